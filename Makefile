@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin door; the build is CMake's (CMakeLists.txt).
+#   make demo       install what is missing, build, run an all-reduce through the plugin
+#   make test       the quick tests
+#   make test-full  the rest: long simulations, sanitizers, fuzzing, real processes under stress
+JOBS ?= $(shell nproc)
+BUILD = build
+
+.PHONY: all demo test test-full setup-demo setup-test clean
+
+all: build
+
+.PHONY: build
+build:
+	cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
+	cmake --build $(BUILD) -j $(JOBS)
+
+demo:
+	scripts/setup.sh demo
+	$(MAKE) build
+	scripts/demo.sh $(BUILD)
+
+test:
+	scripts/setup.sh test
+	cmake --preset release
+	cmake --build $(BUILD) -j $(JOBS)
+	ctest --test-dir $(BUILD) -L quick --output-on-failure
+
+test-full:
+	scripts/setup.sh ci
+	scripts/test_full.sh
+
+clean:
+	rm -rf build build-debug build-asan build-tsan

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log lines. One sink per process: NCCL's logger inside the plugin, standard error in the command line
+ * tool, a recorder in the tests (where an unexpected WARN fails the test).
+ *
+ * A line names what, where and what would be right, on one line. WARN is for what costs the user
+ * something, and is always about a decision taken here; INFO for set-up facts; TRACE for the curious.
+ * Never called on the data path except when an error is first decided. errno is kept.
+ */
+#ifndef DETOUR_BASE_LOG_H
+#define DETOUR_BASE_LOG_H
+
+#include <stdarg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum dt_log_level { DT_LOG_WARN = 1, DT_LOG_INFO = 2, DT_LOG_TRACE = 3 };
+
+/* Receives complete lines without a newline. May be called from any thread, also at the same time. */
+typedef void dt_log_sink_func(void *arg, enum dt_log_level level, const char *file, int line, const char *text);
+
+/*
+ * Sets the sink and the most talkative level that reaches it; NULL restores the default (standard error).
+ * Call before other threads log. `arg` must stay valid until the sink is replaced.
+ */
+void dt_log_set_sink(dt_log_sink_func *sink, void *arg, enum dt_log_level level_max);
+
+void dt_log_write(enum dt_log_level level, const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#define dt_warn(...)  dt_log_write(DT_LOG_WARN, __FILE__, __LINE__, __VA_ARGS__)
+#define dt_info(...)  dt_log_write(DT_LOG_INFO, __FILE__, __LINE__, __VA_ARGS__)
+#define dt_trace(...) dt_log_write(DT_LOG_TRACE, __FILE__, __LINE__, __VA_ARGS__)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

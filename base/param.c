@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/param.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+static const struct dt_param_info param_table[] = {
+#define DT_PARAM_NUMBER_ROW(field, name, alias, unit, value, min, max, help)                                 \
+    {name, alias, unit, help, value, min, max, NULL, offsetof(struct dt_params, field)},
+    DT_PARAM_NUMBERS(DT_PARAM_NUMBER_ROW)
+#define DT_PARAM_TEXT_ROW(field, name, alias, value, help)                                                   \
+    {name, alias, NULL, help, 0, 0, 0, value, offsetof(struct dt_params, field)},
+    DT_PARAM_TEXTS(DT_PARAM_TEXT_ROW)
+};
+
+const struct dt_param_info *dt_param_table(size_t *count)
+{
+    *count = DT_COUNT_OF(param_table);
+    return param_table;
+}
+
+const char *dt_getenv_process(void *arg, const char *name)
+{
+    (void)arg;
+    return getenv(name);
+}
+
+static unsigned suffix_shift(char suffix)
+{
+    switch (suffix) {
+    case 'k':
+    case 'K':
+        return 10;
+    case 'm':
+    case 'M':
+        return 20;
+    case 'g':
+    case 'G':
+        return 30;
+    default:
+        return 0;
+    }
+}
+
+enum dt_status dt_parse_number(const char *text, bool suffixes, uint64_t *value)
+{
+    char *end;
+    unsigned shift = 0;
+
+    if (!isdigit((unsigned char)text[0]))
+        return DT_INVALID;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (errno)
+        return DT_INVALID;
+    if (*end && suffixes) {
+        shift = suffix_shift(*end);
+        if (shift)
+            end++;
+    }
+    if (*end || number > UINT64_MAX >> shift)
+        return DT_INVALID;
+    *value = (uint64_t)number << shift;
+    return DT_OK;
+}
+
+/* A unit in which users expect to write 256M. */
+static bool unit_takes_suffixes(const char *unit)
+{
+    return strcmp(unit, "bytes") == 0 || strcmp(unit, "bytes/s") == 0;
+}
+
+static enum dt_status load_number(const struct dt_param_info *info, const char *name, const char *text,
+                                  uint64_t *field, char *error, size_t error_bytes)
+{
+    uint64_t value;
+    bool suffixes = unit_takes_suffixes(info->unit);
+
+    if (dt_parse_number(text, suffixes, &value) != DT_OK || value < info->number_min ||
+        value > info->number_max) {
+        snprintf(error, error_bytes, "%s=%s: expected a number from %" PRIu64 " to %" PRIu64 " (%s%s)", name,
+                 text, info->number_min, info->number_max, info->unit,
+                 suffixes ? "; K, M, G are powers of 1024" : "");
+        return DT_INVALID;
+    }
+    *field = value;
+    return DT_OK;
+}
+
+static enum dt_status load_text(const char *name, const char *text, char *field, char *error,
+                                size_t error_bytes)
+{
+    size_t bytes_max = sizeof((struct dt_params *)0)->verbs;
+
+    if (strlen(text) >= bytes_max) {
+        snprintf(error, error_bytes, "%s: value is %zu characters long, at most %zu fit", name, strlen(text),
+                 bytes_max - 1);
+        return DT_INVALID;
+    }
+    strcpy(field, text);
+    return DT_OK;
+}
+
+static enum dt_status load_one(struct dt_params *params, const struct dt_param_info *info,
+                               dt_getenv_func *get, void *arg, char *error, size_t error_bytes)
+{
+    void *field = (char *)params + info->offset;
+    const char *name = info->name;
+    const char *text = get(arg, name);
+
+    if (!text && info->alias) {
+        name = info->alias;
+        text = get(arg, name);
+    }
+    if (info->unit) {
+        *(uint64_t *)field = info->number_default;
+        return text ? load_number(info, name, text, field, error, error_bytes) : DT_OK;
+    }
+    return load_text(name, text ? text : info->text_default, field, error, error_bytes);
+}
+
+enum dt_status dt_params_load(struct dt_params *params, dt_getenv_func *get, void *arg, char *error,
+                              size_t error_bytes)
+{
+    for (size_t i = 0; i < DT_COUNT_OF(param_table); i++) {
+        enum dt_status status = load_one(params, &param_table[i], get, arg, error, error_bytes);
+
+        if (status != DT_OK)
+            return status;
+    }
+    return DT_OK;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Detour's settings: one table with every name, unit, default and range. docs/environment.md is checked
+ * against it, and `detour doctor` prints it. Only plugin/ and cli/ call dt_params_load() with the real
+ * environment; everything else receives option structs.
+ *
+ * A setting may have a second name that users know from NCCL; Detour's own name wins when both are set.
+ */
+#ifndef DETOUR_BASE_PARAM_H
+#define DETOUR_BASE_PARAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * X(field, name, alias or NULL, unit, default, min, max, help) for numbers.
+ * Sizes in bytes and rates take the suffixes K, M, G (powers of 1024) when the unit is "bytes" or "bytes/s".
+ */
+#define DT_PARAM_NUMBERS(X)                                                                                  \
+    X(soft_devices, "DETOUR_SOFT_DEVICES", NULL, "count", 2, 1, 16, "software RNICs per process")            \
+    X(soft_rate_bytes_per_s, "DETOUR_SOFT_RATE", NULL, "bytes/s", 0, 0, 1ull << 40,                          \
+      "link rate of each software RNIC; 0 is unlimited")                                                     \
+    X(paths, "DETOUR_PATHS", NULL, "count", 2, 1, 4, "paths set up per connection: the default and backups") \
+    X(qps_per_path, "DETOUR_QPS_PER_PATH", "NCCL_IB_QPS_PER_CONNECTION", "count", 1, 1, 8,                   \
+      "data queue pairs per path; a message is split over them at 128-byte boundaries")                      \
+    X(timeout_exponent, "DETOUR_TIMEOUT", "NCCL_IB_TIMEOUT", "exponent", 14, 1, 31,                          \
+      "RC transport timer of the queue pairs: 4.096 us x 2^N")                                               \
+    X(retry_count, "DETOUR_RETRY_CNT", "NCCL_IB_RETRY_CNT", "count", 6, 0, 7,                                \
+      "RC retries before a queue pair fails (Linux soft-RoCE reads 7 as forever)")                           \
+    X(traffic_class, "DETOUR_TC", "NCCL_IB_TC", "value", 0, 0, 255, "traffic class of the queue pairs")      \
+    X(service_level, "DETOUR_SL", "NCCL_IB_SL", "value", 0, 0, 15, "service level of the queue pairs")       \
+    X(connect_timeout_ms, "DETOUR_CONNECT_TIMEOUT_MS", NULL, "ms", 60000, 100, 3600000,                      \
+      "how long connect and accept try before they fail with the reason")                                    \
+    X(idle_takeover_us, "DETOUR_IDLE_TAKEOVER_US", NULL, "us", 2000, 50, 1000000,                            \
+      "how long NCCL may leave pending work untouched before Detour's own thread progresses it")
+
+/* X(field, name, alias or NULL, default, help) for texts. */
+#define DT_PARAM_TEXTS(X)                                                                                    \
+    X(verbs, "DETOUR_VERBS", NULL, "auto",                                                                   \
+      "where RNICs come from: system, soft or auto (auto: real devices only, inside NCCL)")                  \
+    X(verbs_library, "DETOUR_IBV_LIB", NULL, "libibverbs.so.1", "the verbs library to load")                 \
+    X(hca, "DETOUR_HCA", "NCCL_IB_HCA", "",                                                                  \
+      "which RNICs to use: prefix list, ^ excludes, = matches exactly, NAME:PORT picks a port")              \
+    X(posting, "DETOUR_POSTING", NULL, "auto", "posting back end: std, dv or auto")                          \
+    X(interface, "DETOUR_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",                                           \
+      "network interfaces for set-up and control: prefix list, ^ excludes, = matches exactly")               \
+    X(runtime_dir, "DETOUR_RUNTIME_DIR", NULL, "",                                                           \
+      "folder of the counter pages and control sockets (default: /dev/shm/detour-UID)")
+
+struct dt_params {
+#define DT_PARAM_NUMBER_FIELD(field, name, alias, unit, value, min, max, help) uint64_t field;
+    DT_PARAM_NUMBERS(DT_PARAM_NUMBER_FIELD)
+#undef DT_PARAM_NUMBER_FIELD
+#define DT_PARAM_TEXT_FIELD(field, name, alias, value, help) char field[256];
+    DT_PARAM_TEXTS(DT_PARAM_TEXT_FIELD)
+#undef DT_PARAM_TEXT_FIELD
+};
+
+/* One row of the table, for listings. Numbers have unit, min and max; texts have a NULL unit. */
+struct dt_param_info {
+    const char *name;
+    const char *alias; /* or NULL */
+    const char *unit;  /* or NULL: a text */
+    const char *help;
+    uint64_t number_default;
+    uint64_t number_min;
+    uint64_t number_max;
+    const char *text_default; /* or NULL: a number */
+    size_t offset;            /* of the field in struct dt_params */
+};
+
+/* The table; *count is set to its length. Valid for ever. */
+const struct dt_param_info *dt_param_table(size_t *count);
+
+/* getenv(3), or a test's stand-in: the value of a name, or NULL. */
+typedef const char *dt_getenv_func(void *arg, const char *name);
+
+/* The process environment, as a dt_getenv_func. */
+const char *dt_getenv_process(void *arg, const char *name);
+
+/*
+ * Fills *params: defaults, then what the environment says. On a bad value returns DT_INVALID and writes one
+ * line to `error` that names the variable, the value and what would be right; *params is then unusable.
+ */
+enum dt_status dt_params_load(struct dt_params *params, dt_getenv_func *get, void *arg, char *error,
+                              size_t error_bytes);
+
+/*
+ * Parses a decimal number with an optional suffix K, M, G (powers of 1024; when `suffixes`) and nothing
+ * else around it. DT_INVALID when it is anything else or does not fit 64 bits.
+ */
+enum dt_status dt_parse_number(const char *text, bool suffixes, uint64_t *value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiler settings, outside libraries, and the two verbs the rest of the build speaks in:
+# detour_layer() for a folder of the product and detour_test() for a test program.
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON) # glibc's process_vm_readv, memfd_create, accept4, ...
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/archive)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()
+# Assertions are part of the product (base/check.h), so NDEBUG has nothing to switch off.
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g1")
+
+add_library(detour_options INTERFACE)
+target_compile_definitions(detour_options INTERFACE _GNU_SOURCE)
+target_include_directories(detour_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(detour_options INTERFACE
+  -Wall -Wextra -Wshadow -Wpointer-arith -Wundef -Wvla -fno-common
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
+  $<$<BOOL:${DETOUR_WERROR}>:-Werror>)
+if(DETOUR_SANITIZE)
+  target_compile_options(detour_options INTERFACE
+    -fsanitize=${DETOUR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(detour_options INTERFACE -fsanitize=${DETOUR_SANITIZE})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_path(VERBS_INCLUDE_DIR infiniband/verbs.h)
+pkg_check_modules(JANSSON IMPORTED_TARGET jansson)
+if(NOT VERBS_INCLUDE_DIR OR NOT JANSSON_FOUND)
+  message(FATAL_ERROR "Detour needs the headers of libibverbs and libjansson.\n"
+    "On Debian or Ubuntu: apt-get install libibverbs-dev libjansson-dev pkg-config\n"
+    "(or run scripts/setup.sh demo, which does that)")
+endif()
+
+# detour_layer(NAME SOURCES file... [USES layer...] [LIBS library...])
+# One folder of the product: a static, position-independent archive detour_NAME. Headers are reached
+# as "NAME/file.h" from the source root.
+function(detour_layer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS" ${ARGN})
+  add_library(detour_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(detour_${name} PUBLIC detour_options Threads::Threads)
+  foreach(layer IN LISTS ARG_USES)
+    target_link_libraries(detour_${name} PUBLIC detour_${layer})
+  endforeach()
+  target_link_libraries(detour_${name} PUBLIC ${ARG_LIBS})
+endfunction()
+
+# detour_test(NAME SOURCES file... [USES layer...] [LIBS library...]
+#             [LABEL quick|full] [TIMEOUT seconds] [ARGS argument...])
+# One GoogleTest program on the project's harness (tests/harness: unexpected warnings fail, chosen
+# allocations fail on demand), entered in ctest under NAME. TIMEOUT is the test's written budget.
+function(detour_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;USES;LIBS;ARGS" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL quick)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 30)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE detour_harness ${ARG_LIBS})
+  foreach(layer IN LISTS ARG_USES)
+    target_link_libraries(${name} PRIVATE detour_${layer})
+  endforeach()
+  add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77)
+endfunction()

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# Install rules of what is not one folder's own: public headers, the CMake package and pkg-config files.
+include(CMakePackageConfigHelpers)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/detour DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/detour-config.cmake.in
+  ${PROJECT_BINARY_DIR}/cmake/detour-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/detour)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/detour-config-version.cmake
+  COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/detour-config.cmake
+              ${PROJECT_BINARY_DIR}/cmake/detour-config-version.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/detour)
+if(TARGET detour-sched)
+  install(EXPORT detour NAMESPACE detour:: FILE detour-targets.cmake
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/detour)
+endif()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/detour.pc.in ${PROJECT_BINARY_DIR}/cmake/detour.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/detour.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that a tier needs and that are missing; does nothing when all are there.
+#   demo  compiler, cmake and headers
+#   test  + GoogleTest and what the quick tests use
+#   ci    + what the full tests use (sanitizer run-time, valgrind, spin, clang)
+# Installs packages only: no kernel, no service, no setting of the host is touched.
+set -euo pipefail
+
+demo_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev libjansson-dev)
+test_packages=("${demo_packages[@]}" g++ libgtest-dev libgmock-dev python3-minimal)
+ci_packages=("${test_packages[@]}" clang libclang-rt-14-dev valgrind spin clang-tidy cppcheck
+             python3-scipy git)
+
+case "${1:-}" in
+demo) packages=("${demo_packages[@]}") ;;
+test) packages=("${test_packages[@]}") ;;
+ci) packages=("${ci_packages[@]}") ;;
+*)
+    echo "usage: scripts/setup.sh demo|test|ci" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "setup: not a Debian system; install the equivalents of: ${packages[*]}" >&2
+    exit 1
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$state" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+install="apt-get install -y --no-install-recommends ${missing[*]}"
+if [ "$(id -u)" -ne 0 ]; then
+    echo "setup: packages are missing; run: sudo $install" >&2
+    exit 1
+fi
+echo "setup: installing ${missing[*]}"
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive $install -qq >/dev/null

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "base/param.h"
+
+namespace
+{
+using Environment = std::map<std::string, std::string>;
+
+const char *Lookup(void *arg, const char *name)
+{
+    auto *environment = static_cast<Environment *>(arg);
+    auto found = environment->find(name);
+    return found == environment->end() ? nullptr : found->second.c_str();
+}
+
+dt_status Load(Environment environment, dt_params *params, std::string *error = nullptr)
+{
+    char text[256] = "";
+    dt_status status = dt_params_load(params, Lookup, &environment, text, sizeof text);
+    if (error)
+        *error = text;
+    return status;
+}
+
+TEST(Param, DefaultsComeFromTheTable)
+{
+    dt_params params;
+    ASSERT_EQ(DT_OK, Load({}, &params));
+    EXPECT_EQ(2u, params.soft_devices);
+    EXPECT_STREQ("auto", params.verbs);
+}
+
+TEST(Param, EveryDefaultIsWithinItsRangeAndHasAHelpText)
+{
+    size_t count;
+    const dt_param_info *table = dt_param_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        EXPECT_GT(strlen(table[i].help), 10u) << table[i].name;
+        EXPECT_EQ(0u, std::string(table[i].name).find("DETOUR_")) << table[i].name;
+        if (table[i].unit) {
+            EXPECT_LE(table[i].number_min, table[i].number_default) << table[i].name;
+            EXPECT_GE(table[i].number_max, table[i].number_default) << table[i].name;
+        }
+    }
+}
+
+TEST(Param, OwnNameWinsOverTheNcclName)
+{
+    dt_params params;
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_TIMEOUT", "20"}}, &params));
+    EXPECT_EQ(20u, params.timeout_exponent);
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_TIMEOUT", "20"}, {"DETOUR_TIMEOUT", "16"}}, &params));
+    EXPECT_EQ(16u, params.timeout_exponent);
+}
+
+TEST(Param, RatesTakeSuffixesAndCountsDoNot)
+{
+    dt_params params;
+    ASSERT_EQ(DT_OK, Load({{"DETOUR_SOFT_RATE", "500M"}}, &params));
+    EXPECT_EQ(500u << 20, params.soft_rate_bytes_per_s);
+    EXPECT_EQ(DT_INVALID, Load({{"DETOUR_SOFT_DEVICES", "1K"}}, &params));
+}
+
+TEST(Param, ABadValueNamesVariableValueAndRange)
+{
+    dt_params params;
+    std::string error;
+    for (const char *bad : {"", "x", "-1", "17", "0", " 2", "2 ", "99999999999999999999"}) {
+        EXPECT_EQ(DT_INVALID, Load({{"DETOUR_SOFT_DEVICES", bad}}, &params, &error)) << bad;
+        EXPECT_NE(std::string::npos, error.find("DETOUR_SOFT_DEVICES=" + std::string(bad))) << error;
+        EXPECT_NE(std::string::npos, error.find("from 1 to 16")) << error;
+    }
+    EXPECT_EQ(DT_INVALID, Load({{"DETOUR_HCA", std::string(300, 'x')}}, &params, &error));
+    EXPECT_NE(std::string::npos, error.find("DETOUR_HCA")) << error;
+}
+
+TEST(Param, NumbersThatOverflowAreRefused)
+{
+    uint64_t value;
+    EXPECT_EQ(DT_OK, dt_parse_number("18446744073709551615", false, &value));
+    EXPECT_EQ(UINT64_MAX, value);
+    EXPECT_EQ(DT_INVALID, dt_parse_number("18446744073709551616", false, &value));
+    EXPECT_EQ(DT_INVALID, dt_parse_number("17179869184G", true, &value));
+    EXPECT_EQ(DT_INVALID, dt_parse_number("1KB", true, &value));
+}
+
+TEST(Param, EveryVariableIsInTheDocumentWithItsDefault)
+{
+    std::ifstream file(DETOUR_SOURCE_DIR "/docs/environment.md");
+    std::stringstream text;
+    text << file.rdbuf();
+    ASSERT_TRUE(file) << "docs/environment.md is missing";
+    size_t count;
+    const dt_param_info *table = dt_param_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        std::string value = table[i].unit ? std::to_string(table[i].number_default) : table[i].text_default;
+        std::string row = std::string("| `") + table[i].name + "` | `" + value + "` |";
+        EXPECT_NE(std::string::npos, text.str().find(row)) << "no row begins with: " << row;
+    }
+}
+} // namespace

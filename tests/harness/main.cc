@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "tests/harness/harness.h"
+
+namespace
+{
+struct Recorder {
+    std::mutex mutex;
+    std::vector<std::string> lines;
+    std::vector<std::string> warnings;
+    std::vector<std::string> expected;
+};
+
+Recorder &recorder()
+{
+    static Recorder *instance = new Recorder; // never destroyed: threads may log at exit
+    return *instance;
+}
+
+void record(void *, enum dt_log_level level, const char *file, int line, const char *text)
+{
+    Recorder &r = recorder();
+    std::lock_guard<std::mutex> lock(r.mutex);
+
+    r.lines.push_back(text);
+    if (level == DT_LOG_WARN)
+        r.warnings.push_back(std::string(text) + " (" + file + ":" + std::to_string(line) + ")");
+}
+
+class Listener : public ::testing::EmptyTestEventListener
+{
+    void OnTestStart(const ::testing::TestInfo &) override
+    {
+        Recorder &r = recorder();
+        std::lock_guard<std::mutex> lock(r.mutex);
+        r.lines.clear();
+        r.warnings.clear();
+        r.expected.clear();
+    }
+
+    void OnTestEnd(const ::testing::TestInfo &) override
+    {
+        detour_test_fail_alloc(-1);
+        Recorder &r = recorder();
+        std::lock_guard<std::mutex> lock(r.mutex);
+        for (const std::string &part : r.expected) {
+            bool seen = false;
+            for (auto it = r.warnings.begin(); it != r.warnings.end();) {
+                bool match = it->find(part) != std::string::npos;
+                seen = seen || match;
+                it = match ? r.warnings.erase(it) : it + 1;
+            }
+            if (!seen)
+                ADD_FAILURE() << "expected a warning containing: " << part;
+        }
+        for (const std::string &text : r.warnings)
+            ADD_FAILURE() << "unexpected warning: " << text;
+    }
+};
+} // namespace
+
+namespace detour_test
+{
+void ExpectWarning(const std::string &part)
+{
+    std::lock_guard<std::mutex> lock(recorder().mutex);
+    recorder().expected.push_back(part);
+}
+
+std::vector<std::string> LoggedLines()
+{
+    std::lock_guard<std::mutex> lock(recorder().mutex);
+    return recorder().lines;
+}
+} // namespace detour_test
+
+int main(int argc, char **argv)
+{
+    ::testing::InitGoogleTest(&argc, argv);
+    // Ahead of the printers, so that a failure added at the end of a test is still counted as its own.
+    ::testing::UnitTest::GetInstance()->listeners().Append(new Listener);
+    dt_log_set_sink(record, nullptr, DT_LOG_TRACE);
+    return RUN_ALL_TESTS();
+}
