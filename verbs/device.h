@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One opened device: a context, a protection domain, its asynchronous events, and the cache of its memory
+ * regions.
+ *
+ * Everything here may block in the kernel or the driver: call it from a control thread, never from NCCL's
+ * progress thread. The exceptions are dt_device_next_event(), which never blocks, and the MR cache, which
+ * NCCL calls where it likes. Any thread, unless a function says otherwise.
+ */
+#ifndef DETOUR_VERBS_DEVICE_H
+#define DETOUR_VERBS_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "verbs/verbs.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_device;
+
+/* Opens the device and port that *info (from dt_verbs_devices) names. Errors: one WARN, DT_NOT_FOUND or
+ * DT_SYSTEM. */
+enum dt_status dt_device_open(struct dt_verbs *verbs, const struct dt_device_info *info,
+                              struct dt_device **device);
+
+/*
+ * Closes it. Regions that are still registered, which is a mistake of the caller's, are deregistered with one
+ * WARN; their dt_mr pointers are dangling afterwards.
+ */
+void dt_device_close(struct dt_device *device);
+
+/* What was opened; gid, lid, MTU and is_active as they were then. Valid until close. */
+const struct dt_device_info *dt_device_get_info(const struct dt_device *device);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Asynchronous events
+ */
+enum dt_event_type {
+    DT_EVENT_PORT_ACTIVE,
+    DT_EVENT_PORT_ERROR,
+    DT_EVENT_GID_CHANGE, /* also LID and P_Key changes: addresses have to be looked up again */
+    DT_EVENT_DEVICE_FATAL,
+    DT_EVENT_CQ_ERROR, /* this CQ will not report anything more */
+    DT_EVENT_QP_FATAL, /* this QP went to ERR without a completion */
+    DT_EVENT_OTHER     /* nothing that needs an action */
+};
+
+struct dt_device_event {
+    enum dt_event_type type;
+    uint32_t port;    /* PORT_* and GID_CHANGE */
+    uint32_t qpn;     /* QP_FATAL */
+    const void *user; /* CQ_ERROR, QP_FATAL: the `user` of that CQ or QP, for comparison; it may be gone */
+    char name[48];    /* the event in the library's words */
+};
+
+/* Readable when an event waits. Do not read it, do not close it. */
+int dt_device_event_fd(const struct dt_device *device);
+
+/*
+ * The next event, copied and acknowledged before this returns (an unacknowledged event blocks the destruction
+ * of its QP or CQ for ever). DT_AGAIN when there is none. DT_SYSTEM when the device can no longer tell: treat
+ * it as fatal. One thread at a time.
+ */
+enum dt_status dt_device_next_event(struct dt_device *device, struct dt_device_event *event);
+
+/* "PORT_ERROR" and so on; never NULL. */
+const char *dt_event_type_text(enum dt_event_type type);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Memory regions. NCCL registers the same pool again and again, so a region is kept per protection domain and
+ * shared: a registration is answered by any existing region that covers it with at least the same access.
+ * Regions are rounded outwards to whole pages.
+ */
+enum dt_mr_access {
+    DT_MR_LOCAL_WRITE = 1, /* needed to be the target of a receive or of a read */
+    DT_MR_REMOTE_WRITE = 2,
+    DT_MR_REMOTE_READ = 4,
+    DT_MR_RELAXED_ORDERING = 8 /* a hint: ignored by devices that do not know it; for bulk data only */
+};
+
+/* Shared by all who registered something that it covers; read only. */
+struct dt_mr {
+    uint64_t addr; /* first byte, page aligned */
+    uint64_t bytes;
+    uint32_t lkey;
+    uint32_t rkey;
+};
+
+/*
+ * Registers [addr, addr + bytes) or takes one more reference to a region that covers it. DT_INVALID (one
+ * WARN) when the range is empty or wraps around, DT_SYSTEM (one WARN naming range and errno) when the device
+ * refuses. Thread-safe.
+ */
+enum dt_status dt_mr_register(struct dt_device *device, void *addr, uint64_t bytes, uint32_t access,
+                              struct dt_mr **mr);
+
+/*
+ * The same for memory exported as a dma-buf: `fd` and the offset of its first byte in the file, `addr` the
+ * address by which work requests name it. The caller may close `fd` on return. DT_UNSUPPORTED (silent) when
+ * library or device cannot do it.
+ */
+enum dt_status dt_mr_register_dmabuf(struct dt_device *device, void *addr, uint64_t bytes, uint64_t offset,
+                                     int fd, uint32_t access, struct dt_mr **mr);
+
+/*
+ * Gives one reference back. When it was the last, the device has forgotten the region when this returns: no
+ * byte of it is read or written by the device any more. The caller's own work requests on it must have
+ * completed, or their QPs have been failed (dt_qp_fail), before. DT_SYSTEM (one WARN) if the device refuses;
+ * the reference is gone all the same. Thread-safe.
+ */
+enum dt_status dt_mr_deregister(struct dt_device *device, struct dt_mr *mr);
+
+/* For counters and tests. */
+struct dt_mr_stats {
+    uint64_t registered; /* regions that exist now */
+    uint64_t hit_count;  /* registrations answered by an existing region */
+    uint64_t miss_count; /* registrations that went to the device */
+};
+void dt_mr_get_stats(struct dt_device *device, struct dt_mr_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

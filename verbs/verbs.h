@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where RNICs come from: the system's libibverbs, loaded at run time, or the software RNIC of this process.
+ * Both fill the same table of functions (table.h), so nothing above can tell them apart; `is_soft` in the
+ * device list is for messages only.
+ *
+ * verbs.h, device.h, queue.h and flush.h are all that transport/, failover/ and hostpath/ see of verbs: no
+ * type of libibverbs appears in them. Words are those of the InfiniBand Architecture Specification:
+ * protection domain, memory region (MR), queue pair (QP), completion queue (CQ), work request (WR).
+ *
+ * Ownership: dt_verbs > dt_device > {dt_mr, dt_cq, dt_qp, dt_flush}. Close in the reverse order of opening;
+ * an object outlives everything opened on it.
+ */
+#ifndef DETOUR_VERBS_VERBS_H
+#define DETOUR_VERBS_VERBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum dt_verbs_kind {
+    DT_VERBS_SYSTEM, /* libibverbs.so.1, or the file named in the options */
+    DT_VERBS_SOFT    /* the software RNIC in this process; not after fork() in the child */
+};
+
+struct dt_verbs_options {
+    enum dt_verbs_kind kind;
+    const char *library;            /* SYSTEM: the file to dlopen; NULL is libibverbs.so.1 */
+    uint32_t soft_device_count;     /* SOFT: devices soft0, soft1, ... */
+    uint64_t soft_rate_bytes_per_s; /* SOFT: link rate of each device; 0 is unlimited */
+};
+
+enum dt_link_layer { DT_LINK_UNKNOWN, DT_LINK_INFINIBAND, DT_LINK_ETHERNET };
+
+/* Memory that a device can register. */
+enum dt_memory_capability {
+    DT_MEMORY_HOST = 1,
+    DT_MEMORY_CUDA = 2,  /* pointers of the CUDA driver, by peer memory */
+    DT_MEMORY_DMABUF = 4 /* memory exported as a dma-buf file */
+};
+
+#define DT_DEVICE_NAME_BYTES 64
+#define DT_DEVICE_PATH_BYTES 256
+
+/* One port of one device. A device with two ports has two entries. */
+struct dt_device_info {
+    char name[DT_DEVICE_NAME_BYTES];     /* as libibverbs says, e.g. "mlx5_0", "soft1" */
+    char pci_path[DT_DEVICE_PATH_BYTES]; /* real path in sysfs; empty when there is none (software) */
+    uint64_t guid;                       /* host byte order; 0 when the device does not say */
+    uint8_t gid[16];                     /* of gid_index; network byte order */
+    uint32_t gid_index;
+    uint32_t port;          /* counts from 1 */
+    uint32_t speed_mbps;    /* lanes x rate of a lane */
+    int32_t numa_node;      /* -1: unknown */
+    uint32_t lid;           /* InfiniBand; else 0 */
+    uint32_t mtu_bytes;     /* active path MTU: 256 ... 4096 */
+    uint32_t capabilities;  /* enum dt_memory_capability */
+    uint32_t qp_wr_max;     /* work requests per queue */
+    uint32_t cqe_max;       /* entries per CQ */
+    uint32_t qp_max;        /* queue pairs */
+    uint32_t mr_max;        /* memory regions */
+    uint32_t rd_atomic_max; /* RDMA reads outstanding per QP */
+    uint64_t mr_bytes_max;  /* largest memory region */
+    enum dt_link_layer link_layer;
+    bool is_active; /* the port carries traffic */
+    bool is_soft;
+};
+
+struct dt_verbs;
+
+/*
+ * Finds the functions and says at INFO what was found. The strings in *options are only used during the call.
+ * DT_NOT_FOUND when the library or one of its functions is missing (one WARN names it); DT_INVALID when an
+ * option is out of range. May block; any thread.
+ */
+enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_verbs **verbs);
+
+/* Every device opened on it is closed. May block. */
+void dt_verbs_close(struct dt_verbs *verbs);
+
+/*
+ * The ports of all devices, in the library's order. *list is allocated, to be given back with
+ * dt_verbs_devices_free(); it is NULL when *count is 0. A device that cannot be queried is left out with
+ * one INFO line. May block; any thread.
+ */
+enum dt_status dt_verbs_devices(struct dt_verbs *verbs, struct dt_device_info **list, size_t *count);
+void dt_verbs_devices_free(struct dt_device_info *list);
+
+/*
+ * Acts on a software RNIC of this process: `action` is "down", "up", "fatal", "drop N", ... in the words of
+ * `detour nic`. On any status a one-line answer without newline (for DT_OK: what was done, else why not) is
+ * written to `answer`. DT_UNSUPPORTED on real devices. Never blocks for longer than one step of the device.
+ */
+enum dt_status dt_verbs_device_control(struct dt_verbs *verbs, const char *device, const char *action,
+                                       char *answer, size_t answer_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What completion statuses and device events mean. */
+#include <infiniband/verbs.h>
+
+#include "base/check.h"
+#include "base/util.h"
+#include "verbs/device.h"
+#include "verbs/queue.h"
+
+/* The enum is libibverbs' in order, so a status is passed on without a look at it. */
+DT_STATIC_CHECK((int)DT_WC_SUCCESS == IBV_WC_SUCCESS, "first");
+DT_STATIC_CHECK((int)DT_WC_LOCAL_PROTECTION == IBV_WC_LOC_PROT_ERR, "protection");
+DT_STATIC_CHECK((int)DT_WC_FLUSHED == IBV_WC_WR_FLUSH_ERR, "flush");
+DT_STATIC_CHECK((int)DT_WC_REMOTE_ACCESS == IBV_WC_REM_ACCESS_ERR, "remote access");
+DT_STATIC_CHECK((int)DT_WC_RETRY_EXCEEDED == IBV_WC_RETRY_EXC_ERR, "retry");
+DT_STATIC_CHECK((int)DT_WC_RNR_RETRY_EXCEEDED == IBV_WC_RNR_RETRY_EXC_ERR, "RNR retry");
+DT_STATIC_CHECK((int)DT_WC_REMOTE_ABORTED == IBV_WC_REM_ABORT_ERR, "abort");
+DT_STATIC_CHECK((int)DT_WC_FATAL == IBV_WC_FATAL_ERR, "fatal");
+DT_STATIC_CHECK((int)DT_WC_GENERAL == IBV_WC_GENERAL_ERR, "last");
+
+static const struct {
+    const char *text;
+    enum dt_wc_class class_of;
+} status_table[] = {
+#define STATUS_ROW(name, text, class_of) {text, class_of},
+    DT_WC_STATUS_LIST(STATUS_ROW)
+#undef STATUS_ROW
+};
+
+const char *dt_wc_status_text(uint32_t status)
+{
+    return status < DT_COUNT_OF(status_table) ? status_table[status].text : "unknown completion status";
+}
+
+enum dt_wc_class dt_wc_status_class(uint32_t status)
+{
+    return status < DT_COUNT_OF(status_table) ? status_table[status].class_of : DT_WC_CLASS_TRANSPORT;
+}
+
+const char *dt_event_type_text(enum dt_event_type type)
+{
+    switch (type) {
+    case DT_EVENT_PORT_ACTIVE:
+        return "PORT_ACTIVE";
+    case DT_EVENT_PORT_ERROR:
+        return "PORT_ERROR";
+    case DT_EVENT_GID_CHANGE:
+        return "GID_CHANGE";
+    case DT_EVENT_DEVICE_FATAL:
+        return "DEVICE_FATAL";
+    case DT_EVENT_CQ_ERROR:
+        return "CQ_ERROR";
+    case DT_EVENT_QP_FATAL:
+        return "QP_FATAL";
+    case DT_EVENT_OTHER:
+        break;
+    }
+    return "OTHER";
+}
