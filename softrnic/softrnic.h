@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The software RNIC as its users see it: the calls of libibverbs, with their exact signatures, as dt_soft_*
+ * (ibv_open_device is dt_soft_open_device, and so on). verbs/ fills its function table from here.
+ *
+ * Contexts are whole `struct verbs_context`, so the inline calls of <infiniband/verbs.h> (ibv_post_send,
+ * ibv_poll_cq, ibv_req_notify_cq, ibv_query_port, ibv_create_cq_ex, ibv_wr_*) work on what these functions
+ * return. Every function pointer in them is set; what a software RNIC does not have answers EOPNOTSUPP.
+ * Transport: reliable connection only. Vendor id and part id belong to no real vendor.
+ *
+ * Errors are libibverbs': int functions return 0 or a positive errno (poll_cq, get_cq_event, get_async_event,
+ * query_gid and query_pkey: -1 or less, with errno set), pointer functions return NULL and set errno.
+ *
+ * Threads: any. Objects are destroyed by one thread, while no other uses them. Two threads may post to, and
+ * poll, the same or different objects at the same time. No call blocks for longer than one step of the
+ * engine, except get_cq_event and get_async_event (until an event comes; their descriptors may be made
+ * non-blocking) and the destruction of an object with unacknowledged events (until they are).
+ *
+ * fork: the child must not call anything here, nor touch an object of the parent's; it may do so only if the
+ * parent had never called dt_soft_* before the fork. There is one helper thread per process, started by the
+ * first open and ended by the last close.
+ */
+#ifndef DETOUR_SOFTRNIC_SOFTRNIC_H
+#define DETOUR_SOFTRNIC_SOFTRNIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_SOFT_DEVICES_MAX 16
+#define DT_SOFT_VENDOR_ID   0xdef0
+#define DT_SOFT_PART_ID     1
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Before the first use
+ */
+struct dt_soft_options {
+    uint32_t device_count;     /* soft0 ... ; 1 to DT_SOFT_DEVICES_MAX */
+    uint64_t rate_bytes_per_s; /* of each device's link, each way; 0 is unlimited */
+};
+
+/*
+ * Sets what the device list shows and new devices are made of. Without it: 2 devices, unlimited. EINVAL when
+ * an option is out of range; EBUSY when devices are open and the options differ from theirs.
+ */
+int dt_soft_configure(const struct dt_soft_options *options);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Devices
+ */
+struct ibv_device **dt_soft_get_device_list(int *num_devices);
+void dt_soft_free_device_list(struct ibv_device **list);
+const char *dt_soft_get_device_name(struct ibv_device *device);
+int dt_soft_get_device_index(struct ibv_device *device);
+__be64 dt_soft_get_device_guid(struct ibv_device *device);
+struct ibv_context *dt_soft_open_device(struct ibv_device *device);
+int dt_soft_close_device(struct ibv_context *context);
+int dt_soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
+/* The old, shorter form of struct ibv_port_attr, as the library exports it; ibv_query_port() gives all. */
+int dt_soft_query_port(struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr);
+int dt_soft_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid);
+int dt_soft_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+                         struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
+ssize_t dt_soft_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+                                size_t max_entries, uint32_t flags, size_t entry_size);
+int dt_soft_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey);
+int dt_soft_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey);
+
+/* Port state changes, device fatal, CQ overruns, QP errors without a completion. */
+int dt_soft_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
+void dt_soft_ack_async_event(struct ibv_async_event *event);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Protection domains and memory regions. Keys, access and bounds are enforced where the memory is.
+ */
+struct ibv_pd *dt_soft_alloc_pd(struct ibv_context *context);
+int dt_soft_dealloc_pd(struct ibv_pd *pd);
+struct ibv_mr *dt_soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+struct ibv_mr *dt_soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
+struct ibv_mr *dt_soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                    unsigned int access);
+/* EOPNOTSUPP: the CPU cannot be asked to copy into somebody's dma-buf. */
+struct ibv_mr *dt_soft_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+                                     int access);
+int dt_soft_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
+/* When it returned, no copy into or out of the region runs, and none will start. */
+int dt_soft_dereg_mr(struct ibv_mr *mr);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Completion queues and channels
+ */
+struct ibv_comp_channel *dt_soft_create_comp_channel(struct ibv_context *context);
+int dt_soft_destroy_comp_channel(struct ibv_comp_channel *channel);
+struct ibv_cq *dt_soft_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                                 struct ibv_comp_channel *channel, int comp_vector);
+int dt_soft_resize_cq(struct ibv_cq *cq, int cqe);
+int dt_soft_destroy_cq(struct ibv_cq *cq);
+int dt_soft_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+void dt_soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Queue pairs: IBV_QPT_RC without a shared receive queue
+ */
+struct ibv_qp *dt_soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp_ex *dt_soft_qp_to_qp_ex(struct ibv_qp *qp);
+int dt_soft_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+                     struct ibv_qp_init_attr *init_attr);
+/* To ERR: when it returned, no copy for this queue pair runs, and none will start. */
+int dt_soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+int dt_soft_destroy_qp(struct ibv_qp *qp);
+int dt_soft_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
+int dt_soft_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+int dt_soft_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+
+/*
+ * The send queue itself, in the manner of mlx5dv_init_obj(): a ring of 64-byte blocks in mlx5 format. Who
+ * asks for it owns it: from then on ibv_post_send() and ibv_wr_* answer EINVAL for this queue pair, and its
+ * send completions carry, as wr_id, the index of the first block of their element (mlx5's wqe_counter).
+ *
+ * To post: write elements, store the new producer index (counted in blocks, modulo 65536) in dbrec[1] in big
+ * endian with release order, then call ring(ring_arg). An element may wrap past the end of the ring. Blocks
+ * are free again when the element, or a later one, has completed.
+ */
+struct dt_soft_dv_qp {
+    void *sq_buf;
+    uint32_t sq_wqe_count; /* blocks; a power of two */
+    uint32_t sq_stride;    /* bytes of a block: 64 */
+    __be32 *dbrec;         /* [0] receive side, not used; [1] send side */
+    void *bf_reg;          /* where mlx5 takes doorbells: plain memory here, 8 bytes, may be left alone */
+    void (*ring)(void *ring_arg);
+    void *ring_arg;
+};
+int dt_soft_query_qp_dv(struct ibv_qp *qp, struct dt_soft_dv_qp *dv);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * What a software RNIC has no use for: EOPNOTSUPP, whatever the arguments.
+ */
+struct ibv_srq *dt_soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int dt_soft_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
+int dt_soft_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int dt_soft_destroy_srq(struct ibv_srq *srq);
+struct ibv_ah *dt_soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+struct ibv_ah *dt_soft_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+                                         uint8_t port_num);
+int dt_soft_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
+                            struct ibv_grh *grh, struct ibv_ah_attr *attr);
+int dt_soft_destroy_ah(struct ibv_ah *ah);
+int dt_soft_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int dt_soft_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+struct ibv_context *dt_soft_import_device(int cmd_fd);
+struct ibv_pd *dt_soft_import_pd(struct ibv_context *context, uint32_t pd_handle);
+void dt_soft_unimport_pd(struct ibv_pd *pd);
+struct ibv_mr *dt_soft_import_mr(struct ibv_pd *pd, uint32_t mr_handle);
+void dt_soft_unimport_mr(struct ibv_mr *mr);
+struct ibv_dm *dt_soft_import_dm(struct ibv_context *context, uint32_t dm_handle);
+void dt_soft_unimport_dm(struct ibv_dm *dm);
+
+/* fork() support is not offered: ENOSYS and "unimplemented". */
+int dt_soft_fork_init(void);
+enum ibv_fork_status dt_soft_is_fork_initialized(void);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Words
+ */
+const char *dt_soft_node_type_str(enum ibv_node_type node_type);
+const char *dt_soft_port_state_str(enum ibv_port_state port_state);
+const char *dt_soft_event_type_str(enum ibv_event_type event);
+const char *dt_soft_wc_status_str(enum ibv_wc_status status);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Acting on a device of this process, by name, for tests, demonstrations and `detour nic`
+ */
+enum dt_soft_control {
+    DT_SOFT_CONTROL_DOWN,        /* the link: nothing goes in or out, port error event */
+    DT_SOFT_CONTROL_UP,          /* the link again, port active event */
+    DT_SOFT_CONTROL_FATAL,       /* the device is gone for good: device fatal event, everything flushes */
+    DT_SOFT_CONTROL_DROP_NEXT,   /* the next `argument` packets that leave the device are lost */
+    DT_SOFT_CONTROL_DROP_PERCENT /* from now on `argument` percent (0 to 100) of them are lost */
+};
+
+/* Any thread. ENODEV: no open device of that name in this process; EINVAL: the argument is out of range. */
+int dt_soft_device_control(const char *device, enum dt_soft_control control, uint64_t argument);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
