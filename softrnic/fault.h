@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Faults on the way out of an RNIC, the same on every wire: the wire hands each packet to dt_faults_apply,
+ * which hands on what is left of it. Rules work per PSN, so a rule that hits the middle of a range splits it
+ * into what comes before, the hit PSN, and what comes after, as if each PSN were a packet of its own.
+ *
+ * Not thread-safe; under the RNIC's lock. Seeded, no clock. Delayed packets own a copy of their payload, so
+ * what the application does with its buffer in the meantime does not change what arrives late.
+ */
+#ifndef DETOUR_SOFTRNIC_FAULT_H
+#define DETOUR_SOFTRNIC_FAULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "softrnic/packet.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_faults;
+
+enum dt_fault_action {
+    DT_FAULT_DROP,
+    DT_FAULT_DELAY,     /* arrives delay_ns later, overtaken by what follows */
+    DT_FAULT_DUPLICATE, /* arrives now, and once more after delay_ns (0: at once) */
+    DT_FAULT_REORDER,   /* arrives after hold_packets later packets of its link, or after delay_ns */
+    DT_FAULT_TRUNCATE   /* this PSN and the rest of its range are lost */
+};
+
+#define DT_FAULT_OP(op)  (1u << (op)) /* of enum dt_packet_op */
+#define DT_FAULT_OPS_ALL 0u
+#define DT_FAULT_REQUESTS                                                                                    \
+    (DT_FAULT_OP(DT_PACKET_SEND) | DT_FAULT_OP(DT_PACKET_WRITE) | DT_FAULT_OP(DT_PACKET_READ_REQUEST))
+#define DT_FAULT_RESPONSES (DT_FAULT_OP(DT_PACKET_READ_RESPONSE) | DT_FAULT_OP(DT_PACKET_ACK))
+
+/* A rule that is all zero but for its action hits everything, for ever. */
+struct dt_fault_rule {
+    enum dt_fault_action action;
+    /* Which PSNs: all conditions must hold. */
+    uint32_t ops;                /* mask of DT_FAULT_OP; 0 is every kind */
+    uint32_t src_qpn, dst_qpn;   /* 0 is any */
+    bool has_psn;                /* only PSNs in [psn_first, psn_last], 24-bit circular */
+    uint32_t psn_first, psn_last;
+    uint8_t syndrome;            /* only ACKs of this syndrome; 0 is any (no syndrome is 0) */
+    /* Of those, counted from 0: */
+    uint64_t skip;               /* the first `skip` pass */
+    uint64_t count;              /* then at most `count` are hit; 0 is no limit */
+    uint32_t every;              /* of each `every` in a row the first `of_every` are hit; 0 is all */
+    uint32_t of_every;           /* 0 is 1 */
+    uint32_t chance_ppm;         /* and each of these with this chance; 0 is always */
+    /* What is done: */
+    uint64_t delay_ns;
+    uint32_t hold_packets;       /* REORDER; 0 is 1 */
+};
+
+/* NULL when memory is short. */
+struct dt_faults *dt_faults_create(uint64_t seed);
+void dt_faults_destroy(struct dt_faults *faults);
+
+/* Adds a rule at the end; the first that hits decides. Returns its id (> 0), or 0 when memory is short. */
+uint32_t dt_faults_add(struct dt_faults *faults, const struct dt_fault_rule *rule);
+
+/* The packet sequence number `psn` of queue pair `src_qpn`'s acknowledgements is lost, once. */
+uint32_t dt_faults_drop_ack(struct dt_faults *faults, uint32_t src_qpn, uint32_t psn);
+
+/* False when there is no such rule. Packets it holds back stay held until they are due. */
+bool dt_faults_remove(struct dt_faults *faults, uint32_t id);
+void dt_faults_clear(struct dt_faults *faults);
+
+/* How often the rule has hit; 0 for no such rule. A test asks, to know that its fault was real. */
+uint64_t dt_faults_hits(const struct dt_faults *faults, uint32_t id);
+
+/* False: nothing armed and nothing held; the wire may transmit without asking. */
+bool dt_faults_active(const struct dt_faults *faults);
+
+/*
+ * What leaves. `link` is whatever dt_faults_apply was given. With `is_copied` the payload lies in memory that
+ * is gone when the call returns: the wire must copy it while it transmits. May be called several times per
+ * packet, or not at all; must not call dt_faults_*.
+ */
+typedef void dt_fault_emit_func(void *arg, void *link, const struct dt_packet *packet, bool is_copied);
+
+void dt_faults_apply(struct dt_faults *faults, void *link, const struct dt_packet *packet, uint64_t now_ns,
+                     dt_fault_emit_func *emit, void *arg);
+
+/* When the next held packet is due; UINT64_MAX when none is. */
+uint64_t dt_faults_deadline_ns(const struct dt_faults *faults);
+
+/* Emits the held packets that are due, in order of their times. */
+void dt_faults_release(struct dt_faults *faults, uint64_t now_ns, dt_fault_emit_func *emit, void *arg);
+
+/* Forgets held packets of a link that goes away. */
+void dt_faults_forget_link(struct dt_faults *faults, const void *link);
+
+/*
+ * A part of a range: `count` PSNs from the `first`-th on become *out, with address, payload, FIRST, LAST,
+ * immediate and acknowledgement request of that part. Only for kinds whose PSNs carry payload (SEND, WRITE,
+ * READ_RESPONSE), with first + count <= packet->psn_count and count > 0.
+ */
+void dt_packet_slice(const struct dt_packet *packet, uint32_t first, uint32_t count, struct dt_packet *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state table of an RC queue pair: which transitions exist, which attributes each demands and which it
+ * allows. The table is ibv_modify_qp(3)'s, completed by the optional attributes of the InfiniBand
+ * specification (volume 1, table "QP state transition properties"), as Linux' verbs core has them.
+ *
+ *   from \ to  RESET  INIT  RTR  RTS  SQD  ERR
+ *   RESET       x      r
+ *   INIT        x      o     r              x      x no attributes   o optional ones
+ *   RTR         x            -   r          x      r required ones too
+ *   RTS         x                o    o     x      - not a transition
+ *   SQD         x                o    o     x
+ *   ERR         x                           x
+ *
+ * SQE exists for unreliable services only and is never reached.
+ */
+#ifndef DETOUR_SOFTRNIC_QP_STATE_H
+#define DETOUR_SOFTRNIC_QP_STATE_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_qp_transition {
+    bool is_valid;
+    int required; /* enum ibv_qp_attr_mask, without IBV_QP_STATE */
+    int optional;
+};
+
+/* NULL for states outside the enumeration. */
+const struct dt_qp_transition *dt_qp_transition(enum ibv_qp_state from, enum ibv_qp_state to);
+
+/* May a queue pair go from `from` to `to` with exactly the attributes of `attr_mask`? */
+bool dt_qp_transition_is_allowed(enum ibv_qp_state from, enum ibv_qp_state to, int attr_mask);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the engine: the structs behind engine.h and what its files offer each other. Nobody else includes
+ * this.
+ *
+ * A queue pair is a requester (its send queue going out, answers coming in) and a responder (requests coming
+ * in, its answers going out). The two share nothing but the queue pair's attributes and its state.
+ *
+ * List membership is state: on `send_list` a requester has something to transmit and nothing of its own that
+ * holds it back, on `reply_list` a responder has answers to transmit, on `timer_list` a requester's timer runs.
+ */
+#ifndef DETOUR_SOFTRNIC_RNIC_H
+#define DETOUR_SOFTRNIC_RNIC_H
+
+#include "base/list.h"
+#include "base/ring.h"
+#include "softrnic/engine.h"
+#include "softrnic/psn.h"
+#include "softrnic/wqe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- memory regions (mr.c) ---- */
+
+struct dt_rnic_mr {
+    uint8_t *addr;
+    uint64_t bytes;
+    uint64_t iova;
+    uint32_t key;    /* index << 8 | tag; 0 while the slot is free */
+    uint32_t pd;
+    uint32_t access; /* enum ibv_access_flags */
+    uint32_t next_free;
+    uint8_t tag;     /* of the last key given out for this slot */
+};
+
+struct dt_mr_table {
+    struct dt_rnic_mr *slots;
+    uint32_t size;      /* slots allocated */
+    uint32_t free_head; /* oldest free slot, so that keys are reused late; == UINT32_MAX for none */
+    uint32_t free_tail;
+};
+
+/*
+ * Where [addr, addr + bytes) of key's region lies: NULL, with *vendor_err saying why, when the key, the
+ * protection domain, the range or one of the rights in `access` is wrong.
+ */
+void *dt_mr_translate(const struct dt_rnic *rnic, uint32_t key, uint32_t pd, uint64_t addr, uint64_t bytes,
+                      unsigned access, uint8_t *vendor_err);
+int dt_mr_table_init(struct dt_mr_table *table, uint32_t seed);
+void dt_mr_table_free(struct dt_mr_table *table);
+
+/* ---- completion queues (cq.c) ---- */
+
+enum { DT_CQ_DISARMED, DT_CQ_ARMED_SOLICITED, DT_CQ_ARMED_ANY };
+
+struct dt_rnic_cq {
+    struct dt_list node; /* on rnic.cqs */
+    struct dt_rnic *rnic;
+    void *context;
+    struct dt_ring ring;
+    struct dt_cqe *cqes;
+    uint32_t users; /* queue pairs, counted once per role */
+    uint32_t armed; /* atomic */
+    bool can_notify;
+    bool is_broken;
+};
+
+/* False when the queue is broken: the caller moves its queue pair to ERR (dt_qp_break). */
+bool dt_cq_push(struct dt_rnic_cq *cq, const struct dt_cqe *cqe);
+
+/* ---- queue pairs ---- */
+
+/* What the engine knows of an element of the send queue from the time it first looked at it. */
+struct dt_sq_entry {
+    struct dt_wqe wqe;
+    uint32_t psn;       /* first */
+    uint32_t psn_count; /* 0 for a NOP */
+    uint8_t status;     /* enum ibv_wc_status; not success: fails when all before it are complete */
+    uint8_t vendor_err;
+};
+
+struct dt_requester {
+    struct dt_wqe_ring ring;
+    struct dt_sq_entry *entries; /* one per block; used at the first block of an element */
+    uint32_t *doorbell;          /* two records */
+    uint16_t tail;     /* oldest element not complete */
+    uint16_t cursor;   /* element to transmit from next; goes back on retransmission */
+    uint16_t decoded;  /* elements before this have an entry */
+    uint32_t psn_una;  /* oldest PSN not acknowledged */
+    uint32_t psn_next; /* next to transmit; at or inside the element at `cursor` */
+    uint32_t psn_top;  /* one after the highest ever transmitted */
+    uint32_t psn_new;  /* for the next element decoded */
+    uint32_t reads_outstanding; /* READs between tail and cursor */
+    uint64_t bytes_unasked;     /* sent since an acknowledgement was last asked for */
+    uint64_t timer_ns;          /* DT_RNIC_NEVER: not running */
+    uint8_t retries_left;
+    uint8_t rnr_left;
+    bool rnr_waiting;   /* timer_ns ends the wait that an RNR NAK asked for */
+    bool went_back;     /* because of a NAK, and psn_una has not moved since */
+    bool nak_was_last;  /* the last thing that cost a retry was a NAK */
+    bool drain_event;   /* raise SQ_DRAINED when drained */
+};
+
+/* A READ being answered. */
+struct dt_read_job {
+    uint32_t psn;   /* of its next response */
+    uint32_t count; /* PSNs left */
+    uint32_t rkey;
+    uint32_t msn;
+    uint64_t addr;
+    uint64_t bytes; /* left */
+    bool is_first;  /* nothing sent yet */
+    bool is_repeat; /* of a duplicate request */
+};
+
+#define DT_READ_JOBS_MAX (2 * DT_RNIC_RD_ATOMIC_MAX)
+
+/* A posted receive; recv_sge_max elements follow. */
+struct dt_recv {
+    uint64_t wr_id;
+    uint32_t num_sge;
+    uint32_t reserved;
+    struct dt_wqe_sge sges[];
+};
+
+struct dt_responder {
+    struct dt_ring ring; /* of receives; the application produces */
+    uint8_t *recvs;
+    uint32_t recv_stride_bytes;
+    uint32_t recv_sge_max;
+    uint32_t psn; /* expected */
+    uint32_t msn;
+    bool in_message;
+    uint8_t message_op;
+    uint64_t message_bytes; /* of the message begun: whole (WRITE), received so far (SEND) */
+    uint64_t message_left;  /* WRITE */
+    uint64_t next_addr;     /* WRITE: where the next segment must go */
+    bool nak_sent;          /* for the expected PSN: no other until it arrives */
+    bool ack_pending;
+    uint8_t ack_syndrome;
+    uint32_t nak_psn;       /* for anything but a positive acknowledgement */
+    uint32_t job_head;      /* READ jobs: a small ring */
+    uint32_t job_count;
+    struct dt_read_job jobs[DT_READ_JOBS_MAX];
+};
+
+struct dt_rnic_qp {
+    struct dt_rnic *rnic;
+    void *context;
+    uint32_t number;
+    uint32_t pd;
+    uint32_t state; /* enum ibv_qp_state; atomic: post_recv looks without the lock */
+    uint8_t mtu_shift;
+    struct ibv_qp_attr attr;    /* as given; state, PSNs and sq_draining are elsewhere */
+    struct dt_wire_link *link;  /* from RTR on */
+    struct dt_rnic_cq *send_cq;
+    struct dt_rnic_cq *recv_cq;
+    struct dt_list send_node;
+    struct dt_list reply_node;
+    struct dt_list timer_node;
+    bool established; /* COMM_EST was raised, or RTS was reached */
+    struct dt_requester req;
+    struct dt_responder resp;
+};
+
+struct dt_rnic {
+    struct dt_rnic_options options;
+    struct dt_rnic_qp **qps; /* DT_RNIC_QP_MAX slots, by the low bits of the number */
+    uint16_t *qp_generation; /* per slot: upper bits of the last number given out */
+    uint32_t qp_slot_next;
+    uint32_t qp_count;
+    struct dt_mr_table mrs;
+    struct dt_list cqs;
+    struct dt_list send_list;
+    struct dt_list reply_list;
+    struct dt_list timer_list;
+    uint64_t timer_next_ns; /* no timer is due earlier; may lag behind */
+    uint64_t paced_until_ns;
+    uint64_t paced_at_ns;   /* time of the last look at paced_until_ns */
+    bool link_up;
+    bool is_fatal;
+    struct dt_rnic_counters counters;
+};
+
+/* qp.c */
+static inline enum ibv_qp_state dt_qp_state(const struct dt_rnic_qp *qp)
+{
+    return (enum ibv_qp_state)dt_load_relaxed(&qp->state);
+}
+struct dt_rnic_qp *dt_qp_find(const struct dt_rnic *rnic, uint32_t number);
+/* To ERR: flushes both queues. With `keep_answers` what the responder still owes the peer is sent. */
+void dt_qp_enter_error(struct dt_rnic_qp *qp, bool keep_answers);
+/* To ERR with IBV_EVENT_QP_FATAL; nothing happens if it is in ERR already. */
+void dt_qp_break(struct dt_rnic_qp *qp);
+void dt_rnic_raise(struct dt_rnic *rnic, enum ibv_event_type type, struct dt_rnic_qp *qp,
+                   struct dt_rnic_cq *cq);
+
+/* rnic.c: may a packet with payload leave now? Answers and READ requests are not paced. */
+bool dt_rnic_is_paced_out(struct dt_rnic *rnic, uint64_t now_ns);
+bool dt_qp_can_transmit(const struct dt_rnic_qp *qp);
+void dt_qp_transmit(struct dt_rnic_qp *qp, const struct dt_packet *packet, uint64_t now_ns);
+/* Begins a packet of this queue pair. */
+void dt_qp_init_packet(const struct dt_rnic_qp *qp, struct dt_packet *packet, uint8_t op, uint32_t psn,
+                       uint32_t psn_count);
+uint64_t dt_qp_segment_bytes(const struct dt_rnic_qp *qp);
+
+/* requester.c: transmission. Both `send` and `reply` return whether something was transmitted. */
+void dt_requester_reset(struct dt_rnic_qp *qp);
+void dt_requester_start(struct dt_rnic_qp *qp, uint32_t psn);
+void dt_requester_wake(struct dt_rnic_qp *qp);
+bool dt_requester_send(struct dt_rnic_qp *qp, unsigned quantum, uint64_t now_ns);
+void dt_requester_go_back(struct dt_rnic_qp *qp);
+bool dt_requester_is_drained(const struct dt_rnic_qp *qp);
+
+/* requester_ack.c: answers, completion, timers. */
+void dt_requester_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet, struct dt_received *received,
+                          uint64_t now_ns);
+void dt_requester_retire(struct dt_rnic_qp *qp, uint64_t now_ns);
+void dt_requester_fire_timer(struct dt_rnic_qp *qp, uint64_t now_ns);
+void dt_requester_arm_timer(struct dt_rnic_qp *qp, uint64_t deadline_ns);
+void dt_requester_disarm_timer(struct dt_rnic_qp *qp);
+void dt_requester_flush(struct dt_rnic_qp *qp);
+/* Blocks between the oldest element not complete and the doorbell; more than the ring has: an overrun. */
+uint16_t dt_requester_posted(const struct dt_rnic_qp *qp);
+static inline struct dt_sq_entry *dt_requester_entry(const struct dt_requester *req, uint16_t index)
+{
+    return &req->entries[index & (req->ring.blocks - 1)];
+}
+
+/* responder.c: requests; responder_reply.c: answers. */
+void dt_responder_reset(struct dt_rnic_qp *qp);
+void dt_responder_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet, struct dt_received *received);
+void dt_responder_flush(struct dt_rnic_qp *qp);
+bool dt_responder_reply(struct dt_rnic_qp *qp, unsigned quantum, uint64_t now_ns);
+void dt_responder_drop_answers(struct dt_rnic_qp *qp);
+/* Notes an answer; replaces the one noted before. */
+void dt_responder_note(struct dt_rnic_qp *qp, uint8_t syndrome, uint32_t nak_psn);
+/* Fails: NAK, event or nothing (`event` < 0), then ERR. */
+void dt_responder_fail(struct dt_rnic_qp *qp, uint8_t syndrome, uint32_t psn, int event);
+void dt_responder_add_read(struct dt_rnic_qp *qp, const struct dt_packet *packet, bool is_repeat);
+static inline struct dt_recv *dt_responder_front(const struct dt_responder *resp)
+{
+    return (struct dt_recv *)(void *)(resp->recvs + (size_t)dt_ring_front(&resp->ring) * resp->recv_stride_bytes);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
