@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/owner.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+static int membarrier(int command)
+{
+    return (int)syscall(__NR_membarrier, command, 0, 0);
+}
+
+bool dt_owner_setup(void)
+{
+    int commands = membarrier(MEMBARRIER_CMD_QUERY);
+
+    return commands > 0 && commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED &&
+           membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+}
+
+bool dt_owner_take(struct dt_owner *owner)
+{
+    uint32_t visits;
+    uint32_t holder = __atomic_exchange_n(&owner->holder, DT_HOLDER_DETOUR, __ATOMIC_SEQ_CST);
+
+    DT_CHECK(holder == DT_HOLDER_NCCL);
+    if (owner->is_exchange) {
+        visits = dt_load_seq_cst(&owner->visits);
+    } else {
+        /* It cannot fail once the process is registered, and going on without it would be unsound. */
+        DT_CHECK(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
+        visits = dt_load_acquire(&owner->visits);
+    }
+    if (!(visits & 1))
+        return true;
+    dt_owner_give_back(owner);
+    return false;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/wire_messages.h"
+
+#include <string.h>
+
+#include "base/util.h"
+
+#define HANDLE_MAGIC        0x31484c5544524f54ull /* arbitrary; tells our handles from other plugins' */
+#define HANDLE_COOKIE_OFFSET (DT_HANDLE_BYTES - 8)
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The handle
+ */
+void dt_handle_encode(const struct dt_handle *handle, uint8_t bytes[DT_HANDLE_BYTES])
+{
+    struct dt_writer w = {bytes, DT_HANDLE_BYTES, 0, false};
+
+    memset(bytes, 0, DT_HANDLE_BYTES);
+    dt_put_uint(&w, HANDLE_MAGIC, 8);
+    dt_put_uint(&w, handle->version_min, 2);
+    dt_put_uint(&w, handle->version_max, 2);
+    dt_put_uint(&w, handle->address.family, 2);
+    dt_put_uint(&w, handle->address.port, 2);
+    dt_put_bytes(&w, handle->address.ip, 16);
+    dt_put_uint(&w, handle->listen_id, 8);
+    dt_put_uint(&w, handle->nonce, 8);
+}
+
+enum dt_status dt_handle_decode(const uint8_t bytes[DT_HANDLE_BYTES], struct dt_handle *handle)
+{
+    struct dt_reader r = {bytes, DT_HANDLE_BYTES, 0, false};
+    uint64_t magic = dt_get_uint(&r, 8);
+    uint64_t family;
+
+    memset(handle, 0, sizeof *handle);
+    handle->version_min = (uint16_t)dt_get_uint(&r, 2);
+    handle->version_max = (uint16_t)dt_get_uint(&r, 2);
+    family = dt_get_uint(&r, 2);
+    handle->address.family = (uint8_t)family;
+    handle->address.port = (uint16_t)dt_get_uint(&r, 2);
+    dt_get_bytes(&r, handle->address.ip, 16);
+    handle->listen_id = dt_get_uint(&r, 8);
+    handle->nonce = dt_get_uint(&r, 8);
+    if (magic != HANDLE_MAGIC || (family != DT_ADDRESS_IPV4 && family != DT_ADDRESS_IPV6) ||
+        handle->address.port == 0 || handle->version_min > handle->version_max)
+        return DT_PROTOCOL;
+    return DT_OK;
+}
+
+uint64_t dt_handle_cookie(const uint8_t bytes[DT_HANDLE_BYTES])
+{
+    struct dt_reader r = {bytes + HANDLE_COOKIE_OFFSET, 8, 0, false};
+
+    return dt_get_uint(&r, 8);
+}
+
+void dt_handle_set_cookie(uint8_t bytes[DT_HANDLE_BYTES], uint64_t cookie)
+{
+    struct dt_writer w = {bytes + HANDLE_COOKIE_OFFSET, 8, 0, false};
+
+    dt_put_uint(&w, cookie, 8);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Frames
+ */
+enum dt_status dt_frame_header_decode(const uint8_t bytes[DT_FRAME_HEADER_BYTES], struct dt_frame_header *header)
+{
+    struct dt_reader r = {bytes, DT_FRAME_HEADER_BYTES, 0, false};
+    uint64_t magic = dt_get_uint(&r, 4);
+
+    header->type = (uint16_t)dt_get_uint(&r, 2);
+    header->body_bytes = (uint16_t)dt_get_uint(&r, 2);
+    return magic == DT_FRAME_MAGIC && header->body_bytes <= DT_FRAME_BODY_MAX ? DT_OK : DT_PROTOCOL;
+}
+
+/* Starts a frame; the length is filled in by frame_end(). Returns where the frame begins. */
+static size_t frame_begin(struct dt_writer *w, enum dt_frame_type type)
+{
+    size_t begin = w->used;
+
+    dt_put_uint(w, DT_FRAME_MAGIC, 4);
+    dt_put_uint(w, type, 2);
+    dt_put_uint(w, 0, 2);
+    return begin;
+}
+
+/* A frame that did not fit leaves nothing behind. */
+static void frame_end(struct dt_writer *w, size_t begin)
+{
+    size_t body_bytes = w->used - begin - DT_FRAME_HEADER_BYTES;
+
+    if (w->is_full || body_bytes > DT_FRAME_BODY_MAX) {
+        w->is_full = true;
+        w->used = begin;
+        return;
+    }
+    w->bytes[begin + 6] = (uint8_t)body_bytes;
+    w->bytes[begin + 7] = (uint8_t)(body_bytes >> 8);
+}
+
+/* What every decoder ends with: all bytes were there, none is left. */
+static enum dt_status finish(const struct dt_reader *r, bool is_valid)
+{
+    return is_valid && !r->is_short && r->used == r->size ? DT_OK : DT_PROTOCOL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Terms
+ */
+struct dt_terms dt_terms_agree(const struct dt_terms *a, const struct dt_terms *b)
+{
+    struct dt_terms terms = {
+        .paths = (uint32_t)dt_min_u64(a->paths, b->paths),
+        .qps = (uint32_t)dt_min_u64(a->qps, b->qps),
+        .slots = (uint32_t)dt_min_u64(a->slots, b->slots),
+        .chunk_bytes = (uint32_t)dt_min_u64(a->chunk_bytes, b->chunk_bytes),
+    };
+
+    return terms;
+}
+
+static void terms_encode(const struct dt_terms *terms, struct dt_writer *w)
+{
+    dt_put_uint(w, terms->paths, 1);
+    dt_put_uint(w, terms->qps, 1);
+    dt_put_uint(w, terms->slots, 2);
+    dt_put_uint(w, terms->chunk_bytes, 4);
+}
+
+static bool terms_decode(struct dt_reader *r, struct dt_terms *terms)
+{
+    terms->paths = (uint32_t)dt_get_uint(r, 1);
+    terms->qps = (uint32_t)dt_get_uint(r, 1);
+    terms->slots = (uint32_t)dt_get_uint(r, 2);
+    terms->chunk_bytes = (uint32_t)dt_get_uint(r, 4);
+    return terms->paths >= 1 && terms->paths <= DT_PATHS_MAX && terms->qps >= 1 && terms->qps <= DT_QPS_MAX &&
+           terms->slots >= DT_SLOTS_MIN && terms->slots <= DT_SLOTS_MAX && dt_is_power_of_two(terms->slots) &&
+           terms->chunk_bytes >= DT_CHUNK_BYTES_MIN && terms->chunk_bytes % DT_CUT_BYTES == 0 &&
+           terms->chunk_bytes <= DT_MESSAGE_BYTES_MAX;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Messages of the set-up
+ */
+void dt_hello_encode(const struct dt_hello *hello, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, DT_FRAME_HELLO);
+
+    dt_put_uint(w, hello->version_min, 2);
+    dt_put_uint(w, hello->version_max, 2);
+    dt_put_uint(w, hello->listen_id, 8);
+    dt_put_uint(w, hello->nonce, 8);
+    dt_put_uint(w, hello->connection_id, 8);
+    terms_encode(&hello->wanted, w);
+    dt_put_uint(w, hello->pid, 4);
+    dt_put_text(w, hello->host);
+    dt_put_text(w, hello->device);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_hello_decode(const uint8_t *body, size_t bytes, struct dt_hello *hello)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+    bool is_valid;
+
+    memset(hello, 0, sizeof *hello);
+    hello->version_min = (uint16_t)dt_get_uint(&r, 2);
+    hello->version_max = (uint16_t)dt_get_uint(&r, 2);
+    hello->listen_id = dt_get_uint(&r, 8);
+    hello->nonce = dt_get_uint(&r, 8);
+    hello->connection_id = dt_get_uint(&r, 8);
+    is_valid = terms_decode(&r, &hello->wanted);
+    hello->pid = (uint32_t)dt_get_uint(&r, 4);
+    dt_get_text(&r, hello->host, sizeof hello->host);
+    dt_get_text(&r, hello->device, sizeof hello->device);
+    return finish(&r, is_valid && hello->version_min <= hello->version_max);
+}
+
+void dt_answer_encode(const struct dt_answer *answer, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, DT_FRAME_ANSWER);
+
+    dt_put_uint(w, answer->version, 2);
+    terms_encode(&answer->agreed, w);
+    dt_put_uint(w, answer->pid, 4);
+    dt_put_text(w, answer->host);
+    dt_put_text(w, answer->device);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_answer_decode(const uint8_t *body, size_t bytes, struct dt_answer *answer)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+    bool is_valid;
+
+    memset(answer, 0, sizeof *answer);
+    answer->version = (uint16_t)dt_get_uint(&r, 2);
+    is_valid = terms_decode(&r, &answer->agreed);
+    answer->pid = (uint32_t)dt_get_uint(&r, 4);
+    dt_get_text(&r, answer->host, sizeof answer->host);
+    dt_get_text(&r, answer->device, sizeof answer->device);
+    return finish(&r, is_valid);
+}
+
+void dt_reject_encode(const struct dt_reject *reject, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, DT_FRAME_REJECT);
+
+    dt_put_text(w, reject->reason);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_reject_decode(const uint8_t *body, size_t bytes, struct dt_reject *reject)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+
+    dt_get_text(&r, reject->reason, sizeof reject->reason);
+    return finish(&r, true);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Paths
+ */
+static void path_encode(const struct dt_path_offer *path, uint32_t qps, struct dt_writer *w)
+{
+    dt_put_uint(w, path->is_usable, 1);
+    if (!path->is_usable)
+        return;
+    dt_put_text(w, path->device);
+    dt_put_bytes(w, path->probe.gid, 16);
+    dt_put_uint(w, path->probe.lid, 4);
+    dt_put_uint(w, path->probe.mtu_bytes, 4);
+    dt_put_uint(w, path->probe.link_layer, 1);
+    dt_put_uint(w, path->probe.qpn, 4);
+    dt_put_uint(w, path->probe.psn, 4);
+    for (uint32_t q = 0; q < qps; q++) {
+        dt_put_uint(w, path->qp[q].qpn, 4);
+        dt_put_uint(w, path->qp[q].psn, 4);
+    }
+    dt_put_uint(w, path->control_addr, 8);
+    dt_put_uint(w, path->control_rkey, 4);
+}
+
+/* Queue pair numbers and PSNs are 24 bits wide. */
+static bool qp_decode(struct dt_reader *r, struct dt_qp_address *address)
+{
+    address->qpn = (uint32_t)dt_get_uint(r, 4);
+    address->psn = (uint32_t)dt_get_uint(r, 4);
+    return address->qpn < 1u << 24 && address->psn < 1u << 24;
+}
+
+static bool path_decode(struct dt_reader *r, uint32_t qps, struct dt_path_offer *path)
+{
+    struct dt_qp_address *probe = &path->probe;
+    uint64_t is_usable = dt_get_uint(r, 1);
+    bool is_valid = is_usable <= 1;
+
+    path->is_usable = is_usable == 1;
+    if (!path->is_usable)
+        return is_valid;
+    dt_get_text(r, path->device, sizeof path->device);
+    dt_get_bytes(r, probe->gid, 16);
+    probe->lid = (uint32_t)dt_get_uint(r, 4);
+    probe->mtu_bytes = (uint32_t)dt_get_uint(r, 4);
+    probe->link_layer = (uint32_t)dt_get_uint(r, 1);
+    is_valid &= probe->lid < 1u << 16 && dt_is_power_of_two(probe->mtu_bytes) && probe->mtu_bytes >= 256 &&
+                probe->mtu_bytes <= 4096 && probe->link_layer <= DT_LINK_ETHERNET;
+    is_valid &= qp_decode(r, probe);
+    for (uint32_t q = 0; q < qps; q++) {
+        path->qp[q] = *probe;
+        is_valid &= qp_decode(r, &path->qp[q]);
+    }
+    path->control_addr = dt_get_uint(r, 8);
+    path->control_rkey = (uint32_t)dt_get_uint(r, 4);
+    return is_valid;
+}
+
+void dt_paths_encode(const struct dt_paths_offer *offer, const struct dt_terms *terms, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, DT_FRAME_PATHS);
+
+    for (uint32_t p = 0; p < terms->paths; p++)
+        path_encode(&offer->path[p], terms->qps, w);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_paths_decode(const uint8_t *body, size_t bytes, const struct dt_terms *terms,
+                               struct dt_paths_offer *offer)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+    bool is_valid = true;
+
+    memset(offer, 0, sizeof *offer);
+    for (uint32_t p = 0; p < terms->paths; p++)
+        is_valid &= path_decode(&r, terms->qps, &offer->path[p]);
+    return finish(&r, is_valid);
+}
+
+void dt_ready_encode(const struct dt_ready *ready, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, DT_FRAME_READY);
+
+    dt_put_uint(w, ready->path_mask, 4);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_ready_decode(const uint8_t *body, size_t bytes, const struct dt_terms *terms,
+                               struct dt_ready *ready)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+
+    ready->path_mask = (uint32_t)dt_get_uint(&r, 4);
+    return finish(&r, ready->path_mask != 0 && ready->path_mask < 1u << terms->paths);
+}
+
+void dt_close_encode(const struct dt_close *close, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, DT_FRAME_CLOSE);
+
+    dt_put_uint(w, close->sequence, 8);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_close_decode(const uint8_t *body, size_t bytes, struct dt_close *close)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+
+    close->sequence = dt_get_uint(&r, 8);
+    return finish(&r, true);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What two ends tell each other outside the data path: the listener's handle, which NCCL carries, and the
+ * messages on the control channel. Fixed layouts, little-endian, no pointers; whatever comes in is checked
+ * here, so that the rest of the code sees only values in range.
+ *
+ *   connecting end                         listening end
+ *   HELLO   (what I can, listener's nonce)
+ *                                          ANSWER (what we agreed on)   or REJECT (why not), end
+ *   PATHS   (my queue pairs and memory)    PATHS
+ *   READY   (paths that work for me)       READY
+ *   ... later, either end: CLOSE           and then the channel ends
+ *
+ * A frame on the channel is 4 bytes magic, 2 bytes type, 2 bytes length of the body, body.
+ */
+#ifndef DETOUR_TRANSPORT_WIRE_MESSAGES_H
+#define DETOUR_TRANSPORT_WIRE_MESSAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/address.h"
+#include "transport/limits.h"
+#include "transport/wire_codec.h"
+#include "verbs/queue.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Versions of this protocol that this code speaks. */
+#define DT_PROTOCOL_VERSION_MIN 1
+#define DT_PROTOCOL_VERSION_MAX 1
+
+#define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
+#define DT_FRAME_HEADER_BYTES 8
+#define DT_FRAME_BODY_MAX     2040
+#define DT_FRAME_BYTES_MAX    (DT_FRAME_HEADER_BYTES + DT_FRAME_BODY_MAX)
+
+enum dt_frame_type {
+    DT_FRAME_HELLO = 1,
+    DT_FRAME_ANSWER = 2,
+    DT_FRAME_REJECT = 3,
+    DT_FRAME_PATHS = 4,
+    DT_FRAME_READY = 5,
+    DT_FRAME_CLOSE = 6
+};
+
+#define DT_NAME_BYTES 64 /* host and device names, with the terminating zero */
+
+/* What listen() gives to the peer: bytes 0 to 55 of the handle. The last 8 bytes of it are the connecting
+ * end's own (dt_handle_cookie), zero when they leave listen(). */
+struct dt_handle {
+    uint16_t version_min;
+    uint16_t version_max;
+    struct dt_address address;
+    uint64_t listen_id; /* which listener of that process */
+    uint64_t nonce;     /* what only those who have the handle know */
+};
+
+void dt_handle_encode(const struct dt_handle *handle, uint8_t bytes[DT_HANDLE_BYTES]);
+/* DT_PROTOCOL: not one of our handles. */
+enum dt_status dt_handle_decode(const uint8_t bytes[DT_HANDLE_BYTES], struct dt_handle *handle);
+
+uint64_t dt_handle_cookie(const uint8_t bytes[DT_HANDLE_BYTES]);
+void dt_handle_set_cookie(uint8_t bytes[DT_HANDLE_BYTES], uint64_t cookie);
+
+/* What the two ends have to agree on: each the smaller of both ends' wishes. */
+struct dt_terms {
+    uint32_t paths; /* 1 .. DT_PATHS_MAX */
+    uint32_t qps;   /* per path: 1 .. DT_QPS_MAX */
+    uint32_t slots; /* a power of two, DT_SLOTS_MIN .. DT_SLOTS_MAX */
+    uint32_t chunk_bytes; /* largest write: a multiple of DT_CUT_BYTES, >= DT_CHUNK_BYTES_MIN */
+};
+
+struct dt_terms dt_terms_agree(const struct dt_terms *a, const struct dt_terms *b);
+
+struct dt_hello {
+    uint16_t version_min;
+    uint16_t version_max;
+    uint64_t listen_id;
+    uint64_t nonce;
+    uint64_t connection_id; /* names the connection in both ends' logs */
+    struct dt_terms wanted;
+    uint32_t pid;
+    char host[DT_NAME_BYTES];
+    char device[DT_NAME_BYTES]; /* the connecting end's default device */
+};
+
+struct dt_answer {
+    uint16_t version;
+    struct dt_terms agreed;
+    uint32_t pid;
+    char host[DT_NAME_BYTES];
+    char device[DT_NAME_BYTES];
+};
+
+struct dt_reject {
+    char reason[200];
+};
+
+/* One end of one path. */
+struct dt_path_offer {
+    bool is_usable; /* this end has it; the rest is zero if not */
+    char device[DT_NAME_BYTES];
+    struct dt_qp_address qp[DT_QPS_MAX]; /* the first terms.qps; all with the first one's gid, lid, mtu */
+    struct dt_qp_address probe;
+    /* Memory that the peer writes: the sender's CTS ring, the receiver's size records. */
+    uint64_t control_addr;
+    uint32_t control_rkey;
+};
+
+struct dt_paths_offer {
+    struct dt_path_offer path[DT_PATHS_MAX]; /* the first terms.paths */
+};
+
+struct dt_ready {
+    uint32_t path_mask; /* paths that are connected at this end; not zero */
+};
+
+/*
+ * Last message of an end. From the receiver: its first message that is not complete; from the sender: the
+ * first message that it has not posted.
+ */
+struct dt_close {
+    uint64_t sequence;
+};
+
+/*
+ * Encoders append a whole frame to *w; it is full afterwards if the frame did not fit. Decoders take the body
+ * of a frame and answer DT_PROTOCOL for anything that is too short, too long or out of range.
+ */
+void dt_hello_encode(const struct dt_hello *hello, struct dt_writer *w);
+enum dt_status dt_hello_decode(const uint8_t *body, size_t bytes, struct dt_hello *hello);
+void dt_answer_encode(const struct dt_answer *answer, struct dt_writer *w);
+enum dt_status dt_answer_decode(const uint8_t *body, size_t bytes, struct dt_answer *answer);
+void dt_reject_encode(const struct dt_reject *reject, struct dt_writer *w);
+enum dt_status dt_reject_decode(const uint8_t *body, size_t bytes, struct dt_reject *reject);
+void dt_paths_encode(const struct dt_paths_offer *offer, const struct dt_terms *terms, struct dt_writer *w);
+enum dt_status dt_paths_decode(const uint8_t *body, size_t bytes, const struct dt_terms *terms,
+                               struct dt_paths_offer *offer);
+void dt_ready_encode(const struct dt_ready *ready, struct dt_writer *w);
+enum dt_status dt_ready_decode(const uint8_t *body, size_t bytes, const struct dt_terms *terms,
+                               struct dt_ready *ready);
+void dt_close_encode(const struct dt_close *close, struct dt_writer *w);
+enum dt_status dt_close_decode(const uint8_t *body, size_t bytes, struct dt_close *close);
+
+struct dt_frame_header {
+    uint16_t type; /* any value: whoever expects a frame compares */
+    uint16_t body_bytes;
+};
+
+/* DT_PROTOCOL: wrong magic, or a body larger than any of ours. */
+enum dt_status dt_frame_header_decode(const uint8_t bytes[DT_FRAME_HEADER_BYTES],
+                                      struct dt_frame_header *header);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
