@@ -132,3 +132,34 @@ void *dt_mr_translate(const struct dt_rnic *rnic, uint32_t key, uint32_t pd, uin
     }
     return mr->addr + (addr - mr->iova);
 }
+
+int dt_qp_scatter(const struct dt_rnic_qp *qp, const struct dt_wqe_sge *sges, uint32_t sge_count, uint64_t at,
+                  struct dt_received *received, uint64_t land_offset, uint64_t bytes, uint8_t *vendor_err)
+{
+    const struct dt_rnic *rnic = qp->rnic;
+
+    for (uint32_t i = 0; i < sge_count && bytes; i++) {
+        uint64_t piece;
+        void *to;
+        int error;
+
+        if (at >= sges[i].bytes) {
+            at -= sges[i].bytes;
+            continue;
+        }
+        piece = dt_min_u64(sges[i].bytes - at, bytes);
+        to = dt_mr_translate(rnic, sges[i].lkey, qp->pd, sges[i].addr + at, piece, IBV_ACCESS_LOCAL_WRITE,
+                             vendor_err);
+        if (!to)
+            return EINVAL;
+        error = rnic->options.wire->ops->land(received, land_offset, to, piece);
+        if (error)
+            return error == EINVAL ? EIO : error;
+        at = 0;
+        land_offset += piece;
+        bytes -= piece;
+    }
+    if (bytes)
+        *vendor_err = DT_VENDOR_LENGTH;
+    return bytes ? EINVAL : 0;
+}

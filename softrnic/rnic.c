@@ -61,9 +61,8 @@ void dt_rnic_raise(struct dt_rnic *rnic, enum ibv_event_type type, struct dt_rni
 
 /* ---- packets out ---- */
 
-bool dt_rnic_is_paced_out(struct dt_rnic *rnic, uint64_t now_ns)
+bool dt_rnic_is_paced_out(const struct dt_rnic *rnic, uint64_t now_ns)
 {
-    rnic->paced_at_ns = now_ns;
     return rnic->options.rate_bytes_per_s && now_ns < rnic->paced_until_ns;
 }
 
@@ -125,21 +124,42 @@ uint64_t dt_qp_segment_bytes(const struct dt_rnic_qp *qp)
     return bytes ? bytes : 1ull << qp->mtu_shift;
 }
 
-/* Rounds over the lists until nobody gets anything out any more. */
+typedef bool serve_func(struct dt_rnic_qp *qp, unsigned quantum, uint64_t now_ns);
+
+/*
+ * One turn for each queue pair on a list, `node_offset` in the queue pair. Who got something out goes to the
+ * end, so that the next room goes to somebody else. Did anybody?
+ */
+static bool serve_list(struct dt_list *list, size_t node_offset, serve_func *serve, uint64_t now_ns)
+{
+    struct dt_list served, *node;
+    bool moved = false;
+
+    dt_list_init(&served);
+    dt_list_for_each(turn, list)
+    {
+        if (!serve((struct dt_rnic_qp *)(void *)((char *)turn - node_offset), QUANTUM, now_ns))
+            continue;
+        moved = true;
+        if (dt_list_is_empty(turn))
+            continue; /* it has no more to do */
+        dt_list_remove(turn);
+        dt_list_push_back(&served, turn);
+    }
+    while ((node = dt_list_pop_front(&served)))
+        dt_list_push_back(list, node);
+    return moved;
+}
+
+/* Turns for everybody until nobody gets anything out any more. */
 static void transmit(struct dt_rnic *rnic, uint64_t now_ns)
 {
     bool moved;
 
+    rnic->paced_at_ns = now_ns;
     do {
-        moved = false;
-        dt_list_for_each(reply, &rnic->reply_list)
-        {
-            moved |= dt_responder_reply(dt_container_of(reply, struct dt_rnic_qp, reply_node), QUANTUM, now_ns);
-        }
-        dt_list_for_each(send, &rnic->send_list)
-        {
-            moved |= dt_requester_send(dt_container_of(send, struct dt_rnic_qp, send_node), QUANTUM, now_ns);
-        }
+        moved = serve_list(&rnic->reply_list, offsetof(struct dt_rnic_qp, reply_node), dt_responder_reply, now_ns);
+        moved |= serve_list(&rnic->send_list, offsetof(struct dt_rnic_qp, send_node), dt_requester_send, now_ns);
     } while (moved);
 }
 

@@ -48,6 +48,13 @@ struct dt_mr_table {
  */
 void *dt_mr_translate(const struct dt_rnic *rnic, uint32_t key, uint32_t pd, uint64_t addr, uint64_t bytes,
                       unsigned access, uint8_t *vendor_err);
+/*
+ * Lands [land_offset, land_offset + bytes) of `received` at byte `at` of a scatter list. 0; EINVAL with
+ * *vendor_err when the list is too short or its memory not to be written; another errno when the wire has lost
+ * the payload. Pieces before the one that failed have landed.
+ */
+int dt_qp_scatter(const struct dt_rnic_qp *qp, const struct dt_wqe_sge *sges, uint32_t sge_count, uint64_t at,
+                  struct dt_received *received, uint64_t land_offset, uint64_t bytes, uint8_t *vendor_err);
 int dt_mr_table_init(struct dt_mr_table *table, uint32_t seed);
 void dt_mr_table_free(struct dt_mr_table *table);
 
@@ -178,7 +185,7 @@ struct dt_rnic {
     struct dt_list timer_list;
     uint64_t timer_next_ns; /* no timer is due earlier; may lag behind */
     uint64_t paced_until_ns;
-    uint64_t paced_at_ns;   /* time of the last look at paced_until_ns */
+    uint64_t paced_at_ns;   /* when it was last tried to transmit */
     bool link_up;
     bool is_fatal;
     struct dt_rnic_counters counters;
@@ -198,7 +205,7 @@ void dt_rnic_raise(struct dt_rnic *rnic, enum ibv_event_type type, struct dt_rni
                    struct dt_rnic_cq *cq);
 
 /* rnic.c: may a packet with payload leave now? Answers and READ requests are not paced. */
-bool dt_rnic_is_paced_out(struct dt_rnic *rnic, uint64_t now_ns);
+bool dt_rnic_is_paced_out(const struct dt_rnic *rnic, uint64_t now_ns);
 bool dt_qp_can_transmit(const struct dt_rnic_qp *qp);
 void dt_qp_transmit(struct dt_rnic_qp *qp, const struct dt_packet *packet, uint64_t now_ns);
 /* Begins a packet of this queue pair. */

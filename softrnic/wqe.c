@@ -176,8 +176,8 @@ void dt_wqe_decode(const struct dt_wqe_ring *ring, uint16_t index, struct dt_wqe
     out->is_malformed = !decode_payload(ring, index, out) || (out->is_inline && out->opcode == DT_WQE_READ);
 }
 
-bool dt_wqe_data(const struct dt_wqe_ring *ring, uint16_t index, const struct dt_wqe *wqe, uint32_t n,
-                 struct dt_wqe_sge *out)
+bool dt_wqe_segment(const struct dt_wqe_ring *ring, uint16_t index, const struct dt_wqe *wqe, uint32_t n,
+                    struct dt_wqe_sge *out)
 {
     struct dt_wqe_data data;
 

@@ -144,8 +144,8 @@ struct dt_wqe {
 void dt_wqe_decode(const struct dt_wqe_ring *ring, uint16_t index, struct dt_wqe *out);
 
 /* Data segment `n` of an element that is neither malformed nor inline; false when there are fewer. */
-bool dt_wqe_data(const struct dt_wqe_ring *ring, uint16_t index, const struct dt_wqe *wqe, uint32_t n,
-                 struct dt_wqe_sge *out);
+bool dt_wqe_segment(const struct dt_wqe_ring *ring, uint16_t index, const struct dt_wqe *wqe, uint32_t n,
+                    struct dt_wqe_sge *out);
 
 /*
  * [offset, offset + bytes) of an inline payload, inside the ring: 1 entry, or 2 when it runs over the ring's
