@@ -11,7 +11,8 @@
  * Posting back ends. `std` hands work requests to the library (ibv_post_send). `dv` owns the send queue: it
  * keeps the producer index and writes every element, in mlx5 format, and the doorbell itself. They behave
  * alike: the same calls, the same completions, the same refusals. `dv` needs a send CQ of its own (no other
- * QP sends into it), in which the k-th signalled success is the k-th signalled work request.
+ * QP ever uses it, nor this one for its receives), in which the k-th signalled success is the k-th signalled
+ * work request.
  *
  * Room. A QP accepts at most `sq_depth` work requests that are not known to be complete; it answers DT_FULL
  * to more and never overwrites one. A signalled completion also frees the unsignalled work requests before
@@ -185,17 +186,17 @@ void dt_qp_destroy(struct dt_qp *qp);
 
 uint32_t dt_qp_number(const struct dt_qp *qp);
 
-/* The largest inline payload that was granted; >= the one asked for. */
+/* The largest inline payload: what was asked for. */
 uint32_t dt_qp_inline_bytes(const struct dt_qp *qp);
 
 /* ------------------------------------------------------------------------------------------------------------
  * Posting (data path: no lock, no allocation, no system call)
  */
 enum dt_post_flags {
-    DT_POST_SIGNALED = 1, /* report its completion; else only its failure is reported */
-    DT_POST_INLINE = 2,   /* the payload is copied now: bytes <= dt_qp_inline_bytes(), lkey is not used */
-    DT_POST_IMM = 4,      /* WRITE_WITH_IMM: consumes a receive of the peer's and hands it `imm` */
-    DT_POST_FENCE = 8     /* starts after all earlier reads of this QP are complete */
+    DT_POST_FENCE = 1,    /* starts after all earlier reads of this QP are complete */
+    DT_POST_SIGNALED = 2, /* report its completion; else only its failure is reported */
+    DT_POST_INLINE = 8,   /* the payload is copied now: bytes <= dt_qp_inline_bytes(), lkey is not used */
+    DT_POST_IMM = 16      /* WRITE_WITH_IMM: consumes a receive of the peer's and hands it `imm` */
 };
 
 struct dt_write {
@@ -242,7 +243,10 @@ void dt_qp_ring(struct dt_qp *qp);
  */
 enum dt_status dt_qp_post_blank_recvs(struct dt_qp *qp, unsigned count);
 
-/* Sends and receives posted and not reported yet: how many completions a flush must still bring. */
+/*
+ * Posted and not known to be complete. A flush brings exactly as many receive completions, and at most as
+ * many send completions (unsignalled work requests that succeeded before the error are among them).
+ */
 uint32_t dt_qp_sends_outstanding(const struct dt_qp *qp);
 uint32_t dt_qp_recvs_outstanding(const struct dt_qp *qp);
 

@@ -8,6 +8,9 @@
  * type of libibverbs appears in them. Words are those of the InfiniBand Architecture Specification:
  * protection domain, memory region (MR), queue pair (QP), completion queue (CQ), work request (WR).
  *
+ * Errors: whoever decides one logs it, once, at WARN, unless a function says that it is silent. DT_NO_MEMORY
+ * is always silent.
+ *
  * Ownership: dt_verbs > dt_device > {dt_mr, dt_cq, dt_qp, dt_flush}. Close in the reverse order of opening;
  * an object outlives everything opened on it.
  */
@@ -34,6 +37,8 @@ struct dt_verbs_options {
     const char *library;            /* SYSTEM: the file to dlopen; NULL is libibverbs.so.1 */
     uint32_t soft_device_count;     /* SOFT: devices soft0, soft1, ... */
     uint64_t soft_rate_bytes_per_s; /* SOFT: link rate of each device; 0 is unlimited */
+    char *reason;                   /* where one line goes that says why opening failed; NULL: to the log */
+    size_t reason_bytes;
 };
 
 enum dt_link_layer { DT_LINK_UNKNOWN, DT_LINK_INFINIBAND, DT_LINK_ETHERNET };
@@ -76,12 +81,15 @@ struct dt_verbs;
 
 /*
  * Finds the functions and says at INFO what was found. The strings in *options are only used during the call.
- * DT_NOT_FOUND when the library or one of its functions is missing (one WARN names it); DT_INVALID when an
- * option is out of range. May block; any thread.
+ * DT_NOT_FOUND when the library or one of its functions is missing; DT_INVALID when an option is out of
+ * range; DT_NO_MEMORY. One line says what, at WARN or, for callers who can do without, in options->reason.
+ * May block; any thread.
  */
 enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_verbs **verbs);
 
-/* Every device opened on it is closed. May block. */
+/*
+ * Every device opened on it is closed. The library stays loaded: its providers do not expect to be unloaded.
+ */
 void dt_verbs_close(struct dt_verbs *verbs);
 
 /*
@@ -93,9 +101,11 @@ enum dt_status dt_verbs_devices(struct dt_verbs *verbs, struct dt_device_info **
 void dt_verbs_devices_free(struct dt_device_info *list);
 
 /*
- * Acts on a software RNIC of this process: `action` is "down", "up", "fatal", "drop N", ... in the words of
- * `detour nic`. On any status a one-line answer without newline (for DT_OK: what was done, else why not) is
- * written to `answer`. DT_UNSUPPORTED on real devices. Never blocks for longer than one step of the device.
+ * Acts on a software RNIC of this process: `action` is "down", "up", "fatal", "drop N" (the next N packets
+ * that it sends are lost) or "drop P%" (from now on P percent of them; 0% ends it), the words of `detour
+ * nic`. A one-line answer without newline goes to `answer`: for DT_OK what was done, else why not.
+ * DT_INVALID: not such an action; DT_NOT_FOUND: no such device is open; DT_UNSUPPORTED: the devices are real.
+ * Does not block. Any thread.
  */
 enum dt_status dt_verbs_device_control(struct dt_verbs *verbs, const char *device, const char *action,
                                        char *answer, size_t answer_bytes);

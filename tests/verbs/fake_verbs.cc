@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/verbs/fake_verbs.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "softrnic/wqe.h"
+
+namespace fake
+{
+namespace
+{
+World *world;
+std::mutex mr_mutex;
+
+/* True, with errno set, when the script says that this call fails now. */
+bool Fails(const std::string &name)
+{
+    auto it = world->failures.find(name);
+
+    if (it == world->failures.end() || it->second.first-- > 0)
+        return false;
+    errno = it->second.second;
+    world->failures.erase(it);
+    return true;
+}
+
+template <typename T>
+T *Make(const std::string &name)
+{
+    if (Fails("create_" + name))
+        return nullptr;
+    world->log.push_back("create_" + name);
+    world->live++;
+    return new T();
+}
+
+int Release(const std::string &name)
+{
+    int error = Fails("destroy_" + name) ? errno : 0;
+
+    world->log.push_back("destroy_" + name);
+    world->live--;
+    return error;
+}
+
+/* ---- devices ---- */
+
+struct Device : ibv_device {
+    DeviceScript *script;
+};
+
+ibv_device **GetDeviceList(int *count)
+{
+    if (Fails("get_device_list"))
+        return nullptr;
+    auto **list = new ibv_device *[world->devices.size() + 1]();
+    for (size_t i = 0; i < world->devices.size(); i++) {
+        auto *device = new Device();
+        device->script = world->devices[i].get();
+        snprintf(device->name, sizeof device->name, "%s", device->script->name.c_str());
+        snprintf(device->ibdev_path, sizeof device->ibdev_path, "%s", device->script->ibdev_path.c_str());
+        list[i] = device;
+    }
+    *count = static_cast<int>(world->devices.size());
+    world->live++;
+    return list;
+}
+
+std::vector<Device *> &Kept()
+{
+    static auto *kept =
+        new std::vector<Device *>; // open contexts refer to their device after the list is gone
+    return *kept;
+}
+
+void FreeDeviceList(ibv_device **list)
+{
+    for (size_t i = 0; list[i]; i++)
+        Kept().push_back(static_cast<Device *>(list[i]));
+    delete[] list;
+    world->live--;
+}
+
+const char *GetDeviceName(ibv_device *device)
+{
+    return device->name;
+}
+
+__be64 GetDeviceGuid(ibv_device *device)
+{
+    return htobe64(static_cast<Device *>(device)->script->guid);
+}
+
+Context *ContextOf(ibv_context *context)
+{
+    return reinterpret_cast<Context *>(reinterpret_cast<char *>(context) - offsetof(verbs_context, context));
+}
+
+int PollCq(ibv_cq *cq, int count, ibv_wc *wcs);
+int PostSend(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad);
+int PostRecv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad);
+int QueryPortWhole(ibv_context *context, uint8_t port, ibv_port_attr *attr, size_t bytes);
+
+ibv_context *OpenDevice(ibv_device *device)
+{
+    auto *context = Make<Context>("context");
+    int fds[2];
+
+    if (!context || pipe(fds))
+        return nullptr;
+    close(fds[1]);
+    context->script = static_cast<Device *>(device)->script;
+    context->context.device = device;
+    context->context.async_fd = fds[0];
+    context->context.ops.poll_cq = PollCq;
+    context->context.ops.post_send = PostSend;
+    context->context.ops.post_recv = PostRecv;
+    if (world->whole_contexts) {
+        context->sz = sizeof(verbs_context);
+        context->context.abi_compat = reinterpret_cast<void *>(UINTPTR_MAX); /* __VERBS_ABI_IS_EXTENDED */
+        context->query_port = QueryPortWhole;
+    }
+    return &context->context;
+}
+
+int CloseDevice(ibv_context *context)
+{
+    close(context->async_fd);
+    delete ContextOf(context);
+    return Release("context");
+}
+
+int QueryDevice(ibv_context *context, ibv_device_attr *attr)
+{
+    if (Fails("query_device"))
+        return errno;
+    memset(attr, 0, sizeof *attr);
+    attr->phys_port_cnt = static_cast<uint8_t>(ContextOf(context)->script->ports.size());
+    attr->max_qp_wr = 4096;
+    attr->max_cqe = 65536;
+    attr->max_qp = 1000;
+    attr->max_mr = 2000;
+    attr->max_qp_rd_atom = 16;
+    attr->max_mr_size = 1ull << 40;
+    return 0;
+}
+
+int QueryPortWhole(ibv_context *context, uint8_t port, ibv_port_attr *attr, size_t)
+{
+    if (Fails("query_port"))
+        return errno;
+    const Port &script = ContextOf(context)->script->ports.at(port - 1u);
+    attr->state = script.state;
+    attr->active_mtu = script.mtu;
+    attr->gid_tbl_len = static_cast<int>(script.gids.size());
+    attr->lid = script.lid;
+    attr->active_width = script.width;
+    attr->active_speed = script.speed;
+    attr->link_layer = script.link_layer;
+    return 0;
+}
+
+int QueryPort(ibv_context *context, uint8_t port, _compat_ibv_port_attr *attr)
+{
+    return QueryPortWhole(context, port, reinterpret_cast<ibv_port_attr *>(attr), 0);
+}
+
+int QueryGid(ibv_context *context, uint8_t port, int index, ibv_gid *gid)
+{
+    if (Fails("query_gid"))
+        return -1;
+    memcpy(gid->raw, ContextOf(context)->script->ports.at(port - 1u).gids.at(static_cast<size_t>(index)).raw,
+           16);
+    return 0;
+}
+
+int QueryGidEx(ibv_context *context, uint32_t port, uint32_t index, ibv_gid_entry *entry, uint32_t, size_t)
+{
+    if (Fails("query_gid_ex"))
+        return errno;
+    const Gid &gid = ContextOf(context)->script->ports.at(port - 1).gids.at(index);
+    memcpy(entry->gid.raw, gid.raw, 16);
+    entry->gid_type = gid.type;
+    return 0;
+}
+
+int GetAsyncEvent(ibv_context *, ibv_async_event *event)
+{
+    if (Fails("get_async_event"))
+        return -1;
+    if (world->events.empty()) {
+        errno = EAGAIN;
+        return -1;
+    }
+    *event = world->events.front();
+    world->events.pop_front();
+    world->events_unacknowledged++;
+    return 0;
+}
+
+void AckAsyncEvent(ibv_async_event *)
+{
+    world->events_unacknowledged--;
+}
+
+const char *EventTypeStr(ibv_event_type)
+{
+    return "an event";
+}
+
+/* ---- objects ---- */
+
+ibv_pd *AllocPd(ibv_context *context)
+{
+    auto *pd = Make<ibv_pd>("pd");
+
+    if (pd)
+        pd->context = context;
+    return pd;
+}
+
+int DeallocPd(ibv_pd *pd)
+{
+    delete pd;
+    return Release("pd");
+}
+
+ibv_mr *RegMr(ibv_pd *pd, void *addr, size_t bytes, int access)
+{
+    std::lock_guard<std::mutex> lock(mr_mutex);
+    auto *mr = Make<Mr>("mr");
+
+    if (!mr)
+        return nullptr;
+    mr->pd = pd;
+    mr->addr = addr;
+    mr->length = bytes;
+    mr->access = access;
+    mr->lkey = mr->rkey = world->next_number++;
+    world->mrs[mr->rkey] = mr;
+    return mr;
+}
+
+ibv_mr *RegMrIova2(ibv_pd *pd, void *addr, size_t bytes, uint64_t, unsigned access)
+{
+    return RegMr(pd, addr, bytes, static_cast<int>(access));
+}
+
+ibv_mr *RegDmabufMr(ibv_pd *pd, uint64_t, size_t bytes, uint64_t iova, int, int access)
+{
+    return RegMr(pd, reinterpret_cast<void *>(iova), bytes, access);
+}
+
+int DeregMr(ibv_mr *mr)
+{
+    std::lock_guard<std::mutex> lock(mr_mutex);
+
+    world->mrs.erase(mr->rkey);
+    delete static_cast<Mr *>(mr);
+    return Release("mr");
+}
+
+ibv_cq *CreateCq(ibv_context *context, int entries, void *cq_context, ibv_comp_channel *, int)
+{
+    auto *cq = Make<Cq>("cq");
+
+    if (!cq)
+        return nullptr;
+    cq->context = context;
+    cq->cq_context = cq_context;
+    cq->cqe = entries;
+    return cq;
+}
+
+int DestroyCq(ibv_cq *cq)
+{
+    delete static_cast<Cq *>(cq);
+    return Release("cq");
+}
+
+ibv_qp *CreateQp(ibv_pd *pd, ibv_qp_init_attr *attr)
+{
+    auto *qp = Make<Qp>("qp");
+
+    if (!qp)
+        return nullptr;
+    qp->context = pd->context;
+    qp->pd = pd;
+    qp->send_cq = attr->send_cq;
+    qp->recv_cq = attr->recv_cq;
+    qp->qp_context = attr->qp_context;
+    qp->qp_num = world->next_number++;
+    qp->cap = attr->cap;
+    qp->state = IBV_QPS_RESET;
+    world->qps[qp->qp_num] = qp;
+    return qp;
+}
+
+void Complete(Qp *qp, ibv_cq *cq, ibv_wc wc)
+{
+    wc.qp_num = qp->qp_num;
+    static_cast<Cq *>(cq)->queue.push_back(wc);
+}
+
+void Flush(Qp *qp)
+{
+    for (; !qp->sends.empty(); qp->sends.pop_front()) {
+        ibv_wc wc = {};
+        wc.wr_id = qp->sends.front().wr_id;
+        wc.status = IBV_WC_WR_FLUSH_ERR;
+        Complete(qp, qp->send_cq, wc);
+    }
+    for (; !qp->recvs.empty(); qp->recvs.pop_front()) {
+        ibv_wc wc = {};
+        wc.wr_id = qp->recvs.front();
+        wc.status = IBV_WC_WR_FLUSH_ERR;
+        Complete(qp, qp->recv_cq, wc);
+    }
+}
+
+int ModifyQp(ibv_qp *ibv, ibv_qp_attr *attr, int mask)
+{
+    static const char *const names[] = {"reset", "init", "rtr", "rts", "sqd", "sqe", "err"};
+    auto *qp = static_cast<Qp *>(ibv);
+
+    if (Fails(std::string("modify_to_") + names[attr->qp_state]))
+        return errno;
+    qp->state = attr->qp_state;
+    if (mask & IBV_QP_DEST_QPN)
+        qp->attr.dest_qp_num = attr->dest_qp_num;
+    if (mask & IBV_QP_AV)
+        qp->attr.ah_attr = attr->ah_attr;
+    if (mask & IBV_QP_PATH_MTU)
+        qp->attr.path_mtu = attr->path_mtu;
+    if (mask & IBV_QP_TIMEOUT)
+        qp->attr.timeout = attr->timeout;
+    return 0;
+}
+
+int DestroyQp(ibv_qp *ibv)
+{
+    auto *qp = static_cast<Qp *>(ibv);
+
+    world->qps.erase(qp->qp_num);
+    delete qp;
+    return Release("qp");
+}
+
+/* ---- posting ---- */
+
+int PostSend(ibv_qp *ibv, ibv_send_wr *wr, ibv_send_wr **bad)
+{
+    auto *qp = static_cast<Qp *>(ibv);
+
+    for (; wr; wr = wr->next) {
+        *bad = wr;
+        if (Fails("post_send"))
+            return errno;
+        if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_ERR)
+            return EINVAL;
+        if (qp->sends.size() >= qp->cap.max_send_wr)
+            return ENOMEM;
+        Send send = {wr->wr_id,        wr->opcode,  wr->send_flags, {}, "", wr->wr.rdma.remote_addr,
+                     wr->wr.rdma.rkey, wr->imm_data};
+        for (int i = 0; i < wr->num_sge; i++) {
+            if (wr->send_flags & IBV_SEND_INLINE)
+                send.inline_data.append(reinterpret_cast<char *>(wr->sg_list[i].addr), wr->sg_list[i].length);
+            else
+                send.sges.push_back(wr->sg_list[i]);
+        }
+        qp->sends.push_back(send);
+        qp->send_total++;
+    }
+    return 0;
+}
+
+int PostRecv(ibv_qp *ibv, ibv_recv_wr *wr, ibv_recv_wr **bad)
+{
+    auto *qp = static_cast<Qp *>(ibv);
+
+    for (; wr; wr = wr->next) {
+        *bad = wr;
+        if (Fails("post_recv"))
+            return errno;
+        if (qp->recvs.size() >= qp->cap.max_recv_wr)
+            return ENOMEM;
+        qp->recvs.push_back(wr->wr_id);
+    }
+    return 0;
+}
+
+ibv_wr_opcode OpcodeOf(uint8_t opcode)
+{
+    switch (opcode) {
+    case DT_WQE_WRITE:
+        return IBV_WR_RDMA_WRITE;
+    case DT_WQE_WRITE_IMM:
+        return IBV_WR_RDMA_WRITE_WITH_IMM;
+    default:
+        return IBV_WR_RDMA_READ;
+    }
+}
+
+/* The device's side of dv: reads elements from the ring up to the doorbell record. */
+void Ring(void *arg)
+{
+    auto *qp = static_cast<Qp *>(arg);
+    dt_wqe_ring ring = {qp->ring.data(), static_cast<uint32_t>(qp->ring.size() / DT_WQE_BLOCK_BYTES)};
+    uint32_t producer = be32toh(qp->doorbell_record[1]);
+
+    while ((qp->consumed & 0xffff) != producer) {
+        auto index = static_cast<uint16_t>(qp->consumed);
+        dt_wqe wqe;
+        dt_wqe_sge sge;
+        iovec iov[2];
+
+        dt_wqe_decode(&ring, index, &wqe);
+        if (wqe.is_malformed || wqe.index != index || wqe.qpn != qp->qp_num)
+            abort();
+        Send send = {index, OpcodeOf(wqe.opcode), 0, {}, "", wqe.remote_addr, wqe.rkey, wqe.imm};
+        if (wqe.flags & DT_WQE_SIGNALED)
+            send.flags |= IBV_SEND_SIGNALED;
+        if (wqe.flags & DT_WQE_FENCE)
+            send.flags |= IBV_SEND_FENCE;
+        if (wqe.is_inline) {
+            uint32_t parts = dt_wqe_inline_iov(&ring, index, &wqe, 0, wqe.payload_bytes, iov);
+            for (uint32_t i = 0; i < parts; i++)
+                send.inline_data.append(static_cast<char *>(iov[i].iov_base), iov[i].iov_len);
+        } else {
+            for (uint32_t n = 0; dt_wqe_segment(&ring, index, &wqe, n, &sge); n++)
+                send.sges.push_back({sge.addr, sge.bytes, sge.lkey});
+        }
+        qp->sends.push_back(send);
+        qp->send_total++;
+        qp->consumed += wqe.blocks;
+    }
+}
+
+int OwnSendQueue(ibv_qp *ibv, dt_dv_queue *queue)
+{
+    auto *qp = static_cast<Qp *>(ibv);
+    uint32_t blocks = world->dv_blocks;
+
+    if (Fails("own_send_queue"))
+        return errno;
+    for (uint32_t power = 1; !blocks; power *= 2) {
+        if (power >= qp->cap.max_send_wr)
+            blocks = power;
+    }
+    qp->ring.assign(static_cast<size_t>(blocks) * DT_WQE_BLOCK_BYTES, 0xee);
+    qp->doorbell_record[0] = qp->doorbell_record[1] = 0;
+    *queue = {qp->ring.data(), blocks, &qp->doorbell_record[1], &qp->doorbell, Ring, qp};
+    return 0;
+}
+
+/* ---- executing ---- */
+
+Mr *FindMr(uint32_t key, uint64_t addr, uint64_t bytes, int access)
+{
+    auto it = world->mrs.find(key);
+
+    if (it == world->mrs.end() || (it->second->access & access) != access)
+        return nullptr;
+    auto begin = reinterpret_cast<uint64_t>(it->second->addr);
+    return addr >= begin && addr + bytes <= begin + it->second->length ? it->second : nullptr;
+}
+
+ibv_wc_status MoveBytes(const Send &send)
+{
+    uint64_t remote = send.remote_addr;
+    uint64_t total = send.inline_data.size();
+    bool is_read = send.opcode == IBV_WR_RDMA_READ;
+
+    for (const ibv_sge &sge : send.sges)
+        total += sge.length;
+    if (total &&
+        !FindMr(send.rkey, remote, total, is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE))
+        return IBV_WC_REM_ACCESS_ERR;
+    if (!send.inline_data.empty())
+        memcpy(reinterpret_cast<void *>(remote), send.inline_data.data(), send.inline_data.size());
+    for (const ibv_sge &sge : send.sges) {
+        if (!FindMr(sge.lkey, sge.addr, sge.length, is_read ? IBV_ACCESS_LOCAL_WRITE : 0))
+            return IBV_WC_LOC_PROT_ERR;
+        auto *local = reinterpret_cast<void *>(sge.addr);
+        auto *far = reinterpret_cast<void *>(remote);
+        memcpy(is_read ? local : far, is_read ? far : local, sge.length);
+        remote += sge.length;
+    }
+    return IBV_WC_SUCCESS;
+}
+
+ibv_wc_status Execute(Qp *qp, const Send &send)
+{
+    auto it = world->qps.find(qp->attr.dest_qp_num);
+    ibv_wc_status status = world->next_status;
+
+    world->next_status = IBV_WC_SUCCESS;
+    if (status != IBV_WC_SUCCESS)
+        return status;
+    if (it == world->qps.end() || (it->second->state != IBV_QPS_RTR && it->second->state != IBV_QPS_RTS))
+        return IBV_WC_RETRY_EXC_ERR;
+    Qp *peer = it->second;
+    if (send.opcode == IBV_WR_RDMA_WRITE_WITH_IMM && peer->recvs.empty())
+        return IBV_WC_RNR_RETRY_EXC_ERR;
+    status = MoveBytes(send);
+    if (status == IBV_WC_SUCCESS && send.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+        ibv_wc wc = {};
+        wc.wr_id = peer->recvs.front();
+        wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+        wc.wc_flags = IBV_WC_WITH_IMM;
+        wc.imm_data = send.imm;
+        wc.byte_len = static_cast<uint32_t>(send.inline_data.size());
+        for (const ibv_sge &sge : send.sges)
+            wc.byte_len += sge.length;
+        peer->recvs.pop_front();
+        Complete(peer, peer->recv_cq, wc);
+    }
+    return status;
+}
+
+void RunQp(Qp *qp)
+{
+    while (qp->state == IBV_QPS_RTS && !qp->sends.empty()) {
+        Send send = qp->sends.front();
+        ibv_wc wc = {};
+        wc.status = Execute(qp, send);
+        wc.wr_id = send.wr_id;
+        wc.vendor_err = wc.status ? 0x81 : 0;
+        qp->sends.pop_front();
+        if (wc.status || send.flags & IBV_SEND_SIGNALED)
+            Complete(qp, qp->send_cq, wc);
+        if (wc.status)
+            qp->state = IBV_QPS_ERR;
+    }
+    if (qp->state == IBV_QPS_ERR)
+        Flush(qp);
+}
+
+int PollCq(ibv_cq *ibv, int count, ibv_wc *wcs)
+{
+    auto *cq = static_cast<Cq *>(ibv);
+    int taken = 0;
+
+    if (cq->broken)
+        return -1;
+    Run();
+    for (; taken < count && !cq->queue.empty(); cq->queue.pop_front())
+        wcs[taken++] = cq->queue.front();
+    return taken;
+}
+
+dt_verbs_table MakeTable()
+{
+    dt_verbs_table table = {};
+
+    table.get_device_list = GetDeviceList;
+    table.free_device_list = FreeDeviceList;
+    table.get_device_name = GetDeviceName;
+    table.get_device_guid = GetDeviceGuid;
+    table.open_device = OpenDevice;
+    table.close_device = CloseDevice;
+    table.query_device = QueryDevice;
+    table.query_port = QueryPort;
+    table.query_gid = QueryGid;
+    table.query_gid_ex = QueryGidEx;
+    table.get_async_event = GetAsyncEvent;
+    table.ack_async_event = AckAsyncEvent;
+    table.event_type_str = EventTypeStr;
+    table.alloc_pd = AllocPd;
+    table.dealloc_pd = DeallocPd;
+    table.reg_mr = RegMr;
+    table.reg_mr_iova2 = RegMrIova2;
+    table.reg_dmabuf_mr = RegDmabufMr;
+    table.dereg_mr = DeregMr;
+    table.create_cq = CreateCq;
+    table.destroy_cq = DestroyCq;
+    table.create_qp = CreateQp;
+    table.modify_qp = ModifyQp;
+    table.destroy_qp = DestroyQp;
+    table.own_send_queue = OwnSendQueue;
+    return table;
+}
+} // namespace
+
+DeviceScript RoceDevice(const std::string &name, uint8_t number)
+{
+    Gid gid = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number}, IBV_GID_TYPE_ROCE_V2};
+    Port port;
+
+    port.gids = {gid};
+    return {name, 0x1000u + number, {port}, ""};
+}
+
+World &TheWorld()
+{
+    return *world;
+}
+
+void Reset()
+{
+    for (Device *device : Kept())
+        delete device;
+    Kept().clear();
+    delete world;
+    world = new World();
+    world->devices.push_back(std::make_unique<DeviceScript>(RoceDevice("fake0", 1)));
+    world->devices.push_back(std::make_unique<DeviceScript>(RoceDevice("fake1", 2)));
+}
+
+void Fail(const std::string &name, int error, int before)
+{
+    world->failures[name] = {before, error};
+}
+
+void Run()
+{
+    if (world->hold)
+        return;
+    for (auto &entry : world->qps)
+        RunQp(entry.second);
+}
+
+const dt_verbs_table *Table()
+{
+    static const dt_verbs_table table = MakeTable();
+    return &table;
+}
+} // namespace fake

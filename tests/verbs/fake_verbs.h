@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A scripted stand-in for libibverbs: RNICs in a few hundred lines that move bytes with memcpy, one process,
+ * no time. Completions of a destroyed QP stay in its CQ, as on Linux soft-RoCE. Any call can be told to fail;
+ * every object is counted, so that leaks and wrong orders of release are seen. Work requests are executed
+ * when somebody polls, unless they are held.
+ *
+ * Threads: one, except reg_mr and dereg_mr.
+ */
+#ifndef DETOUR_TESTS_VERBS_FAKE_VERBS_H
+#define DETOUR_TESTS_VERBS_FAKE_VERBS_H
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "verbs/table.h"
+
+namespace fake
+{
+struct Gid {
+    uint8_t raw[16];
+    uint32_t type; /* enum ibv_gid_type */
+};
+
+struct Port {
+    ibv_port_state state = IBV_PORT_ACTIVE;
+    uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
+    uint8_t width = 2;  /* 4 lanes */
+    uint8_t speed = 32; /* 25 Gbit/s each */
+    ibv_mtu mtu = IBV_MTU_4096;
+    uint16_t lid = 0;
+    std::vector<Gid> gids;
+};
+
+struct DeviceScript {
+    std::string name;
+    uint64_t guid;
+    std::vector<Port> ports;
+    std::string ibdev_path; /* sysfs, or empty */
+};
+
+/* A device with one RoCE port and one RoCE v2 GID of 10.0.0.`number`. */
+DeviceScript RoceDevice(const std::string &name, uint8_t number);
+
+/* One posted send, whichever way it was posted. */
+struct Send {
+    uint64_t wr_id; /* std: as posted; dv: the index of its first block */
+    ibv_wr_opcode opcode;
+    unsigned flags;
+    std::vector<ibv_sge> sges;
+    std::string inline_data;
+    uint64_t remote_addr;
+    uint32_t rkey;
+    uint32_t imm;
+};
+
+struct Mr : ibv_mr {
+    int access;
+};
+
+struct Cq : ibv_cq {
+    std::deque<ibv_wc> queue;
+    bool broken = false; /* poll fails */
+};
+
+struct Qp : ibv_qp {
+    ibv_qp_attr attr;
+    ibv_qp_cap cap;
+    std::deque<Send> sends;
+    std::deque<uint64_t> recvs;
+    uint64_t send_total = 0;
+    /* dv */
+    std::vector<uint8_t> ring;
+    uint32_t doorbell_record[2];
+    uint64_t doorbell = 0;
+    uint32_t consumed = 0; /* blocks */
+};
+
+struct Context : verbs_context {
+    DeviceScript *script;
+};
+
+/* All state; made anew by Reset(). */
+struct World {
+    std::vector<std::unique_ptr<DeviceScript>> devices;
+    std::map<std::string, std::pair<int, int>> failures; /* call -> calls before it fails, errno */
+    std::vector<std::string> log;                        /* calls that make or release something */
+    std::atomic<int> live{0};                            /* objects that exist */
+    std::map<uint32_t, Qp *> qps;
+    std::map<uint32_t, Mr *> mrs;
+    std::deque<ibv_async_event> events;
+    int events_unacknowledged = 0;
+    uint32_t next_number = 100;
+    uint32_t dv_blocks = 0;                     /* size of the queues handed over; 0: as large as asked for */
+    bool hold = false;                          /* nothing is executed */
+    ibv_wc_status next_status = IBV_WC_SUCCESS; /* the next executed work request completes with this */
+    bool whole_contexts = true;                 /* contexts are struct verbs_context */
+};
+
+World &TheWorld();
+
+/* Fresh, with two RoCE devices fake0 and fake1. */
+void Reset();
+
+/* The call `name` (without ibv_) fails with `error` after `before` more successful ones, once. */
+void Fail(const std::string &name, int error, int before = 0);
+
+/* Executes what was posted (and what is not held). */
+void Run();
+
+const dt_verbs_table *Table();
+} // namespace fake
+
+#endif

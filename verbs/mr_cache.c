@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verbs/mr_cache.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/util.h"
+
+struct dt_mr_entry {
+    struct dt_mr mr; /* what users hold */
+    struct ibv_mr *ibv;
+    uint64_t end_max; /* largest end of this entry and all before it */
+    uint32_t access;
+    bool is_dmabuf;
+    uint64_t ref_count;
+};
+
+void dt_mr_cache_init(struct dt_mr_cache *cache, const struct dt_mr_cache_ops *ops, void *ops_arg,
+                      uint64_t page_bytes)
+{
+    DT_CHECK(dt_is_power_of_two(page_bytes));
+    memset(cache, 0, sizeof *cache);
+    cache->ops = ops;
+    cache->ops_arg = ops_arg;
+    cache->page_bytes = page_bytes;
+    pthread_mutex_init(&cache->lock, NULL);
+}
+
+size_t dt_mr_cache_close(struct dt_mr_cache *cache)
+{
+    size_t left = cache->count;
+
+    for (size_t i = 0; i < left; i++) {
+        cache->ops->deregister_region(cache->ops_arg, cache->entries[i]->ibv);
+        free(cache->entries[i]);
+    }
+    free(cache->entries);
+    pthread_mutex_destroy(&cache->lock);
+    return left;
+}
+
+static uint64_t entry_end(const struct dt_mr_entry *entry)
+{
+    return entry->mr.addr + entry->mr.bytes;
+}
+
+/* Index of the first entry that begins after `addr`. */
+static size_t upper_bound(const struct dt_mr_cache *cache, uint64_t addr)
+{
+    size_t low = 0;
+    size_t high = cache->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (cache->entries[middle]->mr.addr <= addr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void update_end_max(struct dt_mr_cache *cache, size_t from)
+{
+    uint64_t end_max = from ? cache->entries[from - 1]->end_max : 0;
+
+    for (size_t i = from; i < cache->count; i++) {
+        end_max = dt_max_u64(end_max, entry_end(cache->entries[i]));
+        cache->entries[i]->end_max = end_max;
+    }
+}
+
+static struct dt_mr_entry *find_covering(const struct dt_mr_cache *cache, const struct dt_mr_request *request)
+{
+    uint64_t end = request->addr + request->bytes;
+
+    for (size_t i = upper_bound(cache, request->addr); i > 0; i--) {
+        struct dt_mr_entry *entry = cache->entries[i - 1];
+
+        if (entry->end_max < end)
+            return NULL;
+        if (entry_end(entry) >= end && (entry->access & request->access) == request->access &&
+            entry->is_dmabuf == (request->fd >= 0))
+            return entry;
+    }
+    return NULL;
+}
+
+static enum dt_status make_room(struct dt_mr_cache *cache)
+{
+    size_t room = cache->room ? cache->room * 2 : 64;
+    struct dt_mr_entry **entries;
+
+    if (cache->count < cache->room)
+        return DT_OK;
+    entries = realloc(cache->entries, room * sizeof *entries);
+    if (!entries)
+        return DT_NO_MEMORY;
+    cache->entries = entries;
+    cache->room = room;
+    return DT_OK;
+}
+
+static void insert(struct dt_mr_cache *cache, struct dt_mr_entry *entry)
+{
+    size_t at = upper_bound(cache, entry->mr.addr);
+
+    memmove(&cache->entries[at + 1], &cache->entries[at], (cache->count - at) * sizeof(struct dt_mr_entry *));
+    cache->entries[at] = entry;
+    cache->count++;
+    update_end_max(cache, at);
+}
+
+static void remove_entry(struct dt_mr_cache *cache, struct dt_mr_entry *entry)
+{
+    size_t at = upper_bound(cache, entry->mr.addr) - 1;
+
+    while (cache->entries[at] != entry)
+        at--;
+    cache->count--;
+    memmove(&cache->entries[at], &cache->entries[at + 1], (cache->count - at) * sizeof(struct dt_mr_entry *));
+    update_end_max(cache, at);
+}
+
+static enum dt_status add_region(struct dt_mr_cache *cache, const struct dt_mr_request *request,
+                                 struct dt_mr_entry **added)
+{
+    struct dt_mr_entry *entry;
+
+    if (make_room(cache) != DT_OK)
+        return DT_NO_MEMORY;
+    entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return DT_NO_MEMORY;
+    entry->ibv = cache->ops->register_region(cache->ops_arg, request, &entry->mr.lkey, &entry->mr.rkey);
+    if (!entry->ibv) {
+        int errno_kept = errno;
+
+        free(entry);
+        errno = errno_kept;
+        return DT_SYSTEM;
+    }
+    entry->mr.addr = request->addr;
+    entry->mr.bytes = request->bytes;
+    entry->access = request->access;
+    entry->is_dmabuf = request->fd >= 0;
+    insert(cache, entry);
+    *added = entry;
+    return DT_OK;
+}
+
+/* Rounds ordinary memory outwards to pages. */
+static enum dt_status round_request(const struct dt_mr_cache *cache, const struct dt_mr_request *request,
+                                    struct dt_mr_request *rounded)
+{
+    uint64_t mask = cache->page_bytes - 1;
+
+    if (!request->bytes || request->bytes > UINT64_MAX - cache->page_bytes - request->addr ||
+        request->addr > UINT64_MAX - cache->page_bytes)
+        return DT_INVALID;
+    *rounded = *request;
+    if (request->fd < 0) {
+        rounded->addr = request->addr & ~mask;
+        rounded->bytes = dt_align_up(request->addr + request->bytes, cache->page_bytes) - rounded->addr;
+    }
+    return DT_OK;
+}
+
+enum dt_status dt_mr_cache_get(struct dt_mr_cache *cache, const struct dt_mr_request *request,
+                               struct dt_mr **mr)
+{
+    struct dt_mr_request rounded;
+    struct dt_mr_entry *entry;
+    enum dt_status status = round_request(cache, request, &rounded);
+
+    if (status != DT_OK)
+        return status;
+    pthread_mutex_lock(&cache->lock);
+    entry = find_covering(cache, &rounded);
+    if (entry) {
+        cache->hit_count++;
+    } else {
+        status = add_region(cache, &rounded, &entry);
+        cache->miss_count++;
+    }
+    if (status == DT_OK) {
+        entry->ref_count++;
+        *mr = &entry->mr;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return status;
+}
+
+enum dt_status dt_mr_cache_put(struct dt_mr_cache *cache, struct dt_mr *mr)
+{
+    struct dt_mr_entry *entry = dt_container_of(mr, struct dt_mr_entry, mr);
+    int error = 0;
+
+    pthread_mutex_lock(&cache->lock);
+    DT_CHECK(entry->ref_count > 0);
+    if (--entry->ref_count == 0) {
+        remove_entry(cache, entry);
+        error = cache->ops->deregister_region(cache->ops_arg, entry->ibv);
+        free(entry);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    if (!error)
+        return DT_OK;
+    errno = error;
+    return DT_SYSTEM;
+}
+
+void dt_mr_cache_get_stats(struct dt_mr_cache *cache, struct dt_mr_stats *stats)
+{
+    pthread_mutex_lock(&cache->lock);
+    stats->registered = cache->count;
+    stats->hit_count = cache->hit_count;
+    stats->miss_count = cache->miss_count;
+    pthread_mutex_unlock(&cache->lock);
+}

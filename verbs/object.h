@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the opaque types of verbs.h, device.h and queue.h consist of. For verbs/ only. */
+#ifndef DETOUR_VERBS_OBJECT_H
+#define DETOUR_VERBS_OBJECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pthread.h>
+
+#include "verbs/device.h"
+#include "verbs/mr_cache.h"
+#include "verbs/queue.h"
+#include "verbs/table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_verbs {
+    struct dt_verbs_table table;
+};
+
+struct dt_device {
+    struct dt_verbs *verbs;
+    struct dt_device_info info;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct dt_mr_cache mr_cache;
+};
+
+#define DT_CQ_QPS_MAX 64
+
+/*
+ * wr_id as the library sees it (std; and receives of both back ends):
+ *
+ *   63     0 send, 1 receive
+ *   62-48  generation of the CQ's entry, so that completions of a destroyed QP are recognised
+ *   47-32  the QP's entry in the CQ's table
+ *   31-0   send: its slot, counted freely; receive: 0
+ *
+ * A `key` is the upper half. Send completions of dv carry the block index instead; their CQ has one QP.
+ */
+#define DT_KEY_RECV 0x80000000u
+
+static inline uint32_t dt_key_make(bool is_recv, uint32_t generation, uint32_t entry)
+{
+    return (is_recv ? DT_KEY_RECV : 0) | (generation & 0x7fff) << 16 | entry;
+}
+
+static inline uint32_t dt_key_entry(uint32_t key)
+{
+    return key & 0xffff;
+}
+
+struct dt_cq {
+    struct dt_device *device;
+    struct ibv_cq *ibv;
+    bool failed;          /* the poller's */
+    bool is_dv;           /* was given to a QP of dv, for good; under lock */
+    struct dt_qp *dv_qp;  /* that QP; NULL when it is gone */
+    pthread_mutex_t lock; /* attaching and detaching; the poller takes none */
+    uint32_t generations[DT_CQ_QPS_MAX];
+    struct dt_qp *qps[DT_CQ_QPS_MAX]; /* read by the poller with acquire */
+};
+
+/* One work request between posting and completion. */
+struct dt_send_slot {
+    uint64_t wr_id;
+    uint32_t ordinal; /* which work request of the QP, counted freely */
+};
+
+struct dt_posting;
+
+/* `posted` and below belong to the owner (queue.h, "Threads"). Counters run freely and wrap. */
+struct dt_qp {
+    struct dt_device *device;
+    struct ibv_qp *ibv;
+    const struct dt_posting *posting;
+    struct dt_cq *send_cq;
+    struct dt_cq *recv_cq;
+    uint64_t recv_wr_id;
+    uint32_t send_key; /* entry in send_cq (std) */
+    uint32_t recv_key; /* entry in recv_cq */
+    uint32_t qpn;
+    uint32_t psn;
+    uint32_t sq_depth;
+    uint32_t rq_depth;
+    uint32_t inline_bytes;
+
+    uint32_t posted;    /* work requests */
+    uint32_t completed; /* all before this one are known to be complete */
+    uint32_t recv_posted;
+    uint32_t recv_completed;
+    struct dt_send_slot *slots; /* std: by ordinal; dv: by first block */
+    uint32_t slot_mask;
+    bool refused; /* a refusal was logged */
+
+    /* dv */
+    struct dt_dv_queue queue;
+    uint32_t block_head;   /* next block to write */
+    uint32_t block_rung;   /* block_head at the last doorbell */
+    uint64_t last_control; /* first 8 bytes of the newest element, for the doorbell */
+};
+
+/* Makes `qp` known to a CQ; *key is then its key there. DT_FULL: more than DT_CQ_QPS_MAX QPs. */
+enum dt_status dt_cq_attach(struct dt_cq *cq, struct dt_qp *qp, bool is_recv, uint32_t *key);
+void dt_cq_detach(struct dt_cq *cq, uint32_t key);
+
+/* Gives the send side of a CQ to one QP of dv. DT_INVALID: somebody uses it or has used it. */
+enum dt_status dt_cq_attach_dv(struct dt_cq *cq, struct dt_qp *qp);
+void dt_cq_detach_dv(struct dt_cq *cq);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

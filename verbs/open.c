@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the table comes from. */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "verbs/table.h"
+
+static enum dt_status fill_table(const struct dt_verbs_options *options, struct dt_verbs_table *table,
+                                 char *reason, size_t reason_bytes)
+{
+    switch (options->kind) {
+    case DT_VERBS_SYSTEM:
+        return dt_table_load(options->library ? options->library : "libibverbs.so.1", table, reason,
+                             reason_bytes);
+    case DT_VERBS_SOFT:
+        return dt_table_soft(options->soft_device_count, options->soft_rate_bytes_per_s, table, reason,
+                             reason_bytes);
+    }
+    snprintf(reason, reason_bytes, "verbs: kind %d is neither system nor soft", (int)options->kind);
+    return DT_INVALID;
+}
+
+enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_verbs **verbs)
+{
+    struct dt_verbs_table table;
+    char reason[512] = "";
+    enum dt_status status = fill_table(options, &table, reason, sizeof reason);
+
+    if (status == DT_OK) {
+        status = dt_verbs_open_table(&table, verbs);
+        if (status != DT_OK)
+            snprintf(reason, sizeof reason, "verbs: out of memory");
+    }
+    if (status == DT_OK)
+        return DT_OK;
+    if (options->reason)
+        snprintf(options->reason, options->reason_bytes, "%s", reason);
+    else
+        dt_warn("%s", reason);
+    return status;
+}

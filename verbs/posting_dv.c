@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posting by hand: elements in mlx5 format (softrnic/wqe.h) straight into the send queue, the producer index
+ * in the doorbell record, then the doorbell. The order is that of the hardware's rules: element, barrier,
+ * record, barrier, doorbell.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <endian.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "softrnic/wqe.h"
+#include "verbs/barrier.h"
+#include "verbs/posting.h"
+
+static uint32_t blocks_max(uint32_t inline_bytes)
+{
+    return (uint32_t)dt_max_u64(dt_wqe_blocks(DT_WQE_WRITE_IMM, 1),
+                                dt_wqe_blocks_inline(DT_WQE_WRITE_IMM, inline_bytes));
+}
+
+static uint32_t dv_wr_count(uint32_t sq_depth, uint32_t inline_bytes)
+{
+    return sq_depth * blocks_max(inline_bytes);
+}
+
+/* Is the queue that was handed over one that we can fill, with sq_depth elements of the largest kind? */
+static bool queue_fits(const struct dt_qp *qp)
+{
+    const struct dt_dv_queue *queue = &qp->queue;
+
+    return queue->sq_buf && queue->doorbell_record && dt_is_power_of_two(queue->sq_block_count) &&
+           queue->sq_block_count <= 32768 &&
+           queue->sq_block_count / blocks_max(qp->inline_bytes) >= qp->sq_depth;
+}
+
+static enum dt_status take_queue(struct dt_qp *qp)
+{
+    const struct dt_verbs_table *table = &qp->device->verbs->table;
+    const char *name = qp->device->info.name;
+    int error;
+
+    if (!table->own_send_queue) {
+        dt_warn("%s: the dv posting back end does not exist for this device; DETOUR_POSTING=std does", name);
+        return DT_UNSUPPORTED;
+    }
+    error = table->own_send_queue(qp->ibv, &qp->queue);
+    if (error) {
+        dt_warn("%s: the send queue of QP %u cannot be taken over: %s", name, qp->qpn, strerror(error));
+        return DT_SYSTEM;
+    }
+    if (!queue_fits(qp)) {
+        dt_warn(
+            "%s: the send queue of QP %u has %u blocks, too few for %u work requests with %u bytes inline",
+            name, qp->qpn, qp->queue.sq_block_count, qp->sq_depth, qp->inline_bytes);
+        return DT_SYSTEM;
+    }
+    return DT_OK;
+}
+
+static enum dt_status dv_open(struct dt_qp *qp)
+{
+    enum dt_status status = take_queue(qp);
+
+    if (status != DT_OK)
+        return status;
+    qp->slots = calloc(qp->queue.sq_block_count, sizeof *qp->slots);
+    if (!qp->slots)
+        return DT_NO_MEMORY;
+    qp->slot_mask = qp->queue.sq_block_count - 1;
+    status = dt_cq_attach_dv(qp->send_cq, qp);
+    if (status != DT_OK)
+        free(qp->slots);
+    return status;
+}
+
+static void dv_close(struct dt_qp *qp)
+{
+    dt_cq_detach_dv(qp->send_cq);
+    free(qp->slots);
+}
+
+static inline uint8_t element_flags(uint32_t flags)
+{
+    return (uint8_t)((flags & DT_POST_SIGNALED ? DT_WQE_SIGNALED : 0) |
+                     (flags & DT_POST_FENCE ? DT_WQE_FENCE : 0));
+}
+
+/* Writes one element at qp->block_head and enters it in the record. */
+static inline void put_element(struct dt_qp *qp, const struct dt_wqe_header *header,
+                               const struct dt_wqe_sge *sge, bool is_inline, uint64_t wr_id)
+{
+    struct dt_wqe_ring ring = {(uint8_t *)qp->queue.sq_buf, qp->queue.sq_block_count};
+    struct dt_send_slot *slot = &qp->slots[qp->block_head & qp->slot_mask];
+    uint16_t index = (uint16_t)qp->block_head;
+    uint32_t blocks;
+
+    if (is_inline)
+        blocks = dt_wqe_encode_inline(&ring, index, header, sge, 1);
+    else
+        blocks = dt_wqe_encode(&ring, index, header, sge, 1);
+    memcpy(&qp->last_control, ring.buffer + (size_t)(index & qp->slot_mask) * DT_WQE_BLOCK_BYTES,
+           sizeof qp->last_control);
+    qp->block_head += blocks;
+    slot->wr_id = wr_id;
+    slot->ordinal = qp->posted++;
+}
+
+/* sq_depth work requests of the largest kind fit (queue_fits), so there is always room here. */
+static enum dt_status dv_write(struct dt_qp *qp, const struct dt_write *writes, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const struct dt_write *write = &writes[i];
+        struct dt_wqe_sge sge = {write->local_addr, write->bytes, write->lkey};
+        struct dt_wqe_header header = {.qpn = qp->qpn,
+                                       .opcode = write->flags & DT_POST_IMM ? DT_WQE_WRITE_IMM : DT_WQE_WRITE,
+                                       .flags = element_flags(write->flags),
+                                       .imm = htonl(write->imm),
+                                       .remote_addr = write->remote_addr,
+                                       .rkey = write->rkey};
+
+        put_element(qp, &header, &sge, write->flags & DT_POST_INLINE, write->wr_id);
+    }
+    return DT_OK;
+}
+
+static enum dt_status dv_read(struct dt_qp *qp, const struct dt_read *read)
+{
+    struct dt_wqe_sge sge = {read->local_addr, read->bytes, read->lkey};
+    struct dt_wqe_header header = {.qpn = qp->qpn,
+                                   .opcode = DT_WQE_READ,
+                                   .flags = element_flags(read->flags),
+                                   .remote_addr = read->remote_addr,
+                                   .rkey = read->rkey};
+
+    put_element(qp, &header, &sge, false, read->wr_id);
+    return DT_OK;
+}
+
+static void dv_ring(struct dt_qp *qp)
+{
+    const struct dt_dv_queue *queue = &qp->queue;
+
+    if (qp->block_rung == qp->block_head)
+        return;
+    qp->block_rung = qp->block_head;
+    dt_barrier_memory_to_memory();
+    dt_store_release(queue->doorbell_record, htobe32(qp->block_head & 0xffff));
+    dt_barrier_memory_to_device();
+    if (queue->doorbell)
+        dt_store_relaxed(queue->doorbell, qp->last_control);
+    dt_barrier_flush_device();
+    if (queue->ring)
+        queue->ring(queue->ring_arg);
+}
+
+const struct dt_posting dt_posting_dv = {"dv", dv_wr_count, dv_open, dv_close, dv_write, dv_read, dv_ring};
