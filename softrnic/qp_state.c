@@ -55,7 +55,7 @@ static const struct dt_qp_transition transitions[STATES][STATES] = {
     },
 };
 
-const struct dt_qp_transition *dt_qp_transition(enum ibv_qp_state from, enum ibv_qp_state to)
+const struct dt_qp_transition *dt_qp_find_transition(enum ibv_qp_state from, enum ibv_qp_state to)
 {
     if ((unsigned)from >= STATES || (unsigned)to >= STATES)
         return NULL;
@@ -64,7 +64,7 @@ const struct dt_qp_transition *dt_qp_transition(enum ibv_qp_state from, enum ibv
 
 bool dt_qp_transition_is_allowed(enum ibv_qp_state from, enum ibv_qp_state to, int attr_mask)
 {
-    const struct dt_qp_transition *transition = dt_qp_transition(from, to);
+    const struct dt_qp_transition *transition = dt_qp_find_transition(from, to);
 
     if (!transition || !transition->is_valid)
         return false;

@@ -31,7 +31,7 @@ struct dt_qp_transition {
 };
 
 /* NULL for states outside the enumeration. */
-const struct dt_qp_transition *dt_qp_transition(enum ibv_qp_state from, enum ibv_qp_state to);
+const struct dt_qp_transition *dt_qp_find_transition(enum ibv_qp_state from, enum ibv_qp_state to);
 
 /* May a queue pair go from `from` to `to` with exactly the attributes of `attr_mask`? */
 bool dt_qp_transition_is_allowed(enum ibv_qp_state from, enum ibv_qp_state to, int attr_mask);
