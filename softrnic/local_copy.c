@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softrnic/local_copy.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/atomics.h"
+#include "base/check.h"
+#include "softrnic/packet.h"
+
+#define WORD_BYTES 8u
+#define LINE_BYTES 128u
+
+static uint64_t load_word(const uint8_t *src)
+{
+    uint64_t word;
+
+    memcpy(&word, src, sizeof word);
+    return word;
+}
+
+void dt_copy_ascending(void *dst, const void *src, uint64_t bytes)
+{
+    uint8_t *to = dst;
+    const uint8_t *from = src;
+    const uint8_t *end = to + bytes;
+
+    while (to < end && (uintptr_t)to % WORD_BYTES)
+        dt_store_relaxed(to++, *from++);
+    for (; (uint64_t)(end - to) >= WORD_BYTES; to += WORD_BYTES, from += WORD_BYTES) {
+        /* Relaxed stores are enough on x86; elsewhere the last word of a line has to come after the others. */
+        if (((uintptr_t)to + WORD_BYTES) % LINE_BYTES == 0)
+            dt_store_release((uint64_t *)(void *)to, load_word(from));
+        else
+            dt_store_relaxed((uint64_t *)(void *)to, load_word(from));
+    }
+    while (to < end)
+        dt_store_relaxed(to++, *from++);
+}
+
+/* The part [offset, offset + bytes) of a list; returns its number of entries, 0 when the list is too short. */
+static uint32_t slice(const struct iovec *iov, uint32_t iov_count, uint64_t offset, uint64_t bytes,
+                      struct iovec *out)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < iov_count && bytes > 0; i++) {
+        if (offset >= iov[i].iov_len) {
+            offset -= iov[i].iov_len;
+            continue;
+        }
+        uint64_t part = iov[i].iov_len - offset < bytes ? iov[i].iov_len - offset : bytes;
+        out[count].iov_base = (char *)iov[i].iov_base + offset;
+        out[count++].iov_len = part;
+        offset = 0;
+        bytes -= part;
+    }
+    return bytes == 0 ? count : 0;
+}
+
+int dt_fetch(pid_t pid, const struct iovec *iov, uint32_t iov_count, uint64_t offset, void *dst, uint64_t bytes)
+{
+    struct iovec remote[DT_PACKET_IOV_MAX];
+    struct iovec local = {.iov_base = dst, .iov_len = bytes};
+
+    DT_CHECK(iov_count <= DT_PACKET_IOV_MAX);
+    if (bytes == 0)
+        return 0;
+    uint32_t count = slice(iov, iov_count, offset, bytes, remote);
+    if (count == 0)
+        return EINVAL;
+    ssize_t got = process_vm_readv(pid, &local, 1, remote, count, 0);
+    if (got < 0)
+        return errno;
+    return (uint64_t)got == bytes ? 0 : EFAULT;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How payload reaches its place on the `local` wire: from memory that both ends map, by ascending 8-byte
+ * stores, or out of the sender's address space by one system call.
+ */
+#ifndef DETOUR_SOFTRNIC_LOCAL_COPY_H
+#define DETOUR_SOFTRNIC_LOCAL_COPY_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Copies with ascending aligned 8-byte stores (single bytes at unaligned ends). Whoever sees the last word of
+ * an aligned 128-byte line that this fills sees the rest of the line: NCCL's LL128 receivers poll it.
+ */
+void dt_copy_ascending(void *dst, const void *src, uint64_t bytes);
+
+/*
+ * Reads [offset, offset + bytes) of the memory that `iov` lists in process `pid` into `dst`, by one system call
+ * of the kernel's. 0; or the errno: EPERM or ENOSYS (not allowed to look), ESRCH (process gone), EFAULT
+ * (memory gone, on either side; some bytes may have been written), EINVAL (range not in the list).
+ */
+int dt_fetch(pid_t pid, const struct iovec *iov, uint32_t iov_count, uint64_t offset, void *dst, uint64_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One process's place on the `local` wire: its instance number, the socket that other processes call, and
+ * which RNICs are here. RNICs of one process find each other in it directly, without sockets.
+ *
+ * Threads. dt_local_host_serve, _create and _destroy: the driver's, one at a time. The rest: any, under the
+ * lock of the RNIC that calls.
+ */
+#ifndef DETOUR_SOFTRNIC_LOCAL_HOST_H
+#define DETOUR_SOFTRNIC_LOCAL_HOST_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "softrnic/local_ring.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_local_wire;
+
+#define DT_LOCAL_WIRES_MAX    16
+#define DT_LOCAL_STRANGER_NS  1000000000ull /* who called and says nothing for so long is dropped */
+#define DT_LOCAL_STRANGERS_MAX 64
+
+/*
+ * Something the helper thread listens to, in its epoll set. ready() runs on that thread, without any RNIC's
+ * lock; it must leave the descriptor in a state that does not fire at once again. It may free any source: the
+ * thread takes one event at a time.
+ */
+struct dt_source {
+    void (*ready)(struct dt_source *source, uint32_t events, uint64_t now_ns);
+};
+
+struct dt_local_host_options {
+    uint64_t instance;   /* random; no other process has it */
+    int epoll_fd;        /* the helper's; outlives the host */
+    bool no_process_vm;  /* never read another process's memory, nor let it be done */
+    void (*kick)(void *arg); /* wakes the helper thread; any thread */
+    void *kick_arg;
+};
+
+struct dt_local_host {
+    struct dt_local_host_options options;
+    uint64_t instance;
+    pid_t pid;
+    int listen_fd;
+    struct dt_source listener;
+    struct dt_list strangers; /* called, and have said nothing yet */
+    uint32_t stranger_count;
+    pthread_mutex_t lock;     /* innermost: protects `wires` and each wire's list of newcomers */
+    struct dt_local_wire *wires[DT_LOCAL_WIRES_MAX];
+};
+
+/* 0 or an errno. */
+int dt_local_host_create(const struct dt_local_host_options *options, struct dt_local_host **host);
+
+/* Every wire is gone. */
+void dt_local_host_destroy(struct dt_local_host *host);
+
+/* Drops strangers whose time is over. */
+void dt_local_host_progress(struct dt_local_host *host, uint64_t now_ns);
+
+/* When to call that next; DT_NEVER_NS when there are none. */
+uint64_t dt_local_host_deadline_ns(const struct dt_local_host *host);
+
+/* Adds a descriptor to the helper's set, or takes it out. 0 or an errno. */
+int dt_local_host_watch(struct dt_local_host *host, int fd, uint32_t events, struct dt_source *source);
+void dt_local_host_unwatch(struct dt_local_host *host, int fd);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
