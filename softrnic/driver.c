@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softrnic/driver.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/atomics.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+/* Sources served between two looks at the devices. */
+#define SOURCES_MAX 64
+
+static struct {
+    pthread_mutex_t open_lock; /* options, open counts, life of the thread */
+    struct dt_soft_options options;
+    uint64_t instance; /* 0: not drawn yet */
+    bool is_running;
+    bool said_what_it_is;
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* the helper's: the devices' existence and all sources */
+    uint32_t waiting;     /* atomic: who wants the helper's lock */
+    uint32_t stop;        /* atomic */
+    uint32_t is_kicked;   /* atomic */
+    int epoll_fd;
+    int kick_fd;
+    struct dt_source kick_source;
+    struct dt_local_host *host;
+    struct dt_soft_device *devices[DT_SOFT_DEVICES_MAX];
+} driver = {
+    .open_lock = PTHREAD_MUTEX_INITIALIZER,
+    .options = {.device_count = 2},
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+DT_STATIC_CHECK(DT_SOFT_DEVICES_MAX <= DT_LOCAL_WIRES_MAX, "every device has its place on the wire");
+
+/* ---- locks ---------------------------------------------------------------------------------------------- */
+
+/* The helper thread gives its lock back between two rounds; `waiting` makes it step aside. */
+static void lock_helper(void)
+{
+    dt_fetch_add_acq_rel(&driver.waiting, 1);
+    pthread_mutex_lock(&driver.lock);
+    dt_fetch_sub_acq_rel(&driver.waiting, 1);
+}
+
+static void kick(void *arg)
+{
+    uint64_t one = 1;
+
+    (void)arg;
+    if (!dt_exchange_acq_rel(&driver.is_kicked, 1)) {
+        ssize_t ignored = write(driver.kick_fd, &one, sizeof one);
+
+        (void)ignored; /* the counter cannot be full: it is written once between two reads */
+    }
+}
+
+static void kick_ready(struct dt_source *source, uint32_t events, uint64_t now_ns)
+{
+    uint64_t count;
+    ssize_t ignored = read(driver.kick_fd, &count, sizeof count);
+
+    (void)source;
+    (void)events;
+    (void)now_ns;
+    (void)ignored;
+    /* Only now may the next kick be written: what it is about is seen in the round that follows. */
+    dt_exchange_acq_rel(&driver.is_kicked, 0);
+}
+
+uint64_t dt_driver_lock(struct dt_soft_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    return dt_clock_now_ns();
+}
+
+static uint64_t device_deadline_ns(const struct dt_soft_device *device)
+{
+    return dt_earlier_ns(dt_rnic_deadline_ns(device->rnic), dt_local_wire_deadline_ns(device->wire));
+}
+
+void dt_driver_unlock(struct dt_soft_device *device)
+{
+    uint64_t deadline_ns = device_deadline_ns(device);
+    bool is_news = deadline_ns < device->expected_ns;
+
+    if (is_news)
+        device->expected_ns = deadline_ns;
+    pthread_mutex_unlock(&device->lock);
+    if (is_news)
+        kick(NULL);
+}
+
+/* ---- stepping ------------------------------------------------------------------------------------------- */
+
+static void deliver(void *arg, const struct dt_packet *packet, struct dt_received *received, uint64_t now_ns)
+{
+    dt_rnic_receive(arg, packet, received, now_ns);
+}
+
+/* One step; true if something had arrived. The RNIC's lock is held. */
+static bool step(struct dt_soft_device *device, uint64_t now_ns)
+{
+    bool any = dt_local_wire_receive(device->wire, deliver, device->rnic, now_ns);
+
+    dt_local_wire_progress(device->wire, now_ns);
+    dt_rnic_progress(device->rnic, now_ns);
+    return any;
+}
+
+void dt_driver_ring(struct dt_soft_device *device, struct dt_rnic_qp *qp)
+{
+    uint64_t now_ns = dt_driver_lock(device);
+
+    dt_rnic_doorbell(qp, now_ns);
+    dt_driver_unlock(device);
+}
+
+void dt_driver_poll(struct dt_soft_device *device, bool will_go_on)
+{
+    uint64_t now_ns = dt_clock_now_ns();
+
+    if (will_go_on)
+        dt_store_relaxed(&device->polled_ns, now_ns);
+    if (pthread_mutex_trylock(&device->lock))
+        return;
+    step(device, now_ns);
+    dt_driver_unlock(device);
+}
+
+void dt_driver_leave(struct dt_soft_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    bool is_watched = device->expected_ns == 0;
+    dt_store_relaxed(&device->polled_ns, 0);
+    if (is_watched)
+        device->expected_ns = DT_NEVER_NS;
+    dt_driver_unlock(device);
+    if (is_watched)
+        kick(NULL);
+}
+
+/* ---- the helper thread ---------------------------------------------------------------------------------- */
+
+/* One event at a time, since a source may free another one. */
+static void serve_sources(uint64_t now_ns)
+{
+    struct epoll_event event;
+
+    for (int i = 0; i < SOURCES_MAX && epoll_wait(driver.epoll_fd, &event, 1, 0) == 1; i++) {
+        struct dt_source *source = event.data.ptr;
+
+        source->ready(source, event.events, now_ns);
+    }
+}
+
+/* Serves one device; returns when to look again: now_ns when there is more to do at once. */
+static uint64_t serve_device(struct dt_soft_device *device, uint64_t now_ns)
+{
+    uint64_t look_ns;
+
+    pthread_mutex_lock(&device->lock);
+    bool is_watched = dt_load_relaxed(&device->polled_ns) + DT_DRIVER_WATCH_NS > now_ns;
+    if (is_watched) {
+        if (device->peers_wake_us)
+            dt_local_wire_awake(device->wire);
+        device->peers_wake_us = false;
+        device->expected_ns = 0;
+        look_ns = now_ns + DT_DRIVER_WATCH_NS;
+    } else {
+        bool any = step(device, now_ns);
+
+        device->peers_wake_us = true;
+        device->expected_ns = device_deadline_ns(device);
+        look_ns = any || !dt_local_wire_sleep(device->wire) ? now_ns : device->expected_ns;
+    }
+    dt_local_wire_reap(device->wire);
+    pthread_mutex_unlock(&device->lock);
+    return look_ns;
+}
+
+static uint64_t serve_all(uint64_t now_ns)
+{
+    uint64_t look_ns;
+
+    serve_sources(now_ns);
+    dt_local_host_progress(driver.host, now_ns);
+    look_ns = dt_local_host_deadline_ns(driver.host);
+    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++)
+        if (driver.devices[i])
+            look_ns = dt_earlier_ns(look_ns, serve_device(driver.devices[i], now_ns));
+    return look_ns;
+}
+
+static void sleep_until(uint64_t look_ns, uint64_t now_ns)
+{
+    struct pollfd polled = {.fd = driver.epoll_fd, .events = POLLIN};
+    uint64_t wait_ns = look_ns - now_ns;
+    struct timespec timeout = {.tv_sec = (time_t)(wait_ns / DT_NS_PER_S), .tv_nsec = (long)(wait_ns % DT_NS_PER_S)};
+
+    ppoll(&polled, 1, look_ns == DT_NEVER_NS ? NULL : &timeout, NULL);
+}
+
+static void *helper_main(void *arg)
+{
+    (void)arg;
+    pthread_setname_np(pthread_self(), "detour-rnic");
+    /* Deadlines of a paced link are some microseconds away; the usual slack is 50. */
+    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+    while (!dt_load_acquire(&driver.stop)) {
+        pthread_mutex_lock(&driver.lock);
+        uint64_t now_ns = dt_clock_now_ns();
+        uint64_t look_ns = serve_all(now_ns);
+        pthread_mutex_unlock(&driver.lock);
+        now_ns = dt_clock_now_ns();
+        if (dt_load_relaxed(&driver.waiting))
+            sched_yield();
+        else if (look_ns > now_ns)
+            sleep_until(look_ns, now_ns);
+    }
+    return NULL;
+}
+
+/* ---- starting and stopping ------------------------------------------------------------------------------ */
+
+int dt_driver_configure(const struct dt_soft_options *options)
+{
+    int error = 0;
+
+    if (options->device_count < 1 || options->device_count > DT_SOFT_DEVICES_MAX)
+        return EINVAL;
+    pthread_mutex_lock(&driver.open_lock);
+    if (driver.is_running && (options->device_count != driver.options.device_count ||
+                              options->rate_bytes_per_s != driver.options.rate_bytes_per_s ||
+                              options->no_process_vm != driver.options.no_process_vm))
+        error = EBUSY;
+    else
+        driver.options = *options;
+    pthread_mutex_unlock(&driver.open_lock);
+    return error;
+}
+
+uint32_t dt_driver_device_count(void)
+{
+    pthread_mutex_lock(&driver.open_lock);
+    uint32_t count = driver.options.device_count;
+    pthread_mutex_unlock(&driver.open_lock);
+    return count;
+}
+
+uint64_t dt_driver_rate_bytes_per_s(void)
+{
+    pthread_mutex_lock(&driver.open_lock);
+    uint64_t rate_bytes_per_s = driver.options.rate_bytes_per_s;
+    pthread_mutex_unlock(&driver.open_lock);
+    return rate_bytes_per_s;
+}
+
+static uint64_t draw_instance(void)
+{
+    while (driver.instance == 0)
+        if (getrandom(&driver.instance, sizeof driver.instance, 0) != (ssize_t)sizeof driver.instance)
+            driver.instance = 0;
+    return driver.instance;
+}
+
+uint64_t dt_driver_instance(void)
+{
+    pthread_mutex_lock(&driver.open_lock);
+    uint64_t instance = draw_instance();
+    pthread_mutex_unlock(&driver.open_lock);
+    return instance;
+}
+
+/*
+ * Where Yama restricts who may read whose memory (kernel.yama.ptrace_scope 1), a process may name one other that
+ * may, with all its descendants: the launcher, so that its other children can. EINVAL elsewhere.
+ */
+static void let_siblings_read(void)
+{
+    pid_t launcher = getppid();
+
+    if (launcher > 1)
+        prctl(PR_SET_PTRACER, (unsigned long)launcher, 0, 0, 0);
+}
+
+/* All signals stay with the application's threads. */
+static int start_thread(void)
+{
+    sigset_t all, old;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int error = pthread_create(&driver.thread, NULL, helper_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error;
+}
+
+static int start(void)
+{
+    struct dt_local_host_options options = {
+        .instance = draw_instance(), .no_process_vm = driver.options.no_process_vm, .kick = kick};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &driver.kick_source};
+    int error;
+
+    driver.kick_source.ready = kick_ready;
+    driver.stop = 0;
+    driver.is_kicked = 0;
+    driver.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    driver.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    options.epoll_fd = driver.epoll_fd;
+    if (driver.epoll_fd < 0 || driver.kick_fd < 0 ||
+        epoll_ctl(driver.epoll_fd, EPOLL_CTL_ADD, driver.kick_fd, &event)) {
+        error = errno;
+        goto err_close;
+    }
+    error = dt_local_host_create(&options, &driver.host);
+    if (error)
+        goto err_close;
+    if (!options.no_process_vm)
+        let_siblings_read();
+    error = start_thread();
+    if (error)
+        goto err_host;
+    driver.is_running = true;
+    return 0;
+
+err_host:
+    dt_local_host_destroy(driver.host);
+err_close:
+    if (driver.kick_fd >= 0)
+        close(driver.kick_fd);
+    if (driver.epoll_fd >= 0)
+        close(driver.epoll_fd);
+    return error;
+}
+
+static void stop(void)
+{
+    dt_store_release(&driver.stop, 1);
+    kick(NULL);
+    pthread_join(driver.thread, NULL);
+    dt_local_host_destroy(driver.host);
+    close(driver.kick_fd);
+    close(driver.epoll_fd);
+    driver.is_running = false;
+}
+
+/* ---- devices -------------------------------------------------------------------------------------------- */
+
+static void destroy_device(struct dt_soft_device *device)
+{
+    if (device->rnic)
+        dt_rnic_destroy(device->rnic);
+    if (device->wire)
+        dt_local_wire_destroy(device->wire);
+    if (device->faults)
+        dt_faults_destroy(device->faults);
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+}
+
+static int make_engine(struct dt_soft_device *device, const struct dt_driver_callbacks *callbacks)
+{
+    struct dt_rnic_options options = {.rate_bytes_per_s = driver.options.rate_bytes_per_s,
+                                      .number_seed = (uint32_t)(driver.instance >> 32) + device->index,
+                                      .context = device,
+                                      .event = callbacks->event,
+                                      .notify = callbacks->notify};
+
+    device->faults = dt_faults_create(driver.instance + device->index);
+    if (!device->faults)
+        return ENOMEM;
+    device->wire = dt_local_wire_create(driver.host, device->index, device->faults);
+    if (!device->wire)
+        return ENOMEM;
+    options.wire = dt_local_wire_base(device->wire);
+    dt_local_wire_gid(device->wire, options.gid);
+    device->rnic = dt_rnic_create(&options);
+    return device->rnic ? 0 : ENOMEM;
+}
+
+static int make_device(uint32_t index, const struct dt_driver_callbacks *callbacks, struct dt_soft_device **out)
+{
+    struct dt_soft_device *device = calloc(1, sizeof *device);
+    pthread_mutexattr_t adaptive;
+
+    if (!device)
+        return ENOMEM;
+    device->index = index;
+    snprintf(device->name, sizeof device->name, "soft%u", index);
+    dt_list_init(&device->contexts);
+    pthread_mutexattr_init(&adaptive);
+    pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&device->lock, &adaptive);
+    pthread_mutexattr_destroy(&adaptive);
+    int error = make_engine(device, callbacks);
+    if (error) {
+        destroy_device(device);
+        return error;
+    }
+    *out = device;
+    return 0;
+}
+
+static void say_what_it_is(void)
+{
+    if (!driver.said_what_it_is)
+        dt_info("software RNIC: %u device(s) in this process, reaching processes of this host; made for tests "
+                "and trials, not for production",
+                driver.options.device_count);
+    driver.said_what_it_is = true;
+}
+
+/* The open lock is held. */
+static int open_device(uint32_t index, const struct dt_driver_callbacks *callbacks, struct dt_soft_device **device)
+{
+    int error = 0;
+
+    if (index >= driver.options.device_count)
+        return ENODEV;
+    if (!driver.is_running)
+        error = start();
+    if (error)
+        return error;
+    say_what_it_is();
+    lock_helper();
+    if (!driver.devices[index])
+        error = make_device(index, callbacks, &driver.devices[index]);
+    if (!error) {
+        *device = driver.devices[index];
+        (*device)->open_count++;
+    }
+    pthread_mutex_unlock(&driver.lock);
+    /* The helper thread has to hear of it: peers may already have something for it. */
+    kick(NULL);
+    return error;
+}
+
+/* The open lock is held: ends the thread with the last device. */
+static void stop_if_idle(void)
+{
+    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++)
+        if (driver.devices[i])
+            return;
+    if (driver.is_running)
+        stop();
+}
+
+int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks, struct dt_soft_device **device)
+{
+    pthread_mutex_lock(&driver.open_lock);
+    int error = open_device(index, callbacks, device);
+    if (error)
+        stop_if_idle();
+    pthread_mutex_unlock(&driver.open_lock);
+    return error;
+}
+
+void dt_driver_close(struct dt_soft_device *device)
+{
+    pthread_mutex_lock(&driver.open_lock);
+    lock_helper();
+    if (--device->open_count == 0) {
+        driver.devices[device->index] = NULL;
+        destroy_device(device);
+    }
+    pthread_mutex_unlock(&driver.lock);
+    stop_if_idle();
+    pthread_mutex_unlock(&driver.open_lock);
+}
+
+struct dt_soft_device *dt_driver_find(const char *name, uint64_t *now_ns)
+{
+    struct dt_soft_device *found = NULL;
+
+    lock_helper();
+    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX && !found; i++)
+        if (driver.devices[i] && strcmp(driver.devices[i]->name, name) == 0)
+            found = driver.devices[i];
+    if (found)
+        *now_ns = dt_driver_lock(found);
+    pthread_mutex_unlock(&driver.lock);
+    return found;
+}

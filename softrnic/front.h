@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the front: libibverbs' objects on top of the engine's. Each struct begins with the public one, so that
+ * a pointer of the application's is converted by the functions at the end of this file and nowhere else.
+ *
+ * Locks, outermost first; the RNIC's is the driver's (driver.h):
+ *     a CQ's (one consumer at a time), by address where two are needed
+ *     a QP's send lock, its receive lock
+ *     the RNIC's
+ *     an event queue's
+ */
+#ifndef DETOUR_SOFTRNIC_FRONT_H
+#define DETOUR_SOFTRNIC_FRONT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/list.h"
+#include "base/util.h"
+#include "softrnic/driver.h"
+#include "softrnic/engine.h"
+#include "softrnic/softrnic.h"
+#include "softrnic/wqe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- queues of events that are read through a file descriptor ------------------------------------------- */
+
+#define DT_FRONT_EVENTS_MAX 4096u /* unread port events beyond this are lost */
+
+struct dt_front_events {
+    int fd; /* a semaphore: as many as there are entries */
+    pthread_mutex_t lock;
+    struct dt_list entries;
+    uint32_t count;
+};
+
+/*
+ * What was handed to the application about an object and has to be acknowledged before the object goes. How
+ * many were acknowledged is counted in the public structs, beside the mutex and condition used here.
+ */
+struct dt_front_acks {
+    uint32_t given;
+    pthread_mutex_t *mutex;
+    pthread_cond_t *cond;
+    uint32_t *done;
+};
+
+struct dt_front_event {
+    struct dt_list node;
+    struct dt_front_acks *acks; /* of the object it is about; NULL: the device */
+    struct ibv_async_event async;
+};
+
+int dt_front_events_init(struct dt_front_events *events); /* 0 or an errno */
+void dt_front_events_free(struct dt_front_events *events);
+
+/* Any lock may be held. */
+void dt_front_events_push(struct dt_front_events *events, struct dt_front_acks *acks,
+                          const struct ibv_async_event *async);
+
+/*
+ * Waits for the next one (as the descriptor's flags say), and counts it as given under the queue's lock, so that
+ * dt_front_events_forget misses none. 0 or an errno.
+ */
+int dt_front_events_pop(struct dt_front_events *events, struct ibv_async_event *async);
+
+/* Removes all about one object. */
+void dt_front_events_forget(struct dt_front_events *events, const struct dt_front_acks *acks);
+
+void dt_front_acks_done(struct dt_front_acks *acks, uint32_t count);
+void dt_front_acks_wait(struct dt_front_acks *acks);
+
+/* ---- objects -------------------------------------------------------------------------------------------- */
+
+struct dt_front_context {
+    struct verbs_context verbs; /* the public part is its last field */
+    struct dt_soft_device *device;
+    struct dt_list node; /* on device->contexts */
+    struct dt_front_events events;
+    uint32_t objects; /* atomic: PDs, CQs and channels that keep it open */
+};
+
+struct dt_front_pd {
+    struct ibv_pd pd;
+    uint32_t number;  /* what the engine calls it */
+    uint32_t objects; /* atomic: MRs and QPs */
+};
+
+struct dt_front_channel {
+    struct ibv_comp_channel channel;
+    struct dt_front_events events;
+    uint32_t objects; /* atomic: CQs */
+};
+
+struct dt_front_cq {
+    union {
+        struct ibv_cq cq;
+        struct ibv_cq_ex ex; /* begins alike */
+    };
+    struct dt_soft_device *device;
+    struct dt_rnic_cq *engine;
+    pthread_mutex_t lock; /* the consumer's */
+    struct dt_front_acks comp_acks;
+    struct dt_front_acks async_acks;
+    uint32_t is_armed;    /* atomic: somebody relies on the channel */
+    struct ibv_wc now;    /* ibv_start_poll's */
+};
+
+/* What is remembered of an element from posting to its completion, at its first block's place. */
+struct dt_front_sent {
+    uint64_t wr_id;
+    uint32_t wr_number;
+    uint32_t blocks;
+};
+
+struct dt_front_qp {
+    struct ibv_qp_ex ex; /* begins with the struct ibv_qp */
+    struct dt_soft_device *device;
+    struct dt_rnic_qp *engine;
+    struct ibv_qp_init_attr init; /* with the capabilities granted */
+    uint64_t send_ops;            /* enum ibv_qp_create_send_ops_flags; 0: no ibv_wr_* */
+    struct dt_front_acks async_acks;
+
+    pthread_mutex_t send_lock;
+    struct dt_wqe_ring ring;
+    uint32_t *doorbell;
+    struct dt_front_sent *sent; /* as many as the ring has blocks */
+    uint16_t head;              /* next block to write */
+    uint32_t wr_head;           /* work requests posted */
+    uint32_t tail;              /* atomic: oldest block in use; 16 bits */
+    uint32_t wr_tail;           /* atomic: work requests known to be complete */
+    uint32_t is_dv;             /* atomic: the application owns the ring */
+    uint64_t bf_reg;            /* what it may store into, as if it were a doorbell register */
+
+    struct {
+        struct dt_wqe_header header;
+        uint64_t wr_id;
+        uint16_t head;      /* to go back to */
+        uint32_t wr_head;
+        int error;
+        bool is_open;       /* an operation waits for its data */
+    } builder;              /* of ibv_wr_*; under send_lock from start to complete */
+
+    pthread_mutex_t recv_lock;
+};
+
+/* ---- between the front's files -------------------------------------------------------------------------- */
+
+/* Fills every pointer of the context's tables (front_device.c). */
+void dt_front_fill_ops(struct verbs_context *verbs);
+void dt_front_fill_unsupported(struct verbs_context *verbs);
+
+/* front_cq.c */
+int dt_front_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int dt_front_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+struct ibv_cq_ex *dt_front_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+void dt_front_notify(void *device, struct dt_rnic_cq *cq);
+/* Takes, or gives back, the consumer locks of both CQs of a QP. */
+void dt_front_lock_cqs(struct dt_front_qp *qp);
+void dt_front_unlock_cqs(struct dt_front_qp *qp);
+
+/* front_qp.c */
+struct ibv_qp *dt_front_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+
+/* front_post.c */
+int dt_front_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int dt_front_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+/* The rest for front_post.c and front_wr.c, under the send lock. May this QP send at all? 0 or EINVAL. */
+int dt_front_may_send(const struct dt_front_qp *qp);
+uint8_t dt_front_wqe_flags(const struct dt_front_qp *qp, unsigned send_flags);
+/*
+ * Writes one element behind the others, unannounced. 0; EINVAL: more segments or inline bytes than the QP was
+ * made for; ENOMEM: no room.
+ */
+int dt_front_write_element(struct dt_front_qp *qp, uint64_t wr_id, const struct dt_wqe_header *header,
+                           const struct dt_wqe_sge *sges, uint32_t sge_count, bool is_inline);
+/* Stores the producer index in the doorbell record. Then ring. */
+void dt_front_announce(struct dt_front_qp *qp);
+
+/* Blocks that one work request of these capabilities may need. */
+uint32_t dt_front_blocks_per_wr(const struct ibv_qp_cap *cap);
+/* A completion of the send side: its wr_id; frees its room. The CQ's consumer lock is held. */
+uint64_t dt_front_retire(struct dt_front_qp *qp, uint16_t wqe_counter);
+
+/* front_wr.c */
+void dt_front_fill_wr_ops(struct dt_front_qp *qp);
+
+/* front_event.c */
+void dt_front_async(void *device, const struct dt_rnic_event *event);
+
+/* ---- conversions ---------------------------------------------------------------------------------------- */
+
+static inline struct dt_front_context *dt_front_context_of(struct ibv_context *context)
+{
+    return dt_container_of(context, struct dt_front_context, verbs.context);
+}
+
+static inline struct dt_front_pd *dt_front_pd_of(struct ibv_pd *pd)
+{
+    return dt_container_of(pd, struct dt_front_pd, pd);
+}
+
+static inline struct dt_front_channel *dt_front_channel_of(struct ibv_comp_channel *channel)
+{
+    return dt_container_of(channel, struct dt_front_channel, channel);
+}
+
+static inline struct dt_front_cq *dt_front_cq_of(struct ibv_cq *cq)
+{
+    return dt_container_of(cq, struct dt_front_cq, cq);
+}
+
+static inline struct dt_front_cq *dt_front_cq_of_ex(struct ibv_cq_ex *cq)
+{
+    return dt_container_of(cq, struct dt_front_cq, ex);
+}
+
+static inline struct dt_front_qp *dt_front_qp_of(struct ibv_qp *qp)
+{
+    return dt_container_of(qp, struct dt_front_qp, ex.qp_base);
+}
+
+static inline struct dt_front_qp *dt_front_qp_of_ex(struct ibv_qp_ex *qp)
+{
+    return dt_container_of(qp, struct dt_front_qp, ex);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

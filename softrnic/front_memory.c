@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/atomics.h"
+#include "softrnic/front.h"
+
+/* Of Linux 5.14; older kernels answer EINVAL. */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* ---- protection domains --------------------------------------------------------------------------------- */
+
+struct ibv_pd *dt_soft_alloc_pd(struct ibv_context *context)
+{
+    static uint32_t last_number; /* atomic; of the process, so that no two devices share one */
+    struct dt_front_pd *pd = calloc(1, sizeof *pd);
+
+    if (!pd)
+        return NULL;
+    pd->pd.context = context;
+    pd->number = dt_fetch_add_relaxed(&last_number, 1) + 1;
+    pd->pd.handle = pd->number;
+    dt_fetch_add_relaxed(&dt_front_context_of(context)->objects, 1);
+    return &pd->pd;
+}
+
+int dt_soft_dealloc_pd(struct ibv_pd *public_pd)
+{
+    struct dt_front_pd *pd = dt_front_pd_of(public_pd);
+
+    if (dt_load_acquire(&pd->objects))
+        return EBUSY;
+    dt_fetch_sub_acq_rel(&dt_front_context_of(public_pd->context)->objects, 1);
+    free(pd);
+    return 0;
+}
+
+/* ---- memory regions ------------------------------------------------------------------------------------- */
+
+#define MINCORE_PAGES 4096u
+
+/* Is every page mapped? For memory that cannot be populated, and for old kernels. 0 or EFAULT. */
+static int check_mapped(uintptr_t start, uintptr_t end, uintptr_t page_bytes)
+{
+    unsigned char resident[MINCORE_PAGES];
+
+    while (start < end) {
+        uintptr_t bytes = dt_min_u64(end - start, MINCORE_PAGES * page_bytes);
+
+        if (mincore((void *)start, bytes, resident))
+            return EFAULT;
+        start += bytes;
+    }
+    return 0;
+}
+
+/*
+ * A real RNIC's driver pins the pages, so it finds out at registration whether they exist and may be written.
+ * The engine would find out by a crash. 0 or EFAULT.
+ */
+static int fault_in(void *addr, size_t length, unsigned access)
+{
+    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)addr & ~(page_bytes - 1);
+    uintptr_t end = ((uintptr_t)addr + length + page_bytes - 1) & ~(page_bytes - 1);
+    int advice = access & IBV_ACCESS_LOCAL_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+
+    if (madvise((void *)start, end - start, advice) == 0)
+        return 0;
+    return errno == EINVAL ? check_mapped(start, end, page_bytes) : EFAULT;
+}
+
+static struct ibv_mr *fail(struct ibv_mr *mr, int error)
+{
+    free(mr);
+    errno = error;
+    return NULL;
+}
+
+struct ibv_mr *dt_soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                    unsigned int access)
+{
+    struct dt_soft_device *device = dt_front_context_of(pd->context)->device;
+    struct ibv_mr *mr = calloc(1, sizeof *mr);
+    uint32_t key;
+    int error;
+
+    if (!mr)
+        return NULL;
+    /* Before the pages are touched: a length that wraps around, or is nothing. */
+    if (length == 0 || (uintptr_t)addr > UINTPTR_MAX - length || (uintptr_t)addr + length > UINTPTR_MAX - 65536)
+        return fail(mr, EINVAL);
+    error = fault_in(addr, length, access);
+    if (error)
+        return fail(mr, error);
+    dt_driver_lock(device);
+    error = dt_rnic_mr_register(device->rnic, dt_front_pd_of(pd)->number, addr, length, iova, access, &key);
+    dt_driver_unlock(device);
+    if (error)
+        return fail(mr, error);
+    mr->context = pd->context;
+    mr->pd = pd;
+    mr->addr = addr;
+    mr->length = length;
+    mr->handle = key;
+    mr->lkey = key;
+    mr->rkey = key;
+    dt_fetch_add_relaxed(&dt_front_pd_of(pd)->objects, 1);
+    return mr;
+}
+
+struct ibv_mr *dt_soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+    return dt_soft_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
+}
+
+struct ibv_mr *dt_soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    return dt_soft_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+int dt_soft_dereg_mr(struct ibv_mr *mr)
+{
+    struct dt_soft_device *device = dt_front_context_of(mr->context)->device;
+
+    dt_driver_lock(device);
+    int error = dt_rnic_mr_deregister(device->rnic, mr->lkey);
+    dt_driver_unlock(device);
+    if (error)
+        return error;
+    dt_fetch_sub_acq_rel(&dt_front_pd_of(mr->pd)->objects, 1);
+    free(mr);
+    return 0;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/softrnic/ranks.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <mutex>
+
+#include "base/log.h"
+
+namespace detour_test
+{
+namespace
+{
+std::mutex warning_mutex;
+std::string first_warning;
+
+void note_warning(void *, enum dt_log_level level, const char *, int, const char *text)
+{
+    std::lock_guard<std::mutex> lock(warning_mutex);
+
+    if (level == DT_LOG_WARN && first_warning.empty())
+        first_warning = text;
+}
+
+void send_all(int fd, const void *data, size_t bytes)
+{
+    const char *at = static_cast<const char *>(data);
+
+    while (bytes > 0) {
+        ssize_t done = send(fd, at, bytes, MSG_NOSIGNAL);
+        if (done <= 0)
+            throw std::runtime_error("the other rank is gone");
+        at += done;
+        bytes -= static_cast<size_t>(done);
+    }
+}
+
+[[noreturn]] void run_rank(const Rank &rank, const std::function<void(const Rank &)> &body, int report)
+{
+    std::string failure;
+
+    // Nothing outlives the test program, whatever becomes of it.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dt_log_set_sink(note_warning, nullptr, DT_LOG_WARN);
+    try {
+        body(rank);
+    } catch (const std::exception &error) {
+        failure = error.what();
+    }
+    if (failure.empty() && !first_warning.empty())
+        failure = "unexpected warning: " + first_warning;
+    if (failure.empty())
+        failure = "ok";
+    ssize_t ignored = write(report, failure.data(), failure.size());
+    (void)ignored;
+    _exit(0);
+}
+} // namespace
+
+void Require(bool condition, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    if (condition)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    throw std::runtime_error(text);
+}
+
+void Rank::Send(int to, const void *data, size_t bytes) const
+{
+    send_all(sockets_.at(to), data, bytes);
+}
+
+void Rank::Receive(int from, void *data, size_t bytes) const
+{
+    char *at = static_cast<char *>(data);
+
+    while (bytes > 0) {
+        ssize_t done = recv(sockets_.at(from), at, bytes, 0);
+        if (done <= 0)
+            throw std::runtime_error("the other rank is gone");
+        at += done;
+        bytes -= static_cast<size_t>(done);
+    }
+}
+
+void Ranks::Start(const std::function<void(const Rank &)> &body)
+{
+    std::vector<std::vector<int>> sockets(count_, std::vector<int>(count_, -1));
+
+    for (int i = 0; i < count_; i++) {
+        for (int k = i + 1; k < count_; k++) {
+            int pair[2];
+            ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+            sockets[i][k] = pair[0];
+            sockets[k][i] = pair[1];
+        }
+    }
+    fflush(nullptr);
+    for (int i = 0; i < count_; i++) {
+        int report[2];
+        ASSERT_EQ(pipe2(report, O_CLOEXEC), 0);
+        pid_t pid = fork();
+        ASSERT_GE(pid, 0);
+        if (pid == 0) {
+            for (int k = 0; k < count_; k++)
+                for (int fd : k == i ? std::vector<int>{} : sockets[k])
+                    if (fd >= 0)
+                        close(fd);
+            run_rank(Rank(i, count_, sockets[i]), body, report[1]);
+        }
+        close(report[1]);
+        reports_.push_back(report[0]);
+        pids_.push_back(pid);
+        killed_.push_back(false);
+    }
+    for (const std::vector<int> &row : sockets)
+        for (int fd : row)
+            if (fd >= 0)
+                close(fd);
+}
+
+void Ranks::Kill(int number)
+{
+    kill(pids_.at(number), SIGKILL);
+    killed_.at(number) = true;
+}
+
+void Ranks::Join()
+{
+    for (size_t i = 0; i < pids_.size(); i++) {
+        std::string text;
+        char buffer[512];
+        ssize_t got;
+        int status;
+
+        while ((got = read(reports_[i], buffer, sizeof buffer)) > 0)
+            text.append(buffer, static_cast<size_t>(got));
+        close(reports_[i]);
+        waitpid(pids_[i], &status, 0);
+        if (killed_[i])
+            continue;
+        EXPECT_EQ(text, "ok") << "rank " << i;
+        EXPECT_EQ(status, 0) << "rank " << i << " ended on its own";
+    }
+    pids_.clear();
+    reports_.clear();
+    killed_.clear();
+}
+
+Ranks::~Ranks()
+{
+    for (size_t i = 0; i < pids_.size(); i++) {
+        kill(pids_[i], SIGKILL);
+        waitpid(pids_[i], nullptr, 0);
+        close(reports_[i]);
+    }
+}
+
+void RunRanks(int count, const std::function<void(const Rank &)> &body)
+{
+    Ranks ranks(count);
+
+    ranks.Start(body);
+    if (!::testing::Test::HasFatalFailure())
+        ranks.Join();
+}
+} // namespace detour_test
