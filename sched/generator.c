@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/generator.h"
+
+#include <string.h>
+
+#include "sched/memory.h"
+#include "sched/simulate.h"
+
+/* One row per algorithm; a row is added when its file is. */
+const struct dt_generator dt_generators[] = {
+    {DETOUR_ALGORITHM_GPIPE, "gpipe", "all forwards, then all backwards", dt_generate_gpipe},
+    {DETOUR_ALGORITHM_1F1B, "1f1b", "one forward, one backward with W fused", dt_generate_1f1b},
+    {0},
+};
+
+const struct dt_generator *dt_generator_find(enum detour_algorithm algorithm)
+{
+    for (const struct dt_generator *row = dt_generators; row->name; row++)
+        if (row->algorithm == algorithm)
+            return row;
+    return NULL;
+}
+
+const char *detour_algorithm_name(enum detour_algorithm algorithm)
+{
+    const struct dt_generator *row = dt_generator_find(algorithm);
+
+    return row ? row->name : NULL;
+}
+
+const char *detour_algorithm_summary(enum detour_algorithm algorithm)
+{
+    const struct dt_generator *row = dt_generator_find(algorithm);
+
+    return row ? row->summary : NULL;
+}
+
+bool detour_algorithm_find(const char *name, enum detour_algorithm *algorithm)
+{
+    for (const struct dt_generator *row = dt_generators; name && row->name; row++) {
+        if (!strcmp(row->name, name)) {
+            *algorithm = row->algorithm;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum detour_status dt_generate_with(struct dt_call *call, const struct dt_problem *p,
+                                    enum detour_algorithm algorithm, struct dt_result *result)
+{
+    const struct dt_generator *row = dt_generator_find(algorithm);
+    struct dt_arena_mark mark = dt_arena_save(call->arena);
+    struct dt_result made = {.made_by = algorithm};
+    struct dt_times times;
+
+    if (!row)
+        return dt_fail(call, DETOUR_INVALID, "there is no algorithm number %d", (int)algorithm);
+    enum detour_status status = row->generate(call, p, &made);
+    if (!status)
+        status = dt_simulate(call, p, made.schedule, NULL, NULL, &times);
+    if (!status)
+        status = dt_memory_check(call, p, made.schedule);
+    if (status) {
+        dt_arena_rewind(call->arena, mark);
+        /* The schedule of a generator is its own affair: the caller only learns that it does not fit. */
+        return status == DETOUR_OVER_MEMORY ? DETOUR_MEMORY_TOO_SMALL : status;
+    }
+    made.makespan_ns = times.makespan_ns;
+    made.longest_span_ns = times.longest_span_ns;
+    *result = made;
+    return DETOUR_OK;
+}
+
+enum detour_status detour_generate(struct detour_arena *arena, const struct detour_profile *profile,
+                                   const struct detour_options *options, struct detour_plan **plan,
+                                   struct detour_error *error)
+{
+    struct dt_problem *p;
+    struct dt_result result;
+    struct detour_plan *made;
+    struct dt_call call;
+
+    dt_call_init(&call, arena, error, options);
+    enum detour_status status = dt_problem_create(&call, profile, &p);
+    if (status)
+        return status;
+    if (!plan)
+        return dt_fail(&call, DETOUR_INVALID, "plan is NULL");
+    if (!dt_arena_new(arena, made, 1))
+        return dt_fail_memory(error);
+    status = dt_generate_with(&call, p, call.options->algorithm, &result);
+    if (status)
+        return status;
+    *made = (struct detour_plan){
+        .schedule = result.schedule,
+        .algorithm = result.made_by,
+        .proven_optimal = result.makespan_ns == result.lower_bound_ns,
+        .makespan_ns = result.makespan_ns,
+        .longest_span_ns = result.longest_span_ns,
+        .lower_bound_ns = result.lower_bound_ns,
+        .nodes = call.node_count,
+    };
+    *plan = made;
+    return DETOUR_OK;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of algorithms behind detour_generate().
+ *
+ * To add one: write `enum detour_status dt_generate_NAME(struct dt_call *, const struct dt_problem *, struct
+ * dt_result *)` in a file of its own, declare it at the end of this header, add its row to dt_generators[] in
+ * generator.c, and its source to sched/CMakeLists.txt. If it is new to the public API it also needs a value
+ * in enum detour_algorithm. The property tests run every row of the table.
+ *
+ * A generator only decides on an order: it makes a schedule (dt_builder) in call->arena and stores it in the
+ * result. detour_generate() times it, checks it against the memory limits, and fills in the plan. What the
+ * generator knows about optimality it adds to the result; it may leave the rest of it zeroed. Generators may
+ * call each other through dt_generate_with().
+ */
+#ifndef DETOUR_SCHED_GENERATOR_H
+#define DETOUR_SCHED_GENERATOR_H
+
+#include "detour/sched.h"
+#include "sched/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_result {
+    struct detour_schedule *schedule;
+    enum detour_algorithm made_by; /* set by dt_generate_with(); `auto` sets it to the winner's */
+    int64_t lower_bound_ns;        /* on the makespan; 0 if the generator knows none */
+    int64_t makespan_ns;           /* the rest is set by dt_generate_with() */
+    int64_t longest_span_ns;
+};
+
+typedef enum detour_status dt_generate_func(struct dt_call *call, const struct dt_problem *p,
+                                            struct dt_result *result);
+
+struct dt_generator {
+    enum detour_algorithm algorithm;
+    const char *name;
+    const char *summary;
+    dt_generate_func *generate;
+};
+
+/* All algorithms, in the order of the enum. Ends with a NULL name. */
+extern const struct dt_generator dt_generators[];
+
+/* NULL if the algorithm has no row. */
+const struct dt_generator *dt_generator_find(enum detour_algorithm algorithm);
+
+/*
+ * Runs one generator, times its schedule and checks it against the memory limits. On failure everything it
+ * allocated is given back; on success it stays, so whoever compares many candidates keeps a mark.
+ */
+enum detour_status dt_generate_with(struct dt_call *call, const struct dt_problem *p,
+                                    enum detour_algorithm algorithm, struct dt_result *result);
+
+dt_generate_func dt_generate_gpipe; /* classic.c */
+dt_generate_func dt_generate_1f1b;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

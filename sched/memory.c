@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/memory.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "sched/schedule.h"
+
+enum detour_status dt_memory_init(struct dt_call *call, const struct dt_problem *p, struct dt_memory *memory)
+{
+    memory->problem = p;
+    if (!dt_arena_new(call->arena, memory->bytes, p->device_count) ||
+        !dt_arena_new(call->arena, memory->inflight, p->stage_count))
+        return dt_fail_memory(call->error);
+    return DETOUR_OK;
+}
+
+static void raise_peaks(const struct dt_peaks *peaks, const struct dt_memory *memory, int32_t device,
+                        int32_t stage)
+{
+    if (memory->bytes[device] > peaks->bytes[device])
+        peaks->bytes[device] = memory->bytes[device];
+    if (memory->inflight[stage] > peaks->inflight[stage])
+        peaks->inflight[stage] = memory->inflight[stage];
+}
+
+/* Nothing offloaded: the order of the device tells all. */
+static void peaks_in_order(const struct detour_schedule *s, int32_t device, struct dt_memory *memory,
+                           const struct dt_peaks *peaks)
+{
+    const struct dt_problem *p = memory->problem;
+
+    for (size_t i = s->first[device]; i < s->first[device + 1]; i++) {
+        const struct detour_op *op = &s->ops[i];
+        int64_t at_start = memory->bytes[device] + dt_memory_taken(p, op->kind, op->stage);
+        if (at_start > peaks->bytes[device])
+            peaks->bytes[device] = at_start;
+        dt_memory_apply(memory, op->kind, op->stage);
+        raise_peaks(peaks, memory, device, op->stage);
+    }
+}
+
+/* A moment at which a device's memory changes. */
+struct event {
+    int64_t time_ns;
+    size_t sequence; /* in the order of the device, for equal times */
+    int64_t bytes;
+    int32_t inflight;
+    int32_t stage;
+};
+
+static int compare_events(const void *a, const void *b)
+{
+    const struct event *x = a, *y = b;
+
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
+    return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
+}
+
+static void add_event(struct event *events, size_t *count, int64_t time_ns, int32_t stage, int64_t bytes,
+                      int32_t inflight)
+{
+    events[*count] = (struct event){time_ns, *count, bytes, inflight, stage};
+    ++*count;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/*
+ * The events of one device with offloaded activations, at most 3 per operation. The copies are timed as in
+ * simulate.c: out in the order of the F's, in while the operation ahead of B runs. `host_ns` is scratch by
+ * cell, zeroed.
+ */
+static size_t collect_events(const struct dt_problem *p, const struct detour_schedule *s, int32_t device,
+                             int64_t *host_ns, struct event *events)
+{
+    int64_t out_ns = 0, in_ns = 0;
+    size_t count = 0;
+
+    for (size_t i = s->first[device]; i < s->first[device + 1]; i++) {
+        const struct detour_op *op = &s->ops[i];
+        int64_t *gone_ns = &host_ns[dt_op_index(p, DETOUR_OP_F, op->stage, op->microbatch)];
+        int64_t copy_ns = p->profile->stages[op->stage].offload_ns;
+        if (dt_is_backward(op->kind) && *gone_ns) {
+            int64_t start_ns = later(later(*gone_ns, op[-1].start_ns), in_ns);
+            in_ns = start_ns + copy_ns;
+            add_event(events, &count, start_ns, op->stage, p->bytes_f[op->stage], 1);
+        }
+        add_event(events, &count, op->start_ns, op->stage, dt_memory_taken(p, op->kind, op->stage),
+                  op->kind == DETOUR_OP_F);
+        if (op->flags & DETOUR_OP_OFFLOADED) {
+            *gone_ns = out_ns = later(op->finish_ns, out_ns) + copy_ns;
+            add_event(events, &count, out_ns, op->stage, -p->bytes_f[op->stage], -1);
+        } else if (op->kind != DETOUR_OP_F) {
+            add_event(events, &count, op->finish_ns, op->stage, -dt_memory_freed(p, op->kind, op->stage),
+                      dt_memory_inflight_change(p, op->kind));
+        }
+    }
+    return count;
+}
+
+static void peaks_in_time(struct event *events, size_t count, int32_t device, struct dt_memory *memory,
+                          const struct dt_peaks *peaks)
+{
+    qsort(events, count, sizeof(*events), compare_events);
+    for (size_t i = 0; i < count; i++) {
+        memory->bytes[device] += events[i].bytes;
+        memory->inflight[events[i].stage] += events[i].inflight;
+        raise_peaks(peaks, memory, device, events[i].stage);
+    }
+}
+
+static bool device_offloads(const struct detour_schedule *s, int32_t device)
+{
+    for (size_t i = s->first[device]; i < s->first[device + 1]; i++)
+        if (s->ops[i].flags & DETOUR_OP_OFFLOADED)
+            return true;
+    return false;
+}
+
+static enum detour_status device_peaks(struct dt_call *call, const struct detour_schedule *s, int32_t device,
+                                       struct dt_memory *memory, const struct dt_peaks *peaks)
+{
+    const struct dt_problem *p = memory->problem;
+    struct dt_arena_mark mark = dt_arena_save(call->arena);
+    struct event *events;
+    int64_t *host_ns;
+
+    if (!device_offloads(s, device)) {
+        peaks_in_order(s, device, memory, peaks);
+        return DETOUR_OK;
+    }
+    if (!dt_arena_new(call->arena, events, 3 * (s->first[device + 1] - s->first[device])) ||
+        !dt_arena_new(call->arena, host_ns, dt_cell_count(p)))
+        return dt_fail_memory(call->error);
+    size_t count = collect_events(p, s, device, host_ns, events);
+    peaks_in_time(events, count, device, memory, peaks);
+    dt_arena_rewind(call->arena, mark);
+    return DETOUR_OK;
+}
+
+enum detour_status dt_memory_peaks(struct dt_call *call, const struct dt_problem *p,
+                                   const struct detour_schedule *schedule, struct dt_peaks *peaks)
+{
+    struct dt_memory memory;
+    enum detour_status status;
+
+    if (!dt_arena_new(call->arena, peaks->bytes, p->device_count) ||
+        !dt_arena_new(call->arena, peaks->inflight, p->stage_count))
+        return dt_fail_memory(call->error);
+    struct dt_arena_mark mark = dt_arena_save(call->arena);
+    status = dt_memory_init(call, p, &memory);
+    for (int32_t d = 0; !status && d < p->device_count; d++)
+        status = device_peaks(call, schedule, d, &memory, peaks);
+    dt_arena_rewind(call->arena, mark);
+    return status;
+}
+
+static enum detour_status compare_with_limits(struct dt_call *call, const struct dt_problem *p,
+                                              const struct dt_peaks *peaks)
+{
+    for (int32_t d = 0; d < p->device_count; d++)
+        if (peaks->bytes[d] > p->capacity[d])
+            return dt_fail(call, DETOUR_OVER_MEMORY,
+                           "device %" PRId32 ": the schedule needs %" PRId64
+                           " bytes; its capacity is %" PRId64,
+                           d, peaks->bytes[d], p->capacity[d]);
+    for (int32_t i = 0; i < p->stage_count; i++)
+        if (peaks->inflight[i] > p->max_inflight[i])
+            return dt_fail(call, DETOUR_OVER_MEMORY,
+                           "stage %" PRId32 ": the schedule keeps %" PRId32
+                           " microbatches in flight; max_inflight is %" PRId32,
+                           i, peaks->inflight[i], p->max_inflight[i]);
+    return DETOUR_OK;
+}
+
+enum detour_status dt_memory_check(struct dt_call *call, const struct dt_problem *p,
+                                   const struct detour_schedule *schedule)
+{
+    struct dt_arena_mark mark = dt_arena_save(call->arena);
+    struct dt_peaks peaks;
+
+    if (!p->limited)
+        return DETOUR_OK;
+    enum detour_status status = dt_memory_peaks(call, p, schedule, &peaks);
+    if (!status)
+        status = compare_with_limits(call, p, &peaks);
+    dt_arena_rewind(call->arena, mark);
+    return status;
+}

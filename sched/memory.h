@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of activations. While an order is being made dt_memory says what still fits; of a finished schedule
+ * dt_memory_peaks() says what it needs. Without offloading both depend on the order only, not on times.
+ */
+#ifndef DETOUR_SCHED_MEMORY_H
+#define DETOUR_SCHED_MEMORY_H
+
+#include "detour/sched.h"
+#include "sched/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is held behind the operations done so far, in the order of each device. */
+struct dt_memory {
+    const struct dt_problem *problem;
+    int64_t *bytes;    /* [device] */
+    int32_t *inflight; /* [stage], released as problem->release says */
+};
+
+enum detour_status dt_memory_init(struct dt_call *call, const struct dt_problem *p, struct dt_memory *memory);
+
+/* What an operation takes when it starts. */
+static inline int64_t dt_memory_taken(const struct dt_problem *p, int kind, int32_t stage)
+{
+    if (kind == DETOUR_OP_F)
+        return p->bytes_f[stage];
+    return kind == DETOUR_OP_B && p->bytes_w[stage] > p->bytes_f[stage]
+               ? p->bytes_w[stage] - p->bytes_f[stage]
+               : 0;
+}
+
+/* What it gives back when it has finished. */
+static inline int64_t dt_memory_freed(const struct dt_problem *p, int kind, int32_t stage)
+{
+    switch (kind) {
+    case DETOUR_OP_B:
+        return p->bytes_f[stage] > p->bytes_w[stage] ? p->bytes_f[stage] - p->bytes_w[stage] : 0;
+    case DETOUR_OP_W:
+        return p->bytes_w[stage];
+    case DETOUR_OP_BW:
+        return p->bytes_f[stage];
+    default:
+        return 0;
+    }
+}
+
+/* +1, 0 or -1: what a finished operation does to the number of microbatches in flight. */
+static inline int dt_memory_inflight_change(const struct dt_problem *p, int kind)
+{
+    if (kind == DETOUR_OP_F)
+        return 1;
+    return kind == DETOUR_OP_BW || kind == (p->release == DETOUR_RELEASE_B ? DETOUR_OP_B : DETOUR_OP_W) ? -1
+                                                                                                        : 0;
+}
+
+/* Whether the operation may start now. */
+static inline bool dt_memory_fits(const struct dt_memory *memory, int kind, int32_t stage)
+{
+    const struct dt_problem *p = memory->problem;
+    int32_t device = p->device[stage];
+
+    return (kind != DETOUR_OP_F || memory->inflight[stage] < p->max_inflight[stage]) &&
+           dt_memory_taken(p, kind, stage) <= p->capacity[device] - memory->bytes[device];
+}
+
+/* Does it, from start to finish. */
+static inline void dt_memory_apply(struct dt_memory *memory, int kind, int32_t stage)
+{
+    const struct dt_problem *p = memory->problem;
+
+    memory->bytes[p->device[stage]] += dt_memory_taken(p, kind, stage) - dt_memory_freed(p, kind, stage);
+    memory->inflight[stage] += dt_memory_inflight_change(p, kind);
+}
+
+struct dt_peaks {
+    int64_t *bytes;    /* [device] */
+    int32_t *inflight; /* [stage] */
+};
+
+/*
+ * The peaks of a schedule that dt_schedule_check_ops() accepts, in call->arena. With offloaded activations it
+ * must be timed.
+ */
+enum detour_status dt_memory_peaks(struct dt_call *call, const struct dt_problem *p,
+                                   const struct detour_schedule *schedule, struct dt_peaks *peaks);
+
+/* DETOUR_OVER_MEMORY with device or stage and both numbers if the peaks are beyond the limits. */
+enum detour_status dt_memory_check(struct dt_call *call, const struct dt_problem *p,
+                                   const struct detour_schedule *schedule);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

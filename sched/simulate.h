@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The times that follow from an order. Exact: no time step. Devices run ahead until they meet an operation
+ * whose input has not been produced yet and are woken by its producer, so every operation is looked at
+ * once or twice and the cost is linear.
+ */
+#ifndef DETOUR_SCHED_SIMULATE_H
+#define DETOUR_SCHED_SIMULATE_H
+
+#include "detour/sched.h"
+#include "sched/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is fixed before the simulation starts: the first started[d] operations of each device with their
+ * times. */
+struct dt_prefix {
+    const size_t *started; /* device_count */
+    int64_t now_ns;        /* nothing else starts earlier */
+};
+
+struct dt_times {
+    int64_t makespan_ns; /* first start to last finish */
+    int64_t longest_span_ns;
+    int32_t longest_span_device;
+};
+
+/*
+ * Writes start_ns and finish_ns of every operation of a schedule that dt_schedule_check_ops() accepts.
+ * `prefix` may be NULL. `input_ns` may be NULL; else it has dt_op_index_count() entries and receives when the
+ * input of each operation was there: arrival of its message, or the finish of what precedes it on the stage.
+ * Scratch memory is given back. DETOUR_DEADLOCK with the cycle, DETOUR_NO_MEMORY.
+ */
+enum detour_status dt_simulate(struct dt_call *call, const struct dt_problem *p,
+                               struct detour_schedule *schedule, const struct dt_prefix *prefix,
+                               int64_t *input_ns, struct dt_times *times);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
