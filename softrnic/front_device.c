@@ -7,6 +7,7 @@
 
 #include "base/atomics.h"
 #include "softrnic/front.h"
+#include "softrnic/gid.h"
 
 /* ---- the device list ------------------------------------------------------------------------------------ */
 
@@ -262,7 +263,7 @@ int dt_soft_query_gid(struct ibv_context *context, uint8_t port_num, int index, 
         errno = EINVAL;
         return -1;
     }
-    dt_local_wire_gid(dt_front_context_of(context)->device->wire, gid->raw);
+    dt_gid_make(dt_driver_instance(), dt_front_context_of(context)->device->index, gid->raw);
     return 0;
 }
 
@@ -277,7 +278,7 @@ int dt_soft_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_
         return EINVAL;
     if (gid_index != 0)
         return ENODATA;
-    dt_local_wire_gid(dt_front_context_of(context)->device->wire, full.gid.raw);
+    dt_gid_make(dt_driver_instance(), dt_front_context_of(context)->device->index, full.gid.raw);
     memset(entry, 0, entry_size);
     memcpy(entry, &full, dt_min_u64(entry_size, sizeof full));
     return 0;
