@@ -227,13 +227,14 @@ void dt_rnic_progress(struct dt_rnic *rnic, uint64_t now_ns)
 uint64_t dt_rnic_deadline_ns(const struct dt_rnic *rnic)
 {
     bool waits = !dt_list_is_empty(&rnic->send_list) || !dt_list_is_empty(&rnic->reply_list);
+    uint64_t timer_ns = dt_list_is_empty(&rnic->timer_list) ? DT_RNIC_NEVER : rnic->timer_next_ns;
 
     if (rnic->is_fatal)
         return DT_RNIC_NEVER;
     /* Somebody stopped when the pace was last looked at; if that was not why, the wire will call. */
     if (waits && rnic->options.rate_bytes_per_s && rnic->paced_until_ns > rnic->paced_at_ns)
-        return dt_min_u64(rnic->timer_next_ns, rnic->paced_until_ns);
-    return rnic->timer_next_ns;
+        return dt_min_u64(timer_ns, rnic->paced_until_ns);
+    return timer_ns;
 }
 
 void dt_rnic_doorbell(struct dt_rnic_qp *qp, uint64_t now_ns)

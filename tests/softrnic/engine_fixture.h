@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/atomics.h"
+#include "tests/harness/harness.h"
 #include "softrnic/engine.h"
 #include "softrnic/psn.h"
 #include "softrnic/wire_sim.h"
