@@ -226,6 +226,9 @@ static void *helper_main(void *arg)
         uint64_t look_ns = serve_all(now_ns);
         pthread_mutex_unlock(&driver.lock);
         now_ns = dt_clock_now_ns();
+        /* The round may have taken the kick of stop() together with an earlier one. */
+        if (dt_load_acquire(&driver.stop))
+            break;
         if (dt_load_relaxed(&driver.waiting))
             sched_yield();
         else if (look_ns > now_ns)
