@@ -76,3 +76,10 @@ void dt_channel_close(struct dt_channel *channel)
     channel->stream->ops->close(channel->stream);
     channel->stream = NULL;
 }
+
+void dt_channel_move(struct dt_channel *to, struct dt_channel *from)
+{
+    memcpy(to, from, sizeof *to);
+    to->out.bytes = to->out_bytes;
+    from->stream = NULL;
+}

@@ -30,6 +30,12 @@ struct dt_frame {
     const uint8_t *body; /* valid until the next call on the channel */
 };
 
+/* Will something (epoll) tell when there is something to receive? Else receive has to be tried. */
+static inline bool dt_channel_has_fd(const struct dt_channel *channel)
+{
+    return !channel->stream || channel->stream->ops->fd(channel->stream) >= 0;
+}
+
 /* Takes the stream over. */
 void dt_channel_open(struct dt_channel *channel, struct dt_stream *stream);
 
@@ -41,6 +47,9 @@ enum dt_status dt_channel_receive(struct dt_channel *channel, struct dt_frame *f
 
 /* Ends it; what fits is sent before. Harmless when it is closed already. */
 void dt_channel_close(struct dt_channel *channel);
+
+/* `to`, which is closed, becomes what `from` was; `from` is closed afterwards, in silence. */
+void dt_channel_move(struct dt_channel *to, struct dt_channel *from);
 
 #ifdef __cplusplus
 }

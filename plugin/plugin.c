@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/plugin.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/atomics.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "detour/version.h"
+#include "transport/address.h"
+#include "transport/stream_tcp.h"
+
+static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct dt_plugin *current; /* atomic */
+static ncclDebugLogger_t nccl_logger;
+static pid_t init_pid;
+
+struct dt_plugin *dt_plugin_current(void)
+{
+    return dt_load_acquire(&current);
+}
+
+struct dt_plugin *dt_plugin_replace(struct dt_plugin *plugin)
+{
+    return dt_exchange_acq_rel(&current, plugin);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * What the transport needs from the process
+ */
+static uint64_t process_now_ns(void *arg)
+{
+    (void)arg;
+    return dt_clock_now_ns();
+}
+
+static void process_random(void *arg, void *to, size_t bytes)
+{
+    (void)arg;
+    /* Up to 256 bytes are never cut short, and the kernel's pool is ready long before NCCL starts. */
+    DT_CHECK(bytes <= 256 && getrandom(to, bytes, 0) == (ssize_t)bytes);
+}
+
+/* Detour's log lines, by NCCL's custom (nccl_net_v8.h). */
+static void log_to_nccl(void *arg, enum dt_log_level level, const char *file, int line, const char *text)
+{
+    ncclDebugLogger_t logger = dt_load_acquire(&nccl_logger);
+
+    (void)arg;
+    if (level == DT_LOG_WARN)
+        logger(NCCL_LOG_WARN, NCCL_ALL, file, line, "NET/Detour : %s", text);
+    else
+        logger(level == DT_LOG_INFO ? NCCL_LOG_INFO : NCCL_LOG_TRACE, NCCL_INIT | NCCL_NET, file, line,
+               "NET/Detour : %s", text);
+}
+
+ncclResult_t dt_plugin_result(enum dt_status status)
+{
+    switch (status) {
+    case DT_OK:
+    case DT_AGAIN:
+        return ncclSuccess;
+    case DT_INVALID:
+    case DT_UNSUPPORTED:
+        return ncclInvalidUsage;
+    case DT_NO_MEMORY:
+    case DT_SYSTEM:
+    case DT_FULL:
+    case DT_NOT_FOUND:
+        return ncclSystemError;
+    case DT_PATH_ERROR:
+    case DT_PEER_ERROR:
+    case DT_PROTOCOL:
+    case DT_TIMED_OUT:
+    case DT_CLOSED:
+        return ncclRemoteError;
+    case DT_INTERNAL:
+        break;
+    }
+    return ncclInternalError;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * init
+ */
+
+/* Which kind of RNIC the user wants: inside NCCL, "auto" takes no substitute for a real device. */
+static enum dt_status verbs_kind(const struct dt_params *params, enum dt_verbs_kind *kind)
+{
+    bool is_soft = strcmp(params->verbs, "soft") == 0;
+
+    *kind = is_soft ? DT_VERBS_SOFT : DT_VERBS_SYSTEM;
+    if (is_soft || strcmp(params->verbs, "system") == 0 || strcmp(params->verbs, "auto") == 0)
+        return DT_OK;
+    dt_warn("DETOUR_VERBS=%s: expected system, soft or auto", params->verbs);
+    return DT_INVALID;
+}
+
+static enum dt_status create_net(const struct dt_params *params, struct dt_plugin *plugin)
+{
+    char name[32];
+    struct dt_net_options options = {
+        .params = params,
+        .verbs = plugin->verbs,
+        .network = dt_network_tcp(),
+        .random = process_random,
+        .has_threads = true,
+    };
+    enum dt_status status = dt_interface_find(params->interface, &options.address, name);
+
+    return status == DT_OK ? dt_net_create(&options, &plugin->net) : status;
+}
+
+/* The one line that NCCL's user needs when there is nothing to work with. */
+static void warn_no_device(const struct dt_params *params, const char *reason)
+{
+    dt_warn("no usable RDMA device (%s): NCCL will use another network. DETOUR_VERBS=soft takes the software RNIC, "
+            "for tests on one host",
+            *reason ? reason : *params->hca ? "DETOUR_HCA lets none through that has a link" : "none has a link");
+}
+
+static enum dt_status open_plugin(const struct dt_params *params, struct dt_plugin *plugin)
+{
+    char reason[256] = "";
+    struct dt_verbs_options options = {
+        .library = params->verbs_library,
+        .soft_device_count = (uint32_t)params->soft_devices,
+        .soft_rate_bytes_per_s = params->soft_rate_bytes_per_s,
+        .reason = reason,
+        .reason_bytes = sizeof reason,
+    };
+    enum dt_status status = verbs_kind(params, &options.kind);
+
+    if (status != DT_OK)
+        return status;
+    status = dt_verbs_open(&options, &plugin->verbs);
+    if (status != DT_OK) {
+        warn_no_device(params, reason);
+        return status;
+    }
+    status = create_net(params, plugin);
+    if (status == DT_UNSUPPORTED)
+        warn_no_device(params, reason);
+    if (status != DT_OK)
+        dt_verbs_close(plugin->verbs);
+    return status;
+}
+
+static void say_devices(const struct dt_net *net)
+{
+    char names[256] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < dt_net_device_count(net) && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, " %s", dt_net_device_name(net, i));
+    dt_info("Detour %s, %zu devices:%s%s", DETOUR_VERSION_STRING, dt_net_device_count(net), names,
+            dt_net_device_info(net, 0)->is_soft
+                ? " (software RNICs: for tests and demonstrations on one host, not for production)"
+                : "");
+}
+
+static ncclResult_t init_locked(void)
+{
+    struct dt_params params;
+    char error[512];
+    struct dt_plugin *plugin;
+    enum dt_status status;
+
+    if (dt_plugin_current())
+        return ncclSuccess;
+    if (dt_params_load(&params, dt_getenv_process, NULL, error, sizeof error) != DT_OK) {
+        dt_warn("%s", error);
+        return ncclInvalidUsage;
+    }
+    plugin = calloc(1, sizeof *plugin);
+    if (!plugin)
+        return ncclSystemError;
+    plugin->now_ns = process_now_ns;
+    status = open_plugin(&params, plugin);
+    if (status != DT_OK) {
+        free(plugin);
+        return dt_plugin_result(status);
+    }
+    say_devices(plugin->net);
+    init_pid = getpid();
+    dt_store_release(&current, plugin);
+    return ncclSuccess;
+}
+
+ncclResult_t dt_plugin_init(ncclDebugLogger_t logger)
+{
+    ncclResult_t result;
+
+    pthread_mutex_lock(&init_mutex);
+    if (logger) {
+        dt_store_release(&nccl_logger, logger);
+        dt_log_set_sink(log_to_nccl, NULL, DT_LOG_INFO);
+    }
+    result = init_locked();
+    pthread_mutex_unlock(&init_mutex);
+    return result;
+}
+
+/*
+ * The library stays mapped until the process ends (-z nodelete), since NCCL closes it without a word while
+ * threads may run. A forked child has none of them.
+ */
+__attribute__((destructor)) static void at_exit(void)
+{
+    struct dt_plugin *plugin = dt_plugin_current();
+
+    if (plugin && init_pid == getpid())
+        dt_net_stop_threads(plugin->net);
+}

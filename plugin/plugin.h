@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What stands behind the tables that NCCL calls: one transport per process, made by the first init() from the
+ * environment. A simulation puts its own in place, one per simulated process.
+ */
+#ifndef DETOUR_PLUGIN_PLUGIN_H
+#define DETOUR_PLUGIN_PLUGIN_H
+
+#include <stdint.h>
+
+#include "plugin/nccl_net_v8.h"
+#include "transport/net.h"
+#include "verbs/verbs.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_plugin {
+    struct dt_net *net;
+    struct dt_verbs *verbs;
+    uint64_t (*now_ns)(void *arg); /* the clock of the set-up calls */
+    void *now_arg;
+};
+
+/* What entry points work on; NULL before init. Any thread. */
+struct dt_plugin *dt_plugin_current(void);
+
+/* Puts another one in place, or none (NULL), and returns the one before. */
+struct dt_plugin *dt_plugin_replace(struct dt_plugin *plugin);
+
+/* init(): makes the plugin from the environment, unless there is one already. Any thread. */
+ncclResult_t dt_plugin_init(ncclDebugLogger_t logger);
+
+ncclResult_t dt_plugin_result(enum dt_status status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

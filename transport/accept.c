@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The listening end: the receiver. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/setup.h"
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Steps
+ */
+
+/* The newest protocol version that both ends speak; 0: none. */
+static uint16_t common_version(const struct dt_hello *hello)
+{
+    uint16_t version = hello->version_max < DT_PROTOCOL_VERSION_MAX ? hello->version_max : DT_PROTOCOL_VERSION_MAX;
+
+    return version >= hello->version_min && version >= DT_PROTOCOL_VERSION_MIN ? version : 0;
+}
+
+static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+    struct dt_terms wishes = dt_setup_wishes(c->nic);
+    struct dt_answer answer = {
+        .version = common_version(&setup->hello),
+        .agreed = dt_terms_agree(&setup->hello.wanted, &wishes),
+        .pid = c->net->pid,
+    };
+
+    (void)now_ns;
+    if (answer.version == 0) {
+        snprintf(setup->why, sizeof setup->why,
+                 "no common protocol version: %u to %u at the connecting end, %u to %u at the listening end",
+                 setup->hello.version_min, setup->hello.version_max, DT_PROTOCOL_VERSION_MIN,
+                 DT_PROTOCOL_VERSION_MAX);
+        return DT_PROTOCOL;
+    }
+    memcpy(answer.host, c->net->host, sizeof answer.host);
+    memcpy(answer.device, c->nic->name, sizeof answer.device);
+    dt_answer_encode(&answer, &c->channel.out);
+    dt_setup_take_terms(setup, &answer.agreed);
+    return DT_OK;
+}
+
+static const struct dt_step accept_steps[] = {
+    {step_answer, "nobody"},
+    {dt_step_flush, "room to answer in"},
+    {NULL, NULL},
+};
+
+/* ------------------------------------------------------------------------------------------------------------
+ * listen
+ */
+enum dt_status dt_net_listen(struct dt_net *net, size_t device, uint8_t handle[DT_HANDLE_BYTES], uint64_t now_ns,
+                             struct dt_listen **out)
+{
+    struct dt_listen *listen = calloc(1, sizeof *listen);
+    struct dt_handle content = {.version_min = DT_PROTOCOL_VERSION_MIN, .version_max = DT_PROTOCOL_VERSION_MAX};
+    enum dt_status status = DT_OK;
+
+    if (!listen)
+        return DT_NO_MEMORY;
+    listen->net = net;
+    listen->nic = &net->nic[device];
+    listen->id = dt_net_random(net);
+    listen->nonce = dt_net_random(net);
+    pthread_mutex_lock(&net->mutex);
+    dt_setups_abandon(net, now_ns);
+    if (!net->listener)
+        status = dt_listener_create(net->network, &net->address, &net->listener);
+    if (status == DT_OK)
+        dt_listener_add(net->listener, listen);
+    content.address = net->address;
+    pthread_mutex_unlock(&net->mutex);
+    if (status != DT_OK) {
+        free(listen);
+        return status;
+    }
+    content.listen_id = listen->id;
+    content.nonce = listen->nonce;
+    dt_handle_encode(&content, handle);
+    *out = listen;
+    return DT_OK;
+}
+
+void dt_net_close_listen(struct dt_listen *listen)
+{
+    struct dt_net *net = listen->net;
+
+    pthread_mutex_lock(&net->mutex);
+    dt_listener_remove(net->listener, listen);
+    pthread_mutex_unlock(&net->mutex);
+    if (listen->incoming) {
+        dt_listener_reject(listen->incoming, "the listening rank closed its listener");
+        free(listen->incoming);
+    }
+    if (listen->setup) {
+        snprintf(listen->setup->why, sizeof listen->setup->why, "the listening rank closed its listener");
+        dt_setup_finish(listen->setup, false, 0);
+    }
+    free(listen);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * accept
+ */
+
+/* Somebody has come: the set-up begins. */
+static enum dt_status begin(struct dt_listen *listen, uint64_t now_ns)
+{
+    struct dt_setup *setup =
+        dt_setup_create(listen->net, listen->nic, false, accept_steps, now_ns, listen->deadline_ns);
+    struct dt_connection *c;
+
+    if (!setup)
+        return DT_NO_MEMORY;
+    c = setup->connection;
+    setup->hello = listen->hello;
+    c->id = listen->hello.connection_id;
+    snprintf(c->peer, sizeof c->peer, "%s:%u", listen->hello.host, listen->hello.pid);
+    dt_channel_move(&c->channel, listen->incoming);
+    free(listen->incoming);
+    listen->incoming = NULL;
+    listen->setup = setup;
+    return DT_OK;
+}
+
+/* Looks who is at the door. DT_AGAIN: nobody for this listener. */
+static enum dt_status meet(struct dt_listen *listen, uint64_t now_ns)
+{
+    struct dt_net *net = listen->net;
+    enum dt_status status = DT_AGAIN;
+
+    pthread_mutex_lock(&net->mutex);
+    if (listen->deadline_ns == 0)
+        listen->deadline_ns = dt_deadline_ns(now_ns, net->params.connect_timeout_ms * DT_NS_PER_MS);
+    dt_listener_progress(net->listener, now_ns);
+    if (listen->incoming)
+        status = begin(listen, now_ns);
+    pthread_mutex_unlock(&net->mutex);
+    if (status == DT_NO_MEMORY)
+        dt_warn("accept on %s: out of memory", listen->nic->name);
+    if (status == DT_AGAIN && now_ns >= listen->deadline_ns) {
+        dt_warn("accept on %s: gave up after %llu ms, waiting for the other rank to call connect", listen->nic->name,
+                (unsigned long long)net->params.connect_timeout_ms);
+        return DT_TIMED_OUT;
+    }
+    return status;
+}
+
+enum dt_status dt_net_accept(struct dt_listen *listen, uint64_t now_ns, struct dt_connection **receiver)
+{
+    struct dt_setup *setup = listen->setup;
+    enum dt_status status = setup ? DT_OK : meet(listen, now_ns);
+
+    *receiver = NULL;
+    if (status != DT_OK)
+        return status == DT_AGAIN ? DT_OK : status;
+    setup = listen->setup;
+    status = dt_setup_run(setup, now_ns);
+    if (status == DT_AGAIN)
+        return DT_OK;
+    if (status != DT_OK)
+        dt_warn("accept on %s from %s: %s", listen->nic->name, setup->connection->peer, setup->why);
+    *receiver = dt_setup_finish(setup, status == DT_OK, now_ns);
+    listen->setup = NULL;
+    return status == DT_OK && !*receiver ? DT_SYSTEM : status;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The connecting end: the sender. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/setup.h"
+
+#define REDIAL_NS_FIRST (5 * DT_NS_PER_MS)
+#define REDIAL_NS_MAX   (500 * DT_NS_PER_MS)
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Steps
+ */
+static const struct dt_step connect_steps[];
+
+static enum dt_status step_dial(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_net *net = setup->connection->net;
+    struct dt_stream *stream;
+    enum dt_status status;
+
+    if (now_ns < setup->redial_ns)
+        return DT_AGAIN;
+    status = net->network->ops->dial(net->network, &setup->handle.address, &stream);
+    if (status != DT_OK) {
+        snprintf(setup->why, sizeof setup->why, "cannot open a socket");
+        return status;
+    }
+    dt_channel_open(&setup->connection->channel, stream);
+    return DT_OK;
+}
+
+/* Dials again, later and later. */
+static enum dt_status redial(struct dt_setup *setup, uint64_t now_ns)
+{
+    dt_channel_close(&setup->connection->channel);
+    setup->why[0] = '\0';
+    setup->redial_delay_ns = setup->redial_delay_ns == 0
+                                 ? REDIAL_NS_FIRST
+                                 : dt_earlier_ns(2 * setup->redial_delay_ns, REDIAL_NS_MAX);
+    setup->redial_ns = now_ns + setup->redial_delay_ns;
+    setup->step = connect_steps;
+    return DT_AGAIN;
+}
+
+/* Refused: the process that made the handle is gone. Unreachable: the network may come back. */
+static enum dt_status step_connected(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_stream *stream = setup->connection->channel.stream;
+    enum dt_status status = stream->ops->state(stream);
+
+    if (status == DT_OK || status == DT_AGAIN)
+        return status;
+    if (status == DT_TIMED_OUT)
+        return redial(setup, now_ns);
+    snprintf(setup->why, sizeof setup->why,
+             status == DT_PEER_ERROR ? "connection refused: the process that listened there is gone"
+                                     : "the connection failed");
+    return status;
+}
+
+static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+    struct dt_hello hello = {
+        .version_min = DT_PROTOCOL_VERSION_MIN,
+        .version_max = DT_PROTOCOL_VERSION_MAX,
+        .listen_id = setup->handle.listen_id,
+        .nonce = setup->handle.nonce,
+        .connection_id = c->id,
+        .wanted = dt_setup_wishes(c->nic),
+        .pid = c->net->pid,
+    };
+
+    (void)now_ns;
+    memcpy(hello.host, c->net->host, sizeof hello.host);
+    memcpy(hello.device, c->nic->name, sizeof hello.device);
+    dt_hello_encode(&hello, &c->channel.out);
+    return DT_OK;
+}
+
+/*
+ * A listener that is crowded by strangers may have dropped us for one before it heard us; it tells us when it
+ * does not want us, so an end without a word means: dial again.
+ */
+static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+    struct dt_frame frame;
+    struct dt_answer answer;
+    enum dt_status status = dt_channel_flush(&c->channel);
+
+    if (status == DT_OK)
+        status = dt_setup_expect(setup, DT_FRAME_ANSWER, &frame);
+    if (status == DT_CLOSED || status == DT_TIMED_OUT || (status == DT_PEER_ERROR && !setup->is_rejected))
+        return redial(setup, now_ns);
+    if (status != DT_OK)
+        return status;
+    if (dt_answer_decode(frame.body, frame.bytes, &answer) != DT_OK) {
+        snprintf(setup->why, sizeof setup->why, "the listener's answer makes no sense");
+        return DT_PROTOCOL;
+    }
+    snprintf(c->peer, sizeof c->peer, "%s:%u", answer.host, answer.pid);
+    dt_setup_take_terms(setup, &answer.agreed);
+    return DT_OK;
+}
+
+static const struct dt_step connect_steps[] = {
+    {step_dial, "the pause before the next attempt"},
+    {step_connected, "the listener's host to accept a TCP connection"},
+    {step_hello, "nobody"},
+    {step_answer, "the listener's answer: has the other rank called accept?"},
+    {NULL, NULL},
+};
+
+/* ------------------------------------------------------------------------------------------------------------
+ * connect
+ */
+static struct dt_setup *begin(struct dt_net *net, struct dt_nic *nic, const struct dt_handle *handle,
+                              uint64_t now_ns)
+{
+    uint64_t deadline_ns = dt_deadline_ns(now_ns, net->params.connect_timeout_ms * DT_NS_PER_MS);
+    struct dt_setup *setup = dt_setup_create(net, nic, true, connect_steps, now_ns, deadline_ns);
+
+    if (!setup)
+        return NULL;
+    setup->handle = *handle;
+    setup->cookie = dt_net_random(net);
+    setup->connection->id = dt_net_random(net);
+    dt_list_push_back(&net->setups, &setup->node);
+    return setup;
+}
+
+static struct dt_setup *find(struct dt_net *net, uint64_t cookie)
+{
+    dt_list_for_each(node, &net->setups) {
+        struct dt_setup *setup = dt_container_of(node, struct dt_setup, node);
+
+        if (setup->cookie == cookie)
+            return setup;
+    }
+    return NULL;
+}
+
+/* The attempt that the handle belongs to, or a new one. NULL, and *status says why. Takes net->mutex. */
+static struct dt_setup *attempt_of(struct dt_net *net, struct dt_nic *nic, uint8_t *bytes, uint64_t now_ns,
+                                   enum dt_status *status)
+{
+    uint64_t cookie = dt_handle_cookie(bytes);
+    struct dt_setup *setup = NULL;
+    struct dt_handle handle;
+
+    *status = dt_handle_decode(bytes, &handle);
+    if (*status != DT_OK) {
+        dt_warn("connect from %s: the handle is not one of Detour's: do both ends use the same plugin?", nic->name);
+        return NULL;
+    }
+    pthread_mutex_lock(&net->mutex);
+    dt_setups_abandon(net, now_ns);
+    setup = cookie ? find(net, cookie) : begin(net, nic, &handle, now_ns);
+    if (setup && setup->is_running) {
+        setup = NULL; /* another thread is at it */
+        *status = DT_AGAIN;
+    } else if (setup) {
+        setup->is_running = true;
+        dt_handle_set_cookie(bytes, setup->cookie);
+    } else {
+        *status = cookie ? DT_INVALID : DT_NO_MEMORY;
+        dt_warn("connect from %s: %s", nic->name,
+                cookie ? "the handle belongs to an attempt that has ended" : "out of memory");
+    }
+    pthread_mutex_unlock(&net->mutex);
+    return setup;
+}
+
+enum dt_status dt_net_connect(struct dt_net *net, size_t device, uint8_t handle[DT_HANDLE_BYTES], uint64_t now_ns,
+                              struct dt_connection **sender)
+{
+    struct dt_nic *nic = &net->nic[device];
+    char text[DT_ADDRESS_TEXT_BYTES];
+    enum dt_status status;
+    struct dt_setup *setup = attempt_of(net, nic, handle, now_ns, &status);
+
+    *sender = NULL;
+    if (!setup)
+        return status == DT_AGAIN ? DT_OK : status;
+    status = dt_setup_run(setup, now_ns);
+    pthread_mutex_lock(&net->mutex);
+    setup->is_running = false;
+    if (status != DT_AGAIN)
+        dt_list_remove(&setup->node);
+    pthread_mutex_unlock(&net->mutex);
+    if (status == DT_AGAIN)
+        return DT_OK;
+    if (status != DT_OK)
+        dt_warn("connect from %s to %s: %s", nic->name, dt_address_text(&setup->handle.address, text), setup->why);
+    *sender = dt_setup_finish(setup, status == DT_OK, now_ns);
+    return status == DT_OK && !*sender ? DT_SYSTEM : status;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/connection.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/nic.h"
+#include "transport/path.h"
+#include "transport/work_id.h"
+
+#define CACHE_LINE_BYTES 64
+
+struct dt_connection *dt_connection_create(struct dt_net *net, struct dt_nic *nic, bool is_sender)
+{
+    size_t bytes = is_sender ? sizeof(struct dt_sender) : sizeof(struct dt_receiver);
+    void *memory = aligned_alloc(CACHE_LINE_BYTES, dt_align_up(bytes, CACHE_LINE_BYTES));
+    struct dt_connection *c;
+
+    if (!memory)
+        return NULL;
+    memset(memory, 0, bytes);
+    c = is_sender ? &((struct dt_sender *)memory)->connection : &((struct dt_receiver *)memory)->connection;
+    if (pthread_mutex_init(&c->memory_mutex, NULL) != 0) {
+        free(memory);
+        return NULL;
+    }
+    dt_owner_init(&c->owner, net->has_membarrier);
+    c->net = net;
+    c->nic = nic;
+    c->is_sender = is_sender;
+    c->references = 1;
+    dt_list_init(&c->memories);
+    dt_list_init(&c->node);
+    return c;
+}
+
+static void free_memories(struct dt_connection *c)
+{
+    dt_list_for_each(node, &c->memories) {
+        struct dt_memory *memory = dt_memory_of_node(node);
+
+        dt_memory_deregister_all(c, memory);
+        free(memory);
+    }
+}
+
+void dt_connection_release(struct dt_connection *c)
+{
+    if (dt_fetch_sub_acq_rel(&c->references, 1) > 1)
+        return;
+    free_memories(c);
+    dt_channel_close(&c->channel);
+    pthread_mutex_destroy(&c->memory_mutex);
+    free(c->is_sender ? (void *)dt_sender_of(c) : (void *)dt_receiver_of(c));
+}
+
+const char *dt_path_name(const struct dt_path *path)
+{
+    return path->nic->name;
+}
+
+bool dt_connection_is_sender(const struct dt_connection *connection)
+{
+    return connection->is_sender;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Failing
+ */
+
+/* Milliseconds since anything was completed, or the connection was idle, as Detour's thread saw it. */
+static unsigned long long stalled_ms(const struct dt_connection *c)
+{
+    uint64_t now_ns = dt_load_relaxed(&c->net->tick_ns);
+    uint64_t since_ns = dt_load_relaxed(&c->progress_ns);
+
+    return now_ns > since_ns ? (now_ns - since_ns) / DT_NS_PER_MS : 0;
+}
+
+void dt_connection_fail(struct dt_connection *c, enum dt_status status, const char *format, ...)
+{
+    char text[640];
+    va_list args;
+
+    if (dt_load_relaxed(&c->failing) != DT_OK)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    dt_warn("connection %016llx %s %s on %s: %s (%u requests open, nothing completed for %llu ms)",
+            (unsigned long long)c->id, c->is_sender ? "to" : "from", c->peer, c->nic->name, text,
+            dt_load_relaxed(&c->open_requests), stalled_ms(c));
+    dt_store_release(&c->failing, status);
+    dt_connection_notify(c, DT_NOTICE_FAILING);
+    dt_nic_wake(c->nic);
+}
+
+void dt_connection_path_failed(struct dt_connection *c, struct dt_path *path,
+                               const struct dt_completion *completion)
+{
+    if (path->state != DT_PATH_UP)
+        return;
+    path->state = DT_PATH_NONE;
+    dt_connection_fail(c, DT_PEER_ERROR, "path %u, %s to %s, queue pair %u to %u failed: %s (status %u, vendor_err 0x%x)",
+                       path->index, dt_path_name(path), path->peer_device, completion->qpn,
+                       path->peer_qp[dt_work_decode(completion->wr_id).qp % DT_QPS_MAX].qpn,
+                       dt_wc_status_text(completion->status), completion->status, completion->vendor_err);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * What Detour's thread found out
+ */
+static void attend_device(struct dt_connection *c)
+{
+    const struct dt_path *path = c->device_event_path;
+    const struct dt_device_event *event = &c->device_event;
+
+    if (path->state == DT_PATH_UP && path == dt_connection_path(c))
+        dt_connection_fail(c, DT_SYSTEM, "path %u, %s: %s", path->index, dt_path_name(path), event->name);
+}
+
+static void attend_peer(struct dt_connection *c, uint32_t news)
+{
+    if (news & DT_NOTICE_PEER_BROKEN)
+        dt_connection_fail(c, DT_PROTOCOL, "the peer sent something else than was agreed on the control channel");
+    if (news & DT_NOTICE_PEER_CLOSED) {
+        if (c->is_sender)
+            dt_sender_peer_closed(dt_sender_of(c), c->peer_close_sequence);
+        else
+            dt_receiver_peer_closed(dt_receiver_of(c), c->peer_close_sequence);
+    }
+    if (news & DT_NOTICE_PEER_LOST && dt_load_relaxed(&c->open_requests) > 0)
+        dt_connection_fail(c, DT_PEER_ERROR, "the peer is dead: its control channel ended without a goodbye");
+}
+
+enum dt_status dt_connection_attend(struct dt_connection *c)
+{
+    uint32_t notices = dt_load_acquire(&c->notices);
+    uint32_t news = notices & ~c->attended;
+
+    if (notices & DT_NOTICE_ABANDONED)
+        return DT_CLOSED;
+    if (notices & DT_NOTICE_FAILING)
+        return dt_load_acquire(&c->error) ? (enum dt_status)c->error : DT_AGAIN;
+    c->attended |= news;
+    /* What has arrived already counts, whatever happened afterwards. */
+    dt_connection_progress(c);
+    attend_peer(c, news);
+    if (news & DT_NOTICE_DEVICE)
+        attend_device(c);
+    if (news & DT_NOTICE_NO_FLUSH)
+        dt_connection_fail(c, DT_SYSTEM, "cannot flush GPU memory: no loopback queue pair");
+    return dt_load_relaxed(&c->failing) == DT_OK ? DT_OK : DT_AGAIN;
+}
+
+void dt_connection_progress(struct dt_connection *c)
+{
+    if (c->is_sender)
+        dt_sender_progress(dt_sender_of(c));
+    else
+        dt_receiver_progress(dt_receiver_of(c));
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Requests
+ */
+enum dt_status dt_test(struct dt_request *request, bool *done, int *bytes)
+{
+    struct dt_connection *c = request->connection;
+    enum dt_status status;
+
+    *done = false;
+    if (!dt_owner_enter(&c->owner))
+        return DT_OK;
+    if (request->kind == DT_REQUEST_SEND)
+        status = dt_send_test(request, done, bytes);
+    else if (request->kind == DT_REQUEST_RECEIVE)
+        status = dt_receive_test(request, done, bytes);
+    else
+        status = dt_flush_test(request, done, bytes);
+    dt_owner_leave(&c->owner);
+    return status;
+}

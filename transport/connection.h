@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a sender and a receiver have in common. Private to transport/.
+ *
+ * Who may touch what:
+ *   owner          NCCL's progress thread or, after dt_owner_take(), Detour's thread: fields marked [owner],
+ *                  everything in struct dt_sender and dt_receiver, queue pairs, completion queues
+ *   atomic         [atomic]: by the functions of base/atomics.h only
+ *   Detour's       [detour]: thread of the default device, or whoever holds nic->mutex
+ *   constant       after set-up: everything else
+ */
+#ifndef DETOUR_TRANSPORT_CONNECTION_H
+#define DETOUR_TRANSPORT_CONNECTION_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "transport/arrivals.h"
+#include "transport/channel.h"
+#include "transport/cts.h"
+#include "transport/executor.h"
+#include "transport/net.h"
+#include "transport/owner.h"
+#include "verbs/device.h"
+#include "verbs/flush.h"
+#include "verbs/queue.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_nic;
+
+/* ------------------------------------------------------------------------------------------------------------
+ * A path: one device at this end, and its queue pairs.
+ */
+enum dt_path_state {
+    DT_PATH_NONE, /* not there: no device, or it could not be set up */
+    DT_PATH_UP
+};
+
+struct dt_path {
+    struct dt_connection *connection;
+    struct dt_nic *nic;
+    uint32_t index;
+    uint32_t state; /* enum dt_path_state [owner] */
+    uint32_t epoch; /* [owner] */
+    uint32_t qp_count;
+
+    struct dt_qp *qp[DT_QPS_MAX];
+    struct dt_cq *send_cq[DT_QPS_MAX]; /* one each: a `dv` queue pair needs its own */
+    struct dt_cq *recv_cq;
+    uint32_t inline_bytes;
+
+    uint32_t recv_used[DT_QPS_MAX]; /* blank receives consumed since the last batch [owner] */
+    uint32_t cts_posted;            /* clear-to-send writes, counted modulo 2^32 [owner] */
+    uint32_t cts_done;              /* of them, known to be complete [owner] */
+
+    /*
+     * Control memory, registered on this path's device. Sender: the CTS ring that the peer writes. Receiver:
+     * the rows it writes from, then the size records that the peer writes.
+     */
+    uint8_t *control;
+    size_t control_bytes;
+    struct dt_mr *control_mr;
+    uint64_t peer_control_addr;
+    uint32_t peer_control_rkey;
+
+    /* A queue pair of its own for questions about the path's health; never used for data. */
+    struct dt_qp *probe;
+    struct dt_cq *probe_cq;
+
+    struct dt_flush *flush;     /* receiver: loopback reads; made when first needed [atomic pointer] */
+    uint32_t flush_outstanding; /* [owner] */
+
+    char peer_device[DT_NAME_BYTES];
+    struct dt_qp_address peer_qp[DT_QPS_MAX];
+    struct dt_qp_address peer_probe;
+
+    /* What the control thread of the device does with the path, each at most once at a time (path.h). */
+    struct dt_job create_job;
+    struct dt_job link_job;
+    struct dt_job fence_job;
+    struct dt_job flush_job;
+    struct dt_job destroy_job;
+};
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Requests and memory
+ */
+enum dt_request_kind { DT_REQUEST_SEND, DT_REQUEST_RECEIVE, DT_REQUEST_FLUSH };
+
+struct dt_request {
+    struct dt_connection *connection;
+    uint8_t kind;    /* enum dt_request_kind */
+    uint8_t part;    /* of a send */
+    bool is_open;    /* given out and not yet reported done */
+    bool is_done;
+    uint32_t slot;
+};
+
+struct dt_memory {
+    struct dt_list node; /* in connection->memories */
+    bool is_deregistered; /* but requests were open: the connection is over */
+    bool is_host;        /* the CPU may read it: small payloads are sent inline */
+    uint64_t addr;
+    uint64_t bytes;
+    struct dt_mr *mr[DT_PATHS_MAX]; /* NULL where the path has no device or its device refused */
+    uint32_t path_mask;             /* where it is not NULL */
+    uint32_t open;                  /* messages that may touch it now [atomic; written by the owner] */
+    uint32_t written_mask;          /* paths over which it was ever written [owner] */
+};
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Connections
+ */
+
+/* What Detour's thread has found out and the owner must attend to; bits are set for ever. */
+enum dt_notice {
+    DT_NOTICE_PEER_CLOSED = 1, /* peer_close_sequence is valid */
+    DT_NOTICE_PEER_LOST = 2,   /* the control channel ended without CLOSE: the peer is dead */
+    DT_NOTICE_PEER_BROKEN = 4, /* the peer sent what it must not */
+    DT_NOTICE_DEVICE = 8,      /* the device, a CQ or a queue pair of path `device_event.path` failed */
+    DT_NOTICE_NO_FLUSH = 16,   /* a loopback queue pair could not be made */
+    /* These two are never attended to, so they are seen by every call. */
+    DT_NOTICE_ABANDONED = 32,  /* memory was deregistered with requests open */
+    DT_NOTICE_FAILING = 64     /* it was decided that the connection fails */
+};
+
+struct dt_connection {
+    /* The data path's own, first. */
+    struct dt_owner owner;
+    uint32_t notices;       /* enum dt_notice [atomic] */
+    uint32_t error;         /* enum dt_status: what calls return from now on [atomic] */
+    uint32_t open_requests; /* [atomic; written by the owner] */
+    uint32_t completions;   /* a number that changes when something completes [atomic; written by the owner] */
+    uint32_t attended;      /* notices that the owner has dealt with [owner] */
+    uint32_t failing;       /* enum dt_status: decided, queue pairs not fenced yet [atomic] */
+    bool is_sender;
+    uint32_t path_count;
+    uint32_t qps;
+    uint32_t slots;
+    uint32_t chunk_bytes;
+    struct dt_path path[DT_PATHS_MAX];
+
+    struct dt_net *net;
+    struct dt_nic *nic; /* the default device: path 0's */
+    uint64_t id;        /* the same at both ends, for the logs */
+    char peer[DT_NAME_BYTES + 32]; /* "host:pid (device)" */
+
+    struct dt_channel channel; /* [detour], before that the set-up's */
+    uint64_t peer_close_sequence;
+    struct dt_device_event device_event; /* valid with DT_NOTICE_DEVICE */
+    struct dt_path *device_event_path;
+
+    struct dt_list node; /* in nic->connections [detour] */
+    bool is_linked;      /* [detour] */
+    bool is_channel_ready;       /* the channel has something to say [detour] */
+    uint32_t visits_seen;        /* [detour] */
+    uint64_t idle_since_ns;      /* visits have not changed since [detour] */
+    uint32_t completions_seen;   /* [detour] */
+    uint64_t progress_ns;        /* when a completion was last noticed, or the connection was idle [atomic] */
+    uint64_t fence_deadline_ns;  /* 0: no fence was started [detour] */
+    uint32_t fences_pending;     /* paths whose fence is still to come [atomic] */
+    uint32_t setup_pending;      /* paths whose create or link job is still to come [atomic] */
+
+    pthread_mutex_t memory_mutex;
+    struct dt_list memories;
+    uint32_t references; /* control jobs that hold the connection, and one for its life [atomic] */
+};
+
+/* ---- a sender */
+enum dt_send_state {
+    DT_SEND_FREE,
+    DT_SEND_MATCHING, /* its CTS is here; waits for an isend for each part */
+    DT_SEND_READY,    /* waits for room in the send queues */
+    DT_SEND_POSTED,   /* waits for the last completion of each queue pair */
+    DT_SEND_DONE      /* waits for the test of each part */
+};
+
+struct dt_send_part {
+    struct dt_request request;
+    uint64_t addr;
+    struct dt_memory *memory; /* or NULL: no bytes */
+    uint32_t bytes;
+};
+
+struct dt_send_slot {
+    uint64_t sequence;
+    const struct dt_cts_row *row;
+    uint8_t state; /* enum dt_send_state */
+    uint8_t parts;
+    uint8_t taken_mask; /* parts that have their isend */
+    uint8_t reported;   /* parts whose test said done */
+    uint8_t path;       /* it was posted on */
+    uint8_t qps_left;   /* completions to come */
+    uint32_t epoch;     /* of that path */
+    struct dt_send_part part[DT_PARTS_MAX];
+};
+
+struct dt_sender {
+    struct dt_connection connection;
+    uint64_t next;      /* message that the next isend belongs to */
+    uint64_t next_post; /* first message that is not posted; <= next */
+    struct dt_send_slot slot[DT_SLOTS_MAX];
+};
+
+/* ---- a receiver */
+enum dt_recv_state {
+    DT_RECV_FREE,
+    DT_RECV_OPEN, /* its CTS is out; waits for all shares of all parts */
+    DT_RECV_DONE  /* waits for its test */
+};
+
+struct dt_recv_slot {
+    uint64_t sequence;
+    struct dt_request request;
+    uint8_t state; /* enum dt_recv_state */
+    uint8_t parts;
+    uint8_t path; /* that brought it, once it is done */
+    uint32_t capacity[DT_PARTS_MAX];
+    uint32_t bytes[DT_PARTS_MAX]; /* received */
+    struct dt_memory *memory[DT_PARTS_MAX];
+    struct dt_arrivals arrivals[DT_PATHS_MAX];
+};
+
+#define DT_FLUSHES_MAX 64
+
+struct dt_flush_slot {
+    struct dt_request request;
+    uint64_t addr;
+    struct dt_memory *memory;
+    uint32_t wanted_mask; /* paths whose read is still to be posted */
+    uint32_t left_mask;   /* paths whose read is not complete */
+};
+
+struct dt_receiver {
+    struct dt_connection connection;
+    uint64_t next; /* sequence of the next irecv */
+    uint32_t cts_period; /* of the clear-to-send writes every n-th is signalled */
+    uint32_t idle_polls;
+    struct dt_recv_slot slot[DT_SLOTS_MAX];
+    uint32_t flush_wanted_mask; /* paths that need a loopback queue pair [atomic] */
+    uint32_t flush_made_mask;   /* of them, those whose job was submitted [detour] */
+    uint32_t flush_next;
+    uint32_t flush_open;
+    struct dt_flush_slot flush[DT_FLUSHES_MAX];
+};
+
+static inline struct dt_sender *dt_sender_of(struct dt_connection *connection)
+{
+    return dt_container_of(connection, struct dt_sender, connection);
+}
+
+static inline struct dt_receiver *dt_receiver_of(struct dt_connection *connection)
+{
+    return dt_container_of(connection, struct dt_receiver, connection);
+}
+
+static inline struct dt_memory *dt_memory_of_node(struct dt_list *node)
+{
+    return dt_container_of(node, struct dt_memory, node);
+}
+
+/* A plain counter of the owner's that others may look at. */
+static inline void dt_count(uint32_t *counter, uint32_t by)
+{
+    dt_store_relaxed(counter, *counter + by);
+}
+
+/* Control memory: what lies where. */
+static inline size_t dt_cts_ring_bytes(uint32_t slots)
+{
+    return slots * sizeof(struct dt_cts_row);
+}
+
+static inline size_t dt_record_offset(uint32_t slots, uint64_t sequence, uint32_t part)
+{
+    return dt_cts_ring_bytes(slots) + ((sequence & (slots - 1)) * DT_PARTS_MAX + part) * sizeof(uint64_t);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Functions on both kinds
+ */
+
+/* A new one, with nothing but memory. NULL: out of memory. One reference, the caller's. */
+struct dt_connection *dt_connection_create(struct dt_net *net, struct dt_nic *nic, bool is_sender);
+
+/* Gives a reference back; the last frees it. */
+void dt_connection_release(struct dt_connection *connection);
+
+/* Owner: the path for the next message, or NULL. */
+static inline struct dt_path *dt_connection_path(struct dt_connection *c)
+{
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (c->path[p].state == DT_PATH_UP)
+            return &c->path[p];
+    }
+    return NULL;
+}
+
+/* The name of a path's device at this end, for messages. */
+const char *dt_path_name(const struct dt_path *path);
+
+/*
+ * Owner: decides that the connection cannot go on; the first decision counts and is logged at WARN with the
+ * peer's name in front. The error is returned by later calls once the queue pairs are fenced.
+ */
+void dt_connection_fail(struct dt_connection *connection, enum dt_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Owner: a work request of this path failed. */
+void dt_connection_path_failed(struct dt_connection *connection, struct dt_path *path,
+                               const struct dt_completion *completion);
+
+/* Owner: deals with new notices. DT_OK: the connection goes on; DT_AGAIN: it is failing, nothing can be
+ * answered yet; else what it failed with. */
+enum dt_status dt_connection_attend(struct dt_connection *connection);
+
+/* Owner: polls what has to be polled, completes what is complete. */
+void dt_connection_progress(struct dt_connection *connection);
+
+/* What a data call asks first of all, with dt_connection_attend()'s answers. Owner. */
+static inline enum dt_status dt_connection_check(struct dt_connection *c)
+{
+    if (__builtin_expect(dt_load_acquire(&c->notices) == c->attended, 1))
+        return DT_OK;
+    return dt_connection_attend(c);
+}
+
+/* Any thread: adds a notice. What it refers to was written before. */
+static inline void dt_connection_notify(struct dt_connection *c, uint32_t notice)
+{
+    __atomic_fetch_or(&c->notices, notice, __ATOMIC_ACQ_REL);
+}
+
+/* First message that is not complete. Only when nobody else owns the connection. */
+uint64_t dt_sender_first_incomplete(const struct dt_sender *sender);
+uint64_t dt_receiver_first_incomplete(const struct dt_receiver *receiver);
+
+/* memory.c: gives the regions back, if that was not done. */
+void dt_memory_deregister_all(struct dt_connection *connection, struct dt_memory *memory);
+
+/* sender.c, receiver.c, flush.c: the parts of the functions above that depend on the kind. */
+void dt_sender_progress(struct dt_sender *sender);
+void dt_sender_peer_closed(struct dt_sender *sender, uint64_t sequence);
+void dt_receiver_progress(struct dt_receiver *receiver);
+void dt_receiver_peer_closed(struct dt_receiver *receiver, uint64_t sequence);
+void dt_receiver_flush_progress(struct dt_receiver *receiver);
+
+enum dt_status dt_send_test(struct dt_request *request, bool *done, int *bytes);
+enum dt_status dt_receive_test(struct dt_request *request, bool *done, int *bytes);
+enum dt_status dt_flush_test(struct dt_request *request, bool *done, int *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/device_thread.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/service.h"
+
+#define EVENTS_MAX 64
+
+/* What an epoll event belongs to, besides connections. */
+static char wake_tag;
+static char device_tag;
+
+static int channel_fd(const struct dt_connection *c)
+{
+    struct dt_stream *stream = c->channel.stream;
+
+    return stream ? stream->ops->fd(stream) : -1;
+}
+
+void dt_device_thread_watch(struct dt_nic *nic, struct dt_connection *c)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = c}};
+    int fd = channel_fd(c);
+
+    if (fd >= 0 && epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+        dt_info("cannot watch a control channel: %s", strerror(errno));
+}
+
+void dt_device_thread_forget(struct dt_nic *nic, struct dt_connection *c)
+{
+    int fd = channel_fd(c);
+
+    if (fd >= 0)
+        epoll_ctl(nic->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void dt_device_thread_collect(struct dt_nic *nic)
+{
+    struct epoll_event event[EVENTS_MAX];
+    int count = epoll_wait(nic->epoll_fd, event, EVENTS_MAX, 0);
+    uint64_t ignored;
+
+    for (int i = 0; i < count; i++) {
+        if (event[i].data.ptr == &wake_tag) {
+            if (read(nic->wake_fd, &ignored, sizeof ignored) < 0)
+                continue; /* somebody else's wake was read already */
+        } else if (event[i].data.ptr == &device_tag) {
+            nic->is_event_ready = true;
+        } else {
+            ((struct dt_connection *)event[i].data.ptr)->is_channel_ready = true;
+        }
+    }
+}
+
+/* Sleeps until something is there to be collected, or until the deadline. */
+static void sleep_until(struct dt_nic *nic, uint64_t deadline_ns)
+{
+    struct pollfd poll_fd = {nic->epoll_fd, POLLIN, 0};
+    uint64_t now_ns = dt_clock_now_ns();
+    uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+    struct timespec timeout = {(time_t)(left_ns / DT_NS_PER_S), (long)(left_ns % DT_NS_PER_S)};
+
+    ppoll(&poll_fd, 1, deadline_ns == DT_NEVER_NS ? NULL : &timeout, NULL);
+}
+
+/* The device may be opened after the thread was started. */
+static void watch_device(struct dt_nic *nic, bool *is_watched)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data = {.ptr = &device_tag}};
+    struct dt_device *device = dt_load_acquire(&nic->device);
+
+    if (*is_watched || !device)
+        return;
+    *is_watched = true;
+    if (epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, dt_device_event_fd(device), &event) != 0)
+        dt_info("cannot watch the events of %s: %s", nic->name, strerror(errno));
+}
+
+static void *thread_main(void *arg)
+{
+    struct dt_nic *nic = arg;
+    bool is_device_watched = false;
+
+    while (!dt_load_acquire(&nic->is_stopping)) {
+        watch_device(nic, &is_device_watched);
+        sleep_until(nic, dt_service_progress(nic, dt_clock_now_ns()));
+    }
+    return NULL;
+}
+
+static bool open_files(struct dt_nic *nic)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data = {.ptr = &wake_tag}};
+
+    nic->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    nic->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return nic->epoll_fd >= 0 && nic->wake_fd >= 0 &&
+           epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, nic->wake_fd, &event) == 0;
+}
+
+static void close_files(struct dt_nic *nic)
+{
+    if (nic->epoll_fd >= 0)
+        close(nic->epoll_fd);
+    if (nic->wake_fd >= 0)
+        close(nic->wake_fd);
+}
+
+/* The application's signals are not for this thread. */
+static int create_thread(struct dt_nic *nic)
+{
+    sigset_t all, old;
+    char name[16];
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&nic->thread, NULL, thread_main, nic);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (error)
+        return error;
+    snprintf(name, sizeof name, "detour-%.8s", nic->name);
+    pthread_setname_np(nic->thread, name);
+    return 0;
+}
+
+enum dt_status dt_nic_start(struct dt_nic *nic)
+{
+    enum dt_status status = DT_OK;
+
+    pthread_mutex_lock(&nic->mutex);
+    if (!nic->is_started) {
+        int error = open_files(nic) ? create_thread(nic) : errno;
+
+        if (error) {
+            dt_warn("cannot start the thread of %s: %s", nic->name, strerror(error));
+            close_files(nic);
+            status = DT_SYSTEM;
+        }
+        nic->is_started = error == 0;
+    }
+    pthread_mutex_unlock(&nic->mutex);
+    return status;
+}
+
+void dt_nic_wake(struct dt_nic *nic)
+{
+    uint64_t one = 1;
+
+    /* A counter that is full wakes, too. */
+    if (nic->is_started && write(nic->wake_fd, &one, sizeof one) < 0)
+        return;
+}
+
+void dt_nic_stop(struct dt_nic *nic)
+{
+    if (!nic->is_started || dt_exchange_acq_rel(&nic->is_stopping, 1u))
+        return;
+    dt_nic_wake(nic);
+    pthread_join(nic->thread, NULL);
+}
+
+void dt_nic_close(struct dt_nic *nic)
+{
+    dt_nic_stop(nic);
+    if (nic->is_started)
+        close_files(nic);
+}

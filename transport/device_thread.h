@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Detour's thread of a device: sleeps until a control channel or the device has something to say, somebody
+ * calls dt_nic_wake(), or the next round is due; then does a round (service.h).
+ */
+#ifndef DETOUR_TRANSPORT_DEVICE_THREAD_H
+#define DETOUR_TRANSPORT_DEVICE_THREAD_H
+
+#include "transport/connection.h"
+#include "transport/nic.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Adds the connection's control channel to what the thread sleeps on; takes it away. With nic->mutex. */
+void dt_device_thread_watch(struct dt_nic *nic, struct dt_connection *connection);
+void dt_device_thread_forget(struct dt_nic *nic, struct dt_connection *connection);
+
+/* Marks the connections whose channel is ready, and the device. With nic->mutex; never blocks. */
+void dt_device_thread_collect(struct dt_nic *nic);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * iflush: loopback reads through every device that ever wrote to the buffer. The loopback queue pair of a path
+ * is made when the first flush wants it; until then the request waits.
+ */
+#include "transport/connection.h"
+#include "transport/nic.h"
+#include "transport/work_id.h"
+
+#define POLL_MAX 8
+
+static void settle(struct dt_receiver *r, struct dt_flush_slot *slot, uint32_t path_bit)
+{
+    slot->left_mask &= ~path_bit;
+    if (slot->left_mask == 0) {
+        slot->request.is_done = true;
+        dt_count(&slot->memory->open, -1u);
+        dt_count(&r->connection.completions, 1);
+    }
+}
+
+static void poll_path(struct dt_receiver *r, struct dt_path *path)
+{
+    struct dt_completion completion[POLL_MAX];
+    int count = dt_flush_poll(path->flush, completion, POLL_MAX);
+
+    for (int i = 0; i < count; i++) {
+        struct dt_flush_slot *slot = &r->flush[dt_work_decode(completion[i].wr_id).sequence % DT_FLUSHES_MAX];
+
+        path->flush_outstanding--;
+        if (completion[i].status == DT_WC_SUCCESS)
+            settle(r, slot, 1u << path->index);
+        else
+            dt_connection_fail(&r->connection, DT_SYSTEM, "the loopback read of a flush on %s failed: %s (vendor_err 0x%x)",
+                               dt_path_name(path), dt_wc_status_text(completion[i].status), completion[i].vendor_err);
+    }
+    if (count < 0)
+        dt_connection_fail(&r->connection, DT_SYSTEM, "a completion queue of %s failed", dt_path_name(path));
+}
+
+/* Posts the reads that a request still wants, as far as the loopback queue pairs are there. */
+static void post_wanted(struct dt_receiver *r, struct dt_flush_slot *slot)
+{
+    struct dt_connection *c = &r->connection;
+
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        struct dt_path *path = &c->path[p];
+        struct dt_flush *flush = dt_load_acquire(&path->flush);
+        uint64_t wr_id = dt_work_encode(DT_WORK_FLUSH, p, 0, path->epoch, (uint64_t)(slot - r->flush));
+
+        if (!(slot->wanted_mask & 1u << p) || !flush)
+            continue;
+        if (dt_flush_post(flush, slot->addr, slot->memory->mr[p]->rkey, wr_id) != DT_OK) {
+            dt_connection_fail(c, DT_SYSTEM, "%s refused the loopback read of a flush", dt_path_name(path));
+            return;
+        }
+        slot->wanted_mask &= ~(1u << p);
+        path->flush_outstanding++;
+    }
+}
+
+void dt_receiver_flush_progress(struct dt_receiver *r)
+{
+    struct dt_connection *c = &r->connection;
+
+    if (__builtin_expect(r->flush_open == 0, 1))
+        return;
+    for (uint32_t i = 0; i < DT_FLUSHES_MAX; i++) {
+        if (r->flush[i].request.is_open && r->flush[i].wanted_mask)
+            post_wanted(r, &r->flush[i]);
+    }
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (c->path[p].flush_outstanding > 0)
+            poll_path(r, &c->path[p]);
+    }
+}
+
+/* The last buffer that received something: a read of any byte orders all writes of that device before it. */
+static int last_with_bytes(unsigned n, const uint32_t *bytes, struct dt_memory *const *memories)
+{
+    int last = (int)n - 1;
+
+    while (last >= 0 && (bytes[last] == 0 || !memories[last] || memories[last]->written_mask == 0))
+        last--;
+    return last;
+}
+
+static enum dt_status iflush_owned(struct dt_receiver *r, unsigned n, void *const *data, const uint32_t *bytes,
+                                   struct dt_memory *const *memories, struct dt_request **request)
+{
+    struct dt_connection *c = &r->connection;
+    enum dt_status status = dt_connection_check(c);
+    struct dt_flush_slot *slot = &r->flush[r->flush_next % DT_FLUSHES_MAX];
+    int last = last_with_bytes(n, bytes, memories);
+    uint32_t missing = 0;
+
+    if (status != DT_OK && status != DT_AGAIN)
+        return status;
+    if (last < 0)
+        return DT_OK;
+    if (slot->request.is_open) {
+        dt_connection_fail(c, DT_INVALID, "more than %d flushes outstanding", DT_FLUSHES_MAX);
+        return DT_INVALID;
+    }
+    r->flush_next++;
+    r->flush_open++;
+    slot->addr = (uintptr_t)data[last];
+    slot->memory = memories[last];
+    slot->wanted_mask = slot->left_mask = slot->memory->written_mask;
+    slot->request = (struct dt_request){
+        .connection = c,
+        .slot = (uint32_t)(slot - r->flush),
+        .kind = DT_REQUEST_FLUSH,
+        .is_open = true,
+    };
+    dt_count(&slot->memory->open, 1);
+    dt_count(&c->open_requests, 1);
+    *request = &slot->request;
+    for (uint32_t p = 0; p < c->path_count; p++)
+        missing |= slot->wanted_mask & 1u << p && !dt_load_acquire(&c->path[p].flush) ? 1u << p : 0;
+    if (missing) {
+        __atomic_fetch_or(&r->flush_wanted_mask, missing, __ATOMIC_ACQ_REL);
+        dt_nic_wake(c->nic); /* once in a connection's life */
+    }
+    post_wanted(r, slot);
+    return DT_OK;
+}
+
+enum dt_status dt_iflush(struct dt_connection *c, unsigned n, void *const *data, const uint32_t *bytes,
+                         struct dt_memory *const *memories, struct dt_request **request)
+{
+    enum dt_status status;
+
+    *request = NULL;
+    /* NULL would mean "nothing to wait for", so this one waits for Detour's thread, which is never long. */
+    while (!dt_owner_enter(&c->owner))
+        dt_cpu_relax();
+    status = iflush_owned(dt_receiver_of(c), n, data, bytes, memories, request);
+    dt_owner_leave(&c->owner);
+    return status;
+}
+
+enum dt_status dt_flush_test(struct dt_request *request, bool *done, int *bytes)
+{
+    struct dt_receiver *r = dt_receiver_of(request->connection);
+    enum dt_status status;
+
+    (void)bytes;
+    if (!request->is_open)
+        return DT_INVALID;
+    status = dt_connection_check(&r->connection);
+    if (!request->is_done && status == DT_OK)
+        dt_receiver_flush_progress(r);
+    if (!request->is_done)
+        return status == DT_AGAIN ? DT_OK : status;
+    request->is_open = false;
+    r->flush_open--;
+    dt_count(&r->connection.open_requests, -1u);
+    *done = true;
+    return DT_OK;
+}

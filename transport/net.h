@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transport as plugin/ sees it: devices, set-up, memory and messages. NCCL's words without its types.
+ *
+ * Objects: dt_net (one per process) > dt_listen, dt_connection (a sender or a receiver) > dt_memory,
+ * dt_request. Everything is non-blocking except where it says so. "Not now" is DT_OK with NULL (connect,
+ * accept, isend, irecv) or with *done = false (test).
+ *
+ * Threads: dt_net_* and set-up: any. A connection: one thread sets it up, registers and closes ("service"),
+ * one moves data ("progress"); they may work at the same time, except that close comes after the last data
+ * call. These are NCCL's own rules.
+ *
+ * Time: set-up functions take now_ns. The data path has no clock: Detour's own threads measure.
+ *
+ * Errors: a connection that fails says so once at WARN, and from then on every call on it that cannot be
+ * answered from what is complete already returns that error.
+ */
+#ifndef DETOUR_TRANSPORT_NET_H
+#define DETOUR_TRANSPORT_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/param.h"
+#include "base/status.h"
+#include "transport/address.h"
+#include "transport/limits.h"
+#include "transport/stream.h"
+#include "verbs/verbs.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_net;
+struct dt_listen;
+struct dt_connection;
+struct dt_memory;
+struct dt_request;
+
+struct dt_net_options {
+    const struct dt_params *params; /* copied */
+    struct dt_verbs *verbs;         /* stays the caller's; must outlive the net */
+    struct dt_network *network;     /* for set-up and control; the same */
+    struct dt_address address;      /* to listen on; port 0 */
+    void (*random)(void *arg, void *to, size_t bytes); /* nonces and first packet numbers; any thread */
+    void *random_arg;
+    uint32_t chunk_bytes; /* largest write; 0: DT_CHUNK_BYTES_DEFAULT */
+    /*
+     * True: Detour's threads start with the first connection. False (simulations): nothing happens between
+     * calls, and the caller must call dt_net_progress().
+     */
+    bool has_threads;
+};
+
+/*
+ * Lists the devices that params.hca lets through and that have an active port. DT_UNSUPPORTED (silent) when
+ * there is none. May block.
+ */
+enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net **net);
+
+/*
+ * Ends the threads and frees everything, after all connections and listeners were closed. Blocks until queue
+ * pairs that are being destroyed are gone.
+ */
+void dt_net_destroy(struct dt_net *net);
+
+/* Ends Detour's threads, with connections or without: the process is about to exit. Nothing else is touched. */
+void dt_net_stop_threads(struct dt_net *net);
+
+size_t dt_net_device_count(const struct dt_net *net);
+
+/* Valid as long as the net. `index` is in range. */
+const struct dt_device_info *dt_net_device_info(const struct dt_net *net, size_t index);
+/* Unique, also where a device has several ports: "mlx5_0", "mlx5_0:2". */
+const char *dt_net_device_name(const struct dt_net *net, size_t index);
+
+/* Without threads: does what they would do; returns when it wants to be called again at the latest. */
+uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Set-up. A function that returns an error has logged why, and left nothing behind that has to be closed.
+ */
+enum dt_status dt_net_listen(struct dt_net *net, size_t device, uint8_t handle[DT_HANDLE_BYTES],
+                             uint64_t now_ns, struct dt_listen **listen);
+
+/*
+ * `handle` is a listener's, and the same bytes at every call until the connection is there: they carry a
+ * number that finds the attempt again. *sender is NULL while it is under way.
+ */
+enum dt_status dt_net_connect(struct dt_net *net, size_t device, uint8_t handle[DT_HANDLE_BYTES],
+                              uint64_t now_ns, struct dt_connection **sender);
+
+/* *receiver is NULL while the peer has not connected. */
+enum dt_status dt_net_accept(struct dt_listen *listen, uint64_t now_ns, struct dt_connection **receiver);
+
+void dt_net_close_listen(struct dt_listen *listen);
+
+/*
+ * Never waits for the peer or for the device: what may block goes on in the background. Requests that are
+ * outstanding are forgotten, after the queue pairs are in the error state.
+ */
+void dt_net_close(struct dt_connection *connection);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Memory: registered on the devices of all the connection's paths. May block. DT_SYSTEM when no device takes
+ * it; with some of them the connection lives on those. is_host: the CPU may read it.
+ */
+enum dt_status dt_net_register(struct dt_connection *connection, void *addr, size_t bytes, bool is_host,
+                               struct dt_memory **memory);
+enum dt_status dt_net_register_dmabuf(struct dt_connection *connection, void *addr, size_t bytes,
+                                      uint64_t offset, int fd, struct dt_memory **memory);
+
+/*
+ * When it returned nothing touches the memory on behalf of this connection. If requests on it are still
+ * outstanding the connection fails first. NULL is accepted.
+ */
+void dt_net_deregister(struct dt_connection *connection, struct dt_memory *memory);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Data. Requests belong to the connection and are given back by the dt_test() that says done.
+ */
+bool dt_connection_is_sender(const struct dt_connection *connection);
+
+/*
+ * Sends `bytes` from `data` to the next message's part that has this tag. DT_INVALID, and the end of the
+ * connection: the receiver has posted fewer bytes.
+ */
+enum dt_status dt_isend(struct dt_connection *sender, void *data, uint32_t bytes, int tag,
+                        struct dt_memory *memory, struct dt_request **request);
+
+/* Receives one message of n parts, 1 to DT_PARTS_MAX: up to bytes[i] into data[i], from the isend with tags[i]. */
+enum dt_status dt_irecv(struct dt_connection *receiver, unsigned n, void *const *data, const uint32_t *bytes,
+                        const int *tags, struct dt_memory *const *memories, struct dt_request **request);
+
+/*
+ * Done when what was received into data[0..n-1] before is visible to the GPU that owns them. *request is NULL
+ * when there is nothing to wait for.
+ */
+enum dt_status dt_iflush(struct dt_connection *receiver, unsigned n, void *const *data, const uint32_t *bytes,
+                         struct dt_memory *const *memories, struct dt_request **request);
+
+/*
+ * *done is always written. With done, `bytes` (unless NULL) gets what each part of a receive brought, or the
+ * size of a send.
+ */
+enum dt_status dt_test(struct dt_request *request, bool *done, int *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

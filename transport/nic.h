@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The net's own state, and one device of it with its two threads: the control thread, for verbs that may
+ * block (executor.h), and Detour's thread, which looks after the connections whose default device this is
+ * (service.h). Private to transport/.
+ */
+#ifndef DETOUR_TRANSPORT_NIC_H
+#define DETOUR_TRANSPORT_NIC_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/param.h"
+#include "transport/executor.h"
+#include "transport/net.h"
+#include "transport/wire_messages.h"
+#include "verbs/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_listener;
+
+struct dt_nic {
+    struct dt_net *net;
+    uint32_t index;
+    struct dt_device_info info;
+    char name[DT_NAME_BYTES];
+    struct dt_executor executor;
+    struct dt_device *device; /* opened by the first job, on the control thread [atomic pointer] */
+    bool is_broken;           /* it could not be opened; control thread only */
+
+    /* The connections whose default device this is. Whoever holds the mutex is "Detour's thread" for them. */
+    pthread_mutex_t mutex;
+    struct dt_list connections;
+    uint64_t quiet_since_ns; /* no connection was busy since */
+    bool is_event_ready;     /* the device may have an event */
+
+    /* Detour's thread itself (device_thread.h). */
+    pthread_t thread;
+    bool is_started;
+    uint32_t is_stopping; /* atomic */
+    int epoll_fd;
+    int wake_fd;
+};
+
+struct dt_net {
+    struct dt_params params;
+    struct dt_verbs *verbs;
+    struct dt_network *network;
+    struct dt_address address; /* without a port until somebody listens */
+    void (*random)(void *arg, void *to, size_t bytes);
+    void *random_arg;
+    uint32_t chunk_bytes;
+    bool has_threads;
+    bool has_membarrier;
+    char host[DT_NAME_BYTES];
+    uint32_t pid;
+    uint64_t tick_ns; /* time as Detour's threads last saw it [atomic] */
+
+    size_t nic_count;
+    struct dt_nic *nic;
+
+    pthread_mutex_t mutex; /* the rest */
+    struct dt_listener *listener; /* made by the first listen() */
+    struct dt_list setups;        /* connects under way, found by their cookie */
+};
+
+/* A random number that is not zero. */
+static inline uint64_t dt_net_random(struct dt_net *net)
+{
+    uint64_t value = 0;
+
+    while (value == 0)
+        net->random(net->random_arg, &value, sizeof value);
+    return value;
+}
+
+/* Runs the job on the control thread; here and now if there can be no thread. */
+void dt_nic_submit(struct dt_nic *nic, struct dt_job *job);
+
+/* Starts Detour's thread if that was not done. DT_SYSTEM: one WARN. */
+enum dt_status dt_nic_start(struct dt_nic *nic);
+
+/* Something happened that Detour's thread should look at now. Any thread; one system call. */
+void dt_nic_wake(struct dt_nic *nic);
+
+/* Ends Detour's thread; others may still wake it, in vain. Harmless when repeated. */
+void dt_nic_stop(struct dt_nic *nic);
+
+/* The same, and nobody wakes it any more. */
+void dt_nic_close(struct dt_nic *nic);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

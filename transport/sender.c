@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sending end: isend, its test, and the completions of payload writes. */
+#include <endian.h>
+
+#include "base/check.h"
+#include "transport/connection.h"
+#include "transport/immediate.h"
+#include "transport/split.h"
+#include "transport/work_id.h"
+
+#define POLL_MAX 8
+
+static struct dt_send_slot *slot_of(struct dt_sender *s, uint64_t sequence)
+{
+    return &s->slot[sequence & (s->connection.slots - 1)];
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Posting: a whole message on one path
+ */
+
+/* May this path carry the message: are all its buffers, at both ends, registered there? */
+static bool path_reaches(const struct dt_path *path, const struct dt_send_slot *slot)
+{
+    for (uint32_t i = 0; i < slot->parts; i++) {
+        const struct dt_send_part *part = &slot->part[i];
+
+        if (part->bytes > 0 && !(part->memory->path_mask & slot->row->entry[i].path_mask & 1u << path->index))
+            return false;
+    }
+    return true;
+}
+
+static struct dt_path *path_for(struct dt_sender *s, const struct dt_send_slot *slot)
+{
+    struct dt_connection *c = &s->connection;
+
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (c->path[p].state == DT_PATH_UP && path_reaches(&c->path[p], slot))
+            return &c->path[p];
+    }
+    dt_connection_fail(c, DT_SYSTEM, "no living path reaches the buffers of message %llu",
+                       (unsigned long long)slot->sequence);
+    return NULL;
+}
+
+/* Room for the most that the message can take, on each queue pair. */
+static bool has_room(const struct dt_path *path, const struct dt_send_slot *slot)
+{
+    for (uint32_t q = 0; q < path->qp_count; q++) {
+        if (dt_qp_room(path->qp[q]) < (uint32_t)slot->parts * DT_WRITES_PER_PART_MAX)
+            return false;
+    }
+    return true;
+}
+
+/* The size of a part that takes several writes, told to the receiver ahead of the immediate. */
+static struct dt_write size_record(const struct dt_path *path, const struct dt_send_slot *slot, uint32_t i,
+                                   const uint64_t *record)
+{
+    uint32_t slots = path->connection->slots;
+    struct dt_write write = {
+        .local_addr = (uintptr_t)record,
+        .remote_addr = path->peer_control_addr +
+                       ((slot->sequence & (slots - 1)) * DT_PARTS_MAX + i) * sizeof *record,
+        .bytes = sizeof *record,
+        .rkey = path->peer_control_rkey,
+        .flags = DT_POST_INLINE,
+    };
+
+    return write;
+}
+
+/*
+ * Posts part i's share on queue pair q: chunks, the size record if there are several, and last the write that
+ * carries the immediate, without bytes if the share has none.
+ */
+static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot, uint32_t i)
+{
+    const struct dt_connection *c = path->connection;
+    const struct dt_send_part *part = &slot->part[i];
+    const struct dt_cts_entry *entry = &slot->row->entry[i];
+    struct dt_share share = dt_split_share(part->bytes, c->qps, q);
+    bool is_sized = dt_split_share(part->bytes, c->qps, 0).bytes > c->chunk_bytes;
+    uint32_t each = dt_split_chunk_bytes(share.bytes, c->chunk_bytes);
+    uint64_t record = htole64(slot->sequence << 32 | part->bytes);
+    struct dt_write write[DT_WRITES_PER_PART_MAX];
+    struct dt_write next = {
+        .local_addr = part->addr + share.offset,
+        .remote_addr = le64toh(entry->address) + share.offset,
+        .wr_id = dt_work_encode(DT_WORK_PAYLOAD, path->index, q, path->epoch, slot->sequence),
+        .bytes = share.bytes,
+        .lkey = part->bytes ? part->memory->mr[path->index]->lkey : 0,
+        .rkey = le32toh(entry->rkey[path->index]),
+    };
+    uint32_t count = 0;
+
+    while (next.bytes > each) {
+        write[count] = next;
+        write[count++].bytes = each;
+        next.local_addr += each;
+        next.remote_addr += each;
+        next.bytes -= each;
+    }
+    if (is_sized && q == 0) {
+        write[count] = size_record(path, slot, i, &record);
+        write[count++].wr_id = next.wr_id;
+    }
+    next.imm = dt_imm_encode(is_sized ? DT_IMM_SIZED : DT_IMM_DATA, i, slot->sequence);
+    next.flags = DT_POST_IMM | (i + 1u == slot->parts ? DT_POST_SIGNALED : 0);
+    if (next.bytes > 0 && next.bytes <= path->inline_bytes && part->memory->is_host)
+        next.flags |= DT_POST_INLINE;
+    write[count++] = next;
+    return dt_qp_post_write(path->qp[q], write, count);
+}
+
+static enum dt_status post_all(struct dt_path *path, const struct dt_send_slot *slot)
+{
+    for (uint32_t q = 0; q < path->qp_count; q++) {
+        for (uint32_t i = 0; i < slot->parts; i++) {
+            enum dt_status status = post_share(path, q, slot, i);
+
+            if (status != DT_OK)
+                return status;
+        }
+        dt_qp_ring(path->qp[q]);
+    }
+    return DT_OK;
+}
+
+/* Posts the oldest message that is ready. False: not now. */
+static bool post_next(struct dt_sender *s)
+{
+    struct dt_send_slot *slot = slot_of(s, s->next_post);
+    struct dt_path *path = path_for(s, slot);
+    enum dt_status status;
+
+    if (!path || !has_room(path, slot))
+        return false;
+    DT_CHECK(slot->state == DT_SEND_READY && slot->sequence == s->next_post);
+    slot->path = (uint8_t)path->index;
+    slot->epoch = path->epoch;
+    slot->qps_left = (uint8_t)path->qp_count;
+    slot->state = DT_SEND_POSTED;
+    s->next_post++;
+    status = post_all(path, slot);
+    if (status != DT_OK)
+        dt_connection_fail(&s->connection, DT_SYSTEM, "%s refused a write of message %llu: %s", dt_path_name(path),
+                           (unsigned long long)slot->sequence, dt_status_text(status));
+    return true;
+}
+
+static void post_ready(struct dt_sender *s)
+{
+    while (s->next_post < s->next && post_next(s))
+        continue;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Completions
+ */
+static void complete(struct dt_sender *s, struct dt_send_slot *slot)
+{
+    slot->state = DT_SEND_DONE;
+    for (uint32_t i = 0; i < slot->parts; i++) {
+        struct dt_send_part *part = &slot->part[i];
+
+        part->request.is_done = true;
+        if (part->memory)
+            dt_count(&part->memory->open, -1u);
+    }
+    dt_count(&s->connection.completions, 1);
+}
+
+static void handle(struct dt_sender *s, struct dt_path *path, const struct dt_completion *completion)
+{
+    struct dt_work work = dt_work_decode(completion->wr_id);
+    struct dt_send_slot *slot = slot_of(s, work.sequence);
+
+    if (completion->status != DT_WC_SUCCESS) {
+        dt_connection_path_failed(&s->connection, path, completion);
+        return;
+    }
+    /* One of another epoch, or of a message that was completed otherwise, says nothing about this slot. */
+    if (slot->state != DT_SEND_POSTED || (uint32_t)slot->sequence != work.sequence ||
+        slot->path != path->index || (slot->epoch & 0xffff) != work.epoch)
+        return;
+    if (--slot->qps_left == 0)
+        complete(s, slot);
+}
+
+static void poll_path(struct dt_sender *s, struct dt_path *path)
+{
+    struct dt_completion completion[POLL_MAX];
+
+    for (uint32_t q = 0; q < path->qp_count; q++) {
+        int count;
+
+        if (dt_qp_sends_outstanding(path->qp[q]) == 0)
+            continue;
+        count = dt_cq_poll(path->send_cq[q], completion, POLL_MAX);
+        for (int i = 0; i < count; i++)
+            handle(s, path, &completion[i]);
+        if (count < 0)
+            dt_connection_fail(&s->connection, DT_SYSTEM, "a completion queue of %s failed", dt_path_name(path));
+    }
+}
+
+void dt_sender_progress(struct dt_sender *s)
+{
+    struct dt_connection *c = &s->connection;
+
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (c->path[p].state == DT_PATH_UP)
+            poll_path(s, &c->path[p]);
+    }
+    if (__builtin_expect(s->next_post < s->next, 0))
+        post_ready(s);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The peer is going
+ */
+void dt_sender_peer_closed(struct dt_sender *s, uint64_t sequence)
+{
+    uint32_t lost = 0;
+
+    for (uint32_t i = 0; i < s->connection.slots; i++) {
+        struct dt_send_slot *slot = &s->slot[i];
+
+        if (slot->state == DT_SEND_POSTED && slot->sequence < sequence)
+            complete(s, slot); /* it has it; only the acknowledgement was lost */
+        lost += slot->state == DT_SEND_POSTED || slot->state == DT_SEND_READY ||
+                (slot->state == DT_SEND_MATCHING && slot->taken_mask);
+    }
+    if (lost > 0)
+        dt_connection_fail(&s->connection, DT_PEER_ERROR, "the receiver closed with %u messages outstanding", lost);
+}
+
+uint64_t dt_sender_first_incomplete(const struct dt_sender *s)
+{
+    uint64_t first = s->next;
+
+    for (uint32_t i = 0; i < s->connection.slots; i++) {
+        const struct dt_send_slot *slot = &s->slot[i];
+
+        if (slot->state != DT_SEND_FREE && slot->state != DT_SEND_DONE && slot->sequence < first)
+            first = slot->sequence;
+    }
+    return first;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * isend: which part of which message it is
+ */
+
+/* The CTS of message `sequence`, whichever path it came on; NULL while it has not come. */
+static const struct dt_cts_row *find_row(struct dt_sender *s, uint64_t sequence)
+{
+    struct dt_connection *c = &s->connection;
+    size_t offset = (sequence & (c->slots - 1)) * sizeof(struct dt_cts_row);
+
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        const struct dt_cts_row *row;
+        bool is_broken;
+
+        if (!c->path[p].control)
+            continue;
+        row = (const struct dt_cts_row *)(const void *)(c->path[p].control + offset);
+        if (dt_cts_row_is_valid(row, sequence, &is_broken))
+            return row;
+        if (is_broken)
+            dt_connection_fail(c, DT_PROTOCOL, "the receiver's clear-to-send of message %llu makes no sense",
+                               (unsigned long long)sequence);
+    }
+    return NULL;
+}
+
+/* The slot of the message that is being matched, or NULL: no CTS, or an older message still holds the slot. */
+static struct dt_send_slot *matching_slot(struct dt_sender *s)
+{
+    struct dt_send_slot *slot = slot_of(s, s->next);
+    const struct dt_cts_row *row;
+
+    if (slot->state == DT_SEND_MATCHING)
+        return slot;
+    if (slot->state != DT_SEND_FREE)
+        return NULL;
+    row = find_row(s, s->next);
+    if (!row) {
+        if (s->connection.attended & (DT_NOTICE_PEER_CLOSED | DT_NOTICE_PEER_LOST))
+            dt_connection_fail(&s->connection, DT_PEER_ERROR, "isend of message %llu, but the receiver is gone",
+                               (unsigned long long)s->next);
+        return NULL;
+    }
+    slot->sequence = s->next;
+    slot->row = row;
+    slot->parts = row->entry[0].parts;
+    slot->taken_mask = 0;
+    slot->reported = 0;
+    slot->state = DT_SEND_MATCHING;
+    return slot;
+}
+
+/* The first free part with this tag, or -1: the isend belongs to a later message. */
+static int find_part(const struct dt_send_slot *slot, int tag)
+{
+    for (int i = 0; i < slot->parts; i++) {
+        if (!(slot->taken_mask & 1u << i) && slot->row->entry[i].tag == htole32((uint32_t)tag))
+            return i;
+    }
+    return -1;
+}
+
+static struct dt_send_part *take_part(struct dt_sender *s, struct dt_send_slot *slot, int i)
+{
+    struct dt_send_part *part = &slot->part[i];
+
+    slot->taken_mask |= (uint8_t)(1u << i);
+    part->request = (struct dt_request){
+        .connection = &s->connection,
+        .slot = (uint32_t)slot->sequence & (s->connection.slots - 1),
+        .kind = DT_REQUEST_SEND,
+        .part = (uint8_t)i,
+        .is_open = true,
+    };
+    dt_count(&s->connection.open_requests, 1);
+    return part;
+}
+
+static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t bytes, int tag,
+                                  struct dt_memory *memory, struct dt_request **request)
+{
+    enum dt_status status = dt_connection_check(&s->connection);
+    struct dt_send_slot *slot = status == DT_OK ? matching_slot(s) : NULL;
+    struct dt_send_part *part;
+    uint32_t capacity;
+    int i = slot ? find_part(slot, tag) : -1;
+
+    if (i < 0)
+        return status == DT_AGAIN ? DT_OK : status;
+    capacity = le32toh(slot->row->entry[i].bytes);
+    if (bytes > capacity) {
+        dt_connection_fail(&s->connection, DT_INVALID,
+                           "isend of %u bytes (tag %d) for an irecv of %u bytes: the two ranks disagree about "
+                           "counts or settings",
+                           bytes, tag, capacity);
+        return DT_INVALID;
+    }
+    part = take_part(s, slot, i);
+    part->addr = (uintptr_t)data;
+    part->bytes = bytes;
+    part->memory = memory;
+    if (memory)
+        dt_count(&memory->open, 1);
+    *request = &part->request;
+    if (slot->taken_mask == (1u << slot->parts) - 1) {
+        slot->state = DT_SEND_READY;
+        s->next++;
+        post_ready(s);
+    }
+    return DT_OK;
+}
+
+enum dt_status dt_isend(struct dt_connection *c, void *data, uint32_t bytes, int tag, struct dt_memory *memory,
+                        struct dt_request **request)
+{
+    enum dt_status status;
+
+    *request = NULL;
+    if (!dt_owner_enter(&c->owner))
+        return DT_OK;
+    status = isend_owned(dt_sender_of(c), data, bytes, tag, memory, request);
+    dt_owner_leave(&c->owner);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * test
+ */
+static void report(struct dt_sender *s, struct dt_request *request, int *bytes)
+{
+    struct dt_send_slot *slot = &s->slot[request->slot];
+
+    if (bytes)
+        *bytes = (int)slot->part[request->part].bytes;
+    request->is_open = false;
+    dt_count(&s->connection.open_requests, -1u);
+    if (++slot->reported == slot->parts)
+        slot->state = DT_SEND_FREE;
+}
+
+enum dt_status dt_send_test(struct dt_request *request, bool *done, int *bytes)
+{
+    struct dt_sender *s = dt_sender_of(request->connection);
+    enum dt_status status;
+
+    if (!request->is_open)
+        return DT_INVALID;
+    status = dt_connection_check(&s->connection);
+    if (!request->is_done && status == DT_OK)
+        dt_sender_progress(s);
+    if (!request->is_done)
+        return status == DT_AGAIN ? DT_OK : status;
+    report(s, request, bytes);
+    *done = true;
+    return DT_OK;
+}

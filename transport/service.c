@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/service.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/device_thread.h"
+#include "transport/listener.h"
+#include "transport/path.h"
+
+/* A fence that takes longer than this hangs in the driver: the error is shown without it. */
+#define FENCE_WAIT_NS DT_NS_PER_S
+/* Rounds over connections that nobody uses become rarer, up to this. */
+#define QUIET_PERIOD_NS_MAX (100 * DT_NS_PER_MS)
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The control channel
+ */
+static void channel_ended(struct dt_connection *c, enum dt_status status)
+{
+    dt_channel_close(&c->channel);
+    if (dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_CLOSED)
+        return;
+    if (status == DT_CLOSED || status == DT_PEER_ERROR) {
+        dt_info("connection %016llx: the control channel of %s ended without a goodbye: its process is dead",
+                (unsigned long long)c->id, c->peer);
+        dt_connection_notify(c, DT_NOTICE_PEER_LOST);
+    } else if (status == DT_PROTOCOL) {
+        dt_connection_notify(c, DT_NOTICE_PEER_BROKEN);
+    } else {
+        dt_info("connection %016llx: the control channel to %s is lost (%s); data goes on without it",
+                (unsigned long long)c->id, c->peer, dt_status_text(status));
+    }
+}
+
+static enum dt_status take_frame(struct dt_connection *c, const struct dt_frame *frame)
+{
+    struct dt_close close;
+    enum dt_status status;
+
+    if (frame->type != DT_FRAME_CLOSE)
+        return DT_PROTOCOL;
+    status = dt_close_decode(frame->body, frame->bytes, &close);
+    if (status != DT_OK || dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_CLOSED)
+        return status;
+    c->peer_close_sequence = close.sequence;
+    dt_connection_notify(c, DT_NOTICE_PEER_CLOSED);
+    return DT_OK;
+}
+
+static void read_channel(struct dt_connection *c)
+{
+    enum dt_status status = DT_OK;
+    struct dt_frame frame;
+
+    while (status == DT_OK) {
+        status = dt_channel_receive(&c->channel, &frame);
+        if (status == DT_OK)
+            status = take_frame(c, &frame);
+    }
+    if (status != DT_AGAIN && c->channel.stream)
+        channel_ended(c, status);
+    c->is_channel_ready = false;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Failing connections
+ */
+static void start_fences(struct dt_connection *c, uint64_t now_ns)
+{
+    c->fence_deadline_ns = dt_deadline_ns(now_ns, FENCE_WAIT_NS);
+    dt_fetch_add_acq_rel(&c->fences_pending, c->path_count);
+    for (uint32_t p = 0; p < c->path_count; p++)
+        dt_path_submit_fence(&c->path[p]);
+}
+
+static void fence_failing(struct dt_connection *c, uint64_t now_ns)
+{
+    if (c->fence_deadline_ns == 0)
+        start_fences(c, now_ns);
+    if (now_ns < c->fence_deadline_ns || dt_load_acquire(&c->error))
+        return;
+    dt_warn("connection %016llx: %s did not fence its queue pairs within %llu ms; the error is reported all the "
+            "same",
+            (unsigned long long)c->id, c->nic->name, FENCE_WAIT_NS / DT_NS_PER_MS);
+    dt_store_release(&c->error, dt_load_acquire(&c->failing));
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Pending work that NCCL does not look at
+ */
+static void take_over(struct dt_connection *c)
+{
+    if (!dt_owner_take(&c->owner))
+        return;
+    dt_connection_progress(c);
+    if (dt_load_acquire(&c->notices) != c->attended)
+        dt_connection_attend(c);
+    dt_owner_give_back(&c->owner);
+}
+
+/* Keeps progress_ns: when something was last completed, or nothing was open. */
+static void watch_progress(struct dt_connection *c, uint64_t now_ns)
+{
+    uint32_t completions = dt_load_relaxed(&c->completions);
+
+    if (completions != c->completions_seen || dt_load_relaxed(&c->open_requests) == 0)
+        dt_store_relaxed(&c->progress_ns, now_ns);
+    c->completions_seen = completions;
+}
+
+/* Returns whether the connection is in use. */
+static bool look_after(struct dt_connection *c, uint64_t now_ns)
+{
+    uint32_t visits = dt_owner_visits(&c->owner);
+    uint64_t takeover_ns = c->net->params.idle_takeover_us * DT_NS_PER_US;
+    bool is_busy = visits != c->visits_seen || dt_load_relaxed(&c->open_requests) > 0;
+
+    watch_progress(c, now_ns);
+    if (visits != c->visits_seen) {
+        c->visits_seen = visits;
+        c->idle_since_ns = now_ns;
+    } else if (is_busy && now_ns - c->idle_since_ns >= takeover_ns) {
+        take_over(c);
+    }
+    return is_busy;
+}
+
+static void make_flushes(struct dt_connection *c)
+{
+    struct dt_receiver *r = dt_receiver_of(c);
+    uint32_t wanted = dt_load_acquire(&r->flush_wanted_mask) & ~r->flush_made_mask;
+
+    r->flush_made_mask |= wanted;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (wanted & 1u << p)
+            dt_path_submit_flush(&c->path[p]);
+    }
+}
+
+static bool serve(struct dt_connection *c, uint64_t now_ns)
+{
+    if (c->is_channel_ready || !dt_channel_has_fd(&c->channel))
+        read_channel(c);
+    if (dt_load_relaxed(&c->notices) & DT_NOTICE_ABANDONED)
+        return false;
+    if (dt_load_acquire(&c->failing) != DT_OK) {
+        fence_failing(c, now_ns);
+        return dt_load_relaxed(&c->error) == DT_OK;
+    }
+    if (!c->is_sender)
+        make_flushes(c);
+    return look_after(c, now_ns);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The device's events
+ */
+
+/* Does the event concern this path? One CQ or queue pair names its path as `user`. */
+static bool concerns(const struct dt_device_event *event, const struct dt_path *path)
+{
+    switch (event->type) {
+    case DT_EVENT_DEVICE_FATAL:
+        return true;
+    case DT_EVENT_CQ_ERROR:
+    case DT_EVENT_QP_FATAL:
+        return event->user == path;
+    default:
+        return false; /* ports and addresses: the queue pairs' own retries decide */
+    }
+}
+
+static void tell(struct dt_connection *c, const struct dt_nic *nic, const struct dt_device_event *event)
+{
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (c->path[p].nic != nic || !concerns(event, &c->path[p]) ||
+            dt_load_relaxed(&c->notices) & DT_NOTICE_DEVICE)
+            continue;
+        c->device_event = *event;
+        c->device_event_path = &c->path[p];
+        dt_connection_notify(c, DT_NOTICE_DEVICE);
+    }
+}
+
+/* All connections, whatever their default device. Called without a mutex. */
+static void tell_all(struct dt_nic *nic, const struct dt_device_event *event)
+{
+    struct dt_net *net = nic->net;
+
+    for (size_t i = 0; i < net->nic_count; i++) {
+        pthread_mutex_lock(&net->nic[i].mutex);
+        dt_list_for_each(node, &net->nic[i].connections)
+            tell(dt_container_of(node, struct dt_connection, node), nic, event);
+        pthread_mutex_unlock(&net->nic[i].mutex);
+    }
+}
+
+static void read_events(struct dt_nic *nic)
+{
+    struct dt_device *device = dt_load_acquire(&nic->device);
+    struct dt_device_event event;
+
+    nic->is_event_ready = false;
+    while (device && dt_device_next_event(device, &event) == DT_OK) {
+        dt_info("%s: %s (%s)", nic->name, dt_event_type_text(event.type), event.name);
+        tell_all(nic, &event);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * A round
+ */
+uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
+{
+    uint64_t period_ns = nic->net->params.idle_takeover_us * DT_NS_PER_US;
+    bool is_busy = false;
+    bool is_empty;
+
+    dt_store_relaxed(&nic->net->tick_ns, now_ns);
+    if (nic->is_event_ready || !nic->net->has_threads)
+        read_events(nic);
+    pthread_mutex_lock(&nic->mutex);
+    if (nic->net->has_threads)
+        dt_device_thread_collect(nic);
+    dt_list_for_each(node, &nic->connections)
+        is_busy |= serve(dt_container_of(node, struct dt_connection, node), now_ns);
+    is_empty = dt_list_is_empty(&nic->connections);
+    pthread_mutex_unlock(&nic->mutex);
+    if (is_busy)
+        nic->quiet_since_ns = now_ns;
+    if (is_empty)
+        return DT_NEVER_NS;
+    /* Twice as long after every quiet time of the same length. */
+    period_ns = dt_max_u64(period_ns, dt_earlier_ns(now_ns - nic->quiet_since_ns, QUIET_PERIOD_NS_MAX));
+    return dt_deadline_ns(now_ns, period_ns);
+}
+
+enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
+{
+    struct dt_nic *nic = c->nic;
+    enum dt_status status = DT_OK;
+
+    if (c->net->has_threads) {
+        for (uint32_t p = 0; p < c->path_count && status == DT_OK; p++) {
+            if (c->path[p].nic)
+                status = dt_nic_start(c->path[p].nic);
+        }
+        if (status != DT_OK)
+            return status;
+    }
+    pthread_mutex_lock(&nic->mutex);
+    c->idle_since_ns = now_ns;
+    dt_store_relaxed(&c->progress_ns, now_ns);
+    dt_list_push_back(&nic->connections, &c->node);
+    c->is_channel_ready = true; /* something may have come in with the last message of the set-up */
+    if (c->net->has_threads)
+        dt_device_thread_watch(nic, c);
+    pthread_mutex_unlock(&nic->mutex);
+    dt_nic_wake(nic);
+    return DT_OK;
+}
+
+void dt_service_remove(struct dt_connection *c)
+{
+    pthread_mutex_lock(&c->nic->mutex);
+    if (c->net->has_threads)
+        dt_device_thread_forget(c->nic, c);
+    dt_list_remove(&c->node);
+    pthread_mutex_unlock(&c->nic->mutex);
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/setup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/path.h"
+#include "transport/service.h"
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Which devices, and how much of everything
+ */
+
+/* May this device be a path of a connection whose default device is `nic`? */
+static bool may_back_up(const struct dt_nic *nic, const struct dt_nic *other)
+{
+    return other->info.link_layer == nic->info.link_layer;
+}
+
+/* Device of path `index`: the default, then those of its NUMA node, then the others, each from the next one on. */
+static struct dt_nic *nic_of_path(struct dt_nic *nic, uint32_t index)
+{
+    struct dt_net *net = nic->net;
+    uint32_t seen = 0;
+
+    for (int same_node = 1; same_node >= 0; same_node--) {
+        for (size_t i = same_node ? 0 : 1; i < net->nic_count; i++) {
+            struct dt_nic *other = &net->nic[(nic->index + i) % net->nic_count];
+            bool is_same = other->info.numa_node == nic->info.numa_node;
+
+            if (is_same != (bool)same_node || !may_back_up(nic, other))
+                continue;
+            if (seen++ == index)
+                return other;
+        }
+    }
+    return NULL;
+}
+
+struct dt_terms dt_setup_wishes(const struct dt_nic *nic)
+{
+    const struct dt_net *net = nic->net;
+    struct dt_terms terms = {
+        .qps = (uint32_t)net->params.qps_per_path,
+        .slots = DT_SLOTS_MAX,
+        .chunk_bytes = net->chunk_bytes,
+    };
+
+    for (size_t i = 0; i < net->nic_count; i++) {
+        if (!may_back_up(nic, &net->nic[i]))
+            continue;
+        terms.paths++;
+        terms.slots = (uint32_t)dt_min_u64(terms.slots, dt_path_slots_max(&net->nic[i].info));
+    }
+    terms.paths = (uint32_t)dt_min_u64(terms.paths, net->params.paths);
+    return terms;
+}
+
+void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms)
+{
+    struct dt_connection *c = setup->connection;
+
+    setup->terms = *terms;
+    c->path_count = terms->paths;
+    c->qps = terms->qps;
+    c->slots = terms->slots;
+    c->chunk_bytes = terms->chunk_bytes;
+    if (!c->is_sender)
+        dt_receiver_of(c)->cts_period = (uint32_t)dt_min_u64(DT_CTS_SIGNAL_PERIOD, terms->slots / 2);
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        c->path[p].connection = c;
+        c->path[p].index = p;
+        c->path[p].qp_count = terms->qps;
+        c->path[p].nic = nic_of_path(c->nic, p);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Steps after the agreement
+ */
+static enum dt_status fail(struct dt_setup *setup, enum dt_status status, const char *why)
+{
+    snprintf(setup->why, sizeof setup->why, "%s", why);
+    return status;
+}
+
+enum dt_status dt_setup_expect(struct dt_setup *setup, enum dt_frame_type type, struct dt_frame *frame)
+{
+    enum dt_status status = dt_channel_receive(&setup->connection->channel, frame);
+    struct dt_reject reject;
+
+    if (status == DT_AGAIN)
+        return status;
+    if (status == DT_PROTOCOL)
+        return fail(setup, status, "the peer does not speak our protocol");
+    if (status != DT_OK)
+        return fail(setup, status, "the peer ended the control channel");
+    if (frame->type == type)
+        return DT_OK;
+    if (frame->type == DT_FRAME_REJECT && dt_reject_decode(frame->body, frame->bytes, &reject) == DT_OK) {
+        setup->is_rejected = true;
+        snprintf(setup->why, sizeof setup->why, "the peer says: %s", reject.reason);
+        return DT_PEER_ERROR;
+    }
+    return fail(setup, DT_PROTOCOL, "the peer sent a message out of turn");
+}
+
+enum dt_status dt_step_flush(struct dt_setup *setup, uint64_t now_ns)
+{
+    enum dt_status status = dt_channel_flush(&setup->connection->channel);
+
+    (void)now_ns;
+    if (status == DT_OK || status == DT_AGAIN)
+        return status;
+    return fail(setup, status, "the peer ended the control channel");
+}
+
+static enum dt_status step_create(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+
+    (void)now_ns;
+    for (uint32_t p = 0; p < c->path_count; p++)
+        dt_path_submit_create(&c->path[p]);
+    return DT_OK;
+}
+
+static uint32_t paths_up(const struct dt_connection *c)
+{
+    uint32_t mask = 0;
+
+    for (uint32_t p = 0; p < c->path_count; p++)
+        mask |= c->path[p].state == DT_PATH_UP ? 1u << p : 0;
+    return mask;
+}
+
+static enum dt_status step_wait_jobs(struct dt_setup *setup, uint64_t now_ns)
+{
+    (void)now_ns;
+    if (dt_load_acquire(&setup->connection->setup_pending) > 0)
+        return DT_AGAIN;
+    setup->path_mask = paths_up(setup->connection);
+    return setup->path_mask ? DT_OK : fail(setup, DT_SYSTEM, "no device could set up its queue pairs");
+}
+
+static enum dt_status step_send_paths(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+    struct dt_paths_offer offer;
+
+    (void)now_ns;
+    memset(&offer, 0, sizeof offer);
+    for (uint32_t p = 0; p < c->path_count; p++)
+        dt_path_offer(&c->path[p], &offer.path[p]);
+    dt_paths_encode(&offer, &setup->terms, &c->channel.out);
+    return DT_OK;
+}
+
+static enum dt_status step_receive_paths(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+    struct dt_frame frame;
+    enum dt_status status = dt_setup_expect(setup, DT_FRAME_PATHS, &frame);
+
+    (void)now_ns;
+    if (status != DT_OK)
+        return status;
+    status = dt_paths_decode(frame.body, frame.bytes, &setup->terms, &setup->peer_offer);
+    if (status != DT_OK)
+        return fail(setup, status, "the peer's list of paths makes no sense");
+    for (uint32_t p = 0; p < c->path_count; p++)
+        dt_path_accept_offer(&c->path[p], &setup->peer_offer.path[p]);
+    return paths_up(c) ? DT_OK : fail(setup, DT_SYSTEM, "no path has a working device at both ends");
+}
+
+static enum dt_status step_link(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+
+    (void)now_ns;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (c->path[p].state == DT_PATH_UP)
+            dt_path_submit_link(&c->path[p]);
+    }
+    return DT_OK;
+}
+
+static enum dt_status step_send_ready(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_ready ready = {setup->path_mask};
+
+    (void)now_ns;
+    dt_ready_encode(&ready, &setup->connection->channel.out);
+    return DT_OK;
+}
+
+static enum dt_status step_receive_ready(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+    struct dt_frame frame;
+    struct dt_ready ready;
+    enum dt_status status = dt_setup_expect(setup, DT_FRAME_READY, &frame);
+
+    (void)now_ns;
+    if (status != DT_OK)
+        return status;
+    status = dt_ready_decode(frame.body, frame.bytes, &setup->terms, &ready);
+    if (status != DT_OK)
+        return fail(setup, status, "the peer is ready for paths that were not agreed on");
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (!(ready.path_mask & 1u << p))
+            c->path[p].state = DT_PATH_NONE;
+    }
+    return paths_up(c) ? DT_OK : fail(setup, DT_SYSTEM, "no path works at both ends");
+}
+
+const struct dt_step dt_steps_after_agreement[] = {
+    {step_create, "this end's control thread"},
+    {step_wait_jobs, "this end's devices to create queue pairs"},
+    {step_send_paths, "nobody"},
+    {dt_step_flush, "room to send this end's paths in"},
+    {step_receive_paths, "the peer's list of paths"},
+    {step_link, "this end's control thread"},
+    {step_wait_jobs, "this end's devices to connect queue pairs"},
+    {step_send_ready, "nobody"},
+    {dt_step_flush, "room to send that this end is ready"},
+    {step_receive_ready, "the peer's devices to connect queue pairs"},
+    {NULL, NULL},
+};
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Running
+ */
+struct dt_setup *dt_setup_create(struct dt_net *net, struct dt_nic *nic, bool is_sender,
+                                 const struct dt_step *steps, uint64_t now_ns, uint64_t deadline_ns)
+{
+    struct dt_setup *setup = calloc(1, sizeof *setup);
+
+    if (!setup)
+        return NULL;
+    setup->connection = dt_connection_create(net, nic, is_sender);
+    if (!setup->connection) {
+        free(setup);
+        return NULL;
+    }
+    dt_list_init(&setup->node);
+    setup->step = steps;
+    setup->started_ns = now_ns;
+    setup->deadline_ns = deadline_ns;
+    return setup;
+}
+
+enum dt_status dt_setup_run(struct dt_setup *setup, uint64_t now_ns)
+{
+    for (;;) {
+        enum dt_status status;
+
+        if (!setup->step->run) {
+            if (setup->is_agreed)
+                return DT_OK;
+            setup->is_agreed = true;
+            setup->step = dt_steps_after_agreement;
+        }
+        status = setup->step->run(setup, now_ns);
+        if (status == DT_AGAIN && now_ns >= setup->deadline_ns) {
+            snprintf(setup->why, sizeof setup->why, "gave up after %llu ms, waiting for %s",
+                     (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_MS), setup->step->waits_for);
+            return DT_TIMED_OUT;
+        }
+        if (status != DT_OK)
+            return status;
+        setup->step++;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The end of it
+ */
+static void describe_paths(const struct dt_connection *c, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    for (uint32_t p = 0; p < c->path_count && used < bytes; p++) {
+        const struct dt_path *path = &c->path[p];
+
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s-%s%s", p ? ", " : "", dt_path_name(path),
+                                 *path->peer_device ? path->peer_device : "none",
+                                 path->state == DT_PATH_UP ? "" : " (down)");
+    }
+}
+
+static void say_agreement(const struct dt_setup *setup, uint64_t now_ns)
+{
+    const struct dt_connection *c = setup->connection;
+    char paths[320];
+
+    describe_paths(c, paths, sizeof paths);
+    dt_info("connection %016llx %s %s: paths %s; %u queue pairs each, %u slots, writes up to %u KiB; set up in %llu us",
+            (unsigned long long)c->id, c->is_sender ? "to" : "from", c->peer, paths, c->qps, c->slots,
+            c->chunk_bytes >> 10, (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_US));
+}
+
+/* Frees what a connection has, in the background where it may block. */
+static void dispose(struct dt_connection *c)
+{
+    for (uint32_t p = 0; p < c->path_count; p++)
+        dt_path_submit_destroy(&c->path[p]);
+    dt_connection_release(c);
+}
+
+struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+
+    keep = keep && dt_service_add(c, now_ns) == DT_OK;
+    if (keep) {
+        say_agreement(setup, now_ns);
+    } else {
+        if (c->channel.stream && *setup->why && !setup->is_rejected)
+            dt_listener_reject(&c->channel, setup->why);
+        dt_channel_close(&c->channel);
+        dispose(c);
+    }
+    free(setup);
+    return keep ? c : NULL;
+}
+
+void dt_setups_abandon(struct dt_net *net, uint64_t now_ns)
+{
+    dt_list_for_each(node, &net->setups) {
+        struct dt_setup *setup = dt_container_of(node, struct dt_setup, node);
+
+        if (setup->is_running || now_ns < setup->deadline_ns)
+            continue;
+        dt_info("an attempt to connect from %s was abandoned by NCCL", setup->connection->nic->name);
+        dt_list_remove(&setup->node);
+        dt_setup_finish(setup, false, now_ns);
+    }
+}
+
+void dt_net_close(struct dt_connection *c)
+{
+    struct dt_close close;
+
+    dt_service_remove(c);
+    if (dt_load_relaxed(&c->open_requests) > 0)
+        dt_info("connection %016llx %s %s is closed with %u requests outstanding", (unsigned long long)c->id,
+                c->is_sender ? "to" : "from", c->peer, dt_load_relaxed(&c->open_requests));
+    if (c->channel.stream) {
+        close.sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
+                                      : dt_receiver_first_incomplete(dt_receiver_of(c));
+        dt_close_encode(&close, &c->channel.out);
+        dt_channel_close(&c->channel);
+    }
+    dispose(c);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Setting a connection up: connect and accept as tables of steps. A step looks whether what it waits for is
+ * there, does its part, and answers
+ *
+ *   DT_OK      done: the next step follows at once
+ *   DT_AGAIN   not yet: the same step at the next call
+ *   else       the set-up has failed; the step has said why in setup->why
+ *
+ * so a set-up can be read top to bottom, and stops nowhere but at a step. None blocks; what may block is a job
+ * of a control thread, and the step that follows polls for it.
+ */
+#ifndef DETOUR_TRANSPORT_SETUP_H
+#define DETOUR_TRANSPORT_SETUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/connection.h"
+#include "transport/listener.h"
+#include "transport/nic.h"
+#include "transport/wire_messages.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_setup;
+
+struct dt_step {
+    enum dt_status (*run)(struct dt_setup *setup, uint64_t now_ns);
+    const char *waits_for; /* who is late when the time is over: "the listener's answer" */
+};
+
+struct dt_setup {
+    struct dt_connection *connection;
+    const struct dt_step *step; /* the current one; the table ends with a step without `run` */
+    bool is_agreed;             /* it is in dt_steps_after_agreement, which follows the first table */
+    uint64_t started_ns;
+    uint64_t deadline_ns;
+    char why[256]; /* of a failure */
+    bool is_rejected; /* the peer said why */
+
+    struct dt_terms terms;
+    struct dt_paths_offer peer_offer;
+    uint32_t path_mask; /* paths that are linked at this end */
+
+    /* connect only */
+    struct dt_list node; /* in net->setups */
+    uint64_t cookie;
+    bool is_running; /* a call is inside */
+    struct dt_handle handle;
+    uint64_t redial_ns;    /* not before */
+    uint64_t redial_delay_ns;
+    uint64_t touched_ns; /* last call */
+
+    /* accept only */
+    struct dt_hello hello;
+};
+
+/* Runs steps until one says "not yet", or fails, or there is none left (DT_OK). Enforces the deadline. */
+enum dt_status dt_setup_run(struct dt_setup *setup, uint64_t now_ns);
+
+/* What this end would like, for this device. */
+struct dt_terms dt_setup_wishes(const struct dt_nic *nic);
+
+/* A new set-up with its connection; NULL: out of memory. */
+struct dt_setup *dt_setup_create(struct dt_net *net, struct dt_nic *nic, bool is_sender,
+                                 const struct dt_step *steps, uint64_t now_ns, uint64_t deadline_ns);
+
+/*
+ * Ends the set-up. With `keep` its connection is handed to Detour's thread and returned; without, or if that
+ * fails, everything is undone in the background and NULL is returned.
+ */
+struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_t now_ns);
+
+/*
+ * Frees connects that nobody has called for since their time-out: NCCL was aborted between two calls. The
+ * caller holds net->mutex, or is alone.
+ */
+void dt_setups_abandon(struct dt_net *net, uint64_t now_ns);
+
+/* Steps of both tables, from the moment on when both ends have agreed. */
+extern const struct dt_step dt_steps_after_agreement[];
+
+/* One step: everything in the channel's buffer is on its way. */
+enum dt_status dt_step_flush(struct dt_setup *setup, uint64_t now_ns);
+
+/* The next frame, which must be of this type. DT_AGAIN, or why it cannot be (in setup->why). */
+enum dt_status dt_setup_expect(struct dt_setup *setup, enum dt_frame_type type, struct dt_frame *frame);
+
+/* Takes the terms over and chooses the devices of the paths. */
+void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
