@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sim/driver_sim.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "softrnic/driver.h"
+#include "softrnic/gid.h"
+
+static struct {
+    struct dt_sim *sim;
+    uint32_t device_count;
+    struct dt_wire *ports[DT_SOFT_DEVICES_MAX];
+    struct dt_soft_device *devices[DT_SOFT_DEVICES_MAX];
+} driver;
+
+/* ---- the simulation's side ------------------------------------------------------------------------------ */
+
+bool dt_driver_sim_start(const struct dt_sim_options *options, uint32_t device_count)
+{
+    DT_CHECK(device_count <= DT_SOFT_DEVICES_MAX && !driver.sim);
+    driver.sim = dt_sim_create(options);
+    driver.device_count = device_count;
+    for (uint32_t i = 0; driver.sim && i < device_count; i++) {
+        uint8_t gid[16];
+
+        dt_gid_make(dt_driver_instance(), i, gid);
+        driver.ports[i] = dt_sim_add_port(driver.sim, gid);
+        if (!driver.ports[i])
+            return false;
+    }
+    return driver.sim;
+}
+
+void dt_driver_sim_stop(void)
+{
+    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++)
+        DT_CHECK(!driver.devices[i]);
+    dt_sim_destroy(driver.sim);
+    driver.sim = NULL;
+}
+
+uint32_t dt_driver_sim_device_count(void)
+{
+    return driver.device_count;
+}
+
+struct dt_sim *dt_driver_sim_network(void)
+{
+    return driver.sim;
+}
+
+struct dt_wire *dt_driver_sim_port(uint32_t device)
+{
+    return driver.ports[device];
+}
+
+bool dt_driver_sim_counters(uint32_t device, struct dt_rnic_counters *counters)
+{
+    if (!driver.devices[device])
+        return false;
+    dt_rnic_query_counters(driver.devices[device]->rnic, counters);
+    return true;
+}
+
+/* ---- softrnic/driver.h ---------------------------------------------------------------------------------- */
+
+int dt_driver_configure(const struct dt_soft_options *options)
+{
+    (void)options; /* the simulation has decided what there is */
+    return 0;
+}
+
+uint32_t dt_driver_device_count(void)
+{
+    return driver.device_count;
+}
+
+uint64_t dt_driver_rate_bytes_per_s(void)
+{
+    return 0;
+}
+
+uint64_t dt_driver_instance(void)
+{
+    return 0x5eed;
+}
+
+static struct dt_soft_device *make_device(uint32_t index, const struct dt_driver_callbacks *callbacks)
+{
+    struct dt_soft_device *device = calloc(1, sizeof *device);
+    struct dt_rnic_options options = {.wire = driver.ports[index],
+                                      .number_seed = index * 1000,
+                                      .context = device,
+                                      .event = callbacks->event,
+                                      .notify = callbacks->notify};
+
+    if (!device)
+        return NULL;
+    device->index = index;
+    snprintf(device->name, sizeof device->name, "soft%u", index);
+    pthread_mutex_init(&device->lock, NULL);
+    dt_list_init(&device->contexts);
+    device->faults = dt_sim_faults(driver.ports[index]);
+    dt_gid_make(dt_driver_instance(), index, options.gid);
+    device->rnic = dt_rnic_create(&options);
+    if (!device->rnic) {
+        free(device);
+        return NULL;
+    }
+    dt_sim_attach(driver.ports[index], device->rnic);
+    return device;
+}
+
+int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks, struct dt_soft_device **device)
+{
+    if (index >= driver.device_count)
+        return ENODEV;
+    if (!driver.devices[index])
+        driver.devices[index] = make_device(index, callbacks);
+    if (!driver.devices[index])
+        return ENOMEM;
+    driver.devices[index]->open_count++;
+    *device = driver.devices[index];
+    return 0;
+}
+
+void dt_driver_close(struct dt_soft_device *device)
+{
+    if (--device->open_count)
+        return;
+    driver.devices[device->index] = NULL;
+    dt_sim_attach(driver.ports[device->index], NULL);
+    dt_rnic_destroy(device->rnic);
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+}
+
+struct dt_soft_device *dt_driver_find(const char *name, uint64_t *now_ns)
+{
+    for (uint32_t i = 0; i < driver.device_count; i++) {
+        if (driver.devices[i] && !strcmp(driver.devices[i]->name, name)) {
+            *now_ns = dt_driver_lock(driver.devices[i]);
+            return driver.devices[i];
+        }
+    }
+    return NULL;
+}
+
+uint64_t dt_driver_lock(struct dt_soft_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    return dt_sim_now_ns(driver.sim);
+}
+
+void dt_driver_unlock(struct dt_soft_device *device)
+{
+    pthread_mutex_unlock(&device->lock);
+}
+
+void dt_driver_ring(struct dt_soft_device *device, struct dt_rnic_qp *qp)
+{
+    dt_rnic_doorbell(qp, dt_driver_lock(device));
+    dt_driver_unlock(device);
+}
+
+/* The network steps all RNICs; a poll sees what is there. */
+void dt_driver_poll(struct dt_soft_device *device, bool will_go_on)
+{
+    (void)device;
+    (void)will_go_on;
+}
+
+void dt_driver_leave(struct dt_soft_device *device)
+{
+    (void)device;
+}
