@@ -3,6 +3,10 @@
 
 #include <stddef.h>
 
+#include "cli/perf.h"
+
 const struct dt_command dt_commands[] = {
+    {"perf", "run a communication pattern through a network plugin as NCCL does, check and time it",
+     dt_perf_command},
     {NULL, NULL, NULL},
 };

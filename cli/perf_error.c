@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/perf_error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+bool dt_perf_fail(struct dt_perf_error *error, int exit_code, const char *format, ...)
+{
+    va_list args;
+
+    if (error->exit_code)
+        return false;
+    error->exit_code = exit_code;
+    va_start(args, format);
+    vsnprintf(error->text, sizeof error->text, format, args);
+    va_end(args);
+    return false;
+}

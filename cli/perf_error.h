@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why a run ends early: one line for the user and the exit code. The first error stands; what follows from it
+ * is not reported.
+ */
+#ifndef DETOUR_CLI_PERF_ERROR_H
+#define DETOUR_CLI_PERF_ERROR_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_perf_error {
+    int exit_code; /* 0: none (cli/command.h) */
+    char text[508];
+};
+
+/* Records the error if it is the first. Always returns false, for `return dt_perf_fail(...)`. */
+bool dt_perf_fail(struct dt_perf_error *error, int exit_code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/perf_op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "cli/perf_pattern.h"
+
+const struct dt_perf_op *const dt_perf_ops[] = {
+    &dt_perf_op_all_reduce,
+    &dt_perf_op_sendrecv,
+    &dt_perf_op_latency,
+    NULL,
+};
+
+/* A channel is not worth its messages below this many bytes. */
+#define CHANNEL_BYTES_MIN (32 * 1024)
+#define CHANNEL_ALIGN     128
+
+const struct dt_perf_op *dt_perf_op_find(const char *name)
+{
+    for (size_t i = 0; dt_perf_ops[i]; i++) {
+        if (!strcmp(dt_perf_ops[i]->name, name))
+            return dt_perf_ops[i];
+    }
+    return NULL;
+}
+
+void dt_perf_actions_add(struct dt_perf_actions *actions, struct dt_perf_action action)
+{
+    if (actions->failed)
+        return;
+    if (actions->count == actions->capacity) {
+        size_t capacity = actions->capacity ? actions->capacity * 2 : 16;
+        void *items = realloc(actions->items, capacity * sizeof action);
+
+        if (!items) {
+            actions->failed = true;
+            return;
+        }
+        actions->items = items;
+        actions->capacity = capacity;
+    }
+    actions->items[actions->count++] = action;
+}
+
+void dt_perf_actions_free(struct dt_perf_actions *actions)
+{
+    free(actions->items);
+    memset(actions, 0, sizeof *actions);
+}
+
+void dt_perf_op_fill(const struct dt_perf_op *op, const struct dt_perf_type *type, unsigned rank,
+                     uint64_t iteration, size_t offset, size_t bytes, void *data)
+{
+    uint64_t stream = dt_perf_stream(rank, iteration);
+
+    if (op->reduces)
+        type->fill(data, bytes / type->bytes, stream, offset / type->bytes);
+    else
+        dt_perf_pattern_fill(data, bytes, stream, offset);
+}
+
+size_t dt_perf_channel_part(const struct dt_perf_shape *shape, size_t count, size_t *first)
+{
+    size_t align = CHANNEL_ALIGN / shape->type->bytes;
+    size_t used = count * shape->type->bytes / CHANNEL_BYTES_MIN;
+
+    used = dt_max_u64(1, dt_min_u64(used, shape->channels));
+    size_t part = dt_align_up((count + used - 1) / used, align);
+    *first = dt_min_u64(count, part * shape->channel);
+    return dt_min_u64(part, count - *first);
+}
+
+unsigned dt_perf_one(unsigned ranks)
+{
+    (void)ranks;
+    return 1;
+}
+
+double dt_perf_bus_factor_one(unsigned ranks)
+{
+    (void)ranks;
+    return 1;
+}
+
+void dt_perf_layout_same(const struct dt_perf_shape *shape, struct dt_perf_layout *layout)
+{
+    layout->input_bytes = shape->count * shape->type->bytes;
+    layout->output_bytes = layout->input_bytes;
+    layout->in_place_offset = 0;
+}
+
+struct dt_perf_ends dt_perf_ends_ring(unsigned program)
+{
+    (void)program;
+    return (struct dt_perf_ends){.send_distance = 1, .receive_distance = 1};
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operations of `detour perf`, one file each (perf_op_NAME.c) and a row in perf_op.c.
+ *
+ * An operation says, for one rank and one channel, what its GPU would do: a list of actions per program, each
+ * of one slice. A program is one sequential thread of work with at most one connection to receive from and
+ * one to send to; what programs of a channel do is independent of each other. The engine (perf_step.c) plays
+ * both the GPU and NCCL's proxies. Connections are named by distance: over the connection of distance d a
+ * rank sends to rank + d and receives from rank - d, modulo the number of ranks.
+ *
+ * All functions are pure.
+ */
+#ifndef DETOUR_CLI_PERF_OP_H
+#define DETOUR_CLI_PERF_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/perf_type.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_PERF_RANKS_MAX 64
+#define DT_PERF_STEPS     8 /* NCCL_STEPS: slots per connection */
+#define DT_PERF_NOWHERE   SIZE_MAX
+
+/*
+ * One slice of work: value = the received slice (if `receive`), reduced with input[source] (if `reduce`), or
+ * input[source] alone; it is written to output[target] and to the send slot, where asked for. Both offsets
+ * are in bytes, DT_PERF_NOWHERE when unused. A slice of 0 bytes is a message all the same.
+ */
+struct dt_perf_action {
+    size_t bytes;
+    size_t source;
+    size_t target;
+    bool receive;
+    bool reduce;
+    bool send;
+};
+
+/* Growing list of the actions of one program. */
+struct dt_perf_actions {
+    struct dt_perf_action *items; /* malloc'ed */
+    size_t count;
+    size_t capacity;
+    bool failed; /* out of memory; `add` does nothing any more */
+};
+
+void dt_perf_actions_add(struct dt_perf_actions *actions, struct dt_perf_action action);
+void dt_perf_actions_free(struct dt_perf_actions *actions);
+
+/* What an operation is asked for. */
+struct dt_perf_shape {
+    unsigned rank;
+    unsigned ranks;
+    unsigned channel;
+    unsigned channels;
+    size_t count; /* elements, as in the "count" column */
+    const struct dt_perf_type *type;
+    enum dt_perf_redop redop;
+    size_t slice_bytes; /* the largest message */
+};
+
+/* The caller's buffers of one rank. In place, the input lies inside the output, at in_place_offset. */
+struct dt_perf_layout {
+    size_t input_bytes;
+    size_t output_bytes;
+    size_t in_place_offset;
+};
+
+/* Which connections a program uses: a distance, or 0 for none. */
+struct dt_perf_ends {
+    unsigned send_distance;
+    unsigned receive_distance;
+};
+
+struct dt_perf_op {
+    const char *name;
+    const char *summary;
+    bool reduces;          /* the "redop" column has a name */
+    bool has_in_place;     /* an in-place variant makes sense */
+    bool has_raw;          /* --raw: whole messages to the next rank, straight from user buffers */
+    unsigned ranks_min;    /* fewer make no sense */
+    unsigned channels_max; /* 0: any number */
+    size_t bytes_max;      /* largest size; 0: any */
+    /* Message sizes, as NCCL's: buffers of DT_PERF_STEPS steps, slices of slice_steps steps. */
+    size_t step_bytes;
+    unsigned slice_steps;
+    unsigned (*program_count)(unsigned ranks); /* per channel */
+    struct dt_perf_ends (*ends)(unsigned program);
+    /* Busbw is algbw times this factor, so that it can be compared with the speed of a link. */
+    double (*bus_factor)(unsigned ranks);
+    /* The reported time is the iteration's, divided by this: messages in a row in one iteration. */
+    unsigned (*hops)(unsigned ranks);
+    void (*layout)(const struct dt_perf_shape *shape, struct dt_perf_layout *layout);
+    void (*plan)(const struct dt_perf_shape *shape, unsigned program, struct dt_perf_actions *actions);
+    /* What the output must hold in [offset, offset + bytes) after `iteration`; at most a few KiB, whole
+     * elements. */
+    void (*expect)(const struct dt_perf_shape *shape, uint64_t iteration, size_t offset, size_t bytes,
+                   void *expected);
+};
+
+/* All operations; ends with NULL. */
+extern const struct dt_perf_op *const dt_perf_ops[];
+
+/* By name; NULL when there is none. */
+const struct dt_perf_op *dt_perf_op_find(const char *name);
+
+/* The operation's input: bytes [offset, offset + bytes) of what `rank` sends in `iteration`; whole elements.
+ */
+void dt_perf_op_fill(const struct dt_perf_op *op, const struct dt_perf_type *type, unsigned rank,
+                     uint64_t iteration, size_t offset, size_t bytes, void *data);
+
+/* ---- Help for plans. ---- */
+
+/*
+ * Splits `count` elements over the channels at 128-byte boundaries; small counts use the first channels only.
+ * The part of shape->channel starts at *first; returns its length, which may be 0.
+ */
+size_t dt_perf_channel_part(const struct dt_perf_shape *shape, size_t count, size_t *first);
+
+/* Most operations: one program, or one hop. */
+unsigned dt_perf_one(unsigned ranks);
+
+/* Busbw is algbw. */
+double dt_perf_bus_factor_one(unsigned ranks);
+
+/* `count` elements in, `count` elements out, in place at 0. */
+void dt_perf_layout_same(const struct dt_perf_shape *shape, struct dt_perf_layout *layout);
+
+/* One program that receives from the rank before and sends to the rank after. */
+struct dt_perf_ends dt_perf_ends_ring(unsigned program);
+
+extern const struct dt_perf_op dt_perf_op_all_reduce;
+extern const struct dt_perf_op dt_perf_op_sendrecv;
+extern const struct dt_perf_op dt_perf_op_latency;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

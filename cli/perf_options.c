@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/perf_options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/param.h"
+#include "base/util.h"
+#include "cli/command.h"
+
+#define MIB (1024ull * 1024)
+
+enum {
+    KEY_WINDOW = 256,
+    KEY_RANKS,
+    KEY_CHANNELS,
+    KEY_PLUGIN,
+    KEY_RAW,
+    KEY_FLUSH,
+    KEY_TIMEOUT,
+    KEY_RANK,
+    KEY_ROOT
+};
+
+static const struct argp_option argp_options[] = {
+    {NULL, 0, NULL, 0, "What to run (SIZE is in bytes; K, M and G are powers of 1024):", 1},
+    {"minbytes", 'b', "SIZE", 0, "first size (default 32M)", 0},
+    {"maxbytes", 'e', "SIZE", 0, "last size (default: the first)", 0},
+    {"stepbytes", 'i', "SIZE", 0, "add SIZE from one size to the next", 0},
+    {"stepfactor", 'f', "N", 0, "multiply by N from one size to the next (default 2)", 0},
+    {"iters", 'n', "N", 0, "timed iterations per size (default 20)", 0},
+    {"warmup_iters", 'w', "N", 0, "iterations before the timed ones (default 1)", 0},
+    {"check", 'c', "0|1|2", 0,
+     "compare the data: 0 never, 1 in iterations after the timed ones (default), 2 always", 0},
+    {"datatype", 'd', "TYPE", 0, "element type (default float)", 0},
+    {"op", 'o', "REDOP", 0, "reduction: sum, max or min (default sum)", 0},
+    {"raw", KEY_RAW, NULL, 0, "send from and receive into user buffers, one isend per message", 0},
+    {"window", KEY_WINDOW, "N", 0, "with --raw: messages in flight per connection and direction (default 8)",
+     0},
+    {"flush", KEY_FLUSH, NULL, 0, "call iflush after every receive, as NCCL does for GPU memory", 0},
+    {NULL, 0, NULL, 0, "What to run it on:", 2},
+    {"plugin", KEY_PLUGIN, "PATH", 0, "any ncclNet v8 plugin (default: Detour's own)", 0},
+    {"ranks", KEY_RANKS, "N", 0, "number of ranks; started here as processes (default 2)", 0},
+    {"channels", KEY_CHANNELS, "N", 0,
+     "connections per neighbour, in turn on the plugin's devices"
+     " (default: one per device)",
+     0},
+    {"rank", KEY_RANK, "R", 0, "start only rank R here; with --root, once per rank, on any machines", 0},
+    {"root", KEY_ROOT, "HOST:PORT", 0, "where rank 0 listens for the other ranks", 0},
+    {"timeout", KEY_TIMEOUT, "SECONDS", 0, "give up after so long without progress (default 30)", 0},
+    {NULL, 0, NULL, 0, "What to write:", 3},
+    {"json", 'J', "FILE", 0, "also write the results to FILE as JSON", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+struct parse {
+    struct dt_perf_options *options;
+    bool told; /* the user has had a line */
+    bool has_bytes_max;
+    bool has_step_bytes;
+    bool has_window;
+};
+
+static error_t refuse(struct parse *parse, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static error_t refuse(struct parse *parse, const char *format, ...)
+{
+    va_list args;
+
+    if (!parse->told) {
+        fputs("detour perf: ", stderr);
+        va_start(args, format);
+        vfprintf(stderr, format, args);
+        va_end(args);
+        fputc('\n', stderr);
+    }
+    parse->told = true;
+    return EINVAL;
+}
+
+/* A number in [low, high] for option `name`. */
+static error_t parse_number(struct parse *parse, const char *name, const char *text, uint64_t low,
+                            uint64_t high, uint64_t *value)
+{
+    if (dt_parse_number(text, false, value) == DT_OK && *value >= low && *value <= high)
+        return 0;
+    return refuse(parse, "%s %s: expected a number from %" PRIu64 " to %" PRIu64, name, text, low, high);
+}
+
+static error_t parse_unsigned(struct parse *parse, const char *name, const char *text, uint64_t low,
+                              uint64_t high, unsigned *value)
+{
+    uint64_t wide;
+    error_t failed = parse_number(parse, name, text, low, high, &wide);
+
+    if (!failed)
+        *value = (unsigned)wide;
+    return failed;
+}
+
+/* Sizes up to 1 TiB: sums and products of a few of them stay far from overflowing. */
+static error_t parse_size(struct parse *parse, const char *name, const char *text, uint64_t low,
+                          uint64_t *value)
+{
+    if (dt_parse_number(text, true, value) == DT_OK && *value >= low && *value <= 1024 * 1024 * MIB)
+        return 0;
+    return refuse(parse, "%s %s: expected a size in bytes such as 8, 64K, 4M or 1G%s", name, text,
+                  low ? ", at least 1" : "");
+}
+
+static error_t parse_check(struct parse *parse, const char *text)
+{
+    unsigned value;
+    error_t failed = parse_unsigned(parse, "-c", text, 0, 2, &value);
+
+    if (!failed)
+        parse->options->check = (enum dt_perf_check)value;
+    return failed;
+}
+
+static error_t parse_type(struct parse *parse, const char *text)
+{
+    parse->options->type = dt_perf_type_find(text);
+    return parse->options->type ? 0 : refuse(parse, "-d %s: expected one of %s", text, dt_perf_type_names());
+}
+
+static error_t parse_redop(struct parse *parse, const char *text)
+{
+    parse->options->redop = dt_perf_redop_find(text);
+    return parse->options->redop < DT_PERF_REDOP_COUNT
+               ? 0
+               : refuse(parse, "-o %s: expected sum, max or min", text);
+}
+
+static error_t parse_op(struct parse *parse, const char *text)
+{
+    if (parse->options->op)
+        return refuse(parse, "unexpected argument '%s' after the operation", text);
+    parse->options->op = dt_perf_op_find(text);
+    if (parse->options->op)
+        return 0;
+    return refuse(parse, "unknown operation '%s'; `detour perf --help` lists them", text);
+}
+
+/* Options that say what to run. */
+static error_t parse_what(int key, char *arg, struct parse *parse)
+{
+    struct dt_perf_options *options = parse->options;
+
+    switch (key) {
+    case 'b':
+        return parse_size(parse, "-b", arg, 0, &options->bytes_min);
+    case 'e':
+        parse->has_bytes_max = true;
+        return parse_size(parse, "-e", arg, 0, &options->bytes_max);
+    case 'i':
+        parse->has_step_bytes = true;
+        return parse_size(parse, "-i", arg, 1, &options->step_bytes);
+    case 'f':
+        return parse_number(parse, "-f", arg, 1, 1024, &options->step_factor);
+    case 'n':
+        return parse_number(parse, "-n", arg, 1, UINT32_MAX, &options->iterations);
+    case 'w':
+        return parse_number(parse, "-w", arg, 0, UINT32_MAX, &options->warmup_iterations);
+    case 'c':
+        return parse_check(parse, arg);
+    case 'd':
+        return parse_type(parse, arg);
+    case 'o':
+        return parse_redop(parse, arg);
+    case KEY_RAW:
+        options->raw = true;
+        return 0;
+    case KEY_WINDOW:
+        parse->has_window = true;
+        return parse_unsigned(parse, "--window", arg, 1, DT_PERF_WINDOW_MAX, &options->window);
+    case KEY_FLUSH:
+        options->flush = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Options that say where, and what argp itself has to say. */
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct parse *parse = state->input;
+    struct dt_perf_options *options = parse->options;
+    unsigned rank;
+
+    switch (key) {
+    case KEY_PLUGIN:
+        options->plugin_path = arg;
+        return 0;
+    case KEY_RANKS:
+        return parse_unsigned(parse, "--ranks", arg, 1, DT_PERF_RANKS_MAX, &options->ranks);
+    case KEY_CHANNELS:
+        return parse_unsigned(parse, "--channels", arg, 1, DT_PERF_CHANNELS_MAX, &options->channels);
+    case KEY_RANK:
+        if (parse_unsigned(parse, "--rank", arg, 0, DT_PERF_RANKS_MAX - 1, &rank))
+            return EINVAL;
+        options->rank = (int)rank;
+        return 0;
+    case KEY_ROOT:
+        options->root = arg;
+        return 0;
+    case KEY_TIMEOUT:
+        return parse_unsigned(parse, "--timeout", arg, 1, 86400, &options->timeout_s);
+    case 'J':
+        options->json_path = arg;
+        return 0;
+    case ARGP_KEY_INIT:
+        state->err_stream = NULL; /* getopt's one line is enough: no "Try --help" after it */
+        return 0;
+    case ARGP_KEY_ARG:
+        return parse_op(parse, arg);
+    default:
+        return parse_what(key, arg, parse);
+    }
+}
+
+/* "all_reduce   what it does", one line each, after the options of --help. */
+static char *help_filter(int key, const char *text, void *input)
+{
+    char *help = NULL;
+    size_t bytes;
+
+    (void)input;
+    if (key != ARGP_KEY_HELP_EXTRA)
+        return (char *)text;
+    FILE *out = open_memstream(&help, &bytes);
+    if (!out)
+        return NULL;
+    fputs("Operations:", out);
+    for (size_t i = 0; dt_perf_ops[i]; i++)
+        fprintf(out, "\n  %-12s %s", dt_perf_ops[i]->name, dt_perf_ops[i]->summary);
+    fputs("\n\nExit code: 0 all right; 1 wrong data, dead rank or plugin error; 2 bad input.", out);
+    fclose(out);
+    return help; /* argp frees it */
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .args_doc = "OPERATION",
+    .doc = "Runs a communication pattern through an ncclNet v8 plugin the way NCCL does, checks every byte "
+           "and prints times and bandwidths.",
+    .help_filter = help_filter,
+};
+
+/* Rules between options that concern what is run. */
+static error_t check_what(struct parse *parse)
+{
+    struct dt_perf_options *options = parse->options;
+    const struct dt_perf_op *op = options->op;
+
+    if (!parse->has_bytes_max)
+        options->bytes_max = options->bytes_min;
+    if (parse->has_step_bytes)
+        options->step_factor = 1;
+    if (options->bytes_max < options->bytes_min)
+        return refuse(parse, "-e (%" PRIu64 ") is smaller than -b (%" PRIu64 ")", options->bytes_max,
+                      options->bytes_min);
+    if (op->bytes_max && options->bytes_max > op->bytes_max)
+        return refuse(parse, "%s takes sizes up to %zu bytes", op->name, op->bytes_max);
+    if (options->raw && !op->has_raw)
+        return refuse(parse, "--raw does not go with %s; it goes with sendrecv", op->name);
+    if (options->raw && options->bytes_max > 1024 * MIB)
+        return refuse(parse, "--raw takes sizes up to 1G: the largest message of ncclNet v8");
+    if (parse->has_window && !options->raw)
+        return refuse(parse, "--window needs --raw; without it there are NCCL's %d steps", DT_PERF_STEPS);
+    return 0;
+}
+
+/* Rules between options that concern ranks and channels. */
+static error_t check_where(struct parse *parse)
+{
+    struct dt_perf_options *options = parse->options;
+    const struct dt_perf_op *op = options->op;
+
+    if (options->ranks < op->ranks_min)
+        return refuse(parse, "%s needs at least %u ranks", op->name, op->ranks_min);
+    if (op->channels_max && options->channels > op->channels_max)
+        return refuse(parse, "%s takes at most %u channels", op->name, op->channels_max);
+    if (options->rank >= 0 && !options->root)
+        return refuse(parse, "--rank needs --root HOST:PORT, where rank 0 listens for the others");
+    if (options->root && options->rank < 0)
+        return refuse(parse, "--root needs --rank: which of the %u ranks this process is", options->ranks);
+    if (options->rank >= (int)options->ranks)
+        return refuse(parse, "--rank %d: with --ranks %u the ranks are 0 to %u", options->rank,
+                      options->ranks, options->ranks - 1);
+    return 0;
+}
+
+static void set_defaults(struct dt_perf_options *options)
+{
+    *options = (struct dt_perf_options){
+        .type = dt_perf_type_find("float"),
+        .redop = DT_PERF_SUM,
+        .bytes_min = 32 * MIB,
+        .step_factor = 2,
+        .iterations = 20,
+        .warmup_iterations = 1,
+        .check = DT_PERF_CHECK_AFTER,
+        .window = 8,
+        .ranks = 2,
+        .timeout_s = 30,
+        .rank = -1,
+    };
+}
+
+int dt_perf_options_parse(int argc, char **argv, struct dt_perf_options *options)
+{
+    struct parse parse = {.options = options};
+
+    set_defaults(options);
+    if (argp_parse(&argp, argc, argv, 0, NULL, &parse))
+        return DT_EXIT_USAGE;
+    if (!options->op) {
+        refuse(&parse, "which operation? `detour perf --help` lists them");
+        return DT_EXIT_USAGE;
+    }
+    return check_what(&parse) || check_where(&parse) ? DT_EXIT_USAGE : DT_EXIT_OK;
+}
+
+uint64_t dt_perf_options_digest(const struct dt_perf_options *options)
+{
+    char text[512];
+    uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a */
+
+    snprintf(
+        text, sizeof text,
+        "%s %s %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %d %u %d %u %u",
+        options->op->name, options->type->name, options->redop, options->bytes_min, options->bytes_max,
+        options->step_bytes, options->step_factor, options->iterations, options->warmup_iterations,
+        options->check, options->raw, options->window, options->flush, options->ranks, options->channels);
+    for (const char *at = text; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 0x100000001b3ull;
+    return hash;
+}
+
+uint64_t dt_perf_next_size(const struct dt_perf_options *options, uint64_t bytes)
+{
+    uint64_t next = options->step_factor > 1 ? bytes * options->step_factor : bytes + options->step_bytes;
+
+    if (next == bytes) /* 0 times a factor, or a factor of 1 without -i */
+        next = bytes ? UINT64_MAX : options->type->bytes;
+    return next <= options->bytes_max ? next : 0;
+}
