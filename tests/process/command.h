@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the detour program as a user would, in a process group of its own. */
+#ifndef DETOUR_TESTS_PROCESS_COMMAND_H
+#define DETOUR_TESTS_PROCESS_COMMAND_H
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace detour_test
+{
+struct Outcome {
+    int exit_code = -1;     // -1: did not exit
+    int signal_number = 0;  // what it died of, or 0
+    bool timed_out = false; // had to be killed
+    std::string out;
+    std::string err;
+};
+
+class Command
+{
+  public:
+    /* `detour` of the build under test, with these arguments and additional environment. */
+    explicit Command(std::vector<std::string> arguments,
+                     std::vector<std::pair<std::string, std::string>> environment = {});
+    ~Command();
+    Command(const Command &) = delete;
+
+    pid_t Pid() const
+    {
+        return pid_;
+    }
+    /* Processes that it has started and that still run. */
+    std::vector<pid_t> Children() const;
+    /* Waits, at most so long; then kills the whole group. */
+    Outcome Wait(int timeout_s = 60);
+
+  private:
+    pid_t pid_;
+    int out_;
+    int err_;
+    bool waited_ = false;
+};
+
+Outcome RunDetour(std::vector<std::string> arguments,
+                  std::vector<std::pair<std::string, std::string>> environment = {});
+
+/* The number of lines of a text. */
+size_t LineCount(const std::string &text);
+} // namespace detour_test
+
+#endif
