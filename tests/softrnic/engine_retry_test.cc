@@ -474,6 +474,8 @@ TEST_F(EngineRetry, ARangeWithImmediateLandsButForItsLastPacketUntilAReceiveIsTh
     std::vector<dt_cqe> cqes = b->PollRecv();
     ASSERT_EQ(1u, cqes.size());
     EXPECT_EQ(10000u, cqes[0].byte_len);
+    EXPECT_EQ(1u, hb->Counters().rnr_naks_sent);
+    EXPECT_EQ(0u, ha->Counters().timeouts);
 }
 
 TEST_F(EngineRetry, RnrRetriesComeBackWithProgress)
