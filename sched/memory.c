@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "sched/offload.h"
 #include "sched/schedule.h"
 
 enum detour_status dt_memory_init(struct dt_call *call, const struct dt_problem *p, struct dt_memory *memory)
@@ -65,40 +66,25 @@ static void add_event(struct event *events, size_t *count, int64_t time_ns, int3
     ++*count;
 }
 
-static int64_t later(int64_t a, int64_t b)
+/* The events of one device with offloaded activations, at most 3 per operation. */
+static size_t collect_events(const struct detour_schedule *s, int32_t device, struct dt_copies *copies,
+                             struct event *events)
 {
-    return a > b ? a : b;
-}
-
-/*
- * The events of one device with offloaded activations, at most 3 per operation. The copies are timed as in
- * simulate.c: out in the order of the F's, in while the operation ahead of B runs. `host_ns` is scratch by
- * cell, zeroed.
- */
-static size_t collect_events(const struct dt_problem *p, const struct detour_schedule *s, int32_t device,
-                             int64_t *host_ns, struct event *events)
-{
-    int64_t out_ns = 0, in_ns = 0;
+    const struct dt_problem *p = copies->problem;
     size_t count = 0;
 
     for (size_t i = s->first[device]; i < s->first[device + 1]; i++) {
         const struct detour_op *op = &s->ops[i];
-        int64_t *gone_ns = &host_ns[dt_op_index(p, DETOUR_OP_F, op->stage, op->microbatch)];
-        int64_t copy_ns = p->profile->stages[op->stage].offload_ns;
-        if (dt_is_backward(op->kind) && *gone_ns) {
-            int64_t start_ns = later(later(*gone_ns, op[-1].start_ns), in_ns);
-            in_ns = start_ns + copy_ns;
-            add_event(events, &count, start_ns, op->stage, p->bytes_f[op->stage], 1);
-        }
+        int64_t back_ns;
+        if (dt_is_backward(op->kind) && dt_copies_in(copies, op, op[-1].start_ns, &back_ns))
+            add_event(events, &count, back_ns, op->stage, p->bytes_f[op->stage], 1);
         add_event(events, &count, op->start_ns, op->stage, dt_memory_taken(p, op->kind, op->stage),
                   op->kind == DETOUR_OP_F);
-        if (op->flags & DETOUR_OP_OFFLOADED) {
-            *gone_ns = out_ns = later(op->finish_ns, out_ns) + copy_ns;
-            add_event(events, &count, out_ns, op->stage, -p->bytes_f[op->stage], -1);
-        } else if (op->kind != DETOUR_OP_F) {
+        if (op->flags & DETOUR_OP_OFFLOADED)
+            add_event(events, &count, dt_copies_out(copies, op), op->stage, -p->bytes_f[op->stage], -1);
+        else if (op->kind != DETOUR_OP_F)
             add_event(events, &count, op->finish_ns, op->stage, -dt_memory_freed(p, op->kind, op->stage),
                       dt_memory_inflight_change(p, op->kind));
-        }
     }
     return count;
 }
@@ -127,17 +113,17 @@ static enum detour_status device_peaks(struct dt_call *call, const struct detour
 {
     const struct dt_problem *p = memory->problem;
     struct dt_arena_mark mark = dt_arena_save(call->arena);
+    struct dt_copies copies;
     struct event *events;
-    int64_t *host_ns;
 
     if (!device_offloads(s, device)) {
         peaks_in_order(s, device, memory, peaks);
         return DETOUR_OK;
     }
     if (!dt_arena_new(call->arena, events, 3 * (s->first[device + 1] - s->first[device])) ||
-        !dt_arena_new(call->arena, host_ns, dt_cell_count(p)))
+        !dt_copies_init(call->arena, p, &copies))
         return dt_fail_memory(call->error);
-    size_t count = collect_events(p, s, device, host_ns, events);
+    size_t count = collect_events(s, device, &copies, events);
     peaks_in_time(events, count, device, memory, peaks);
     dt_arena_rewind(call->arena, mark);
     return DETOUR_OK;

@@ -23,6 +23,9 @@ extern "C" {
 /* No limit, no such time. Far from overflow when times are added to it. */
 #define DT_FOREVER (INT64_MAX / 2)
 
+/* No iteration within the limits of a profile takes longer: every operation, message and copy once. */
+#define DT_TIMELINE_MAX_NS ((int64_t)3 * 5 * DETOUR_CELLS_MAX * DETOUR_TIME_MAX_NS)
+
 enum { DT_KIND_COUNT = 4 };
 
 struct dt_problem {
@@ -72,7 +75,7 @@ static inline bool dt_is_backward(int kind)
 }
 
 /*
- * Checks call->error's profile and makes the problem in call->arena. `profile` must outlive it.
+ * Checks a profile and makes the problem in call->arena. `profile` must outlive it.
  * DETOUR_INVALID, DETOUR_LIMIT, DETOUR_MEMORY_TOO_SMALL or DETOUR_NO_MEMORY with the field's name in the
  * text.
  */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "sched/offload.h"
 #include "sched/schedule.h"
 
 /*
@@ -24,28 +25,17 @@ struct simulation {
     int64_t *backward_busy_ns;      /* [stage]: the link ahead of the stage */
     int32_t *runnable;              /* a stack of devices to look at */
     int32_t runnable_count;
-    bool *queued; /* [device]: is on that stack */
-    /* Only if the schedule offloads something: */
-    int64_t *host_ns;     /* [cell]: the activation has left the device; 0: it stays */
-    int64_t *copy_out_ns; /* [device]: copies to the host occupy the device until then */
-    int64_t *copy_in_ns;  /* [device] */
+    bool *queued;            /* [device]: is on that stack */
+    bool copying;            /* the schedule offloads something */
+    struct dt_copies copies; /* only if so */
 };
-
-static bool offloads(const struct detour_schedule *s)
-{
-    for (size_t i = 0; i < s->op_count; i++)
-        if (s->ops[i].flags & DETOUR_OP_OFFLOADED)
-            return true;
-    return false;
-}
 
 static bool allocate(struct detour_arena *arena, struct simulation *sim)
 {
     const struct dt_problem *p = sim->p;
 
-    if (offloads(sim->s) && (!dt_arena_new(arena, sim->host_ns, dt_cell_count(p)) ||
-                             !dt_arena_new(arena, sim->copy_out_ns, p->device_count) ||
-                             !dt_arena_new(arena, sim->copy_in_ns, p->device_count)))
+    sim->copying = dt_schedule_offloads(sim->s);
+    if (sim->copying && !dt_copies_init(arena, p, &sim->copies))
         return false;
     if (!sim->input_ns)
         sim->input_ns = dt_arena_alloc_raw(arena, dt_op_index_count(p), sizeof(*sim->input_ns));
@@ -98,24 +88,6 @@ static void deliver(struct simulation *sim, const struct detour_op *op)
     }
 }
 
-/* When the activation of a B or BW is on the device again; `ahead` is the operation in front of it. */
-static int64_t fetch_from_host(struct simulation *sim, int32_t device, const struct detour_op *op,
-                               const struct detour_op *ahead)
-{
-    int64_t gone_ns = sim->host_ns[dt_op_index(sim->p, DETOUR_OP_F, op->stage, op->microbatch)];
-
-    if (!gone_ns)
-        return 0;
-    int64_t start_ns = gone_ns > ahead->start_ns ? gone_ns : ahead->start_ns;
-    return send(&sim->copy_in_ns[device], start_ns, sim->p->profile->stages[op->stage].offload_ns, 0);
-}
-
-static void copy_to_host(struct simulation *sim, int32_t device, const struct detour_op *op)
-{
-    sim->host_ns[dt_op_index(sim->p, DETOUR_OP_F, op->stage, op->microbatch)] =
-        send(&sim->copy_out_ns[device], op->finish_ns, sim->p->profile->stages[op->stage].offload_ns, 0);
-}
-
 /* Times the next operation of the device; false if its input has not been produced yet. */
 static bool step(struct simulation *sim, int32_t device)
 {
@@ -129,8 +101,8 @@ static bool step(struct simulation *sim, int32_t device)
     if (start_ns < 0)
         return false;
     start_ns = start_ns > sim->free_ns[device] ? start_ns : sim->free_ns[device];
-    if (sim->host_ns && dt_is_backward(op->kind)) {
-        int64_t there_ns = fetch_from_host(sim, device, op, op - 1);
+    if (sim->copying && dt_is_backward(op->kind)) {
+        int64_t there_ns = dt_copies_in(&sim->copies, op, op[-1].start_ns, NULL);
         start_ns = start_ns > there_ns ? start_ns : there_ns;
     }
     if (!fixed) {
@@ -140,7 +112,7 @@ static bool step(struct simulation *sim, int32_t device)
     sim->free_ns[device] = op->finish_ns;
     sim->next[device]++;
     if (op->flags & DETOUR_OP_OFFLOADED)
-        copy_to_host(sim, device, op);
+        dt_copies_out(&sim->copies, op);
     deliver(sim, op);
     return true;
 }

@@ -102,7 +102,7 @@ DETOUR_API void detour_arena_destroy(struct detour_arena *arena);
 #define DETOUR_STAGES_MAX       4096
 #define DETOUR_MICROBATCHES_MAX 65536
 /* stages times microbatches */
-#define DETOUR_CELLS_MAX   4194304
+#define DETOUR_CELLS_MAX   2097152
 #define DETOUR_TIME_MAX_NS 100000000000
 /* of one activation; 1 TiB */
 #define DETOUR_BYTES_MAX 1099511627776
@@ -293,6 +293,9 @@ struct detour_action {
     uint8_t kind;  /* enum detour_action_kind */
     uint8_t flags; /* 0 */
 };
+
+/* "F", "BW", "SEND_F", ...; "?" for other values. */
+DETOUR_API const char *detour_action_name(enum detour_action_kind kind);
 
 /* Laid out like struct detour_schedule. */
 struct detour_program {

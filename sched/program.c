@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/program.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "sched/schedule.h"
+#include "sched/simulate.h"
+
+const char *detour_action_name(enum detour_action_kind kind)
+{
+    static const char *const names[] = {"F", "B", "W", "BW", "SEND_F", "RECV_F", "SEND_B", "RECV_B"};
+
+    return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
+}
+
+const char *dt_action_text(char text[DT_ACTION_TEXT_BYTES], const struct detour_action *action)
+{
+    snprintf(text, DT_ACTION_TEXT_BYTES, "%s of microbatch %" PRId32 " on stage %d",
+             detour_action_name((enum detour_action_kind)action->kind), action->microbatch, action->stage);
+    return text;
+}
+
+int32_t dt_action_link(const struct dt_problem *p, const struct detour_action *action, size_t *consumer)
+{
+    int32_t stage = action->stage;
+
+    switch (action->kind) {
+    case DETOUR_ACTION_SEND_F:
+        *consumer = dt_op_index(p, DETOUR_OP_F, stage + 1, action->microbatch);
+        return stage;
+    case DETOUR_ACTION_RECV_F:
+        *consumer = dt_op_index(p, DETOUR_OP_F, stage, action->microbatch);
+        return stage - 1;
+    case DETOUR_ACTION_SEND_B:
+        *consumer = dt_op_index(p, DETOUR_OP_B, stage - 1, action->microbatch);
+        return stage - 1;
+    case DETOUR_ACTION_RECV_B:
+        *consumer = dt_op_index(p, DETOUR_OP_B, stage, action->microbatch);
+        return stage;
+    default:
+        return -1;
+    }
+}
+
+/*
+ * The operations of all devices are merged by their finish, as they will happen. When one sends, the receive
+ * goes to the end of what its peer has so far: ahead of the operation that needs it, and both sides meet
+ * the messages of a pair in the same order.
+ */
+struct lowering {
+    const struct dt_problem *p;
+    const struct detour_schedule *s;
+    struct detour_program *program;
+    size_t *next;   /* [device]: next operation of the schedule */
+    size_t *fill;   /* [device]: where its next action goes */
+    bool *produced; /* [op index]: its input exists */
+    int32_t *heap;  /* devices whose next operation has its input, earliest finish first */
+    int32_t heap_count;
+    bool *queued;
+};
+
+static bool precedes(const struct lowering *l, int32_t a, int32_t b)
+{
+    int64_t a_ns = l->s->ops[l->next[a]].finish_ns, b_ns = l->s->ops[l->next[b]].finish_ns;
+
+    return a_ns < b_ns || (a_ns == b_ns && a < b);
+}
+
+static void heap_push(struct lowering *l, int32_t device)
+{
+    int32_t at = l->heap_count++;
+
+    for (; at > 0 && precedes(l, device, l->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        l->heap[at] = l->heap[(at - 1) / 2];
+    l->heap[at] = device;
+}
+
+static int32_t heap_pop(struct lowering *l)
+{
+    int32_t top = l->heap[0], last = l->heap[--l->heap_count], at = 0;
+
+    for (;;) {
+        int32_t child = 2 * at + 1;
+        if (child + 1 < l->heap_count && precedes(l, l->heap[child + 1], l->heap[child]))
+            child++;
+        if (child >= l->heap_count || !precedes(l, l->heap[child], last))
+            break;
+        l->heap[at] = l->heap[child];
+        at = child;
+    }
+    l->heap[at] = last;
+    return top;
+}
+
+/* Puts the device on the heap if its next operation can run. */
+static void offer(struct lowering *l, int32_t device)
+{
+    if (l->queued[device] || l->next[device] == l->s->first[device + 1])
+        return;
+    const struct detour_op *op = &l->s->ops[l->next[device]];
+    if (!l->produced[dt_op_index(l->p, (enum detour_op_kind)op->kind, op->stage, op->microbatch)])
+        return;
+    l->queued[device] = true;
+    heap_push(l, device);
+}
+
+static void append(struct lowering *l, int kind, int32_t stage, int32_t microbatch)
+{
+    l->program->actions[l->fill[l->p->device[stage]]++] =
+        (struct detour_action){.microbatch = microbatch, .stage = (int16_t)stage, .kind = (uint8_t)kind};
+}
+
+/* The output of `op` goes to stage `to`. */
+static void pass_on(struct lowering *l, const struct detour_op *op, int32_t to)
+{
+    bool forward = op->kind == DETOUR_OP_F;
+
+    l->produced[dt_op_index(l->p, forward ? DETOUR_OP_F : DETOUR_OP_B, to, op->microbatch)] = true;
+    if (l->p->device[op->stage] == l->p->device[to])
+        return;
+    append(l, forward ? DETOUR_ACTION_SEND_F : DETOUR_ACTION_SEND_B, op->stage, op->microbatch);
+    append(l, forward ? DETOUR_ACTION_RECV_F : DETOUR_ACTION_RECV_B, to, op->microbatch);
+    offer(l, l->p->device[to]);
+}
+
+static void take(struct lowering *l, int32_t device)
+{
+    const struct dt_problem *p = l->p;
+    const struct detour_op *op = &l->s->ops[l->next[device]++];
+
+    append(l, op->kind, op->stage, op->microbatch);
+    if (op->kind == DETOUR_OP_F && op->stage + 1 < p->stage_count)
+        pass_on(l, op, op->stage + 1);
+    else if (op->kind == DETOUR_OP_F)
+        l->produced[dt_op_index(p, DETOUR_OP_B, op->stage, op->microbatch)] = true;
+    if (dt_is_backward(op->kind) && op->stage > 0)
+        pass_on(l, op, op->stage - 1);
+    if (op->kind == DETOUR_OP_B)
+        l->produced[dt_op_index(p, DETOUR_OP_W, op->stage, op->microbatch)] = true;
+}
+
+/* Each device's share: its operations, and a send or receive per microbatch on each side of each stage. */
+static void lay_out(struct lowering *l)
+{
+    const struct dt_problem *p = l->p;
+    size_t *first = l->program->first;
+
+    for (int32_t d = 0; d < p->device_count; d++)
+        first[d + 1] = l->s->first[d + 1] - l->s->first[d];
+    for (int32_t i = 0; i + 1 < p->stage_count; i++) {
+        if (p->device[i] == p->device[i + 1])
+            continue;
+        first[p->device[i] + 1] += 2 * (size_t)p->microbatch_count;
+        first[p->device[i + 1] + 1] += 2 * (size_t)p->microbatch_count;
+    }
+    for (int32_t d = 0; d < p->device_count; d++)
+        first[d + 1] += first[d];
+    l->program->action_count = first[p->device_count];
+    for (int32_t d = 0; d < p->device_count; d++) {
+        l->next[d] = l->s->first[d];
+        l->fill[d] = first[d];
+    }
+}
+
+static void lower(struct lowering *l)
+{
+    for (int32_t j = 0; j < l->p->microbatch_count; j++)
+        l->produced[dt_op_index(l->p, DETOUR_OP_F, 0, j)] = true;
+    for (int32_t d = 0; d < l->p->device_count; d++)
+        offer(l, d);
+    while (l->heap_count) {
+        int32_t device = heap_pop(l);
+        l->queued[device] = false;
+        take(l, device);
+        offer(l, device);
+    }
+    for (int32_t d = 0; d < l->p->device_count; d++)
+        DT_CHECK(l->next[d] == l->s->first[d + 1] && l->fill[d] == l->program->first[d + 1]);
+}
+
+enum detour_status dt_program_create(struct dt_call *call, const struct dt_problem *p,
+                                     const struct detour_schedule *schedule, struct detour_program **program)
+{
+    struct lowering l = {.p = p, .s = schedule};
+    struct detour_program *made;
+    size_t message_ends = 4 * dt_cell_count(p);
+
+    if (!dt_arena_new(call->arena, made, 1) || !dt_arena_new(call->arena, made->first, p->device_count + 1) ||
+        !dt_arena_new(call->arena, made->actions, schedule->op_count + message_ends))
+        return dt_fail_memory(call->error);
+    struct dt_arena_mark mark = dt_arena_save(call->arena);
+    if (!dt_arena_new(call->arena, l.next, p->device_count) ||
+        !dt_arena_new(call->arena, l.fill, p->device_count) ||
+        !dt_arena_new(call->arena, l.produced, dt_op_index_count(p)) ||
+        !dt_arena_new(call->arena, l.heap, p->device_count) ||
+        !dt_arena_new(call->arena, l.queued, p->device_count))
+        return dt_fail_memory(call->error);
+    made->device_count = p->device_count;
+    l.program = made;
+    lay_out(&l);
+    lower(&l);
+    dt_arena_rewind(call->arena, mark);
+    *program = made;
+    return DETOUR_OK;
+}
+
+enum detour_status detour_program_create(struct detour_arena *arena, const struct detour_profile *profile,
+                                         const struct detour_schedule *schedule,
+                                         struct detour_program **program, struct detour_error *error)
+{
+    struct detour_schedule *copy;
+    struct dt_problem *p;
+    struct dt_times times;
+    struct dt_call call;
+
+    dt_call_init(&call, arena, error, NULL);
+    if (!program)
+        return dt_fail(&call, DETOUR_INVALID, "program is NULL");
+    enum detour_status status = dt_problem_create(&call, profile, &p);
+    if (!status)
+        status = dt_schedule_check_ops(&call, p, schedule);
+    if (!status)
+        status = dt_schedule_copy(&call, schedule, &copy);
+    if (!status)
+        status = dt_simulate(&call, p, copy, NULL, NULL, &times);
+    return status ? status : dt_program_create(&call, p, copy, program);
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <functional>
+
+#include "tests/sched/sched_test.h"
+
+using namespace sched_test;
+
+namespace
+{
+std::string ProgramLine(const struct detour_program *program, int32_t device)
+{
+    std::string line;
+    for (size_t i = program->first[device]; i < program->first[device + 1]; i++)
+        line +=
+            (line.empty() ? "" : " ") +
+            std::string(detour_action_name(static_cast<enum detour_action_kind>(program->actions[i].kind))) +
+            std::to_string(program->actions[i].microbatch);
+    return line;
+}
+
+struct detour_program *Lower(struct detour_arena *arena, Profile &profile,
+                             const std::vector<std::string> &lines)
+{
+    struct detour_program *program = nullptr;
+    struct detour_error error = {};
+    EXPECT_EQ(detour_program_create(arena, profile.get(), Schedule(arena, profile, lines), &program, &error),
+              DETOUR_OK)
+        << error.text;
+    return program;
+}
+} // namespace
+
+TEST(Program, PutsReceivesInTheOrderOfTheSends)
+{
+    Arena arena;
+    Profile profile = Profile::Uniform(2, 2, 10, 10, 10);
+    struct detour_program *program = Lower(arena, profile, {"F0 F1 B0 W0 BW1", "F0 B0 W0 F1 BW1"});
+    struct detour_error error = {};
+    EXPECT_EQ(ProgramLine(program, 0), "F0 SEND_F0 F1 SEND_F1 RECV_B0 B0 W0 RECV_B1 BW1");
+    EXPECT_EQ(ProgramLine(program, 1), "RECV_F0 RECV_F1 F0 B0 SEND_B0 W0 F1 BW1 SEND_B1");
+    EXPECT_EQ(detour_program_check(arena, profile.get(), program, &error), DETOUR_OK) << error.text;
+}
+
+TEST(Program, SendsNothingInsideADevice)
+{
+    Arena arena;
+    Profile profile = Profile::Uniform(4, 1, 10, 10, 10);
+    profile.stages[2].device = 1;
+    profile.stages[3].device = 0;
+    struct detour_program *program =
+        Lower(arena, profile, {"F0@0 F0@3 BW0@3 BW0@0", "F0@1 F0@2 BW0@2 BW0@1"});
+    EXPECT_EQ(ProgramLine(program, 0), "F0 SEND_F0 RECV_F0 F0 BW0 SEND_B0 RECV_B0 BW0");
+    EXPECT_EQ(ProgramLine(program, 1), "RECV_F0 F0 F0 SEND_F0 RECV_B0 BW0 BW0 SEND_B0");
+}
+
+/* Programs for 2 stages and 2 microbatches, spoilt in ways that a runtime would hang on. */
+TEST(Program, FindsWhatHangs)
+{
+    const struct {
+        enum detour_status status;
+        const char *text;
+        std::function<void(struct detour_program *)> spoil;
+    } cases[] = {
+        {DETOUR_DEADLOCK,
+         "device 0, position 1: SEND_F of microbatch 0 on stage 0 meets device 1, position 0: RECV_F of "
+         "microbatch 1 "
+         "on stage 1",
+         [](struct detour_program *p) {
+             struct detour_action *one = p->actions + p->first[1];
+             std::swap(one[0].microbatch, one[1].microbatch);
+         }},
+        {DETOUR_MISSING_OP, "there is no receive ahead of BW of microbatch 1 on stage 0",
+         [](struct detour_program *p) { std::swap(p->actions[6], p->actions[7]); }},
+        {DETOUR_DEPENDENCY, "position 0: SEND_F of microbatch 0 on stage 0 comes ahead of the operation",
+         [](struct detour_program *p) { std::swap(p->actions[0], p->actions[1]); }},
+        {DETOUR_UNKNOWN_OP, "SEND_B of microbatch 0 on stage 0 does not exist",
+         [](struct detour_program *p) { p->actions[1].kind = DETOUR_ACTION_SEND_B; }},
+        {DETOUR_UNKNOWN_OP, "? of microbatch 0 on stage 0 does not exist",
+         [](struct detour_program *p) { p->actions[1].kind = 77; }},
+        {DETOUR_INVALID, "first[] of the program", [](struct detour_program *p) { p->action_count--; }},
+    };
+    for (const auto &bad : cases) {
+        Arena arena;
+        Profile profile = Profile::Uniform(2, 2, 10, 10, 10);
+        struct detour_error error = {};
+        struct detour_program *program = Lower(arena, profile, {"F0 F1 BW0 BW1", "F0 BW0 F1 BW1"});
+        ASSERT_EQ(ProgramLine(program, 0), "F0 SEND_F0 F1 SEND_F1 RECV_B0 BW0 RECV_B1 BW1");
+        ASSERT_EQ(ProgramLine(program, 1), "RECV_F0 RECV_F1 F0 BW0 SEND_B0 F1 BW1 SEND_B1");
+        bad.spoil(program);
+        EXPECT_EQ(detour_program_check(arena, profile.get(), program, &error), bad.status) << error.text;
+        EXPECT_NE(std::string(error.text).find(bad.text), std::string::npos) << error.text;
+    }
+}
+
+/* Stages 0 to 5 on devices 0 1 2 0 1 2; device 0 wants stage 3 first, which depends on its own stage 0. */
+TEST(Program, NamesACycleOverSeveralDevices)
+{
+    Arena arena;
+    Profile profile = Profile::Uniform(6, 1, 10, 10, 10);
+    struct detour_error error = {};
+    for (int32_t i = 0; i < 6; i++)
+        profile.stages[i].device = i % 3;
+    struct detour_program *program =
+        Lower(arena, profile, {"F0@0 F0@3 BW0@3 BW0@0", "F0@1 F0@4 BW0@4 BW0@1", "F0@2 F0@5 BW0@5 BW0@2"});
+    ASSERT_EQ(ProgramLine(program, 0), "F0 SEND_F0 RECV_F0 F0 SEND_F0 RECV_B0 BW0 SEND_B0 RECV_B0 BW0");
+    EXPECT_EQ(detour_program_check(arena, profile.get(), program, &error), DETOUR_OK) << error.text;
+    std::rotate(program->actions, program->actions + 2, program->actions + 4);
+    EXPECT_EQ(detour_program_check(arena, profile.get(), program, &error), DETOUR_DEADLOCK);
+    EXPECT_STREQ(error.text,
+                 "deadlock: device 0, position 1: F of microbatch 0 on stage 3 waits for device 2; "
+                 "device 2, position 1: F of microbatch 0 on stage 2 waits for device 1; device 1, "
+                 "position 1: F of microbatch 0 on stage 1 waits for device 0");
+}
