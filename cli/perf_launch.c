@@ -336,7 +336,7 @@ static void serve(struct launcher *launcher)
 /* A remote rank hears why; what it had sent meanwhile is read, or a reset would take the word from it. */
 static void dismiss(struct launcher *launcher, struct member *member)
 {
-    const struct timeval limit = {.tv_usec = 500 * 1000};
+    const struct timeval limit = {.tv_usec = 500000};
     char rest[4096];
 
     dt_perf_frame_send(member->fd, DT_PERF_FRAME_ERROR, &launcher->error, sizeof launcher->error);

@@ -15,7 +15,7 @@ const struct dt_perf_op *const dt_perf_ops[] = {
 };
 
 /* A channel is not worth its messages below this many bytes. */
-#define CHANNEL_BYTES_MIN (32 * 1024)
+#define CHANNEL_BYTES_MIN (32ul * 1024)
 #define CHANNEL_ALIGN     128
 
 const struct dt_perf_op *dt_perf_op_find(const char *name)

@@ -106,7 +106,7 @@ static error_t parse_unsigned(struct parse *parse, const char *name, const char 
 static error_t parse_size(struct parse *parse, const char *name, const char *text, uint64_t low,
                           uint64_t *value)
 {
-    if (dt_parse_number(text, true, value) == DT_OK && *value >= low && *value <= 1024 * 1024 * MIB)
+    if (dt_parse_number(text, true, value) == DT_OK && *value >= low && *value <= MIB * MIB)
         return 0;
     return refuse(parse, "%s %s: expected a size in bytes such as 8, 64K, 4M or 1G%s", name, text,
                   low ? ", at least 1" : "");

@@ -18,6 +18,7 @@
 
 #define WATCH_PERIOD_MS  200
 #define STATUS_PERIOD_NS DT_NS_PER_S
+#define SMALL_BYTES      (1024ul * 1024) /* checked as often as it takes */
 
 struct rank {
     const struct dt_perf_options *options;
@@ -255,11 +256,11 @@ static uint64_t checked_iterations(const struct rank *rank, uint64_t bytes)
 
     if (rank->options->check == DT_PERF_CHECK_NEVER)
         return 0;
-    if (bytes <= 1024 * 1024)
+    if (bytes <= SMALL_BYTES)
         return 2 * uses + 1;
     if (rank->options->raw)
         return uses + 1;
-    return bytes <= 16 * 1024 * 1024 ? 3 : 1;
+    return bytes <= 16 * SMALL_BYTES ? 3 : 1;
 }
 
 static void plan_runs(struct rank *rank, uint64_t bytes, bool in_place)

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "base/atomics.h"
+#include "base/check.h"
 #include "base/util.h"
 #include "cli/command.h"
 #include "cli/perf_pattern.h"
@@ -75,6 +76,7 @@ static struct step_engine *step_engine_of(struct dt_perf_engine *base)
 static char *slot_of(const struct step_engine *engine, const struct dt_perf_connection *connection,
                      uint64_t sequence)
 {
+    DT_CHECK(connection); /* or the plan sends or receives where its ends() say it does not */
     return connection->buffer + sequence % engine->depth * engine->shape.slice_bytes;
 }
 
@@ -191,11 +193,12 @@ static void compute(const struct step_engine *engine, const struct dt_perf_actio
 {
     const char *input = action->source == DT_PERF_NOWHERE ? NULL : input_of(engine) + action->source;
     const struct dt_perf_type *type = engine->shape.type;
+    const char *copied = action->receive ? received : input;
 
     if (action->reduce)
         type->reduce[engine->shape.redop](target, received, input, action->bytes / type->bytes);
-    else if (target != (action->receive ? received : input))
-        memcpy(target, action->receive ? received : input, action->bytes);
+    else if (copied && target != copied)
+        memcpy(target, copied, action->bytes);
 }
 
 static void release_received(struct step_engine *engine, struct receiver *receiver,
