@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sends messages from this process to itself through a plugin, so that the instructions of the sender's calls
+ * can be counted (bench/instructions.sh). Every isend is made when its receive has long been posted, every
+ * test when the message has long arrived: what is counted is the work of a message, not of waiting.
+ *
+ *   bench-messages PLUGIN BYTES COUNT
+ *
+ * Prints how many calls were made; more than one isend and one test per message means that a call came too
+ * early and the count is too high.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "cli/perf_net.h"
+
+#define BATCH 8
+
+/* The functions whose instructions are counted, callees included. */
+__attribute__((noinline)) bool counted_isend(struct dt_perf_net *net, size_t bytes, void **request,
+                                             struct dt_perf_error *error);
+__attribute__((noinline)) bool counted_test(struct dt_perf_net *net, void *request, bool *done,
+                                            struct dt_perf_error *error);
+
+bool counted_isend(struct dt_perf_net *net, size_t bytes, void **request, struct dt_perf_error *error)
+{
+    struct dt_perf_connection *connection = &net->sending[0];
+    ncclResult_t result = net->plugin.net->isend(connection->comm, connection->buffer, (int)bytes, 0,
+                                                 connection->mhandle, request);
+
+    return result ? dt_perf_call_failed(&net->plugin, "isend", result, error) : true;
+}
+
+bool counted_test(struct dt_perf_net *net, void *request, bool *done, struct dt_perf_error *error)
+{
+    int is_done;
+    int size;
+    ncclResult_t result = net->plugin.net->test(request, &is_done, &size);
+
+    *done = !result && is_done;
+    return result ? dt_perf_call_failed(&net->plugin, "test", result, error) : true;
+}
+
+static unsigned long isends;
+static unsigned long tests;
+
+/* Lets the plugin's and the device's own threads do what is left to do. */
+static void settle(void)
+{
+    const struct timespec pause = {.tv_nsec = 20 * (long)DT_NS_PER_MS};
+
+    nanosleep(&pause, NULL);
+}
+
+static bool post_receives(struct dt_perf_net *net, size_t bytes, void **requests, struct dt_perf_error *error)
+{
+    struct dt_perf_connection *connection = &net->receiving[0];
+
+    for (int i = 0; i < BATCH; i++) {
+        do {
+            if (!dt_perf_irecv(&net->plugin, connection->comm, connection->buffer + i * bytes, bytes, 0,
+                               connection->mhandle, &requests[i], error))
+                return false;
+        } while (!requests[i]);
+    }
+    return true;
+}
+
+static bool finish_receives(struct dt_perf_net *net, void **requests, struct dt_perf_error *error)
+{
+    for (int i = 0; i < BATCH; i++) {
+        bool done;
+        size_t bytes;
+
+        do {
+            if (!dt_perf_test(&net->plugin, requests[i], &done, &bytes, error))
+                return false;
+        } while (!done);
+    }
+    return true;
+}
+
+static bool send_batch(struct dt_perf_net *net, size_t bytes, struct dt_perf_error *error)
+{
+    void *receives[BATCH];
+    void *sends[BATCH];
+
+    if (!post_receives(net, bytes, receives, error))
+        return false;
+    settle();
+    for (int i = 0; i < BATCH; i++) {
+        do {
+            isends++;
+            if (!counted_isend(net, bytes, &sends[i], error))
+                return false;
+        } while (!sends[i]);
+    }
+    settle();
+    if (!finish_receives(net, receives, error))
+        return false;
+    settle();
+    for (int i = 0; i < BATCH; i++) {
+        bool done;
+
+        do {
+            tests++;
+            if (!counted_test(net, sends[i], &done, error))
+                return false;
+        } while (!done);
+    }
+    return true;
+}
+
+static bool run(const char *path, size_t bytes, unsigned long count, struct dt_perf_error *error)
+{
+    static uint64_t heartbeat;
+    struct dt_perf_net net = {.ranks = 1, .channels = 1, .distances = 1, .heartbeat = &heartbeat};
+    char handle[NCCL_NET_HANDLE_MAXSIZE];
+
+    net.buffer_bytes = bytes * BATCH + 4096;
+    if (!dt_perf_plugin_load(&net.plugin, path, 0, error) || !dt_perf_plugin_init(&net.plugin, error) ||
+        !dt_perf_net_init(&net, error) || !dt_perf_net_listen(&net, handle, error) ||
+        !dt_perf_net_connect(&net, handle, error))
+        return false;
+    for (unsigned long sent = 0; sent < count; sent += BATCH) {
+        if (!send_batch(&net, bytes, error))
+            return false;
+    }
+    return dt_perf_net_close(&net, error);
+}
+
+int main(int argc, char **argv)
+{
+    struct dt_perf_error error = {0};
+
+    if (argc != 4) {
+        fprintf(stderr, "usage: bench-messages PLUGIN BYTES COUNT\n");
+        return 2;
+    }
+    unsigned long bytes = strtoul(argv[2], NULL, 10);
+    unsigned long count = strtoul(argv[3], NULL, 10) / BATCH * BATCH;
+    if (!run(argv[1], bytes, count, &error)) {
+        fprintf(stderr, "bench-messages: %s\n", error.text);
+        return error.exit_code;
+    }
+    printf("messages %lu isend %lu test %lu\n", count, isends, tests);
+    return 0;
+}
