@@ -71,24 +71,25 @@ bool dt_rnic_cq_has_some(const struct dt_rnic_cq *cq)
     return dt_ring_used(&cq->ring) > 0;
 }
 
+/*
+ * Arming and completing meet in `armed`: both change it (notify() by adding 0), so one of them comes second and
+ * sees what the other did before. Either the application's next poll sees the completion, or notify() sees
+ * that it is wanted.
+ */
 void dt_rnic_cq_arm(struct dt_rnic_cq *cq, bool solicited_only)
 {
+    uint32_t wanted = solicited_only ? DT_CQ_ARMED_SOLICITED : DT_CQ_ARMED_ANY;
     uint32_t armed = dt_load_relaxed(&cq->armed);
 
-    /* A stronger request stays in force until it has fired. */
-    if (solicited_only && armed == DT_CQ_ARMED_ANY)
-        return;
-    dt_store_seq_cst(&cq->armed, solicited_only ? DT_CQ_ARMED_SOLICITED : DT_CQ_ARMED_ANY);
-    /* Pairs with the fence in notify(): either the poll that follows sees the completion, or it sees us. */
-    dt_fence_seq_cst();
+    /* The stronger request stays in force until it has fired. */
+    while (!dt_compare_swap(&cq->armed, &armed, armed > wanted ? armed : wanted)) {
+    }
 }
 
 static void notify(struct dt_rnic_cq *cq, bool is_solicited)
 {
-    uint32_t armed;
+    uint32_t armed = dt_fetch_add_acq_rel(&cq->armed, 0);
 
-    dt_fence_seq_cst();
-    armed = dt_load_relaxed(&cq->armed);
     if (armed == DT_CQ_DISARMED || (armed == DT_CQ_ARMED_SOLICITED && !is_solicited))
         return;
     if (dt_exchange_acq_rel(&cq->armed, DT_CQ_DISARMED) && cq->rnic->options.notify)

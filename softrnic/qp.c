@@ -167,9 +167,13 @@ void dt_rnic_qp_sq(const struct dt_rnic_qp *qp, struct dt_rnic_sq *sq)
 
 /* ---- states ---- */
 
+/*
+ * An exchange, as post_recv adds 0 to it: one of the two comes second and sees what the other did before. So
+ * either the flush that follows a move to ERR sees the receive, or post_recv sees ERR.
+ */
 static void set_state(struct dt_rnic_qp *qp, enum ibv_qp_state state)
 {
-    dt_store_seq_cst(&qp->state, state);
+    dt_exchange_acq_rel(&qp->state, (uint32_t)state);
 }
 
 void dt_qp_enter_error(struct dt_rnic_qp *qp, bool keep_answers)
@@ -180,8 +184,6 @@ void dt_qp_enter_error(struct dt_rnic_qp *qp, bool keep_answers)
         return;
     }
     set_state(qp, IBV_QPS_ERR);
-    /* Pairs with post_recv: either the flush below sees its receive, or it sees ERR. */
-    dt_fence_seq_cst();
     dt_requester_disarm_timer(qp);
     dt_list_remove(&qp->send_node);
     if (!keep_answers)
@@ -356,8 +358,6 @@ int dt_rnic_qp_post_recv(struct dt_rnic_qp *qp, uint64_t wr_id, const struct ibv
     for (int i = 0; i < num_sge; i++)
         recv->sges[i] = (struct dt_wqe_sge){sg_list[i].addr, sg_list[i].length, sg_list[i].lkey};
     dt_ring_push(&resp->ring);
-    /* Pairs with dt_qp_enter_error. */
-    dt_fence_seq_cst();
-    *must_kick = dt_qp_state(qp) == IBV_QPS_ERR;
+    *must_kick = dt_fetch_add_acq_rel(&qp->state, 0) == IBV_QPS_ERR;
     return 0;
 }

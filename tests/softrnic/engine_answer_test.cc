@@ -201,8 +201,9 @@ TEST_F(OnScriptedWire, NothingLandsAfterErrOrReset)
         dt_rnic_progress(rnic, 0);
         EXPECT_TRUE(scripted.sent.empty()); // not even the acknowledgement that was due
     }
+    dt_packet late = Packet(DT_PACKET_WRITE, 1, 8);
     dt_rnic_qp_destroy(qp);
-    Receive(Packet(DT_PACKET_WRITE, 1, 8));
+    Receive(late);
     EXPECT_EQ(1, scripted.landed);
 }
 
