@@ -40,7 +40,7 @@ const BadProfile kBadProfiles[] = {
          p.devices[3].capacity_bytes = 11;
      }},
     {"stages[1].max_inflight is -1", DETOUR_INVALID, [](Profile &p) { p.stages[1].max_inflight = -1; }},
-    {"release is 7", DETOUR_INVALID, [](Profile &p) { p.release = static_cast<enum detour_release>(7); }},
+    {"release is 7", DETOUR_INVALID, [](Profile &p) { p.release = 7; }},
 };
 } // namespace
 

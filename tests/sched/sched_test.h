@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <cstring>
 #include <vector>
 
 #include "base/prng.h"
@@ -46,7 +47,7 @@ struct Profile {
     std::vector<struct detour_link> links;
     std::vector<struct detour_device> devices;
     int32_t microbatches = 1;
-    enum detour_release release = DETOUR_RELEASE_B;
+    int release = DETOUR_RELEASE_B; // an int, so that tests may say what the enum does not have
 
     /* `count` equal stages, one per device, without delay. */
     static Profile Uniform(int32_t count, int32_t microbatches, int64_t f_ns, int64_t b_ns, int64_t w_ns)
@@ -88,10 +89,11 @@ struct Profile {
         profile_ = {static_cast<int32_t>(stages.size()),
                     microbatches,
                     device_count,
-                    release,
+                    DETOUR_RELEASE_B,
                     stages.data(),
                     links.data(),
                     devices.data()};
+        memcpy(&profile_.release, &release, sizeof release);
         return &profile_;
     }
 

@@ -43,7 +43,8 @@ End::End(const EndOptions &end_options) : options(end_options)
     init.comp_mask = IBV_QP_INIT_ATTR_PD | (options.send_ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0);
     init.pd = pd;
     init.send_ops_flags = options.send_ops;
-    qp = options.send_ops ? ibv_create_qp_ex(context, &init)
+    /* Not ibv_create_qp_ex(): without optimisation it leaves a reference to the system's ibv_create_qp. */
+    qp = options.send_ops ? verbs_get_ctx(context)->create_qp_ex(context, &init)
                           : dt_soft_create_qp(pd, reinterpret_cast<ibv_qp_init_attr *>(&init));
     Require(qp != nullptr, "QP: %s", strerror(errno));
     buffer = static_cast<uint8_t *>(mmap(nullptr, options.buffer_bytes, PROT_READ | PROT_WRITE,
