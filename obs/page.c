@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The process's own counter page. */
+#include "obs/page.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "detour/version.h"
+#include "obs/words.h"
+
+struct page_layout {
+    struct dt_page_header header;
+    struct dt_page_device devices[DT_PAGE_DEVICES];
+    struct dt_page_connection connections[DT_PAGE_CONNECTIONS];
+    struct dt_event_ring events;
+};
+
+DT_STATIC_CHECK(sizeof(struct dt_page_device) % 8 == 0, "rows are whole words");
+DT_STATIC_CHECK(offsetof(struct dt_page_device, name) % 8 == 0, "names are whole words");
+DT_STATIC_CHECK(sizeof(struct dt_page_connection) % 8 == 0, "rows are whole words");
+DT_STATIC_CHECK(offsetof(struct page_layout, events) % 8 == 0, "records are aligned");
+
+struct dt_page {
+    struct page_layout *layout;
+    int file_fd;          /* locked for as long as we live; -1: private memory */
+    int dir_fd;           /* to remove the file */
+    int pid;              /* in its name */
+    pid_t owner;          /* who may remove it */
+    pthread_mutex_t lock; /* claims and releases */
+};
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The file
+ */
+
+/*
+ * Makes "PID.page.new", locked, with all its memory there: a page that were missing later would kill the
+ * process. -1 with errno set.
+ */
+static int make_file(int dir_fd, const char *name)
+{
+    struct rlimit limit;
+    int fd;
+    int error;
+
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(struct page_layout)) {
+        errno = EFBIG; /* trying would raise SIGXFSZ */
+        return -1;
+    }
+    unlinkat(dir_fd, name, 0); /* of a dead process with our number */
+    fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -1;
+    error = flock(fd, LOCK_EX | LOCK_NB) ? errno : posix_fallocate(fd, 0, sizeof(struct page_layout));
+    if (!error)
+        return fd;
+    unlinkat(dir_fd, name, 0);
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* It gets its name only when it is ready, so that a sweep never meets it unlocked. */
+static bool open_shared(struct dt_page *page, const struct dt_page_options *options)
+{
+    char name[32];
+    char new_name[40];
+    void *memory;
+
+    dt_runtime_file_name(DT_RUNTIME_PAGE, page->pid, name, sizeof name);
+    snprintf(new_name, sizeof new_name, "%s.new", name);
+    page->dir_fd = fcntl(options->dir->fd, F_DUPFD_CLOEXEC, 0);
+    if (page->dir_fd < 0)
+        return false;
+    page->file_fd = make_file(page->dir_fd, new_name);
+    if (page->file_fd < 0)
+        goto close_dir;
+    memory = mmap(NULL, sizeof(struct page_layout), PROT_READ | PROT_WRITE, MAP_SHARED, page->file_fd, 0);
+    if (memory == MAP_FAILED)
+        goto remove_file;
+    if (renameat(page->dir_fd, new_name, page->dir_fd, name))
+        goto unmap;
+    page->layout = (struct page_layout *)memory;
+    return true;
+
+unmap:
+    munmap(memory, sizeof(struct page_layout));
+remove_file:
+    unlinkat(page->dir_fd, new_name, 0);
+    close(page->file_fd);
+    page->file_fd = -1;
+close_dir:
+    close(page->dir_fd);
+    return false;
+}
+
+static void fill_header(struct page_layout *layout, const struct dt_page_options *options)
+{
+    struct dt_page_header *header = &layout->header;
+
+    header->version = DT_PAGE_VERSION;
+    header->header_bytes = sizeof *header;
+    header->page_bytes = sizeof *layout;
+    header->pid = options->pid;
+    header->start_realtime_ns = options->start_realtime_ns;
+    header->start_ns = options->start_ns;
+    snprintf(header->process_name, sizeof header->process_name, "%s", options->process_name);
+    snprintf(header->detour_version, sizeof header->detour_version, "%s", DETOUR_VERSION_STRING);
+    header->device_offset = offsetof(struct page_layout, devices);
+    header->device_bytes = sizeof(struct dt_page_device);
+    header->device_count = DT_PAGE_DEVICES;
+    header->connection_offset = offsetof(struct page_layout, connections);
+    header->connection_bytes = sizeof(struct dt_page_connection);
+    header->connection_count = DT_PAGE_CONNECTIONS;
+    header->event_offset = offsetof(struct page_layout, events);
+    header->event_slots = DT_EVENT_SLOTS;
+    dt_store_release(&header->magic, DT_PAGE_MAGIC);
+}
+
+enum dt_status dt_page_open(const struct dt_page_options *options, struct dt_page **opened)
+{
+    struct dt_page *page = calloc(1, sizeof *page);
+
+    if (!page)
+        return DT_NO_MEMORY;
+    page->pid = options->pid;
+    page->owner = getpid();
+    page->file_fd = -1;
+    if (options->dir && !open_shared(page, options))
+        dt_info("no counter page in %s: %s; counting goes on unseen", options->dir->path, strerror(errno));
+    if (!page->layout) {
+        page->layout = calloc(1, sizeof *page->layout);
+        if (!page->layout) {
+            free(page);
+            return DT_NO_MEMORY;
+        }
+    }
+    pthread_mutex_init(&page->lock, NULL);
+    fill_header(page->layout, options);
+    *opened = page;
+    return DT_OK;
+}
+
+void dt_page_close(struct dt_page *page)
+{
+    char name[32];
+
+    if (page->file_fd < 0) {
+        free(page->layout);
+    } else {
+        dt_runtime_file_name(DT_RUNTIME_PAGE, page->pid, name, sizeof name);
+        if (page->owner == getpid())
+            unlinkat(page->dir_fd, name, 0);
+        munmap(page->layout, sizeof *page->layout);
+        close(page->file_fd);
+        close(page->dir_fd);
+    }
+    pthread_mutex_destroy(&page->lock);
+    free(page);
+}
+
+bool dt_page_is_shared(const struct dt_page *page)
+{
+    return page->file_fd >= 0;
+}
+
+const struct dt_page_header *dt_page_get_header(const struct dt_page *page)
+{
+    return &page->layout->header;
+}
+
+struct dt_event_ring *dt_page_events(struct dt_page *page)
+{
+    return &page->layout->events;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Rows. Under page->lock; readers see `changes` odd until the row is whole.
+ */
+static void begin_change(struct dt_page_row *row)
+{
+    dt_store_relaxed(&row->changes, row->changes + 1);
+}
+
+static void end_change(struct dt_page_row *row)
+{
+    dt_store_release(&row->changes, row->changes + 1);
+}
+
+/* Writes a whole row but for its head. */
+static void write_row(struct dt_page_row *row, const void *content, size_t bytes)
+{
+    begin_change(row);
+    dt_words_store(row + 1, (const char *)content + sizeof *row, bytes - sizeof *row);
+    dt_store_release(&row->state, (uint32_t)DT_PAGE_ROW_USED);
+    end_change(row);
+}
+
+struct dt_page_device *dt_page_claim_device(struct dt_page *page, const char *name)
+{
+    struct dt_page_device content = {.row = {0, 0}};
+    struct dt_page_device *devices = page->layout->devices;
+    uint32_t row = 0;
+
+    snprintf(content.name, sizeof content.name, "%s", name);
+    pthread_mutex_lock(&page->lock);
+    while (row < DT_PAGE_DEVICES - 1 && devices[row].row.state == DT_PAGE_ROW_USED &&
+           strcmp(devices[row].name, content.name))
+        row++;
+    if (devices[row].row.state != DT_PAGE_ROW_USED)
+        write_row(&devices[row].row, &content, sizeof content);
+    pthread_mutex_unlock(&page->lock);
+    return &devices[row];
+}
+
+struct dt_page_connection *dt_page_claim_connection(struct dt_page *page, uint32_t device_row, bool is_send,
+                                                    const char *peer)
+{
+    struct dt_page_connection content = {.device = device_row, .is_send = is_send};
+    struct dt_page_connection *connections = page->layout->connections;
+    uint32_t row = 0;
+
+    snprintf(content.peer, sizeof content.peer, "%s", peer);
+    pthread_mutex_lock(&page->lock);
+    while (row < DT_PAGE_CONNECTIONS - 1 && connections[row].row.state == DT_PAGE_ROW_USED)
+        row++;
+    if (connections[row].row.state != DT_PAGE_ROW_USED)
+        write_row(&connections[row].row, &content, sizeof content);
+    pthread_mutex_unlock(&page->lock);
+    return &connections[row];
+}
+
+/* The last row may have several users, so it is never given back. */
+void dt_page_release_connection(struct dt_page *page, struct dt_page_connection *connection)
+{
+    if (dt_page_connection_row(page, connection) == DT_PAGE_CONNECTIONS - 1)
+        return;
+    pthread_mutex_lock(&page->lock);
+    begin_change(&connection->row);
+    dt_store_release(&connection->row.state, (uint32_t)DT_PAGE_ROW_FREE);
+    end_change(&connection->row);
+    pthread_mutex_unlock(&page->lock);
+}
+
+uint32_t dt_page_device_row(const struct dt_page *page, const struct dt_page_device *device)
+{
+    return (uint32_t)(device - page->layout->devices);
+}
+
+uint32_t dt_page_connection_row(const struct dt_page *page, const struct dt_page_connection *connection)
+{
+    return (uint32_t)(connection - page->layout->connections);
+}

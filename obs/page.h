@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The counter page: what a process has done, in a file that other processes read while it works
+ * (runtime_dir.h). Fixed tables: one row per device and one per connection, and a ring of event records.
+ *
+ * Writing is a plain store: each row has one writer (the connection's owner, the device's control thread), no
+ * lock, no system call, and nothing that can fail. When the file cannot be made the process runs on with
+ * private memory; when a table is full, further objects share its last row, whose numbers are then only a
+ * hint.
+ *
+ * Layout: everything is in host byte order and naturally aligned. A reader checks magic and version and takes
+ * offsets, counts and row sizes from the header, so that a newer writer may append fields to rows. A change
+ * that an old reader would misunderstand changes the version.
+ */
+#ifndef DETOUR_OBS_PAGE_H
+#define DETOUR_OBS_PAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomics.h"
+#include "base/status.h"
+#include "obs/event.h"
+#include "obs/runtime_dir.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_PAGE_MAGIC       0x65676150746f4444ull /* "DDotPage" in little endian */
+#define DT_PAGE_VERSION     1u
+#define DT_PAGE_DEVICES     32u
+#define DT_PAGE_CONNECTIONS 1024u
+
+/* Counters only grow. X(field, unit, help) */
+#define DT_PAGE_DEVICE_COUNTERS(X)                                                  \
+    X(write_count, "count", "RDMA writes posted")                                   \
+    X(write_bytes, "bytes", "payload of RDMA writes posted")                        \
+    X(read_count, "count", "RDMA reads posted")                                     \
+    X(error_count, "count", "completions with an error")                            \
+    X(event_count, "count", "asynchronous events")                                  \
+    X(port_down_count, "count", "times the port went down")                         \
+    X(mr_hit_count, "count", "registrations answered by an existing memory region") \
+    X(mr_miss_count, "count", "registrations that went to the device")
+
+#define DT_PAGE_CONNECTION_COUNTERS(X)                                                       \
+    X(message_count, "count", "messages completed")                                          \
+    X(payload_bytes, "bytes", "payload of messages completed")                               \
+    X(request_count, "count", "requests accepted from NCCL")                                 \
+    X(refused_count, "count", "requests that had to wait: no clear-to-send yet, or no room") \
+    X(flush_count, "count", "flushes of received data")                                      \
+    X(takeover_count, "count", "times Detour's own thread progressed the connection")        \
+    X(error_count, "count", "completions with an error")                                     \
+    X(path_down_count, "count", "times a path was declared bad")                             \
+    X(path_up_count, "count", "times a path came back")                                      \
+    X(rewound_count, "count", "messages posted again over another path")                     \
+    X(failover_ns, "ns", "time spent between declaring a path bad and carrying on")
+
+enum dt_page_row_state { DT_PAGE_ROW_FREE = 0, DT_PAGE_ROW_USED = 1 };
+
+/* Head of every row. `changes` is odd while the words of the row are being written: read again. */
+struct dt_page_row {
+    uint32_t state; /* enum dt_page_row_state */
+    uint32_t changes;
+};
+
+struct dt_page_device {
+    struct dt_page_row row;
+    char name[64];
+#define DT_PAGE_FIELD(field, unit, help) uint64_t field;
+    DT_PAGE_DEVICE_COUNTERS(DT_PAGE_FIELD)
+};
+
+struct dt_page_connection {
+    struct dt_page_row row;
+    uint32_t device;  /* row of its default device */
+    uint32_t is_send; /* 1: sends, 0: receives */
+    char peer[64];    /* address of the other end */
+    DT_PAGE_CONNECTION_COUNTERS(DT_PAGE_FIELD)
+#undef DT_PAGE_FIELD
+};
+
+struct dt_page_header {
+    uint64_t magic; /* stored last: a page without it is not ready */
+    uint32_t version;
+    uint32_t header_bytes;
+    uint64_t page_bytes;
+    int32_t pid;
+    uint32_t reserved;
+    uint64_t start_realtime_ns; /* since 1970 */
+    uint64_t start_ns;          /* the same moment on the clock of the events */
+    char process_name[64];
+    char detour_version[32];
+    uint32_t device_offset, device_bytes, device_count;
+    uint32_t connection_offset, connection_bytes, connection_count;
+    uint32_t event_offset, event_slots;
+};
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The process's own page
+ */
+struct dt_page;
+
+struct dt_page_options {
+    const struct dt_runtime_dir *dir; /* NULL: private memory. Only used during the call */
+    int pid;
+    const char *process_name;
+    uint64_t start_realtime_ns;
+    uint64_t start_ns;
+};
+
+/*
+ * Makes the page. DT_NO_MEMORY is the only failure: without a file (one INFO line says why) it lies in
+ * private memory. The file disappears at dt_page_close().
+ */
+enum dt_status dt_page_open(const struct dt_page_options *options, struct dt_page **page);
+
+/* In a child after fork() this leaves the parent's file alone. Rows and ring are gone afterwards. */
+void dt_page_close(struct dt_page *page);
+
+/* False: private memory. */
+bool dt_page_is_shared(const struct dt_page *page);
+
+/* For readers in the same process, tests above all. */
+const struct dt_page_header *dt_page_get_header(const struct dt_page *page);
+struct dt_event_ring *dt_page_events(struct dt_page *page);
+
+/*
+ * A row with counters at 0, never NULL. The same name gives the same device row again. Any thread.
+ * Rows of devices stay, rows of connections are given back.
+ */
+struct dt_page_device *dt_page_claim_device(struct dt_page *page, const char *name);
+struct dt_page_connection *dt_page_claim_connection(struct dt_page *page, uint32_t device_row, bool is_send,
+                                                    const char *peer);
+void dt_page_release_connection(struct dt_page *page, struct dt_page_connection *connection);
+
+/* Which row it is, for event records and dt_page_claim_connection(). */
+uint32_t dt_page_device_row(const struct dt_page *page, const struct dt_page_device *device);
+uint32_t dt_page_connection_row(const struct dt_page *page, const struct dt_page_connection *connection);
+
+/* Adds to a counter of a row that the caller writes. Not a read-modify-write that locks: one writer per row.
+ */
+static inline void dt_page_add(uint64_t *counter, uint64_t n)
+{
+    dt_store_relaxed(counter, dt_load_relaxed(counter) + n);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Somebody else's page
+ */
+
+/* A copy of a page, checked: every offset and row lies inside. */
+struct dt_page_copy {
+    void *bytes;
+    const struct dt_page_header *header;
+};
+
+/*
+ * Reads the page of a process. DT_NOT_FOUND: it has none; DT_PROTOCOL: it is not one of this version;
+ * DT_SYSTEM, DT_NO_MEMORY. Silent. Give it back with dt_page_copy_free().
+ */
+enum dt_status dt_page_read(const struct dt_runtime_dir *dir, int pid, struct dt_page_copy *copy);
+void dt_page_copy_free(struct dt_page_copy *copy);
+
+/* Row `row`, or NULL when it is out of range, free, or was being written. */
+const struct dt_page_device *dt_page_copy_device(const struct dt_page_copy *copy, uint32_t row);
+const struct dt_page_connection *dt_page_copy_connection(const struct dt_page_copy *copy, uint32_t row);
+const struct dt_event_ring *dt_page_copy_events(const struct dt_page_copy *copy);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

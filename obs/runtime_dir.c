@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "obs/runtime_dir.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+static const char *const suffixes[] = {[DT_RUNTIME_PAGE] = ".page", [DT_RUNTIME_SOCKET] = ".sock"};
+
+void dt_runtime_file_name(enum dt_runtime_file kind, int pid, char *name, size_t bytes)
+{
+    snprintf(name, bytes, "%d%s", pid, suffixes[kind]);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The folder
+ */
+static const char *what_is_wrong(const struct stat *status)
+{
+    if (status->st_uid != geteuid())
+        return "it belongs to another user";
+    if (status->st_mode & 0077)
+        return "other users can look into it (its mode should be 0700)";
+    return NULL;
+}
+
+/* Opened first and looked at afterwards, so that nobody can exchange it in between. */
+static enum dt_status open_and_check(struct dt_runtime_dir *dir, char *reason, size_t reason_bytes)
+{
+    struct stat status;
+    const char *wrong;
+
+    dir->fd = open(dir->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (dir->fd < 0 || fstat(dir->fd, &status)) {
+        enum dt_status result = errno == ENOENT ? DT_NOT_FOUND : DT_SYSTEM;
+
+        snprintf(reason, reason_bytes, "runtime folder %s: %s", dir->path, strerror(errno));
+        if (dir->fd >= 0)
+            close(dir->fd);
+        return result;
+    }
+    wrong = what_is_wrong(&status);
+    if (!wrong)
+        return DT_OK;
+    snprintf(reason, reason_bytes, "runtime folder %s: %s", dir->path, wrong);
+    close(dir->fd);
+    return DT_SYSTEM;
+}
+
+enum dt_status dt_runtime_dir_open(const char *path, int create, struct dt_runtime_dir *dir, char *reason,
+                                   size_t reason_bytes)
+{
+    int length;
+
+    if (path && path[0])
+        length = snprintf(dir->path, sizeof dir->path, "%s", path);
+    else
+        length = snprintf(dir->path, sizeof dir->path, "/dev/shm/detour-%u", (unsigned)geteuid());
+    if (length >= (int)sizeof dir->path) {
+        snprintf(reason, reason_bytes, "runtime folder: the path has %d characters, at most %zu fit", length,
+                 sizeof dir->path - 1);
+        return DT_SYSTEM;
+    }
+    if (create && mkdir(dir->path, 0700) && errno != EEXIST) {
+        snprintf(reason, reason_bytes, "runtime folder %s: %s", dir->path, strerror(errno));
+        return DT_SYSTEM;
+    }
+    return open_and_check(dir, reason, reason_bytes);
+}
+
+void dt_runtime_dir_close(struct dt_runtime_dir *dir)
+{
+    close(dir->fd);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Its files
+ */
+
+/* The process number in "PID.page"; 0 when the name is not of that form. */
+static int pid_of(const char *name, enum dt_runtime_file kind)
+{
+    char *end;
+    unsigned long pid;
+
+    if (!isdigit((unsigned char)name[0]))
+        return 0;
+    errno = 0;
+    pid = strtoul(name, &end, 10);
+    return !errno && pid <= 0x7fffffff && !strcmp(end, suffixes[kind]) ? (int)pid : 0;
+}
+
+static DIR *list_files(const struct dt_runtime_dir *dir)
+{
+    int fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!stream && fd >= 0)
+        close(fd);
+    return stream;
+}
+
+static int compare_ints(const void *a, const void *b)
+{
+    int left = *(const int *)a;
+    int right = *(const int *)b;
+
+    return (left > right) - (left < right);
+}
+
+size_t dt_runtime_dir_list(const struct dt_runtime_dir *dir, enum dt_runtime_file kind, int *pids,
+                           size_t count_max)
+{
+    DIR *stream = list_files(dir);
+    size_t count = 0;
+    const struct dirent *entry;
+
+    if (!stream)
+        return 0;
+    while (count < count_max && (entry = readdir(stream))) {
+        int pid = pid_of(entry->d_name, kind);
+
+        if (pid)
+            pids[count++] = pid;
+    }
+    closedir(stream);
+    qsort(pids, count, sizeof *pids, compare_ints);
+    return count;
+}
+
+/* Its process holds a lock on the page for as long as it lives. */
+static bool page_is_left_over(const struct dt_runtime_dir *dir, const char *name)
+{
+    int fd = openat(dir->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool left_over;
+
+    if (fd < 0)
+        return false;
+    left_over = !flock(fd, LOCK_EX | LOCK_NB);
+    close(fd);
+    return left_over;
+}
+
+/* Nobody listens on it any more. */
+static bool socket_is_left_over(const struct dt_runtime_dir *dir, const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd;
+    bool left_over;
+
+    if (snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", dir->path, name) >=
+        (int)sizeof address.sun_path)
+        return false;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    left_over = connect(fd, (struct sockaddr *)&address, sizeof address) && errno == ECONNREFUSED;
+    close(fd);
+    return left_over;
+}
+
+void dt_runtime_dir_sweep(const struct dt_runtime_dir *dir)
+{
+    DIR *stream = list_files(dir);
+    const struct dirent *entry;
+
+    if (!stream)
+        return;
+    while ((entry = readdir(stream))) {
+        const char *name = entry->d_name;
+
+        if ((pid_of(name, DT_RUNTIME_PAGE) && page_is_left_over(dir, name)) ||
+            (pid_of(name, DT_RUNTIME_SOCKET) && socket_is_left_over(dir, name)))
+            unlinkat(dir->fd, name, 0);
+    }
+    closedir(stream);
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "obs/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "obs/session.h"
+
+#define SILENCE_NS (DT_SERVER_SILENCE_MS * DT_NS_PER_MS)
+#define BACKLOG    64
+#define PAUSE_NS   (100 * DT_NS_PER_MS) /* before accepting again when descriptors were short */
+
+struct client {
+    int fd;            /* -1: free */
+    uint64_t heard_ns; /* last time something moved */
+    struct dt_session session;
+};
+
+struct dt_server {
+    struct dt_command_table *table;
+    char path[DT_RUNTIME_PATH_BYTES + 32];
+    pid_t owner;
+    int listen_fd;
+    int stop_fd; /* eventfd */
+    pthread_t thread;
+    uint64_t accept_after_ns;
+    struct client clients[DT_SERVER_CLIENTS_MAX];
+};
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Clients
+ */
+static void drop(struct client *client)
+{
+    close(client->fd);
+    client->fd = -1;
+}
+
+static bool is_welcome(int fd)
+{
+    struct ucred peer;
+    socklen_t bytes = sizeof peer;
+
+    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
+/* A free place, or that of the client that was silent longest. */
+static struct client *make_place(struct dt_server *server)
+{
+    struct client *oldest = &server->clients[0];
+
+    for (size_t i = 0; i < DT_SERVER_CLIENTS_MAX; i++) {
+        struct client *client = &server->clients[i];
+
+        if (client->fd < 0)
+            return client;
+        if (client->heard_ns < oldest->heard_ns)
+            oldest = client;
+    }
+    drop(oldest);
+    return oldest;
+}
+
+static void accept_one(struct dt_server *server, uint64_t now_ns)
+{
+    int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct client *client;
+
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            server->accept_after_ns = now_ns + PAUSE_NS;
+        return;
+    }
+    if (!is_welcome(fd)) {
+        close(fd);
+        return;
+    }
+    client = make_place(server);
+    client->fd = fd;
+    client->heard_ns = now_ns;
+    dt_session_init(&client->session);
+}
+
+/* False: the client is gone, or done with. */
+static bool read_some(struct client *client, struct dt_command_table *table)
+{
+    char bytes[DT_COMMAND_LINE_BYTES];
+    ssize_t got = recv(client->fd, bytes, dt_session_room(&client->session), 0);
+
+    if (got > 0)
+        dt_session_feed(&client->session, bytes, (size_t)got, table);
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static bool write_some(struct client *client, struct dt_command_table *table)
+{
+    size_t bytes;
+    const char *from = dt_session_output(&client->session, &bytes);
+    ssize_t sent = send(client->fd, from, bytes, MSG_NOSIGNAL);
+
+    if (sent < 0)
+        return errno == EAGAIN || errno == EINTR;
+    dt_session_taken(&client->session, (size_t)sent, table);
+    dt_session_output(&client->session, &bytes);
+    return bytes || !client->session.is_over;
+}
+
+/* One step per turn, so that a client with much to say does not keep the others waiting. */
+static void serve(struct dt_server *server, struct client *client, short events, uint64_t now_ns)
+{
+    bool stays = true;
+
+    if (events & POLLOUT)
+        stays = write_some(client, server->table);
+    else if (events & POLLIN)
+        stays = read_some(client, server->table);
+    else if (events & (POLLERR | POLLHUP | POLLNVAL))
+        stays = false;
+    if (events)
+        client->heard_ns = now_ns;
+    if (!stays || now_ns - client->heard_ns > SILENCE_NS)
+        drop(client);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The thread
+ */
+enum { POLL_STOP, POLL_LISTEN, POLL_CLIENTS, POLL_COUNT = POLL_CLIENTS + DT_SERVER_CLIENTS_MAX };
+
+static short wanted_events(const struct client *client)
+{
+    size_t bytes;
+
+    dt_session_output(&client->session, &bytes);
+    return bytes ? POLLOUT : POLLIN;
+}
+
+/* Fills the poll set; returns the time-out in milliseconds, -1 when nothing is due. */
+static int prepare(const struct dt_server *server, struct pollfd *fds, uint64_t now_ns)
+{
+    int timeout_ms = -1;
+    bool may_accept = now_ns >= server->accept_after_ns;
+
+    fds[POLL_STOP] = (struct pollfd){.fd = server->stop_fd, .events = POLLIN};
+    fds[POLL_LISTEN] = (struct pollfd){.fd = may_accept ? server->listen_fd : -1, .events = POLLIN};
+    if (!may_accept)
+        timeout_ms = (int)((server->accept_after_ns - now_ns) / DT_NS_PER_MS) + 1;
+    for (size_t i = 0; i < DT_SERVER_CLIENTS_MAX; i++) {
+        const struct client *client = &server->clients[i];
+
+        fds[POLL_CLIENTS + i] = (struct pollfd){.fd = client->fd, .events = wanted_events(client)};
+        if (client->fd >= 0 && timeout_ms < 0)
+            timeout_ms = DT_SERVER_SILENCE_MS / 10;
+    }
+    return timeout_ms;
+}
+
+/* poll() itself fails when memory is short, or descriptors are limited to fewer than it is given: then
+ * slowly. */
+static void wait_for_events(struct pollfd *fds, int timeout_ms)
+{
+    if (poll(fds, POLL_COUNT, timeout_ms) >= 0)
+        return;
+    for (size_t i = 0; i < POLL_COUNT; i++)
+        fds[i].revents = 0;
+    poll(fds, 1, (int)(PAUSE_NS / DT_NS_PER_MS)); /* POLL_STOP */
+}
+
+static void *run(void *arg)
+{
+    struct dt_server *server = (struct dt_server *)arg;
+    struct pollfd fds[POLL_COUNT];
+
+    for (;;) {
+        int timeout_ms = prepare(server, fds, dt_clock_now_ns());
+        uint64_t now_ns;
+
+        wait_for_events(fds, timeout_ms);
+        if (fds[POLL_STOP].revents)
+            return NULL;
+        now_ns = dt_clock_now_ns();
+        for (size_t i = 0; i < DT_SERVER_CLIENTS_MAX; i++) {
+            if (server->clients[i].fd >= 0)
+                serve(server, &server->clients[i], fds[POLL_CLIENTS + i].revents, now_ns);
+        }
+        if (fds[POLL_LISTEN].revents)
+            accept_one(server, now_ns);
+    }
+}
+
+/* The application's signals are not for this thread. */
+static int start_thread(struct dt_server *server)
+{
+    sigset_t all;
+    sigset_t old;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&server->thread, NULL, run, server);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!error)
+        pthread_setname_np(server->thread, "detour-control");
+    return error;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Start and stop
+ */
+
+/*
+ * Listens before it gets its name, so that a sweep never meets it deaf. Until its mode is set the folder
+ * keeps others out. 0 or an errno.
+ */
+static int open_socket(struct dt_server *server)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int error = 0;
+
+    if (snprintf(address.sun_path, sizeof address.sun_path, "%s.new", server->path) >=
+        (int)sizeof address.sun_path)
+        return ENAMETOOLONG;
+    server->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (server->listen_fd < 0)
+        return errno;
+    unlink(address.sun_path); /* of a dead process with our number */
+    if (bind(server->listen_fd, (struct sockaddr *)&address, sizeof address) ||
+        chmod(address.sun_path, 0600) || listen(server->listen_fd, BACKLOG) ||
+        rename(address.sun_path, server->path))
+        error = errno;
+    if (error) {
+        unlink(address.sun_path);
+        close(server->listen_fd);
+    }
+    return error;
+}
+
+static int open_all(struct dt_server *server)
+{
+    int error = open_socket(server);
+
+    if (error)
+        return error;
+    server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (server->stop_fd < 0) {
+        error = errno;
+        goto close_socket;
+    }
+    error = start_thread(server);
+    if (!error)
+        return 0;
+    close(server->stop_fd);
+close_socket:
+    unlink(server->path);
+    close(server->listen_fd);
+    return error;
+}
+
+enum dt_status dt_server_start(const struct dt_runtime_dir *dir, int pid, struct dt_command_table *table,
+                               struct dt_server **server, char *reason, size_t reason_bytes)
+{
+    struct dt_server *started = calloc(1, sizeof *started);
+    char name[32];
+    int error;
+
+    if (!started) {
+        snprintf(reason, reason_bytes, "no control socket: out of memory");
+        return DT_NO_MEMORY;
+    }
+    dt_runtime_file_name(DT_RUNTIME_SOCKET, pid, name, sizeof name);
+    snprintf(started->path, sizeof started->path, "%s/%s", dir->path, name);
+    started->table = table;
+    started->owner = getpid();
+    for (size_t i = 0; i < DT_SERVER_CLIENTS_MAX; i++)
+        started->clients[i].fd = -1;
+    error = open_all(started);
+    if (!error) {
+        *server = started;
+        return DT_OK;
+    }
+    snprintf(reason, reason_bytes, "no control socket %s: %s", started->path, strerror(error));
+    free(started);
+    return DT_SYSTEM;
+}
+
+void dt_server_stop(struct dt_server *server)
+{
+    uint64_t one = 1;
+
+    if (server->owner == getpid()) {
+        /* Cannot fail: the counter is 0. */
+        if (write(server->stop_fd, &one, sizeof one) == (ssize_t)sizeof one)
+            pthread_join(server->thread, NULL);
+        unlink(server->path);
+    }
+    for (size_t i = 0; i < DT_SERVER_CLIENTS_MAX; i++) {
+        if (server->clients[i].fd >= 0)
+            close(server->clients[i].fd);
+    }
+    close(server->listen_fd);
+    close(server->stop_fd);
+    free(server);
+}

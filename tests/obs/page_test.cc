@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "obs/page.h"
+#include "tests/harness/harness.h"
+#include "tests/obs/folder.h"
+
+namespace
+{
+class Page : public ::testing::Test
+{
+  protected:
+    dt_page *Open(const dt_runtime_dir *dir, int pid = 4711)
+    {
+        dt_page_options options = {dir, pid, "trainer", 1700000000000000000, 5000};
+        dt_page *page = nullptr;
+        EXPECT_EQ(DT_OK, dt_page_open(&options, &page));
+        return page;
+    }
+
+    Folder folder;
+};
+
+TEST_F(Page, AnotherReadsWhatWasCounted)
+{
+    dt_page *page = Open(&folder.dir);
+    dt_page_copy copy;
+
+    ASSERT_TRUE(dt_page_is_shared(page));
+    dt_page_device *device = dt_page_claim_device(page, "soft1");
+    dt_page_connection *connection =
+        dt_page_claim_connection(page, dt_page_device_row(page, device), true, "10.0.0.7:1234");
+    dt_page_add(&device->write_bytes, 1000);
+    dt_page_add(&device->write_bytes, 24);
+    dt_page_add(&connection->message_count, 3);
+    dt_event_write(dt_page_events(page), 77, DT_EVENT_KIND_PATH, 0, -5, "path %d down", 1);
+
+    ASSERT_EQ(DT_OK, dt_page_read(&folder.dir, 4711, &copy));
+    EXPECT_EQ(4711, copy.header->pid);
+    EXPECT_STREQ("trainer", copy.header->process_name);
+    EXPECT_EQ(1700000000000000000u, copy.header->start_realtime_ns);
+    EXPECT_EQ(5000u, copy.header->start_ns);
+    const dt_page_device *device_copy = dt_page_copy_device(&copy, 0);
+    ASSERT_NE(nullptr, device_copy);
+    EXPECT_STREQ("soft1", device_copy->name);
+    EXPECT_EQ(1024u, device_copy->write_bytes);
+    EXPECT_EQ(nullptr, dt_page_copy_device(&copy, 1));
+    EXPECT_EQ(nullptr, dt_page_copy_device(&copy, 0xffffffff));
+    const dt_page_connection *connection_copy = dt_page_copy_connection(&copy, 0);
+    ASSERT_NE(nullptr, connection_copy);
+    EXPECT_STREQ("10.0.0.7:1234", connection_copy->peer);
+    EXPECT_EQ(1u, connection_copy->is_send);
+    EXPECT_EQ(3u, connection_copy->message_count);
+    dt_event_record record;
+    ASSERT_TRUE(dt_event_read(dt_page_copy_events(&copy), 0, &record));
+    EXPECT_STREQ("path 1 down", record.text);
+    EXPECT_EQ(77u, record.time_ns);
+    EXPECT_EQ(-5, record.value);
+    EXPECT_FALSE(dt_event_read(dt_page_copy_events(&copy), 1, &record));
+    dt_page_copy_free(&copy);
+    dt_page_close(page);
+    EXPECT_EQ(DT_NOT_FOUND, dt_page_read(&folder.dir, 4711, &copy));
+    EXPECT_EQ(0u, folder.Count());
+}
+
+TEST_F(Page, ADeviceKeepsItsRowAndAConnectionGivesItsBack)
+{
+    dt_page *page = Open(nullptr);
+    dt_page_device *soft0 = dt_page_claim_device(page, "soft0");
+    dt_page_device *soft1 = dt_page_claim_device(page, "soft1");
+
+    EXPECT_FALSE(dt_page_is_shared(page));
+    EXPECT_NE(soft0, soft1);
+    EXPECT_EQ(soft0, dt_page_claim_device(page, "soft0"));
+    dt_page_connection *first = dt_page_claim_connection(page, 1, false, "a");
+    dt_page_connection *second = dt_page_claim_connection(page, 1, false, "b");
+    dt_page_add(&first->message_count, 9);
+    dt_page_release_connection(page, first);
+    EXPECT_EQ(first, dt_page_claim_connection(page, 0, true, "c")) << "the row is used again";
+    EXPECT_EQ(0u, first->message_count);
+    EXPECT_STREQ("c", first->peer);
+    EXPECT_EQ(1u, dt_page_connection_row(page, second));
+    dt_page_close(page);
+}
+
+TEST_F(Page, FullTablesShareTheirLastRow)
+{
+    dt_page *page = Open(nullptr);
+    dt_page_device *device = nullptr;
+    dt_page_connection *connection = nullptr;
+
+    for (uint32_t i = 0; i < DT_PAGE_DEVICES + 5; i++)
+        device = dt_page_claim_device(page, ("soft" + std::to_string(i)).c_str());
+    EXPECT_EQ(DT_PAGE_DEVICES - 1, dt_page_device_row(page, device));
+    for (uint32_t i = 0; i < DT_PAGE_CONNECTIONS + 5; i++)
+        connection = dt_page_claim_connection(page, 0, false, "peer");
+    EXPECT_EQ(DT_PAGE_CONNECTIONS - 1, dt_page_connection_row(page, connection));
+    dt_page_release_connection(page, connection);
+    EXPECT_EQ(connection, dt_page_claim_connection(page, 0, false, "peer"));
+    dt_page_close(page);
+}
+
+TEST_F(Page, LongNamesAreCut)
+{
+    dt_page *page = Open(nullptr);
+    std::string name(500, 'x');
+    dt_page_device *device = dt_page_claim_device(page, name.c_str());
+
+    EXPECT_EQ(63u, strlen(device->name));
+    EXPECT_EQ(device, dt_page_claim_device(page, name.c_str()));
+    dt_page_close(page);
+}
+
+TEST_F(Page, WithoutAFileTheProcessRunsOn)
+{
+    rlimit limit, small = {4096, RLIM_INFINITY};
+    dt_runtime_dir closed = folder.dir;
+
+    closed.fd = -1;
+    dt_page *page = Open(&closed);
+    EXPECT_FALSE(dt_page_is_shared(page));
+    EXPECT_NE(std::string::npos, detour_test::LoggedLines().back().find("no counter page in " + folder.path));
+    dt_page_add(&dt_page_claim_device(page, "soft0")->error_count, 1);
+    dt_page_close(page);
+
+    getrlimit(RLIMIT_FSIZE, &limit); // a file size limit must not raise SIGXFSZ
+    small.rlim_max = limit.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &small);
+    page = Open(&folder.dir);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    EXPECT_FALSE(dt_page_is_shared(page));
+    dt_page_close(page);
+    EXPECT_EQ(0u, folder.Count());
+}
+
+TEST_F(Page, SurvivesEveryFailedAllocation)
+{
+    dt_page_options options = {nullptr, 1, "x", 0, 0};
+    dt_page *page;
+
+    for (int i = 0;; i++) {
+        detour_test_fail_alloc(i);
+        enum dt_status status = dt_page_open(&options, &page);
+        if (!detour_test_alloc_failed()) {
+            ASSERT_EQ(DT_OK, status);
+            break;
+        }
+        EXPECT_EQ(DT_NO_MEMORY, status);
+    }
+    dt_page_close(page);
+}
+
+TEST_F(Page, AForkedChildLeavesTheFileAlone)
+{
+    dt_page *page = Open(&folder.dir);
+    pid_t child = fork();
+
+    if (child == 0) {
+        dt_page_close(page);
+        _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(folder.Has("4711.page"));
+    dt_page_close(page);
+    EXPECT_FALSE(folder.Has("4711.page"));
+}
+
+/* A file of `bytes` bytes under the name of process 99. */
+void WriteFile(const Folder &folder, const std::string &bytes)
+{
+    std::ofstream(folder.path + "/99.page", std::ios::binary) << bytes;
+}
+
+TEST_F(Page, WhatIsNoPageIsRefused)
+{
+    dt_page *page = Open(&folder.dir);
+    std::ifstream file(folder.path + "/4711.page", std::ios::binary);
+    const std::string good((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    dt_page_copy copy;
+
+    dt_page_close(page);
+    WriteFile(folder, good);
+    ASSERT_EQ(DT_OK, dt_page_read(&folder.dir, 99, &copy));
+    dt_page_copy_free(&copy);
+    for (size_t bytes :
+         {size_t{0}, size_t{1}, sizeof(dt_page_header) - 1, sizeof(dt_page_header), good.size() - 1}) {
+        WriteFile(folder, good.substr(0, bytes));
+        EXPECT_EQ(DT_PROTOCOL, dt_page_read(&folder.dir, 99, &copy)) << bytes;
+    }
+    // Every 32-bit word of the header with values that point outside.
+    for (size_t at = 0; at < sizeof(dt_page_header); at += 4) {
+        for (uint32_t value : {0u, 1u, 7u, 0x7fffffffu, 0xffffffffu, 0xfffffff8u, 65536u}) {
+            std::string bad = good;
+            memcpy(&bad[at], &value, sizeof value);
+            WriteFile(folder, bad);
+            if (dt_page_read(&folder.dir, 99, &copy) == DT_OK) { // a field that says nothing about places
+                dt_page_copy_device(&copy, 31);
+                dt_page_copy_connection(&copy, 1023);
+                dt_page_copy_free(&copy);
+            }
+        }
+    }
+    std::string newer = good;
+    newer[offsetof(dt_page_header, version)] = 2;
+    WriteFile(folder, newer);
+    EXPECT_EQ(DT_PROTOCOL, dt_page_read(&folder.dir, 99, &copy));
+    ASSERT_EQ(0, symlink("/etc/passwd", (folder.path + "/98.page").c_str()));
+    EXPECT_EQ(DT_SYSTEM, dt_page_read(&folder.dir, 98, &copy)) << "links are not followed";
+    ASSERT_EQ(0, mkfifo((folder.path + "/97.page").c_str(), 0600));
+    EXPECT_EQ(DT_PROTOCOL, dt_page_read(&folder.dir, 97, &copy)) << "and this does not wait for a writer";
+}
+
+TEST(Events, TheRingKeepsTheNewest)
+{
+    auto ring = std::make_unique<dt_event_ring>();
+    dt_event_record record;
+
+    for (uint64_t i = 0; i < DT_EVENT_SLOTS + 10; i++)
+        dt_event_write(ring.get(), i, DT_EVENT_KIND_NOTE, UINT32_MAX, static_cast<int64_t>(i), "note");
+    EXPECT_FALSE(dt_event_read(ring.get(), 9, &record));
+    ASSERT_TRUE(dt_event_read(ring.get(), 10, &record));
+    EXPECT_EQ(10, record.value);
+    ASSERT_TRUE(dt_event_read(ring.get(), DT_EVENT_SLOTS + 9, &record));
+    EXPECT_FALSE(dt_event_read(ring.get(), DT_EVENT_SLOTS + 10, &record));
+}
+
+TEST(Events, LongTextsAreCutAndKindsHaveTexts)
+{
+    auto ring = std::make_unique<dt_event_ring>();
+    dt_event_record record;
+
+    dt_event_write(ring.get(), 0, DT_EVENT_KIND_CONTROL, 0, 0, "%s", std::string(300, 'y').c_str());
+    ASSERT_TRUE(dt_event_read(ring.get(), 0, &record));
+    EXPECT_EQ(DT_EVENT_TEXT_BYTES - 1, strlen(record.text));
+    for (uint32_t kind = 0; kind < DT_EVENT_KIND_COUNT; kind++)
+        EXPECT_STRNE("unknown", dt_event_kind_text(kind));
+    EXPECT_STREQ("unknown", dt_event_kind_text(DT_EVENT_KIND_COUNT));
+}
+
+// Writers that are less than a ring apart; every record read is one that was written.
+TEST(Events, ReadersNeverSeeAMixedRecord)
+{
+    auto ring = std::make_unique<dt_event_ring>();
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> writers;
+    uint64_t seen = 0;
+
+    for (uint64_t w = 0; w < 3; w++) {
+        writers.emplace_back([&, w] {
+            for (uint64_t i = 0; i < 20000; i++)
+                dt_event_write(ring.get(), i * 3 + w, DT_EVENT_KIND_NOTE, static_cast<uint32_t>(i * 3 + w),
+                               static_cast<int64_t>(i * 3 + w), "%llu",
+                               static_cast<unsigned long long>(i * 3 + w));
+        });
+    }
+    std::thread reader([&] {
+        while (!stop) {
+            uint64_t written = dt_load_acquire(&ring->written);
+            for (uint64_t number = written > 64 ? written - 64 : 0; number < written; number++) {
+                dt_event_record record;
+                if (!dt_event_read(ring.get(), number, &record))
+                    continue;
+                seen++;
+                ASSERT_EQ(record.time_ns, record.subject);
+                ASSERT_EQ(record.time_ns, static_cast<uint64_t>(record.value));
+                ASSERT_EQ(std::to_string(record.time_ns), record.text);
+            }
+        }
+    });
+    for (std::thread &writer : writers)
+        writer.join();
+    stop = true;
+    reader.join();
+    dt_event_record last;
+    EXPECT_TRUE(dt_event_read(ring.get(), 59999, &last));
+}
+
+// Rows that come and go while another thread copies the page: a row is whole or not there.
+TEST_F(Page, ACopyNeverHasAMixedRow)
+{
+    dt_page *page = Open(&folder.dir);
+    std::thread writer([&] {
+        for (int i = 0; i < 3000; i++) {
+            std::string peer(60, static_cast<char>('a' + i % 26));
+            dt_page_connection *connection =
+                dt_page_claim_connection(page, static_cast<uint32_t>(i % 26), true, peer.c_str());
+            dt_page_add(&connection->message_count, 1);
+            dt_page_release_connection(page, connection);
+        }
+    });
+    for (int i = 0; i < 40; i++) {
+        dt_page_copy copy;
+        ASSERT_EQ(DT_OK, dt_page_read(&folder.dir, 4711, &copy));
+        if (const dt_page_connection *row = dt_page_copy_connection(&copy, 0)) {
+            EXPECT_EQ(std::string(60, static_cast<char>('a' + row->device)), row->peer);
+        }
+        dt_page_copy_free(&copy);
+    }
+    writer.join();
+    dt_page_close(page);
+}
+} // namespace
