@@ -11,8 +11,8 @@
  *
  * Who owns. The RNIC owns queue pairs, completion queues and memory regions until their destroy call. Memory
  * of a region belongs to the application; the engine reads and writes it only inside dt_rnic_receive,
- * dt_rnic_progress and dt_rnic_doorbell, so none of it is touched after dt_rnic_mr_deregister or a move of the
- * queue pair to ERR or RESET has returned.
+ * dt_rnic_progress and dt_rnic_doorbell, so none of it is touched after dt_rnic_mr_deregister or a move of
+ * the queue pair to ERR or RESET has returned.
  *
  * Times are nanoseconds of one monotonic clock; DT_RNIC_NEVER is "no deadline".
  */
@@ -53,21 +53,20 @@ struct dt_rnic_cq;
  */
 enum dt_vendor_err {
     DT_VENDOR_NONE = 0,
-    DT_VENDOR_FLUSHED = 1,         /* WR_FLUSH_ERR: the queue pair was in ERR, or went there, before its turn */
-    DT_VENDOR_ACK_TIMEOUT = 2,     /* RETRY_EXC: retry_cnt + 1 time-outs in a row without progress */
-    DT_VENDOR_NAK_RETRIES = 3,     /* RETRY_EXC: the last retries were used up by sequence NAKs */
-    DT_VENDOR_RNR_RETRIES = 4,     /* RNR_RETRY_EXC */
-    DT_VENDOR_REMOTE_ACCESS = 5,   /* REM_ACCESS_ERR: the peer refused key, range or right */
-    DT_VENDOR_REMOTE_INVALID = 6,  /* REM_INV_REQ_ERR */
-    DT_VENDOR_REMOTE_OP = 7,       /* REM_OP_ERR */
-    DT_VENDOR_LOCAL_KEY = 8,       /* LOC_PROT_ERR: no such lkey, or of another protection domain */
-    DT_VENDOR_LOCAL_BOUNDS = 9,    /* LOC_PROT_ERR: outside the memory region */
-    DT_VENDOR_LOCAL_RIGHT = 10,    /* LOC_PROT_ERR: the region lacks IBV_ACCESS_LOCAL_WRITE */
-    DT_VENDOR_LENGTH = 11,         /* LOC_LEN_ERR: message longer than the device takes or the receive holds */
-    DT_VENDOR_BAD_ELEMENT = 12,    /* LOC_QP_OP_ERR: the send queue element is malformed */
-    DT_VENDOR_BAD_INDEX = 13,      /* LOC_QP_OP_ERR: the element carries another index or queue pair number */
-    DT_VENDOR_BAD_OPCODE = 14,     /* LOC_QP_OP_ERR: an operation this device or this queue pair lacks */
-    DT_VENDOR_RESPONDER = 15       /* status of a receive cut short by an error found by this responder */
+    DT_VENDOR_FLUSHED = 1,       /* WR_FLUSH_ERR: the queue pair was in ERR, or went there, before its turn */
+    DT_VENDOR_ACK_TIMEOUT = 2,   /* RETRY_EXC: retry_cnt + 1 time-outs in a row without progress */
+    DT_VENDOR_NAK_RETRIES = 3,   /* RETRY_EXC: the last retries were used up by sequence NAKs */
+    DT_VENDOR_RNR_RETRIES = 4,   /* RNR_RETRY_EXC */
+    DT_VENDOR_REMOTE_ACCESS = 5, /* REM_ACCESS_ERR: the peer refused key, range or right */
+    DT_VENDOR_REMOTE_INVALID = 6, /* REM_INV_REQ_ERR */
+    DT_VENDOR_REMOTE_OP = 7,      /* REM_OP_ERR */
+    DT_VENDOR_LOCAL_KEY = 8,      /* LOC_PROT_ERR: no such lkey, or of another protection domain */
+    DT_VENDOR_LOCAL_BOUNDS = 9,   /* LOC_PROT_ERR: outside the memory region */
+    DT_VENDOR_LOCAL_RIGHT = 10,   /* LOC_PROT_ERR: the region lacks IBV_ACCESS_LOCAL_WRITE */
+    DT_VENDOR_LENGTH = 11,        /* LOC_LEN_ERR: message longer than the device takes or the receive holds */
+    DT_VENDOR_BAD_ELEMENT = 12,   /* LOC_QP_OP_ERR: the send queue element is malformed */
+    DT_VENDOR_BAD_INDEX = 13,     /* LOC_QP_OP_ERR: the element carries another index or queue pair number */
+    DT_VENDOR_BAD_OPCODE = 14     /* LOC_QP_OP_ERR: a READ on a queue pair whose max_rd_atomic is 0 */
 };
 
 /* ---- completion queues -------------------------------------------------------------------------------- */
@@ -89,8 +88,8 @@ enum dt_cqe_flags {
 };
 
 struct dt_cqe {
-    uint64_t wr_id;       /* receives */
-    void *qp_context;     /* of dt_rnic_qp_options */
+    uint64_t wr_id;   /* receives */
+    void *qp_context; /* of dt_rnic_qp_options */
     uint32_t qpn;
     uint32_t byte_len;    /* receives and READs that succeeded */
     uint32_t imm;         /* network byte order */
@@ -102,8 +101,8 @@ struct dt_cqe {
 };
 
 /*
- * A queue for at least `entries` completions (1..DT_RNIC_CQ_ENTRIES_MAX). With `can_notify` false it can never
- * be armed, which spares a barrier per completion. NULL with errno EINVAL or ENOMEM.
+ * A queue for at least `entries` completions (1..DT_RNIC_CQ_ENTRIES_MAX). With `can_notify` false it can
+ * never be armed, which spares a barrier per completion. NULL with errno EINVAL or ENOMEM.
  *
  * One thread at a time may consume, without the RNIC's lock: dt_rnic_cq_poll and dt_rnic_cq_arm.
  */
@@ -128,8 +127,9 @@ bool dt_rnic_cq_has_some(const struct dt_rnic_cq *cq);
 void dt_rnic_cq_arm(struct dt_rnic_cq *cq, bool solicited_only);
 
 /*
- * Removes the completions of one queue pair, keeping the order of the others. Needs the RNIC's lock *and* that
- * nobody consumes. For the caller of ibv_destroy_qp, or of a move to RESET, that must not see old completions.
+ * Removes the completions of one queue pair, keeping the order of the others. Needs the RNIC's lock *and*
+ * that nobody consumes. For the caller of ibv_destroy_qp, or of a move to RESET, that must not see old
+ * completions.
  */
 void dt_rnic_cq_purge(struct dt_rnic_cq *cq, uint32_t qpn);
 
@@ -152,8 +152,8 @@ struct dt_rnic_options {
     uint64_t rate_bytes_per_s; /* payload sent per second; 0 is unlimited */
     uint32_t number_seed;      /* start of QP numbers and keys; any; use different ones per RNIC */
     void *context;             /* handed to the callbacks */
-    void (*event)(void *context, const struct dt_rnic_event *event);  /* asynchronous events; may be NULL */
-    void (*notify)(void *context, struct dt_rnic_cq *cq);             /* an armed CQ fires; may be NULL */
+    void (*event)(void *context, const struct dt_rnic_event *event); /* asynchronous events; may be NULL */
+    void (*notify)(void *context, struct dt_rnic_cq *cq);            /* an armed CQ fires; may be NULL */
 };
 
 /* NULL when memory is short. The port comes up ACTIVE without an event. */
@@ -165,8 +165,8 @@ void dt_rnic_destroy(struct dt_rnic *rnic);
 /*
  * A packet has arrived: the wire's end of the engine. Lands the payload, completes, and notes answers to be
  * sent: call dt_rnic_progress after one or a few of these (what was noted in between becomes one
- * acknowledgement). `packet` and `received` are used only during the call. Anything may be in them: what makes
- * no sense is dropped. Packets for queue pairs that do not exist or do not listen are dropped.
+ * acknowledgement). `packet` and `received` are used only during the call. Anything may be in them: what
+ * makes no sense is dropped. Packets for queue pairs that do not exist or do not listen are dropped.
  */
 void dt_rnic_receive(struct dt_rnic *rnic, const struct dt_packet *packet, struct dt_received *received,
                      uint64_t now_ns);
@@ -187,8 +187,8 @@ uint64_t dt_rnic_deadline_ns(const struct dt_rnic *rnic);
 void dt_rnic_doorbell(struct dt_rnic_qp *qp, uint64_t now_ns);
 
 /*
- * Link down: nothing leaves or arrives, timers run on, so requests end in RETRY_EXC. Raises IBV_EVENT_PORT_ERR
- * or IBV_EVENT_PORT_ACTIVE when the state changes.
+ * Link down: nothing leaves or arrives, timers run on, so requests end in RETRY_EXC. Raises
+ * IBV_EVENT_PORT_ERR or IBV_EVENT_PORT_ACTIVE when the state changes.
  */
 void dt_rnic_set_link(struct dt_rnic *rnic, bool up);
 bool dt_rnic_link_is_up(const struct dt_rnic *rnic);
@@ -207,11 +207,11 @@ struct dt_rnic_counters {
     uint64_t packets_sent, packets_received;
     uint64_t payload_bytes_sent, payload_bytes_landed;
     uint64_t acks_sent, naks_sent, rnr_naks_sent;
-    uint64_t retransmissions;   /* times a requester went back */
-    uint64_t timeouts;          /* of these, by its retry timer */
-    uint64_t duplicates;        /* request segments seen again and not executed again */
-    uint64_t out_of_sequence;   /* request segments ahead of the expected PSN */
-    uint64_t dropped;           /* packets for no queue pair, or not understood, or whose payload was gone */
+    uint64_t retransmissions; /* times a requester went back */
+    uint64_t timeouts;        /* of these, by its retry timer */
+    uint64_t duplicates;      /* request segments seen again and not executed again */
+    uint64_t out_of_sequence; /* request segments ahead of the expected PSN */
+    uint64_t dropped;         /* packets for no queue pair, or not understood, or whose payload was gone */
     uint64_t completions_failed;
 };
 void dt_rnic_query_counters(const struct dt_rnic *rnic, struct dt_rnic_counters *counters);
@@ -220,8 +220,8 @@ void dt_rnic_query_counters(const struct dt_rnic *rnic, struct dt_rnic_counters 
 
 /*
  * Registers [addr, addr + bytes) under `iova` with enum ibv_access_flags; *key serves as lkey and rkey. 0,
- * EINVAL (no bytes, range wraps, unknown access flag, remote write without local write), ENOMEM (out of regions
- * or memory), EIO. `pd` is any number that stands for the protection domain.
+ * EINVAL (no bytes, range wraps, unknown access flag, remote write without local write), ENOMEM (out of
+ * regions or memory), EIO. `pd` is any number that stands for the protection domain.
  */
 int dt_rnic_mr_register(struct dt_rnic *rnic, uint32_t pd, void *addr, uint64_t bytes, uint64_t iova,
                         unsigned access, uint32_t *key);
@@ -261,22 +261,23 @@ enum ibv_qp_state dt_rnic_qp_state(const struct dt_rnic_qp *qp);
  */
 int dt_rnic_qp_modify(struct dt_rnic_qp *qp, const struct ibv_qp_attr *attr, int attr_mask, uint64_t now_ns);
 
-/* All attributes as ibv_query_qp gives them (qp_state, cur_qp_state, sq_draining included; cap is the front's). */
+/* All attributes as ibv_query_qp gives them (qp_state, cur_qp_state, sq_draining included; cap is the
+ * front's). */
 void dt_rnic_qp_query(const struct dt_rnic_qp *qp, struct ibv_qp_attr *attr);
 
 /*
- * The send queue: a ring of 64-byte blocks in mlx5 format (wqe.h), page aligned, valid until the queue pair is
- * destroyed. The application writes elements at its own producer index (counted in blocks modulo 65536),
+ * The send queue: a ring of 64-byte blocks in mlx5 format (wqe.h), page aligned, valid until the queue pair
+ * is destroyed. The application writes elements at its own producer index (counted in blocks modulo 65536),
  * stores that index big-endian into doorbell[DT_DBREC_SEND] with release order, and rings (dt_rnic_doorbell).
- * An element, inline data included, must stay unchanged until it completed: retransmission reads it again. The
- * producer may be at most `blocks` ahead of the first block of the oldest element not completed.
+ * An element, inline data included, must stay unchanged until it completed: retransmission reads it again.
+ * The producer may be at most `blocks` ahead of the first block of the oldest element not completed.
  */
 enum { DT_DBREC_RECV = 0, DT_DBREC_SEND = 1 };
 
 struct dt_rnic_sq {
     void *buffer;
-    uint32_t blocks;     /* a power of two */
-    uint32_t *doorbell;  /* the pair of doorbell records */
+    uint32_t blocks;    /* a power of two */
+    uint32_t *doorbell; /* the pair of doorbell records */
 };
 void dt_rnic_qp_sq(const struct dt_rnic_qp *qp, struct dt_rnic_sq *sq);
 

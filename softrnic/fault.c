@@ -167,7 +167,8 @@ static bool is_hit(struct dt_faults *faults, struct rule *entry, uint32_t psn)
 }
 
 /* The first rule that hits this PSN of the packet, or NULL. */
-static const struct dt_fault_rule *rule_for(struct dt_faults *faults, const struct dt_packet *packet, uint32_t psn)
+static const struct dt_fault_rule *rule_for(struct dt_faults *faults, const struct dt_packet *packet,
+                                            uint32_t psn)
 {
     dt_list_for_each(node, &faults->rules)
     {
@@ -248,8 +249,7 @@ static void hold(struct dt_faults *faults, const struct way_out *way, const stru
     held->link = way->link;
     held->due_ns = due_ns;
     held->hold_packets = hold_packets;
-    while (before->prev != &faults->held &&
-           dt_container_of(before->prev, struct held, node)->due_ns > due_ns)
+    while (before->prev != &faults->held && dt_container_of(before->prev, struct held, node)->due_ns > due_ns)
         before = before->prev;
     dt_list_push_back(before, &held->node); /* "back" of a node is just before it */
 }

@@ -31,7 +31,7 @@ enum dt_fault_action {
 
 #define DT_FAULT_OP(op)  (1u << (op)) /* of enum dt_packet_op */
 #define DT_FAULT_OPS_ALL 0u
-#define DT_FAULT_REQUESTS                                                                                    \
+#define DT_FAULT_REQUESTS \
     (DT_FAULT_OP(DT_PACKET_SEND) | DT_FAULT_OP(DT_PACKET_WRITE) | DT_FAULT_OP(DT_PACKET_READ_REQUEST))
 #define DT_FAULT_RESPONSES (DT_FAULT_OP(DT_PACKET_READ_RESPONSE) | DT_FAULT_OP(DT_PACKET_ACK))
 
@@ -39,20 +39,20 @@ enum dt_fault_action {
 struct dt_fault_rule {
     enum dt_fault_action action;
     /* Which PSNs: all conditions must hold. */
-    uint32_t ops;                /* mask of DT_FAULT_OP; 0 is every kind */
-    uint32_t src_qpn, dst_qpn;   /* 0 is any */
-    bool has_psn;                /* only PSNs in [psn_first, psn_last], 24-bit circular */
+    uint32_t ops;              /* mask of DT_FAULT_OP; 0 is every kind */
+    uint32_t src_qpn, dst_qpn; /* 0 is any */
+    bool has_psn;              /* only PSNs in [psn_first, psn_last], 24-bit circular */
     uint32_t psn_first, psn_last;
-    uint8_t syndrome;            /* only ACKs of this syndrome; 0 is any (no syndrome is 0) */
+    uint8_t syndrome; /* only ACKs of this syndrome; 0 is any (no syndrome is 0) */
     /* Of those, counted from 0: */
-    uint64_t skip;               /* the first `skip` pass */
-    uint64_t count;              /* then at most `count` are hit; 0 is no limit */
-    uint32_t every;              /* of each `every` in a row the first `of_every` are hit; 0 is all */
-    uint32_t of_every;           /* 0 is 1 */
-    uint32_t chance_ppm;         /* and each of these with this chance; 0 is always */
+    uint64_t skip;       /* the first `skip` pass */
+    uint64_t count;      /* then at most `count` are hit; 0 is no limit */
+    uint32_t every;      /* of each `every` in a row the first `of_every` are hit; 0 is all */
+    uint32_t of_every;   /* 0 is 1 */
+    uint32_t chance_ppm; /* and each of these with this chance; 0 is always */
     /* What is done: */
     uint64_t delay_ns;
-    uint32_t hold_packets;       /* REORDER; 0 is 1 */
+    uint32_t hold_packets; /* REORDER; 0 is 1 */
 };
 
 /* NULL when memory is short. */

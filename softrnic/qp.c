@@ -224,8 +224,8 @@ static bool ah_is_valid(const struct ibv_ah_attr *ah)
 /* Every value that comes with the mask; what the mask lacks is not looked at. */
 static bool values_are_valid(const struct ibv_qp_attr *attr, int mask, enum ibv_qp_state state)
 {
-    const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                            IBV_ACCESS_REMOTE_ATOMIC;
+    const unsigned access =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     const struct {
         int bit;
         bool is_valid;
@@ -256,8 +256,8 @@ static bool values_are_valid(const struct ibv_qp_attr *attr, int mask, enum ibv_
 
 static void copy_values(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
-#define COPY(bit, field)                                                                                     \
-    if (mask & (bit))                                                                                        \
+#define COPY(bit, field) \
+    if (mask & (bit))    \
     to->field = from->field
     COPY(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
     COPY(IBV_QP_PKEY_INDEX, pkey_index);
@@ -352,7 +352,8 @@ int dt_rnic_qp_post_recv(struct dt_rnic_qp *qp, uint64_t wr_id, const struct ibv
         return EINVAL;
     if (!dt_ring_room(&resp->ring))
         return ENOMEM;
-    recv = (struct dt_recv *)(void *)(resp->recvs + (size_t)dt_ring_back(&resp->ring) * resp->recv_stride_bytes);
+    recv =
+        (struct dt_recv *)(void *)(resp->recvs + (size_t)dt_ring_back(&resp->ring) * resp->recv_stride_bytes);
     recv->wr_id = wr_id;
     recv->num_sge = (uint32_t)num_sge;
     for (int i = 0; i < num_sge; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requester's way in: acknowledgements, READ responses and time complete elements, send it back, or fail it.
+ * The requester's way in: acknowledgements, READ responses and time complete elements, send it back, or fail
+ * it.
  */
 #include <errno.h>
 #include <endian.h>
@@ -8,9 +9,9 @@
 #include "softrnic/rnic.h"
 
 /* RNR NAK timer codes of the specification (volume 1, 9.7.5.2.8), in units of 10 us. */
-static const uint32_t rnr_wait_10us[32] = {65536, 1,    2,    3,    4,    6,    8,     12,    16,    24,    32,
-                                           48,    64,   96,   128,  192,  256,  384,   512,   768,   1024,  1536,
-                                           2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+static const uint32_t rnr_wait_10us[32] = {
+    65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
+    256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 #define RNR_RETRY_FOREVER 7
 

@@ -2,8 +2,8 @@
 /*
  * The responder's way in: requests are put in order, checked and executed.
  *
- * A segment is treated as the packets it stands for: PSNs already executed are cut off its front, and when its
- * last PSN has to wait for a receive the ones before it are executed all the same.
+ * A segment is treated as the packets it stands for: PSNs already executed are cut off its front, and when
+ * its last PSN has to wait for a receive the ones before it are executed all the same.
  */
 #include <errno.h>
 #include <string.h>
@@ -295,8 +295,9 @@ static void execute_read(struct dt_rnic_qp *qp, const struct request *request)
         fail_invalid(qp, request);
         return;
     }
-    if (packet->message_bytes && !dt_mr_translate(qp->rnic, packet->rkey, qp->pd, packet->remote_addr,
-                                                  packet->message_bytes, IBV_ACCESS_REMOTE_READ, &vendor_err)) {
+    if (packet->message_bytes &&
+        !dt_mr_translate(qp->rnic, packet->rkey, qp->pd, packet->remote_addr, packet->message_bytes,
+                         IBV_ACCESS_REMOTE_READ, &vendor_err)) {
         fail_access(qp, request);
         return;
     }
@@ -367,8 +368,14 @@ static void execute(struct dt_rnic_qp *qp, struct request *request)
 
 void dt_responder_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet, struct dt_received *received)
 {
-    struct request request = {packet, received, packet->psn, packet->psn_count, packet->flags,
-                              packet->remote_addr, packet->payload_bytes, 0};
+    struct request request = {packet,
+                              received,
+                              packet->psn,
+                              packet->psn_count,
+                              packet->flags,
+                              packet->remote_addr,
+                              packet->payload_bytes,
+                              0};
     int32_t ahead;
 
     if (!is_sane(packet)) {

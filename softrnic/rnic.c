@@ -51,7 +51,8 @@ void dt_rnic_destroy(struct dt_rnic *rnic)
     free(rnic);
 }
 
-void dt_rnic_raise(struct dt_rnic *rnic, enum ibv_event_type type, struct dt_rnic_qp *qp, struct dt_rnic_cq *cq)
+void dt_rnic_raise(struct dt_rnic *rnic, enum ibv_event_type type, struct dt_rnic_qp *qp,
+                   struct dt_rnic_cq *cq)
 {
     struct dt_rnic_event event = {type, qp, cq};
 
@@ -158,8 +159,10 @@ static void transmit(struct dt_rnic *rnic, uint64_t now_ns)
 
     rnic->paced_at_ns = now_ns;
     do {
-        moved = serve_list(&rnic->reply_list, offsetof(struct dt_rnic_qp, reply_node), dt_responder_reply, now_ns);
-        moved |= serve_list(&rnic->send_list, offsetof(struct dt_rnic_qp, send_node), dt_requester_send, now_ns);
+        moved = serve_list(&rnic->reply_list, offsetof(struct dt_rnic_qp, reply_node), dt_responder_reply,
+                           now_ns);
+        moved |=
+            serve_list(&rnic->send_list, offsetof(struct dt_rnic_qp, send_node), dt_requester_send, now_ns);
     } while (moved);
 }
 

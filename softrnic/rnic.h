@@ -7,7 +7,8 @@
  * in, its answers going out). The two share nothing but the queue pair's attributes and its state.
  *
  * List membership is state: on `send_list` a requester has something to transmit and nothing of its own that
- * holds it back, on `reply_list` a responder has answers to transmit, on `timer_list` a requester's timer runs.
+ * holds it back, on `reply_list` a responder has answers to transmit, on `timer_list` a requester's timer
+ * runs.
  */
 #ifndef DETOUR_SOFTRNIC_RNIC_H
 #define DETOUR_SOFTRNIC_RNIC_H
@@ -28,11 +29,11 @@ struct dt_rnic_mr {
     uint8_t *addr;
     uint64_t bytes;
     uint64_t iova;
-    uint32_t key;    /* index << 8 | tag; 0 while the slot is free */
+    uint32_t key; /* index << 8 | tag; 0 while the slot is free */
     uint32_t pd;
     uint32_t access; /* enum ibv_access_flags */
     uint32_t next_free;
-    uint8_t tag;     /* of the last key given out for this slot */
+    uint8_t tag; /* of the last key given out for this slot */
 };
 
 struct dt_mr_table {
@@ -50,8 +51,8 @@ void *dt_mr_translate(const struct dt_rnic *rnic, uint32_t key, uint32_t pd, uin
                       unsigned access, uint8_t *vendor_err);
 /*
  * Lands [land_offset, land_offset + bytes) of `received` at byte `at` of a scatter list. 0; EINVAL with
- * *vendor_err when the list is too short or its memory not to be written; another errno when the wire has lost
- * the payload. Pieces before the one that failed have landed.
+ * *vendor_err when the list is too short or its memory not to be written; another errno when the wire has
+ * lost the payload. Pieces before the one that failed have landed.
  */
 int dt_qp_scatter(const struct dt_rnic_qp *qp, const struct dt_wqe_sge *sges, uint32_t sge_count, uint64_t at,
                   struct dt_received *received, uint64_t land_offset, uint64_t bytes, uint8_t *vendor_err);
@@ -92,22 +93,22 @@ struct dt_requester {
     struct dt_wqe_ring ring;
     struct dt_sq_entry *entries; /* one per block; used at the first block of an element */
     uint32_t *doorbell;          /* two records */
-    uint16_t tail;     /* oldest element not complete */
-    uint16_t cursor;   /* element to transmit from next; goes back on retransmission */
-    uint16_t decoded;  /* elements before this have an entry */
-    uint32_t psn_una;  /* oldest PSN not acknowledged */
-    uint32_t psn_next; /* next to transmit; at or inside the element at `cursor` */
-    uint32_t psn_top;  /* one after the highest ever transmitted */
-    uint32_t psn_new;  /* for the next element decoded */
-    uint32_t reads_outstanding; /* READs between tail and cursor */
-    uint64_t bytes_unasked;     /* sent since an acknowledgement was last asked for */
-    uint64_t timer_ns;          /* DT_RNIC_NEVER: not running */
+    uint16_t tail;               /* oldest element not complete */
+    uint16_t cursor;             /* element to transmit from next; goes back on retransmission */
+    uint16_t decoded;            /* elements before this have an entry */
+    uint32_t psn_una;            /* oldest PSN not acknowledged */
+    uint32_t psn_next;           /* next to transmit; at or inside the element at `cursor` */
+    uint32_t psn_top;            /* one after the highest ever transmitted */
+    uint32_t psn_new;            /* for the next element decoded */
+    uint32_t reads_outstanding;  /* READs between tail and cursor */
+    uint64_t bytes_unasked;      /* sent since an acknowledgement was last asked for */
+    uint64_t timer_ns;           /* DT_RNIC_NEVER: not running */
     uint8_t retries_left;
     uint8_t rnr_left;
-    bool rnr_waiting;   /* timer_ns ends the wait that an RNR NAK asked for */
-    bool went_back;     /* because of a NAK, and psn_una has not moved since */
-    bool nak_was_last;  /* the last thing that cost a retry was a NAK */
-    bool drain_event;   /* raise SQ_DRAINED when drained */
+    bool rnr_waiting;  /* timer_ns ends the wait that an RNR NAK asked for */
+    bool went_back;    /* because of a NAK, and psn_una has not moved since */
+    bool nak_was_last; /* the last thing that cost a retry was a NAK */
+    bool drain_event;  /* raise SQ_DRAINED when drained */
 };
 
 /* A READ being answered. */
@@ -147,8 +148,8 @@ struct dt_responder {
     bool nak_sent;          /* for the expected PSN: no other until it arrives */
     bool ack_pending;
     uint8_t ack_syndrome;
-    uint32_t nak_psn;       /* for anything but a positive acknowledgement */
-    uint32_t job_head;      /* READ jobs: a small ring */
+    uint32_t nak_psn;  /* for anything but a positive acknowledgement */
+    uint32_t job_head; /* READ jobs: a small ring */
     uint32_t job_count;
     struct dt_read_job jobs[DT_READ_JOBS_MAX];
 };
@@ -160,8 +161,8 @@ struct dt_rnic_qp {
     uint32_t pd;
     uint32_t state; /* enum ibv_qp_state; atomic: post_recv looks without the lock */
     uint8_t mtu_shift;
-    struct ibv_qp_attr attr;    /* as given; state, PSNs and sq_draining are elsewhere */
-    struct dt_wire_link *link;  /* from RTR on */
+    struct ibv_qp_attr attr;   /* as given; state, PSNs and sq_draining are elsewhere */
+    struct dt_wire_link *link; /* from RTR on */
     struct dt_rnic_cq *send_cq;
     struct dt_rnic_cq *recv_cq;
     struct dt_list send_node;
@@ -185,7 +186,7 @@ struct dt_rnic {
     struct dt_list timer_list;
     uint64_t timer_next_ns; /* no timer is due earlier; may lag behind */
     uint64_t paced_until_ns;
-    uint64_t paced_at_ns;   /* when it was last tried to transmit */
+    uint64_t paced_at_ns; /* when it was last tried to transmit */
     bool link_up;
     bool is_fatal;
     struct dt_rnic_counters counters;
@@ -238,7 +239,8 @@ static inline struct dt_sq_entry *dt_requester_entry(const struct dt_requester *
 
 /* responder.c: requests; responder_reply.c: answers. */
 void dt_responder_reset(struct dt_rnic_qp *qp);
-void dt_responder_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet, struct dt_received *received);
+void dt_responder_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet,
+                          struct dt_received *received);
 void dt_responder_flush(struct dt_rnic_qp *qp);
 bool dt_responder_reply(struct dt_rnic_qp *qp, unsigned quantum, uint64_t now_ns);
 void dt_responder_drop_answers(struct dt_rnic_qp *qp);
@@ -249,7 +251,8 @@ void dt_responder_fail(struct dt_rnic_qp *qp, uint8_t syndrome, uint32_t psn, in
 void dt_responder_add_read(struct dt_rnic_qp *qp, const struct dt_packet *packet, bool is_repeat);
 static inline struct dt_recv *dt_responder_front(const struct dt_responder *resp)
 {
-    return (struct dt_recv *)(void *)(resp->recvs + (size_t)dt_ring_front(&resp->ring) * resp->recv_stride_bytes);
+    return (struct dt_recv *)(void *)(resp->recvs +
+                                      (size_t)dt_ring_front(&resp->ring) * resp->recv_stride_bytes);
 }
 
 #ifdef __cplusplus

@@ -200,8 +200,8 @@ struct dt_sim *dt_sim_create(const struct dt_sim_options *options)
     if (!sim)
         return NULL;
     sim->options = *options;
-    sim->ops = (struct dt_wire_ops){sim_link, sim_can_transmit, sim_transmit, sim_land,
-                                    options->segment_bytes_max};
+    sim->ops =
+        (struct dt_wire_ops){sim_link, sim_can_transmit, sim_transmit, sim_land, options->segment_bytes_max};
     sim->now_ns = options->start_ns;
     dt_prng_init(&sim->prng, options->seed);
     dt_list_init(&sim->ports);

@@ -81,8 +81,9 @@ static void put_bytes(const struct dt_wqe_ring *ring, uint16_t index, uint64_t o
     memcpy(ring->buffer, (const char *)from + to_end, bytes - to_end);
 }
 
-uint32_t dt_wqe_encode_inline(const struct dt_wqe_ring *ring, uint16_t index, const struct dt_wqe_header *header,
-                              const struct dt_wqe_sge *sges, uint32_t sge_count)
+uint32_t dt_wqe_encode_inline(const struct dt_wqe_ring *ring, uint16_t index,
+                              const struct dt_wqe_header *header, const struct dt_wqe_sge *sges,
+                              uint32_t sge_count)
 {
     uint32_t units = 1, bytes = 0, byte_count;
     uint64_t start;
@@ -115,7 +116,8 @@ static bool is_known(uint8_t opcode)
 }
 
 /* One inline segment fills the rest of the element. */
-static bool decode_inline(const struct dt_wqe_ring *ring, uint16_t index, struct dt_wqe *out, uint32_t byte_count)
+static bool decode_inline(const struct dt_wqe_ring *ring, uint16_t index, struct dt_wqe *out,
+                          uint32_t byte_count)
 {
     uint32_t bytes = byte_count & ~DT_WQE_INLINE;
     uint32_t room = (uint32_t)(out->units - out->first_data) * DT_WQE_UNIT_BYTES;
@@ -125,7 +127,8 @@ static bool decode_inline(const struct dt_wqe_ring *ring, uint16_t index, struct
     out->is_inline = true;
     out->payload_bytes = bytes;
     return bytes <= room - INLINE_HEADER_BYTES &&
-           (bytes + INLINE_HEADER_BYTES + DT_WQE_UNIT_BYTES - 1) / DT_WQE_UNIT_BYTES * DT_WQE_UNIT_BYTES == room;
+           (bytes + INLINE_HEADER_BYTES + DT_WQE_UNIT_BYTES - 1) / DT_WQE_UNIT_BYTES * DT_WQE_UNIT_BYTES ==
+               room;
 }
 
 /* Adds up the data segments. */
@@ -162,8 +165,8 @@ void dt_wqe_decode(const struct dt_wqe_ring *ring, uint16_t index, struct dt_wqe
     out->flags = ctrl.fm_ce_se;
     out->imm = ctrl.imm;
     out->first_data = (uint8_t)(1 + dt_wqe_has_remote(out->opcode));
-    out->is_malformed = word & 0xc0 || out->blocks > ring->blocks || out->units < out->first_data ||
-                        !is_known(out->opcode);
+    out->is_malformed =
+        word & 0xc0 || out->blocks > ring->blocks || out->units < out->first_data || !is_known(out->opcode);
     if (out->is_malformed || out->opcode == DT_WQE_NOP)
         return;
     if (dt_wqe_has_remote(out->opcode)) {

@@ -73,9 +73,9 @@ struct dt_wqe_ring {
 
 struct dt_wqe_header {
     uint32_t qpn;
-    uint8_t opcode; /* enum dt_wqe_opcode */
-    uint8_t flags;  /* enum dt_wqe_flags */
-    uint32_t imm;   /* network byte order; opcodes with IMM */
+    uint8_t opcode;       /* enum dt_wqe_opcode */
+    uint8_t flags;        /* enum dt_wqe_flags */
+    uint32_t imm;         /* network byte order; opcodes with IMM */
     uint64_t remote_addr; /* WRITE and READ */
     uint32_t rkey;
 };
@@ -115,8 +115,9 @@ uint32_t dt_wqe_encode(const struct dt_wqe_ring *ring, uint16_t index, const str
                        const struct dt_wqe_sge *sges, uint32_t sge_count);
 
 /* The same with the payload, gathered from `sges` (lkey is not looked at), inside the element. */
-uint32_t dt_wqe_encode_inline(const struct dt_wqe_ring *ring, uint16_t index, const struct dt_wqe_header *header,
-                              const struct dt_wqe_sge *sges, uint32_t sge_count);
+uint32_t dt_wqe_encode_inline(const struct dt_wqe_ring *ring, uint16_t index,
+                              const struct dt_wqe_header *header, const struct dt_wqe_sge *sges,
+                              uint32_t sge_count);
 
 /* ---- walk ---------------------------------------------------------------------------------------------- */
 
@@ -124,14 +125,14 @@ struct dt_wqe {
     uint8_t opcode;
     uint8_t opmod;
     uint8_t flags;
-    uint8_t units;        /* length; 0 is malformed and walks as 1 block */
+    uint8_t units; /* length; 0 is malformed and walks as 1 block */
     uint8_t blocks;
-    uint8_t first_data;   /* unit of the first data or inline segment; == units when there is none */
+    uint8_t first_data; /* unit of the first data or inline segment; == units when there is none */
     bool is_inline;
-    bool is_malformed;    /* too short, unknown opcode, or segments that do not add up */
-    uint16_t index;       /* as written in the element */
+    bool is_malformed; /* too short, unknown opcode, or segments that do not add up */
+    uint16_t index;    /* as written in the element */
     uint32_t qpn;
-    uint32_t imm;         /* network byte order */
+    uint32_t imm; /* network byte order */
     uint32_t rkey;
     uint64_t remote_addr;
     uint64_t payload_bytes;

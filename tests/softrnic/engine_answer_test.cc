@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A responder alone, on a wire under the test's control: which answers leave, in which order, and when none does.
+// A responder alone, on a wire under the test's control: which answers leave, in which order, and when none
+// does.
 #include <cerrno>
 
 #include "tests/softrnic/engine_fixture.h"

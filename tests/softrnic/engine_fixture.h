@@ -24,8 +24,8 @@ namespace softrnic_test
 constexpr int kInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-constexpr int kRtsMask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                         IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+constexpr int kRtsMask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                         IBV_QP_MAX_QP_RD_ATOMIC;
 constexpr unsigned kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 constexpr uint64_t kMs = 1000000;
 
@@ -124,8 +124,8 @@ struct End {
     {
         send_cq = dt_rnic_cq_create(host->rnic, attributes.cq_entries, true, nullptr);
         recv_cq = dt_rnic_cq_create(host->rnic, attributes.cq_entries, true, nullptr);
-        EXPECT_EQ(0, dt_rnic_mr_register(host->rnic, 1, buffer.data(), buffer.size(), Addr(0), kAllAccess,
-                                         &key));
+        EXPECT_EQ(
+            0, dt_rnic_mr_register(host->rnic, 1, buffer.data(), buffer.size(), Addr(0), kAllAccess, &key));
         dt_rnic_qp_options options = {};
         options.pd = 1;
         options.send_cq = send_cq;
@@ -249,7 +249,8 @@ struct End {
     }
 
     /* One signalled operation over one piece, rung at once. */
-    uint16_t Write(const End &peer, uint64_t from, uint64_t to, uint32_t bytes, uint8_t flags = DT_WQE_SIGNALED)
+    uint16_t Write(const End &peer, uint64_t from, uint64_t to, uint32_t bytes,
+                   uint8_t flags = DT_WQE_SIGNALED)
     {
         uint16_t index = Put(Header(DT_WQE_WRITE, flags, &peer, to), {Sge(from, bytes)});
         Ring();
@@ -268,7 +269,8 @@ struct End {
         Ring();
         return index;
     }
-    uint16_t Read(const End &peer, uint64_t remote, uint64_t to, uint32_t bytes, uint8_t flags = DT_WQE_SIGNALED)
+    uint16_t Read(const End &peer, uint64_t remote, uint64_t to, uint32_t bytes,
+                  uint8_t flags = DT_WQE_SIGNALED)
     {
         uint16_t index = Put(Header(DT_WQE_READ, flags, &peer, remote), {Sge(to, bytes)});
         Ring();
@@ -363,13 +365,14 @@ inline ::testing::AssertionResult IsSuccess(const dt_cqe &cqe)
 {
     if (cqe.status == IBV_WC_SUCCESS && !cqe.vendor_err)
         return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure() << "status " << int(cqe.status) << " vendor_err " << int(cqe.vendor_err);
+    return ::testing::AssertionFailure()
+           << "status " << int(cqe.status) << " vendor_err " << int(cqe.vendor_err);
 }
 
-#define EXPECT_FAILED(cqe, status_, vendor_err_)                                                             \
-    do {                                                                                                     \
-        EXPECT_EQ(status_, ibv_wc_status((cqe).status));                                                     \
-        EXPECT_EQ(vendor_err_, dt_vendor_err((cqe).vendor_err));                                             \
+#define EXPECT_FAILED(cqe, status_, vendor_err_)                 \
+    do {                                                         \
+        EXPECT_EQ(status_, ibv_wc_status((cqe).status));         \
+        EXPECT_EQ(vendor_err_, dt_vendor_err((cqe).vendor_err)); \
     } while (0)
 } // namespace softrnic_test
 

@@ -101,7 +101,8 @@ TEST_F(EngineOps, SendGathersAndScatters)
 TEST_F(EngineOps, ReadFetchesIntoAScatterList)
 {
     b->Fill(100, 9000, 4);
-    a->Put(a->Header(DT_WQE_READ, DT_WQE_SIGNALED, b, 100), {a->Sge(0, 1), a->Sge(10, 5000), a->Sge(6000, 3999)});
+    a->Put(a->Header(DT_WQE_READ, DT_WQE_SIGNALED, b, 100),
+           {a->Sge(0, 1), a->Sge(10, 5000), a->Sge(6000, 3999)});
     a->Ring();
     Run();
     EXPECT_EQ(b->buffer[100], a->buffer[0]);
@@ -123,8 +124,8 @@ TEST_F(EngineOps, InlineDataNeedsNoKeyAndMayWrap)
     for (int i = 0; i < 100; i++) {
         ASSERT_EQ(0, b->Recv(static_cast<uint64_t>(i), static_cast<uint64_t>(i) * 300, 300));
         text[0] = static_cast<uint8_t>(i);
-        a->Put(a->Header(DT_WQE_SEND, DT_WQE_SIGNALED),
-               {{reinterpret_cast<uintptr_t>(text.data()), 300, 0}}, true);
+        a->Put(a->Header(DT_WQE_SEND, DT_WQE_SIGNALED), {{reinterpret_cast<uintptr_t>(text.data()), 300, 0}},
+               true);
         a->Ring();
         Run();
         ASSERT_EQ(0, memcmp(text.data(), &b->buffer[static_cast<size_t>(i) * 300], 300)) << i;
@@ -281,7 +282,8 @@ TEST_F(EngineOps, BothDirectionsAtOnce)
     b->Fill(100000, 60000, 2);
     for (int i = 0; i < 10; i++) {
         a->Write(*b, 6000u * static_cast<unsigned>(i), 6000u * static_cast<unsigned>(i), 6000);
-        b->Write(*a, 100000 + 6000u * static_cast<unsigned>(i), 100000 + 6000u * static_cast<unsigned>(i), 6000);
+        b->Write(*a, 100000 + 6000u * static_cast<unsigned>(i), 100000 + 6000u * static_cast<unsigned>(i),
+                 6000);
     }
     Run();
     EXPECT_EQ(10u, a->PollSend().size());

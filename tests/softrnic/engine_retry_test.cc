@@ -106,8 +106,8 @@ TEST_P(MeasuredLoss, TheSenderCannotTellLostAcksFromLostData)
         {2, IBV_WC_WR_FLUSH_ERR, DT_VENDOR_FLUSHED},
         {3, IBV_WC_WR_FLUSH_ERR, DT_VENDOR_FLUSHED},
     };
-    uint64_t patience_ns =
-        (static_cast<uint64_t>(std::get<1>(GetParam())) + 1) * TimeoutNs(static_cast<unsigned>(std::get<0>(GetParam())));
+    uint64_t patience_ns = (static_cast<uint64_t>(std::get<1>(GetParam())) + 1) *
+                           TimeoutNs(static_cast<unsigned>(std::get<0>(GetParam())));
 
     Outcome acks_lost = RunScenario(false);
     EXPECT_EQ(failed, acks_lost.sender);
@@ -128,8 +128,9 @@ TEST_P(MeasuredLoss, TheSenderCannotTellLostAcksFromLostData)
 
 // The pairs that were measured, then the limits: no retry at all, and 7, which is finite here.
 INSTANTIATE_TEST_SUITE_P(TimeoutAndRetries, MeasuredLoss,
-                         ::testing::Values(std::make_tuple(14, 6), std::make_tuple(12, 6), std::make_tuple(14, 3),
-                                           std::make_tuple(16, 6), std::make_tuple(14, 7), std::make_tuple(14, 0),
+                         ::testing::Values(std::make_tuple(14, 6), std::make_tuple(12, 6),
+                                           std::make_tuple(14, 3), std::make_tuple(16, 6),
+                                           std::make_tuple(14, 7), std::make_tuple(14, 0),
                                            std::make_tuple(1, 6), std::make_tuple(31, 7)));
 
 class LatePacket : public EngineRetry, public ::testing::WithParamInterface<bool>
@@ -367,8 +368,10 @@ TEST_P(ReadLoss, AnySinglePacketMayBeLost)
     EXPECT_EQ(1u, dt_faults_hits(is_answer ? FaultsB() : FaultsA(), id));
 }
 
-INSTANTIATE_TEST_SUITE_P(Answers, ReadLoss, ::testing::Combine(::testing::Values(true), ::testing::Range(0, 10)));
-INSTANTIATE_TEST_SUITE_P(Requests, ReadLoss, ::testing::Combine(::testing::Values(false), ::testing::Range(0, 6)));
+INSTANTIATE_TEST_SUITE_P(Answers, ReadLoss,
+                         ::testing::Combine(::testing::Values(true), ::testing::Range(0, 10)));
+INSTANTIATE_TEST_SUITE_P(Requests, ReadLoss,
+                         ::testing::Combine(::testing::Values(false), ::testing::Range(0, 6)));
 
 TEST_F(EngineRetry, AResponseThatMustBeLostIsNotWaitedFor)
 {
@@ -399,8 +402,8 @@ TEST_F(EngineRetry, AReadResumesAtTheResponseItLacks)
 // ---- RNR ----
 
 // The wait of each timer code, in hundredths of a millisecond, as the specification lists them.
-constexpr uint64_t kRnrWait10us[32] = {65536, 1,    2,    3,    4,    6,    8,    12,    16,    24,    32,
-                                       48,    64,   96,   128,  192,  256,  384,  512,   768,   1024,  1536,
+constexpr uint64_t kRnrWait10us[32] = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                       48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
                                        2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 TEST_F(EngineRetry, RnrWaitsExactlyAsLongAsTheReceiverAsks)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine promises to callers without the RNIC's lock: post_recv against a move to ERR, and polling and
-// arming against completions. One thread holds the lock as a driver would; the other does not.
+// What the engine promises to callers without the RNIC's lock: post_recv against a move to ERR, and polling
+// and arming against completions. One thread holds the lock as a driver would; the other does not.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -95,7 +95,8 @@ TEST_F(EngineThreads, AConsumerThatArmsBeforeItSleepsMissesNothing)
                 dt_rnic_cq_arm(cq, next % 2);
                 if (!dt_rnic_cq_poll(cq, &cqe, 1)) {
                     std::unique_lock<std::mutex> held(bell.mutex);
-                    ASSERT_TRUE(bell.changed.wait_for(held, std::chrono::seconds(20), [&] { return bell.has_rung; }))
+                    ASSERT_TRUE(
+                        bell.changed.wait_for(held, std::chrono::seconds(20), [&] { return bell.has_rung; }))
                         << "asleep with " << next << " taken";
                     bell.has_rung = false;
                     continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random walks: two queue pairs do random work to each other over wires that lose, repeat, delay and hold back,
-// packet by packet or in ranges that faults split, and every byte and completion is compared with a model.
+// Random walks: two queue pairs do random work to each other over wires that lose, repeat, delay and hold
+// back, packet by packet or in ranges that faults split, and every byte and completion is compared with a
+// model.
 #include <algorithm>
 #include <deque>
 
@@ -21,10 +22,10 @@ using namespace softrnic_test;
 namespace
 {
 // Each end's buffer.
-constexpr uint32_t kSource = 0;           // never changes: what is sent, and what the peer reads
-constexpr uint32_t kTarget = 32 << 10;    // where the peer writes
-constexpr uint32_t kFetched = 64 << 10;   // where own READs land
-constexpr uint32_t kReceived = 96 << 10;  // slots of receives
+constexpr uint32_t kSource = 0;          // never changes: what is sent, and what the peer reads
+constexpr uint32_t kTarget = 32 << 10;   // where the peer writes
+constexpr uint32_t kFetched = 64 << 10;  // where own READs land
+constexpr uint32_t kReceived = 96 << 10; // slots of receives
 constexpr uint32_t kBufferBytes = 112 << 10;
 constexpr uint32_t kRegion = 32 << 10;
 constexpr uint32_t kSlots = 8, kSlotBytes = 2048;
@@ -39,13 +40,13 @@ struct Op {
 // One end's work and what must come of it.
 struct Side {
     End *end = nullptr;
-    std::vector<Op> ops;            // posted, in order
-    size_t signaled_next = 0;       // first operation whose completion was not seen
-    std::vector<uint8_t> target;    // model: what the peer's WRITEs make of kTarget
-    std::vector<uint8_t> fetched;   // model of kFetched
-    std::deque<Op> expected;        // the peer's messages that take a receive and were not received yet
+    std::vector<Op> ops;          // posted, in order
+    size_t signaled_next = 0;     // first operation whose completion was not seen
+    std::vector<uint8_t> target;  // model: what the peer's WRITEs make of kTarget
+    std::vector<uint8_t> fetched; // model of kFetched
+    std::deque<Op> expected;      // the peer's messages that take a receive and were not received yet
     uint64_t recvs_posted = 0, recvs_done = 0;
-    uint64_t bytes_to_land = 0;     // of all SENDs and WRITEs from the peer
+    uint64_t bytes_to_land = 0; // of all SENDs and WRITEs from the peer
     bool has_failed = false;
 };
 
@@ -119,7 +120,8 @@ class Walk
         options.link_packets_max = Chance(1, 3) ? static_cast<uint32_t>(Between(1, 5)) : 0;
         is_lossy = options.loss_ppm || options.duplicate_ppm || options.reorder_ppm;
         attributes.mtu = ibv_mtu(Between(IBV_MTU_256, IBV_MTU_1024));
-        attributes.psn = Chance(1, 2) ? static_cast<uint32_t>(0xffffff - Below(100)) : static_cast<uint32_t>(Below(1 << 24));
+        attributes.psn = Chance(1, 2) ? static_cast<uint32_t>(0xffffff - Below(100))
+                                      : static_cast<uint32_t>(Below(1 << 24));
         attributes.timeout = static_cast<uint8_t>(Between(6, 9));
         attributes.retry_cnt = 7;
         attributes.min_rnr_timer = static_cast<uint8_t>(Between(1, 8));
@@ -168,7 +170,8 @@ class Walk
         op.to = static_cast<uint32_t>(Below(kRegion - op.bytes));
         op.imm = static_cast<uint32_t>(dt_prng_next(&prng));
         op.is_signaled = Chance(2, 3);
-        uint8_t flags = static_cast<uint8_t>((op.is_signaled ? DT_WQE_SIGNALED : 0) | (Chance(1, 8) ? DT_WQE_FENCE : 0));
+        uint8_t flags =
+            static_cast<uint8_t>((op.is_signaled ? DT_WQE_SIGNALED : 0) | (Chance(1, 8) ? DT_WQE_FENCE : 0));
         uint64_t remote = op.opcode == DT_WQE_READ ? kSource + op.from : kTarget + op.to;
         uint32_t local = op.opcode == DT_WQE_READ ? kFetched + op.to : kSource + op.from;
         op.index = side.end->Put(side.end->Header(op.opcode, flags, peer.end, remote, op.imm),
@@ -302,7 +305,8 @@ class Walk
         EXPECT_TRUE(side.expected.empty());
         EXPECT_EQ(0, memcmp(side.target.data(), &side.end->buffer[kTarget], kRegion));
         EXPECT_EQ(0, memcmp(side.fetched.data(), &side.end->buffer[kFetched], kRegion));
-        EXPECT_EQ(side.bytes_to_land, side.end->host->Counters().payload_bytes_landed); // each byte exactly once
+        EXPECT_EQ(side.bytes_to_land,
+                  side.end->host->Counters().payload_bytes_landed); // each byte exactly once
         EXPECT_EQ(IBV_QPS_RTS, side.end->State());
         EXPECT_TRUE(side.end->host->events.empty());
     }

@@ -61,8 +61,8 @@ class Faults : public ::testing::Test
         packet.psn = psn;
         packet.psn_count = dt_psn_count(bytes, 8);
         packet.op = DT_PACKET_WRITE;
-        packet.flags =
-            DT_PACKET_FIRST | DT_PACKET_LAST | DT_PACKET_HAS_IMM | DT_PACKET_SOLICITED | DT_PACKET_ACK_REQUEST;
+        packet.flags = DT_PACKET_FIRST | DT_PACKET_LAST | DT_PACKET_HAS_IMM | DT_PACKET_SOLICITED |
+                       DT_PACKET_ACK_REQUEST;
         packet.mtu_shift = 8;
         packet.remote_addr = 0x1000;
         packet.message_bytes = packet.payload_bytes = bytes;

@@ -15,12 +15,12 @@ TEST(Psn, AheadAndBehindOverTheWholeWindowAndTheWrap)
         {0, 0, 0},
         {1, 0, 1},
         {0, 1, -1},
-        {0, 0xffffff, 1},           // just past the wrap
-        {0xffffff, 0, -1},          // just before it
+        {0, 0xffffff, 1},  // just past the wrap
+        {0xffffff, 0, -1}, // just before it
         {5, 0xfffffb, 10},
         {0xfffffb, 5, -10},
-        {0x7fffff, 0, 0x7fffff},    // the farthest ahead
-        {0x800000, 0, -0x800000},   // the farthest behind
+        {0x7fffff, 0, 0x7fffff},  // the farthest ahead
+        {0x800000, 0, -0x800000}, // the farthest behind
         {0, 0x800000, -0x800000},
         {0x800000, 1, 0x7fffff},
         {0x123456, 0x923456, -0x800000},
@@ -36,7 +36,8 @@ TEST(Psn, ExhaustiveDistances)
     for (uint32_t expected : {0u, 1u, 0x7fffffu, 0x800000u, 0xfffffeu, 0xffffffu}) {
         for (int32_t distance = -0x800000; distance < 0x800000; distance++) {
             uint32_t psn = dt_psn_add(expected, static_cast<uint32_t>(distance));
-            if (dt_psn_diff(psn, expected) != distance || dt_psn_sub(psn, static_cast<uint32_t>(distance)) != expected)
+            if (dt_psn_diff(psn, expected) != distance ||
+                dt_psn_sub(psn, static_cast<uint32_t>(distance)) != expected)
                 FAIL() << expected << " " << distance;
         }
     }

@@ -16,13 +16,27 @@ namespace
 const std::vector<ibv_qp_state> kStates = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
                                            IBV_QPS_SQD,   IBV_QPS_SQE,  IBV_QPS_ERR};
 
-const std::vector<int> kBits = {
-    IBV_QP_CUR_STATE,  IBV_QP_EN_SQD_ASYNC_NOTIFY, IBV_QP_ACCESS_FLAGS,   IBV_QP_PKEY_INDEX,
-    IBV_QP_PORT,       IBV_QP_QKEY,                IBV_QP_AV,             IBV_QP_PATH_MTU,
-    IBV_QP_TIMEOUT,    IBV_QP_RETRY_CNT,           IBV_QP_RNR_RETRY,      IBV_QP_RQ_PSN,
-    IBV_QP_ALT_PATH,   IBV_QP_MAX_QP_RD_ATOMIC,    IBV_QP_MIN_RNR_TIMER,  IBV_QP_SQ_PSN,
-    IBV_QP_CAP,        IBV_QP_MAX_DEST_RD_ATOMIC,  IBV_QP_PATH_MIG_STATE, IBV_QP_DEST_QPN,
-    IBV_QP_RATE_LIMIT};
+const std::vector<int> kBits = {IBV_QP_CUR_STATE,
+                                IBV_QP_EN_SQD_ASYNC_NOTIFY,
+                                IBV_QP_ACCESS_FLAGS,
+                                IBV_QP_PKEY_INDEX,
+                                IBV_QP_PORT,
+                                IBV_QP_QKEY,
+                                IBV_QP_AV,
+                                IBV_QP_PATH_MTU,
+                                IBV_QP_TIMEOUT,
+                                IBV_QP_RETRY_CNT,
+                                IBV_QP_RNR_RETRY,
+                                IBV_QP_RQ_PSN,
+                                IBV_QP_ALT_PATH,
+                                IBV_QP_MAX_QP_RD_ATOMIC,
+                                IBV_QP_MIN_RNR_TIMER,
+                                IBV_QP_SQ_PSN,
+                                IBV_QP_CAP,
+                                IBV_QP_MAX_DEST_RD_ATOMIC,
+                                IBV_QP_PATH_MIG_STATE,
+                                IBV_QP_DEST_QPN,
+                                IBV_QP_RATE_LIMIT};
 
 struct Row {
     ibv_qp_state from, to;
@@ -65,8 +79,8 @@ const std::vector<Row> kDocumented = {
      IBV_QPS_SQD,
      {},
      {IBV_QP_PORT, IBV_QP_AV, IBV_QP_TIMEOUT, IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_MAX_QP_RD_ATOMIC,
-      IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_ALT_PATH, IBV_QP_ACCESS_FLAGS, IBV_QP_PKEY_INDEX, IBV_QP_MIN_RNR_TIMER,
-      IBV_QP_PATH_MIG_STATE}},
+      IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_ALT_PATH, IBV_QP_ACCESS_FLAGS, IBV_QP_PKEY_INDEX,
+      IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MIG_STATE}},
     {IBV_QPS_ERR, IBV_QPS_RESET, {}, {}},
     {IBV_QPS_ERR, IBV_QPS_ERR, {}, {}},
 };

@@ -15,9 +15,10 @@
 
 namespace
 {
-#define SAME_FIELD(mine, my_field, theirs, their_field)                                                      \
-    static_assert(offsetof(mine, my_field) == offsetof(theirs, their_field), #their_field);                  \
-    static_assert(sizeof(((mine *)nullptr)->my_field) == sizeof(((theirs *)nullptr)->their_field), #their_field)
+#define SAME_FIELD(mine, my_field, theirs, their_field)                                            \
+    static_assert(offsetof(mine, my_field) == offsetof(theirs, their_field), #their_field);        \
+    static_assert(sizeof(((mine *)nullptr)->my_field) == sizeof(((theirs *)nullptr)->their_field), \
+                  #their_field)
 
 static_assert(sizeof(dt_wqe_ctrl) == sizeof(mlx5_wqe_ctrl_seg), "control segment");
 SAME_FIELD(dt_wqe_ctrl, opmod_idx_opcode, mlx5_wqe_ctrl_seg, opmod_idx_opcode);
@@ -56,8 +57,8 @@ struct Memory {
 TEST(Wqe, AWriteIsByteForByteWhatTheVendorsHelpersWrite)
 {
     Memory mine(1), theirs(1);
-    dt_wqe_header header = {0x123456, DT_WQE_WRITE_IMM, DT_WQE_SIGNALED | DT_WQE_SOLICITED, htonl(77),
-                            0x1122334455667788ull, 0x99aabbcc};
+    dt_wqe_header header = {0x123456,  DT_WQE_WRITE_IMM,      DT_WQE_SIGNALED | DT_WQE_SOLICITED,
+                            htonl(77), 0x1122334455667788ull, 0x99aabbcc};
     dt_wqe_sge sge = {0xcafebabe12345678ull, 0x54321, 0xdeadbeef};
     EXPECT_EQ(1u, dt_wqe_encode(&mine.ring, 0xfedc, &header, &sge, 1));
 
@@ -194,15 +195,15 @@ TEST(Wqe, MalformedElementsAreToldFromGoodOnes)
         bool is_malformed;
     };
     const Case cases[] = {
-        {DT_WQE_SEND, 1, 0, false},              // an empty SEND
-        {DT_WQE_SEND, 0, 0, true},               // no units at all
-        {DT_WQE_WRITE, 1, 0, true},              // a WRITE without its address
-        {0x05, 2, 1, true},                      // an opcode nobody knows
-        {DT_WQE_SEND, 64 | 2, 1, true},          // length has 6 bits
-        {DT_WQE_SEND, 9, 1, true},               // longer than a ring of 2 blocks
+        {DT_WQE_SEND, 1, 0, false},               // an empty SEND
+        {DT_WQE_SEND, 0, 0, true},                // no units at all
+        {DT_WQE_WRITE, 1, 0, true},               // a WRITE without its address
+        {0x05, 2, 1, true},                       // an opcode nobody knows
+        {DT_WQE_SEND, 64 | 2, 1, true},           // length has 6 bits
+        {DT_WQE_SEND, 9, 1, true},                // longer than a ring of 2 blocks
         {DT_WQE_SEND, 2, 0x80000000 | 12, false}, // inline
-        {DT_WQE_SEND, 2, 0x80000000 | 13, true}, // inline, longer than the element
-        {DT_WQE_SEND, 4, 0x80000000 | 12, true}, // inline, with units behind it
+        {DT_WQE_SEND, 2, 0x80000000 | 13, true},  // inline, longer than the element
+        {DT_WQE_SEND, 4, 0x80000000 | 12, true},  // inline, with units behind it
         {DT_WQE_NOP, 1, 0, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
