@@ -189,7 +189,6 @@ struct dt_send_part {
 
 struct dt_send_slot {
     uint64_t sequence;
-    const struct dt_cts_row *row;
     uint8_t state; /* enum dt_send_state */
     uint8_t parts;
     uint8_t taken_mask; /* parts that have their isend */
@@ -197,6 +196,7 @@ struct dt_send_slot {
     uint8_t path;       /* it was posted on */
     uint8_t qps_left;   /* completions to come */
     uint32_t epoch;     /* of that path */
+    struct dt_cts_entry entry[DT_PARTS_MAX];
     struct dt_send_part part[DT_PARTS_MAX];
 };
 
@@ -267,7 +267,7 @@ static inline struct dt_memory *dt_memory_of_node(struct dt_list *node)
 /* A plain counter of the owner's that others may look at. */
 static inline void dt_count(uint32_t *counter, uint32_t by)
 {
-    dt_store_relaxed(counter, *counter + by);
+    dt_store_release(counter, *counter + by);
 }
 
 /* Control memory: what lies where. */

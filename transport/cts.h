@@ -7,7 +7,7 @@
  * hide a newer entry; the sender looks in all of them. An entry is valid when its last word is its message's
  * sequence plus one; a device writes an entry in ascending order, and the word is checked in every entry.
  *
- * All fields little-endian. The memory is written by a device: read an entry only after dt_cts_is_valid().
+ * All fields little-endian. The memory is written by a device, so it is read by dt_cts_read() alone.
  */
 #ifndef DETOUR_TRANSPORT_CTS_H
 #define DETOUR_TRANSPORT_CTS_H
@@ -44,31 +44,36 @@ struct dt_cts_row {
     struct dt_cts_entry entry[DT_PARTS_MAX];
 };
 
-/* Sender: has the entry of this message been written here? Orders the reads of its fields that follow. */
-static inline bool dt_cts_is_valid(const struct dt_cts_entry *entry, uint64_t sequence)
-{
-    return dt_load_acquire(&entry->sequence_plus_1) == htole64(sequence + 1);
-}
+/*
+ * For functions that read what a device writes while it may be writing. ThreadSanitizer would take a software
+ * RNIC's stores, which are made by some thread, for a race; on a real one it sees none.
+ */
+#define DT_READS_DEVICE_MEMORY __attribute__((no_sanitize("thread")))
 
 /*
- * Sender: is the whole row here? False also for a row that cannot be (no or too many parts, entries out of
- * place): *broken then says so. It is false while the row is only incomplete.
+ * Sender: copies the entries of this message's row to `out` if the whole row is here. False when it is not,
+ * or cannot be (no or too many parts, entries out of place): *is_broken tells the two apart.
  */
-static inline bool dt_cts_row_is_valid(const struct dt_cts_row *row, uint64_t sequence, bool *broken)
+static inline DT_READS_DEVICE_MEMORY bool dt_cts_read(const struct dt_cts_row *row, uint64_t sequence,
+                                                      struct dt_cts_entry out[DT_PARTS_MAX], bool *is_broken)
 {
-    *broken = false;
-    if (!dt_cts_is_valid(&row->entry[0], sequence))
-        return false;
-    uint32_t parts = row->entry[0].parts;
-    if (parts == 1 && row->entry[0].part == 0)
-        return true;
-    *broken = parts == 0 || parts > DT_PARTS_MAX;
-    for (uint32_t i = 0; i < parts && !*broken; i++) {
-        if (!dt_cts_is_valid(&row->entry[i], sequence))
+    uint32_t parts = 1;
+
+    *is_broken = false;
+    for (uint32_t i = 0; i < parts; i++) {
+        const struct dt_cts_entry *entry = &row->entry[i];
+
+        /* Acquire: nothing else of the entry is read before the word that makes it valid. */
+        if (dt_load_acquire(&entry->sequence_plus_1) != htole64(sequence + 1))
             return false;
-        *broken = row->entry[i].part != i || row->entry[i].parts != parts;
+        out[i] = *entry;
+        if (i == 0)
+            parts = out[0].parts;
+        *is_broken = parts == 0 || parts > DT_PARTS_MAX || out[i].part != i || out[i].parts != parts;
+        if (*is_broken)
+            return false;
     }
-    return !*broken;
+    return true;
 }
 
 #ifdef __cplusplus

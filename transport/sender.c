@@ -25,7 +25,7 @@ static bool path_reaches(const struct dt_path *path, const struct dt_send_slot *
     for (uint32_t i = 0; i < slot->parts; i++) {
         const struct dt_send_part *part = &slot->part[i];
 
-        if (part->bytes > 0 && !(part->memory->path_mask & slot->row->entry[i].path_mask & 1u << path->index))
+        if (part->bytes > 0 && !(part->memory->path_mask & slot->entry[i].path_mask & 1u << path->index))
             return false;
     }
     return true;
@@ -79,7 +79,7 @@ static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct 
 {
     const struct dt_connection *c = path->connection;
     const struct dt_send_part *part = &slot->part[i];
-    const struct dt_cts_entry *entry = &slot->row->entry[i];
+    const struct dt_cts_entry *entry = &slot->entry[i];
     struct dt_share share = dt_split_share(part->bytes, c->qps, q);
     bool is_sized = dt_split_share(part->bytes, c->qps, 0).bytes > c->chunk_bytes;
     uint32_t each = dt_split_chunk_bytes(share.bytes, c->chunk_bytes);
@@ -268,11 +268,11 @@ uint64_t dt_sender_first_incomplete(const struct dt_sender *s)
  * isend: which part of which message it is
  */
 
-/* The CTS of message `sequence`, whichever path it came on; NULL while it has not come. */
-static const struct dt_cts_row *find_row(struct dt_sender *s, uint64_t sequence)
+/* Fetches the CTS of the next message, whichever path it came on. False while it has not come. */
+static bool fetch_cts(struct dt_sender *s, struct dt_send_slot *slot)
 {
     struct dt_connection *c = &s->connection;
-    size_t offset = (sequence & (c->slots - 1)) * sizeof(struct dt_cts_row);
+    size_t offset = (s->next & (c->slots - 1)) * sizeof(struct dt_cts_row);
 
     for (uint32_t p = 0; p < c->path_count; p++) {
         const struct dt_cts_row *row;
@@ -281,27 +281,25 @@ static const struct dt_cts_row *find_row(struct dt_sender *s, uint64_t sequence)
         if (!c->path[p].control)
             continue;
         row = (const struct dt_cts_row *)(const void *)(c->path[p].control + offset);
-        if (dt_cts_row_is_valid(row, sequence, &is_broken))
-            return row;
+        if (dt_cts_read(row, s->next, slot->entry, &is_broken))
+            return true;
         if (is_broken)
             dt_connection_fail(c, DT_PROTOCOL, "the receiver's clear-to-send of message %llu makes no sense",
-                               (unsigned long long)sequence);
+                               (unsigned long long)s->next);
     }
-    return NULL;
+    return false;
 }
 
 /* The slot of the message that is being matched, or NULL: no CTS, or an older message still holds the slot. */
 static struct dt_send_slot *matching_slot(struct dt_sender *s)
 {
     struct dt_send_slot *slot = slot_of(s, s->next);
-    const struct dt_cts_row *row;
 
     if (slot->state == DT_SEND_MATCHING)
         return slot;
     if (slot->state != DT_SEND_FREE)
         return NULL;
-    row = find_row(s, s->next);
-    if (!row) {
+    if (!fetch_cts(s, slot)) {
         poll_waiting(s);
         if (s->connection.attended & (DT_NOTICE_PEER_CLOSED | DT_NOTICE_PEER_LOST))
             dt_connection_fail(&s->connection, DT_PEER_ERROR, "isend of message %llu, but the receiver is gone",
@@ -309,8 +307,7 @@ static struct dt_send_slot *matching_slot(struct dt_sender *s)
         return NULL;
     }
     slot->sequence = s->next;
-    slot->row = row;
-    slot->parts = row->entry[0].parts;
+    slot->parts = slot->entry[0].parts;
     slot->taken_mask = 0;
     slot->reported = 0;
     slot->state = DT_SEND_MATCHING;
@@ -321,7 +318,7 @@ static struct dt_send_slot *matching_slot(struct dt_sender *s)
 static int find_part(const struct dt_send_slot *slot, int tag)
 {
     for (int i = 0; i < slot->parts; i++) {
-        if (!(slot->taken_mask & 1u << i) && slot->row->entry[i].tag == htole32((uint32_t)tag))
+        if (!(slot->taken_mask & 1u << i) && slot->entry[i].tag == htole32((uint32_t)tag))
             return i;
     }
     return -1;
@@ -354,7 +351,7 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
 
     if (i < 0)
         return status == DT_AGAIN ? DT_OK : status;
-    capacity = le32toh(slot->row->entry[i].bytes);
+    capacity = le32toh(slot->entry[i].bytes);
     if (bytes > capacity) {
         dt_connection_fail(&s->connection, DT_INVALID,
                            "isend of %u bytes (tag %d) for an irecv of %u bytes: the two ranks disagree about "

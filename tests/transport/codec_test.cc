@@ -136,13 +136,14 @@ dt_cts_row Row(uint64_t sequence, uint8_t parts)
 TEST(Cts, ARowIsValidWhenEachOfItsEntriesIs)
 {
     bool broken;
+    dt_cts_entry out[DT_PARTS_MAX];
     for (uint8_t parts = 1; parts <= DT_PARTS_MAX; parts++) {
         dt_cts_row row = Row(1000, parts);
-        EXPECT_TRUE(dt_cts_row_is_valid(&row, 1000, &broken));
+        EXPECT_TRUE(dt_cts_read(&row, 1000, out, &broken));
         for (uint8_t missing = 0; missing < parts; missing++) {
             row = Row(1000, parts);
             row.entry[missing].sequence_plus_1 = htole64(1000 - 64 + 1);
-            EXPECT_FALSE(dt_cts_row_is_valid(&row, 1000, &broken));
+            EXPECT_FALSE(dt_cts_read(&row, 1000, out, &broken));
             EXPECT_FALSE(broken);
         }
     }
@@ -151,30 +152,32 @@ TEST(Cts, ARowIsValidWhenEachOfItsEntriesIs)
 TEST(Cts, FreshMemoryHoldsNoEntryOfTheFirstMessage)
 {
     bool broken;
+    dt_cts_entry out[DT_PARTS_MAX];
     dt_cts_row row;
     memset(&row, 0, sizeof row);
-    EXPECT_FALSE(dt_cts_row_is_valid(&row, 0, &broken));
+    EXPECT_FALSE(dt_cts_read(&row, 0, out, &broken));
     EXPECT_FALSE(broken);
 }
 
 TEST(Cts, ARowThatCannotBeIsBroken)
 {
     bool broken;
+    dt_cts_entry out[DT_PARTS_MAX];
     dt_cts_row row = Row(7, 2);
     row.entry[0].parts = 0;
-    EXPECT_FALSE(dt_cts_row_is_valid(&row, 7, &broken));
+    EXPECT_FALSE(dt_cts_read(&row, 7, out, &broken));
     EXPECT_TRUE(broken);
     row = Row(7, 2);
     row.entry[0].parts = 9;
-    EXPECT_FALSE(dt_cts_row_is_valid(&row, 7, &broken));
+    EXPECT_FALSE(dt_cts_read(&row, 7, out, &broken));
     EXPECT_TRUE(broken);
     row = Row(7, 2);
     row.entry[1].part = 5;
-    EXPECT_FALSE(dt_cts_row_is_valid(&row, 7, &broken));
+    EXPECT_FALSE(dt_cts_read(&row, 7, out, &broken));
     EXPECT_TRUE(broken);
     row = Row(7, 1);
     row.entry[0].part = 1;
-    EXPECT_FALSE(dt_cts_row_is_valid(&row, 7, &broken));
+    EXPECT_FALSE(dt_cts_read(&row, 7, out, &broken));
     EXPECT_TRUE(broken);
 }
 } // namespace
