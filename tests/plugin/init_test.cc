@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * init() with settings that cannot work: one line, an error, and the next plugin has its turn. A process each,
+ * since a plugin that is up stays up; the program runs itself again.
+ */
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "plugin/plugin.h"
+#include "tests/harness/harness.h"
+
+extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
+
+namespace
+{
+std::vector<std::string> *warnings;
+
+void Logger(ncclDebugLogLevel level, unsigned long, const char *, int, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (level == NCCL_LOG_WARN)
+        warnings->push_back(text);
+}
+
+/* The result of init, and its warnings, in a child with these settings. */
+std::pair<int, std::vector<std::string>> InitWith(std::vector<std::pair<const char *, const char *>> settings)
+{
+    int fds[2];
+    if (pipe(fds) != 0)
+        return {-1, {}};
+    pid_t pid = fork(); // before anything of the plugin ran in this process
+    if (pid == 0) {
+        for (auto [name, value] : settings)
+            setenv(name, value, 1);
+        warnings = new std::vector<std::string>;
+        int result = ncclNetPlugin_v8.init(Logger);
+        for (const std::string &text : *warnings)
+            dprintf(fds[1], "%s\n", text.c_str());
+        _exit(result);
+    }
+    close(fds[1]);
+    std::string all;
+    char part[4096];
+    for (ssize_t n; (n = read(fds[0], part, sizeof part)) > 0;)
+        all.append(part, n);
+    close(fds[0]);
+    int status;
+    waitpid(pid, &status, 0);
+    std::vector<std::string> lines;
+    for (size_t at = 0, end; (end = all.find('\n', at)) != std::string::npos; at = end + 1)
+        lines.push_back(all.substr(at, end - at));
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, lines};
+}
+
+TEST(Init, WithoutRealDevicesOneLineNamesTheSoftwareRnic)
+{
+    // A library that is no libibverbs: the same on hosts with RDMA devices and without.
+    for (const char *kind : {"auto", "system"}) {
+        auto [result, lines] = InitWith({{"DETOUR_VERBS", kind}, {"DETOUR_IBV_LIB", "/nonexistent/libibverbs.so"}});
+        EXPECT_EQ(ncclSystemError, result);
+        ASSERT_EQ(1u, lines.size());
+        EXPECT_NE(std::string::npos, lines[0].find("DETOUR_VERBS=soft")) << lines[0];
+        EXPECT_NE(std::string::npos, lines[0].find("/nonexistent/libibverbs.so")) << lines[0];
+    }
+}
+
+TEST(Init, AFilterThatLetsNoDeviceThroughIsNamed)
+{
+    auto [result, lines] = InitWith({{"DETOUR_VERBS", "soft"}, {"DETOUR_HCA", "mlx5"}});
+    EXPECT_NE(ncclSuccess, result);
+    ASSERT_EQ(1u, lines.size());
+    EXPECT_NE(std::string::npos, lines[0].find("DETOUR_HCA")) << lines[0];
+}
+
+TEST(Init, BadSettingsAreNamedWithWhatWouldBeRight)
+{
+    const struct {
+        const char *name, *value, *says;
+    } cases[] = {{"DETOUR_VERBS", "mlx5", "expected system, soft or auto"},
+                 {"DETOUR_PATHS", "0", "DETOUR_PATHS=0: expected a number from 1 to"},
+                 {"DETOUR_SOCKET_IFNAME", "nosuch", "lets none through"}};
+    for (auto &c : cases) {
+        auto [result, lines] = c.name == std::string("DETOUR_VERBS")
+                                   ? InitWith({{c.name, c.value}})
+                                   : InitWith({{"DETOUR_VERBS", "soft"}, {c.name, c.value}});
+        EXPECT_NE(ncclSuccess, result) << c.name;
+        ASSERT_EQ(1u, lines.size()) << c.name;
+        EXPECT_NE(std::string::npos, lines[0].find(c.says)) << lines[0];
+    }
+}
+
+TEST(Init, BeforeItEverythingIsAnError)
+{
+    detour_test::ExpectWarning("before init");
+    int count;
+    char handle[NCCL_NET_HANDLE_MAXSIZE];
+    void *comm;
+    EXPECT_NE(ncclSuccess, ncclNetPlugin_v8.devices(&count));
+    EXPECT_NE(ncclSuccess, ncclNetPlugin_v8.listen(0, handle, &comm));
+}
+} // namespace
