@@ -77,7 +77,7 @@ static void kick_ready(struct dt_source *source, uint32_t events, uint64_t now_n
     (void)events;
     (void)now_ns;
     (void)ignored;
-    /* Only now may the next kick be written: what it is about is seen in the round that follows. */
+    /* A kick until here is part of this one: what it is about is looked at after this, before any sleep. */
     dt_exchange_acq_rel(&driver.is_kicked, 0);
 }
 

@@ -36,15 +36,22 @@ void dt_local_host_unwatch(struct dt_local_host *host, int fd)
 
 /* ---- callers -------------------------------------------------------------------------------------------- */
 
-/* Nobody holds an event of it: epoll is asked again before the next source runs (driver.c). */
-static void forget_stranger(struct stranger *stranger, bool keep_fd)
+/*
+ * Nobody holds an event of it: epoll is asked again before the next source runs (driver.c). Its descriptor may
+ * be somebody else's by now.
+ */
+static void forget_stranger(struct stranger *stranger)
 {
-    dt_local_host_unwatch(stranger->host, stranger->fd);
     dt_list_remove(&stranger->node);
     stranger->host->stranger_count--;
-    if (!keep_fd)
-        close(stranger->fd);
     free(stranger);
+}
+
+static void drop_stranger(struct stranger *stranger)
+{
+    dt_local_host_unwatch(stranger->host, stranger->fd);
+    close(stranger->fd);
+    forget_stranger(stranger);
 }
 
 /* Gives a caller to the wire that it asks for; drops it when there is none. */
@@ -63,9 +70,12 @@ static void introduce(struct stranger *stranger, const struct dt_hello *hello, s
         is_taken = true;
     }
     pthread_mutex_unlock(&host->lock);
-    if (!is_taken)
+    if (is_taken) {
+        forget_stranger(stranger);
+    } else {
         dt_rendezvous_unmap(shared);
-    forget_stranger(stranger, is_taken);
+        drop_stranger(stranger);
+    }
 }
 
 static void stranger_ready(struct dt_source *source, uint32_t events, uint64_t now_ns)
@@ -82,7 +92,7 @@ static void stranger_ready(struct dt_source *source, uint32_t events, uint64_t n
     } else if (error != -EAGAIN) {
         if (error == -EPROTO)
             dt_info("software RNIC: process %d called and spoke nonsense; dropped", (int)stranger->pid);
-        forget_stranger(stranger, false);
+        drop_stranger(stranger);
     }
 }
 
@@ -102,7 +112,7 @@ static void admit(struct dt_local_host *host, int fd, pid_t pid, uint64_t now_ns
     dt_list_push_back(&host->strangers, &stranger->node);
     host->stranger_count++;
     if (dt_local_host_watch(host, fd, EPOLLIN, &stranger->source))
-        forget_stranger(stranger, false);
+        drop_stranger(stranger);
 }
 
 static struct stranger *oldest_stranger(const struct dt_local_host *host)
@@ -122,7 +132,7 @@ static void listener_ready(struct dt_source *source, uint32_t events, uint64_t n
         if (fd < 0)
             continue;
         if (host->stranger_count >= DT_LOCAL_STRANGERS_MAX)
-            forget_stranger(oldest_stranger(host), false);
+            drop_stranger(oldest_stranger(host));
         admit(host, fd, pid, now_ns);
     }
 }
@@ -133,7 +143,7 @@ void dt_local_host_progress(struct dt_local_host *host, uint64_t now_ns)
 
     while ((stranger = oldest_stranger(host)) && stranger->deadline_ns <= now_ns) {
         dt_info("software RNIC: process %d called and said nothing; dropped", (int)stranger->pid);
-        forget_stranger(stranger, false);
+        drop_stranger(stranger);
     }
 }
 
@@ -183,7 +193,7 @@ void dt_local_host_destroy(struct dt_local_host *host)
     struct stranger *stranger;
 
     while ((stranger = oldest_stranger(host)))
-        forget_stranger(stranger, false);
+        drop_stranger(stranger);
     dt_local_host_unwatch(host, host->listen_fd);
     /* Shared with any child that was forked meanwhile: callers shall not wait for it. */
     shutdown(host->listen_fd, SHUT_RDWR);
