@@ -192,7 +192,7 @@ static const struct {
 static const struct {
     uint32_t lanes;
     uint8_t width;
-} widths[] = {{1, 1}, {2, 16}, {4, 2}, {8, 4}, {12, 8}};
+} widths[] = {{4, 2}, {2, 16}, {1, 1}, {8, 4}, {12, 8}}; /* of equals, the first is taken */
 
 #define UNLIMITED_MBPS 100000u /* what is shown when no rate is set */
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -42,21 +44,27 @@ int dt_soft_dealloc_pd(struct ibv_pd *public_pd)
 
 /* ---- memory regions ------------------------------------------------------------------------------------- */
 
-#define MINCORE_PAGES 4096u
-
-/* Is every page mapped? For memory that cannot be populated, and for old kernels. 0 or EFAULT. */
-static int check_mapped(uintptr_t start, uintptr_t end, uintptr_t page_bytes)
+/*
+ * Do the lines of /proc/self/maps cover [start, end), readable, and writable if that is needed? They are in
+ * ascending order. 0 or EFAULT.
+ */
+static int check_maps(uintptr_t start, uintptr_t end, bool needs_write)
 {
-    unsigned char resident[MINCORE_PAGES];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
 
-    while (start < end) {
-        uintptr_t bytes = dt_min_u64(end - start, MINCORE_PAGES * page_bytes);
+    if (!maps)
+        return 0; /* no way to know */
+    while (start < end && fgets(line, sizeof line, maps)) {
+        uintptr_t from, to;
+        char rights[5];
 
-        if (mincore((void *)start, bytes, resident))
-            return EFAULT;
-        start += bytes;
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &from, &to, rights) == 3 && from <= start && start < to &&
+            rights[0] == 'r' && (rights[1] == 'w' || !needs_write))
+            start = to;
     }
-    return 0;
+    fclose(maps);
+    return start < end ? EFAULT : 0;
 }
 
 /*
@@ -68,11 +76,12 @@ static int fault_in(void *addr, size_t length, unsigned access)
     uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t start = (uintptr_t)addr & ~(page_bytes - 1);
     uintptr_t end = ((uintptr_t)addr + length + page_bytes - 1) & ~(page_bytes - 1);
-    int advice = access & IBV_ACCESS_LOCAL_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+    bool needs_write = access & IBV_ACCESS_LOCAL_WRITE;
 
-    if (madvise((void *)start, end - start, advice) == 0)
+    if (madvise((void *)start, end - start, needs_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
         return 0;
-    return errno == EINVAL ? check_mapped(start, end, page_bytes) : EFAULT;
+    /* An old kernel, device memory, or a right that is missing. */
+    return errno == EINVAL ? check_maps(start, end, needs_write) : EFAULT;
 }
 
 static struct ibv_mr *fail(struct ibv_mr *mr, int error)

@@ -20,14 +20,31 @@ namespace detour_test
 namespace
 {
 std::mutex warning_mutex;
-std::string first_warning;
+std::string first_warning, expected_warning;
+bool is_expected_seen;
 
 void note_warning(void *, enum dt_log_level level, const char *, int, const char *text)
 {
     std::lock_guard<std::mutex> lock(warning_mutex);
 
-    if (level == DT_LOG_WARN && first_warning.empty())
+    if (level != DT_LOG_WARN)
+        return;
+    if (!expected_warning.empty() && std::string(text).find(expected_warning) != std::string::npos)
+        is_expected_seen = true;
+    else if (first_warning.empty())
         first_warning = text;
+}
+
+// Empty, or what is wrong with the warnings of this rank.
+std::string judge_warnings()
+{
+    std::lock_guard<std::mutex> lock(warning_mutex);
+
+    if (!first_warning.empty())
+        return "unexpected warning: " + first_warning;
+    if (!expected_warning.empty() && !is_expected_seen)
+        return "expected a warning containing: " + expected_warning;
+    return "";
 }
 
 void send_all(int fd, const void *data, size_t bytes)
@@ -55,8 +72,8 @@ void send_all(int fd, const void *data, size_t bytes)
     } catch (const std::exception &error) {
         failure = error.what();
     }
-    if (failure.empty() && !first_warning.empty())
-        failure = "unexpected warning: " + first_warning;
+    if (failure.empty())
+        failure = judge_warnings();
     if (failure.empty())
         failure = "ok";
     ssize_t ignored = write(report, failure.data(), failure.size());
@@ -76,6 +93,12 @@ void Require(bool condition, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     throw std::runtime_error(text);
+}
+
+void ExpectRankWarning(const std::string &part)
+{
+    std::lock_guard<std::mutex> lock(warning_mutex);
+    expected_warning = part;
 }
 
 void Rank::Send(int to, const void *data, size_t bytes) const

@@ -16,6 +16,9 @@ namespace detour_test
 // Ends a rank with a message: `Require(rc == 0, "modify to RTS: %d", rc)`.
 void Require(bool condition, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+// Inside a rank: it must log a warning that contains `part`; any other fails it.
+void ExpectRankWarning(const std::string &part);
+
 class Rank
 {
   public:

@@ -79,7 +79,7 @@ class End
     uint8_t *buffer = nullptr;
 };
 
-// Both ends of one process, or this rank's end and a peer's.
+// Both ends of one process (which may be one end, connected to itself), or this rank's end and a peer's.
 void ConnectEnds(End &a, End &b, const ConnectOptions &options = {});
 EndAddress ConnectTo(const Rank &rank, int peer, End &end, const ConnectOptions &options = {});
 

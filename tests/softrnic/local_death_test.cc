@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of the living when a process dies or lies: errors in time, nothing left behind, no crash.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "softrnic/gid.h"
+#include "softrnic/rendezvous.h"
+#include "tests/softrnic/soft_end.h"
+
+using namespace detour_test;
+
+namespace
+{
+std::set<std::string> traces()
+{
+    std::set<std::string> found;
+    std::ifstream sockets("/proc/net/unix");
+    std::string line;
+
+    while (std::getline(sockets, line))
+        if (line.find("@detour-rnic-") != std::string::npos)
+            found.insert("socket " + line.substr(line.find('@')));
+    for (const char *folder : {"/dev/shm", "/tmp"})
+        for (const auto &entry : std::filesystem::directory_iterator(folder))
+            if (entry.path().string().find("detour-rnic") != std::string::npos)
+                found.insert(entry.path().string());
+    return found;
+}
+
+// 4.096 us x 2^10 per try, 3 tries: the timer of the attributes, doubled by no more than the engine's rounding.
+const ConnectOptions kQuickTimer = [] {
+    ConnectOptions options;
+    options.timeout = 10;
+    options.retry_cnt = 2;
+    return options;
+}();
+
+TEST(LocalDeath, KilledPeerIsRetryExceeded)
+{
+    Ranks ranks(2);
+    int ready[2];
+
+    ASSERT_EQ(pipe(ready), 0);
+    ranks.Start([&](const Rank &rank) {
+        EndOptions options;
+        options.buffer_bytes = 64 << 20;
+        End end(options);
+        EndAddress peer = ConnectTo(rank, 1 - rank.number(), end, kQuickTimer);
+
+        if (rank.number() == 1) {
+            for (;;)
+                pause();
+        }
+        // In the middle of large writes.
+        for (uint64_t i = 0; i < 8; i++)
+            Require(end.Post(IBV_WR_RDMA_WRITE, 0, 32 << 20, peer, 0, i) == 0, "post");
+        Require(write(ready[1], "x", 1) == 1, "report");
+        char gone;
+        try {
+            rank.Receive(1, &gone, 1);
+        } catch (const std::exception &) {
+        }
+        double start = Seconds();
+        ibv_wc wc;
+        do
+            wc = end.Wait(20);
+        while (wc.status == IBV_WC_SUCCESS);
+        Require(wc.status == IBV_WC_RETRY_EXC_ERR, "%s", dt_soft_wc_status_str(wc.status));
+        // Three timers of 4.2 ms; seconds would mean that it hung until something else happened.
+        Require(Seconds() - start < 3, "it took %.1f s", Seconds() - start);
+        uint64_t next = wc.wr_id + 1;
+        for (; next < 8; next++) {
+            wc = end.Wait();
+            Require(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == next, "flush of %d", static_cast<int>(next));
+        }
+        // The RNIC lives: another connection, to itself, works.
+        End other(EndOptions{});
+        ConnectEnds(other, other);
+        Require(other.Post(IBV_WR_RDMA_WRITE, 0, 100, other.Address(), 200, 1) == 0, "post");
+        other.WaitOk();
+    });
+    char byte;
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    ranks.Kill(1);
+    ranks.Join();
+    close(ready[0]);
+    close(ready[1]);
+}
+
+TEST(LocalDeath, NothingIsLeftBehind)
+{
+    std::set<std::string> before = traces();
+    {
+        Ranks ranks(2);
+        int ready[2];
+
+        ASSERT_EQ(pipe(ready), 0);
+        ranks.Start([&](const Rank &rank) {
+            End end;
+            EndAddress peer = ConnectTo(rank, 1 - rank.number(), end);
+            Require(end.Post(IBV_WR_RDMA_WRITE, 0, 100000, peer, 0, 1) == 0, "post");
+            end.WaitOk();
+            Require(write(ready[1], "x", 1) == 1, "report");
+            for (;;)
+                pause();
+        });
+        char bytes[2];
+        ASSERT_EQ(read(ready[0], bytes, 1), 1);
+        ASSERT_EQ(read(ready[0], bytes + 1, 1), 1);
+        std::set<std::string> during = traces();
+        EXPECT_GT(during.size(), before.size()) << "the test would not see a socket";
+        ranks.Kill(0);
+        ranks.Kill(1);
+        ranks.Join();
+        close(ready[0]);
+        close(ready[1]);
+    }
+    for (const std::string &trace : traces())
+        EXPECT_TRUE(before.count(trace)) << trace;
+}
+
+// A peer that is stopped, not dead: the same error, and when it goes on, nothing of the failed QP completes here.
+TEST(LocalDeath, StoppedPeerIsRetryExceeded)
+{
+    Ranks ranks(2);
+    int ready[2];
+
+    ASSERT_EQ(pipe(ready), 0);
+    ranks.Start([&](const Rank &rank) {
+        End end;
+        EndAddress peer = ConnectTo(rank, 1 - rank.number(), end, kQuickTimer);
+
+        if (rank.number() == 1) {
+            char done;
+            rank.Receive(0, &done, 1);
+            return;
+        }
+        Require(write(ready[1], "x", 1) == 1, "report");
+        double limit = Seconds() + 20;
+        ibv_wc wc;
+        do {
+            Require(Seconds() < limit, "no error");
+            Require(end.Post(IBV_WR_RDMA_WRITE, 0, 100, peer, 0, 7) == 0, "post");
+            wc = end.Wait();
+        } while (wc.status == IBV_WC_SUCCESS);
+        Require(wc.status == IBV_WC_RETRY_EXC_ERR, "%s", dt_soft_wc_status_str(wc.status));
+        Require(write(ready[1], "y", 1) == 1, "report");
+        rank.Send(1, "z", 1);
+    });
+    char byte;
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    kill(ranks.pid(1), SIGSTOP);
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    kill(ranks.pid(1), SIGCONT);
+    ranks.Join();
+    close(ready[0]);
+    close(ready[1]);
+}
+
+int call(uint64_t instance)
+{
+    sockaddr_un address = {};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    address.sun_family = AF_UNIX;
+    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "detour-rnic-%016" PRIx64, instance);
+    socklen_t bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
+    Require(connect(fd, reinterpret_cast<sockaddr *>(&address), bytes) == 0, "connect: %s", strerror(errno));
+    return fd;
+}
+
+// True when the other end has hung up within a few seconds.
+bool is_dropped(int fd)
+{
+    timeval timeout = {10, 0};
+    char byte;
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    ssize_t got;
+    while ((got = recv(fd, &byte, 1, 0)) > 0)
+        ;
+    return got == 0 || errno == ECONNRESET;
+}
+
+// Callers that talk nonsense, say nothing, lie about the memory they bring, or write nonsense into it are
+// dropped, and a real connection does not notice.
+TEST(LocalDeath, StrangersAreDropped)
+{
+    RunRanks(2, [](const Rank &rank) {
+        End end;
+        EndAddress peer = ConnectTo(rank, 1 - rank.number(), end);
+        uint64_t instance = 0;
+        uint32_t device = 0;
+
+        Require(dt_gid_parse(peer.gid.raw, &instance, &device), "the peer's GID");
+        if (rank.number() == 1)
+            ExpectRankWarning("sent a record that makes no sense");
+        if (rank.number() == 0) {
+            int silent = call(instance), garbage = call(instance), liar = call(instance);
+            char noise[200];
+            memset(noise, 0x5a, sizeof noise);
+            Require(send(garbage, noise, sizeof noise, 0) == sizeof noise, "send");
+            dt_hello hello = {};
+            Require(send(liar, &hello, sizeof hello, 0) == sizeof hello, "send");
+            Require(is_dropped(garbage) && is_dropped(liar), "nonsense is listened to");
+            // A good greeting, with memory full of nonsense.
+            dt_local_shared *shared;
+            pid_t pid;
+            int memory = dt_rendezvous_memory(&shared);
+            memcpy(hello.dst_gid, peer.gid.raw, 16);
+            memset(shared->units, 0x5a, sizeof shared->units);
+            shared->head = 77;
+            int caller = dt_rendezvous_call(instance, &hello, memory, &pid);
+            Require(caller >= 0, "call");
+            Require(is_dropped(caller), "a broken ring is listened to");
+            Require(is_dropped(silent), "a silent caller is waited for");
+            for (int fd : {silent, garbage, liar, caller, memory})
+                close(fd);
+        }
+        if (rank.number() == 0) {
+            Require(end.Post(IBV_WR_RDMA_WRITE, 0, 100000, peer, 0, 1) == 0, "post");
+            end.WaitOk();
+        }
+        rank.Barrier(1 - rank.number());
+    });
+}
+} // namespace
