@@ -10,6 +10,15 @@
 const struct dt_generator dt_generators[] = {
     {DETOUR_ALGORITHM_GPIPE, "gpipe", "all forwards, then all backwards", dt_generate_gpipe},
     {DETOUR_ALGORITHM_1F1B, "1f1b", "one forward, one backward with W fused", dt_generate_1f1b},
+    {DETOUR_ALGORITHM_INTERLEAVED, "interleaved", "1F1B for several stages per device, placed round robin",
+     dt_generate_interleaved},
+    {DETOUR_ALGORITHM_ZB_H1, "zb-h1", "Zero Bubble by hand, memory of 1F1B", dt_generate_zb_h1},
+    {DETOUR_ALGORITHM_ZB_H2, "zb-h2", "Zero Bubble by hand, twice the memory of 1F1B", dt_generate_zb_h2},
+    {DETOUR_ALGORITHM_ZB_V, "zb-v", "Zero Bubble for two stages per device, placed in a V", dt_generate_zb_v},
+    {DETOUR_ALGORITHM_ZB, "zb", "Zero Bubble heuristic within the memory limits", dt_generate_zb},
+    {DETOUR_ALGORITHM_ADAPTRA, "adaptra", "ADAPTRA dynamic adaptation to known delays", dt_generate_adaptra},
+    {DETOUR_ALGORITHM_ADAPTRA_INITIAL, "adaptra-initial", "ADAPTRA initial planning for unknown delays",
+     dt_generate_adaptra_initial},
     {0},
 };
 

@@ -53,8 +53,19 @@ const struct dt_generator *dt_generator_find(enum detour_algorithm algorithm);
 enum detour_status dt_generate_with(struct dt_call *call, const struct dt_problem *p,
                                     enum detour_algorithm algorithm, struct dt_result *result);
 
-dt_generate_func dt_generate_gpipe; /* classic.c */
+/* classic.c */
+dt_generate_func dt_generate_gpipe;
 dt_generate_func dt_generate_1f1b;
+dt_generate_func dt_generate_interleaved;
+/* handcrafted.c */
+dt_generate_func dt_generate_zb_h1;
+dt_generate_func dt_generate_zb_h2;
+dt_generate_func dt_generate_zb_v;
+/* zero_bubble.c */
+dt_generate_func dt_generate_zb;
+/* adaptra.c */
+dt_generate_func dt_generate_adaptra;
+dt_generate_func dt_generate_adaptra_initial;
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "sched/heap.h"
 #include "sched/schedule.h"
 #include "sched/simulate.h"
 
@@ -53,57 +54,21 @@ struct lowering {
     const struct dt_problem *p;
     const struct detour_schedule *s;
     struct detour_program *program;
-    size_t *next;   /* [device]: next operation of the schedule */
-    size_t *fill;   /* [device]: where its next action goes */
-    bool *produced; /* [op index]: its input exists */
-    int32_t *heap;  /* devices whose next operation has its input, earliest finish first */
-    int32_t heap_count;
-    bool *queued;
+    size_t *next;        /* [device]: next operation of the schedule */
+    size_t *fill;        /* [device]: where its next action goes */
+    bool *produced;      /* [op index]: its input exists */
+    struct dt_heap heap; /* devices whose next operation has its input, by its finish */
 };
-
-static bool precedes(const struct lowering *l, int32_t a, int32_t b)
-{
-    int64_t a_ns = l->s->ops[l->next[a]].finish_ns, b_ns = l->s->ops[l->next[b]].finish_ns;
-
-    return a_ns < b_ns || (a_ns == b_ns && a < b);
-}
-
-static void heap_push(struct lowering *l, int32_t device)
-{
-    int32_t at = l->heap_count++;
-
-    for (; at > 0 && precedes(l, device, l->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        l->heap[at] = l->heap[(at - 1) / 2];
-    l->heap[at] = device;
-}
-
-static int32_t heap_pop(struct lowering *l)
-{
-    int32_t top = l->heap[0], last = l->heap[--l->heap_count], at = 0;
-
-    for (;;) {
-        int32_t child = 2 * at + 1;
-        if (child + 1 < l->heap_count && precedes(l, l->heap[child + 1], l->heap[child]))
-            child++;
-        if (child >= l->heap_count || !precedes(l, l->heap[child], last))
-            break;
-        l->heap[at] = l->heap[child];
-        at = child;
-    }
-    l->heap[at] = last;
-    return top;
-}
 
 /* Puts the device on the heap if its next operation can run. */
 static void offer(struct lowering *l, int32_t device)
 {
-    if (l->queued[device] || l->next[device] == l->s->first[device + 1])
+    if (l->next[device] == l->s->first[device + 1])
         return;
     const struct detour_op *op = &l->s->ops[l->next[device]];
     if (!l->produced[dt_op_index(l->p, (enum detour_op_kind)op->kind, op->stage, op->microbatch)])
         return;
-    l->queued[device] = true;
-    heap_push(l, device);
+    dt_heap_set(&l->heap, device, op->finish_ns);
 }
 
 static void append(struct lowering *l, int kind, int32_t stage, int32_t microbatch)
@@ -170,9 +135,7 @@ static void lower(struct lowering *l)
         l->produced[dt_op_index(l->p, DETOUR_OP_F, 0, j)] = true;
     for (int32_t d = 0; d < l->p->device_count; d++)
         offer(l, d);
-    while (l->heap_count) {
-        int32_t device = heap_pop(l);
-        l->queued[device] = false;
+    for (int32_t device; (device = dt_heap_pop(&l->heap)) >= 0;) {
         take(l, device);
         offer(l, device);
     }
@@ -194,8 +157,7 @@ enum detour_status dt_program_create(struct dt_call *call, const struct dt_probl
     if (!dt_arena_new(call->arena, l.next, p->device_count) ||
         !dt_arena_new(call->arena, l.fill, p->device_count) ||
         !dt_arena_new(call->arena, l.produced, dt_op_index_count(p)) ||
-        !dt_arena_new(call->arena, l.heap, p->device_count) ||
-        !dt_arena_new(call->arena, l.queued, p->device_count))
+        !dt_heap_init(call->arena, p->device_count, &l.heap))
         return dt_fail_memory(call->error);
     made->device_count = p->device_count;
     l.program = made;

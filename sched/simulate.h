@@ -27,6 +27,14 @@ struct dt_times {
     int32_t longest_span_device;
 };
 
+/* < 0 if `a` is the better result: the smaller makespan, then the smaller longest span. */
+static inline int dt_times_compare(const struct dt_times *a, const struct dt_times *b)
+{
+    if (a->makespan_ns != b->makespan_ns)
+        return a->makespan_ns < b->makespan_ns ? -1 : 1;
+    return a->longest_span_ns < b->longest_span_ns ? -1 : a->longest_span_ns > b->longest_span_ns;
+}
+
 /*
  * Writes start_ns and finish_ns of every operation of a schedule that dt_schedule_check_ops() accepts.
  * `prefix` may be NULL. `input_ns` may be NULL; else it has dt_op_index_count() entries and receives when the

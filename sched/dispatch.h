@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A dispatcher that never waits when it could work: whenever a device is free it takes the first of what it
+ * could start now. During warm-up that is F, B, W, afterwards B, F, W; among equals the oldest microbatch,
+ * then the later stage. Algorithms 3 and 4 of ADAPTRA with exact events in place of time steps.
+ */
+#ifndef DETOUR_SCHED_DISPATCH_H
+#define DETOUR_SCHED_DISPATCH_H
+
+#include "sched/timeline.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_dispatch_rule {
+    const int32_t *warmup; /* [stage]: F's that go ahead of B */
+    bool hold;             /* with its warm-up done a stage starts no F until its first B */
+};
+
+/* Goes on from wherever the timeline is until nothing can be started. Cost: O(S N log S). */
+enum detour_status dt_dispatch(struct dt_call *call, struct dt_timeline *tl,
+                               const struct dt_dispatch_rule *rule);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers that were published, or derived in closed form.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "tests/sched/sched_test.h"
+
+using namespace sched_test;
+
+namespace
+{
+Profile Anchor(int64_t c0_ms)
+{
+    Profile profile = Profile::Uniform(4, 12, 10 * kMs, 10 * kMs, 10 * kMs);
+    profile.Delay(0, c0_ms * kMs);
+    return profile;
+}
+
+/* Table 9 (times in ms) and Table 5 (bubble rates) of the Zero Bubble paper, arXiv 2401.10241. */
+struct ZeroBubbleRow {
+    int32_t stages;
+    int32_t microbatches;
+    double f_ms, b_ms, w_ms, comm_ms;
+    double rate_1f1b, rate_h1, rate_h2;
+};
+
+const ZeroBubbleRow kZeroBubbleTable[] = {
+    {8, 24, 18.522, 18.086, 9.337, .601, .2431, .1585, .1083},
+    {8, 32, 18.513, 18.086, 9.331, .626, .1985, .1242, .0837},
+    {8, 64, 18.546, 18.097, 9.321, .762, .1240, .0674, .0444},
+    {8, 24, 29.718, 29.444, 19.927, .527, .2347, .1323, .0698},
+    {8, 32, 29.802, 29.428, 19.530, .577, .1898, .1045, .0559},
+    {8, 64, 29.935, 29.621, 19.388, .535, .1091, .0554, .0294},
+    {16, 48, 11.347, 11.248, 8.132, .377, .2552, .1397, .0672},
+    {16, 64, 11.307, 11.254, 8.101, .379, .2082, .1088, .0516},
+    {16, 128, 11.325, 11.308, 8.109, .378, .1251, .0576, .0266},
+    {32, 96, 10.419, 10.207, 7.715, .408, .2646, .1421, .0641},
+    {32, 128, 10.408, 10.204, 7.703, .408, .2168, .1106, .0490},
+    {32, 256, 10.402, 10.248, 7.698, .460, .1352, .0594, .0257},
+};
+
+int64_t Ns(double ms)
+{
+    return std::llround(ms * kMs);
+}
+
+/* (span - m (tF + tB + tW)) / span, in units of 1/10000, as the table rounds it. */
+long Rate(Profile &profile, enum detour_algorithm algorithm)
+{
+    Arena arena;
+    struct detour_plan *plan = Generate(arena, profile, algorithm);
+    struct detour_report *report = nullptr;
+    EXPECT_EQ(detour_simulate(arena, profile.get(), plan->schedule, &report, nullptr), DETOUR_OK);
+    return std::lround(report->bubble_ratio_span * 10000);
+}
+} // namespace
+
+TEST(Anchors, ScheduleOfFigureFiveFrozen)
+{
+    const int64_t expected_ms[] = {390, 400, 440, 500};
+    Arena arena;
+    Profile profile = Anchor(0);
+    const int32_t warmup[] = {7, 5, 3, 1};
+    struct detour_options options = {};
+    options.warmup = warmup;
+    struct detour_plan *plan = Generate(arena, profile, DETOUR_ALGORITHM_ADAPTRA, options);
+    for (int64_t c0 = 0; c0 <= 30; c0 += 10) {
+        Profile slow = Anchor(c0);
+        EXPECT_EQ(Makespan(slow, plan->schedule), expected_ms[c0 / 10] * kMs) << "c0 " << c0;
+    }
+}
+
+TEST(Anchors, FirstBackwardOfFigureFive)
+{
+    Arena arena;
+    Profile profile = Anchor(0);
+    struct detour_plan *plan = Generate(arena, profile, DETOUR_ALGORITHM_ADAPTRA);
+    Profile slow = Anchor(20);
+    Makespan(slow, plan->schedule);
+    const struct detour_op *op = plan->schedule->ops;
+    while (op->kind != DETOUR_OP_B)
+        op++;
+    EXPECT_EQ(op->start_ns, 110 * kMs);
+    struct detour_report *report = nullptr;
+    ASSERT_EQ(detour_simulate(arena, profile.get(), plan->schedule, &report, nullptr), DETOUR_OK);
+    for (int32_t i = 0; i < 4; i++) {
+        EXPECT_EQ(report->stages[i].warmup, 7 - 2 * i);
+        EXPECT_EQ(report->stages[i].peak_inflight, 7 - 2 * i);
+        EXPECT_EQ(report->devices[i].idle_ns, 0);
+    }
+    EXPECT_EQ(report->longest_span_ns, 360 * kMs);
+    EXPECT_DOUBLE_EQ(report->bubble_ratio_makespan, 1.0 / 13);
+}
+
+TEST(Anchors, PlannedAnewForTheDelay)
+{
+    const int64_t expected_ms[] = {390, 400, 410, 420};
+    for (int64_t c0 = 0; c0 <= 30; c0 += 10) {
+        Arena arena;
+        Profile profile = Anchor(c0);
+        EXPECT_EQ(Generate(arena, profile, DETOUR_ALGORITHM_ADAPTRA)->makespan_ns,
+                  expected_ms[c0 / 10] * kMs);
+        profile.MaxInflight({7, 5, 3, 1});
+        EXPECT_EQ(Generate(arena, profile, DETOUR_ALGORITHM_ADAPTRA)->makespan_ns,
+                  expected_ms[c0 / 10] * kMs);
+    }
+}
+
+TEST(Anchors, ZeroBubbleSameMakespanOtherSpan)
+{
+    Arena arena;
+    Profile profile = Anchor(0);
+    struct detour_plan *h1 = Generate(arena, profile, DETOUR_ALGORITHM_ZB_H1);
+    struct detour_plan *h2 = Generate(arena, profile, DETOUR_ALGORITHM_ZB_H2);
+    EXPECT_EQ(h1->makespan_ns, 390 * kMs);
+    EXPECT_EQ(h2->makespan_ns, 390 * kMs);
+    EXPECT_EQ(h1->longest_span_ns, 390 * kMs);
+    EXPECT_EQ(h2->longest_span_ns, 360 * kMs);
+}
+
+TEST(Anchors, ZeroBubbleTable)
+{
+    for (const ZeroBubbleRow &row : kZeroBubbleTable) {
+        Profile profile =
+            Profile::Uniform(row.stages, row.microbatches, Ns(row.f_ms), Ns(row.b_ms), Ns(row.w_ms));
+        for (size_t link = 0; link + 1 < profile.stages.size(); link++)
+            profile.Delay(link, Ns(row.comm_ms));
+        SCOPED_TRACE(std::to_string(row.stages) + " stages, " + std::to_string(row.microbatches) +
+                     " microbatches");
+        EXPECT_EQ(Rate(profile, DETOUR_ALGORITHM_1F1B), std::lround(row.rate_1f1b * 10000));
+        EXPECT_EQ(Rate(profile, DETOUR_ALGORITHM_ZB_H1), std::lround(row.rate_h1 * 10000));
+        EXPECT_EQ(Rate(profile, DETOUR_ALGORITHM_ZB_H2), std::lround(row.rate_h2 * 10000));
+    }
+}
+
+/*
+ * Two stages, all times t, order F^x (BF)* (BW)* W* with x = (D + 1, 1): a delay c of the link costs
+ * c while c <= (D - 1) t, and (D - 1) t + 2 ceil(N / (D + 1)) (c - (D - 1) t) beyond.
+ */
+TEST(Anchors, ClosedFormOfAlternatingOrder)
+{
+    constexpr int64_t t = 10;
+    int points = 0;
+    for (int32_t n = 8; n <= 40; n++) {
+        for (int32_t slack = 1; slack <= 6; slack++) {
+            Arena arena;
+            Profile profile = Profile::Uniform(2, n, t, t, t);
+            const int32_t warmup[] = {slack + 1, 1};
+            struct detour_options options = {};
+            options.warmup = warmup;
+            struct detour_plan *plan = Generate(arena, profile, DETOUR_ALGORITHM_ADAPTRA_INITIAL, options);
+            int64_t base = plan->makespan_ns;
+            for (int64_t c = 0; c <= 87; c++) {
+                profile.Delay(0, c);
+                int64_t free = (slack - 1) * t;
+                int64_t expected = c <= free ? c : free + 2 * ((n + slack) / (slack + 1)) * (c - free);
+                ASSERT_EQ(Makespan(profile, plan->schedule) - base, expected)
+                    << "N " << n << " D " << slack << " c " << c;
+                points++;
+            }
+        }
+    }
+    printf("%d points\n", points);
+}
