@@ -180,7 +180,7 @@ const char *dt_soft_wc_status_str(enum ibv_wc_status status);
 enum dt_soft_control {
     DT_SOFT_CONTROL_DOWN,        /* the link: nothing goes in or out, port error event */
     DT_SOFT_CONTROL_UP,          /* the link again, port active event */
-    DT_SOFT_CONTROL_FATAL,       /* the device is gone for good: device fatal event, everything flushes */
+    DT_SOFT_CONTROL_FATAL,       /* the device is gone for good: device fatal event, then silence (engine.h) */
     DT_SOFT_CONTROL_DROP_NEXT,   /* the next `argument` packets that leave the device are lost */
     DT_SOFT_CONTROL_DROP_PERCENT /* from now on `argument` percent (0 to 100) of them are lost */
 };

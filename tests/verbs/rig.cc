@@ -86,7 +86,7 @@ dt_qp_link_options PatientLink()
 {
     dt_qp_link_options options = {};
 
-    options.timeout_exponent = 14;
+    options.timeout_exponent = 15; // 134 ms, so that a second may pass between Hold() and Resume()
     options.retry_count = 7;
     options.rnr_retry_count = 7;
     options.min_rnr_timer = 12;
