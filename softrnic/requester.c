@@ -89,14 +89,12 @@ static void check_element(const struct dt_rnic_qp *qp, struct dt_sq_entry *entry
                           uint16_t blocks_posted)
 {
     const struct dt_wqe *wqe = &entry->wqe;
-    uint32_t segments = wqe->is_inline ? 1 : (uint32_t)(wqe->units - wqe->first_data);
+    uint32_t segments = wqe->is_inline || wqe->opcode == DT_WQE_NOP ? 0 : wqe->units - wqe->first_data;
 
-    if (wqe->is_malformed || wqe->blocks > blocks_posted)
+    if (wqe->is_malformed || wqe->blocks > blocks_posted || segments > DT_PACKET_IOV_MAX)
         refuse(entry, IBV_WC_LOC_QP_OP_ERR, DT_VENDOR_BAD_ELEMENT);
     else if (wqe->index != index || wqe->qpn != qp->number)
         refuse(entry, IBV_WC_LOC_QP_OP_ERR, DT_VENDOR_BAD_INDEX);
-    else if (wqe->opcode != DT_WQE_NOP && segments > DT_PACKET_IOV_MAX)
-        refuse(entry, IBV_WC_LOC_QP_OP_ERR, DT_VENDOR_BAD_ELEMENT);
     else if (wqe->payload_bytes > DT_RNIC_MESSAGE_BYTES_MAX)
         refuse(entry, IBV_WC_LOC_LEN_ERR, DT_VENDOR_LENGTH);
     else if (wqe->opcode == DT_WQE_READ && !qp->attr.max_rd_atomic)

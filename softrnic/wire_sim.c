@@ -74,7 +74,7 @@ static bool heap_push(struct dt_sim *sim, struct flight *flight)
 
     if (at == sim->heap_size) {
         uint32_t size = at ? at * 2 : 64;
-        struct flight **heap = realloc(sim->heap, size * sizeof *heap);
+        struct flight **heap = realloc(sim->heap, size * sizeof(struct flight *));
 
         if (!heap)
             return false;
@@ -210,25 +210,25 @@ struct dt_sim *dt_sim_create(const struct dt_sim_options *options)
 
 static void free_port(struct sim_port *port)
 {
-    struct dt_list *node;
-
-    while ((node = dt_list_pop_front(&port->links)))
+    dt_list_for_each(node, &port->links)
+    {
         free(dt_container_of(node, struct sim_link, node));
+    }
     dt_faults_destroy(port->faults);
     free(port);
 }
 
 void dt_sim_destroy(struct dt_sim *sim)
 {
-    struct dt_list *node;
-
     if (!sim)
         return;
     while (sim->heap_used)
         free(heap_pop(sim));
     free(sim->heap);
-    while ((node = dt_list_pop_front(&sim->ports)))
+    dt_list_for_each(node, &sim->ports)
+    {
         free_port(dt_container_of(node, struct sim_port, node));
+    }
     free(sim);
 }
 
@@ -327,7 +327,7 @@ static void deliver(struct dt_sim *sim)
     {
         struct sim_port *port = dt_container_of(node, struct sim_port, node);
 
-        if (memcmp(port->gid, flight->link->gid, sizeof port->gid) || !port->rnic)
+        if (memcmp(port->gid, flight->link->gid, sizeof port->gid) != 0 || !port->rnic)
             continue;
         dt_rnic_receive(port->rnic, &flight->packet, (struct dt_received *)(void *)flight, sim->now_ns);
         dt_rnic_progress(port->rnic, sim->now_ns);

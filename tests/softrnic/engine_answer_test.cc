@@ -58,19 +58,30 @@ class OnScriptedWire : public ::testing::Test
         qp_options.sq_blocks = 8;
         qp = dt_rnic_qp_create(rnic, &qp_options);
         ASSERT_EQ(0, dt_rnic_mr_register(rnic, 0, memory, sizeof memory, 0, kAllAccess, &key));
+        Reach(IBV_QPS_RTS, 0);
+    }
+    // From wherever it is, by way of RESET.
+    void Reach(ibv_qp_state state, uint32_t expected_psn)
+    {
         ibv_qp_attr attr = {};
         attr.port_num = 1;
         attr.qp_access_flags = kAllAccess;
         attr.path_mtu = IBV_MTU_1024;
         attr.dest_qp_num = 7;
+        attr.rq_psn = expected_psn;
         attr.max_dest_rd_atomic = attr.max_rd_atomic = 4;
         attr.timeout = 14;
         attr.ah_attr.is_global = 1;
-        for (auto step : {std::make_pair(IBV_QPS_INIT, kInitMask), std::make_pair(IBV_QPS_RTR, kRtrMask),
-                          std::make_pair(IBV_QPS_RTS, kRtsMask)}) {
+        for (auto step :
+             {std::make_pair(IBV_QPS_RESET, int(IBV_QP_STATE)), std::make_pair(IBV_QPS_INIT, kInitMask),
+              std::make_pair(IBV_QPS_RTR, kRtrMask), std::make_pair(IBV_QPS_RTS, kRtsMask)}) {
             attr.qp_state = step.first;
             ASSERT_EQ(0, dt_rnic_qp_modify(qp, &attr, step.second, 0));
+            if (step.first == state)
+                return;
         }
+        attr.qp_state = state;
+        ASSERT_EQ(0, dt_rnic_qp_modify(qp, &attr, IBV_QP_STATE, 0));
     }
     void TearDown() override
     {
@@ -206,6 +217,47 @@ TEST_F(OnScriptedWire, NothingLandsAfterErrOrReset)
     dt_rnic_qp_destroy(qp);
     Receive(late);
     EXPECT_EQ(1, scripted.landed);
+}
+
+// (number, expected): what is expected is executed, what is behind acknowledged again, what is ahead
+// complained about, up to both ends of the window and over the wrap.
+TEST_F(OnScriptedWire, WhereAPsnStandsDecidesWhatBecomesOfIt)
+{
+    for (uint32_t expected : {0u, 1u, 2u, 0x7fffffu, 0x800000u, 0xfffffeu, 0xffffffu}) {
+        for (int32_t distance : {-0x800000, -0x7fffff, -2, -1, 0, 1, 2, 0x7ffffe, 0x7fffff}) {
+            Reach(IBV_QPS_RTS, expected);
+            scripted.sent.clear();
+            scripted.landed = 0;
+            Receive(Packet(DT_PACKET_WRITE, dt_psn_add(expected, static_cast<uint32_t>(distance)), 8));
+            dt_rnic_progress(rnic, 0);
+            ASSERT_EQ(1u, scripted.sent.size()) << expected << " " << distance;
+            const dt_packet &answer = scripted.sent[0];
+            EXPECT_EQ(distance == 0, scripted.landed == 1);
+            EXPECT_EQ(distance > 0 ? DT_SYNDROME_NAK_SEQUENCE : DT_SYNDROME_ACK, answer.syndrome);
+            // A complaint names the PSN that is missing, an acknowledgement the last that is not.
+            uint32_t named = distance > 0 || distance == 0 ? expected : dt_psn_sub(expected, 1);
+            EXPECT_EQ(named, answer.psn) << expected << " " << distance;
+        }
+    }
+}
+
+TEST_F(OnScriptedWire, OnlyThreeStatesListen)
+{
+    for (ibv_qp_state state :
+         {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_ERR}) {
+        for (uint8_t op : {DT_PACKET_WRITE, DT_PACKET_SEND, DT_PACKET_READ_REQUEST}) {
+            bool must_kick;
+            Reach(state, 5);
+            scripted.sent.clear();
+            if (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD) {
+                ASSERT_EQ(0, dt_rnic_qp_post_recv(qp, 1, nullptr, 0, &must_kick));
+            }
+            Receive(Packet(op, 5, op == DT_PACKET_SEND ? 0 : 8));
+            dt_rnic_progress(rnic, 0);
+            bool listens = state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD;
+            EXPECT_EQ(listens ? 1u : 0u, scripted.sent.size()) << state << " " << int(op);
+        }
+    }
 }
 
 TEST_F(OnScriptedWire, AnRnrNakIsTakenBackWhenTheReceiveComesInTime)
