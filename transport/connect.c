@@ -158,7 +158,6 @@ static struct dt_setup *attempt_of(struct dt_net *net, struct dt_nic *nic, uint8
         return NULL;
     }
     pthread_mutex_lock(&net->mutex);
-    dt_setups_abandon(net, now_ns);
     setup = cookie ? find(net, cookie) : begin(net, nic, &handle, now_ns);
     if (setup && setup->is_running) {
         setup = NULL; /* another thread is at it */
@@ -171,6 +170,7 @@ static struct dt_setup *attempt_of(struct dt_net *net, struct dt_nic *nic, uint8
         dt_warn("connect from %s: %s", nic->name,
                 cookie ? "the handle belongs to an attempt that has ended" : "out of memory");
     }
+    dt_setups_abandon(net, now_ns);
     pthread_mutex_unlock(&net->mutex);
     return setup;
 }

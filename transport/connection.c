@@ -138,6 +138,17 @@ static void attend_peer(struct dt_connection *c, uint32_t news)
         dt_connection_fail(c, DT_PEER_ERROR, "the peer is dead: its control channel ended without a goodbye");
 }
 
+/* What has arrived already counts, whatever happened afterwards. */
+static void drain(struct dt_connection *c)
+{
+    uint32_t before;
+
+    do {
+        before = c->completions;
+        dt_connection_progress(c);
+    } while (c->completions != before);
+}
+
 enum dt_status dt_connection_attend(struct dt_connection *c)
 {
     uint32_t notices = dt_load_acquire(&c->notices);
@@ -148,8 +159,7 @@ enum dt_status dt_connection_attend(struct dt_connection *c)
     if (notices & DT_NOTICE_FAILING)
         return dt_load_acquire(&c->error) ? (enum dt_status)c->error : DT_AGAIN;
     c->attended |= news;
-    /* What has arrived already counts, whatever happened afterwards. */
-    dt_connection_progress(c);
+    drain(c);
     attend_peer(c, news);
     if (news & DT_NOTICE_DEVICE)
         attend_device(c);

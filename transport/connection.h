@@ -162,6 +162,8 @@ struct dt_connection {
     uint64_t idle_since_ns;      /* visits have not changed since [detour] */
     uint32_t completions_seen;   /* [detour] */
     uint64_t progress_ns;        /* when a completion was last noticed, or the connection was idle [atomic] */
+    bool is_peer_lost;           /* its channel ended without a goodbye [detour] */
+    uint64_t peer_lost_ns;       /* when something was last completed since [detour] */
     uint64_t fence_deadline_ns;  /* 0: no fence was started [detour] */
     uint32_t fences_pending;     /* paths whose fence is still to come [atomic] */
     uint32_t setup_pending;      /* paths whose create or link job is still to come [atomic] */

@@ -171,7 +171,7 @@ void dt_listener_progress(struct dt_listener *listener, uint64_t now_ns)
     }
 }
 
-void dt_listener_stats(const struct dt_listener *listener, struct dt_listener_stats *stats)
+void dt_listener_query_stats(const struct dt_listener *listener, struct dt_listener_stats *stats)
 {
     *stats = listener->stats;
 }

@@ -55,7 +55,7 @@ struct dt_listener_stats {
     uint64_t dropped_crowd;   /* had to make room */
     uint64_t rejected;        /* named a listener that we do not have */
 };
-void dt_listener_stats(const struct dt_listener *listener, struct dt_listener_stats *stats);
+void dt_listener_query_stats(const struct dt_listener *listener, struct dt_listener_stats *stats);
 
 /* Sends REJECT with the reason and ends the channel. */
 void dt_listener_reject(struct dt_channel *channel, const char *reason);

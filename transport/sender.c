@@ -301,9 +301,6 @@ static struct dt_send_slot *matching_slot(struct dt_sender *s)
         return NULL;
     if (!fetch_cts(s, slot)) {
         poll_waiting(s);
-        if (s->connection.attended & (DT_NOTICE_PEER_CLOSED | DT_NOTICE_PEER_LOST))
-            dt_connection_fail(&s->connection, DT_PEER_ERROR, "isend of message %llu, but the receiver is gone",
-                               (unsigned long long)s->next);
         return NULL;
     }
     slot->sequence = s->next;
@@ -344,13 +341,22 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
                                   struct dt_memory *memory, struct dt_request **request)
 {
     enum dt_status status = dt_connection_check(&s->connection);
-    struct dt_send_slot *slot = status == DT_OK ? matching_slot(s) : NULL;
+    struct dt_send_slot *slot;
     struct dt_send_part *part;
     uint32_t capacity;
-    int i = slot ? find_part(slot, tag) : -1;
+    int i;
 
-    if (i < 0)
+    if (status != DT_OK)
         return status == DT_AGAIN ? DT_OK : status;
+    if (__builtin_expect(s->connection.attended & (DT_NOTICE_PEER_CLOSED | DT_NOTICE_PEER_LOST), 0)) {
+        dt_connection_fail(&s->connection, DT_PEER_ERROR, "isend of message %llu, but the receiver is gone",
+                           (unsigned long long)s->next);
+        return DT_OK;
+    }
+    slot = matching_slot(s);
+    i = slot ? find_part(slot, tag) : -1;
+    if (i < 0)
+        return DT_OK;
     capacity = le32toh(slot->entry[i].bytes);
     if (bytes > capacity) {
         dt_connection_fail(&s->connection, DT_INVALID,

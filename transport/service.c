@@ -9,6 +9,7 @@
 
 /* A fence that takes longer than this hangs in the driver: the error is shown without it. */
 #define FENCE_WAIT_NS DT_NS_PER_S
+#define PEER_LOST_WAIT_NS (100 * DT_NS_PER_MS)
 /* Rounds over connections that nobody uses become rarer, up to this. */
 #define QUIET_PERIOD_NS_MAX (100 * DT_NS_PER_MS)
 
@@ -23,7 +24,7 @@ static void channel_ended(struct dt_connection *c, enum dt_status status)
     if (status == DT_CLOSED || status == DT_PEER_ERROR) {
         dt_info("connection %016llx: the control channel of %s ended without a goodbye: its process is dead",
                 (unsigned long long)c->id, c->peer);
-        dt_connection_notify(c, DT_NOTICE_PEER_LOST);
+        c->is_peer_lost = true;
     } else if (status == DT_PROTOCOL) {
         dt_connection_notify(c, DT_NOTICE_PEER_BROKEN);
     } else {
@@ -108,6 +109,20 @@ static void watch_progress(struct dt_connection *c, uint64_t now_ns)
     c->completions_seen = completions;
 }
 
+/*
+ * What a dead peer has sent may still be on its way to the completion queue: the connection ends when nothing
+ * has come for a while.
+ */
+static void mourn(struct dt_connection *c, uint64_t now_ns)
+{
+    if (!c->is_peer_lost || dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_LOST)
+        return;
+    if (c->peer_lost_ns == 0 || c->completions_seen != dt_load_relaxed(&c->completions))
+        c->peer_lost_ns = now_ns;
+    else if (now_ns - c->peer_lost_ns >= PEER_LOST_WAIT_NS)
+        dt_connection_notify(c, DT_NOTICE_PEER_LOST);
+}
+
 /* Returns whether the connection is in use. */
 static bool look_after(struct dt_connection *c, uint64_t now_ns)
 {
@@ -115,6 +130,7 @@ static bool look_after(struct dt_connection *c, uint64_t now_ns)
     uint64_t takeover_ns = c->net->params.idle_takeover_us * DT_NS_PER_US;
     bool is_busy = visits != c->visits_seen || dt_load_relaxed(&c->open_requests) > 0;
 
+    mourn(c, now_ns);
     watch_progress(c, now_ns);
     if (visits != c->visits_seen) {
         c->visits_seen = visits;
@@ -122,7 +138,7 @@ static bool look_after(struct dt_connection *c, uint64_t now_ns)
     } else if (is_busy && now_ns - c->idle_since_ns >= takeover_ns) {
         take_over(c);
     }
-    return is_busy;
+    return is_busy || (c->is_peer_lost && !(dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_LOST));
 }
 
 static void make_flushes(struct dt_connection *c)

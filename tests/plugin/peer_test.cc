@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The other end of a connection ends: in order, by leaving the process, by SIGKILL. Two processes: this
+ * program starts itself again as the peer, with the listener's handle and what to do in its environment.
+ */
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "plugin/plugin.h"
+#include "tests/harness/harness.h"
+#include "tests/plugin/pair.h"
+
+extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
+extern char **environ;
+
+namespace
+{
+using detour_test::Buffer;
+using detour_test::Pair;
+using detour_test::Until;
+
+const ncclNet_v8_t *const net = &ncclNetPlugin_v8;
+const int kMessages = 20, kBytes = 2000;
+
+std::string Hex(const char *bytes, size_t count)
+{
+    std::string text;
+    char two[3];
+    for (size_t i = 0; i < count; i++) {
+        snprintf(two, sizeof two, "%02x", (uint8_t)bytes[i]);
+        text += two;
+    }
+    return text;
+}
+
+/* ---- the peer: connects, sends kMessages messages, then does what it was told */
+TEST(Child, DISABLED_Sender)
+{
+    const char *handle = getenv("TEST_HANDLE"), *act = getenv("TEST_ACT");
+    ASSERT_TRUE(handle && act);
+    ASSERT_EQ(ncclSuccess, net->init(nullptr));
+    Pair pair(net);
+    for (int i = 0; i < NCCL_NET_HANDLE_MAXSIZE; i++)
+        pair.handle[i] = (char)std::stoi(std::string(handle + 2 * i, 2), nullptr, 16);
+    Until([&] {
+        EXPECT_EQ(ncclSuccess, net->connect(0, pair.handle, &pair.send, nullptr));
+        return pair.send != nullptr;
+    });
+    Buffer &from = pair.Register(pair.send, kBytes, 0);
+    for (int i = 0; i < kMessages; i++) {
+        detour_test::Fill(from.data(), kBytes, i);
+        pair.Wait(pair.Send(from.data(), kBytes, 0, from.mhandle));
+    }
+    if (std::string(act) == "exit")
+        _exit(0);
+    if (std::string(act) == "kill")
+        raise(SIGKILL);
+    if (std::string(act) == "close")
+        return; // the Pair closes
+    if (std::string(act) == "hang")
+        pause();
+}
+
+/* ---- the other peer: listens, says its handle, receives kMessages messages, then does what it was told */
+TEST(Child, DISABLED_Receiver)
+{
+    const char *fd = getenv("TEST_FD"), *act = getenv("TEST_ACT");
+    ASSERT_TRUE(fd && act);
+    ASSERT_EQ(ncclSuccess, net->init(nullptr));
+    Pair pair(net);
+    ASSERT_EQ(ncclSuccess, net->listen(0, pair.handle, &pair.listen));
+    ASSERT_EQ((ssize_t)sizeof pair.handle, write(std::stoi(fd), pair.handle, sizeof pair.handle));
+    Until([&] {
+        EXPECT_EQ(ncclSuccess, net->accept(pair.listen, &pair.recv, nullptr));
+        return pair.recv != nullptr;
+    });
+    Buffer &to = pair.Register(pair.recv, kBytes, 0);
+    std::vector<void *> requests;
+    for (int i = 0; i < kMessages; i++)
+        requests.push_back(pair.Receive(to.data(), kBytes, 0, to.mhandle));
+    for (void *request : requests)
+        pair.Wait(request);
+    pair.Receive(to.data(), kBytes, 1, to.mhandle); // and one more, for which it does not stay
+    if (std::string(act) == "kill")
+        raise(SIGKILL);
+}
+
+pid_t StartAgain(const char *filter)
+{
+    const char *argv[] = {"peer", filter, "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr};
+    pid_t pid = -1;
+    EXPECT_EQ(0, posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, const_cast<char **>(argv), environ));
+    return pid;
+}
+
+/* ---- this end */
+class Peer : public ::testing::Test
+{
+  protected:
+    void SetUp() override { ASSERT_EQ(ncclSuccess, net->init(nullptr)); }
+
+    void Start(const char *act)
+    {
+        ASSERT_EQ(ncclSuccess, net->listen(0, pair.handle, &pair.listen));
+        setenv("TEST_HANDLE", Hex(pair.handle, sizeof pair.handle).c_str(), 1);
+        setenv("TEST_ACT", act, 1);
+        pid = StartAgain("--gtest_filter=*DISABLED_Sender");
+        Until([&] {
+            EXPECT_EQ(ncclSuccess, net->accept(pair.listen, &pair.recv, nullptr));
+            return pair.recv != nullptr || HasFailure();
+        });
+        net->closeListen(pair.listen);
+        pair.listen = nullptr;
+        to = &pair.Register(pair.recv, (kMessages + 8) * kBytes, 0);
+        for (int i = 0; i < kMessages; i++)
+            requests.push_back(Post(i));
+    }
+    void StartReceiver(const char *act)
+    {
+        int fds[2];
+        ASSERT_EQ(0, pipe(fds));
+        setenv("TEST_FD", std::to_string(fds[1]).c_str(), 1);
+        setenv("TEST_ACT", act, 1);
+        pid = StartAgain("--gtest_filter=*DISABLED_Receiver");
+        close(fds[1]);
+        ASSERT_EQ((ssize_t)sizeof pair.handle, read(fds[0], pair.handle, sizeof pair.handle));
+        close(fds[0]);
+        Until([&] {
+            EXPECT_EQ(ncclSuccess, net->connect(0, pair.handle, &pair.send, nullptr));
+            return pair.send != nullptr || HasFailure();
+        });
+        from = &pair.Register(pair.send, kBytes, 0);
+        for (int i = 0; i < kMessages; i++)
+            requests.push_back(pair.Send(from->data(), kBytes, 0, from->mhandle));
+    }
+    /* Until isend says what has become of the receiver. */
+    ncclResult_t SendError()
+    {
+        ncclResult_t result = ncclSuccess;
+        Until([&] {
+            void *request = nullptr;
+            result = net->isend(pair.send, from->data(), kBytes, 0, from->mhandle, &request);
+            EXPECT_EQ(nullptr, request);
+            return result != ncclSuccess || HasFailure();
+        });
+        return result;
+    }
+    void *Post(int i) { return pair.Receive(to->data() + i * kBytes, kBytes, 0, to->mhandle); }
+    void TearDown() override
+    {
+        if (pid > 0) {
+            kill(pid, SIGKILL);
+            waitpid(pid, nullptr, 0);
+        }
+    }
+    void ReceiveAll()
+    {
+        for (int i = 0; i < kMessages; i++) {
+            int bytes = 0;
+            pair.Wait(requests[i], &bytes);
+            EXPECT_EQ(kBytes, bytes);
+            EXPECT_EQ(0u, detour_test::CountWrong(to->data() + i * kBytes, kBytes, i));
+        }
+    }
+    /* Until the request ends in an error; how long that took is bounded by the test's budget alone. */
+    ncclResult_t Error(void *request)
+    {
+        ncclResult_t result = ncclSuccess;
+        Until([&] {
+            int done = -1;
+            result = net->test(request, &done, nullptr);
+            EXPECT_EQ(0, done);
+            return result != ncclSuccess || HasFailure();
+        });
+        return result;
+    }
+
+    Pair pair{net};
+    pid_t pid = -1;
+    Buffer *to = nullptr, *from = nullptr;
+    std::vector<void *> requests;
+};
+
+TEST_F(Peer, ThatClosesInOrderLeavesEverythingItSent)
+{
+    Start("close");
+    ASSERT_EQ(pid, waitpid(pid, nullptr, 0)); // it is gone before we look at a single message
+    pid = -1;
+    ReceiveAll();
+}
+
+TEST_F(Peer, ThatLeavesWithoutClosingLeavesEverythingItSent)
+{
+    Start("exit");
+    ASSERT_EQ(pid, waitpid(pid, nullptr, 0));
+    pid = -1;
+    ReceiveAll();
+}
+
+TEST_F(Peer, ThatClosesWithReceivesOpenIsAnErrorForThose)
+{
+    detour_test::ExpectWarning("the sender closed with 2 messages outstanding");
+    Start("close");
+    void *first = Post(kMessages), *second = Post(kMessages + 1);
+    ReceiveAll();
+    EXPECT_EQ(ncclRemoteError, Error(first));
+    EXPECT_EQ(ncclRemoteError, Error(second));
+    void *request = nullptr, *data = to->data();
+    int size = 8, tag = 0;
+    EXPECT_EQ(ncclRemoteError, net->irecv(pair.recv, 1, &data, &size, &tag, &to->mhandle, &request));
+}
+
+TEST_F(Peer, ThatIsKilledIsAnErrorThatSaysSo)
+{
+    detour_test::ExpectWarning("the peer is dead: its control channel ended without a goodbye");
+    Start("kill");
+    void *open = Post(kMessages);
+    ReceiveAll();
+    EXPECT_EQ(ncclRemoteError, Error(open));
+}
+
+TEST_F(Peer, ThatIsKilledWhileWeAreIdleIsAnErrorAtTheNextReceive)
+{
+    detour_test::ExpectWarning("requests open, nothing completed for"); // refused, or posted and failed
+    Start("kill");
+    ReceiveAll();
+    ASSERT_EQ(pid, waitpid(pid, nullptr, 0));
+    pid = -1;
+    void *request = nullptr, *data = to->data();
+    int size = 8, tag = 0;
+    Until([&] {
+        ncclResult_t result = net->irecv(pair.recv, 1, &data, &size, &tag, &to->mhandle, &request);
+        return result == ncclRemoteError || request;
+    });
+    if (request) { // posted before the news came
+        EXPECT_EQ(ncclRemoteError, Error(request));
+    }
+}
+
+TEST_F(Peer, ReceiverThatClosesHasAllThatWasReportedSent)
+{
+    detour_test::ExpectWarning("but the receiver is gone");
+    StartReceiver("close");
+    for (void *request : requests)
+        pair.Wait(request);
+    EXPECT_EQ(ncclRemoteError, SendError());
+}
+
+TEST_F(Peer, ReceiverThatIsKilledIsAnErrorThatSaysSo)
+{
+    detour_test::ExpectWarning("but the receiver is gone");
+    StartReceiver("kill");
+    for (void *request : requests)
+        pair.Wait(request);
+    EXPECT_EQ(ncclRemoteError, SendError());
+}
+
+TEST_F(Peer, ThatOnlySleepsIsNoError)
+{
+    Start("hang");
+    void *open = Post(kMessages);
+    ReceiveAll();
+    for (int i = 0; i < 200; i++) {
+        EXPECT_FALSE(pair.TestOnce(open));
+        usleep(1000);
+    }
+}
+} // namespace

@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * listen, connect and accept over real TCP on loopback, with hostile strangers and with time that the test
+ * makes. Nets without threads: nothing happens between calls but the strangers' own sockets.
+ */
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <random>
+
+#include "base/clock.h"
+#include "tests/harness/harness.h"
+#include "transport/listener.h"
+#include "transport/net.h"
+#include "transport/nic.h"
+#include "transport/stream_tcp.h"
+#include "transport/wire_messages.h"
+
+namespace
+{
+const char *NoEnvironment(void *, const char *)
+{
+    return nullptr;
+}
+
+void Random(void *arg, void *to, size_t bytes)
+{
+    auto *generator = static_cast<std::mt19937_64 *>(arg);
+    for (size_t i = 0; i < bytes; i++)
+        static_cast<uint8_t *>(to)[i] = (uint8_t)(*generator)();
+}
+
+/* One process's worth of transport. */
+struct Net {
+    std::mt19937_64 generator{7};
+    dt_params params;
+    dt_verbs *verbs = nullptr;
+    dt_net *net = nullptr;
+
+    explicit Net(unsigned seed, std::function<void(dt_params &, dt_net_options &)> adjust = nullptr) : generator(seed)
+    {
+        char error[256];
+        dt_verbs_options verbs_options = {};
+        dt_net_options options = {};
+        EXPECT_EQ(DT_OK, dt_params_load(&params, NoEnvironment, nullptr, error, sizeof error));
+        verbs_options.kind = DT_VERBS_SOFT;
+        verbs_options.soft_device_count = 2;
+        EXPECT_EQ(DT_OK, dt_verbs_open(&verbs_options, &verbs));
+        char name[32];
+        EXPECT_EQ(DT_OK, dt_interface_find("=lo", &options.address, name));
+        options.params = &params;
+        options.verbs = verbs;
+        options.network = dt_network_tcp();
+        options.random = Random;
+        options.random_arg = &generator;
+        if (adjust)
+            adjust(params, options);
+        EXPECT_EQ(DT_OK, dt_net_create(&options, &net));
+    }
+    ~Net()
+    {
+        dt_net_destroy(net);
+        dt_verbs_close(verbs);
+    }
+};
+
+/* A TCP client without manners. */
+class Stranger
+{
+  public:
+    explicit Stranger(const uint8_t *handle)
+    {
+        dt_handle content;
+        EXPECT_EQ(DT_OK, dt_handle_decode(handle, &content));
+        sockaddr_in to = {};
+        to.sin_family = AF_INET;
+        to.sin_port = htons(content.address.port);
+        memcpy(&to.sin_addr, content.address.ip, 4);
+        fd_ = socket(AF_INET, SOCK_STREAM, 0);
+        EXPECT_EQ(0, connect(fd_, reinterpret_cast<sockaddr *>(&to), sizeof to));
+    }
+    ~Stranger() { close(fd_); }
+    void Say(const void *bytes, size_t count) { EXPECT_EQ((ssize_t)count, send(fd_, bytes, count, MSG_NOSIGNAL)); }
+    void SayHello(const dt_hello &hello)
+    {
+        uint8_t bytes[DT_FRAME_BYTES_MAX];
+        dt_writer w = {bytes, sizeof bytes, 0, false};
+        dt_hello_encode(&hello, &w);
+        Say(bytes, w.used);
+    }
+    /* What came back, until the other end closed or for some time at most. */
+    std::string Hear()
+    {
+        std::string all;
+        char part[4096];
+        pollfd p = {fd_, POLLIN, 0};
+        while (poll(&p, 1, 5000) == 1) {
+            ssize_t n = recv(fd_, part, sizeof part, 0);
+            if (n <= 0)
+                return all;
+            all.append(part, n);
+        }
+        return all + " (still open)";
+    }
+    bool IsDropped()
+    {
+        pollfd p = {fd_, POLLIN, 0};
+        char c;
+        return poll(&p, 1, 0) == 1 && recv(fd_, &c, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
+    }
+
+  private:
+    int fd_;
+};
+
+dt_hello HelloTo(const uint8_t *handle)
+{
+    dt_handle content;
+    EXPECT_EQ(DT_OK, dt_handle_decode(handle, &content));
+    dt_hello hello = {};
+    hello.version_min = DT_PROTOCOL_VERSION_MIN;
+    hello.version_max = DT_PROTOCOL_VERSION_MAX;
+    hello.listen_id = content.listen_id;
+    hello.nonce = content.nonce;
+    hello.connection_id = 99;
+    hello.wanted = {1, 1, 64, 65536};
+    strcpy(hello.host, "stranger");
+    strcpy(hello.device, "none");
+    return hello;
+}
+
+class Setup : public ::testing::Test
+{
+  protected:
+    Net here{1}, there{2}; // `here` listens, `there` connects
+    uint8_t handle[DT_HANDLE_BYTES] = {};
+    dt_listen *listen = nullptr;
+    dt_connection *receiver = nullptr, *sender = nullptr;
+    uint64_t now_ns = DT_NS_PER_S;
+
+    void Listen() { ASSERT_EQ(DT_OK, dt_net_listen(here.net, 0, handle, now_ns, &listen)); }
+    dt_status Accept() { return receiver ? DT_OK : dt_net_accept(listen, now_ns, &receiver); }
+    dt_status Connect() { return sender ? DT_OK : dt_net_connect(there.net, 0, handle, now_ns, &sender); }
+    void Step()
+    {
+        now_ns += 100 * DT_NS_PER_US;
+        dt_net_progress(here.net, now_ns);
+        dt_net_progress(there.net, now_ns);
+        struct timespec pause = {0, 100000}; // loopback TCP has a life of its own
+        nanosleep(&pause, nullptr);
+    }
+    /* Both ends in turn until both are there. */
+    void Establish()
+    {
+        for (int i = 0; i < 20000 && !(receiver && sender); i++) {
+            ASSERT_EQ(DT_OK, Connect());
+            ASSERT_EQ(DT_OK, Accept());
+            Step();
+        }
+        ASSERT_TRUE(receiver && sender);
+    }
+    dt_listener_stats Stats()
+    {
+        dt_listener_stats stats;
+        dt_listener_query_stats(here.net->listener, &stats);
+        return stats;
+    }
+    void TearDown() override
+    {
+        if (sender)
+            dt_net_close(sender);
+        if (receiver)
+            dt_net_close(receiver);
+        if (listen)
+            dt_net_close_listen(listen);
+        dt_net_progress(here.net, now_ns);
+        dt_net_progress(there.net, now_ns);
+    }
+};
+
+TEST_F(Setup, ConnectsAndSaysWhatWasAgreedInOneLineAtEachEnd)
+{
+    Listen();
+    Establish();
+    EXPECT_TRUE(dt_connection_is_sender(sender));
+    EXPECT_FALSE(dt_connection_is_sender(receiver));
+    int lines = 0;
+    for (const std::string &line : detour_test::LoggedLines())
+        lines += line.find("paths soft0-soft0, soft1-soft1; 1 queue pairs each, 64 slots, writes up to 65536 KiB") !=
+                 std::string::npos;
+    EXPECT_EQ(2, lines);
+}
+
+TEST_F(Setup, NobodyWaitsForTheOther)
+{
+    Listen();
+    for (int i = 0; i < 50; i++) { // accept first, for long
+        ASSERT_EQ(DT_OK, Accept());
+        ASSERT_EQ(nullptr, receiver);
+    }
+    for (int i = 0; i < 50; i++) { // then connect, for long: the listener does not answer without a call
+        ASSERT_EQ(DT_OK, Connect());
+        ASSERT_EQ(nullptr, sender);
+    }
+    Establish();
+}
+
+TEST(SetupTerms, AreTheSmallerOfBothEnds)
+{
+    Net few(3, [](dt_params &params, dt_net_options &options) {
+        params.paths = 1;
+        params.qps_per_path = 5;
+        options.chunk_bytes = 1 << 20;
+    });
+    Net many(4, [](dt_params &params, dt_net_options &options) {
+        params.qps_per_path = 2;
+        options.chunk_bytes = 8192;
+    });
+    for (auto [from, to] : {std::pair<Net *, Net *>(&few, &many), std::pair<Net *, Net *>(&many, &few)}) {
+        uint8_t handle[DT_HANDLE_BYTES];
+        dt_listen *listen;
+        dt_connection *sender = nullptr, *receiver = nullptr;
+        ASSERT_EQ(DT_OK, dt_net_listen(to->net, 1, handle, 0, &listen));
+        for (uint64_t now = 1; !(sender && receiver) && now < 20000; now++) {
+            if (!sender) {
+                ASSERT_EQ(DT_OK, dt_net_connect(from->net, 0, handle, now, &sender));
+            }
+            if (!receiver) {
+                ASSERT_EQ(DT_OK, dt_net_accept(listen, now, &receiver));
+            }
+            dt_net_progress(few.net, now);
+            dt_net_progress(many.net, now);
+            usleep(50);
+        }
+        ASSERT_TRUE(sender && receiver);
+        dt_net_close(sender);
+        dt_net_close(receiver);
+        dt_net_close_listen(listen);
+    }
+    int lines = 0;
+    for (const std::string &line : detour_test::LoggedLines()) {
+        lines += line.find("paths soft0-soft1; 2 queue pairs each, 64 slots, writes up to 8 KiB") != std::string::npos;
+        lines += line.find("paths soft1-soft0; 2 queue pairs each, 64 slots, writes up to 8 KiB") != std::string::npos;
+    }
+    EXPECT_EQ(4, lines);
+}
+
+/* ---- strangers */
+
+TEST_F(Setup, StrangersOfAllKindsDoNotDisturbThePeer)
+{
+    Listen();
+    std::vector<std::unique_ptr<Stranger>> strangers;
+    auto add = [&] {
+        strangers.emplace_back(new Stranger(handle));
+        return strangers.back().get();
+    };
+    for (int i = 0; i < 20; i++)
+        add(); // silent
+    add()->Say("GET / HTTP/1.1\r\n\r\n", 18);
+    uint8_t noise[300];
+    Random(&here.generator, noise, sizeof noise);
+    add()->Say(noise, sizeof noise);
+    add()->Say("DTRC", 4); // half a header, then silence
+    uint8_t big[] = {'D', 'T', 'R', 'C', 1, 0, 0xf8, 0x07, 1, 2, 3};
+    add()->Say(big, sizeof big); // the longest frame, never finished
+    uint8_t wrong_type[] = {'D', 'T', 'R', 'C', 4, 0, 0, 0};
+    add()->Say(wrong_type, sizeof wrong_type);
+    dt_hello hello = HelloTo(handle);
+    hello.nonce ^= 1;
+    Stranger *guesser = add();
+    guesser->SayHello(hello);
+    hello = HelloTo(handle);
+    hello.wanted.slots = 63;
+    add()->SayHello(hello); // the right nonce, and nonsense
+    strangers.push_back(nullptr); // one that came and went
+    { Stranger gone(handle); }
+    Establish();
+    EXPECT_GE(Stats().dropped_garbage, 4u);
+    EXPECT_EQ(1u, Stats().rejected);
+    EXPECT_NE(std::string::npos, guesser->Hear().find("nobody listens for this connection"));
+}
+
+TEST_F(Setup, ACrowdOfSilentStrangersIsBounded)
+{
+    Listen();
+    std::vector<std::unique_ptr<Stranger>> strangers;
+    for (int i = 0; i < 300; i++)
+        strangers.emplace_back(new Stranger(handle));
+    for (int i = 0; i < 5; i++) {
+        ASSERT_EQ(DT_OK, Accept());
+        EXPECT_LE(Stats().strangers, (uint32_t)DT_STRANGERS_MAX);
+    }
+    EXPECT_EQ(300u - DT_STRANGERS_MAX, Stats().dropped_crowd);
+    Establish();
+}
+
+TEST_F(Setup, ASilentStrangerHasFiveSeconds)
+{
+    Listen();
+    Stranger silent(handle);
+    for (int i = 0; i < 100 && Stats().strangers == 0; i++) {
+        ASSERT_EQ(DT_OK, Accept());
+        Step();
+    }
+    ASSERT_EQ(1u, Stats().strangers);
+    EXPECT_FALSE(silent.IsDropped());
+    now_ns += DT_STRANGER_NS;
+    ASSERT_EQ(DT_OK, Accept());
+    EXPECT_EQ(0u, Stats().strangers);
+    EXPECT_EQ(1u, Stats().dropped_silent);
+    EXPECT_EQ("", silent.Hear());
+}
+
+/* The crowd pushes the peer out before it could speak: it comes back. */
+TEST_F(Setup, APeerThatWasPushedOutDialsAgain)
+{
+    Listen();
+    for (int i = 0; i < 3; i++) { // connects, and says hello after the listener has looked
+        ASSERT_EQ(DT_OK, Connect());
+        ASSERT_EQ(DT_OK, Accept());
+    }
+    std::vector<std::unique_ptr<Stranger>> strangers;
+    for (int i = 0; i < DT_STRANGERS_MAX + 10; i++)
+        strangers.emplace_back(new Stranger(handle));
+    Establish();
+}
+
+/* ---- what goes wrong */
+
+TEST_F(Setup, AHandleThatIsNotOursIsAnError)
+{
+    detour_test::ExpectWarning("not one of Detour's");
+    EXPECT_EQ(DT_PROTOCOL, Connect());
+    EXPECT_EQ(nullptr, sender);
+}
+
+TEST_F(Setup, AHandleOfAnEndedAttemptIsAnError)
+{
+    detour_test::ExpectWarning("an attempt that has ended");
+    Listen();
+    dt_handle_set_cookie(handle, 12345);
+    EXPECT_EQ(DT_INVALID, Connect());
+}
+
+TEST_F(Setup, ConnectSaysWhoItWaitedFor)
+{
+    detour_test::ExpectWarning("waiting for the listener's answer: has the other rank called accept?");
+    Listen();
+    for (int i = 0; i < 20; i++) {
+        ASSERT_EQ(DT_OK, Connect());
+        Step();
+    }
+    now_ns += 60 * DT_NS_PER_S;
+    EXPECT_EQ(DT_TIMED_OUT, Connect());
+    EXPECT_EQ(nullptr, sender);
+}
+
+TEST_F(Setup, AcceptSaysThatNobodyCame)
+{
+    detour_test::ExpectWarning("gave up after 60000 ms, waiting for the other rank to call connect");
+    Listen();
+    ASSERT_EQ(DT_OK, Accept());
+    now_ns += 61 * DT_NS_PER_S;
+    EXPECT_EQ(DT_TIMED_OUT, Accept());
+}
+
+TEST_F(Setup, ARefusedConnectionIsADeadPeerAtOnce)
+{
+    detour_test::ExpectWarning("connection refused: the process that listened there is gone");
+    Listen();
+    dt_handle content;
+    ASSERT_EQ(DT_OK, dt_handle_decode(handle, &content));
+    content.address.port = 1; // nobody
+    dt_handle_encode(&content, handle);
+    dt_status status = DT_OK;
+    for (int i = 0; i < 100 && status == DT_OK; i++) {
+        status = Connect();
+        Step();
+    }
+    EXPECT_EQ(DT_PEER_ERROR, status);
+}
+
+TEST_F(Setup, AClosedListenerTellsItsPeer)
+{
+    detour_test::ExpectWarning("the peer says: nobody listens for this connection any more");
+    Listen();
+    dt_listen *other;
+    uint8_t other_handle[DT_HANDLE_BYTES];
+    ASSERT_EQ(DT_OK, dt_net_listen(here.net, 0, other_handle, now_ns, &other));
+    dt_net_close_listen(listen);
+    listen = nullptr;
+    dt_status status = DT_OK;
+    for (int i = 0; i < 1000 && status == DT_OK; i++) {
+        status = Connect();
+        dt_connection *nobody = nullptr;
+        ASSERT_EQ(DT_OK, dt_net_accept(other, now_ns, &nobody)); // somebody has to look
+        Step();
+    }
+    EXPECT_EQ(DT_PEER_ERROR, status);
+    dt_net_close_listen(other);
+}
+
+TEST_F(Setup, VersionsWithoutOverlapAreNamedAtBothEnds)
+{
+    detour_test::ExpectWarning("no common protocol version: 7 to 9 at the connecting end, 1 to 1");
+    Listen();
+    dt_hello hello = HelloTo(handle);
+    hello.version_min = 7;
+    hello.version_max = 9;
+    Stranger future(handle);
+    future.SayHello(hello);
+    dt_status status = DT_OK;
+    for (int i = 0; i < 1000 && status == DT_OK; i++) {
+        status = Accept();
+        Step();
+    }
+    EXPECT_EQ(DT_PROTOCOL, status);
+    EXPECT_NE(std::string::npos, future.Hear().find("no common protocol version"));
+}
+
+TEST_F(Setup, APeerThatDiesInTheMiddleIsAnError)
+{
+    detour_test::ExpectWarning("from stranger:0: the peer ended the control channel");
+    Listen();
+    {
+        Stranger peer(handle);
+        peer.SayHello(HelloTo(handle));
+        for (int i = 0; i < 20; i++) {
+            ASSERT_EQ(DT_OK, Accept());
+            Step();
+        }
+    }
+    dt_status status = DT_OK;
+    for (int i = 0; i < 1000 && status == DT_OK; i++) {
+        status = Accept();
+        Step();
+    }
+    EXPECT_TRUE(status == DT_CLOSED || status == DT_PEER_ERROR) << status;
+}
+
+TEST_F(Setup, APeerThatTalksNonsenseInTheMiddleIsAnError)
+{
+    detour_test::ExpectWarning("from stranger:0: the peer");
+    Listen();
+    Stranger peer(handle);
+    peer.SayHello(HelloTo(handle));
+    uint8_t paths[DT_FRAME_BYTES_MAX] = {'D', 'T', 'R', 'C', DT_FRAME_PATHS, 0, 16, 0};
+    peer.Say(paths, 24);
+    dt_status status = DT_OK;
+    for (int i = 0; i < 1000 && status == DT_OK; i++) {
+        status = Accept();
+        Step();
+    }
+    EXPECT_EQ(DT_PROTOCOL, status) << "16 zeros: no path, and too many bytes";
+}
+
+TEST_F(Setup, AnAbandonedConnectIsFreed)
+{
+    Listen();
+    for (int i = 0; i < 10; i++) {
+        ASSERT_EQ(DT_OK, Connect());
+        Step();
+    }
+    ASSERT_FALSE(dt_list_is_empty(&there.net->setups));
+    now_ns += 61 * DT_NS_PER_S;
+    dt_listen *other;
+    uint8_t other_handle[DT_HANDLE_BYTES];
+    ASSERT_EQ(DT_OK, dt_net_listen(there.net, 0, other_handle, now_ns, &other));
+    EXPECT_TRUE(dt_list_is_empty(&there.net->setups));
+    dt_net_close_listen(other);
+}
+
+TEST_F(Setup, ClosingAListenerInTheMiddleTellsThePeer)
+{
+    detour_test::ExpectWarning("the listening rank closed its listener");
+    Listen();
+    for (int i = 0; i < 5; i++) {
+        ASSERT_EQ(DT_OK, Connect());
+        ASSERT_EQ(DT_OK, Accept());
+        struct timespec pause = {0, 1000000};
+        nanosleep(&pause, nullptr);
+    }
+    ASSERT_EQ(nullptr, receiver) << "nobody ran the control jobs";
+    dt_net_close_listen(listen);
+    listen = nullptr;
+    dt_status status = DT_OK;
+    for (int i = 0; i < 1000 && status == DT_OK && !sender; i++) {
+        status = Connect();
+        Step();
+    }
+    EXPECT_EQ(DT_PEER_ERROR, status);
+}
+
+/* Every allocation of the set-up fails once: an error or another try, never a crash, a hang or a leak. */
+TEST_F(Setup, SurvivesEveryFailedAllocation)
+{
+    detour_test::ExpectWarning(""); // whatever it says
+    bool was_delivered = true;
+    for (int index = 0; was_delivered; index++) {
+        ASSERT_LT(index, 1000);
+        if (listen)
+            dt_net_close_listen(listen);
+        listen = nullptr;
+        detour_test_fail_alloc(index);
+        dt_status status = dt_net_listen(here.net, 0, handle, now_ns, &listen);
+        for (int i = 0; i < 300 && status == DT_OK && !(sender && receiver); i++) {
+            status = Connect();
+            if (status == DT_OK)
+                status = Accept();
+            Step();
+        }
+        was_delivered = detour_test_alloc_failed();
+        detour_test_fail_alloc(-1);
+        ASSERT_TRUE(was_delivered || (sender && receiver));
+        if (sender)
+            dt_net_close(sender);
+        if (receiver)
+            dt_net_close(receiver);
+        sender = receiver = nullptr;
+        now_ns += 100 * DT_NS_PER_S; // abandoned attempts end
+        Step();
+    }
+}
+} // namespace
