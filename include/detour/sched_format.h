@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Schedules and profiles as files: readers and writers of libdetour-sched. They work on memory, not on
+ * files: a reader takes the whole text, a writer returns it. docs/sched-cli.md describes the formats.
+ *
+ * Readers are strict. What they do not understand they refuse, with one line that begins with `name` (what
+ * the caller calls the input, usually its path), says where (JSON path, or row and column), what is there,
+ * and what would be right. `name`, `text` and `profile` are only read during the call; the text need not end
+ * with a NUL.
+ *
+ * The rules of detour/sched.h hold: results lie in the arena, no global state, any number of threads.
+ */
+#ifndef DETOUR_SCHED_FORMAT_H
+#define DETOUR_SCHED_FORMAT_H
+
+#include "detour/sched.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a writer made; `data` ends with a NUL that `bytes` does not count. */
+struct detour_text {
+    size_t bytes;
+    const char *data;
+};
+
+/* ---- limits, beyond which a reader answers DETOUR_LIMIT ---------------------------------------------- */
+
+#define DETOUR_INPUT_BYTES_MAX 268435456
+/* Of a time in a schedule: 11 days. JSON numbers hold nanoseconds exactly up to here. */
+#define DETOUR_SCHEDULE_TIME_MAX_NS 1000000000000000
+
+/* ---- profile ---------------------------------------------------------------------------------------- */
+
+/* Reads a profile and checks it with detour_profile_check(). */
+DETOUR_API enum detour_status detour_profile_from_json(struct detour_arena *arena, const char *name,
+                                                       const char *text, size_t bytes,
+                                                       struct detour_profile **profile,
+                                                       struct detour_error *error);
+
+/* What detour_profile_from_json() reads back as the same profile. */
+DETOUR_API enum detour_status detour_profile_to_json(struct detour_arena *arena,
+                                                     const struct detour_profile *profile,
+                                                     struct detour_text *text, struct detour_error *error);
+
+/* ---- schedule: readers ------------------------------------------------------------------------------ */
+
+/* `algorithm` of a plan that was read from a file that does not say who made it. */
+#define DETOUR_ALGORITHM_EXTERNAL DETOUR_ALGORITHM_COUNT
+
+/*
+ * Reads a schedule in the native JSON format. The plan's schedule is timed if the file has times. Checked
+ * here: that every operation exists in the profile, is there once and on its device. Everything else is
+ * detour_validate()'s.
+ *
+ * If `planned` is not NULL it becomes the profile the file was made for: `profile` with the link times that
+ * the file records; or NULL, if the file records none.
+ */
+DETOUR_API enum detour_status detour_plan_from_json(struct detour_arena *arena,
+                                                    const struct detour_profile *profile, const char *name,
+                                                    const char *text, size_t bytes, struct detour_plan **plan,
+                                                    struct detour_profile **planned,
+                                                    struct detour_error *error);
+
+/*
+ * Reads the CSV of PyTorch's pipelining runtime (torch.distributed.pipelining, 2.6 and later), compute_only
+ * or compute_comms: one row per device, in each cell STAGE KIND MICROBATCH, where I is our B and B our BW.
+ * Refuses what PyTorch would misread or what would give wrong gradients without a word: characters behind an
+ * action, blank lines, doubled actions, microbatches that do not exist, F's of the last stage out of order.
+ * Sends and receives of compute_comms are checked (detour_program_check()) and then dropped, as are UNSHARD,
+ * RESHARD and REDUCE_GRAD; (F;B)OVERLAP_F_B is read as its parts one after the other. The schedule is not
+ * timed.
+ */
+DETOUR_API enum detour_status detour_plan_from_csv(struct detour_arena *arena,
+                                                   const struct detour_profile *profile, const char *name,
+                                                   const char *text, size_t bytes, struct detour_plan **plan,
+                                                   struct detour_error *error);
+
+/* JSON if the first character that is not white space is '{', else CSV. `planned` is NULL after CSV. */
+DETOUR_API enum detour_status detour_plan_read(struct detour_arena *arena,
+                                               const struct detour_profile *profile, const char *name,
+                                               const char *text, size_t bytes, struct detour_plan **plan,
+                                               struct detour_profile **planned, struct detour_error *error);
+
+/* ---- schedule: writers ------------------------------------------------------------------------------ */
+
+enum detour_format {
+    DETOUR_FORMAT_JSON = 0,      /* native; read back by detour_plan_from_json() */
+    DETOUR_FORMAT_CSV = 1,       /* PyTorch, compute_only */
+    DETOUR_FORMAT_CSV_COMMS = 2, /* PyTorch 2.10 and later, compute_comms: sends, receives, REDUCE_GRAD */
+    DETOUR_FORMAT_TRACE = 3,     /* Chrome trace events, for Perfetto */
+    DETOUR_FORMAT_SVG = 4,       /* a Gantt chart in one file: operations, messages, memory */
+    DETOUR_FORMAT_TEXT = 5,      /* a Gantt chart for the terminal */
+};
+
+/* "json", "csv", "csv-comms", "trace", "svg", "text". NULL for other values. */
+DETOUR_API const char *detour_format_name(enum detour_format format);
+
+/* The format of that name into *format; false if there is none. */
+DETOUR_API bool detour_format_find(const char *name, enum detour_format *format);
+
+/* Zero is the default of every field. */
+struct detour_format_options {
+    bool ascii;        /* TEXT: no characters beyond ASCII */
+    bool color;        /* TEXT: ANSI colours */
+    int32_t columns;   /* TEXT: at most so many columns; 0: as many as it takes to name every microbatch */
+    const char *title; /* SVG and TEXT: the first line; NULL: one that says what the plan is */
+    const struct detour_report *report; /* JSON: adds a member "report" with it */
+};
+
+/*
+ * Writes a plan whose schedule is timed (untimed is enough for the CSV formats). `options` may be NULL.
+ * Other values of the plan are written as they are and not checked against its schedule.
+ */
+DETOUR_API enum detour_status detour_plan_write(struct detour_arena *arena,
+                                                const struct detour_profile *profile,
+                                                const struct detour_plan *plan, enum detour_format format,
+                                                const struct detour_format_options *options,
+                                                struct detour_text *text, struct detour_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
