@@ -41,34 +41,24 @@ static void peaks_in_order(const struct detour_schedule *s, int32_t device, stru
     }
 }
 
-/* A moment at which a device's memory changes. */
-struct event {
-    int64_t time_ns;
-    size_t sequence; /* in the order of the device, for equal times */
-    int64_t bytes;
-    int32_t inflight;
-    int32_t stage;
-};
-
 static int compare_events(const void *a, const void *b)
 {
-    const struct event *x = a, *y = b;
+    const struct dt_memory_event *x = a, *y = b;
 
     if (x->time_ns != y->time_ns)
         return x->time_ns < y->time_ns ? -1 : 1;
     return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
-static void add_event(struct event *events, size_t *count, int64_t time_ns, int32_t stage, int64_t bytes,
-                      int32_t inflight)
+static void add_event(struct dt_memory_event *events, size_t *count, int64_t time_ns, int32_t stage,
+                      int64_t bytes, int32_t inflight)
 {
-    events[*count] = (struct event){time_ns, *count, bytes, inflight, stage};
+    events[*count] = (struct dt_memory_event){time_ns, *count, bytes, inflight, stage};
     ++*count;
 }
 
-/* The events of one device with offloaded activations, at most 3 per operation. */
 static size_t collect_events(const struct detour_schedule *s, int32_t device, struct dt_copies *copies,
-                             struct event *events)
+                             struct dt_memory_event *events)
 {
     const struct dt_problem *p = copies->problem;
     size_t count = 0;
@@ -89,10 +79,18 @@ static size_t collect_events(const struct detour_schedule *s, int32_t device, st
     return count;
 }
 
-static void peaks_in_time(struct event *events, size_t count, int32_t device, struct dt_memory *memory,
-                          const struct dt_peaks *peaks)
+size_t dt_memory_events(const struct detour_schedule *schedule, int32_t device, struct dt_copies *copies,
+                        struct dt_memory_event *events)
 {
+    size_t count = collect_events(schedule, device, copies, events);
+
     qsort(events, count, sizeof(*events), compare_events);
+    return count;
+}
+
+static void peaks_in_time(const struct dt_memory_event *events, size_t count, int32_t device,
+                          struct dt_memory *memory, const struct dt_peaks *peaks)
+{
     for (size_t i = 0; i < count; i++) {
         memory->bytes[device] += events[i].bytes;
         memory->inflight[events[i].stage] += events[i].inflight;
@@ -114,7 +112,7 @@ static enum detour_status device_peaks(struct dt_call *call, const struct detour
     const struct dt_problem *p = memory->problem;
     struct dt_arena_mark mark = dt_arena_save(call->arena);
     struct dt_copies copies;
-    struct event *events;
+    struct dt_memory_event *events;
 
     if (!device_offloads(s, device)) {
         peaks_in_order(s, device, memory, peaks);
@@ -123,7 +121,7 @@ static enum detour_status device_peaks(struct dt_call *call, const struct detour
     if (!dt_arena_new(call->arena, events, 3 * (s->first[device + 1] - s->first[device])) ||
         !dt_copies_init(call->arena, p, &copies))
         return dt_fail_memory(call->error);
-    size_t count = collect_events(s, device, &copies, events);
+    size_t count = dt_memory_events(s, device, &copies, events);
     peaks_in_time(events, count, device, memory, peaks);
     dt_arena_rewind(call->arena, mark);
     return DETOUR_OK;

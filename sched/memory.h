@@ -7,6 +7,7 @@
 #define DETOUR_SCHED_MEMORY_H
 
 #include "detour/sched.h"
+#include "sched/offload.h"
 #include "sched/problem.h"
 
 #ifdef __cplusplus
@@ -86,6 +87,22 @@ struct dt_peaks {
  */
 enum detour_status dt_memory_peaks(struct dt_call *call, const struct dt_problem *p,
                                    const struct detour_schedule *schedule, struct dt_peaks *peaks);
+
+/* A moment at which a device's memory changes. */
+struct dt_memory_event {
+    int64_t time_ns;
+    size_t sequence; /* in the order of the device, for equal times */
+    int64_t bytes;
+    int32_t inflight;
+    int32_t stage;
+};
+
+/*
+ * The events of one device of a timed schedule by time, at most 3 per operation; returns how many. `copies`
+ * is fresh for this device.
+ */
+size_t dt_memory_events(const struct detour_schedule *schedule, int32_t device, struct dt_copies *copies,
+                        struct dt_memory_event *events);
 
 /* DETOUR_OVER_MEMORY with device or stage and both numbers if the peaks are beyond the limits. */
 enum detour_status dt_memory_check(struct dt_call *call, const struct dt_problem *p,

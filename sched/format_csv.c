@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PyTorch's pipelining CSV as a schedule, and back. */
+#include <inttypes.h>
+
+#include "base/util.h"
+#include "sched/csv.h"
+
+enum { SEEN_F = 1, SEEN_I = 2, SEEN_W = 4, SEEN_B = 8 };
+
+/* A table that becomes a schedule. */
+struct import {
+    struct dt_csv_reader reader;
+    const struct dt_problem *p;
+    const struct dt_csv_table *table;
+    uint8_t *seen;           /* [cell] */
+    int32_t last_stage_next; /* the microbatch whose F the last stage does next */
+    size_t op_count;
+};
+
+static bool is_compute(const struct dt_csv_action *action)
+{
+    return action->kind < DT_CSV_SEND_F;
+}
+
+static bool has_microbatch(const struct dt_csv_action *action)
+{
+    return action->kind < DT_CSV_UNSHARD;
+}
+
+static enum detour_status check_place(const struct import *in, const struct dt_csv_action *action)
+{
+    const struct dt_problem *p = in->p;
+
+    if (action->stage >= p->stage_count)
+        return dt_csv_fail(&in->reader, action, DETOUR_UNKNOWN_OP,
+                           "names a stage that the profile does not have; "
+                           "stages are 0 to %" PRId32,
+                           p->stage_count - 1);
+    if (has_microbatch(action) && action->microbatch >= p->microbatch_count)
+        return dt_csv_fail(
+            &in->reader, action, DETOUR_UNKNOWN_OP,
+            "names a microbatch that the profile does not have; microbatches are 0 to %" PRId32,
+            p->microbatch_count - 1);
+    if (p->device[action->stage] != action->row)
+        return dt_csv_fail(&in->reader, action, DETOUR_UNKNOWN_OP,
+                           "stands in the row of device %" PRId32
+                           ", but the profile places stage %d on device %" PRId32,
+                           action->row, action->stage, p->device[action->stage]);
+    return DETOUR_OK;
+}
+
+/* What must stand ahead of a computation, and what excludes it. */
+static const struct {
+    uint8_t needs;
+    uint8_t excludes;
+    const char *needed;
+} rules[] = {
+    [DT_CSV_F] = {0, SEEN_F, ""},
+    [DT_CSV_I] = {SEEN_F, SEEN_I | SEEN_B, "F"},
+    [DT_CSV_W] = {SEEN_I, SEEN_W | SEEN_B, "I"},
+    [DT_CSV_B] = {SEEN_F, SEEN_I | SEEN_W | SEEN_B, "F"},
+};
+static const uint8_t seen_bits[] = {
+    [DT_CSV_F] = SEEN_F, [DT_CSV_I] = SEEN_I, [DT_CSV_W] = SEEN_W, [DT_CSV_B] = SEEN_B};
+
+static enum detour_status check_compute(struct import *in, const struct dt_csv_action *action)
+{
+    uint8_t *seen = &in->seen[dt_op_index(in->p, DETOUR_OP_F, action->stage, action->microbatch)];
+
+    if (*seen & rules[action->kind].excludes)
+        return dt_csv_fail(&in->reader, action, DETOUR_DUPLICATE_OP,
+                           "is there already, alone or as part of B; write every action once");
+    if ((*seen & rules[action->kind].needs) != rules[action->kind].needs)
+        return dt_csv_fail(&in->reader, action, DETOUR_DEPENDENCY, "stands ahead of its %s",
+                           rules[action->kind].needed);
+    if (action->kind == DT_CSV_F && action->stage == in->p->stage_count - 1 &&
+        action->microbatch != in->last_stage_next++)
+        return dt_csv_fail(&in->reader, action, DETOUR_ORDER,
+                           "is out of order: PyTorch numbers losses as they come, so the last stage must do "
+                           "microbatches 0, 1, 2, ...");
+    *seen |= seen_bits[action->kind];
+    in->op_count++;
+    return DETOUR_OK;
+}
+
+static enum detour_status check_complete(const struct import *in)
+{
+    const struct dt_problem *p = in->p;
+
+    for (int32_t i = 0; i < p->stage_count; i++) {
+        for (int32_t j = 0; j < p->microbatch_count; j++) {
+            uint8_t seen = in->seen[dt_op_index(p, DETOUR_OP_F, i, j)];
+            if (seen == (SEEN_F | SEEN_I | SEEN_W) || seen == (SEEN_F | SEEN_B))
+                continue;
+            const char *missing = !(seen & SEEN_F) ? "F" : !(seen & SEEN_I) ? "I (or B)" : "W";
+            return dt_error_set(in->reader.error, DETOUR_MISSING_OP,
+                                "%s: row %" PRId32 ": %s of stage %" PRId32 ", microbatch %" PRId32
+                                " is missing; the profile has %" PRId32 " microbatches",
+                                in->reader.name, p->device[i] + 1, missing, i, j, p->microbatch_count);
+        }
+    }
+    return DETOUR_OK;
+}
+
+static enum detour_status check_table(struct import *in)
+{
+    const struct dt_csv_table *table = in->table;
+    enum detour_status status = DETOUR_OK;
+
+    if (table->row_count != in->p->device_count)
+        return dt_error_set(in->reader.error, DETOUR_INVALID,
+                            "%s: has %" PRId32 " rows; it must have %" PRId32
+                            ", one for each device of the profile",
+                            in->reader.name, table->row_count, in->p->device_count);
+    for (size_t i = 0; !status && i < table->action_count; i++) {
+        status = check_place(in, &table->actions[i]);
+        if (!status && is_compute(&table->actions[i]))
+            status = check_compute(in, &table->actions[i]);
+    }
+    return status ? status : check_complete(in);
+}
+
+static void fill_schedule(const struct import *in, struct detour_schedule *schedule)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < in->table->action_count; i++) {
+        const struct dt_csv_action *action = &in->table->actions[i];
+        if (!is_compute(action))
+            continue;
+        schedule->ops[count++] = (struct detour_op){
+            .microbatch = action->microbatch, .stage = action->stage, .kind = action->kind};
+        schedule->first[action->row + 1] = count;
+    }
+}
+
+/* The sends and receives that the file has, run on the strictest transport. */
+static enum detour_status check_comms(const struct import *in, const struct detour_profile *profile)
+{
+    const struct dt_csv_table *table = in->table;
+    struct detour_program program = {.device_count = table->row_count};
+    struct detour_error found = {0};
+
+    if (!dt_arena_new(in->reader.arena, program.first, table->row_count + 1) ||
+        !dt_arena_new(in->reader.arena, program.actions, table->action_count))
+        return dt_fail_memory(in->reader.error);
+    for (size_t i = 0; i < table->action_count; i++) {
+        const struct dt_csv_action *action = &table->actions[i];
+        if (has_microbatch(action))
+            program.actions[program.action_count++] = (struct detour_action){
+                .microbatch = action->microbatch, .stage = action->stage, .kind = action->kind};
+        program.first[action->row + 1] = program.action_count;
+    }
+    enum detour_status status = detour_program_check(in->reader.arena, profile, &program, &found);
+    if (status)
+        dt_error_set(in->reader.error, status, "%s: %s", in->reader.name, found.text);
+    return status;
+}
+
+static enum detour_status import_table(struct import *in, const struct detour_profile *profile,
+                                       struct detour_plan **plan)
+{
+    struct detour_plan *made;
+
+    if (!dt_arena_new(in->reader.arena, made, 1) ||
+        !dt_arena_new(in->reader.arena, in->seen, dt_cell_count(in->p)))
+        return dt_fail_memory(in->reader.error);
+    enum detour_status status = check_table(in);
+    if (!status && in->table->has_comms)
+        status = check_comms(in, profile);
+    if (!status)
+        status = detour_schedule_create(in->reader.arena, profile, in->op_count, &made->schedule,
+                                        in->reader.error);
+    if (status)
+        return status;
+    fill_schedule(in, made->schedule);
+    made->algorithm = DETOUR_ALGORITHM_EXTERNAL;
+    *plan = made;
+    return DETOUR_OK;
+}
+
+enum detour_status detour_plan_from_csv(struct detour_arena *arena, const struct detour_profile *profile,
+                                        const char *name, const char *text, size_t bytes,
+                                        struct detour_plan **plan, struct detour_error *error)
+{
+    struct dt_csv_reader reader = {.arena = arena, .error = error, .name = name};
+    struct dt_csv_table table;
+    struct dt_problem *p;
+    struct dt_call call;
+
+    dt_call_init(&call, arena, error, NULL);
+    enum detour_status status = dt_problem_create(&call, profile, &p);
+    if (!status)
+        status = dt_csv_parse(&reader, text, bytes, &table);
+    if (status)
+        return status;
+    struct import in = {.reader = reader, .p = p, .table = &table};
+    return import_table(&in, profile, plan);
+}
+
+static void add_action(struct dt_text *text, bool first, int kind, int32_t stage, int32_t microbatch)
+{
+    dt_text_printf(text, "%s%" PRId32 "%s%" PRId32, first ? "" : ",", stage, dt_csv_names[kind], microbatch);
+}
+
+enum detour_status dt_write_csv(const struct dt_write *w, struct dt_text *text)
+{
+    const struct detour_schedule *s = w->schedule;
+
+    for (int32_t d = 0; d < s->device_count; d++) {
+        for (size_t i = s->first[d]; i < s->first[d + 1]; i++)
+            add_action(text, i == s->first[d], s->ops[i].kind, s->ops[i].stage, s->ops[i].microbatch);
+        dt_text_add(text, "\n");
+    }
+    return DETOUR_OK;
+}
+
+/*
+ * Since 2.10 PyTorch reduces and scales a stage's gradients where the file says REDUCE_GRAD: behind the
+ * stage's last W or B. `left` counts down to that one.
+ */
+static void add_reduce_grad(struct dt_text *text, const struct detour_action *action, int32_t *left)
+{
+    bool completes = action->kind == DETOUR_ACTION_W || action->kind == DETOUR_ACTION_BW;
+
+    if (completes && --left[action->stage] == 0)
+        dt_text_printf(text, ",%d%s", action->stage, dt_csv_names[DT_CSV_REDUCE_GRAD]);
+}
+
+enum detour_status dt_write_csv_comms(const struct dt_write *w, struct dt_text *text)
+{
+    struct detour_program *program;
+    int32_t *left;
+
+    if (!dt_arena_new(w->call->arena, left, w->p->stage_count))
+        return dt_fail_memory(w->call->error);
+    enum detour_status status =
+        detour_program_create(w->call->arena, w->p->profile, w->schedule, &program, w->call->error);
+    if (status)
+        return status;
+    for (int32_t i = 0; i < w->p->stage_count; i++)
+        left[i] = w->p->microbatch_count;
+    for (int32_t d = 0; d < program->device_count; d++) {
+        for (size_t i = program->first[d]; i < program->first[d + 1]; i++) {
+            const struct detour_action *action = &program->actions[i];
+            add_action(text, i == program->first[d], action->kind, action->stage, action->microbatch);
+            add_reduce_grad(text, action, left);
+        }
+        dt_text_add(text, "\n");
+    }
+    return DETOUR_OK;
+}
