@@ -14,10 +14,18 @@
 
 static enum dt_status failed(int error, char *answer, size_t answer_bytes)
 {
-    snprintf(answer, answer_bytes, "%s", error == EAGAIN ? "no answer" : strerror(error));
-    if (error == ENOENT || error == ECONNREFUSED)
+    switch (error) {
+    case ENOENT:
+    case ECONNREFUSED:
+        snprintf(answer, answer_bytes, "it does not listen for commands");
         return DT_NOT_FOUND;
-    return error == EAGAIN ? DT_TIMED_OUT : DT_SYSTEM;
+    case EAGAIN:
+        snprintf(answer, answer_bytes, "no answer");
+        return DT_TIMED_OUT;
+    default:
+        snprintf(answer, answer_bytes, "%s", strerror(error));
+        return DT_SYSTEM;
+    }
 }
 
 /* A connected socket with time-outs, or -1 with errno set. */

@@ -28,7 +28,7 @@ static enum dt_status list_devices(const struct dt_verbs_table *table, char *ans
     struct ibv_device **devices = table->get_device_list(&count);
     size_t used = 0;
 
-    snprintf(answer, answer_bytes, "%s", count > 0 ? "" : "no devices");
+    snprintf(answer, answer_bytes, "%s", "");
     for (int i = 0; i < count && used < answer_bytes; i++)
         used += (size_t)snprintf(answer + used, answer_bytes - used, "%s%s %s%s", i ? ", " : "",
                                  table->get_device_name(devices[i]), table->is_soft ? "soft" : "system",

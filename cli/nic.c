@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `detour nic`: looks at the RNICs of running processes and acts on software ones, over their control sockets
+ * (obs/server.h). Without --pid all processes of the user are meant.
+ */
+#include "cli/nic.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/param.h"
+#include "base/util.h"
+#include "cli/command.h"
+#include "obs/client.h"
+#include "obs/command.h"
+#include "obs/page.h"
+#include "obs/runtime_dir.h"
+
+#define PROCESSES_MAX 1024
+#define TIMEOUT_MS    2000
+#define WORDS_MAX     3
+
+struct request {
+    const char *words[WORDS_MAX]; /* "list", or device, action, argument */
+    int word_count;
+    int pid;   /* 0: all */
+    bool told; /* the user has had a line */
+};
+
+/* ------------------------------------------------------------------------------------------------------------
+ * What the user wants
+ */
+static int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static int complain(const char *format, ...)
+{
+    va_list args;
+
+    fputs("detour nic: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return EINVAL;
+}
+
+static error_t parse_pid(struct request *request, const char *text)
+{
+    uint64_t pid;
+
+    if (dt_parse_number(text, false, &pid) == DT_OK && pid > 0 && pid <= INT_MAX) {
+        request->pid = (int)pid;
+        return 0;
+    }
+    return complain("--pid %s: expected the number of a process", text);
+}
+
+static error_t parse_word(struct request *request, const char *word)
+{
+    if (request->word_count < WORDS_MAX) {
+        request->words[request->word_count++] = word;
+        return 0;
+    }
+    return complain("unexpected argument '%s'", word);
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct request *request = state->input;
+
+    switch (key) {
+    case 'p':
+        return parse_pid(request, arg);
+    case ARGP_KEY_ARG:
+        return parse_word(request, arg);
+    case ARGP_KEY_INIT:
+        state->err_stream = NULL; /* getopt's one line is enough */
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option argp_options[] = {
+    {"pid", 'p', "PID", 0, "only this process (default: all of yours that use Detour)", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .args_doc = "list\nDEVICE down|up|fatal\nDEVICE drop N|P%",
+    .doc =
+        "Looks at the RNICs of running processes, and acts on software ones (soft0, soft1, ...).\v"
+        "  list    the devices of each process\n"
+        "  down    pull the link: nothing goes in or out\n"
+        "  up      plug it in again\n"
+        "  fatal   the device dies for good\n"
+        "  drop N  lose the next N packets that it sends; drop P% loses P percent from now on, 0% ends it\n"
+        "\n"
+        "Processes are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID).\n"
+        "Exit code: 0 done; 1 no process could do it; 2 bad input.",
+};
+
+/* N, or P% with P up to 100. */
+static bool is_drop_argument(const char *text)
+{
+    char digits[24];
+    size_t length = strlen(text);
+    bool is_percent = length && text[length - 1] == '%';
+    uint64_t value;
+
+    if (is_percent)
+        length--;
+    if (!length || length >= sizeof digits)
+        return false;
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    return dt_parse_number(digits, false, &value) == DT_OK && (!is_percent || value <= 100);
+}
+
+static bool is_plain_action(const char *word)
+{
+    return !strcmp(word, "down") || !strcmp(word, "up") || !strcmp(word, "fatal");
+}
+
+/* Names go into a line for another process: no blanks, no control characters. */
+static bool is_device_name(const char *word)
+{
+    for (const char *c = word; *c; c++) {
+        if (*c <= ' ' || *c > '~')
+            return false;
+    }
+    return word[0] && strlen(word) < 64;
+}
+
+static int check_request(const struct request *request)
+{
+    const char *action = request->words[1];
+
+    if (request->word_count == 0)
+        return complain("what to do? `detour nic --help` says what there is");
+    if (!strcmp(request->words[0], "list"))
+        return request->word_count == 1 ? 0 : complain("`list` takes no argument; got '%s'", action);
+    if (!is_device_name(request->words[0]))
+        return complain("the first argument is no device name; `detour nic list` shows them");
+    if (request->word_count == 1)
+        return complain("what to do with '%s'? down, up, fatal or drop", request->words[0]);
+    if (is_plain_action(action))
+        return request->word_count == 2
+                   ? 0
+                   : complain("`%s` takes no argument; got '%s'", action, request->words[2]);
+    if (strcmp(action, "drop"))
+        return complain("unknown action '%s'; expected down, up, fatal or drop", action);
+    if (request->word_count == 2 || !is_drop_argument(request->words[2]))
+        return complain("drop %s: expected a number of packets, or 0%% to 100%%",
+                        request->word_count == 2 ? "what?" : request->words[2]);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Asking the processes
+ */
+
+/* Its own word for itself; "-" when it has no page. */
+static void read_process_name(const struct dt_runtime_dir *dir, int pid, char *name, size_t bytes)
+{
+    struct dt_page_copy copy;
+
+    snprintf(name, bytes, "-");
+    if (dt_page_read(dir, pid, &copy) != DT_OK)
+        return;
+    snprintf(name, bytes, "%s", copy.header->process_name);
+    dt_page_copy_free(&copy);
+}
+
+/* "soft0 soft up, soft1 soft down" as table rows. */
+static void print_devices(int pid, const char *process, char *list)
+{
+    char *rest = NULL;
+
+    for (char *entry = strtok_r(list, ",", &rest); entry; entry = strtok_r(NULL, ",", &rest)) {
+        char *fields = NULL;
+        const char *device = strtok_r(entry, " ", &fields);
+        const char *kind = strtok_r(NULL, " ", &fields);
+        const char *state = strtok_r(NULL, " ", &fields);
+
+        if (device && kind)
+            printf("%-8d %-20s %-16s %-8s %s\n", pid, process, device, kind, state ? state : "-");
+    }
+}
+
+/* How it went with all processes. */
+struct outcome {
+    int done;
+    int skipped; /* has no such device */
+    int failed;
+};
+
+static void list_one(const struct dt_runtime_dir *dir, int pid, const char *process, struct outcome *outcome)
+{
+    char answer[DT_COMMAND_ANSWER_BYTES];
+
+    if (dt_client_call(dir, pid, "nic list", TIMEOUT_MS, answer, sizeof answer) == DT_OK) {
+        print_devices(pid, process, answer);
+        outcome->done++;
+        return;
+    }
+    complain("process %d (%s): %s", pid, process, answer);
+    outcome->failed++;
+}
+
+static void act_on_one(const struct dt_runtime_dir *dir, int pid, const char *process,
+                       const struct request *request, struct outcome *outcome)
+{
+    char line[256];
+    char answer[DT_COMMAND_ANSWER_BYTES];
+    bool has_argument = request->word_count == 3;
+    enum dt_status status;
+
+    snprintf(line, sizeof line, "nic %s %s%s%s", request->words[0], request->words[1],
+             has_argument ? " " : "", has_argument ? request->words[2] : "");
+    status = dt_client_call(dir, pid, line, TIMEOUT_MS, answer, sizeof answer);
+    if (status == DT_OK) {
+        printf("%d (%s): %s\n", pid, process, answer);
+        outcome->done++;
+    } else if (!request->pid && (status == DT_NOT_FOUND || status == DT_UNSUPPORTED)) {
+        outcome->skipped++;
+    } else {
+        complain("process %d (%s): %s", pid, process, answer);
+        outcome->failed++;
+    }
+}
+
+static int exit_code(const struct request *request, const struct outcome *outcome)
+{
+    if (!outcome->done && outcome->skipped)
+        complain("none of %d processes has a software RNIC named '%s'; `detour nic list` shows them",
+                 outcome->skipped, request->words[0]);
+    return outcome->done && !outcome->failed ? DT_EXIT_OK : DT_EXIT_FAILED;
+}
+
+static int ask_all(const struct dt_runtime_dir *dir, const struct request *request, const int *pids,
+                   size_t count)
+{
+    bool is_list = !strcmp(request->words[0], "list");
+    struct outcome outcome = {0, 0, 0};
+
+    if (is_list)
+        printf("%-8s %-20s %-16s %-8s %s\n", "PID", "PROCESS", "DEVICE", "KIND", "STATE");
+    for (size_t i = 0; i < count; i++) {
+        char process[64];
+
+        read_process_name(dir, pids[i], process, sizeof process);
+        if (is_list)
+            list_one(dir, pids[i], process, &outcome);
+        else
+            act_on_one(dir, pids[i], process, request, &outcome);
+    }
+    return exit_code(request, &outcome);
+}
+
+static int find_and_ask(const struct dt_runtime_dir *dir, const struct request *request)
+{
+    int pids[PROCESSES_MAX];
+    size_t count;
+
+    dt_runtime_dir_sweep(dir);
+    count = dt_runtime_dir_list(dir, DT_RUNTIME_SOCKET, pids, PROCESSES_MAX);
+    if (request->pid) {
+        pids[0] = request->pid;
+        count = 1;
+    }
+    if (count)
+        return ask_all(dir, request, pids, count);
+    complain("no process of yours uses Detour now (looked in %s)", dir->path);
+    return DT_EXIT_FAILED;
+}
+
+int dt_nic_command(int argc, char **argv)
+{
+    struct request request = {.word_count = 0};
+    struct dt_params params;
+    struct dt_runtime_dir dir;
+    char reason[512];
+    enum dt_status status;
+    int code;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
+        return DT_EXIT_USAGE;
+    if (dt_params_load(&params, dt_getenv_process, NULL, reason, sizeof reason) != DT_OK) {
+        complain("%s", reason);
+        return DT_EXIT_USAGE;
+    }
+    status = dt_runtime_dir_open(params.runtime_dir, 0, &dir, reason, sizeof reason);
+    if (status != DT_OK) {
+        complain("%s%s", status == DT_NOT_FOUND ? "no process of yours uses Detour now: " : "", reason);
+        return DT_EXIT_FAILED;
+    }
+    code = find_and_ask(&dir, &request);
+    dt_runtime_dir_close(&dir);
+    return code;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `detour nic` against control sockets in this process. */
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/nic.h"
+#include "obs/page.h"
+#include "obs/server.h"
+#include "tests/obs/folder.h"
+
+namespace
+{
+/* A process as the command sees it. */
+class Process
+{
+  public:
+    Process(const dt_runtime_dir &dir, int pid, const char *name, std::string devices)
+        : pid_(pid), devices_(std::move(devices))
+    {
+        char reason[300];
+        dt_page_options options = {&dir, pid, name, 0, 0};
+        EXPECT_EQ(DT_OK, dt_page_open(&options, &page_));
+        EXPECT_EQ(DT_OK, dt_command_table_create(&table_));
+        EXPECT_EQ(DT_OK, dt_command_register(table_, "nic", Nic, this));
+        EXPECT_EQ(DT_OK, dt_server_start(&dir, pid, table_, &server_, reason, sizeof reason)) << reason;
+    }
+    ~Process()
+    {
+        dt_server_stop(server_);
+        dt_command_table_destroy(table_);
+        dt_page_close(page_);
+    }
+
+    /* What it was told but for `list`. */
+    std::vector<std::string> heard;
+    enum dt_status says = DT_OK;
+
+  private:
+    static enum dt_status Nic(void *arg, const char *args, char *answer, size_t answer_bytes)
+    {
+        auto *self = static_cast<Process *>(arg);
+        if (!strcmp(args, "list")) {
+            snprintf(answer, answer_bytes, "%s", self->devices_.c_str());
+            return DT_OK;
+        }
+        self->heard.push_back(args);
+        snprintf(answer, answer_bytes, "%s", self->says == DT_OK ? "soft0: done" : "cannot");
+        return self->says;
+    }
+
+    int pid_;
+    std::string devices_;
+    dt_page *page_ = nullptr;
+    dt_command_table *table_ = nullptr;
+    dt_server *server_ = nullptr;
+};
+
+class Nic : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        setenv("DETOUR_RUNTIME_DIR", folder.path.c_str(), 1);
+    }
+    void TearDown() override
+    {
+        unsetenv("DETOUR_RUNTIME_DIR");
+    }
+
+    void Run(std::vector<std::string> words, int expected_code)
+    {
+        std::vector<char *> argv;
+        words.insert(words.begin(), "detour nic");
+        for (std::string &word : words)
+            argv.push_back(&word[0]);
+        argv.push_back(nullptr);
+        testing::internal::CaptureStdout();
+        testing::internal::CaptureStderr();
+        EXPECT_EQ(expected_code, dt_nic_command(static_cast<int>(words.size()), argv.data()));
+        fflush(stdout);
+        out = testing::internal::GetCapturedStdout();
+        err = testing::internal::GetCapturedStderr();
+        if (expected_code != DT_EXIT_OK) {
+            EXPECT_NE("", err) << "a failure without a word";
+        }
+    }
+
+    Folder folder;
+    std::string out, err;
+};
+
+TEST_F(Nic, WithoutProcessesSaysWhereItLooked)
+{
+    Run({"list"}, DT_EXIT_FAILED);
+    EXPECT_EQ("detour nic: no process of yours uses Detour now (looked in " + folder.path + ")\n", err);
+    setenv("DETOUR_RUNTIME_DIR", (folder.path + "/none").c_str(), 1);
+    Run({"soft0", "down"}, DT_EXIT_FAILED);
+    EXPECT_EQ("detour nic: no process of yours uses Detour now: runtime folder " + folder.path +
+                  "/none: No such file or directory\n",
+              err);
+    chmod(folder.path.c_str(), 0755);
+    setenv("DETOUR_RUNTIME_DIR", folder.path.c_str(), 1);
+    Run({"soft0", "down"}, DT_EXIT_FAILED);
+    EXPECT_NE(std::string::npos, err.find("its mode should be 0700"));
+}
+
+TEST_F(Nic, ListsTheDevicesOfAllProcesses)
+{
+    Process one(folder.dir, 11, "rank0", "soft0 soft up, soft1 soft down");
+    Process two(folder.dir, 12, "rank1", "mlx5_0 system");
+    Process three(folder.dir, 13, "rank2", "");
+
+    Run({"list"}, DT_EXIT_OK);
+    EXPECT_EQ("PID      PROCESS              DEVICE           KIND     STATE\n"
+              "11       rank0                soft0            soft     up\n"
+              "11       rank0                soft1            soft     down\n"
+              "12       rank1                mlx5_0           system   -\n",
+              out);
+    EXPECT_EQ("", err);
+    Run({"--pid", "12", "list"}, DT_EXIT_OK);
+    EXPECT_EQ(std::string::npos, out.find("rank0"));
+}
+
+TEST_F(Nic, ActsOnAllProcessesOrOnOne)
+{
+    Process one(folder.dir, 11, "rank0", ""), two(folder.dir, 12, "rank1", "");
+
+    Run({"soft0", "down"}, DT_EXIT_OK);
+    EXPECT_EQ("11 (rank0): soft0: done\n12 (rank1): soft0: done\n", out);
+    Run({"soft1", "drop", "20%", "--pid=12"}, DT_EXIT_OK);
+    Run({"-p", "11", "soft1", "drop", "7"}, DT_EXIT_OK);
+    Run({"soft0", "up"}, DT_EXIT_OK);
+    Run({"soft0", "fatal"}, DT_EXIT_OK);
+    EXPECT_EQ((std::vector<std::string>{"soft0 down", "soft1 drop 7", "soft0 up", "soft0 fatal"}), one.heard);
+    EXPECT_EQ((std::vector<std::string>{"soft0 down", "soft1 drop 20%", "soft0 up", "soft0 fatal"}),
+              two.heard);
+}
+
+TEST_F(Nic, ProcessesWithoutTheDeviceAreSkippedUnlessItIsAll)
+{
+    Process one(folder.dir, 11, "rank0", ""), two(folder.dir, 12, "rank1", "");
+
+    one.says = DT_NOT_FOUND;
+    Run({"soft0", "down"}, DT_EXIT_OK);
+    EXPECT_EQ("12 (rank1): soft0: done\n", out);
+    EXPECT_EQ("", err);
+    two.says = DT_UNSUPPORTED;
+    Run({"soft0", "down"}, DT_EXIT_FAILED);
+    EXPECT_EQ(
+        "detour nic: none of 2 processes has a software RNIC named 'soft0'; `detour nic list` shows them\n",
+        err);
+    Run({"soft0", "down", "--pid", "11"}, DT_EXIT_FAILED);
+    EXPECT_EQ("detour nic: process 11 (rank0): cannot\n", err);
+    two.says = DT_OK;
+    one.says = DT_INTERNAL;
+    Run({"soft0", "down"}, DT_EXIT_FAILED);
+    EXPECT_EQ("12 (rank1): soft0: done\n", out);
+    EXPECT_EQ("detour nic: process 11 (rank0): cannot\n", err);
+}
+
+TEST_F(Nic, AProcessThatIsNotThereIsNamed)
+{
+    Process one(folder.dir, 11, "rank0", "");
+
+    Run({"soft0", "down", "--pid", "4711"}, DT_EXIT_FAILED);
+    EXPECT_EQ("detour nic: process 4711 (-): it does not listen for commands\n", err);
+    EXPECT_TRUE(one.heard.empty());
+}
+
+TEST_F(Nic, BadInputIsOneLineAndNobodyHearsOfIt)
+{
+    Process one(folder.dir, 11, "rank0", "");
+    const struct {
+        std::vector<std::string> words;
+        const char *says;
+    } rows[] = {
+        {{}, "what to do? `detour nic --help` says what there is"},
+        {{"list", "soft0"}, "`list` takes no argument; got 'soft0'"},
+        {{"soft0"}, "what to do with 'soft0'? down, up, fatal or drop"},
+        {{"soft0", "bang"}, "unknown action 'bang'; expected down, up, fatal or drop"},
+        {{"soft0", "down", "now"}, "`down` takes no argument; got 'now'"},
+        {{"soft0", "drop"}, "drop what?: expected a number of packets, or 0% to 100%"},
+        {{"soft0", "drop", "101%"}, "drop 101%: expected a number of packets, or 0% to 100%"},
+        {{"soft0", "drop", "%"}, "drop %: expected a number of packets, or 0% to 100%"},
+        {{"soft0", "drop", "1K"}, "drop 1K: expected a number of packets, or 0% to 100%"},
+        {{"soft0", "drop", "99999999999999999999999"}, "expected a number of packets"},
+        {{"soft0", "drop", "1", "2"}, "unexpected argument '2'"},
+        {{"so ft", "down"}, "the first argument is no device name; `detour nic list` shows them"},
+        {{"soft0\nnic", "down"}, "is no device name"},
+        {{"", "down"}, "is no device name"},
+        {{std::string(100, 'x'), "down"}, "is no device name"},
+        {{"list", "--pid", "x"}, "--pid x: expected the number of a process"},
+        {{"list", "--pid", "0"}, "--pid 0: expected the number of a process"},
+        {{"list", "--pid", "99999999999"}, "--pid 99999999999: expected the number of a process"},
+        {{"list", "--bogus"}, "--bogus"},
+    };
+
+    for (const auto &row : rows) {
+        Run(row.words, DT_EXIT_USAGE);
+        EXPECT_NE(std::string::npos, err.find(row.says)) << err;
+        EXPECT_EQ(1, std::count(err.begin(), err.end(), '\n')) << err;
+    }
+    EXPECT_TRUE(one.heard.empty());
+    setenv("DETOUR_PATHS", "many", 1);
+    Run({"list"}, DT_EXIT_USAGE);
+    EXPECT_NE(std::string::npos, err.find("DETOUR_PATHS=many"));
+    unsetenv("DETOUR_PATHS");
+}
+} // namespace
