@@ -83,8 +83,9 @@ static void plan_warmup(struct zb *zb)
         back_ns = later(at_ns, due_ns) + p->duration_ns[DETOUR_OP_B][i];
     }
     for (int32_t i = 1; i <= last; i++)
-        while (zb->wanted[i] > 0 && zb->wanted[i] >= zb->wanted[i - 1] &&
-               tl->done[DETOUR_OP_F][i] + zb->wanted[i] < count)
+        while (zb->wanted[i] > zb->wanted[i - 1] ||
+               (zb->wanted[i] > 0 && zb->wanted[i] == zb->wanted[i - 1] &&
+                tl->done[DETOUR_OP_F][i] + zb->wanted[i] < count))
             zb->wanted[i]--;
 }
 

@@ -23,21 +23,23 @@ struct ZeroBubbleRow {
     int32_t microbatches;
     double f_ms, b_ms, w_ms, comm_ms;
     double rate_1f1b, rate_h1, rate_h2;
+    double rate_zb_1p, rate_zb_2p; /* the heuristic with the memory of S and of 2 S microbatches */
+    int32_t heads, hidden;         /* of the model; its sequences have 1,024 tokens */
 };
 
 const ZeroBubbleRow kZeroBubbleTable[] = {
-    {8, 24, 18.522, 18.086, 9.337, .601, .2431, .1585, .1083},
-    {8, 32, 18.513, 18.086, 9.331, .626, .1985, .1242, .0837},
-    {8, 64, 18.546, 18.097, 9.321, .762, .1240, .0674, .0444},
-    {8, 24, 29.718, 29.444, 19.927, .527, .2347, .1323, .0698},
-    {8, 32, 29.802, 29.428, 19.530, .577, .1898, .1045, .0559},
-    {8, 64, 29.935, 29.621, 19.388, .535, .1091, .0554, .0294},
-    {16, 48, 11.347, 11.248, 8.132, .377, .2552, .1397, .0672},
-    {16, 64, 11.307, 11.254, 8.101, .379, .2082, .1088, .0516},
-    {16, 128, 11.325, 11.308, 8.109, .378, .1251, .0576, .0266},
-    {32, 96, 10.419, 10.207, 7.715, .408, .2646, .1421, .0641},
-    {32, 128, 10.408, 10.204, 7.703, .408, .2168, .1106, .0490},
-    {32, 256, 10.402, 10.248, 7.698, .460, .1352, .0594, .0257},
+    {8, 24, 18.522, 18.086, 9.337, .601, .2431, .1585, .1083, .1585, .0433, 24, 2304},
+    {8, 32, 18.513, 18.086, 9.331, .626, .1985, .1242, .0837, .1242, .0039, 24, 2304},
+    {8, 64, 18.546, 18.097, 9.321, .762, .1240, .0674, .0444, .0674, .0026, 24, 2304},
+    {8, 24, 29.718, 29.444, 19.927, .527, .2347, .1323, .0698, .1323, .0029, 32, 4096},
+    {8, 32, 29.802, 29.428, 19.530, .577, .1898, .1045, .0559, .1045, .0022, 32, 4096},
+    {8, 64, 29.935, 29.621, 19.388, .535, .1091, .0554, .0294, .0554, .0010, 32, 4096},
+    {16, 48, 11.347, 11.248, 8.132, .377, .2552, .1397, .0672, .1397, .0066, 40, 5120},
+    {16, 64, 11.307, 11.254, 8.101, .379, .2082, .1088, .0516, .1088, .0054, 40, 5120},
+    {16, 128, 11.325, 11.308, 8.109, .378, .1251, .0576, .0266, .0576, .0028, 40, 5120},
+    {32, 96, 10.419, 10.207, 7.715, .408, .2646, .1421, .0641, .1421, .0038, 48, 6144},
+    {32, 128, 10.408, 10.204, 7.703, .408, .2168, .1106, .0490, .1106, .0029, 48, 6144},
+    {32, 256, 10.402, 10.248, 7.698, .460, .1352, .0594, .0257, .0594, .0018, 48, 6144},
 };
 
 int64_t Ns(double ms)
@@ -131,6 +133,32 @@ TEST(Anchors, ZeroBubbleTable)
         EXPECT_EQ(Rate(profile, DETOUR_ALGORITHM_1F1B), std::lround(row.rate_1f1b * 10000));
         EXPECT_EQ(Rate(profile, DETOUR_ALGORITHM_ZB_H1), std::lround(row.rate_h1 * 10000));
         EXPECT_EQ(Rate(profile, DETOUR_ALGORITHM_ZB_H2), std::lround(row.rate_h2 * 10000));
+    }
+}
+
+/*
+ * The heuristic under memory limits. Bytes as in section 2 of the paper: a layer holds 34 h + 5 a s per token
+ * from F to B and 32 h from B to W.
+ */
+TEST(Anchors, ZeroBubbleTableOfTheHeuristic)
+{
+    for (const ZeroBubbleRow &row : kZeroBubbleTable) {
+        Profile profile =
+            Profile::Uniform(row.stages, row.microbatches, Ns(row.f_ms), Ns(row.b_ms), Ns(row.w_ms));
+        for (size_t link = 0; link + 1 < profile.stages.size(); link++)
+            profile.Delay(link, Ns(row.comm_ms));
+        for (struct detour_stage &stage : profile.stages) {
+            stage.bytes_f = 34 * row.hidden + 5 * row.heads * 1024;
+            stage.bytes_w = 32 * row.hidden;
+        }
+        SCOPED_TRACE(std::to_string(row.stages) + " stages, " + std::to_string(row.microbatches) +
+                     " microbatches");
+        for (int32_t factor = 1; factor <= 2; factor++) {
+            for (struct detour_device &device : profile.devices)
+                device.capacity_bytes = factor * row.stages * profile.stages[0].bytes_f;
+            EXPECT_EQ(Rate(profile, DETOUR_ALGORITHM_ZB),
+                      std::lround((factor == 1 ? row.rate_zb_1p : row.rate_zb_2p) * 10000));
+        }
     }
 }
 

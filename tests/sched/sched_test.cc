@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sched/sched_test.h"
 
+#include <algorithm>
 #include <sstream>
 
 namespace sched_test
@@ -64,6 +65,98 @@ int64_t Makespan(Profile &profile, struct detour_schedule *schedule)
     struct detour_error error = {};
     EXPECT_EQ(detour_simulate(arena, profile.get(), schedule, &report, &error), DETOUR_OK) << error.text;
     return report ? report->makespan_ns : -1;
+}
+
+namespace
+{
+int32_t Draw(struct dt_prng *prng, int64_t low, int64_t high)
+{
+    return static_cast<int32_t>(
+        dt_prng_between(prng, static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
+}
+
+/* One stage per device (in any order), round robin, a V, or anything. */
+void Place(struct dt_prng *prng, Profile *profile, bool several)
+{
+    int32_t count = static_cast<int32_t>(profile->stages.size());
+    int32_t devices = several ? Draw(prng, 1, count) : count;
+
+    switch (several ? Draw(prng, 0, 3) : 0) {
+    case 1:
+        for (int32_t i = 0; i < count; i++)
+            profile->stages[i].device = i % devices;
+        break;
+    case 2:
+        for (int32_t i = 0; i < count; i++)
+            profile->stages[i].device = std::min(i, count - 1 - i);
+        break;
+    case 3:
+        for (int32_t i = 0; i < count; i++)
+            profile->stages[i].device = i < devices ? i : Draw(prng, 0, devices - 1);
+        break;
+    default:
+        for (int32_t i = count - 1; i > 0; i--)
+            std::swap(profile->stages[i].device, profile->stages[Draw(prng, 0, i)].device);
+    }
+}
+
+/* Bytes and limits that leave room for one microbatch and for up to three more. */
+void LimitMemory(struct dt_prng *prng, Profile *profile)
+{
+    std::vector<int64_t> need(profile->stages.size(), 0);
+
+    profile->release = dt_prng_chance(prng, 1, 2) ? DETOUR_RELEASE_B : DETOUR_RELEASE_W;
+    for (struct detour_stage &stage : profile->stages) {
+        if (dt_prng_chance(prng, 1, 2))
+            stage.max_inflight = Draw(prng, 1, 4);
+        stage.bytes_f = Draw(prng, 0, 5);
+        stage.bytes_w = Draw(prng, 0, 5);
+        need[stage.device] += std::max(stage.bytes_f, stage.bytes_w);
+    }
+    profile->get(); /* sizes devices */
+    for (size_t d = 0; d < profile->devices.size(); d++)
+        if (dt_prng_chance(prng, 1, 2))
+            profile->devices[d].capacity_bytes = std::max<int64_t>(1, need[d] + Draw(prng, 0, 3 * need[d]));
+}
+} // namespace
+
+Profile RandomProfile(struct dt_prng *prng, const RandomLimits &limits)
+{
+    Profile profile =
+        Profile::Uniform(Draw(prng, 1, limits.stages_max), Draw(prng, 1, limits.microbatches_max), 0, 0, 0);
+    bool uniform = dt_prng_chance(prng, 1, 4), delayed = dt_prng_chance(prng, 3, 4);
+    bool serial = limits.serial && dt_prng_chance(prng, 1, 4);
+    int64_t delay_max = dt_prng_chance(prng, 1, 4) ? 8 * limits.time_max : limits.time_max / 2;
+
+    for (struct detour_stage &stage : profile.stages) {
+        stage.f_ns = uniform ? limits.time_max / 2 : Draw(prng, 0, limits.time_max);
+        stage.b_ns = uniform ? limits.time_max / 2 : Draw(prng, 0, limits.time_max);
+        stage.w_ns = uniform ? limits.time_max / 2 : Draw(prng, 0, limits.time_max);
+        if (dt_prng_chance(prng, 1, 4))
+            stage.bw_ns = Draw(prng, 0, 2 * limits.time_max);
+    }
+    for (struct detour_link &link : profile.links)
+        link = {delayed ? Draw(prng, 0, delay_max) : 0, delayed ? Draw(prng, 0, delay_max) : 0,
+                serial ? Draw(prng, 0, limits.time_max) : 0, serial ? Draw(prng, 0, limits.time_max) : 0};
+    Place(prng, &profile, limits.placements && dt_prng_chance(prng, 1, 2));
+    if (limits.memory && dt_prng_chance(prng, 1, 2))
+        LimitMemory(prng, &profile);
+    return profile;
+}
+
+std::string Describe(Profile &profile)
+{
+    std::ostringstream text;
+    text << "N " << profile.microbatches << ", release " << (profile.release ? "W" : "B");
+    for (const struct detour_stage &s : profile.stages)
+        text << "; F " << s.f_ns << " B " << s.b_ns << " W " << s.w_ns << " BW " << s.bw_ns << " bytes "
+             << s.bytes_f << "/" << s.bytes_w << " device " << s.device << " inflight " << s.max_inflight;
+    for (const struct detour_link &l : profile.links)
+        text << "; link " << l.forward_ns << "/" << l.backward_ns << " serial " << l.forward_serial_ns << "/"
+             << l.backward_serial_ns;
+    for (const struct detour_device &d : profile.devices)
+        text << "; capacity " << d.capacity_bytes;
+    return text.str();
 }
 
 struct detour_plan *Generate(struct detour_arena *arena, Profile &profile, enum detour_algorithm algorithm,

@@ -115,6 +115,21 @@ std::string Line(const struct detour_schedule *schedule, int32_t device);
  */
 int64_t Makespan(Profile &profile, struct detour_schedule *schedule);
 
+/* How random profiles differ; every property is drawn independently of the others. */
+struct RandomLimits {
+    int32_t stages_max = 6;
+    int32_t microbatches_max = 10;
+    int64_t time_max = 12;  /* small, so that ties and zeros are common */
+    bool placements = true; /* several stages per device */
+    bool memory = true;
+    bool serial = true;
+};
+
+Profile RandomProfile(struct dt_prng *prng, const RandomLimits &limits);
+
+/* A profile in words, for the trace of a failing test. */
+std::string Describe(Profile &profile);
+
 /* Runs one generator; fails the test if that fails. */
 struct detour_plan *Generate(struct detour_arena *arena, Profile &profile, enum detour_algorithm algorithm,
                              struct detour_options options = {});
