@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "detour/version.h"
+#include "plugin/control.h"
 #include "transport/address.h"
 #include "transport/stream_tcp.h"
 
@@ -190,6 +191,7 @@ static ncclResult_t init_locked(void)
         return dt_plugin_result(status);
     }
     say_devices(plugin->net);
+    plugin->control = dt_control_start(&params, plugin->verbs);
     init_pid = getpid();
     dt_store_release(&current, plugin);
     return ncclSuccess;
@@ -217,6 +219,8 @@ __attribute__((destructor)) static void at_exit(void)
 {
     struct dt_plugin *plugin = dt_plugin_current();
 
-    if (plugin && init_pid == getpid())
-        dt_net_stop_threads(plugin->net);
+    if (!plugin || init_pid != getpid())
+        return;
+    dt_net_stop_threads(plugin->net);
+    dt_control_stop(plugin->control);
 }

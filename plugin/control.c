@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "detour/version.h"
+#include "obs/server.h"
+#include "verbs/nic_command.h"
+
+struct dt_control {
+    struct dt_verbs *verbs;
+    struct dt_page *page;
+    struct dt_command_table *commands;
+    struct dt_server *server; /* NULL: nobody can call */
+};
+
+/* An order is worth a line and an event, a question is not. */
+static enum dt_status run_nic(void *arg, const char *args, char *answer, size_t answer_bytes)
+{
+    struct dt_control *control = (struct dt_control *)arg;
+    enum dt_status status = dt_verbs_nic_command(control->verbs, args, answer, answer_bytes);
+
+    if (status == DT_OK && strcmp(args, "list")) {
+        dt_info("by order of `detour nic`: %s", answer);
+        dt_event_write(dt_page_events(control->page), dt_clock_now_ns(), DT_EVENT_KIND_CONTROL, UINT32_MAX, 0,
+                       "nic %s", args);
+    }
+    return status;
+}
+
+static uint64_t realtime_ns(void)
+{
+    struct timespec now;
+
+    timespec_get(&now, TIME_UTC);
+    return (uint64_t)now.tv_sec * DT_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static enum dt_status open_page(struct dt_control *control, const struct dt_runtime_dir *dir)
+{
+    struct dt_page_options options = {
+        .dir = dir,
+        .pid = getpid(),
+        .process_name = program_invocation_short_name,
+        .start_realtime_ns = realtime_ns(),
+        .start_ns = dt_clock_now_ns(),
+    };
+    enum dt_status status = dt_page_open(&options, &control->page);
+
+    if (status == DT_OK)
+        dt_event_write(dt_page_events(control->page), options.start_ns, DT_EVENT_KIND_PROCESS, UINT32_MAX, 0,
+                       "Detour %s started", DETOUR_VERSION_STRING);
+    return status;
+}
+
+static void start_server(struct dt_control *control, const struct dt_runtime_dir *dir)
+{
+    char reason[512];
+
+    if (dt_server_start(dir, getpid(), control->commands, &control->server, reason, sizeof reason) == DT_OK)
+        return;
+    control->server = NULL;
+    dt_info("%s; `detour nic` will not reach this process", reason);
+}
+
+/* Both with the folder (which may be NULL: there is none). */
+static enum dt_status open_parts(struct dt_control *control, const struct dt_runtime_dir *dir)
+{
+    enum dt_status status = open_page(control, dir);
+
+    if (status == DT_OK)
+        status = dt_command_table_create(&control->commands);
+    if (status == DT_OK)
+        status = dt_command_register(control->commands, "nic", run_nic, control);
+    if (status == DT_OK && dir)
+        start_server(control, dir);
+    return status;
+}
+
+struct dt_control *dt_control_start(const struct dt_params *params, struct dt_verbs *verbs)
+{
+    struct dt_control *control = calloc(1, sizeof *control);
+    struct dt_runtime_dir dir;
+    char reason[512];
+    enum dt_status status;
+    bool has_dir;
+
+    if (!control)
+        return NULL;
+    control->verbs = verbs;
+    has_dir = dt_runtime_dir_open(params->runtime_dir, 1, &dir, reason, sizeof reason) == DT_OK;
+    if (has_dir)
+        dt_runtime_dir_sweep(&dir);
+    else
+        dt_info("%s; counters and `detour nic` stay within this process", reason);
+    status = open_parts(control, has_dir ? &dir : NULL);
+    if (has_dir)
+        dt_runtime_dir_close(&dir);
+    if (status == DT_OK)
+        return control;
+    dt_control_stop(control);
+    return NULL;
+}
+
+void dt_control_stop(struct dt_control *control)
+{
+    if (!control)
+        return;
+    if (control->server)
+        dt_server_stop(control->server);
+    if (control->commands)
+        dt_command_table_destroy(control->commands);
+    if (control->page)
+        dt_page_close(control->page);
+    free(control);
+}
+
+struct dt_page *dt_control_page(struct dt_control *control)
+{
+    return control->page;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `detour nic` on running ranks of `detour perf`, over the plugin and its software RNICs. */
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "tests/process/command.h"
+
+using detour_test::Command;
+using detour_test::LineCount;
+using detour_test::Outcome;
+using detour_test::RunDetour;
+
+namespace
+{
+class Nic : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        std::string pattern = (std::filesystem::temp_directory_path() / "detour-nic-XXXXXX").string();
+        folder = mkdtemp(pattern.data());
+    }
+    void TearDown() override
+    {
+        std::filesystem::remove_all(folder);
+    }
+
+    std::vector<std::pair<std::string, std::string>> Environment() const
+    {
+        return {{"DETOUR_RUNTIME_DIR", folder}, {"DETOUR_VERBS", "soft"}, {"DETOUR_SOCKET_IFNAME", "=lo"}};
+    }
+
+    Outcome Call(std::vector<std::string> words) const
+    {
+        words.insert(words.begin(), "nic");
+        return RunDetour(words, Environment());
+    }
+
+    /* Until both ranks answer; they are given half a minute. */
+    Outcome ListWhenBothAreThere() const
+    {
+        Outcome outcome;
+        for (int i = 0; i < 300; i++) {
+            outcome = Call({"list"});
+            if (LineCount(outcome.out) == 5)
+                break;
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        }
+        return outcome;
+    }
+
+    std::string folder;
+};
+
+TEST_F(Nic, PacketsAreLostAndTheLinkIsPulledUnderTraffic)
+{
+    // More than fits the test's time: it ends because its link is pulled.
+    Command perf({"perf", "sendrecv", "-b", "64K", "-n", "4000000000", "--timeout", "60"}, Environment());
+
+    Outcome list = ListWhenBothAreThere();
+    EXPECT_EQ(0, list.exit_code);
+    EXPECT_EQ(5u, LineCount(list.out)) << list.out << list.err;
+    EXPECT_NE(std::string::npos, list.out.find("soft1            soft     up")) << list.out;
+
+    Outcome drop = Call({"soft0", "drop", "100"});
+    EXPECT_EQ(0, drop.exit_code) << drop.err;
+    EXPECT_EQ(2u, LineCount(drop.out)) << drop.out;
+    Outcome nobody = Call({"soft7", "down"});
+    EXPECT_EQ(1, nobody.exit_code);
+    EXPECT_EQ(
+        "detour nic: none of 2 processes has a software RNIC named 'soft7'; `detour nic list` shows them\n",
+        nobody.err);
+
+    Outcome down = Call({"soft0", "down"});
+    EXPECT_EQ(0, down.exit_code) << down.err;
+    Outcome ended = perf.Wait(60);
+    EXPECT_FALSE(ended.timed_out);
+    EXPECT_EQ(1, ended.exit_code);
+    EXPECT_NE(std::string::npos, (ended.out + ended.err).find("transport retry count exceeded")) << ended.out;
+}
+
+TEST_F(Nic, LostPacketsDoNotReachTheData)
+{
+    Command perf({"perf", "sendrecv", "-b", "8K", "-n", "100000", "-c", "2"}, Environment());
+
+    ListWhenBothAreThere();
+    EXPECT_EQ(0, Call({"soft0", "drop", "3"}).exit_code);
+    EXPECT_EQ(0, Call({"soft1", "drop", "3"}).exit_code);
+    Outcome ended = perf.Wait(120);
+    EXPECT_EQ(0, ended.exit_code) << ended.out << ended.err;
+    EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a process that ends removes its page and socket";
+}
+} // namespace
