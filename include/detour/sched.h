@@ -407,7 +407,7 @@ enum { DETOUR_FORWARD = 1, DETOUR_BACKWARD = 2, DETOUR_BOTH_WAYS = 3 };
 struct detour_curve_point {
     int64_t delay_ns; /* added to every message of the link, on top of the profile's latency */
     int64_t makespan_ns;
-    int64_t slope; /* messages of the link on one critical path */
+    int64_t slope; /* how often a critical path crosses the link; beyond the last point: up to delay_ns_max */
 };
 
 struct detour_curve {
@@ -417,8 +417,9 @@ struct detour_curve {
 
 /*
  * Makespan as a function of the extra delay of one link, with the order of the schedule kept, for delays in
- * [0, delay_ns_max]. It is convex and piecewise linear, and these are its exact corners, rounded up to the
- * next nanosecond.
+ * [0, delay_ns_max]. It is convex and piecewise linear; the points give it exactly for every whole nanosecond
+ * (a corner between two of them shows as two points, one nanosecond apart). A delay changes nothing on a link
+ * between two stages of one device.
  */
 DETOUR_API enum detour_status detour_delay_curve(struct detour_arena *arena,
                                                  const struct detour_profile *profile,
