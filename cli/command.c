@@ -5,11 +5,13 @@
 
 #include "cli/nic.h"
 #include "cli/perf.h"
+#include "cli/sched.h"
 
 const struct dt_command dt_commands[] = {
     {"perf", "run a communication pattern through a network plugin as NCCL does, check and time it",
      dt_perf_command},
     {"nic", "list the RNICs of running processes, act on software ones: link down, up, packet loss",
      dt_nic_command},
+    {"sched", "pipeline schedules that absorb slow links: plan, simulate, check, adapt", dt_sched_command},
     {NULL, NULL, NULL},
 };

@@ -8,7 +8,7 @@
 set -euo pipefail
 
 demo_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev libjansson-dev)
-test_packages=("${demo_packages[@]}" g++ libgtest-dev libgmock-dev python3-minimal)
+test_packages=("${demo_packages[@]}" g++ libgtest-dev libgmock-dev python3)
 ci_packages=("${test_packages[@]}" clang libclang-rt-14-dev valgrind spin clang-tidy cppcheck
              python3-scipy git)
 

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `detour sched VERB`: the schedule library on the command line. A verb reads a profile, mostly a schedule
+ * too, calls the library and prints JSON or another format. Its exit code is 2 when the input is at fault and
+ * 1 when the machine is (cli/command.h).
+ */
+#ifndef DETOUR_CLI_SCHED_H
+#define DETOUR_CLI_SCHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "detour/sched_format.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+int dt_sched_command(int argc, char **argv);
+
+/* What the command line says. Paths are "-" for standard input or output, NULL when not given. */
+struct dt_sched_options {
+    const char *command; /* "detour sched plan", for messages */
+    const char *profile_path;
+    const char *schedule_path;
+    const char *planned_path; /* adapt: the profile the schedule was made for */
+    const char *out_path;
+    enum detour_format format;
+    struct detour_format_options picture;
+    struct detour_options generate;
+    uint64_t budget_ms; /* 0: not given */
+    int32_t warmup[DETOUR_STAGES_MAX];
+    int32_t warmup_count; /* 0: not given */
+    int directions;       /* tolerance */
+    int64_t delay_ns_max; /* tolerance; 0: the makespan */
+    struct detour_adapt_options adapt;
+    int64_t now_ns; /* adapt: replan from here; -1: not given */
+};
+
+/* What a verb works with. */
+struct dt_sched_run {
+    struct dt_sched_options *options;
+    struct detour_arena *arena;
+    struct detour_error error;
+    const struct detour_profile *profile;
+    struct detour_plan *plan;       /* of --schedule */
+    struct detour_profile *planned; /* the profile --schedule was made for, if it says so */
+    bool stdin_used;
+};
+
+struct dt_sched_verb {
+    const char *name;
+    const char *summary;
+    const char *doc;  /* for --help */
+    unsigned groups;  /* of options: DT_SCHED_... */
+    unsigned formats; /* 1 << enum detour_format of those it writes */
+    int (*run)(struct dt_sched_run *run);
+};
+
+/* Groups of options that a verb takes. --profile and --out are everybody's. */
+enum {
+    DT_SCHED_SCHEDULE = 1,
+    DT_SCHED_GENERATE = 2,
+    DT_SCHED_PICTURE = 4,
+    DT_SCHED_TOLERANCE = 8,
+    DT_SCHED_ADAPT = 16,
+};
+
+/* ---- options ---------------------------------------------------------------------------------------- */
+
+/* Fills *options from the command line of a verb. Returns an exit code; on DT_EXIT_USAGE one line has been
+ * said. */
+int dt_sched_options_parse(const struct dt_sched_verb *verb, int argc, char **argv,
+                           struct dt_sched_options *options);
+
+/* ---- input and output ------------------------------------------------------------------------------- */
+
+/* Says one line on standard error, with the command's name in front; returns `code`. */
+int dt_sched_say(const struct dt_sched_options *options, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Says run->error and returns the exit code of its status. `path`, if not NULL, is put in front of the text.
+ */
+int dt_sched_fail(struct dt_sched_run *run, const char *path);
+
+/* Reads a profile from a file or standard input. */
+int dt_sched_read_profile(struct dt_sched_run *run, const char *path, struct detour_profile **profile);
+
+/* Reads --profile and, if the verb takes it, --schedule into run. */
+int dt_sched_read_inputs(struct dt_sched_run *run);
+
+/* Writes to --out or standard output. */
+int dt_sched_write(struct dt_sched_run *run, const char *data, size_t bytes);
+
+/* ---- verbs ------------------------------------------------------------------------------------------ */
+
+int dt_sched_plan(struct dt_sched_run *run);
+int dt_sched_simulate(struct dt_sched_run *run);
+int dt_sched_check(struct dt_sched_run *run);
+int dt_sched_adapt(struct dt_sched_run *run);
+int dt_sched_tolerance(struct dt_sched_run *run);
+int dt_sched_compare(struct dt_sched_run *run);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `detour sched`: files in, text out, errors as one line with an exit code. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/sched.h"
+
+int dt_sched_say(const struct dt_sched_options *options, int code, const char *format, ...)
+{
+    va_list arguments;
+
+    fprintf(stderr, "%s: ", options->command);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return code;
+}
+
+/* The machine's fault, or the input's. */
+static int exit_code(enum detour_status status)
+{
+    switch (status) {
+    case DETOUR_NO_MEMORY:
+    case DETOUR_STOPPED:
+    case DETOUR_IO:
+    case DETOUR_INTERNAL:
+        return DT_EXIT_FAILED;
+    default:
+        return DT_EXIT_USAGE;
+    }
+}
+
+/* What `path` is called in messages. */
+static const char *name_of(const char *path)
+{
+    return strcmp(path, "-") ? path : "standard input";
+}
+
+int dt_sched_fail(struct dt_sched_run *run, const char *path)
+{
+    return dt_sched_say(run->options, exit_code(run->error.status), "%s%s%s", path ? name_of(path) : "",
+                        path ? ": " : "", run->error.text);
+}
+
+/* The rest of a stream, malloc'ed; NULL with errno set. Reads one byte beyond the limit at most. */
+static char *read_all(FILE *stream, size_t *bytes)
+{
+    size_t capacity = 1 << 16, used = 0;
+    char *data = malloc(capacity);
+
+    while (data && used <= DETOUR_INPUT_BYTES_MAX) {
+        used += fread(data + used, 1, capacity - used, stream);
+        if (used < capacity)
+            break;
+        char *larger = realloc(data, 2 * capacity);
+        if (!larger)
+            free(data);
+        data = larger;
+        capacity *= 2;
+    }
+    if (data && ferror(stream)) {
+        int error = errno;
+        free(data);
+        errno = error;
+        return NULL;
+    }
+    *bytes = used;
+    return data;
+}
+
+static int read_input(struct dt_sched_run *run, const char *path, char **data, size_t *bytes)
+{
+    bool is_stdin = !strcmp(path, "-");
+
+    if (is_stdin && run->stdin_used)
+        return dt_sched_say(run->options, DT_EXIT_USAGE, "only one file can come from standard input");
+    run->stdin_used = run->stdin_used || is_stdin;
+    FILE *stream = is_stdin ? stdin : fopen(path, "rb");
+
+    if (!stream)
+        return dt_sched_say(run->options, DT_EXIT_USAGE, "%s: %s", path, strerror(errno));
+    *data = read_all(stream, bytes);
+    int error = errno;
+
+    if (!is_stdin)
+        fclose(stream);
+    if (!*data)
+        return dt_sched_say(run->options, error == ENOMEM ? DT_EXIT_FAILED : DT_EXIT_USAGE, "%s: %s",
+                            name_of(path), strerror(error));
+    return DT_EXIT_OK;
+}
+
+int dt_sched_read_profile(struct dt_sched_run *run, const char *path, struct detour_profile **profile)
+{
+    size_t bytes;
+    char *data;
+
+    int code = read_input(run, path, &data, &bytes);
+    if (code != DT_EXIT_OK)
+        return code;
+    if (detour_profile_from_json(run->arena, name_of(path), data, bytes, profile, &run->error))
+        code = dt_sched_fail(run, NULL);
+    free(data);
+    return code;
+}
+
+static int read_schedule(struct dt_sched_run *run, const char *path)
+{
+    size_t bytes;
+    char *data;
+
+    int code = read_input(run, path, &data, &bytes);
+    if (code != DT_EXIT_OK)
+        return code;
+    if (detour_plan_read(run->arena, run->profile, name_of(path), data, bytes, &run->plan, &run->planned,
+                         &run->error))
+        code = dt_sched_fail(run, NULL);
+    free(data);
+    return code;
+}
+
+int dt_sched_read_inputs(struct dt_sched_run *run)
+{
+    struct detour_profile *profile;
+
+    int code = dt_sched_read_profile(run, run->options->profile_path, &profile);
+    if (code != DT_EXIT_OK)
+        return code;
+    run->profile = profile;
+    return run->options->schedule_path ? read_schedule(run, run->options->schedule_path) : DT_EXIT_OK;
+}
+
+int dt_sched_write(struct dt_sched_run *run, const char *data, size_t bytes)
+{
+    const char *path = run->options->out_path;
+    bool is_stdout = !path || !strcmp(path, "-");
+    FILE *stream = is_stdout ? stdout : fopen(path, "wb");
+
+    if (!stream)
+        return dt_sched_say(run->options, DT_EXIT_FAILED, "%s: cannot be written: %s", path, strerror(errno));
+    bool failed = fwrite(data, 1, bytes, stream) != bytes;
+    failed = fflush(stream) != 0 || failed;
+    int error = errno;
+
+    if (!is_stdout && fclose(stream) != 0 && !failed) {
+        error = errno;
+        failed = true;
+    }
+    if (failed)
+        return dt_sched_say(run->options, DT_EXIT_FAILED,
+                            "%s: writing failed: %s; what is there is incomplete",
+                            is_stdout ? "standard output" : path, strerror(error));
+    return DT_EXIT_OK;
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of `detour sched`: groups that verbs combine. */
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/param.h"
+#include "base/util.h"
+#include "cli/command.h"
+#include "cli/sched.h"
+
+enum {
+    KEY_PROFILE = 256,
+    KEY_OUT,
+    KEY_FORMAT,
+    KEY_SCHEDULE,
+    KEY_ALGO,
+    KEY_BUDGET_MS,
+    KEY_WARMUP,
+    KEY_GROUP_SIZE,
+    KEY_BEAM_WIDTH,
+    KEY_ASCII,
+    KEY_COLOR,
+    KEY_COLUMNS,
+    KEY_TITLE,
+    KEY_DELAY_MAX_MS,
+    KEY_DIRECTION,
+    KEY_PLANNED,
+    KEY_MIN_GAIN,
+    KEY_MIN_CHANGE_MS,
+    KEY_SWITCH_COST_MS,
+    KEY_HORIZON,
+    KEY_OFFLOAD,
+    KEY_NOW_MS,
+};
+
+enum { MS_MAX = 100000, NS_PER_MS = 1000000 };
+
+static const struct argp_option common_options[] = {
+    {"profile", KEY_PROFILE, "P.json", 0, "stages, links and memory (required)", 0},
+    {"out", KEY_OUT, "FILE", 0, "write to FILE instead of standard output", 0},
+    {"format", KEY_FORMAT, "FORMAT", 0, "what to write; see above (default json)", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+static const struct argp_option schedule_options[] = {
+    {"schedule", KEY_SCHEDULE, "S.json|S.csv", 0, "the schedule, native or PyTorch's CSV (required)", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+static const struct argp_option generate_options[] = {
+    {"algo", KEY_ALGO, "NAME", 0, "the algorithm (default auto: the best found)", 0},
+    {"budget-ms", KEY_BUDGET_MS, "MS", 0,
+     "time for auto, beam and exact; without this option they do about 100 ms of work, counted in search "
+     "nodes so that the result is the same on every machine",
+     0},
+    {"beam-width", KEY_BEAM_WIDTH, "N", 0, "beam: states kept per step", 0},
+    {"warmup", KEY_WARMUP, "N,N,...", 0, "adaptra: forwards ahead of the first backward, for each stage", 0},
+    {"group-size", KEY_GROUP_SIZE, "N", 0, "interleaved: microbatches per round", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+static const struct argp_option picture_options[] = {
+    {"ascii", KEY_ASCII, NULL, 0, "text: only ASCII characters", 0},
+    {"color", KEY_COLOR, NULL, 0, "text: colours", 0},
+    {"columns", KEY_COLUMNS, "N", 0, "text: at most so many columns", 0},
+    {"title", KEY_TITLE, "TEXT", 0, "svg and text: the first line", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+static const struct argp_option tolerance_options[] = {
+    {"delay-max-ms", KEY_DELAY_MAX_MS, "MS", 0, "look at delays up to here (default: the makespan)", 0},
+    {"direction", KEY_DIRECTION, "WHICH", 0, "forward, backward or both (default)", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+static const struct argp_option adapt_options[] = {
+    {"planned", KEY_PLANNED, "P0.json", 0,
+     "the profile the schedule was made for (default: the links that the schedule file records, else no "
+     "delay)",
+     0},
+    {"min-gain", KEY_MIN_GAIN, "PERCENT", 0, "gain that calls for a change (default 1)", 0},
+    {"min-change-ms", KEY_MIN_CHANGE_MS, "MS", 0, "smaller changes of a link's delay are ignored", 0},
+    {"switch-cost-ms", KEY_SWITCH_COST_MS, "MS", 0, "what changing the schedule costs once (default 0)", 0},
+    {"horizon", KEY_HORIZON, "N", 0, "iterations over which the change must pay (default 100)", 0},
+    {"allow-offload", KEY_OFFLOAD, NULL, 0, "activations may go to the host where memory limits the schedule",
+     0},
+    {"now-ms", KEY_NOW_MS, "MS", 0,
+     "replan the iteration that is under way: operations that started before MS stay, with the schedule's "
+     "times",
+     0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+/* What the parsers of all groups share. */
+struct parse {
+    const struct dt_sched_verb *verb;
+    struct dt_sched_options *options;
+};
+
+static error_t refuse(const struct parse *parse, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static error_t refuse(const struct parse *parse, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    dt_sched_say(parse->options, 0, "%s", text);
+    return EINVAL;
+}
+
+static error_t parse_count(const struct parse *parse, const char *option, const char *text, uint64_t min,
+                           uint64_t max, uint64_t *value)
+{
+    if (dt_parse_number(text, false, value) != DT_OK || *value < min || *value > max)
+        return refuse(parse, "%s %s: expected a whole number from %" PRIu64 " to %" PRIu64, option, text, min,
+                      max);
+    return 0;
+}
+
+static error_t parse_number(const struct parse *parse, const char *option, const char *text, double max,
+                            double *value)
+{
+    char *end;
+
+    *value = strtod(text, &end);
+    if (end == text || *end || !(*value >= 0 && *value <= max))
+        return refuse(parse, "%s %s: expected a number from 0 to %.0f", option, text, max);
+    return 0;
+}
+
+static error_t parse_ms(const struct parse *parse, const char *option, const char *text, double max_ms,
+                        int64_t *time_ns)
+{
+    double time_ms;
+
+    error_t error = parse_number(parse, option, text, max_ms, &time_ms);
+    if (!error)
+        *time_ns = (int64_t)(time_ms * NS_PER_MS + 0.5);
+    return error;
+}
+
+static void list_formats(unsigned formats, char *list, size_t bytes)
+{
+    size_t used = 0;
+
+    for (int i = 0; detour_format_name((enum detour_format)i) && used < bytes; i++)
+        if (formats & 1u << i)
+            used += (size_t)snprintf(list + used, bytes - used, "%s%s", used ? ", " : "",
+                                     detour_format_name((enum detour_format)i));
+}
+
+static error_t parse_format(const struct parse *parse, const char *text)
+{
+    char list[80];
+
+    if (detour_format_find(text, &parse->options->format) &&
+        parse->verb->formats & 1u << parse->options->format)
+        return 0;
+    list_formats(parse->verb->formats, list, sizeof(list));
+    return refuse(parse, "--format %s: expected one of %s", text, list);
+}
+
+static void list_algorithms(char *list, size_t bytes)
+{
+    size_t used = 0;
+
+    list[0] = '\0';
+    for (int i = 0; i < DETOUR_ALGORITHM_COUNT && used < bytes; i++)
+        if (detour_algorithm_name((enum detour_algorithm)i))
+            used += (size_t)snprintf(list + used, bytes - used, "%s%s", used ? ", " : "",
+                                     detour_algorithm_name((enum detour_algorithm)i));
+}
+
+static error_t parse_algorithm(const struct parse *parse, const char *text)
+{
+    char list[160];
+
+    if (detour_algorithm_find(text, &parse->options->generate.algorithm))
+        return 0;
+    list_algorithms(list, sizeof(list));
+    return refuse(parse, "--algo %s: expected one of %s", text, list);
+}
+
+static error_t parse_direction(const struct parse *parse, const char *text)
+{
+    static const struct {
+        const char *name;
+        int directions;
+    } names[] = {{"forward", DETOUR_FORWARD}, {"backward", DETOUR_BACKWARD}, {"both", DETOUR_BOTH_WAYS}};
+
+    for (size_t i = 0; i < DT_COUNT_OF(names); i++) {
+        if (!strcmp(text, names[i].name)) {
+            parse->options->directions = names[i].directions;
+            return 0;
+        }
+    }
+    return refuse(parse, "--direction %s: expected forward, backward or both", text);
+}
+
+/* "7,5,3,1"; how many there must be is known once the profile is. */
+static error_t parse_warmup(const struct parse *parse, const char *text)
+{
+    struct dt_sched_options *options = parse->options;
+    const char *at = text;
+
+    for (options->warmup_count = 0;; at++) {
+        char *end;
+        errno = 0;
+        long value = strtol(at, &end, 10);
+        if (end == at || (*end && *end != ',') || errno || value < 1 || value > DETOUR_MICROBATCHES_MAX ||
+            options->warmup_count == DETOUR_STAGES_MAX)
+            return refuse(parse,
+                          "--warmup %s: expected a whole number from 1 to %d for each stage, as in 7,5,3,1",
+                          text, DETOUR_MICROBATCHES_MAX);
+        options->warmup[options->warmup_count++] = (int32_t)value;
+        at = end;
+        if (!*at)
+            return 0;
+    }
+}
+
+static error_t parse_common(int key, char *arg, struct argp_state *state)
+{
+    const struct parse *parse = state->input;
+    struct dt_sched_options *options = parse->options;
+
+    switch (key) {
+    case ARGP_KEY_INIT:
+        for (unsigned i = 0; state->root_argp->children && state->root_argp->children[i].argp; i++)
+            state->child_inputs[i] = state->input;
+        return 0;
+    case KEY_PROFILE:
+        options->profile_path = arg;
+        return 0;
+    case KEY_OUT:
+        options->out_path = arg;
+        return 0;
+    case KEY_FORMAT:
+        return parse_format(parse, arg);
+    case ARGP_KEY_ARG:
+        return refuse(parse, "'%s' is not an option; files are given as --profile FILE and --schedule FILE",
+                      arg);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_schedule(int key, char *arg, struct argp_state *state)
+{
+    const struct parse *parse = state->input;
+
+    if (key != KEY_SCHEDULE)
+        return ARGP_ERR_UNKNOWN;
+    parse->options->schedule_path = arg;
+    return 0;
+}
+
+static error_t parse_generate(int key, char *arg, struct argp_state *state)
+{
+    const struct parse *parse = state->input;
+    struct dt_sched_options *options = parse->options;
+    error_t error = 0;
+    uint64_t count = 0;
+
+    switch (key) {
+    case KEY_ALGO:
+        return parse_algorithm(parse, arg);
+    case KEY_BUDGET_MS:
+        return parse_count(parse, "--budget-ms", arg, 1, 86400000, &options->budget_ms);
+    case KEY_WARMUP:
+        return parse_warmup(parse, arg);
+    case KEY_GROUP_SIZE:
+        error = parse_count(parse, "--group-size", arg, 1, DETOUR_MICROBATCHES_MAX, &count);
+        options->generate.group_size = (int32_t)count;
+        return error;
+    case KEY_BEAM_WIDTH:
+        error = parse_count(parse, "--beam-width", arg, 1, 100000, &count);
+        options->generate.beam_width = (int32_t)count;
+        return error;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_picture(int key, char *arg, struct argp_state *state)
+{
+    const struct parse *parse = state->input;
+    struct detour_format_options *picture = &parse->options->picture;
+    uint64_t count = 0;
+
+    switch (key) {
+    case KEY_ASCII:
+        picture->ascii = true;
+        return 0;
+    case KEY_COLOR:
+        picture->color = true;
+        return 0;
+    case KEY_COLUMNS:;
+        error_t error = parse_count(parse, "--columns", arg, 60, 4096, &count);
+        picture->columns = (int32_t)count;
+        return error;
+    case KEY_TITLE:
+        picture->title = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_tolerance(int key, char *arg, struct argp_state *state)
+{
+    const struct parse *parse = state->input;
+
+    if (key == KEY_DELAY_MAX_MS)
+        return parse_ms(parse, "--delay-max-ms", arg, MS_MAX, &parse->options->delay_ns_max);
+    return key == KEY_DIRECTION ? parse_direction(parse, arg) : ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse_adapt(int key, char *arg, struct argp_state *state)
+{
+    const struct parse *parse = state->input;
+    struct detour_adapt_options *adapt = &parse->options->adapt;
+    error_t error = 0;
+    double percent = 0;
+    uint64_t count = 0;
+
+    switch (key) {
+    case KEY_PLANNED:
+        parse->options->planned_path = arg;
+        return 0;
+    case KEY_MIN_GAIN:
+        error = parse_number(parse, "--min-gain", arg, 100, &percent);
+        adapt->gain_permille_min = (int32_t)(percent * 10 + 0.5);
+        if (!error && adapt->gain_permille_min == 0)
+            error = refuse(parse, "--min-gain %s: expected a percentage from 0.1 to 100", arg);
+        return error;
+    case KEY_MIN_CHANGE_MS:
+        return parse_ms(parse, "--min-change-ms", arg, MS_MAX, &adapt->change_ns_min);
+    case KEY_SWITCH_COST_MS:
+        return parse_ms(parse, "--switch-cost-ms", arg, MS_MAX, &adapt->switch_cost_ns);
+    case KEY_HORIZON:
+        error = parse_count(parse, "--horizon", arg, 1, INT32_MAX, &count);
+        adapt->horizon_iterations = (int32_t)count;
+        return error;
+    case KEY_OFFLOAD:
+        adapt->allow_offload = true;
+        return 0;
+    case KEY_NOW_MS:
+        return parse_ms(parse, "--now-ms", arg, DETOUR_SCHEDULE_TIME_MAX_NS / NS_PER_MS,
+                        &parse->options->now_ns);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp_schedule = {.options = schedule_options, .parser = parse_schedule};
+static const struct argp argp_generate = {.options = generate_options, .parser = parse_generate};
+static const struct argp argp_picture = {.options = picture_options, .parser = parse_picture};
+static const struct argp argp_tolerance = {.options = tolerance_options, .parser = parse_tolerance};
+static const struct argp argp_adapt = {.options = adapt_options, .parser = parse_adapt};
+
+static const struct {
+    unsigned group;
+    const struct argp *argp;
+    const char *header;
+} groups[] = {
+    {DT_SCHED_SCHEDULE, &argp_schedule, NULL},
+    {DT_SCHED_GENERATE, &argp_generate, "Making schedules:"},
+    {DT_SCHED_TOLERANCE, &argp_tolerance, "Delays:"},
+    {DT_SCHED_ADAPT, &argp_adapt, "When to change:"},
+    {DT_SCHED_PICTURE, &argp_picture, "Pictures:"},
+};
+
+/* The text ahead of the options in --help. */
+static void describe(const struct dt_sched_verb *verb, char *doc, size_t bytes)
+{
+    char formats[80], algorithms[160];
+
+    list_formats(verb->formats, formats, sizeof(formats));
+    list_algorithms(algorithms, sizeof(algorithms));
+    snprintf(doc, bytes,
+             "%s\n\nFormats: %s.%s%s%s\v\"-\" is standard input. docs/sched-cli.md describes the files.",
+             verb->doc, formats, verb->groups & DT_SCHED_GENERATE ? "\nAlgorithms: " : "",
+             verb->groups & DT_SCHED_GENERATE ? algorithms : "", verb->groups & DT_SCHED_GENERATE ? "." : "");
+}
+
+static int check_required(const struct parse *parse)
+{
+    const struct dt_sched_options *options = parse->options;
+
+    if (!options->profile_path)
+        refuse(parse, "--profile is missing; it names the file with stages and links");
+    else if (parse->verb->groups & DT_SCHED_SCHEDULE && !options->schedule_path)
+        refuse(parse, "--schedule is missing; it names the schedule to work on");
+    else
+        return DT_EXIT_OK;
+    return DT_EXIT_USAGE;
+}
+
+int dt_sched_options_parse(const struct dt_sched_verb *verb, int argc, char **argv,
+                           struct dt_sched_options *options)
+{
+    struct argp_child children[DT_COUNT_OF(groups) + 1] = {0};
+    struct parse parse = {.verb = verb, .options = options};
+    char doc[1024];
+    int count = 0;
+
+    *options = (struct dt_sched_options){.command = argv[0], .directions = DETOUR_BOTH_WAYS, .now_ns = -1};
+    for (size_t i = 0; i < DT_COUNT_OF(groups); i++) {
+        if (!(verb->groups & groups[i].group))
+            continue;
+        children[count] =
+            (struct argp_child){.argp = groups[i].argp, .header = groups[i].header, .group = count + 1};
+        count++;
+    }
+    describe(verb, doc, sizeof(doc));
+    const struct argp argp = {
+        .options = common_options, .parser = parse_common, .doc = doc, .children = children};
+    argp_err_exit_status = DT_EXIT_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &parse))
+        return DT_EXIT_USAGE;
+    return check_required(&parse);
+}

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour sched` as a user runs it: outputs, bad input in one line, exit codes. Usage: sched_cli_test.py DETOUR"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "sched" / "golden"
+DETOUR = None  # the program under test, from the command line
+
+
+def profile(delay_ms=0, **more):
+    """The papers' example: 4 equal stages, 12 microbatches, a delay on the first link."""
+    links = [{"forward_ms": delay_ms if i == 0 else 0, "backward_ms": delay_ms if i == 0 else 0} for i in range(3)]
+    return {"version": 1, "microbatches": 12, "stages": [{"f_ms": 10, "b_ms": 10, "w_ms": 10}] * 4,
+            "links": links, **more}
+
+
+class Sched(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return str(path)
+
+    def run_sched(self, *args, stdin=""):
+        return subprocess.run([DETOUR, "sched", *args], input=stdin, capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "LC_ALL": "C.UTF-8"})
+
+    def good(self, *args, stdin=""):
+        done = self.run_sched(*args, stdin=stdin)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), args)
+        return done.stdout
+
+    def bad(self, code, line, *args, stdin=""):
+        """One line on standard error that contains `line`."""
+        done = self.run_sched(*args, stdin=stdin)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(line, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        return done.stdout
+
+
+class Plan(Sched):
+    def test_json_has_the_fields_of_the_format(self):
+        made = json.loads(self.good("plan", "--profile", self.file("p", profile()), "--algo", "adaptra"))
+        self.assertEqual(made["version"], 1)
+        self.assertEqual(made["algorithm"], "adaptra")
+        self.assertEqual(made["makespan_ms"], 390)
+        self.assertEqual([stage["stage"] for stage in made["stages"]], [0, 1, 2, 3])
+        self.assertEqual([stage["peak_inflight"] for stage in made["stages"]], [7, 5, 3, 1])
+        self.assertEqual(made["stages"][0]["ops"][0], {"op": "F", "mb": 0, "start_ms": 0, "end_ms": 10})
+        self.assertLessEqual({"longest_span_ms", "lower_bound_ms", "proven_optimal"}, made.keys())
+
+    def test_profile_from_standard_input(self):
+        made = json.loads(self.good("plan", "--profile", "-", "--algo", "zb-h1", stdin=json.dumps(profile())))
+        self.assertEqual(made["makespan_ms"], 390)
+
+    def test_every_format_is_written(self):
+        path = self.file("p", profile(5))
+        for name in ["json", "csv", "csv-comms", "trace", "svg", "text"]:
+            with self.subTest(name):
+                text = self.good("plan", "--profile", path, "--algo", "zb", "--format", name)
+                if name in ("json", "trace"):
+                    json.loads(text)
+                elif name == "svg":
+                    self.assertTrue(xml.etree.ElementTree.fromstring(text).tag.endswith("svg"))
+                elif name == "text":
+                    self.assertIn("device 3", text)
+                else:
+                    self.assertEqual(text.count("\n"), 4)
+                    self.assertEqual("SEND" in text, name == "csv-comms")
+
+    def test_out_writes_the_file_and_nothing_else(self):
+        out = str(self.folder / "s.json")
+        self.assertEqual(self.good("plan", "--profile", self.file("p", profile()), "--algo", "1f1b", "--out", out), "")
+        self.assertEqual(json.loads(pathlib.Path(out).read_text())["algorithm"], "1f1b")
+
+    def test_ascii_is_ascii(self):
+        self.good("plan", "--profile", self.file("p", profile()), "--algo", "zb", "--format", "text",
+                  "--ascii").encode("ascii")
+
+    def test_same_input_same_output(self):
+        args = ["plan", "--algo", "adaptra", "--profile", self.file("p", profile(20))]
+        self.assertEqual(self.good(*args), self.good(*args))
+
+
+class Frozen(Sched):
+    def test_an_order_made_without_delay_is_replayed_under_delays(self):
+        schedule = self.file("s", self.good("plan", "--profile", self.file("p", profile()), "--algo", "adaptra"))
+        for delay_ms, makespan_ms in [(0, 390), (10, 400), (20, 440), (30, 500)]:
+            report = json.loads(self.good("simulate", "--profile", self.file("q", profile(delay_ms)),
+                                          "--schedule", schedule))
+            self.assertEqual(report["makespan_ms"], makespan_ms)
+            self.assertEqual(len(report["report"]["devices"]), 4)
+            self.assertEqual(len(report["report"]["links"]), 3)
+
+    def test_csv_replays_like_json(self):
+        plain = self.file("p", profile())
+        csv = self.good("plan", "--profile", plain, "--algo", "adaptra", "--format", "csv")
+        report = json.loads(self.good("simulate", "--profile", self.file("q", profile(20)), "--schedule", "-",
+                                      stdin=csv))
+        self.assertEqual((report["makespan_ms"], report["algorithm"]), (440, "external"))
+
+    def test_simulate_reads_what_it_wrote(self):
+        path = self.file("p", profile(10))
+        once = self.good("plan", "--profile", path, "--algo", "zb-h2")
+        twice = self.good("simulate", "--profile", path, "--schedule", "-", stdin=once)
+        again = self.good("simulate", "--profile", path, "--schedule", "-", stdin=twice)
+        self.assertEqual(twice, again)
+
+
+class Check(Sched):
+    def test_valid(self):
+        path = self.file("p", profile())
+        verdict = json.loads(self.good("check", "--profile", path, "--schedule", "-",
+                                       stdin=self.good("plan", "--profile", path, "--algo", "zb")))
+        self.assertEqual(verdict, {"version": 1, "valid": True, "stages": 4, "devices": 4, "microbatches": 12,
+                                   "operations": 144, "times_checked": True})
+
+    def test_times_of_other_links_are_not_held_against_an_order(self):
+        made = self.good("plan", "--profile", self.file("p", profile()), "--algo", "zb")
+        verdict = json.loads(self.good("check", "--profile", self.file("q", profile(20)), "--schedule", "-",
+                                       stdin=made))
+        self.assertEqual((verdict["valid"], verdict["times_checked"]), (True, False))
+
+    def test_wrong_times(self):
+        path = self.file("p", profile())
+        made = json.loads(self.good("plan", "--profile", path, "--algo", "zb"))
+        made["stages"][3]["ops"][0]["start_ms"] = 29
+        out = self.bad(2, "detour sched check: standard input: ", "check", "--profile", path, "--schedule", "-",
+                       stdin=json.dumps(made))
+        self.assertFalse(json.loads(out)["valid"])
+
+    def test_deadlock_shows_the_cycle(self):
+        pair = {"version": 1, "microbatches": 2, "stages": [{"f_ms": 1, "b_ms": 1, "w_ms": 1}] * 2,
+                "links": [{"forward_ms": 0, "backward_ms": 0}]}
+        csv = self.file("s.csv", "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n")
+        done = self.run_sched("check", "--profile", self.file("p", pair), "--schedule", csv)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr.count("\n"), 1)
+        self.assertIn(csv + ": ", done.stderr)
+        self.assertIn("waits for", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["valid"], False)
+
+    def test_over_memory(self):
+        made = self.good("plan", "--profile", self.file("p", profile()), "--algo", "zb-h2")
+        tight = self.file("q", profile(memory={"max_inflight": [6, 5, 3, 1]}))
+        self.bad(2, "stage 0", "check", "--profile", tight, "--schedule", "-", stdin=made)
+
+
+class Compare(Sched):
+    def test_all_algorithms_are_there(self):
+        made = json.loads(self.good("compare", "--profile", self.file("p", profile(10))))
+        rows = {row["algorithm"]: row for row in made["algorithms"]}
+        self.assertLessEqual({"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "zb", "adaptra",
+                              "adaptra-initial"}, rows.keys())
+        self.assertIn("two stages on each device", rows["zb-v"]["problem"])
+        self.assertGreaterEqual(rows["zb"]["makespan_ms"], 400)
+
+    def test_table_and_plot(self):
+        path = self.file("p", profile(10))
+        table = self.good("compare", "--profile", path, "--format", "text", "--ascii")
+        self.assertIn("makespan ms", table)
+        table.encode("ascii")
+        xml.etree.ElementTree.fromstring(self.good("compare", "--profile", path, "--format", "svg"))
+
+
+class BadInput(Sched):
+    def test_profiles(self):
+        for change, line in [
+                ({"stages": None}, "stages is null; it must be an array"),
+                ({"microbatches": -1}, "microbatches is -1; it must be"),
+                ({"links": []}, "links has 0 entries; it must have 3"),
+                ({"memory": {"max_inflight": [1, 2]}}, "memory.max_inflight has 2 entries; it must have 4"),
+                ({"memory": {"bytes_f": 8, "capacity": 7}}, "one microbatch alone needs 8"),
+                ({"speed": 1}, "speed is not a known field"),
+                ({"version": 2}, "version is 2; this library reads version 1")]:
+            with self.subTest(line):
+                path = self.file("p.json", {**profile(), **change})
+                self.bad(2, path + ": " + line if "alone" not in line else line, "plan", "--profile", path)
+
+    def test_stdin_is_named(self):
+        self.bad(2, "detour sched plan: standard input: line 1, column", "plan", "--profile", "-", stdin="{")
+
+    def test_csv_that_pytorch_would_misread(self):
+        path = self.file("p", profile())
+        csv = self.good("plan", "--profile", path, "--algo", "1f1b", "--format", "csv")
+        for broken, line in [(csv + "\n", "row 5 has no action"),
+                             (csv.replace("0F1,", "0F1x,", 1), "row 1, column 2: \"0F1x\" goes on"),
+                             (csv.replace(",0B11\n", "\n", 1), "I (or B) of stage 0, microbatch 11 is missing"),
+                             (csv.replace("3F1,", "3F0,", 1), "3F0 is there already"),
+                             ("\ufeff" + csv, "byte order mark")]:
+            with self.subTest(line):
+                self.bad(2, line, "simulate", "--profile", path, "--schedule", "-", stdin=broken)
+
+    def test_files(self):
+        path = self.file("p", profile())
+        self.bad(2, "nowhere.json: No such file or directory", "plan", "--profile", "nowhere.json")
+        self.bad(2, "Is a directory", "plan", "--profile", str(self.folder))
+        self.bad(2, "only one file can come from standard input", "check", "--profile", "-", "--schedule", "-",
+                 stdin=json.dumps(profile()))
+        self.bad(1, "cannot be written: No such file or directory", "plan", "--profile", path, "--algo", "zb",
+                 "--out", str(self.folder / "no" / "where"))
+        self.bad(1, "/dev/full: writing failed: No space left on device", "plan", "--profile", path, "--algo", "zb",
+                 "--out", "/dev/full")
+
+    def test_full_standard_output(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([DETOUR, "sched", "plan", "--algo", "zb", "--profile", self.file("p", profile())],
+                                  stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("standard output: writing failed: No space left on device", done.stderr)
+
+    def test_options(self):
+        path = self.file("p", profile())
+        self.bad(2, "--profile is missing", "plan")
+        self.bad(2, "--schedule is missing", "simulate", "--profile", path)
+        self.bad(2, "--algo best: expected one of", "plan", "--profile", path, "--algo", "best")
+        self.bad(2, "--format xml: expected one of json, csv, csv-comms, trace, svg, text", "plan", "--format", "xml")
+        self.bad(2, "--format csv: expected one of json, svg, text", "compare", "--format", "csv")
+        self.bad(2, "--budget-ms 0: expected a whole number from 1", "plan", "--budget-ms", "0")
+        self.bad(2, "--budget-ms 1e3: expected a whole number", "plan", "--budget-ms", "1e3")
+        self.bad(2, "--warmup 1,,2: expected a whole number", "plan", "--warmup", "1,,2")
+        self.bad(2, "--warmup has 2 numbers;", "plan", "--profile", path, "--warmup", "1,2")
+        self.bad(2, "'p.json' is not an option", "plan", "p.json")
+        self.bad(2, "unknown verb 'frob'", "frob")
+        self.assertEqual(self.run_sched("plan", "--frob").returncode, 2)
+        self.assertEqual(self.run_sched().returncode, 2)
+
+    def test_algorithms_that_do_not_fit_say_why(self):
+        self.bad(2, "zb-v needs two stages on each device", "plan", "--profile", self.file("p", profile()),
+                 "--algo", "zb-v")
+        tight = self.file("q", profile(memory={"max_inflight": [4, 4, 4, 4]}))
+        self.bad(2, tight + ": ", "plan", "--profile", tight, "--algo", "zb-h2")
+
+
+class Help(Sched):
+    def test_help_is_no_error(self):
+        for args in [["--help"], ["plan", "--help"], ["compare", "--help"], ["check", "--help"]]:
+            self.assertIn("Usage: detour sched", self.good(*args))
+
+
+if __name__ == "__main__":
+    DETOUR = sys.argv.pop(1)
+    unittest.main()
