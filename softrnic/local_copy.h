@@ -20,6 +20,9 @@ extern "C" {
  */
 void dt_copy_ascending(void *dst, const void *src, uint64_t bytes);
 
+/* Copies payload of the application's to where the peer will take it from. No order of the stores. */
+void dt_copy_out(void *dst, const void *src, uint64_t bytes);
+
 /*
  * Reads [offset, offset + bytes) of the memory that `iov` lists in process `pid` into `dst`, by one system call
  * of the kernel's. 0; or the errno: EPERM or ENOSYS (not allowed to look), ESRCH (process gone), EFAULT

@@ -6,6 +6,7 @@
 #include "base/atomics.h"
 #include "base/check.h"
 #include "base/util.h"
+#include "softrnic/local_copy.h"
 
 enum record_kind {
     RECORD_SKIP, /* nothing: the rest of the ring was too short for the next record */
@@ -132,7 +133,7 @@ bool dt_local_ring_has_more_room(struct dt_local_ring *ring)
 static void gather(uint8_t *dst, const struct dt_packet *packet)
 {
     for (uint32_t i = 0; i < packet->iov_count; i++) {
-        memcpy(dst, packet->iov[i].iov_base, packet->iov[i].iov_len);
+        dt_copy_out(dst, packet->iov[i].iov_base, packet->iov[i].iov_len);
         dst += packet->iov[i].iov_len;
     }
 }
