@@ -30,6 +30,9 @@ class Rank
     void Send(int to, const void *data, size_t bytes) const;
     void Receive(int from, void *data, size_t bytes) const;
 
+    // Has the other sent something that is not received yet, or gone?
+    bool HasMessage(int from) const;
+
     template <typename T> T Exchange(int peer, const T &mine) const
     {
         T theirs;
