@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The numbers of docs/benchmarks.md, as Markdown on standard output. What is compared is measured in turn,
 # round by round, so that a busy moment of the machine hits all of them; each number is the median.
-# usage: bench/run.sh [BUILD [ROUNDS]]
+# With BENCH_WAIT_S set, every measurement first waits so many seconds at most for half a second in which the
+# machine is idle: programs that yield lose more to others than threads that sleep.
+# usage: [BENCH_WAIT_S=60] bench/run.sh [BUILD [ROUNDS]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
@@ -12,12 +14,30 @@ own=$build/lib/libnccl-net-detour.so
 tcp=$build/bench/libnccl-net-benchtcp.so
 loops=$build/bench/bench-loops
 out=$(mktemp -d)
+touch "$out/busy"
 trap 'rm -rf "$out"' EXIT
+
+# Jiffies of all processors: total and idle.
+jiffies() { awk '/^cpu / { for (i = 2; i <= 9; i++) total += $i; print total, $5 + $6 }' /proc/stat; }
+
+await_idle() {
+    local end=$((SECONDS + ${BENCH_WAIT_S:-0})) before after
+    while ((SECONDS < end)); do
+        before=$(jiffies)
+        sleep 0.5
+        after=$(jiffies)
+        # shellcheck disable=SC2086
+        set -- $before $after
+        (($3 > $1 && 100 * ($4 - $2) / ($3 - $1) >= 85)) && return
+    done
+    ((${BENCH_WAIT_S:-0} == 0)) || echo busy >>"$out/busy"
+}
 
 # column COLUMN ARGUMENT...: that column of the row that `detour perf` prints (6 is time, 7 algbw, 8 busbw).
 column() {
     local column=$1
     shift
+    await_idle
     "$detour" perf "$@" | awk -v column="$column" '!/^#/ && NF { print $column }'
 }
 
@@ -30,7 +50,9 @@ raw=(sendrecv --raw -b 4M --window 8 -n 400 -w 40 -c 0)
 for ((round = 0; round < rounds; round++)); do
     column 7 "${raw[@]}" --plugin "$own" | keep raw.own
     column 7 "${raw[@]}" --plugin "$tcp" | keep raw.tcp
+    await_idle
     "$loops" tcp 4194304 8 400 | keep loop.tcp
+    await_idle
     "$loops" vm 4194304 8 400 | keep loop.vm
     for size in 64K 1M 16M; do
         column 8 all_reduce -b "$size" -n 40 -w 4 -c 0 --plugin "$own" | keep "all.own.$size"
@@ -42,7 +64,8 @@ done
 
 raw_own=$(median raw.own)
 echo "$(date -u +%F), $(nproc) x $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo)," \
-    "Linux $(uname -r), medians of $rounds"
+    "Linux $(uname -r), medians of $rounds" \
+    "(load average $(cut -d' ' -f1 /proc/loadavg), $(wc -l <"$out/busy") measurements on a busy machine)"
 echo
 echo "| \`detour perf ${raw[*]}\` | GB/s per direction | Detour is |"
 echo "| --- | --- | --- |"
