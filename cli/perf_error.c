@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/clock.h"
+
 bool dt_perf_fail(struct dt_perf_error *error, int exit_code, const char *format, ...)
 {
     va_list args;
@@ -11,6 +13,7 @@ bool dt_perf_fail(struct dt_perf_error *error, int exit_code, const char *format
     if (error->exit_code)
         return false;
     error->exit_code = exit_code;
+    error->when_ns = dt_clock_now_ns();
     va_start(args, format);
     vsnprintf(error->text, sizeof error->text, format, args);
     va_end(args);

@@ -7,6 +7,7 @@
 #define DETOUR_CLI_PERF_ERROR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,7 +15,9 @@ extern "C" {
 
 struct dt_perf_error {
     int exit_code; /* 0: none (cli/command.h) */
-    char text[508];
+    uint64_t
+        when_ns; /* dt_clock_now_ns(): of several ranks' errors on one machine the earliest is the cause */
+    char text[496];
 };
 
 /* Records the error if it is the first. Always returns false, for `return dt_perf_fail(...)`. */

@@ -240,8 +240,10 @@ static void take_part(struct launcher *launcher, unsigned rank, void *payload, s
 
 static void take_error(struct launcher *launcher, unsigned rank, const struct dt_perf_error *error)
 {
+    bool open = !launcher->error.exit_code || launcher->error_stands_ns; /* not decided yet */
+
     launcher->members[rank].spoke = true;
-    if (launcher->error.exit_code)
+    if (!open || (launcher->error.exit_code && launcher->error.when_ns <= error->when_ns))
         return;
     launcher->error = *error;
     launcher->error.text[sizeof error->text - 1] = '\0';
