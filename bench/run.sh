@@ -46,7 +46,8 @@ keep() { cat >>"$out/$1"; }
 median() { sort -g "$out/$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
 
-raw=(sendrecv --raw -b 4M --window 8 -n 400 -w 40 -c 0)
+# One connection each way, as the loops have.
+raw=(sendrecv --raw -b 4M --window 8 --channels 1 -n 400 -w 40 -c 0)
 for ((round = 0; round < rounds; round++)); do
     column 7 "${raw[@]}" --plugin "$own" | keep raw.own
     column 7 "${raw[@]}" --plugin "$tcp" | keep raw.tcp
