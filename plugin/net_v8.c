@@ -184,16 +184,11 @@ static ncclResult_t refuse(const char *call, const char *why, void **request)
 
 static ncclResult_t net_isend(void *send_comm, void *data, int size, int tag, void *mhandle, void **request)
 {
-    struct dt_request *made = NULL;
-    enum dt_status status;
-
-    if (!send_comm || !request || size < 0 || size > NCCL_NET_MAX_SIZE_V8 || !dt_connection_is_sender(send_comm))
+    if (!send_comm || !request || size < 0 || size > NCCL_NET_MAX_SIZE_V8)
         return refuse("isend", "no sendComm or request, or a size outside 0 to 1 GiB", request);
     if (size > 0 && !mhandle)
         return refuse("isend", "memory that is not registered", request);
-    status = dt_isend(send_comm, data, (uint32_t)size, tag, mhandle, &made);
-    *request = made;
-    return dt_plugin_result(status);
+    return dt_plugin_result(dt_isend(send_comm, data, (uint32_t)size, tag, mhandle, (struct dt_request **)request));
 }
 
 /* Are these n buffers possible: as many as may be, with sizes and registered memory? */
@@ -213,48 +208,35 @@ static const char *what_is_wrong(int n, const int *sizes, void *const *mhandles)
 static ncclResult_t net_irecv(void *recv_comm, int n, void **data, int *sizes, int *tags, void **mhandles,
                               void **request)
 {
-    struct dt_request *made = NULL;
     const char *wrong;
-    enum dt_status status;
 
-    if (!recv_comm || !data || !sizes || !tags || !mhandles || !request || dt_connection_is_sender(recv_comm))
-        return refuse("irecv", "no recvComm, or an argument is NULL", request);
+    if (!recv_comm || !data || !sizes || !tags || !mhandles || !request)
+        return refuse("irecv", "an argument is NULL", request);
     wrong = what_is_wrong(n, sizes, mhandles);
     if (wrong)
         return refuse("irecv", wrong, request);
-    status = dt_irecv(recv_comm, (unsigned)n, data, (const uint32_t *)sizes, tags,
-                      (struct dt_memory *const *)(void *)mhandles, &made);
-    *request = made;
-    return dt_plugin_result(status);
+    return dt_plugin_result(dt_irecv(recv_comm, (unsigned)n, data, (const uint32_t *)sizes, tags,
+                                     (struct dt_memory *const *)(void *)mhandles, (struct dt_request **)request));
 }
 
 static ncclResult_t net_iflush(void *recv_comm, int n, void **data, int *sizes, void **mhandles, void **request)
 {
-    struct dt_request *made = NULL;
     const char *wrong;
-    enum dt_status status;
 
-    if (!recv_comm || !data || !sizes || !mhandles || !request || dt_connection_is_sender(recv_comm))
-        return refuse("iflush", "no recvComm, or an argument is NULL", request);
+    if (!recv_comm || !data || !sizes || !mhandles || !request)
+        return refuse("iflush", "an argument is NULL", request);
     wrong = what_is_wrong(n, sizes, mhandles);
     if (wrong)
         return refuse("iflush", wrong, request);
-    status = dt_iflush(recv_comm, (unsigned)n, data, (const uint32_t *)sizes,
-                       (struct dt_memory *const *)(void *)mhandles, &made);
-    *request = made;
-    return dt_plugin_result(status);
+    return dt_plugin_result(dt_iflush(recv_comm, (unsigned)n, data, (const uint32_t *)sizes,
+                                      (struct dt_memory *const *)(void *)mhandles, (struct dt_request **)request));
 }
 
 static ncclResult_t net_test(void *request, int *done, int *sizes)
 {
-    bool is_done = false;
-    enum dt_status status;
-
     if (!request || !done)
         return ncclInvalidArgument;
-    status = dt_test(request, &is_done, sizes);
-    *done = is_done;
-    return dt_plugin_result(status);
+    return dt_plugin_result(dt_test(request, done, sizes));
 }
 
 __attribute__((visibility("default"))) const ncclNet_v8_t ncclNetPlugin_v8 = {

@@ -63,7 +63,7 @@ static void log_to_nccl(void *arg, enum dt_log_level level, const char *file, in
                "NET/Detour : %s", text);
 }
 
-ncclResult_t dt_plugin_result(enum dt_status status)
+ncclResult_t dt_plugin_error(enum dt_status status)
 {
     switch (status) {
     case DT_OK:

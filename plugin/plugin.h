@@ -35,7 +35,12 @@ struct dt_plugin *dt_plugin_replace(struct dt_plugin *plugin);
 /* init(): makes the plugin from the environment, unless there is one already. Any thread. */
 ncclResult_t dt_plugin_init(ncclDebugLogger_t logger);
 
-ncclResult_t dt_plugin_result(enum dt_status status);
+ncclResult_t dt_plugin_error(enum dt_status status);
+
+static inline ncclResult_t dt_plugin_result(enum dt_status status)
+{
+    return __builtin_expect(status == DT_OK, 1) ? ncclSuccess : dt_plugin_error(status);
+}
 
 #ifdef __cplusplus
 }

@@ -69,6 +69,15 @@ bool dt_connection_is_sender(const struct dt_connection *connection)
     return connection->is_sender;
 }
 
+void dt_connection_choose_path(struct dt_connection *c)
+{
+    c->current = NULL;
+    for (uint32_t p = c->path_count; p-- > 0;) {
+        if (c->path[p].state == DT_PATH_UP)
+            c->current = &c->path[p];
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------------------
  * Failing
  */
@@ -106,6 +115,7 @@ void dt_connection_path_failed(struct dt_connection *c, struct dt_path *path,
     if (path->state != DT_PATH_UP)
         return;
     path->state = DT_PATH_NONE;
+    dt_connection_choose_path(c);
     dt_connection_fail(c, DT_PEER_ERROR, "path %u, %s to %s, queue pair %u to %u failed: %s (status %u, vendor_err 0x%x)",
                        path->index, dt_path_name(path), path->peer_device, completion->qpn,
                        path->peer_qp[dt_work_decode(completion->wr_id).qp % DT_QPS_MAX].qpn,
@@ -120,7 +130,7 @@ static void attend_device(struct dt_connection *c)
     const struct dt_path *path = c->device_event_path;
     const struct dt_device_event *event = &c->device_event;
 
-    if (path->state == DT_PATH_UP && path == dt_connection_path(c))
+    if (path->state == DT_PATH_UP && path == c->current)
         dt_connection_fail(c, DT_SYSTEM, "path %u, %s: %s", path->index, dt_path_name(path), event->name);
 }
 
@@ -179,12 +189,12 @@ void dt_connection_progress(struct dt_connection *c)
 /* ------------------------------------------------------------------------------------------------------------
  * Requests
  */
-enum dt_status dt_test(struct dt_request *request, bool *done, int *bytes)
+enum dt_status dt_test(struct dt_request *request, int *done, int *bytes)
 {
     struct dt_connection *c = request->connection;
     enum dt_status status;
 
-    *done = false;
+    *done = 0;
     if (!dt_owner_enter(&c->owner))
         return DT_OK;
     if (request->kind == DT_REQUEST_SEND)

@@ -52,6 +52,7 @@ struct dt_path {
     struct dt_qp *qp[DT_QPS_MAX];
     struct dt_cq *send_cq[DT_QPS_MAX]; /* one each: a `dv` queue pair needs its own */
     struct dt_cq *recv_cq;
+    uint64_t payload_id[DT_QPS_MAX]; /* wr_id of a payload write of this epoch, without its sequence [owner] */
     uint32_t inline_bytes;
 
     uint32_t recv_used[DT_QPS_MAX]; /* blank receives consumed since the last batch [owner] */
@@ -139,6 +140,7 @@ struct dt_connection {
     uint32_t attended;      /* notices that the owner has dealt with [owner] */
     uint32_t failing;       /* enum dt_status: decided, queue pairs not fenced yet [atomic] */
     bool is_sender;
+    struct dt_path *current; /* the path for new messages, or NULL: none is up [owner] */
     uint32_t path_count;
     uint32_t qps;
     uint32_t slots;
@@ -194,6 +196,7 @@ struct dt_send_slot {
     uint8_t state; /* enum dt_send_state */
     uint8_t parts;
     uint8_t taken_mask; /* parts that have their isend */
+    uint8_t missing;    /* parts that do not */
     uint8_t reported;   /* parts whose test said done */
     uint8_t path;       /* it was posted on */
     uint8_t qps_left;   /* completions to come */
@@ -293,15 +296,8 @@ struct dt_connection *dt_connection_create(struct dt_net *net, struct dt_nic *ni
 /* Gives a reference back; the last frees it. */
 void dt_connection_release(struct dt_connection *connection);
 
-/* Owner: the path for the next message, or NULL. */
-static inline struct dt_path *dt_connection_path(struct dt_connection *c)
-{
-    for (uint32_t p = 0; p < c->path_count; p++) {
-        if (c->path[p].state == DT_PATH_UP)
-            return &c->path[p];
-    }
-    return NULL;
-}
+/* Owner: chooses the path for new messages, after the state of one has changed. */
+void dt_connection_choose_path(struct dt_connection *connection);
 
 /* The name of a path's device at this end, for messages. */
 const char *dt_path_name(const struct dt_path *path);
@@ -311,15 +307,15 @@ const char *dt_path_name(const struct dt_path *path);
  * peer's name in front. The error is returned by later calls once the queue pairs are fenced.
  */
 void dt_connection_fail(struct dt_connection *connection, enum dt_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4), cold));
 
 /* Owner: a work request of this path failed. */
-void dt_connection_path_failed(struct dt_connection *connection, struct dt_path *path,
-                               const struct dt_completion *completion);
+__attribute__((cold)) void dt_connection_path_failed(struct dt_connection *connection, struct dt_path *path,
+                                                     const struct dt_completion *completion);
 
 /* Owner: deals with new notices. DT_OK: the connection goes on; DT_AGAIN: it is failing, nothing can be
  * answered yet; else what it failed with. */
-enum dt_status dt_connection_attend(struct dt_connection *connection);
+__attribute__((cold)) enum dt_status dt_connection_attend(struct dt_connection *connection);
 
 /* Owner: polls what has to be polled, completes what is complete. */
 void dt_connection_progress(struct dt_connection *connection);
@@ -352,9 +348,9 @@ void dt_receiver_progress(struct dt_receiver *receiver);
 void dt_receiver_peer_closed(struct dt_receiver *receiver, uint64_t sequence);
 void dt_receiver_flush_progress(struct dt_receiver *receiver);
 
-enum dt_status dt_send_test(struct dt_request *request, bool *done, int *bytes);
-enum dt_status dt_receive_test(struct dt_request *request, bool *done, int *bytes);
-enum dt_status dt_flush_test(struct dt_request *request, bool *done, int *bytes);
+enum dt_status dt_send_test(struct dt_request *request, int *done, int *bytes);
+enum dt_status dt_receive_test(struct dt_request *request, int *done, int *bytes);
+enum dt_status dt_flush_test(struct dt_request *request, int *done, int *bytes);
 
 #ifdef __cplusplus
 }

@@ -50,30 +50,35 @@ struct dt_cts_row {
  */
 #define DT_READS_DEVICE_MEMORY __attribute__((no_sanitize("thread")))
 
+/* Copies an entry if it is this message's. Acquire: nothing of it is read before the word that makes it valid. */
+static inline DT_READS_DEVICE_MEMORY bool dt_cts_read_entry(const struct dt_cts_entry *entry, uint64_t sequence,
+                                                            struct dt_cts_entry *out)
+{
+    if (dt_load_acquire(&entry->sequence_plus_1) != htole64(sequence + 1))
+        return false;
+    *out = *entry;
+    return true;
+}
+
 /*
  * Sender: copies the entries of this message's row to `out` if the whole row is here. False when it is not,
  * or cannot be (no or too many parts, entries out of place): *is_broken tells the two apart.
  */
-static inline DT_READS_DEVICE_MEMORY bool dt_cts_read(const struct dt_cts_row *row, uint64_t sequence,
-                                                      struct dt_cts_entry out[DT_PARTS_MAX], bool *is_broken)
+static inline bool dt_cts_read(const struct dt_cts_row *row, uint64_t sequence, struct dt_cts_entry out[DT_PARTS_MAX],
+                               bool *is_broken)
 {
-    uint32_t parts = 1;
-
     *is_broken = false;
-    for (uint32_t i = 0; i < parts; i++) {
-        const struct dt_cts_entry *entry = &row->entry[i];
-
-        /* Acquire: nothing else of the entry is read before the word that makes it valid. */
-        if (dt_load_acquire(&entry->sequence_plus_1) != htole64(sequence + 1))
+    if (!dt_cts_read_entry(&row->entry[0], sequence, &out[0]))
+        return false;
+    if (out[0].parts == 1 && out[0].part == 0)
+        return true;
+    *is_broken = out[0].parts == 0 || out[0].parts > DT_PARTS_MAX || out[0].part != 0;
+    for (uint32_t i = 1; !*is_broken && i < out[0].parts; i++) {
+        if (!dt_cts_read_entry(&row->entry[i], sequence, &out[i]))
             return false;
-        out[i] = *entry;
-        if (i == 0)
-            parts = out[0].parts;
-        *is_broken = parts == 0 || parts > DT_PARTS_MAX || out[i].part != i || out[i].parts != parts;
-        if (*is_broken)
-            return false;
+        *is_broken = out[i].part != i || out[i].parts != out[0].parts;
     }
-    return true;
+    return !*is_broken;
 }
 
 #ifdef __cplusplus

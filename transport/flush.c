@@ -132,6 +132,8 @@ enum dt_status dt_iflush(struct dt_connection *c, unsigned n, void *const *data,
     enum dt_status status;
 
     *request = NULL;
+    if (c->is_sender)
+        return DT_INVALID;
     /* NULL would mean "nothing to wait for", so this one waits for Detour's thread, which is never long. */
     while (!dt_owner_enter(&c->owner))
         dt_cpu_relax();
@@ -140,7 +142,7 @@ enum dt_status dt_iflush(struct dt_connection *c, unsigned n, void *const *data,
     return status;
 }
 
-enum dt_status dt_flush_test(struct dt_request *request, bool *done, int *bytes)
+enum dt_status dt_flush_test(struct dt_request *request, int *done, int *bytes)
 {
     struct dt_receiver *r = dt_receiver_of(request->connection);
     enum dt_status status;
@@ -156,6 +158,6 @@ enum dt_status dt_flush_test(struct dt_request *request, bool *done, int *bytes)
     request->is_open = false;
     r->flush_open--;
     dt_count(&r->connection.open_requests, -1u);
-    *done = true;
+    *done = 1;
     return DT_OK;
 }

@@ -4,7 +4,7 @@
  *
  * Objects: dt_net (one per process) > dt_listen, dt_connection (a sender or a receiver) > dt_memory,
  * dt_request. Everything is non-blocking except where it says so. "Not now" is DT_OK with NULL (connect,
- * accept, isend, irecv) or with *done = false (test).
+ * accept, isend, irecv) or with *done = 0 (test).
  *
  * Threads: dt_net_* and set-up: any. A connection: one thread sets it up, registers and closes ("service"),
  * one moves data ("progress"); they may work at the same time, except that close comes after the last data
@@ -142,10 +142,10 @@ enum dt_status dt_iflush(struct dt_connection *receiver, unsigned n, void *const
                          struct dt_memory *const *memories, struct dt_request **request);
 
 /*
- * *done is always written. With done, `bytes` (unless NULL) gets what each part of a receive brought, or the
+ * *done is always written, 0 or 1. With 1, `bytes` (unless NULL) gets what each part of a receive brought, or the
  * size of a send.
  */
-enum dt_status dt_test(struct dt_request *request, bool *done, int *bytes);
+enum dt_status dt_test(struct dt_request *request, int *done, int *bytes);
 
 #ifdef __cplusplus
 }

@@ -115,6 +115,7 @@ static enum dt_status create_queue_pair(struct dt_path *path, struct dt_device *
         .user = path,
     };
 
+    path->payload_id[q] = dt_work_encode(DT_WORK_PAYLOAD, path->index, q, path->epoch, 0);
     if (status != DT_OK)
         return status;
     status = dt_qp_create(device, &options, &path->qp[q]);

@@ -246,7 +246,7 @@ static enum dt_status irecv_owned(struct dt_receiver *r, unsigned n, void *const
                            (unsigned long long)r->next);
         return DT_OK;
     }
-    path = dt_connection_path(c);
+    path = c->current;
     if (slot->state != DT_RECV_FREE || !path || !may_send_cts(r, path))
         return DT_OK;
     open_slot(r, slot, n, bytes, memories);
@@ -264,6 +264,8 @@ enum dt_status dt_irecv(struct dt_connection *c, unsigned n, void *const *data, 
     enum dt_status status;
 
     *request = NULL;
+    if (c->is_sender)
+        return DT_INVALID;
     if (!dt_owner_enter(&c->owner))
         return DT_OK;
     status = irecv_owned(dt_receiver_of(c), n, data, bytes, tags, memories, request);
@@ -274,7 +276,7 @@ enum dt_status dt_irecv(struct dt_connection *c, unsigned n, void *const *data, 
 /* ------------------------------------------------------------------------------------------------------------
  * test, and the peer's goodbye
  */
-enum dt_status dt_receive_test(struct dt_request *request, bool *done, int *bytes)
+enum dt_status dt_receive_test(struct dt_request *request, int *done, int *bytes)
 {
     struct dt_receiver *r = dt_receiver_of(request->connection);
     struct dt_recv_slot *slot = &r->slot[request->slot];
@@ -292,7 +294,7 @@ enum dt_status dt_receive_test(struct dt_request *request, bool *done, int *byte
     request->is_open = false;
     slot->state = DT_RECV_FREE;
     dt_count(&r->connection.open_requests, -1u);
-    *done = true;
+    *done = 1;
     return DT_OK;
 }
 

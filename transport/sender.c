@@ -19,29 +19,40 @@ static struct dt_send_slot *slot_of(struct dt_sender *s, uint64_t sequence)
  * Posting: a whole message on one path
  */
 
-/* May this path carry the message: are all its buffers, at both ends, registered there? */
-static bool path_reaches(const struct dt_path *path, const struct dt_send_slot *slot)
+/* The paths that can carry the message: all its buffers, at both ends, are registered there. */
+static inline uint32_t reachable_mask(const struct dt_send_slot *slot)
 {
+    uint32_t mask = ~0u;
+
     for (uint32_t i = 0; i < slot->parts; i++) {
         const struct dt_send_part *part = &slot->part[i];
 
-        if (part->bytes > 0 && !(part->memory->path_mask & slot->entry[i].path_mask & 1u << path->index))
-            return false;
+        if (part->bytes > 0)
+            mask &= part->memory->path_mask & slot->entry[i].path_mask;
     }
-    return true;
+    return mask;
 }
 
-static struct dt_path *path_for(struct dt_sender *s, const struct dt_send_slot *slot)
+/* Another path than the usual one, or NULL: the connection has failed. */
+static __attribute__((cold, noinline)) struct dt_path *other_path_for(struct dt_sender *s, const struct dt_send_slot *slot)
 {
     struct dt_connection *c = &s->connection;
+    uint32_t mask = reachable_mask(slot);
 
     for (uint32_t p = 0; p < c->path_count; p++) {
-        if (c->path[p].state == DT_PATH_UP && path_reaches(&c->path[p], slot))
+        if (c->path[p].state == DT_PATH_UP && mask & 1u << p)
             return &c->path[p];
     }
     dt_connection_fail(c, DT_SYSTEM, "no living path reaches the buffers of message %llu",
                        (unsigned long long)slot->sequence);
     return NULL;
+}
+
+static inline __attribute__((always_inline)) struct dt_path *path_for(struct dt_sender *s, const struct dt_send_slot *slot)
+{
+    struct dt_path *path = s->connection.current;
+
+    return __builtin_expect(path && reachable_mask(slot) & 1u << path->index, 1) ? path : other_path_for(s, slot);
 }
 
 /* Room for the most that the message can take, on each queue pair. */
@@ -88,7 +99,7 @@ static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct 
     struct dt_write next = {
         .local_addr = part->addr + share.offset,
         .remote_addr = le64toh(entry->address) + share.offset,
-        .wr_id = dt_work_encode(DT_WORK_PAYLOAD, path->index, q, path->epoch, slot->sequence),
+        .wr_id = path->payload_id[q] | (uint32_t)slot->sequence,
         .bytes = share.bytes,
         .lkey = part->bytes ? part->memory->mr[path->index]->lkey : 0,
         .rkey = le32toh(entry->rkey[path->index]),
@@ -128,31 +139,64 @@ static enum dt_status post_all(struct dt_path *path, const struct dt_send_slot *
     return DT_OK;
 }
 
-/* Posts the oldest message that is ready. False: not now. */
-static bool post_next(struct dt_sender *s)
+/*
+ * The usual case, one part in one write, as short as it can be. DT_FULL: no room now. What it posts is what
+ * post_share() would.
+ */
+static inline __attribute__((always_inline)) enum dt_status post_single(struct dt_path *path, const struct dt_send_slot *slot)
 {
-    struct dt_send_slot *slot = slot_of(s, s->next_post);
-    struct dt_path *path = path_for(s, slot);
+    const struct dt_send_part *part = &slot->part[0];
+    const struct dt_cts_entry *entry = &slot->entry[0];
+    struct dt_write write;
     enum dt_status status;
 
-    if (!path || !has_room(path, slot))
+    write.local_addr = part->addr;
+    write.remote_addr = le64toh(entry->address);
+    write.wr_id = path->payload_id[0] | (uint32_t)slot->sequence;
+    write.bytes = part->bytes;
+    write.rkey = le32toh(entry->rkey[path->index]);
+    write.imm = dt_imm_encode(DT_IMM_DATA, 0, slot->sequence);
+    write.flags = DT_POST_IMM | DT_POST_SIGNALED;
+    write.lkey = 0;
+    if (part->bytes > 0) {
+        write.lkey = part->memory->mr[path->index]->lkey;
+        if (part->bytes <= path->inline_bytes && part->memory->is_host)
+            write.flags |= DT_POST_INLINE;
+    }
+    status = dt_qp_post_write(path->qp[0], &write, 1);
+    dt_qp_ring(path->qp[0]);
+    return status;
+}
+
+static inline __attribute__((always_inline)) enum dt_status post(struct dt_path *path, const struct dt_send_slot *slot)
+{
+    if (slot->parts == 1 && path->qp_count == 1 && slot->part[0].bytes <= path->connection->chunk_bytes)
+        return post_single(path, slot);
+    return has_room(path, slot) ? post_all(path, slot) : DT_FULL;
+}
+
+/* Posts the oldest message that is ready, which is `slot`'s. False: not now. */
+static inline __attribute__((always_inline)) bool post_slot(struct dt_sender *s, struct dt_send_slot *slot)
+{
+    struct dt_path *path = path_for(s, slot);
+    enum dt_status status = path ? post(path, slot) : DT_FULL;
+
+    if (status == DT_FULL)
         return false;
-    DT_CHECK(slot->state == DT_SEND_READY && slot->sequence == s->next_post);
     slot->path = (uint8_t)path->index;
     slot->epoch = path->epoch;
     slot->qps_left = (uint8_t)path->qp_count;
     slot->state = DT_SEND_POSTED;
     s->next_post++;
-    status = post_all(path, slot);
     if (status != DT_OK)
         dt_connection_fail(&s->connection, DT_SYSTEM, "%s refused a write of message %llu: %s", dt_path_name(path),
                            (unsigned long long)slot->sequence, dt_status_text(status));
     return true;
 }
 
-static void post_ready(struct dt_sender *s)
+static __attribute__((noinline)) void post_ready(struct dt_sender *s)
 {
-    while (s->next_post < s->next && post_next(s))
+    while (s->next_post < s->next && post_slot(s, slot_of(s, s->next_post)))
         continue;
 }
 
@@ -214,10 +258,8 @@ static void poll_path(struct dt_sender *s, struct dt_path *path)
  */
 static void poll_waiting(struct dt_sender *s)
 {
-    struct dt_path *path = dt_connection_path(&s->connection);
-
-    if (path)
-        poll_queue(s, path, 0);
+    if (s->connection.current)
+        poll_queue(s, s->connection.current, 0);
 }
 
 void dt_sender_progress(struct dt_sender *s)
@@ -306,6 +348,7 @@ static struct dt_send_slot *matching_slot(struct dt_sender *s)
     slot->sequence = s->next;
     slot->parts = slot->entry[0].parts;
     slot->taken_mask = 0;
+    slot->missing = slot->parts;
     slot->reported = 0;
     slot->state = DT_SEND_MATCHING;
     return slot;
@@ -314,6 +357,8 @@ static struct dt_send_slot *matching_slot(struct dt_sender *s)
 /* The first free part with this tag, or -1: the isend belongs to a later message. */
 static int find_part(const struct dt_send_slot *slot, int tag)
 {
+    if (slot->parts == 1) /* while it is being matched, its only part is free */
+        return slot->entry[0].tag == htole32((uint32_t)tag) ? 0 : -1;
     for (int i = 0; i < slot->parts; i++) {
         if (!(slot->taken_mask & 1u << i) && slot->entry[i].tag == htole32((uint32_t)tag))
             return i;
@@ -326,13 +371,12 @@ static struct dt_send_part *take_part(struct dt_sender *s, struct dt_send_slot *
     struct dt_send_part *part = &slot->part[i];
 
     slot->taken_mask |= (uint8_t)(1u << i);
-    part->request = (struct dt_request){
-        .connection = &s->connection,
-        .slot = (uint32_t)slot->sequence & (s->connection.slots - 1),
-        .kind = DT_REQUEST_SEND,
-        .part = (uint8_t)i,
-        .is_open = true,
-    };
+    part->request.connection = &s->connection;
+    part->request.slot = (uint32_t)slot->sequence & (s->connection.slots - 1);
+    part->request.kind = DT_REQUEST_SEND;
+    part->request.part = (uint8_t)i;
+    part->request.is_open = true;
+    part->request.is_done = false;
     dt_count(&s->connection.open_requests, 1);
     return part;
 }
@@ -372,10 +416,13 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
     if (memory)
         dt_count(&memory->open, 1);
     *request = &part->request;
-    if (slot->taken_mask == (1u << slot->parts) - 1) {
+    if (--slot->missing == 0) {
         slot->state = DT_SEND_READY;
         s->next++;
-        post_ready(s);
+        if (__builtin_expect(slot->sequence == s->next_post, 1))
+            post_slot(s, slot);
+        else
+            post_ready(s); /* older ones wait for room */
     }
     return DT_OK;
 }
@@ -386,6 +433,8 @@ enum dt_status dt_isend(struct dt_connection *c, void *data, uint32_t bytes, int
     enum dt_status status;
 
     *request = NULL;
+    if (!c->is_sender)
+        return DT_INVALID;
     if (!dt_owner_enter(&c->owner))
         return DT_OK;
     status = isend_owned(dt_sender_of(c), data, bytes, tag, memory, request);
@@ -408,7 +457,7 @@ static void report(struct dt_sender *s, struct dt_request *request, int *bytes)
         slot->state = DT_SEND_FREE;
 }
 
-enum dt_status dt_send_test(struct dt_request *request, bool *done, int *bytes)
+enum dt_status dt_send_test(struct dt_request *request, int *done, int *bytes)
 {
     struct dt_sender *s = dt_sender_of(request->connection);
     enum dt_status status;
@@ -421,6 +470,6 @@ enum dt_status dt_send_test(struct dt_request *request, bool *done, int *bytes)
     if (!request->is_done)
         return status == DT_AGAIN ? DT_OK : status;
     report(s, request, bytes);
-    *done = true;
+    *done = 1;
     return DT_OK;
 }

@@ -315,6 +315,7 @@ struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_
 {
     struct dt_connection *c = setup->connection;
 
+    dt_connection_choose_path(c);
     keep = keep && dt_service_add(c, now_ns) == DT_OK;
     if (keep) {
         say_agreement(setup, now_ns);

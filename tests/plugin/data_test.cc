@@ -274,10 +274,10 @@ TEST_F(Data, BadArgumentsAreErrorsWithOneLineEach)
     const ncclNet_v8_t *net = pair.net;
     EXPECT_EQ(ncclInvalidArgument, net->isend(pair.send, from.data(), -1, 0, from.mhandle, &request));
     EXPECT_EQ(ncclInvalidArgument, net->isend(pair.send, from.data(), 8, 0, nullptr, &request));
-    EXPECT_EQ(ncclInvalidArgument, net->isend(pair.recv, from.data(), 8, 0, from.mhandle, &request));
+    EXPECT_EQ(ncclInvalidUsage, net->isend(pair.recv, from.data(), 8, 0, from.mhandle, &request));
     EXPECT_EQ(ncclInvalidArgument, net->irecv(pair.recv, 0, data, sizes, tags, mhandles, &request));
     EXPECT_EQ(ncclInvalidArgument, net->irecv(pair.recv, 9, data, sizes, tags, mhandles, &request));
-    EXPECT_EQ(ncclInvalidArgument, net->irecv(pair.send, 1, data, sizes, tags, mhandles, &request));
+    EXPECT_EQ(ncclInvalidUsage, net->irecv(pair.send, 1, data, sizes, tags, mhandles, &request));
     sizes[0] = -1;
     EXPECT_EQ(ncclInvalidArgument, net->irecv(pair.recv, 1, data, sizes, tags, mhandles, &request));
     sizes[0] = 8;

@@ -71,7 +71,10 @@ TEST_P(Owner, NeverTwoInside)
     std::atomic<uint64_t> taken{0};
     uint64_t broken_here = 0, broken_there = 0;
     std::thread detour([&] {
-        while (!stop.load(std::memory_order_relaxed)) {
+        for (unsigned i = 0; !stop.load(std::memory_order_relaxed); i++) {
+            // Bursts without a pause meet NCCL's side at its door; between them it gets its turn.
+            for (unsigned pause = i % 16 ? 0 : 300; pause; pause--)
+                dt_cpu_relax();
             if (!dt_owner_take(&owner_))
                 continue;
             broken_there += shared.a != shared.b;
@@ -82,7 +85,9 @@ TEST_P(Owner, NeverTwoInside)
         }
     });
     uint64_t entered = 0;
-    for (uint64_t i = 0; i < 200000 || taken < 1000; i++) {
+    for (uint64_t i = 0; entered < 100000 || taken < 5000; i++) {
+        if (i % 1024 == 0)
+            std::this_thread::yield(); // on one processor the other thread has to run, too
         if (!dt_owner_enter(&owner_))
             continue;
         broken_here += shared.a != shared.b;
@@ -90,15 +95,12 @@ TEST_P(Owner, NeverTwoInside)
         shared.b++;
         entered++;
         dt_owner_leave(&owner_);
-        if (i % 1024 == 0)
-            std::this_thread::yield(); // on one processor the other thread has to run, too
     }
     stop = true;
     detour.join();
     EXPECT_EQ(0u, broken_here + broken_there);
     EXPECT_EQ(entered + taken, shared.a);
     EXPECT_EQ(shared.a, shared.b);
-    EXPECT_GT(entered, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Owner, ::testing::Bool(),
