@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sched/fuzz/format_fuzz.h"
+
+#include <string.h>
+
+#include "base/util.h"
+#include "detour/sched_format.h"
+
+#define NAME "input"
+
+/* The examples' shapes: two devices in a row, and four stages folded onto two devices. */
+static const char pair_profile[] =
+    "{\"version\":1,\"microbatches\":3,\"stages\":[{\"f_ms\":10,\"b_ms\":11.5,\"w_ms\":7},"
+    "{\"f_ms\":12,\"b_ms\":10,\"w_ms\":9,\"bw_ms\":18}],\"links\":[{\"forward_ms\":2.5,\"backward_ms\":4}],"
+    "\"memory\":{\"max_inflight\":[3,2],\"offload_ms\":[1,0]}}";
+static const char folded_profile[] =
+    "{\"version\":1,\"microbatches\":12,\"placement\":[0,1,1,0],\"stages\":[{\"f_ms\":4,\"b_ms\":5,\"w_ms\":"
+    "3},"
+    "{\"f_ms\":4.25,\"b_ms\":5.125,\"w_ms\":3},{\"f_ms\":0,\"b_ms\":0,\"w_ms\":0},{\"f_ms\":4,\"b_ms\":5,\"w_"
+    "ms\":1}],"
+    "\"links\":[{\"forward_ms\":1,\"backward_ms\":1.5,\"serial_ms\":2},{\"forward_ms\":9,\"backward_ms\":9},"
+    "{\"forward_ms\":0,\"backward_ms\":0}],\"memory\":{\"bytes_f\":3145728,\"bytes_w\":[1,1048576,0,4194304]}"
+    "}";
+
+static bool is_one_line(const struct detour_error *error, enum detour_status status)
+{
+    return error->status == status && strncmp(error->text, NAME ": ", sizeof(NAME) + 1) == 0 &&
+           !strpbrk(error->text, "\n\r\t") && strlen(error->text) > sizeof(NAME) + 1;
+}
+
+static bool is_input_status(enum detour_status status)
+{
+    return status == DETOUR_NO_MEMORY || (status >= DETOUR_INVALID && status <= DETOUR_TIMES);
+}
+
+static const char *profile_round_trip(struct detour_arena *arena, const struct detour_profile *profile)
+{
+    struct detour_text once, twice;
+    struct detour_profile *again;
+    struct detour_error error;
+
+    if (detour_profile_to_json(arena, profile, &once, &error))
+        return "an accepted profile cannot be written";
+    if (detour_profile_from_json(arena, NAME, once.data, once.bytes, &again, &error))
+        return "a written profile is refused";
+    if (detour_profile_to_json(arena, again, &twice, &error) || once.bytes != twice.bytes ||
+        memcmp(once.data, twice.data, once.bytes) != 0)
+        return "a profile changes on its way through JSON";
+    return NULL;
+}
+
+static const char *check_profile(struct detour_arena *arena, const char *data, size_t bytes)
+{
+    struct detour_profile *profile = NULL;
+    struct detour_error error = {0};
+
+    enum detour_status status = detour_profile_from_json(arena, NAME, data, bytes, &profile, &error);
+    if (!status)
+        return profile_round_trip(arena, profile);
+    if (profile)
+        return "an output was written on failure";
+    if (!is_input_status(status))
+        return "a status that bad input does not explain";
+    return is_one_line(&error, status) ? NULL : "the refusal is not one line with the input's name";
+}
+
+const char *dt_fuzz_profile(const char *data, size_t bytes)
+{
+    struct detour_arena *arena = detour_arena_create();
+    const char *problem = arena ? check_profile(arena, data, bytes) : NULL;
+
+    detour_arena_destroy(arena);
+    return problem;
+}
+
+static const char *same_again(struct detour_arena *arena, const struct detour_profile *profile,
+                              const struct detour_plan *plan, enum detour_format format)
+{
+    struct detour_text once, twice;
+    struct detour_plan *again;
+    struct detour_error error;
+
+    if (detour_plan_write(arena, profile, plan, format, NULL, &once, &error))
+        return error.status == DETOUR_LIMIT ? NULL : "an accepted schedule cannot be written";
+    if (detour_plan_read(arena, profile, NAME, once.data, once.bytes, &again, NULL, &error))
+        return "a written schedule is refused";
+    if (detour_plan_write(arena, profile, again, format, NULL, &twice, &error) || once.bytes != twice.bytes ||
+        memcmp(once.data, twice.data, once.bytes) != 0)
+        return "a schedule changes on its way through a file";
+    return NULL;
+}
+
+static const char *write_all(struct detour_arena *arena, const struct detour_profile *profile,
+                             const struct detour_plan *plan)
+{
+    struct detour_text text;
+    struct detour_error error;
+
+    for (int i = DETOUR_FORMAT_TRACE; i <= DETOUR_FORMAT_TEXT; i++) {
+        enum detour_status status =
+            detour_plan_write(arena, profile, plan, (enum detour_format)i, NULL, &text, &error);
+        if (status && status != DETOUR_LIMIT)
+            return "an accepted schedule cannot be drawn";
+        if (!status && strlen(text.data) != text.bytes)
+            return "a text has a NUL inside";
+    }
+    return same_again(arena, profile, plan, DETOUR_FORMAT_JSON);
+}
+
+static const char *use_plan(struct detour_arena *arena, const struct detour_profile *profile,
+                            struct detour_plan *plan)
+{
+    struct detour_report *report;
+    struct detour_error error;
+    const char *problem = NULL;
+
+    if (plan->schedule->timed)
+        problem = write_all(arena, profile, plan);
+    bool possible = !detour_validate(arena, profile, plan->schedule, &error);
+    bool simulated = !detour_simulate(arena, profile, plan->schedule, &report, &error);
+
+    if (!problem && possible && !simulated)
+        problem = "a schedule that is valid cannot be simulated";
+    if (!problem && simulated) {
+        plan->makespan_ns = report->makespan_ns;
+        problem = write_all(arena, profile, plan);
+    }
+    if (!problem && possible)
+        problem = same_again(arena, profile, plan, DETOUR_FORMAT_CSV);
+    if (!problem && possible)
+        problem = same_again(arena, profile, plan, DETOUR_FORMAT_CSV_COMMS);
+    return problem;
+}
+
+static const char *check_schedule(struct detour_arena *arena, const char *profile_json, const char *data,
+                                  size_t bytes)
+{
+    struct detour_profile *profile;
+    struct detour_plan *plan = NULL;
+    struct detour_error error = {0};
+
+    if (detour_profile_from_json(arena, NAME, profile_json, strlen(profile_json), &profile, &error))
+        return error.status == DETOUR_NO_MEMORY ? NULL : "the profile of the test is refused";
+    enum detour_status status = detour_plan_read(arena, profile, NAME, data, bytes, &plan, NULL, &error);
+
+    if (!status)
+        return use_plan(arena, profile, plan);
+    if (plan)
+        return "an output was written on failure";
+    if (!is_input_status(status))
+        return "a status that bad input does not explain";
+    return is_one_line(&error, status) ? NULL : "the refusal is not one line with the input's name";
+}
+
+const char *dt_fuzz_schedule(const char *data, size_t bytes)
+{
+    static const char *const profiles[] = {pair_profile, folded_profile};
+    const char *problem = NULL;
+
+    for (size_t i = 0; !problem && i < DT_COUNT_OF(profiles); i++) {
+        struct detour_arena *arena = detour_arena_create();
+        problem = arena ? check_schedule(arena, profiles[i], data, bytes) : NULL;
+        detour_arena_destroy(arena);
+    }
+    return problem;
+}
