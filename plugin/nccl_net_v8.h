@@ -143,7 +143,7 @@ typedef struct {
     ncclResult_t (*irecvConsumed)(void *recvComm, int n, void *request);
 } ncclNet_v8_t;
 
-#define NCCL_CHECK_OFFSET(type, member, at)                                                                  \
+#define NCCL_CHECK_OFFSET(type, member, at) \
     DT_STATIC_CHECK(offsetof(type, member) == (at), #type "." #member " is out of place")
 
 DT_STATIC_CHECK(sizeof(ncclResult_t) == 4 && sizeof(ncclDebugLogLevel) == 4, "enums are ints in this ABI");
@@ -169,7 +169,8 @@ NCCL_CHECK_OFFSET(ncclNetProperties_v8_t, maxRecvs, 48);
 NCCL_CHECK_OFFSET(ncclNetProperties_v8_t, netDeviceType, 52);
 NCCL_CHECK_OFFSET(ncclNetProperties_v8_t, netDeviceVersion, 56);
 
-DT_STATIC_CHECK(sizeof(ncclNet_v8_t) == 19 * sizeof(void *) && sizeof(ncclNet_v8_t) == 152, "size of the table");
+DT_STATIC_CHECK(sizeof(ncclNet_v8_t) == 19 * sizeof(void *) && sizeof(ncclNet_v8_t) == 152,
+                "size of the table");
 NCCL_CHECK_OFFSET(ncclNet_v8_t, name, 0);
 NCCL_CHECK_OFFSET(ncclNet_v8_t, init, 8);
 NCCL_CHECK_OFFSET(ncclNet_v8_t, devices, 16);
