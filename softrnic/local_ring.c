@@ -109,6 +109,21 @@ static bool find_bounce(struct dt_local_ring *ring, uint64_t bytes, struct bounc
     return place->end <= limit;
 }
 
+/* May more payload be published, by the last tail seen if that is enough? */
+static bool is_drained(struct dt_local_ring *ring)
+{
+    uint64_t waiting_bytes = ring->payload_head - ring->payload_tail;
+
+    if (waiting_bytes < DT_LOCAL_WAITING_BYTES_MAX)
+        return true;
+    uint64_t tail = dt_load_acquire(&ring->shared->payload_tail);
+    if (ring->payload_head - tail > waiting_bytes)
+        ring->is_broken = true; /* it went backwards, or beyond the head */
+    else
+        ring->payload_tail = tail;
+    return ring->payload_head - ring->payload_tail < DT_LOCAL_WAITING_BYTES_MAX;
+}
+
 static bool refers(const struct dt_local_ring *ring)
 {
     return ring->may_refer && dt_load_relaxed(&ring->shared->can_fetch) == 1;
@@ -118,14 +133,14 @@ bool dt_local_ring_has_room(struct dt_local_ring *ring)
 {
     struct bounce_place place;
 
-    if (ring->is_broken || free_units(ring, 2 * RECORD_UNITS_MAX) < 2 * RECORD_UNITS_MAX)
+    if (ring->is_broken || free_units(ring, 2 * RECORD_UNITS_MAX) < 2 * RECORD_UNITS_MAX || !is_drained(ring))
         return false;
     return refers(ring) || find_bounce(ring, DT_LOCAL_SEGMENT_BYTES_MAX, &place);
 }
 
 bool dt_local_ring_has_more_room(struct dt_local_ring *ring)
 {
-    /* Who sees this tail sees the bounce area's that was stored before it. */
+    /* Who sees this tail sees the payload's and the bounce area's that were stored before it. */
     (void)dt_load_seq_cst(&ring->shared->tail);
     return dt_local_ring_has_room(ring);
 }
@@ -225,6 +240,7 @@ bool dt_local_ring_push(struct dt_local_ring *ring, const struct dt_packet *pack
     memcpy(unit_at(ring, index), &record, sizeof record);
     fill_rest(ring, unit_at(ring, index) + sizeof record, &record, packet, &place);
     ring->head = index + record.units;
+    ring->payload_head += record.payload_bytes;
     dt_store_seq_cst(&ring->shared->head, ring->head);
     return true;
 }
@@ -351,6 +367,7 @@ bool dt_local_ring_peek(struct dt_local_ring *ring, struct dt_packet *packet, st
             return break_off(ring);
         ring->record_units = record.units;
         ring->record_bounce_end = ring->bounce_tail;
+        ring->record_payload_bytes = record.payload_bytes;
         if (record.kind == RECORD_SKIP) {
             dt_local_ring_pop(ring);
             continue;
@@ -368,6 +385,11 @@ void dt_local_ring_pop(struct dt_local_ring *ring)
     if (ring->record_bounce_end != ring->bounce_tail) {
         ring->bounce_tail = ring->record_bounce_end;
         dt_store_release(&ring->shared->bounce_tail, ring->bounce_tail);
+    }
+    if (ring->record_payload_bytes) {
+        ring->payload_tail += ring->record_payload_bytes;
+        ring->record_payload_bytes = 0;
+        dt_store_release(&ring->shared->payload_tail, ring->payload_tail);
     }
     dt_store_release(&ring->shared->tail, ring->tail);
 }

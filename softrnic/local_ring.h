@@ -36,6 +36,13 @@ extern "C" {
 #define DT_LOCAL_BOUNCE_BYTES_MAX  (16u << 10)  /* above: fetched by the consumer, where it may */
 #define DT_LOCAL_SEGMENT_BYTES_MAX (512u << 10) /* a step of the consumer: some tens of microseconds */
 
+/*
+ * Payload that may wait for the consumer, also where it stays in the sender's memory. Acknowledgements of the
+ * other direction queue behind it: with all the records that fit it could be 1 GiB, and they would come later
+ * than any retry timer allows.
+ */
+#define DT_LOCAL_WAITING_BYTES_MAX (8ull << 20)
+
 /* What both ends map. Every field is written by one end only, but for the two sleep flags. */
 struct dt_local_shared {
     /* producer */
@@ -43,6 +50,7 @@ struct dt_local_shared {
     /* consumer */
     uint32_t tail __attribute__((aligned(64))); /* units consumed */
     uint64_t bounce_tail;                       /* bytes of the bounce area given back */
+    uint64_t payload_tail;                      /* bytes of payload consumed, modulo 2^64 */
     /* set by an end before it sleeps, cleared by the other when it wakes it */
     uint32_t consumer_sleeps __attribute__((aligned(64)));
     uint32_t can_fetch; /* consumer: 1: it can read the sender's memory; 0: bounce everything */
@@ -59,8 +67,11 @@ struct dt_local_ring {
     uint32_t tail; /* consumer: own counter; producer: as last seen */
     uint64_t bounce_head;
     uint64_t bounce_tail;
+    uint64_t payload_head; /* producer: bytes of payload produced */
+    uint64_t payload_tail; /* consumer: own counter; producer: as last seen */
     uint32_t record_units; /* consumer: of the record at the front; 0 when none is peeked */
     uint64_t record_bounce_end;
+    uint64_t record_payload_bytes;
     bool may_refer; /* producer: payload may stay where it is, if the consumer says that it can fetch it */
     bool is_broken; /* the other end wrote nonsense */
 };
@@ -84,7 +95,7 @@ void dt_local_ring_init(struct dt_local_ring *ring, struct dt_local_shared *shar
 
 /* ---- producer ------------------------------------------------------------------------------------------ */
 
-/* Room for any packet with up to DT_LOCAL_SEGMENT_BYTES_MAX of payload? */
+/* Room for any packet with up to DT_LOCAL_SEGMENT_BYTES_MAX of payload, and not too much waiting already? */
 bool dt_local_ring_has_room(struct dt_local_ring *ring);
 
 /* The same, for a producer that has just set producer_sleeps: it, or dt_local_ring_is_waited_for, says true. */

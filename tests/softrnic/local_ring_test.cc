@@ -158,6 +158,37 @@ TEST_F(LocalRing, FullIsFull)
     EXPECT_TRUE(dt_local_ring_has_room(&producer_));
 }
 
+// Payload that stays at the sender takes a record of two units, so that 1 GiB of it would fit; acknowledgements of
+// the other direction, which queue behind it, could then not arrive in time.
+TEST_F(LocalRing, WaitingPayloadIsBounded)
+{
+    std::vector<uint8_t> payload(DT_LOCAL_SEGMENT_BYTES_MAX);
+    dt_packet packet = MakePacket(1, payload), out;
+    dt_local_payload got;
+    uint64_t waiting_bytes = 0;
+
+    shared_->can_fetch = 1;
+    for (int round = 0; round < 3; round++) {
+        while (dt_local_ring_has_room(&producer_)) {
+            ASSERT_TRUE(dt_local_ring_push(&producer_, &packet, false));
+            waiting_bytes += payload.size();
+        }
+        EXPECT_EQ(waiting_bytes, DT_LOCAL_WAITING_BYTES_MAX);
+        // The room of one segment is given back with it, and seen.
+        ASSERT_TRUE(dt_local_ring_peek(&consumer_, &out, &got));
+        EXPECT_EQ(got.kind, DT_LOCAL_REMOTE);
+        dt_local_ring_pop(&consumer_);
+        waiting_bytes -= payload.size();
+        EXPECT_TRUE(dt_local_ring_has_more_room(&producer_));
+    }
+    // A consumer that claims more than there was breaks the ring.
+    while (dt_local_ring_has_room(&producer_))
+        ASSERT_TRUE(dt_local_ring_push(&producer_, &packet, false));
+    shared_->payload_tail += DT_LOCAL_WAITING_BYTES_MAX + 1;
+    EXPECT_FALSE(dt_local_ring_has_room(&producer_));
+    EXPECT_TRUE(producer_.is_broken);
+}
+
 // Garbage in units, counters and bounce places: the consumer takes packets or gives up; it never reads outside (the
 // guard pages would kill the test, and the sanitizers watch).
 TEST_F(LocalRing, GarbageIsRefused)
