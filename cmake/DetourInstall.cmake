@@ -8,7 +8,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/detour-config.cmake.in
   ${PROJECT_BINARY_DIR}/cmake/detour-config.cmake
-  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/detour)
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/detour
+  PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/detour-config-version.cmake
   COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/cmake/detour-config.cmake
@@ -18,5 +19,8 @@ if(TARGET detour-sched)
   install(EXPORT detour NAMESPACE detour:: FILE detour-targets.cmake
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/detour)
 endif()
+# Seen from the file itself: `cmake --install --prefix` chooses the folder after this was written.
+file(RELATIVE_PATH DETOUR_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" DETOUR_PC_TO_PREFIX "${DETOUR_PC_TO_PREFIX}")
 configure_file(${PROJECT_SOURCE_DIR}/cmake/detour.pc.in ${PROJECT_BINARY_DIR}/cmake/detour.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/cmake/detour.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
