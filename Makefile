@@ -17,7 +17,8 @@ build:
 
 demo:
 	scripts/setup.sh demo
-	$(MAKE) build
+	cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
+	cmake --build $(BUILD) -j $(JOBS) --target detour nccl-net-detour
 	scripts/demo.sh $(BUILD)
 
 test:
