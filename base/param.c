@@ -125,6 +125,16 @@ static enum dt_status load_one(struct dt_params *params, const struct dt_param_i
     return load_text(name, text ? text : info->text_default, field, error, error_bytes);
 }
 
+/* DETOUR_VERBS is checked by who knows what `auto` means there. */
+static enum dt_status check_posting(const struct dt_params *params, char *error, size_t error_bytes)
+{
+    if (strcmp(params->posting, "auto") == 0 || strcmp(params->posting, "std") == 0 ||
+        strcmp(params->posting, "dv") == 0)
+        return DT_OK;
+    snprintf(error, error_bytes, "DETOUR_POSTING=%s: expected std, dv or auto", params->posting);
+    return DT_INVALID;
+}
+
 enum dt_status dt_params_load(struct dt_params *params, dt_getenv_func *get, void *arg, char *error,
                               size_t error_bytes)
 {
@@ -134,5 +144,5 @@ enum dt_status dt_params_load(struct dt_params *params, dt_getenv_func *get, voi
         if (status != DT_OK)
             return status;
     }
-    return DT_OK;
+    return check_posting(params, error, error_bytes);
 }
