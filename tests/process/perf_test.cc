@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <regex>
 #include <sstream>
@@ -505,6 +506,22 @@ TEST(Perf, RefusesABadSettingOfDetour)
     ExpectRefused(RunDetour(Perf({"all_reduce"}), {{"DETOUR_VERBS", "hardware"}}), "DETOUR_VERBS=hardware");
     ExpectRefused(RunDetour(Perf({"all_reduce"}), {{"DETOUR_SOFT_DEVICES", "many"}}),
                   "DETOUR_SOFT_DEVICES=many");
+    ExpectRefused(RunDetour(Perf({"all_reduce"}), {{"DETOUR_POSTING", "sdt"}}), "DETOUR_POSTING=sdt");
+}
+
+// A full disk; a closed stream, whose number a socket between the ranks would otherwise get.
+TEST(Perf, OutputThatCannotBeWrittenIsAFailure)
+{
+    for (std::string command : {"--version", "--help", "perf sendrecv -b 8 -e 8 -n 1"}) {
+        for (std::string where : {">/dev/full", ">&-"}) {
+            std::string line = DETOUR_BINARY_DIR "/bin/detour " + command + " 2>/dev/null " + where;
+            int status = std::system(line.c_str());
+            ASSERT_TRUE(WIFEXITED(status)) << line;
+            EXPECT_EQ(WEXITSTATUS(status), 1) << line;
+        }
+        std::string line = DETOUR_BINARY_DIR "/bin/detour " + command + " >/dev/null <&- 2>&-";
+        EXPECT_EQ(std::system(line.c_str()), 0) << line;
+    }
 }
 
 TEST(Perf, HelpListsOperationsAndOptions)
