@@ -73,12 +73,29 @@ enum detour_status dt_generate_with(struct dt_call *call, const struct dt_proble
     if (status) {
         dt_arena_rewind(call->arena, mark);
         /* The schedule of a generator is its own affair: the caller only learns that it does not fit. */
-        return status == DETOUR_OVER_MEMORY ? DETOUR_MEMORY_TOO_SMALL : status;
+        if (status != DETOUR_OVER_MEMORY)
+            return status;
+        if (call->error)
+            call->error->status = DETOUR_MEMORY_TOO_SMALL;
+        return DETOUR_MEMORY_TOO_SMALL;
     }
     made.makespan_ns = times.makespan_ns;
     made.longest_span_ns = times.longest_span_ns;
     *result = made;
     return DETOUR_OK;
+}
+
+struct detour_plan dt_result_plan(const struct dt_call *call, const struct dt_result *result)
+{
+    return (struct detour_plan){
+        .schedule = result->schedule,
+        .algorithm = result->made_by,
+        .proven_optimal = result->makespan_ns == result->lower_bound_ns,
+        .makespan_ns = result->makespan_ns,
+        .longest_span_ns = result->longest_span_ns,
+        .lower_bound_ns = result->lower_bound_ns,
+        .nodes = call->node_count,
+    };
 }
 
 enum detour_status detour_generate(struct detour_arena *arena, const struct detour_profile *profile,
@@ -101,15 +118,7 @@ enum detour_status detour_generate(struct detour_arena *arena, const struct deto
     status = dt_generate_with(&call, p, call.options->algorithm, &result);
     if (status)
         return status;
-    *made = (struct detour_plan){
-        .schedule = result.schedule,
-        .algorithm = result.made_by,
-        .proven_optimal = result.makespan_ns == result.lower_bound_ns,
-        .makespan_ns = result.makespan_ns,
-        .longest_span_ns = result.longest_span_ns,
-        .lower_bound_ns = result.lower_bound_ns,
-        .nodes = call.node_count,
-    };
+    *made = dt_result_plan(&call, &result);
     *plan = made;
     return DETOUR_OK;
 }

@@ -53,6 +53,9 @@ const struct dt_generator *dt_generator_find(enum detour_algorithm algorithm);
 enum detour_status dt_generate_with(struct dt_call *call, const struct dt_problem *p,
                                     enum detour_algorithm algorithm, struct dt_result *result);
 
+/* The result in the form of the public API. */
+struct detour_plan dt_result_plan(const struct dt_call *call, const struct dt_result *result);
+
 /* classic.c */
 dt_generate_func dt_generate_gpipe;
 dt_generate_func dt_generate_1f1b;

@@ -50,10 +50,10 @@ static int compare_events(const void *a, const void *b)
     return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
-static void add_event(struct dt_memory_event *events, size_t *count, int64_t time_ns, int32_t stage,
-                      int64_t bytes, int32_t inflight)
+static void add_event(struct dt_memory_event *events, size_t *count, int64_t time_ns,
+                      const struct detour_op *op, int64_t bytes, int32_t inflight)
 {
-    events[*count] = (struct dt_memory_event){time_ns, *count, bytes, inflight, stage};
+    events[*count] = (struct dt_memory_event){time_ns, *count, bytes, inflight, op->stage, op->microbatch};
     ++*count;
 }
 
@@ -66,14 +66,14 @@ static size_t collect_events(const struct detour_schedule *s, int32_t device, st
     for (size_t i = s->first[device]; i < s->first[device + 1]; i++) {
         const struct detour_op *op = &s->ops[i];
         int64_t back_ns;
-        if (dt_is_backward(op->kind) && dt_copies_in(copies, op, op[-1].start_ns, &back_ns))
-            add_event(events, &count, back_ns, op->stage, p->bytes_f[op->stage], 1);
-        add_event(events, &count, op->start_ns, op->stage, dt_memory_taken(p, op->kind, op->stage),
+        if (dt_is_backward(op->kind) && dt_copies_in(copies, op, &back_ns))
+            add_event(events, &count, back_ns, op, p->bytes_f[op->stage], 1);
+        add_event(events, &count, op->start_ns, op, dt_memory_taken(p, op->kind, op->stage),
                   op->kind == DETOUR_OP_F);
         if (op->flags & DETOUR_OP_OFFLOADED)
-            add_event(events, &count, dt_copies_out(copies, op), op->stage, -p->bytes_f[op->stage], -1);
+            add_event(events, &count, dt_copies_out(copies, op), op, -p->bytes_f[op->stage], -1);
         else if (op->kind != DETOUR_OP_F)
-            add_event(events, &count, op->finish_ns, op->stage, -dt_memory_freed(p, op->kind, op->stage),
+            add_event(events, &count, op->finish_ns, op, -dt_memory_freed(p, op->kind, op->stage),
                       dt_memory_inflight_change(p, op->kind));
     }
     return count;

@@ -95,6 +95,7 @@ struct dt_memory_event {
     int64_t bytes;
     int32_t inflight;
     int32_t stage;
+    int32_t microbatch;
 };
 
 /*

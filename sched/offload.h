@@ -51,23 +51,26 @@ static inline int64_t dt_copies_out(struct dt_copies *copies, const struct detou
 }
 
 /*
- * When the activation of a B or BW is back on its device; 0 if it never left. Copied no earlier than the
- * start of the operation ahead of B. `begin_ns` may be NULL; it receives when its memory is taken again.
+ * When the activation of a B or BW is back on its device; 0 if it never left. `b` is an operation of a
+ * schedule and not the first of its device. The copy is timed to end with the operation ahead of B, but
+ * begins no earlier than that one. `begin_ns` may be NULL; it receives when the copy begins and takes memory.
  */
-static inline int64_t dt_copies_in(struct dt_copies *copies, const struct detour_op *b,
-                                   int64_t ahead_start_ns, int64_t *begin_ns)
+static inline int64_t dt_copies_in(struct dt_copies *copies, const struct detour_op *b, int64_t *begin_ns)
 {
     const struct dt_problem *p = copies->problem;
     int64_t gone_ns = copies->gone_ns[dt_op_index(p, DETOUR_OP_F, b->stage, b->microbatch)];
+    int64_t copy_ns = p->profile->stages[b->stage].offload_ns;
     int64_t *in_ns = &copies->in_ns[p->device[b->stage]];
 
     if (gone_ns < 0)
         return 0;
-    int64_t start_ns = gone_ns > ahead_start_ns ? gone_ns : ahead_start_ns;
+    int64_t start_ns = b[-1].finish_ns - copy_ns;
+    start_ns = start_ns > b[-1].start_ns ? start_ns : b[-1].start_ns;
+    start_ns = start_ns > gone_ns ? start_ns : gone_ns;
     start_ns = start_ns > *in_ns ? start_ns : *in_ns;
     if (begin_ns)
         *begin_ns = start_ns;
-    *in_ns = start_ns + p->profile->stages[b->stage].offload_ns;
+    *in_ns = start_ns + copy_ns;
     return *in_ns;
 }
 

@@ -102,7 +102,7 @@ static bool step(struct simulation *sim, int32_t device)
         return false;
     start_ns = start_ns > sim->free_ns[device] ? start_ns : sim->free_ns[device];
     if (sim->copying && dt_is_backward(op->kind)) {
-        int64_t there_ns = dt_copies_in(&sim->copies, op, op[-1].start_ns, NULL);
+        int64_t there_ns = dt_copies_in(&sim->copies, op, NULL);
         start_ns = start_ns > there_ns ? start_ns : there_ns;
     }
     if (!fixed) {

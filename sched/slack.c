@@ -13,16 +13,17 @@ struct backward {
     const struct detour_schedule *s;
     const int64_t *input_ns;
     struct detour_link_report *links;
-    int64_t *latest_ns;   /* [op index]: latest start; DT_FOREVER: not known yet */
-    size_t *next;         /* [device]: one past the operation it is at */
-    int64_t *free_ns;     /* [device]: latest finish that the operation behind allows */
-    int64_t *forward_ns;  /* [stage]: latest end of occupation that the next message on the link allows */
-    int64_t *backward_ns; /* [stage] */
-    int64_t *ahead_ns;    /* [device]: latest start that a copy back behind it allows */
-    int64_t *copy_in_ns;  /* [device]: latest end that the next copy back allows */
-    int64_t *copy_out_ns; /* [device] */
-    int64_t *host_ns;     /* [cell]: latest end of the copy to the host */
-    bool *offloaded;      /* [cell] */
+    int64_t *latest_ns;    /* [op index]: latest start; DT_FOREVER: not known yet */
+    size_t *next;          /* [device]: one past the operation it is at */
+    int64_t *free_ns;      /* [device]: latest finish that the operation behind allows */
+    int64_t *forward_ns;   /* [stage]: latest end of occupation that the next message on the link allows */
+    int64_t *backward_ns;  /* [stage] */
+    int64_t *back_ns;      /* [device]: latest end of the copy for the B that comes next; DT_FOREVER: none */
+    int64_t *back_copy_ns; /* [device]: and how long that copy takes */
+    int64_t *copy_in_ns;   /* [device]: latest end that the next copy back allows */
+    int64_t *copy_out_ns;  /* [device] */
+    int64_t *host_ns;      /* [cell]: latest end of the copy to the host */
+    bool *offloaded;       /* [cell] */
     int32_t *runnable;
     int32_t runnable_count;
     bool *queued;
@@ -48,7 +49,7 @@ static bool allocate(struct detour_arena *arena, struct backward *b, int64_t end
     return fill(arena, &b->latest_ns, dt_op_index_count(b->p), DT_FOREVER) &&
            fill(arena, &b->free_ns, devices, end_ns) && fill(arena, &b->forward_ns, stages, DT_FOREVER) &&
            fill(arena, &b->backward_ns, stages, DT_FOREVER) &&
-           fill(arena, &b->ahead_ns, devices, DT_FOREVER) &&
+           fill(arena, &b->back_ns, devices, DT_FOREVER) && fill(arena, &b->back_copy_ns, devices, 0) &&
            fill(arena, &b->copy_in_ns, devices, DT_FOREVER) &&
            fill(arena, &b->copy_out_ns, devices, DT_FOREVER) &&
            fill(arena, &b->host_ns, dt_cell_count(b->p), DT_FOREVER) &&
@@ -99,9 +100,9 @@ static void limit_by_copy_back(struct backward *b, int32_t device, const struct 
 
     if (!b->offloaded[cell])
         return;
-    b->copy_in_ns[device] =
-        earlier(start_ns, b->copy_in_ns[device]) - b->p->profile->stages[op->stage].offload_ns;
-    b->ahead_ns[device] = b->copy_in_ns[device];
+    b->back_ns[device] = earlier(start_ns, b->copy_in_ns[device]);
+    b->back_copy_ns[device] = b->p->profile->stages[op->stage].offload_ns;
+    b->copy_in_ns[device] = b->back_ns[device] - b->back_copy_ns[device];
     b->host_ns[cell] = b->copy_in_ns[device];
 }
 
@@ -128,8 +129,12 @@ static bool step(struct backward *b, int32_t device)
     }
     if (op->flags & DETOUR_OP_OFFLOADED)
         finish_ns = earlier(finish_ns, limit_by_copy_out(b, device, op));
-    int64_t start_ns = earlier(finish_ns - (op->finish_ns - op->start_ns), b->ahead_ns[device]);
-    b->ahead_ns[device] = DT_FOREVER;
+    int64_t duration_ns = op->finish_ns - op->start_ns, start_ns = finish_ns - duration_ns;
+    if (b->back_ns[device] != DT_FOREVER) /* the copy ends with this operation, or begins with it */
+        start_ns = earlier(start_ns, b->back_ns[device] - (duration_ns > b->back_copy_ns[device]
+                                                               ? duration_ns
+                                                               : b->back_copy_ns[device]));
+    b->back_ns[device] = DT_FOREVER;
     if (dt_is_backward(op->kind))
         limit_by_copy_back(b, device, op, start_ns);
     b->latest_ns[dt_op_index(b->p, (enum detour_op_kind)op->kind, op->stage, op->microbatch)] = start_ns;

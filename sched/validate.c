@@ -52,7 +52,7 @@ static enum detour_status check_op_times(struct dt_call *call, struct time_check
         why = "the operation ahead of it has finished";
     }
     if (dt_is_backward(op->kind)) {
-        int64_t back_ns = dt_copies_in(&check->copies, op, op[-1].start_ns, NULL);
+        int64_t back_ns = dt_copies_in(&check->copies, op, NULL);
         if (back_ns > from_ns) {
             from_ns = back_ns;
             why = "its activation is back from the host";

@@ -170,9 +170,10 @@ DETOUR_API enum detour_status detour_profile_check(const struct detour_profile *
 /* ---- the schedule ----------------------------------------------------------------------------------- */
 
 /*
- * On F: its activation is copied to the host as soon as F has finished (one copy out at a time per device,
- * in the order of the F's) and copied back while the operation ahead of its B on the device runs (one copy
- * back at a time); B waits for it. In between it takes no device memory.
+ * On F: its activation is copied to the host as soon as F has finished (one copy out at a time per device, in
+ * the order of the F's). It is copied back (again one at a time) so that the copy ends with the operation
+ * ahead of its B on the device, or, where that is too short, begins with it; B waits for the copy. In between
+ * it takes no device memory.
  */
 enum { DETOUR_OP_OFFLOADED = 1 };
 
@@ -442,11 +443,11 @@ DETOUR_API enum detour_status detour_tolerance(struct detour_arena *arena,
 /* When a change is worth it. Zero is the default of every field. */
 struct detour_adapt_options {
     struct detour_options generate;
-    /* A link counts as changed when its latency differs from the planned one by more than both. */
+    /* A time of the profile has changed when it differs from the planned one by more than both of these. */
     int64_t change_ns_min;
-    int32_t change_permille_min; /* of the longest operation of the two stages; 0 means 50 */
+    int32_t change_permille_min; /* of the longest F or B next to it; 0 means 50 */
     int32_t confirm_count;       /* calls in a row that must agree before the schedule changes; 0 means 1 */
-    int32_t gain_permille_min;   /* of the makespan the present schedule would have; 0 means 10 */
+    int32_t gain_permille_min;   /* of the makespan that the present schedule would have; 0 means 10 */
     int64_t switch_cost_ns;      /* what changing the schedule costs once */
     int32_t horizon_iterations;  /* over which that must pay; 0 means 100 */
     bool allow_offload;          /* activations may go to the host where memory limits the schedule */
@@ -454,29 +455,33 @@ struct detour_adapt_options {
 
 /* What a caller keeps between calls; starts zeroed. */
 struct detour_adapt_state {
-    int32_t changed_count; /* calls in a row that found the links changed */
+    int32_t changed_count; /* calls in a row that found a change */
 };
 
 enum detour_adapt_verdict {
-    DETOUR_ADAPT_KEEP_UNCHANGED = 0, /* the links are as planned */
-    DETOUR_ADAPT_KEEP_UNCONFIRMED,   /* changed, but not for confirm_count calls yet */
-    DETOUR_ADAPT_KEEP_NO_GAIN,       /* no schedule found that pays for the change */
-    DETOUR_ADAPT_CHANGE,
+    DETOUR_ADAPT_KEEP_UNCHANGED = 0,   /* everything is as planned */
+    DETOUR_ADAPT_KEEP_UNCONFIRMED = 1, /* changed, but not for confirm_count calls yet */
+    DETOUR_ADAPT_KEEP_NO_GAIN = 2,     /* no schedule found that pays for the change */
+    DETOUR_ADAPT_CHANGE = 3,
 };
 
 struct detour_adaptation {
     enum detour_adapt_verdict verdict;
     struct detour_plan *plan;      /* NULL unless CHANGE */
-    int64_t planned_makespan_ns;   /* of the present schedule under the planned delays */
-    int64_t present_makespan_ns;   /* of the present schedule under the measured delays */
-    int64_t candidate_makespan_ns; /* of the best new one under the measured delays; 0 if none was sought */
+    int64_t planned_makespan_ns;   /* of the present schedule under the planned times */
+    int64_t present_makespan_ns;   /* of the present schedule under the measured times */
+    int64_t candidate_makespan_ns; /* of the best new one under the measured times; 0 if none was sought */
     int32_t offloaded;             /* activations that the new schedule moves to the host */
 };
 
 /*
- * Decides whether measured delays call for a new schedule. `planned` is the profile the present schedule was
- * made for, `measured` the same with the links as they are now. The caller keeps using `planned` until
- * the verdict is CHANGE, and `measured` takes its place then.
+ * Decides whether measured delays call for a new schedule. `planned` is the profile for which the present
+ * schedule was made, `measured` the same one with links (or stages) as they are now. The caller keeps using
+ * `planned` until the verdict is CHANGE; `measured` takes its place then. So a delay that comes and goes
+ * within confirm_count calls, or that differs too little, or for which there is no remedy, changes nothing.
+ *
+ * With allow_offload, limits on memory are relaxed step by step, and activations of the resulting schedules
+ * are offloaded (DETOUR_OP_OFFLOADED), those first that are needed last, until the real limits hold.
  */
 DETOUR_API enum detour_status detour_adapt(struct detour_arena *arena, const struct detour_profile *planned,
                                            const struct detour_profile *measured,
@@ -489,9 +494,13 @@ DETOUR_API enum detour_status detour_adapt(struct detour_arena *arena, const str
  * The best continuation of an iteration that is under way. The first started[d] operations of each device of
  * `present` have started by `now_ns` and keep their place and their start_ns and finish_ns, which are what
  * was measured (of the one that is running: expected). The rest is ordered anew for `measured`; nothing new
- * starts before now_ns. Messages not yet consumed travel as `measured` says. Never worse than going on as
- * `present` says; the plan's makespan counts from the iteration's first start, and its lower bound is that of
- * the continuation.
+ * starts before now_ns. Messages travel as `measured` says, those under way included. Never worse than going
+ * on as `present` says; the plan's makespan counts from the iteration's first start, and its lower bound is
+ * that of the continuation. Because the past need not agree with the profile, the result may fail
+ * detour_validate() with DETOUR_TIMES, and with nothing else.
+ *
+ * DETOUR_UNSUPPORTED if a stage has taken microbatches out of order, DETOUR_DEPENDENCY if an operation is
+ * said to have started without what it needs, DETOUR_TIMES if the past is not in the past.
  */
 DETOUR_API enum detour_status detour_replan(struct detour_arena *arena, const struct detour_profile *measured,
                                             const struct detour_schedule *present, const size_t *started,

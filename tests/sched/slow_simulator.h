@@ -20,8 +20,21 @@ struct SlowResult {
     std::vector<int32_t> peak_inflight;
 };
 
-/* Offloading is not modelled. */
-SlowResult SlowSimulate(Profile &profile, const struct detour_schedule *schedule);
+/* One message that comes later than the others. */
+struct LateMessage {
+    int from = -1; /* stage */
+    int to = -1;
+    int microbatch = 0;
+    int64_t late_ns = 0;
+};
+
+/*
+ * With `started`, the first started[d] operations of each device keep the times that the schedule has, and
+ * nothing else starts before now_ns.
+ */
+SlowResult SlowSimulate(Profile &profile, const struct detour_schedule *schedule,
+                        const std::vector<size_t> &started = {}, int64_t now_ns = 0,
+                        const LateMessage &late = {});
 } // namespace sched_test
 
 #endif

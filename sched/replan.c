@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detour_replan(): the rest of an iteration, ordered anew. Candidates are the present order carried on and
+ * the dispatcher (dispatch.h) with the warm-ups that the new delays ask for, from where the iteration stands.
+ */
+#include <inttypes.h>
+
+#include "base/util.h"
+#include "sched/dispatch.h"
+#include "sched/generator.h"
+#include "sched/warmup.h"
+
+struct replan {
+    const struct dt_problem *p;
+    const struct detour_schedule *present;
+    struct dt_prefix prefix;
+    struct detour_schedule *best; /* room for every operation; holds the best so far */
+    struct dt_times times;
+    enum detour_algorithm made_by;
+};
+
+static enum detour_status check_started(struct dt_call *call, const struct replan *r, int32_t device)
+{
+    const struct detour_schedule *s = r->present;
+    size_t count = s->first[device + 1] - s->first[device];
+    char text[DT_OP_TEXT_BYTES];
+
+    if (r->prefix.started[device] > count)
+        return dt_fail(call, DETOUR_INVALID, "started[%" PRId32 "] is %zu; the device has %zu operations",
+                       device, r->prefix.started[device], count);
+    for (size_t k = 0; k < r->prefix.started[device]; k++) {
+        const struct detour_op *op = &s->ops[s->first[device] + k];
+        int64_t from_ns = k ? op[-1].finish_ns : 0;
+        if (op->start_ns < from_ns || op->start_ns > r->prefix.now_ns || op->finish_ns < op->start_ns ||
+            op->finish_ns > DT_TIMELINE_MAX_NS)
+            return dt_fail(
+                call, DETOUR_TIMES,
+                "device %" PRId32 ", position %zu: %s has started, so it must start between %" PRId64
+                " ns and now (%" PRId64 " ns), not run from %" PRId64 " to %" PRId64 " ns",
+                device, k, dt_op_text(text, op), from_ns, r->prefix.now_ns, op->start_ns, op->finish_ns);
+    }
+    return DETOUR_OK;
+}
+
+static enum detour_status check_arguments(struct dt_call *call, const struct replan *r)
+{
+    enum detour_status status = dt_schedule_check_ops(call, r->p, r->present);
+
+    if (status)
+        return status;
+    if (!r->prefix.started)
+        return dt_fail(call, DETOUR_INVALID, "started is NULL");
+    if (r->prefix.now_ns < 0 || r->prefix.now_ns > DT_TIMELINE_MAX_NS)
+        return dt_fail(call, DETOUR_INVALID, "now_ns is %" PRId64 "; it must be 0 to %" PRId64,
+                       r->prefix.now_ns, DT_TIMELINE_MAX_NS);
+    for (int32_t d = 0; !status && d < r->p->device_count; d++)
+        status = check_started(call, r, d);
+    return status;
+}
+
+static void keep(struct replan *r, const struct detour_schedule *s, const struct dt_times *times,
+                 enum detour_algorithm made_by)
+{
+    for (size_t i = 0; i < s->op_count; i++)
+        r->best->ops[i] = s->ops[i];
+    for (int32_t d = 0; d <= s->device_count; d++)
+        r->best->first[d] = s->first[d];
+    r->best->op_count = s->op_count;
+    r->best->timed = true;
+    r->times = *times;
+    r->made_by = made_by;
+}
+
+/* The present order, which runs whatever its memory needs are; every candidate has to beat it. */
+static enum detour_status carry_on(struct dt_call *call, struct replan *r)
+{
+    struct detour_schedule *copy;
+    struct dt_times times;
+    enum detour_status status = dt_schedule_copy(call, r->present, &copy);
+
+    if (!status)
+        status = dt_simulate(call, r->p, copy, &r->prefix, NULL, &times);
+    if (!status)
+        keep(r, copy, &times, call->options->algorithm);
+    return status;
+}
+
+/* A candidate that gets stuck, or does not fit, is none. */
+static enum detour_status offer(struct dt_call *call, struct replan *r, struct dt_timeline *tl,
+                                enum detour_algorithm made_by)
+{
+    struct detour_schedule *candidate;
+    struct dt_times times;
+    enum detour_status status = dt_timeline_finish(call, tl, &candidate);
+
+    if (!status)
+        status = dt_simulate(call, r->p, candidate, &r->prefix, NULL, &times);
+    if (!status)
+        status = dt_memory_check(call, r->p, candidate);
+    if (status == DETOUR_NO_MEMORY)
+        return status;
+    if (!status && dt_times_compare(&times, &r->times) < 0)
+        keep(r, candidate, &times, made_by);
+    return DETOUR_OK;
+}
+
+static enum detour_status dispatch(struct dt_call *call, struct replan *r, const int32_t *warmup, bool hold)
+{
+    struct dt_dispatch_rule rule = {warmup, hold};
+    struct dt_timeline tl;
+    enum detour_status status = dt_timeline_resume(call, r->p, r->present, &r->prefix, &tl);
+
+    if (!status)
+        status = dt_dispatch(call, &tl, &rule);
+    return status ? status : offer(call, r, &tl, DETOUR_ALGORITHM_ADAPTRA);
+}
+
+static enum detour_status dispatch_all(struct dt_call *call, struct replan *r)
+{
+    enum detour_status status = DETOUR_OK;
+    int32_t *limits, *warmup;
+
+    if (!dt_arena_new(call->arena, limits, r->p->stage_count) ||
+        !dt_arena_new(call->arena, warmup, r->p->stage_count))
+        return dt_fail_memory(call->error);
+    dt_warmup_limits(r->p, limits);
+    for (int variant = 0; !status && variant < 4; variant++) {
+        struct dt_arena_mark mark = dt_arena_save(call->arena);
+        dt_warmup_for_delays(r->p, limits, variant & 1, warmup);
+        status = dispatch(call, r, warmup, variant & 2);
+        dt_arena_rewind(call->arena, mark);
+    }
+    return status;
+}
+
+/*
+ * What the continuation needs at least: on each device the rest of its work, and each microbatch the rest of
+ * its way. Operations that have been done cost nothing any more; those that have not start no earlier than
+ * now.
+ */
+static int64_t bound(const struct replan *r, struct dt_timeline *tl)
+{
+    const struct dt_problem *p = r->p;
+    int64_t first_ns = INT64_MAX, bound_ns = 0;
+
+    for (int32_t d = 0; d < p->device_count; d++) {
+        const struct detour_op *ops = &r->best->ops[r->best->first[d]];
+        int64_t finish_ns = tl->free_ns[d] > r->prefix.now_ns ? tl->free_ns[d] : r->prefix.now_ns;
+        bool left = false;
+        for (int32_t k = p->device_first[d]; k < p->device_first[d + 1]; k++) {
+            int32_t stage = p->device_stages[k];
+            int64_t f = p->microbatch_count - tl->done[DETOUR_OP_F][stage];
+            int64_t b = p->microbatch_count - tl->done[DETOUR_OP_B][stage];
+            int64_t w = p->microbatch_count - dt_timeline_next(tl, DETOUR_OP_W, stage);
+            int64_t split_ns = p->duration_ns[DETOUR_OP_B][stage] + p->duration_ns[DETOUR_OP_W][stage];
+            int64_t fused_ns = p->duration_ns[DETOUR_OP_BW][stage];
+            finish_ns += f * p->duration_ns[DETOUR_OP_F][stage] +
+                         (w - b) * p->duration_ns[DETOUR_OP_W][stage] +
+                         b * (fused_ns < split_ns ? fused_ns : split_ns);
+            left = left || w;
+        }
+        finish_ns = left ? finish_ns : tl->free_ns[d];
+        bound_ns = finish_ns > bound_ns ? finish_ns : bound_ns;
+        first_ns = ops->start_ns < first_ns ? ops->start_ns : first_ns;
+    }
+    return bound_ns - first_ns;
+}
+
+static enum detour_status replan(struct dt_call *call, struct replan *r, struct detour_plan *plan)
+{
+    struct dt_timeline tl;
+    enum detour_status status = dt_timeline_resume(call, r->p, r->present, &r->prefix, &tl);
+
+    if (!status)
+        status = carry_on(call, r);
+    if (!status)
+        status = dispatch_all(call, r);
+    if (status)
+        return status;
+    *plan = (struct detour_plan){
+        .schedule = r->best,
+        .algorithm = r->made_by,
+        .makespan_ns = r->times.makespan_ns,
+        .longest_span_ns = r->times.longest_span_ns,
+        .lower_bound_ns = bound(r, &tl),
+        .nodes = call->node_count,
+    };
+    plan->proven_optimal = plan->makespan_ns == plan->lower_bound_ns;
+    return DETOUR_OK;
+}
+
+enum detour_status detour_replan(struct detour_arena *arena, const struct detour_profile *measured,
+                                 const struct detour_schedule *present, const size_t *started, int64_t now_ns,
+                                 const struct detour_options *options, struct detour_plan **plan,
+                                 struct detour_error *error)
+{
+    struct replan r = {.present = present, .prefix = {started, now_ns}};
+    struct detour_plan *made;
+    struct dt_problem *p;
+    struct dt_call call;
+
+    dt_call_init(&call, arena, error, options);
+    enum detour_status status = dt_problem_create(&call, measured, &p);
+    if (status)
+        return status;
+    if (!plan)
+        return dt_fail(&call, DETOUR_INVALID, "plan is NULL");
+    r.p = p;
+    status = check_arguments(&call, &r);
+    if (!status && !dt_arena_new(arena, made, 1))
+        status = dt_fail_memory(error);
+    if (!status)
+        status = detour_schedule_create(arena, measured, dt_op_index_count(p), &r.best, error);
+    if (!status)
+        status = replan(&call, &r, made);
+    if (!status)
+        *plan = made;
+    return status;
+}
