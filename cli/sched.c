@@ -27,6 +27,11 @@ static const struct dt_sched_verb verbs[] = {
      "that "
      "cannot deadlock, the order that PyTorch needs. Exit code 2 and one line when it cannot be executed.",
      DT_SCHED_SCHEDULE, JSON_ONLY, dt_sched_check},
+    {"tolerance", "how much delay each link may have",
+     "For a fixed schedule: up to which extra delay of each link the iteration grows no faster than the "
+     "delay "
+     "itself, and the makespan as a function of the delay.",
+     DT_SCHED_SCHEDULE | DT_SCHED_TOLERANCE, JSON_OR_TEXT, dt_sched_tolerance},
     {"compare", "all algorithms on one profile, in a table",
      "Runs every algorithm on a profile and compares makespan, bubbles and memory.",
      DT_SCHED_GENERATE | DT_SCHED_PICTURE, JSON_OR_TEXT | 1 << DETOUR_FORMAT_SVG, dt_sched_compare},

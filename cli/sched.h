@@ -24,7 +24,6 @@ struct dt_sched_options {
     const char *command; /* "detour sched plan", for messages */
     const char *profile_path;
     const char *schedule_path;
-    const char *planned_path; /* adapt: the profile the schedule was made for */
     const char *out_path;
     enum detour_format format;
     struct detour_format_options picture;
@@ -34,8 +33,6 @@ struct dt_sched_options {
     int32_t warmup_count; /* 0: not given */
     int directions;       /* tolerance */
     int64_t delay_ns_max; /* tolerance; 0: the makespan */
-    struct detour_adapt_options adapt;
-    int64_t now_ns; /* adapt: replan from here; -1: not given */
 };
 
 /* What a verb works with. */
@@ -64,7 +61,6 @@ enum {
     DT_SCHED_GENERATE = 2,
     DT_SCHED_PICTURE = 4,
     DT_SCHED_TOLERANCE = 8,
-    DT_SCHED_ADAPT = 16,
 };
 
 /* ---- options ---------------------------------------------------------------------------------------- */
@@ -98,7 +94,6 @@ int dt_sched_write(struct dt_sched_run *run, const char *data, size_t bytes);
 int dt_sched_plan(struct dt_sched_run *run);
 int dt_sched_simulate(struct dt_sched_run *run);
 int dt_sched_check(struct dt_sched_run *run);
-int dt_sched_adapt(struct dt_sched_run *run);
 int dt_sched_tolerance(struct dt_sched_run *run);
 int dt_sched_compare(struct dt_sched_run *run);
 

@@ -157,6 +157,34 @@ class Check(Sched):
         self.bad(2, "stage 0", "check", "--profile", tight, "--schedule", "-", stdin=made)
 
 
+class Tolerance(Sched):
+    def test_the_curve_passes_through_the_replayed_makespans(self):
+        schedule = self.file("s", self.good("plan", "--profile", self.file("p", profile()), "--algo", "adaptra"))
+        made = json.loads(self.good("tolerance", "--profile", self.file("p", profile()), "--schedule", schedule))
+        self.assertEqual((made["makespan_ms"], made["directions"]), (390, "both"))
+        self.assertEqual([link["link"] for link in made["links"]], [0, 1, 2])
+        curve, tolerable_ms = made["links"][0]["curve"], made["links"][0]["tolerable_ms"]
+
+        def makespan(delay_ms):
+            point = [p for p in curve if p["delay_ms"] <= delay_ms][-1]
+            return point["makespan_ms"] + point["slope"] * (delay_ms - point["delay_ms"])
+
+        self.assertEqual([makespan(delay_ms) for delay_ms in (0, 10, 20, 30)], [390, 400, 440, 500])
+        self.assertLessEqual(makespan(tolerable_ms), 390 + tolerable_ms)
+        self.assertGreater(makespan(tolerable_ms + 1), 390 + tolerable_ms + 1)
+
+    def test_table_and_directions(self):
+        path = self.file("p", profile())
+        made = self.good("plan", "--profile", path, "--algo", "zb")
+        self.assertIn("tolerable ms", self.good("tolerance", "--profile", path, "--schedule", "-", "--format", "text",
+                                                stdin=made))
+        forward = json.loads(self.good("tolerance", "--profile", path, "--schedule", "-", "--direction", "forward",
+                                       "--delay-max-ms", "2.5", stdin=made))
+        self.assertEqual((forward["directions"], forward["delay_max_ms"]), ("forward", 2.5))
+        self.bad(2, "--direction up: expected forward, backward or both", "tolerance", "--direction", "up")
+        self.bad(2, "--delay-max-ms -1: expected a number from 0", "tolerance", "--delay-max-ms", "-1")
+
+
 class Compare(Sched):
     def test_all_algorithms_are_there(self):
         made = json.loads(self.good("compare", "--profile", self.file("p", profile(10))))
