@@ -98,9 +98,9 @@ struct dt_qp {
 
     /* dv */
     struct dt_dv_queue queue;
-    uint32_t block_head;   /* next block to write */
-    uint32_t block_rung;   /* block_head at the last doorbell */
-    uint64_t last_control; /* first 8 bytes of the newest element, for the doorbell */
+    uint32_t block_head; /* next block to write */
+    uint32_t block_rung; /* block_head at the last doorbell */
+    uint32_t block_last; /* where the newest element begins */
 };
 
 /* Makes `qp` known to a CQ; *key is then its key there. DT_FULL: more than DT_CQ_QPS_MAX QPs. */

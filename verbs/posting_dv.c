@@ -84,61 +84,124 @@ static void dv_close(struct dt_qp *qp)
     free(qp->slots);
 }
 
+/* In the element's order of bits: signalled and fence. */
 static inline uint8_t element_flags(uint32_t flags)
 {
     return (uint8_t)((flags & DT_POST_SIGNALED ? DT_WQE_SIGNALED : 0) |
                      (flags & DT_POST_FENCE ? DT_WQE_FENCE : 0));
 }
 
-/* Writes one element at qp->block_head and enters it in the record. */
-static inline void put_element(struct dt_qp *qp, const struct dt_wqe_header *header,
-                               const struct dt_wqe_sge *sge, bool is_inline, uint64_t wr_id)
+/* An element that runs over the ring's end; returns its blocks. */
+__attribute__((cold, noinline)) static uint32_t put_wrapped(const struct dt_qp *qp, uint8_t opcode,
+                                                            const struct dt_write *write)
 {
     struct dt_wqe_ring ring = {(uint8_t *)qp->queue.sq_buf, qp->queue.sq_block_count};
-    struct dt_send_slot *slot = &qp->slots[qp->block_head & qp->slot_mask];
+    struct dt_wqe_sge sge = {write->local_addr, write->bytes, write->lkey};
+    struct dt_wqe_header header = {.qpn = qp->qpn,
+                                   .opcode = opcode,
+                                   .flags = element_flags(write->flags),
+                                   .imm = htonl(write->imm),
+                                   .remote_addr = write->remote_addr,
+                                   .rkey = write->rkey};
     uint16_t index = (uint16_t)qp->block_head;
+
+    return write->flags & DT_POST_INLINE ? dt_wqe_encode_inline(&ring, index, &header, &sge, 1)
+                                         : dt_wqe_encode(&ring, index, &header, &sge, 1);
+}
+
+/* Control and remote address segment. */
+static inline void put_head(const struct dt_qp *qp, uint8_t *element, uint8_t opcode,
+                            const struct dt_write *write, uint32_t units)
+{
+    struct dt_wqe_ctrl *ctrl = (struct dt_wqe_ctrl *)(void *)element;
+    struct dt_wqe_remote *remote = (struct dt_wqe_remote *)(void *)(element + DT_WQE_UNIT_BYTES);
+
+    *ctrl = (struct dt_wqe_ctrl){.opmod_idx_opcode = htobe32((qp->block_head & 0xffff) << 8 | opcode),
+                                 .qpn_ds = htobe32(qp->qpn << 8 | units),
+                                 .fm_ce_se = element_flags(write->flags),
+                                 .imm = htonl(write->imm)};
+    *remote = (struct dt_wqe_remote){.addr = htobe64(write->remote_addr), .rkey = htobe32(write->rkey)};
+}
+
+/* A data segment, or the payload itself. */
+static inline void put_payload(uint8_t *unit, const struct dt_write *write)
+{
+    if (write->flags & DT_POST_INLINE) {
+        *(uint32_t *)(void *)unit = htobe32(write->bytes | DT_WQE_INLINE);
+        memcpy(unit + 4, (const void *)(uintptr_t)write->local_addr, write->bytes);
+    } else {
+        *(struct dt_wqe_data *)(void *)unit =
+            (struct dt_wqe_data){htobe32(write->bytes), htobe32(write->lkey), htobe64(write->local_addr)};
+    }
+}
+
+/*
+ * Writes one element at qp->block_head; returns its blocks. One that does not run over the ring's end, and
+ * nearly none does, is written here at once; wqe.c knows how to write the others.
+ */
+static inline uint32_t put_element(const struct dt_qp *qp, uint8_t opcode, const struct dt_write *write)
+{
+    uint32_t slot = qp->block_head & qp->slot_mask;
+    uint8_t *element = (uint8_t *)qp->queue.sq_buf + (size_t)slot * DT_WQE_BLOCK_BYTES;
+    uint32_t units = 2;
     uint32_t blocks;
 
-    if (is_inline)
-        blocks = dt_wqe_encode_inline(&ring, index, header, sge, 1);
-    else
-        blocks = dt_wqe_encode(&ring, index, header, sge, 1);
-    memcpy(&qp->last_control, ring.buffer + (size_t)(index & qp->slot_mask) * DT_WQE_BLOCK_BYTES,
-           sizeof qp->last_control);
-    qp->block_head += blocks;
+    if (write->bytes)
+        units += write->flags & DT_POST_INLINE
+                     ? (4 + write->bytes + DT_WQE_UNIT_BYTES - 1) / DT_WQE_UNIT_BYTES
+                     : 1;
+    blocks = (units + 3) / 4;
+    if (__builtin_expect(slot + blocks > qp->queue.sq_block_count, 0))
+        return put_wrapped(qp, opcode, write);
+    put_head(qp, element, opcode, write, units);
+    if (write->bytes)
+        put_payload(element + 2 * DT_WQE_UNIT_BYTES, write);
+    return blocks;
+}
+
+/* Enters the element of `blocks` blocks at qp->block_head in our record. */
+static inline void record(struct dt_qp *qp, uint64_t wr_id, uint32_t blocks)
+{
+    struct dt_send_slot *slot = &qp->slots[qp->block_head & qp->slot_mask];
+
     slot->wr_id = wr_id;
     slot->ordinal = qp->posted++;
+    qp->block_last = qp->block_head;
+    qp->block_head += blocks;
 }
 
 /* sq_depth work requests of the largest kind fit (queue_fits), so there is always room here. */
 static enum dt_status dv_write(struct dt_qp *qp, const struct dt_write *writes, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        const struct dt_write *write = &writes[i];
-        struct dt_wqe_sge sge = {write->local_addr, write->bytes, write->lkey};
-        struct dt_wqe_header header = {.qpn = qp->qpn,
-                                       .opcode = write->flags & DT_POST_IMM ? DT_WQE_WRITE_IMM : DT_WQE_WRITE,
-                                       .flags = element_flags(write->flags),
-                                       .imm = htonl(write->imm),
-                                       .remote_addr = write->remote_addr,
-                                       .rkey = write->rkey};
+        uint8_t opcode = writes[i].flags & DT_POST_IMM ? DT_WQE_WRITE_IMM : DT_WQE_WRITE;
 
-        put_element(qp, &header, &sge, write->flags & DT_POST_INLINE, write->wr_id);
+        record(qp, writes[i].wr_id, put_element(qp, opcode, &writes[i]));
     }
     return DT_OK;
 }
 
 static enum dt_status dv_read(struct dt_qp *qp, const struct dt_read *read)
 {
-    struct dt_wqe_sge sge = {read->local_addr, read->bytes, read->lkey};
-    struct dt_wqe_header header = {.qpn = qp->qpn,
-                                   .opcode = DT_WQE_READ,
-                                   .flags = element_flags(read->flags),
-                                   .remote_addr = read->remote_addr,
-                                   .rkey = read->rkey};
+    const struct dt_write as_write = {.local_addr = read->local_addr,
+                                      .remote_addr = read->remote_addr,
+                                      .bytes = read->bytes,
+                                      .lkey = read->lkey,
+                                      .rkey = read->rkey,
+                                      .flags = read->flags & (DT_POST_SIGNALED | DT_POST_FENCE)};
 
-    put_element(qp, &header, &sge, false, read->wr_id);
+    record(qp, read->wr_id, put_element(qp, DT_WQE_READ, &as_write));
     return DT_OK;
+}
+
+/* The first 8 bytes of the newest element, which is what the doorbell register takes. */
+static inline uint64_t first_word(const struct dt_qp *qp)
+{
+    uint64_t word;
+
+    memcpy(&word, (uint8_t *)qp->queue.sq_buf + (size_t)(qp->block_last & qp->slot_mask) * DT_WQE_BLOCK_BYTES,
+           sizeof word);
+    return word;
 }
 
 static void dv_ring(struct dt_qp *qp)
@@ -152,7 +215,7 @@ static void dv_ring(struct dt_qp *qp)
     dt_store_release(queue->doorbell_record, htobe32(qp->block_head & 0xffff));
     dt_barrier_memory_to_device();
     if (queue->doorbell)
-        dt_store_relaxed(queue->doorbell, qp->last_control);
+        dt_store_relaxed(queue->doorbell, first_word(qp));
     dt_barrier_flush_device();
     if (queue->ring)
         queue->ring(queue->ring_arg);
