@@ -16,12 +16,6 @@ static struct {
     struct dt_prng prng;
 } sim;
 
-/* The one clock: base/clock.c's place is taken when a simulation is linked. */
-uint64_t dt_clock_now_ns(void)
-{
-    return dt_sim_now_ns(dt_driver_sim_network());
-}
-
 static uint64_t plugin_now_ns(void *arg)
 {
     (void)arg;
