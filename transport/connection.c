@@ -125,13 +125,14 @@ void dt_connection_path_failed(struct dt_connection *c, struct dt_path *path,
 /* ------------------------------------------------------------------------------------------------------------
  * What Detour's thread found out
  */
-static void attend_device(struct dt_connection *c)
+static void attend_devices(struct dt_connection *c, uint32_t news)
 {
-    const struct dt_path *path = c->device_event_path;
-    const struct dt_device_event *event = &c->device_event;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        const struct dt_path *path = &c->path[p];
 
-    if (path->state == DT_PATH_UP && path == c->current)
-        dt_connection_fail(c, DT_SYSTEM, "path %u, %s: %s", path->index, dt_path_name(path), event->name);
+        if (news & DT_NOTICE_DEVICE << p && path->state == DT_PATH_UP && path == c->current)
+            dt_connection_fail(c, DT_SYSTEM, "path %u, %s: %s", p, dt_path_name(path), path->device_event.name);
+    }
 }
 
 static void attend_peer(struct dt_connection *c, uint32_t news)
@@ -171,8 +172,7 @@ enum dt_status dt_connection_attend(struct dt_connection *c)
     c->attended |= news;
     drain(c);
     attend_peer(c, news);
-    if (news & DT_NOTICE_DEVICE)
-        attend_device(c);
+    attend_devices(c, news);
     if (news & DT_NOTICE_NO_FLUSH)
         dt_connection_fail(c, DT_SYSTEM, "cannot flush GPU memory: no loopback queue pair");
     return dt_load_relaxed(&c->failing) == DT_OK ? DT_OK : DT_AGAIN;

@@ -76,6 +76,8 @@ struct dt_path {
     struct dt_flush *flush;     /* receiver: loopback reads; made when first needed [atomic pointer] */
     uint32_t flush_outstanding; /* [owner] */
 
+    struct dt_device_event device_event; /* the first that concerns it, with its notice */
+
     char peer_device[DT_NAME_BYTES];
     struct dt_qp_address peer_qp[DT_QPS_MAX];
     struct dt_qp_address peer_probe;
@@ -123,11 +125,12 @@ enum dt_notice {
     DT_NOTICE_PEER_CLOSED = 1, /* peer_close_sequence is valid */
     DT_NOTICE_PEER_LOST = 2,   /* the control channel ended without CLOSE: the peer is dead */
     DT_NOTICE_PEER_BROKEN = 4, /* the peer sent what it must not */
-    DT_NOTICE_DEVICE = 8,      /* the device, a CQ or a queue pair of path `device_event.path` failed */
     DT_NOTICE_NO_FLUSH = 16,   /* a loopback queue pair could not be made */
     /* These two are never attended to, so they are seen by every call. */
     DT_NOTICE_ABANDONED = 32,  /* memory was deregistered with requests open */
-    DT_NOTICE_FAILING = 64     /* it was decided that the connection fails */
+    DT_NOTICE_FAILING = 64,    /* it was decided that the connection fails */
+    /* The device, a CQ or a queue pair of path p failed: DT_NOTICE_DEVICE << p, and its `device_event` is valid. */
+    DT_NOTICE_DEVICE = 256
 };
 
 struct dt_connection {
@@ -154,8 +157,6 @@ struct dt_connection {
 
     struct dt_channel channel; /* [detour], before that the set-up's */
     uint64_t peer_close_sequence;
-    struct dt_device_event device_event; /* valid with DT_NOTICE_DEVICE */
-    struct dt_path *device_event_path;
 
     struct dt_list node; /* in nic->connections [detour] */
     bool is_linked;      /* [detour] */

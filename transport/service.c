@@ -190,11 +190,10 @@ static void tell(struct dt_connection *c, const struct dt_nic *nic, const struct
 {
     for (uint32_t p = 0; p < c->path_count; p++) {
         if (c->path[p].nic != nic || !concerns(event, &c->path[p]) ||
-            dt_load_relaxed(&c->notices) & DT_NOTICE_DEVICE)
+            dt_load_relaxed(&c->notices) & DT_NOTICE_DEVICE << p)
             continue;
-        c->device_event = *event;
-        c->device_event_path = &c->path[p];
-        dt_connection_notify(c, DT_NOTICE_DEVICE);
+        c->path[p].device_event = *event;
+        dt_connection_notify(c, DT_NOTICE_DEVICE << p);
     }
 }
 

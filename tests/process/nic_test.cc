@@ -95,4 +95,21 @@ TEST_F(Nic, LostPacketsDoNotReachTheData)
     EXPECT_EQ(0, ended.exit_code) << ended.out << ended.err;
     EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a process that ends removes its page and socket";
 }
+// The event of a standby device changes nothing, and must not hide the one that matters: a dead device completes
+// nothing any more, so that the ranks would wait for ever.
+TEST_F(Nic, ADeviceThatDiesAfterItsBackupIsAnError)
+{
+    Command perf({"perf", "sendrecv", "-b", "64K", "-n", "4000000000", "--channels", "1", "--timeout", "20"},
+                 Environment());
+
+    ListWhenBothAreThere();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_EQ(0, Call({"soft1", "fatal"}).exit_code);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_EQ(0, Call({"soft0", "fatal"}).exit_code);
+    Outcome ended = perf.Wait(60);
+    EXPECT_EQ(1, ended.exit_code);
+    EXPECT_EQ(std::string::npos, ended.err.find("no progress")) << ended.err;
+    EXPECT_NE(std::string::npos, (ended.out + ended.err).find("fatal")) << ended.err;
+}
 } // namespace
