@@ -89,7 +89,7 @@ class Plan(Sched):
                   "--ascii").encode("ascii")
 
     def test_same_input_same_output(self):
-        args = ["plan", "--algo", "adaptra", "--profile", self.file("p", profile(20))]
+        args = ["plan", "--profile", self.file("p", profile(20))]
         self.assertEqual(self.good(*args), self.good(*args))
 
 
