@@ -9,10 +9,12 @@ void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *old, size_t bytes);
 void *__real_aligned_alloc(size_t align, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes);
-void *__wrap_aligned_alloc(size_t align, size_t bytes);
+/* Visible, as the linker refuses to hide what a shared library under test seems to refer to. */
+#define VISIBLE __attribute__((visibility("default")))
+VISIBLE void *__wrap_malloc(size_t bytes);
+VISIBLE void *__wrap_calloc(size_t count, size_t bytes);
+VISIBLE void *__wrap_realloc(void *old, size_t bytes);
+VISIBLE void *__wrap_aligned_alloc(size_t align, size_t bytes);
 
 static _Thread_local int countdown = -1;
 static _Thread_local int delivered;
