@@ -6,6 +6,7 @@
 #include "transport/device_thread.h"
 #include "transport/listener.h"
 #include "transport/path.h"
+#include "transport/setup.h"
 
 /* A fence that takes longer than this hangs in the driver: the error is shown without it. */
 #define FENCE_WAIT_NS DT_NS_PER_S
@@ -225,6 +226,21 @@ static void read_events(struct dt_nic *nic)
 /* ------------------------------------------------------------------------------------------------------------
  * A round
  */
+
+/* Strangers who say nothing, and connects that NCCL has given up, go also when nobody calls accept or connect. */
+static void tidy_setup(struct dt_net *net, uint64_t now_ns)
+{
+    if (pthread_mutex_trylock(&net->mutex) != 0)
+        return;
+    if (now_ns - net->tidied_ns >= DT_NS_PER_S) {
+        net->tidied_ns = now_ns;
+        if (net->listener)
+            dt_listener_progress(net->listener, now_ns);
+        dt_setups_abandon(net, now_ns);
+    }
+    pthread_mutex_unlock(&net->mutex);
+}
+
 uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
 {
     uint64_t period_ns = nic->net->params.idle_takeover_us * DT_NS_PER_US;
@@ -234,6 +250,7 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     dt_store_relaxed(&nic->net->tick_ns, now_ns);
     if (nic->is_event_ready || !nic->net->has_threads)
         read_events(nic);
+    tidy_setup(nic->net, now_ns);
     pthread_mutex_lock(&nic->mutex);
     if (nic->net->has_threads)
         dt_device_thread_collect(nic);

@@ -10,6 +10,9 @@
 #include "transport/path.h"
 #include "transport/service.h"
 
+/* A connect that is still called reports its time-out itself; this long after it, nobody calls any more. */
+#define ABANDON_WAIT_NS (10 * DT_NS_PER_S)
+
 /* ------------------------------------------------------------------------------------------------------------
  * Which devices, and how much of everything
  */
@@ -334,7 +337,7 @@ void dt_setups_abandon(struct dt_net *net, uint64_t now_ns)
     dt_list_for_each(node, &net->setups) {
         struct dt_setup *setup = dt_container_of(node, struct dt_setup, node);
 
-        if (setup->is_running || now_ns < setup->deadline_ns)
+        if (setup->is_running || now_ns < dt_deadline_ns(setup->deadline_ns, ABANDON_WAIT_NS))
             continue;
         dt_info("an attempt to connect from %s was abandoned by NCCL", setup->connection->nic->name);
         dt_list_remove(&setup->node);

@@ -119,8 +119,8 @@ struct dt_ready {
 };
 
 /*
- * Last message of an end. From the receiver: its first message that is not complete; from the sender: the
- * first message that it has not posted.
+ * Last message of an end: its first message that is not complete. The other end has, or will get, all before
+ * it, and can hope for nothing from it on.
  */
 struct dt_close {
     uint64_t sequence;
