@@ -137,8 +137,13 @@ void dt_driver_poll(struct dt_soft_device *device, bool will_go_on)
         dt_store_relaxed(&device->polled_ns, now_ns);
     if (pthread_mutex_trylock(&device->lock))
         return;
-    step(device, now_ns);
+    if (step(device, now_ns))
+        device->arrived_ns = now_ns;
+    bool is_idle = now_ns - device->arrived_ns > DT_DRIVER_PATIENCE_NS;
     dt_driver_unlock(device);
+    /* A real RNIC works while its host polls; for this one somebody else may need the core that we spin on. */
+    if (is_idle)
+        sched_yield();
 }
 
 void dt_driver_leave(struct dt_soft_device *device)

@@ -30,7 +30,8 @@
 extern "C" {
 #endif
 
-#define DT_DRIVER_WATCH_NS 1000000ull
+#define DT_DRIVER_WATCH_NS    1000000ull
+#define DT_DRIVER_PATIENCE_NS 50000ull /* who polls for longer in vain gives way to other threads */
 
 /* One RNIC of this process, from its first open to its last close. */
 struct dt_soft_device {
@@ -42,6 +43,7 @@ struct dt_soft_device {
     struct dt_local_wire *wire;
     struct dt_faults *faults;
     uint64_t polled_ns;   /* atomic: when somebody last polled */
+    uint64_t arrived_ns;  /* when a poll last found something */
     uint64_t expected_ns; /* when the helper thread will look at the latest; 0: often enough */
     bool peers_wake_us;
     struct dt_list contexts; /* the front's; under `lock` */
