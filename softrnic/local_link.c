@@ -315,6 +315,8 @@ int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *
     /* Were the process gone, and its number given to another one, these would be that one's bytes. */
     if (!error && inbound->socket.fd >= 0 && dt_rendezvous_is_gone(inbound->socket.fd, inbound->socket.watch_fd))
         error = ESRCH;
+    if (!error && dt_local_ring_is_revoked(&inbound->ring, payload))
+        error = ESTALE;
     if (error == EPERM || error == ENOSYS)
         dt_store_relaxed(&inbound->memory->shared->can_fetch, 0);
     if (error)

@@ -35,7 +35,8 @@ struct record {
     uint8_t kind;
     uint8_t units; /* of the whole record */
     uint8_t iov_count;
-    uint8_t reserved[5];
+    uint8_t reserved;
+    uint32_t revoke_count; /* RECORD_REFERENCE: when the payload was referred to */
 };
 DT_STATIC_CHECK(sizeof(struct record) == DT_LOCAL_UNIT_BYTES, "the header of a record is one unit");
 
@@ -200,6 +201,21 @@ static void fill_header(struct record *record, const struct dt_packet *packet)
     record->payload_bytes = packet->payload_bytes;
 }
 
+void dt_local_ring_revoke(struct dt_local_ring *ring, uint32_t qpn, const void *addr, uint64_t bytes)
+{
+    struct dt_local_revocation *revocation =
+        &ring->shared->revocations[dt_load_relaxed(&ring->shared->revoke_count) & (DT_LOCAL_REVOCATIONS - 1)];
+
+    dt_store_relaxed(&revocation->qpn, qpn);
+    dt_store_relaxed(&revocation->start, qpn ? 0 : (uintptr_t)addr);
+    dt_store_relaxed(&revocation->end, qpn ? 0 : (uintptr_t)addr + bytes);
+    /*
+     * Both ends read, modify and write the counter: whose turn comes second knows of the other's. So either the
+     * consumer has fetched its bytes by now, or it will see this.
+     */
+    dt_fetch_add_acq_rel(&ring->shared->revoke_count, 1);
+}
+
 static void fill_rest(struct dt_local_ring *ring, uint8_t *rest, const struct record *record,
                       const struct dt_packet *packet, const struct bounce_place *place)
 {
@@ -237,6 +253,7 @@ bool dt_local_ring_push(struct dt_local_ring *ring, const struct dt_packet *pack
         index += skip;
     }
     fill_header(&record, packet);
+    record.revoke_count = dt_load_relaxed(&ring->shared->revoke_count);
     memcpy(unit_at(ring, index), &record, sizeof record);
     fill_rest(ring, unit_at(ring, index) + sizeof record, &record, packet, &place);
     ring->head = index + record.units;
@@ -307,6 +324,8 @@ static bool read_payload(struct dt_local_ring *ring, const struct record *record
     uint64_t rest_bytes = (uint64_t)(record->units - 1) * DT_LOCAL_UNIT_BYTES;
 
     payload->bytes = record->payload_bytes;
+    payload->src_qpn = record->src_qpn;
+    payload->revoke_count = record->revoke_count;
     switch (record->kind) {
     case RECORD_EMPTY:
         payload->kind = DT_LOCAL_HERE;
@@ -376,6 +395,36 @@ bool dt_local_ring_peek(struct dt_local_ring *ring, struct dt_packet *packet, st
         return read_payload(ring, &record, payload);
     }
     return false;
+}
+
+static bool concerns(const struct dt_local_revocation *revocation, const struct dt_local_payload *payload)
+{
+    uint64_t start = dt_load_relaxed(&revocation->start);
+    uint64_t end = dt_load_relaxed(&revocation->end);
+    uint64_t qpn = dt_load_relaxed(&revocation->qpn);
+
+    if (qpn)
+        return qpn == payload->src_qpn;
+    for (uint32_t i = 0; i < payload->iov_count; i++) {
+        uint64_t from = (uintptr_t)payload->iov[i].iov_base;
+
+        if (from < end && start < from + payload->iov[i].iov_len)
+            return true;
+    }
+    return false;
+}
+
+bool dt_local_ring_is_revoked(struct dt_local_ring *ring, const struct dt_local_payload *payload)
+{
+    uint32_t count = dt_fetch_add_acq_rel(&ring->shared->revoke_count, 0);
+    bool is_revoked = false;
+
+    for (uint32_t i = payload->revoke_count; i != count && !is_revoked; i++)
+        is_revoked = count - i >= DT_LOCAL_REVOCATIONS ||
+                     concerns(&ring->shared->revocations[i & (DT_LOCAL_REVOCATIONS - 1)], payload);
+    /* One that was overwritten while it was looked at may have said anything. */
+    return is_revoked ||
+           dt_fetch_add_acq_rel(&ring->shared->revoke_count, 0) - payload->revoke_count >= DT_LOCAL_REVOCATIONS;
 }
 
 void dt_local_ring_pop(struct dt_local_ring *ring)

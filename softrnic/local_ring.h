@@ -43,7 +43,18 @@ extern "C" {
  */
 #define DT_LOCAL_WAITING_BYTES_MAX (8ull << 20)
 
-/* What both ends map. Every field is written by one end only, but for the two sleep flags. */
+/*
+ * Payload that was left in the sender's memory, and that the sender has taken back: of one queue pair (start and end
+ * are 0), or in one range of its memory (qpn is 0).
+ */
+struct dt_local_revocation {
+    uint64_t start;
+    uint64_t end;
+    uint64_t qpn;
+};
+#define DT_LOCAL_REVOCATIONS 64u /* remembered; a power of two */
+
+/* What both ends map. Every field is written by one end only, but for the two sleep flags and revoke_count. */
 struct dt_local_shared {
     /* producer */
     uint32_t head __attribute__((aligned(64))); /* units produced, modulo 2^32 */
@@ -55,6 +66,8 @@ struct dt_local_shared {
     uint32_t consumer_sleeps __attribute__((aligned(64)));
     uint32_t can_fetch; /* consumer: 1: it can read the sender's memory; 0: bounce everything */
     uint32_t producer_sleeps __attribute__((aligned(64))); /* waits for room */
+    uint32_t revoke_count __attribute__((aligned(64))); /* revocations so far; the consumer adds 0 */
+    struct dt_local_revocation revocations[DT_LOCAL_REVOCATIONS];
     /* the record area, then the bounce area */
     uint8_t units[DT_LOCAL_UNIT_COUNT * DT_LOCAL_UNIT_BYTES] __attribute__((aligned(64)));
     uint8_t bounce[DT_LOCAL_BOUNCE_BYTES] __attribute__((aligned(4096)));
@@ -88,6 +101,8 @@ struct dt_local_payload {
     uint32_t iov_count;
     struct iovec iov[DT_PACKET_IOV_MAX];
     uint64_t bytes;
+    uint32_t src_qpn;
+    uint32_t revoke_count; /* when it was transmitted */
 };
 
 /* Both ends start from memory of zeros. */
@@ -107,6 +122,9 @@ bool dt_local_ring_has_more_room(struct dt_local_ring *ring);
  */
 bool dt_local_ring_push(struct dt_local_ring *ring, const struct dt_packet *packet, bool must_copy);
 
+/* Takes back payload that was referred to so far: of a queue pair, or (qpn 0) in a range of memory. */
+void dt_local_ring_revoke(struct dt_local_ring *ring, uint32_t qpn, const void *addr, uint64_t bytes);
+
 /* ---- consumer ------------------------------------------------------------------------------------------ */
 
 /* Is no record waiting? One load; for a consumer that has just set consumer_sleeps it is exact. */
@@ -120,6 +138,12 @@ bool dt_local_ring_peek(struct dt_local_ring *ring, struct dt_packet *packet, st
 
 /* Gives the peeked record's room back. */
 void dt_local_ring_pop(struct dt_local_ring *ring);
+
+/*
+ * Asked after payload was fetched: had its sender taken it back, before or meanwhile? Also true when that is not
+ * known any more. False means that all bytes were still the sender's when they were read.
+ */
+bool dt_local_ring_is_revoked(struct dt_local_ring *ring, const struct dt_local_payload *payload);
 
 /* After some pops: does the producer sleep until there is room? Once; the caller wakes it. */
 bool dt_local_ring_is_waited_for(struct dt_local_ring *ring);

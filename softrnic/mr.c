@@ -107,8 +107,13 @@ static struct dt_rnic_mr *find(const struct dt_mr_table *table, uint32_t key)
 
 int dt_rnic_mr_deregister(struct dt_rnic *rnic, uint32_t key)
 {
-    if (!find(&rnic->mrs, key))
+    const struct dt_wire_ops *ops = rnic->options.wire->ops;
+    const struct dt_rnic_mr *mr = find(&rnic->mrs, key);
+
+    if (!mr)
         return EINVAL;
+    if (ops->revoke_memory)
+        ops->revoke_memory(rnic->options.wire, mr->addr, mr->bytes);
     free_slot(&rnic->mrs, key >> TAG_BITS);
     return 0;
 }

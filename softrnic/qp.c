@@ -132,6 +132,7 @@ void dt_rnic_qp_destroy(struct dt_rnic_qp *qp)
 {
     struct dt_rnic *rnic = qp->rnic;
 
+    dt_qp_revoke(qp);
     rnic->qps[qp->number & (DT_RNIC_QP_MAX - 1)] = NULL;
     rnic->qp_count--;
     qp->send_cq->users--;
@@ -176,6 +177,14 @@ static void set_state(struct dt_rnic_qp *qp, enum ibv_qp_state state)
     dt_exchange_acq_rel(&qp->state, (uint32_t)state);
 }
 
+void dt_qp_revoke(struct dt_rnic_qp *qp)
+{
+    const struct dt_wire_ops *ops = qp->rnic->options.wire->ops;
+
+    if (qp->link && ops->revoke_qp)
+        ops->revoke_qp(qp->link, qp->number);
+}
+
 void dt_qp_enter_error(struct dt_rnic_qp *qp, bool keep_answers)
 {
     if (dt_qp_state(qp) == IBV_QPS_ERR) {
@@ -184,6 +193,7 @@ void dt_qp_enter_error(struct dt_rnic_qp *qp, bool keep_answers)
         return;
     }
     set_state(qp, IBV_QPS_ERR);
+    dt_qp_revoke(qp); /* before any completion says that buffers are free */
     dt_requester_disarm_timer(qp);
     dt_list_remove(&qp->send_node);
     if (!keep_answers)
@@ -203,6 +213,7 @@ void dt_qp_break(struct dt_rnic_qp *qp)
 static void enter_reset(struct dt_rnic_qp *qp)
 {
     set_state(qp, IBV_QPS_RESET);
+    dt_qp_revoke(qp);
     dt_list_remove(&qp->send_node);
     dt_requester_disarm_timer(qp);
     dt_responder_drop_answers(qp);

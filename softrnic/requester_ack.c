@@ -86,6 +86,7 @@ static void fail_oldest(struct dt_rnic_qp *qp, uint8_t status, uint8_t vendor_er
     uint16_t index = req->tail;
 
     req->tail = (uint16_t)(req->tail + dt_min_u64(entry->wqe.blocks, posted));
+    dt_qp_revoke(qp);
     if (!push_cqe(qp, index, &entry->wqe, status, vendor_err))
         dt_qp_break(qp);
     else

@@ -199,6 +199,8 @@ static inline enum ibv_qp_state dt_qp_state(const struct dt_rnic_qp *qp)
 }
 struct dt_rnic_qp *dt_qp_find(const struct dt_rnic *rnic, uint32_t number);
 /* To ERR: flushes both queues. With `keep_answers` what the responder still owes the peer is sent. */
+/* What it has transmitted by reference is not its payload any more (wire.h). */
+void dt_qp_revoke(struct dt_rnic_qp *qp);
 void dt_qp_enter_error(struct dt_rnic_qp *qp, bool keep_answers);
 /* To ERR with IBV_EVENT_QP_FATAL; nothing happens if it is in ERR already. */
 void dt_qp_break(struct dt_rnic_qp *qp);

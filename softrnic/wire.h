@@ -40,6 +40,15 @@ struct dt_wire_ops {
     void (*transmit)(struct dt_wire_link *link, const struct dt_packet *packet, uint64_t now_ns);
 
     /*
+     * The payload of what queue pair `src_qpn` has transmitted on this link is not its any more, or neither is the
+     * memory [addr, addr + bytes): its owner may change it from now on. A segment that was to be landed from there
+     * counts as lost at the other end, even if it is being landed just now. NULL in a wire that copies all payload
+     * while it transmits.
+     */
+    void (*revoke_qp)(struct dt_wire_link *link, uint32_t src_qpn);
+    void (*revoke_memory)(struct dt_wire *wire, const void *addr, uint64_t bytes);
+
+    /*
      * Copies `bytes` of the payload of the segment now being received, from `offset` on, to `dst`. Ascending
      * stores of at least 8 aligned bytes where source and destination allow it, so that a reader that polls
      * the last word of a 128-byte line sees the whole line (NCCL's LL and LL128 protocols). Returns 0, or an

@@ -83,6 +83,23 @@ static void transmit(struct dt_wire_link *link, const struct dt_packet *packet, 
         put(link, packet, false);
 }
 
+static void revoke_qp(struct dt_wire_link *link, uint32_t src_qpn)
+{
+    if (link->memory)
+        dt_local_ring_revoke(&link->ring, src_qpn, NULL, 0);
+}
+
+static void revoke_memory(struct dt_wire *base, const void *addr, uint64_t bytes)
+{
+    dt_list_for_each(node, &wire_of(base)->links)
+    {
+        struct dt_wire_link *link = dt_container_of(node, struct dt_wire_link, node);
+
+        if (link->memory)
+            dt_local_ring_revoke(&link->ring, 0, addr, bytes);
+    }
+}
+
 static int land(struct dt_received *opaque, uint64_t offset, void *dst, uint64_t bytes)
 {
     struct dt_local_received *received = (struct dt_local_received *)opaque;
@@ -101,6 +118,8 @@ static const struct dt_wire_ops local_ops = {
     .link = find_or_make_link,
     .can_transmit = can_transmit,
     .transmit = transmit,
+    .revoke_qp = revoke_qp,
+    .revoke_memory = revoke_memory,
     .land = land,
     .segment_bytes_max = DT_LOCAL_SEGMENT_BYTES_MAX,
 };

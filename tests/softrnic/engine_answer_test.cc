@@ -23,6 +23,8 @@ const dt_wire_ops kScriptedOps = {
     [](dt_wire *wire, const uint8_t *) { return reinterpret_cast<dt_wire_link *>(wire); },
     [](dt_wire_link *) { return g_scripted->has_room; },
     [](dt_wire_link *, const dt_packet *packet, uint64_t) { g_scripted->sent.push_back(*packet); },
+    nullptr, // nothing is transmitted by reference
+    nullptr,
     [](dt_received *, uint64_t, void *dst, uint64_t bytes) {
         if (g_scripted->land_error)
             return g_scripted->land_error;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cinttypes>
@@ -165,6 +166,66 @@ TEST(LocalDeath, StoppedPeerIsRetryExceeded)
     ranks.Join();
     close(ready[0]);
     close(ready[1]);
+}
+
+// The sender gives up on a peer that is stopped, and uses its buffer for something else. When the peer goes on, what
+// it finds in the ring must not become a message with the new contents: the packets on a real network hold the old
+// ones. A second QP between the same RNICs, whose message comes behind, tells when the first one's is dealt with.
+TEST(LocalDeath, LateMessageIsOldOrLost)
+{
+    Ranks ranks(2);
+    int ready[2], told[2];
+
+    ASSERT_EQ(pipe(ready), 0);
+    ASSERT_EQ(pipe(told), 0);
+    ranks.Start([&](const Rank &rank) {
+        End first, second;
+        EndAddress peer = ConnectTo(rank, 1 - rank.number(), first, kQuickTimer);
+        ConnectOptions patient;
+        patient.timeout = 18;
+        EndAddress second_peer = ConnectTo(rank, 1 - rank.number(), second, patient);
+        const uint32_t kBytes = 400000;
+
+        first.PostRecv(1);
+        second.PostRecv(2);
+        rank.Barrier(1 - rank.number());
+        if (rank.number() == 1) {
+            char go_on;
+            rank.Receive(0, &go_on, 1); // stopped about here
+            second.WaitOk();
+            ibv_wc wc;
+            // If it does arrive (it may have been copied into the ring, before this end could say that it need not
+            // be), it is the old one, whole.
+            if (first.Poll(&wc))
+                for (uint32_t i = 0; i < kBytes; i++)
+                    Require(first.buffer[i] == 'a', "byte %u is %02x: the new contents as the old message", i,
+                            first.buffer[i]);
+            return;
+        }
+        Require(write(ready[1], "x", 1) == 1, "report");
+        char is_stopped;
+        Require(read(told[0], &is_stopped, 1) == 1, "told");
+        memset(first.buffer, 'a', kBytes);
+        Require(first.Post(IBV_WR_RDMA_WRITE_WITH_IMM, 0, kBytes, peer, 0, 7) == 0, "post");
+        Require(first.Wait().status == IBV_WC_RETRY_EXC_ERR, "it was to fail");
+        memset(first.buffer, 'b', kBytes);
+        Require(second.Post(IBV_WR_RDMA_WRITE_WITH_IMM, 0, 8, second_peer, 0, 8) == 0, "post");
+        Require(write(ready[1], "y", 1) == 1, "report");
+        rank.Send(1, "z", 1);
+        second.WaitOk();
+    });
+    char byte;
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    kill(ranks.pid(1), SIGSTOP);
+    int status;
+    ASSERT_EQ(waitpid(ranks.pid(1), &status, WUNTRACED), ranks.pid(1));
+    ASSERT_TRUE(WIFSTOPPED(status));
+    ASSERT_EQ(write(told[1], "s", 1), 1);
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    kill(ranks.pid(1), SIGCONT);
+    ranks.Join();
+    for (int fd : {ready[0], ready[1], told[0], told[1]})
+        close(fd);
 }
 
 int call(uint64_t instance)
