@@ -27,6 +27,13 @@ static const struct dt_sched_verb verbs[] = {
      "that "
      "cannot deadlock, the order that PyTorch needs. Exit code 2 and one line when it cannot be executed.",
      DT_SCHED_SCHEDULE, JSON_ONLY, dt_sched_check},
+    {"adapt", "decide whether slow links call for a new schedule",
+     "Given the schedule in use and a profile with the link delays as they are now, prints the schedule to "
+     "use "
+     "from now on: a new one if the gain pays for the change, else the present one, and says why on standard "
+     "error. "
+     "The schedule was made for the links that its file records, else for links without delay.",
+     DT_SCHED_SCHEDULE | DT_SCHED_GENERATE | DT_SCHED_PICTURE, ALL_FORMATS, dt_sched_adapt},
     {"tolerance", "how much delay each link may have",
      "For a fixed schedule: up to which extra delay of each link the iteration grows no faster than the "
      "delay "

@@ -94,6 +94,7 @@ int dt_sched_write(struct dt_sched_run *run, const char *data, size_t bytes);
 int dt_sched_plan(struct dt_sched_run *run);
 int dt_sched_simulate(struct dt_sched_run *run);
 int dt_sched_check(struct dt_sched_run *run);
+int dt_sched_adapt(struct dt_sched_run *run);
 int dt_sched_tolerance(struct dt_sched_run *run);
 int dt_sched_compare(struct dt_sched_run *run);
 

@@ -70,6 +70,7 @@ static const struct argp_option tolerance_options[] = {
 struct parse {
     const struct dt_sched_verb *verb;
     struct dt_sched_options *options;
+    int group_count; /* children of the top parser */
 };
 
 static error_t refuse(const struct parse *parse, const char *format, ...)
@@ -195,7 +196,7 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_INIT:
-        for (unsigned i = 0; state->root_argp->children && state->root_argp->children[i].argp; i++)
+        for (int i = 0; i < parse->group_count; i++)
             state->child_inputs[i] = state->input;
         return 0;
     case KEY_PROFILE:
@@ -348,6 +349,7 @@ int dt_sched_options_parse(const struct dt_sched_verb *verb, int argc, char **ar
     describe(verb, doc, sizeof(doc));
     const struct argp argp = {
         .options = common_options, .parser = parse_common, .doc = doc, .children = children};
+    parse.group_count = count;
     argp_err_exit_status = DT_EXIT_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &parse))
         return DT_EXIT_USAGE;

@@ -157,6 +157,19 @@ class Check(Sched):
         self.bad(2, "stage 0", "check", "--profile", tight, "--schedule", "-", stdin=made)
 
 
+class Adapt(Sched):
+    def test_a_slow_link_calls_for_a_new_schedule_and_the_same_links_do_not(self):
+        made = self.good("plan", "--profile", self.file("p", profile()), "--algo", "adaptra")
+        slow = json.loads(self.good("adapt", "--profile", self.file("q", profile(20)), "--schedule", "-",
+                                    "--algo", "adaptra", stdin=made))
+        self.assertLess(slow["makespan_ms"], 440)  # of the present one under this delay
+        same = self.run_sched("adapt", "--profile", self.file("p", profile()), "--schedule", "-", "--algo", "adaptra",
+                              stdin=made)
+        self.assertEqual((same.returncode, same.stderr),
+                         (0, "detour sched adapt: keep: the links are as planned\n"))
+        self.assertEqual(json.loads(same.stdout)["makespan_ms"], 390)
+
+
 class Tolerance(Sched):
     def test_the_curve_passes_through_the_replayed_makespans(self):
         schedule = self.file("s", self.good("plan", "--profile", self.file("p", profile()), "--algo", "adaptra"))
