@@ -8,6 +8,7 @@
 
 /* One row per algorithm; a row is added when its file is. */
 const struct dt_generator dt_generators[] = {
+    {DETOUR_ALGORITHM_AUTO, "auto", "the best of all within the budget", dt_generate_auto},
     {DETOUR_ALGORITHM_GPIPE, "gpipe", "all forwards, then all backwards", dt_generate_gpipe},
     {DETOUR_ALGORITHM_1F1B, "1f1b", "one forward, one backward with W fused", dt_generate_1f1b},
     {DETOUR_ALGORITHM_INTERLEAVED, "interleaved", "1F1B for several stages per device, placed round robin",
@@ -19,6 +20,9 @@ const struct dt_generator dt_generators[] = {
     {DETOUR_ALGORITHM_ADAPTRA, "adaptra", "ADAPTRA dynamic adaptation to known delays", dt_generate_adaptra},
     {DETOUR_ALGORITHM_ADAPTRA_INITIAL, "adaptra-initial", "ADAPTRA initial planning for unknown delays",
      dt_generate_adaptra_initial},
+    {DETOUR_ALGORITHM_BEAM, "beam", "beam search guided by the lower bound", dt_generate_beam},
+    {DETOUR_ALGORITHM_EXACT, "exact", "branch and bound; proves optimality or gives its bound",
+     dt_generate_exact},
     {0},
 };
 

@@ -70,6 +70,11 @@ dt_generate_func dt_generate_zb;
 dt_generate_func dt_generate_adaptra;
 dt_generate_func dt_generate_adaptra_initial;
 
+/* auto.c */
+dt_generate_func dt_generate_auto;
+dt_generate_func dt_generate_beam;
+dt_generate_func dt_generate_exact;
+
 #ifdef __cplusplus
 }
 #endif

@@ -373,6 +373,13 @@ struct detour_options {
     int32_t group_size; /* microbatches per round of `interleaved`; 0 means one per device */
 };
 
+/*
+ * The node budget that takes about `budget_us` microseconds on one core of a present server
+ * (docs/benchmarks.md names it): the same number on every machine. At least 1; NULL counts as the smallest
+ * profile.
+ */
+DETOUR_API uint64_t detour_node_budget(const struct detour_profile *profile, uint64_t budget_us);
+
 struct detour_plan {
     struct detour_schedule *schedule; /* timed */
     enum detour_algorithm algorithm;  /* that made it; for AUTO the one that won */

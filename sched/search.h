@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the searching algorithms share: the shop, what has been found so far, and how much may still be spent.
+ *
+ * A node is a partial schedule whose bound has been computed. Budgets are nodes (detour_node_budget()), so
+ * the same input gives the same result on every machine.
+ */
+#ifndef DETOUR_SCHED_SEARCH_H
+#define DETOUR_SCHED_SEARCH_H
+
+#include "sched/bound.h"
+#include "sched/generator.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_search {
+    struct dt_call *call;
+    struct dt_timeline *start; /* the schedule is finished in it */
+    struct dt_shop *shop;
+    struct dt_bound *bound;
+    uint64_t node_limit;       /* of call->node_count */
+    int64_t lower_ns;          /* no schedule has a smaller makespan */
+    int64_t best_ns;           /* the smallest makespan known; INT64_MAX: none */
+    struct dt_shop_move *best; /* how it is made; best_count 0: it came from elsewhere */
+    int32_t best_count;
+    int key_shift; /* so that sums over devices and stages do not overflow */
+};
+
+/*
+ * Starts a search for the completion of `start`, which must stay and is used up by dt_search_finish(). The
+ * budget is that of the call's options.
+ */
+enum detour_status dt_search_begin(struct dt_call *call, struct dt_timeline *start, struct dt_search *search);
+
+/* Nothing better can be found. */
+static inline bool dt_search_is_closed(const struct dt_search *search)
+{
+    return search->best_ns <= search->lower_ns;
+}
+
+/* Nodes that may still be spent; 0 also when should_stop said so. */
+uint64_t dt_search_nodes_left(const struct dt_search *search);
+
+/* Takes over a complete schedule if it is better than the best. */
+void dt_search_offer(struct dt_search *search, int64_t makespan_ns, const struct dt_shop_move *moves,
+                     int32_t move_count);
+
+/* The schedule of search->best. */
+enum detour_status dt_search_finish(struct dt_search *search, struct detour_schedule **schedule);
+
+/* The order of states with equal bounds: the smaller the better. */
+enum dt_search_key {
+    DT_KEY_DEVICES, /* sum of the bounds of all devices */
+    DT_KEY_CHAINS,  /* that, and head + tail of the next F and B of each stage */
+};
+
+/* The key of the state whose bound was taken last. */
+int64_t dt_search_key(const struct dt_search *search, const struct dt_shop_state *state,
+                      enum dt_search_key key);
+
+/*
+ * A beam search of the given width. Abandoned when the budget is used up, except that it then still finishes
+ * greedily when no schedule is known yet. DETOUR_OK or DETOUR_NO_MEMORY.
+ */
+enum detour_status dt_beam(struct dt_search *search, int32_t width, enum dt_search_key key);
+
+/* Beams, ever wider, until `node_limit` of call->node_count or a closed search. */
+enum detour_status dt_beam_widening(struct dt_search *search, uint64_t node_limit);
+
+/*
+ * Branch and bound: looks for schedules with a makespan below `target_ns` until call->node_count reaches
+ * `node_limit`. Sets *exhausted if there are none but those it found; the lower bound is raised then.
+ */
+enum detour_status dt_branch(struct dt_search *search, int64_t target_ns, uint64_t node_limit,
+                             bool *exhausted);
+
+/* Branch and bound from low targets upwards, until the search is closed or the budget used up. */
+enum detour_status dt_branch_raising(struct dt_search *search);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

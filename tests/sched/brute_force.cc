@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sched/brute_force.h"
+
+#include <algorithm>
+
+namespace sched_test
+{
+namespace
+{
+struct Op {
+    char kind; /* 'F', 'B', 'W' or 'X' for fused B and W */
+    int stage;
+    int microbatch;
+};
+
+using Order = std::vector<Op>;
+
+class Brute
+{
+  public:
+    explicit Brute(Profile &profile)
+        : profile_(profile), stages_(static_cast<int>(profile.stages.size())), n_(profile.microbatches),
+          orders_(static_cast<size_t>(profile.get()->device_count))
+    {
+    }
+
+    int64_t Run(double orders_max)
+    {
+        double combinations = 1;
+        for (size_t d = 0; d < orders_.size(); d++) {
+            Order order;
+            std::vector<char> state(static_cast<size_t>(stages_ * n_), ' ');
+            Collect(static_cast<int>(d), &order, &state, 0, orders_max);
+            combinations *= static_cast<double>(orders_[d].size());
+            if (combinations > orders_max)
+                return -1;
+        }
+        chosen_.resize(orders_.size());
+        Choose(0);
+        return best_ns_;
+    }
+
+  private:
+    const struct detour_stage &Stage(const Op &op) const
+    {
+        return profile_.stages[static_cast<size_t>(op.stage)];
+    }
+
+    size_t Cell(int stage, int microbatch) const
+    {
+        return static_cast<size_t>(stage * n_ + microbatch);
+    }
+
+    /* What may follow in a cell that has got as far as `state`: ' ' nothing yet, 'F', 'B', 'D' done. */
+    static const char *Successors(char state)
+    {
+        return state == ' ' ? "F" : state == 'F' ? "BX" : state == 'B' ? "W" : "";
+    }
+
+    /* All orders of a device that respect its cells and its memory. */
+    void Collect(int device, Order *order, std::vector<char> *state, size_t done, double orders_max)
+    {
+        size_t d = static_cast<size_t>(device);
+        bool finished = true;
+        (void)done;
+        if (static_cast<double>(orders_[d].size()) > orders_max)
+            return;
+        for (int stage = 0; stage < stages_; stage++) {
+            if (profile_.stages[static_cast<size_t>(stage)].device != device)
+                continue;
+            for (int j = 0; j < n_; j++) {
+                char before = (*state)[Cell(stage, j)];
+                for (const char *kind = Successors(before); *kind; kind++) {
+                    finished = false;
+                    order->push_back({*kind, stage, j});
+                    (*state)[Cell(stage, j)] = *kind == 'X' || *kind == 'W' ? 'D' : *kind;
+                    if (MemoryFits(*order))
+                        Collect(device, order, state, done + 1, orders_max);
+                    (*state)[Cell(stage, j)] = before;
+                    order->pop_back();
+                }
+            }
+        }
+        if (finished)
+            orders_[d].push_back(*order);
+    }
+
+    /* The last operation of the order has the memory it needs. */
+    bool MemoryFits(const Order &order) const
+    {
+        int64_t bytes = 0, peak = 0;
+        std::vector<int> inflight(profile_.stages.size(), 0);
+        for (const Op &op : order) {
+            const struct detour_stage &stage = Stage(op);
+            int64_t before = bytes;
+            bytes += op.kind == 'F'   ? stage.bytes_f
+                     : op.kind == 'B' ? stage.bytes_w - stage.bytes_f
+                     : op.kind == 'W' ? -stage.bytes_w
+                                      : -stage.bytes_f;
+            peak = std::max({peak, before, bytes});
+            int &flying = inflight[static_cast<size_t>(op.stage)];
+            flying += op.kind == 'F';
+            if (stage.max_inflight && flying > stage.max_inflight)
+                return false;
+            flying -= op.kind == 'X' || op.kind == (profile_.release == DETOUR_RELEASE_B ? 'B' : 'W');
+        }
+        int64_t capacity = profile_.devices[static_cast<size_t>(Stage(order.back()).device)].capacity_bytes;
+        return capacity == 0 || peak <= capacity;
+    }
+
+    void Choose(size_t device)
+    {
+        if (device == orders_.size()) {
+            int64_t makespan_ns = Simulate();
+            if (makespan_ns >= 0 && (best_ns_ < 0 || makespan_ns < best_ns_))
+                best_ns_ = makespan_ns;
+            return;
+        }
+        for (const Order &order : orders_[device]) {
+            chosen_[device] = &order;
+            Choose(device + 1);
+        }
+    }
+
+    int64_t Duration(const Op &op) const
+    {
+        const struct detour_stage &s = Stage(op);
+        int64_t fused = s.bw_ns ? s.bw_ns : s.b_ns + s.w_ns;
+        return op.kind == 'F' ? s.f_ns : op.kind == 'B' ? s.b_ns : op.kind == 'W' ? s.w_ns : fused;
+    }
+
+    /* Sends what `op` made: into the inbox of the neighbour, behind the message before it. */
+    void Send(const Op &op, int64_t finish_ns)
+    {
+        bool forward = op.kind == 'F';
+        int to = op.stage + (forward ? 1 : -1);
+        if (forward && to == stages_) {
+            b_input_[Cell(op.stage, op.microbatch)] = finish_ns;
+            return;
+        }
+        if (to < 0)
+            return;
+        const struct detour_link &link = profile_.links[static_cast<size_t>(std::min(to, op.stage))];
+        bool local = Stage(op).device == profile_.stages[static_cast<size_t>(to)].device;
+        int64_t &busy = (forward ? f_link_ : b_link_)[static_cast<size_t>(op.stage)];
+        busy = std::max(busy, finish_ns) + (local     ? 0
+                                            : forward ? link.forward_serial_ns
+                                                      : link.backward_serial_ns);
+        (forward ? f_input_ : b_input_)[Cell(to, op.microbatch)] = busy + (local     ? 0
+                                                                           : forward ? link.forward_ns
+                                                                                     : link.backward_ns);
+    }
+
+    /* The makespan of the chosen orders; -1 if they wait for each other. */
+    int64_t Simulate()
+    {
+        std::vector<size_t> next(orders_.size(), 0);
+        std::vector<int64_t> free_ns(orders_.size(), 0);
+        bool progress = true;
+        f_input_.assign(static_cast<size_t>(stages_ * n_), -1);
+        b_input_.assign(static_cast<size_t>(stages_ * n_), -1);
+        f_link_.assign(profile_.stages.size(), 0);
+        b_link_.assign(profile_.stages.size(), 0);
+        std::fill_n(f_input_.begin(), n_, 0);
+        while (progress) {
+            progress = false;
+            for (size_t d = 0; d < next.size(); d++) {
+                while (next[d] < chosen_[d]->size()) {
+                    const Op &op = (*chosen_[d])[next[d]];
+                    int64_t input = op.kind == 'W'   ? 0
+                                    : op.kind == 'F' ? f_input_[Cell(op.stage, op.microbatch)]
+                                                     : b_input_[Cell(op.stage, op.microbatch)];
+                    if (input < 0)
+                        break;
+                    free_ns[d] = std::max(free_ns[d], input) + Duration(op);
+                    if (op.kind != 'W')
+                        Send(op, free_ns[d]);
+                    next[d]++;
+                    progress = true;
+                }
+            }
+        }
+        for (size_t d = 0; d < next.size(); d++)
+            if (next[d] < chosen_[d]->size())
+                return -1;
+        return *std::max_element(free_ns.begin(), free_ns.end());
+    }
+
+    Profile &profile_;
+    int stages_;
+    int n_;
+    std::vector<std::vector<Order>> orders_; /* [device]: all that are possible */
+    std::vector<const Order *> chosen_;
+    std::vector<int64_t> f_input_, b_input_; /* [cell]: arrival; -1: not sent yet */
+    std::vector<int64_t> f_link_, b_link_;   /* [sending stage] */
+    int64_t best_ns_ = -1;
+};
+} // namespace
+
+int64_t BruteForce(Profile &profile, double orders_max)
+{
+    return Brute(profile).Run(orders_max);
+}
+} // namespace sched_test
