@@ -29,7 +29,7 @@ int dt_sched_set_budget(struct dt_sched_run *run, struct detour_options *generat
     *deadline_ns = dt_deadline_ns(dt_clock_now_ns(), options->budget_ms * DT_NS_PER_MS);
     generate->should_stop = dt_sched_deadline_passed;
     generate->should_stop_arg = deadline_ns;
-    generate->node_budget = UINT64_MAX;
+    generate->node_budget = detour_node_budget(run->profile, options->budget_ms * 1000);
     return DT_EXIT_OK;
 }
 

@@ -16,9 +16,9 @@ extern "C" {
 bool dt_sched_deadline_passed(void *arg);
 
 /*
- * What the command line says about generating, for the profile that has been read. With --budget-ms the
- * clock decides from now on, through *deadline_ns, which the caller keeps; else the library's own count of
- * nodes.
+ * What the command line says about generating, for the profile that has been read. --budget-ms becomes a
+ * number of nodes, so that the result can be had again; on a machine too slow for it the clock ends the
+ * search, through *deadline_ns, which the caller keeps.
  */
 int dt_sched_set_budget(struct dt_sched_run *run, struct detour_options *generate, uint64_t *deadline_ns);
 
