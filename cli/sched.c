@@ -32,8 +32,9 @@ static const struct dt_sched_verb verbs[] = {
      "use "
      "from now on: a new one if the gain pays for the change, else the present one, and says why on standard "
      "error. "
-     "The schedule was made for the links that its file records, else for links without delay.",
-     DT_SCHED_SCHEDULE | DT_SCHED_GENERATE | DT_SCHED_PICTURE, ALL_FORMATS, dt_sched_adapt},
+     "Without --planned the schedule was made for the links that its file records, else for links without "
+     "delay.",
+     DT_SCHED_SCHEDULE | DT_SCHED_GENERATE | DT_SCHED_ADAPT | DT_SCHED_PICTURE, ALL_FORMATS, dt_sched_adapt},
     {"tolerance", "how much delay each link may have",
      "For a fixed schedule: up to which extra delay of each link the iteration grows no faster than the "
      "delay "

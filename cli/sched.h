@@ -24,6 +24,7 @@ struct dt_sched_options {
     const char *command; /* "detour sched plan", for messages */
     const char *profile_path;
     const char *schedule_path;
+    const char *planned_path; /* adapt: the profile the schedule was made for */
     const char *out_path;
     enum detour_format format;
     struct detour_format_options picture;
@@ -33,6 +34,7 @@ struct dt_sched_options {
     int32_t warmup_count; /* 0: not given */
     int directions;       /* tolerance */
     int64_t delay_ns_max; /* tolerance; 0: the makespan */
+    struct detour_adapt_options adapt;
 };
 
 /* What a verb works with. */
@@ -61,6 +63,7 @@ enum {
     DT_SCHED_GENERATE = 2,
     DT_SCHED_PICTURE = 4,
     DT_SCHED_TOLERANCE = 8,
+    DT_SCHED_ADAPT = 16,
 };
 
 /* ---- options ---------------------------------------------------------------------------------------- */

@@ -22,7 +22,8 @@ static const char *verdict_name(enum detour_adapt_verdict verdict)
     return "?";
 }
 
-/* The profile the schedule was made for: with the links that its file records, else without any delay. */
+/* The profile the schedule was made for: --planned or the links that its file records, else without any
+ * delay. */
 static const struct detour_profile *
 planned_profile(struct dt_sched_run *run, struct detour_profile *undelayed, struct detour_link *links)
 {
@@ -48,7 +49,7 @@ static int keep_present(struct dt_sched_run *run, const struct detour_adaptation
 int dt_sched_adapt(struct dt_sched_run *run)
 {
     struct detour_link *links = calloc((size_t)run->profile->stage_count, sizeof(*links));
-    struct detour_adapt_options options = {0};
+    struct detour_adapt_options options = run->options->adapt;
     struct detour_adapt_state state = {0};
     struct detour_adaptation *adaptation;
     struct detour_profile undelayed;
@@ -57,6 +58,8 @@ int dt_sched_adapt(struct dt_sched_run *run)
     if (!links)
         return dt_sched_say(run->options, DT_EXIT_FAILED, "out of memory");
     int code = dt_sched_set_budget(run, &options.generate, &deadline_ns);
+    if (code == DT_EXIT_OK && run->options->planned_path)
+        code = dt_sched_read_profile(run, run->options->planned_path, &run->planned);
     if (code == DT_EXIT_OK && detour_adapt(run->arena, planned_profile(run, &undelayed, links), run->profile,
                                            run->plan->schedule, &options, &state, &adaptation, &run->error))
         code = dt_sched_fail(run, run->options->schedule_path);

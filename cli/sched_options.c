@@ -29,6 +29,12 @@ enum {
     KEY_TITLE,
     KEY_DELAY_MAX_MS,
     KEY_DIRECTION,
+    KEY_PLANNED,
+    KEY_MIN_GAIN,
+    KEY_MIN_CHANGE_MS,
+    KEY_SWITCH_COST_MS,
+    KEY_HORIZON,
+    KEY_OFFLOAD,
 };
 
 enum { MS_MAX = 100000, NS_PER_MS = 1000000 };
@@ -66,6 +72,20 @@ static const struct argp_option tolerance_options[] = {
     {"direction", KEY_DIRECTION, "WHICH", 0, "forward, backward or both (default)", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
+static const struct argp_option adapt_options[] = {
+    {"planned", KEY_PLANNED, "P0.json", 0,
+     "the profile the schedule was made for (default: the links that the schedule file records, else no "
+     "delay)",
+     0},
+    {"min-gain", KEY_MIN_GAIN, "PERCENT", 0, "gain that calls for a change (default 1)", 0},
+    {"min-change-ms", KEY_MIN_CHANGE_MS, "MS", 0, "smaller changes of a link's delay are ignored", 0},
+    {"switch-cost-ms", KEY_SWITCH_COST_MS, "MS", 0, "what changing the schedule costs once (default 0)", 0},
+    {"horizon", KEY_HORIZON, "N", 0, "iterations over which the change must pay (default 100)", 0},
+    {"allow-offload", KEY_OFFLOAD, NULL, 0, "activations may go to the host where memory limits the schedule",
+     0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
 /* What the parsers of all groups share. */
 struct parse {
     const struct dt_sched_verb *verb;
@@ -97,16 +117,26 @@ static error_t parse_count(const struct parse *parse, const char *option, const 
     return 0;
 }
 
+static error_t parse_number(const struct parse *parse, const char *option, const char *text, double max,
+                            double *value)
+{
+    char *end;
+
+    *value = strtod(text, &end);
+    if (end == text || *end || !(*value >= 0 && *value <= max))
+        return refuse(parse, "%s %s: expected a number from 0 to %.0f", option, text, max);
+    return 0;
+}
+
 static error_t parse_ms(const struct parse *parse, const char *option, const char *text, double max_ms,
                         int64_t *time_ns)
 {
-    char *end;
-    double time_ms = strtod(text, &end);
+    double time_ms;
 
-    if (end == text || *end || !(time_ms >= 0 && time_ms <= max_ms))
-        return refuse(parse, "%s %s: expected a number from 0 to %.0f", option, text, max_ms);
-    *time_ns = (int64_t)(time_ms * NS_PER_MS + 0.5);
-    return 0;
+    error_t error = parse_number(parse, option, text, max_ms, &time_ms);
+    if (!error)
+        *time_ns = (int64_t)(time_ms * NS_PER_MS + 0.5);
+    return error;
 }
 
 static void list_formats(unsigned formats, char *list, size_t bytes)
@@ -286,9 +316,44 @@ static error_t parse_tolerance(int key, char *arg, struct argp_state *state)
     return key == KEY_DIRECTION ? parse_direction(parse, arg) : ARGP_ERR_UNKNOWN;
 }
 
+static error_t parse_adapt(int key, char *arg, struct argp_state *state)
+{
+    const struct parse *parse = state->input;
+    struct detour_adapt_options *adapt = &parse->options->adapt;
+    error_t error = 0;
+    double percent = 0;
+    uint64_t count = 0;
+
+    switch (key) {
+    case KEY_PLANNED:
+        parse->options->planned_path = arg;
+        return 0;
+    case KEY_MIN_GAIN:
+        error = parse_number(parse, "--min-gain", arg, 100, &percent);
+        adapt->gain_permille_min = (int32_t)(percent * 10 + 0.5);
+        if (!error && adapt->gain_permille_min == 0)
+            error = refuse(parse, "--min-gain %s: expected a percentage from 0.1 to 100", arg);
+        return error;
+    case KEY_MIN_CHANGE_MS:
+        return parse_ms(parse, "--min-change-ms", arg, MS_MAX, &adapt->change_ns_min);
+    case KEY_SWITCH_COST_MS:
+        return parse_ms(parse, "--switch-cost-ms", arg, MS_MAX, &adapt->switch_cost_ns);
+    case KEY_HORIZON:
+        error = parse_count(parse, "--horizon", arg, 1, INT32_MAX, &count);
+        adapt->horizon_iterations = (int32_t)count;
+        return error;
+    case KEY_OFFLOAD:
+        adapt->allow_offload = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 static const struct argp argp_schedule = {.options = schedule_options, .parser = parse_schedule};
 static const struct argp argp_generate = {.options = generate_options, .parser = parse_generate};
 static const struct argp argp_picture = {.options = picture_options, .parser = parse_picture};
+static const struct argp argp_adapt = {.options = adapt_options, .parser = parse_adapt};
 static const struct argp argp_tolerance = {.options = tolerance_options, .parser = parse_tolerance};
 
 static const struct {
@@ -299,6 +364,7 @@ static const struct {
     {DT_SCHED_SCHEDULE, &argp_schedule, NULL},
     {DT_SCHED_GENERATE, &argp_generate, "Making schedules:"},
     {DT_SCHED_TOLERANCE, &argp_tolerance, "Delays:"},
+    {DT_SCHED_ADAPT, &argp_adapt, "When to change:"},
     {DT_SCHED_PICTURE, &argp_picture, "Pictures:"},
 };
 

@@ -169,6 +169,19 @@ class Adapt(Sched):
                          (0, "detour sched adapt: keep: the links are as planned\n"))
         self.assertEqual(json.loads(same.stdout)["makespan_ms"], 390)
 
+    def test_what_must_be_gained(self):
+        made = self.file("s", self.good("plan", "--profile", self.file("p", profile()), "--algo", "adaptra"))
+        args = ["adapt", "--profile", self.file("q", profile(20)), "--schedule", made, "--algo", "adaptra"]
+        for more, why in [(["--min-gain", "50"], "no schedule found that pays"),
+                          (["--switch-cost-ms", "1000", "--horizon", "1"], "no schedule found that pays"),
+                          (["--min-change-ms", "30"], "the links are as planned"),
+                          (["--planned", self.file("r", profile(20))], "the links are as planned")]:
+            kept = self.run_sched(*args, *more)
+            self.assertIn("detour sched adapt: keep: " + why, kept.stderr)
+            self.assertEqual((kept.returncode, json.loads(kept.stdout)["makespan_ms"]), (0, 440))
+        self.bad(2, "--min-gain 0: expected a percentage", *args, "--min-gain", "0")
+        self.bad(2, "--horizon 0: expected a whole number", *args, "--horizon", "0")
+
 
 class Tolerance(Sched):
     def test_the_curve_passes_through_the_replayed_makespans(self):
