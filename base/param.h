@@ -30,7 +30,7 @@ extern "C" {
     X(paths, "DETOUR_PATHS", NULL, "count", 2, 1, 4, "paths set up per connection: the default and backups") \
     X(qps_per_path, "DETOUR_QPS_PER_PATH", "NCCL_IB_QPS_PER_CONNECTION", "count", 1, 1, 8,                   \
       "data queue pairs per path; a message is split over them at 128-byte boundaries")                      \
-    X(timeout_exponent, "DETOUR_TIMEOUT", "NCCL_IB_TIMEOUT", "exponent", 14, 1, 31,                          \
+    X(timeout_exponent, "DETOUR_TIMEOUT", "NCCL_IB_TIMEOUT", "exponent", 16, 1, 31,                          \
       "RC transport timer of the queue pairs: 4.096 us x 2^N")                                               \
     X(retry_count, "DETOUR_RETRY_CNT", "NCCL_IB_RETRY_CNT", "count", 6, 0, 7,                                \
       "RC retries before a queue pair fails (Linux soft-RoCE reads 7 as forever)")                           \
