@@ -50,7 +50,7 @@ static const struct argp_option schedule_options[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 static const struct argp_option generate_options[] = {
-    {"algo", KEY_ALGO, "NAME", 0, "the algorithm (default auto, or zb with a library that has no auto)", 0},
+    {"algo", KEY_ALGO, "NAME", 0, "the algorithm (default auto: the best found)", 0},
     {"budget-ms", KEY_BUDGET_MS, "MS", 0,
      "time for auto, beam and exact; without this option they do about 100 ms of work, counted in search "
      "nodes so that the result is the same on every machine",
@@ -403,8 +403,6 @@ int dt_sched_options_parse(const struct dt_sched_verb *verb, int argc, char **ar
     int count = 0;
 
     *options = (struct dt_sched_options){.command = argv[0], .directions = DETOUR_BOTH_WAYS};
-    if (!detour_algorithm_name(DETOUR_ALGORITHM_AUTO))
-        options->generate.algorithm = DETOUR_ALGORITHM_ZB;
     for (size_t i = 0; i < DT_COUNT_OF(groups); i++) {
         if (!(verb->groups & groups[i].group))
             continue;

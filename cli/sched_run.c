@@ -79,8 +79,12 @@ int dt_sched_time_schedule(struct dt_sched_run *run, struct detour_report **repo
         return dt_sched_fail(run, run->options->schedule_path);
     plan->makespan_ns = (*report)->makespan_ns;
     plan->longest_span_ns = (*report)->longest_span_ns;
-    plan->lower_bound_ns = 0; /* the file's were those of its own profile */
-    plan->proven_optimal = false;
+    /* The file's bound was that of its own profile. Fused operations may go below the library's. */
+    if (detour_lower_bound(run->arena, run->profile, &plan->lower_bound_ns, &run->error))
+        return dt_sched_fail(run, run->options->profile_path);
+    if (plan->lower_bound_ns > plan->makespan_ns)
+        plan->lower_bound_ns = 0;
+    plan->proven_optimal = plan->lower_bound_ns == plan->makespan_ns;
     return DT_EXIT_OK;
 }
 
