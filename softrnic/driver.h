@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 #define DT_DRIVER_WATCH_NS    1000000ull
-#define DT_DRIVER_PATIENCE_NS 50000ull /* who polls for longer in vain gives way to other threads */
+#define DT_DRIVER_PATIENCE_NS 5000ull  /* who polls for longer in vain gives way to other threads */
 
 /* One RNIC of this process, from its first open to its last close. */
 struct dt_soft_device {
