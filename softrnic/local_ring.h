@@ -33,7 +33,7 @@ extern "C" {
 #define DT_LOCAL_BOUNCE_BYTES (2u << 20) /* pages that are never used cost nothing */
 
 #define DT_LOCAL_INLINE_BYTES_MAX  256u
-#define DT_LOCAL_BOUNCE_BYTES_MAX  (16u << 10)  /* above: fetched by the consumer, where it may */
+#define DT_LOCAL_BOUNCE_BYTES_MAX  (64u << 10)   /* above: fetched by the consumer, where it may */
 #define DT_LOCAL_SEGMENT_BYTES_MAX (512u << 10) /* a step of the consumer: some tens of microseconds */
 
 /*

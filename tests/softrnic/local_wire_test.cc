@@ -17,6 +17,8 @@
 
 namespace
 {
+const uint64_t kLarge = DT_LOCAL_BOUNCE_BYTES_MAX + 1; // stays with its sender
+
 struct Arrived {
     dt_packet packet;
     std::vector<uint8_t> payload;
@@ -128,8 +130,6 @@ std::vector<uint8_t> bytes_of(size_t count, uint8_t seed)
     return bytes;
 }
 
-const uint64_t kLarge = DT_LOCAL_BOUNCE_BYTES_MAX + 1; // stays with its sender
-
 TEST(LocalWire, PacketsOfAllSizesCross)
 {
     for (bool no_process_vm : {false, true}) {
@@ -138,7 +138,7 @@ TEST(LocalWire, PacketsOfAllSizesCross)
         b.ServeSources();
         uint32_t psn = 0;
         std::vector<std::vector<uint8_t>> sent;
-        for (size_t size : {0, 1, 256, 257, 16384, 16385, 524288}) {
+        for (size_t size : {0ul, 1ul, 256ul, 257ul, kLarge - 1, kLarge, 524288ul}) {
             sent.push_back(bytes_of(size, static_cast<uint8_t>(psn)));
             a.Transmit(link, sent.back(), psn++);
         }
