@@ -111,8 +111,10 @@ static void close_socket(struct dt_local_socket *sock)
 
 static void start_ring(struct dt_wire_link *link, struct dt_local_memory *memory)
 {
+    const struct dt_local_host_options *options = &link->wire->host->options;
+
     link->memory = memory;
-    dt_local_ring_init(&link->ring, memory->shared, !link->wire->host->options.no_process_vm);
+    dt_local_ring_init(&link->ring, memory->shared, !options->no_process_vm && !options->prefers_copy);
 }
 
 /* To an RNIC of this process. */

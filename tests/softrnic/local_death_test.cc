@@ -179,6 +179,10 @@ TEST(LocalDeath, LateMessageIsOldOrLost)
     ASSERT_EQ(pipe(ready), 0);
     ASSERT_EQ(pipe(told), 0);
     ranks.Start([&](const Rank &rank) {
+        dt_soft_options soft = {};
+        soft.device_count = 1;
+        soft.always_fetch = true;
+        Require(dt_soft_configure(&soft) == 0, "configure");
         End first, second;
         EndAddress peer = ConnectTo(rank, 1 - rank.number(), first, kQuickTimer);
         ConnectOptions patient;

@@ -131,6 +131,7 @@ TEST_P(LocalFence, NothingChangesBehindIt)
         dt_soft_options options = {};
         options.device_count = 1;
         options.no_process_vm = fence_case.no_process_vm;
+        options.always_fetch = !fence_case.no_process_vm;
         // So that a write takes a while even when this process is not scheduled at once.
         options.rate_bytes_per_s = 4ull << 30;
         Require(dt_soft_configure(&options) == 0, "configure");

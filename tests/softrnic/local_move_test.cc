@@ -33,6 +33,7 @@ void configure(bool no_process_vm)
 
     options.device_count = 2;
     options.no_process_vm = no_process_vm;
+    options.always_fetch = !no_process_vm;
     Require(dt_soft_configure(&options) == 0, "configure");
 }
 

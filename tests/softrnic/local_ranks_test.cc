@@ -19,6 +19,7 @@ void talk_to_all(const Rank &rank, bool no_process_vm)
     dt_soft_options soft = {};
     soft.device_count = 2;
     soft.no_process_vm = no_process_vm;
+    soft.always_fetch = !no_process_vm;
     Require(dt_soft_configure(&soft) == 0, "configure");
     std::vector<std::unique_ptr<End>> ends(static_cast<size_t>(rank.count()));
     std::vector<EndAddress> peers(ends.size());
@@ -82,6 +83,7 @@ void poll_lines(const Rank &rank, uint64_t bytes, bool no_process_vm)
     dt_soft_options soft = {};
     soft.device_count = 1;
     soft.no_process_vm = no_process_vm;
+    soft.always_fetch = !no_process_vm;
     Require(dt_soft_configure(&soft) == 0, "configure");
     EndOptions options;
     options.buffer_bytes = bytes;
