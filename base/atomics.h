@@ -19,7 +19,7 @@
 #define dt_exchange_acq_rel(ptr, v)  __atomic_exchange_n(ptr, v, __ATOMIC_ACQ_REL)
 
 /* *ptr == *expected ? (*ptr = desired, true) : (*expected = *ptr, false); acquire and release on success. */
-#define dt_compare_swap(ptr, expected, desired)                                                              \
+#define dt_compare_swap(ptr, expected, desired) \
     __atomic_compare_exchange_n(ptr, expected, desired, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 
 #define dt_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)

@@ -13,10 +13,10 @@ extern "C" {
 /* Prints one line to standard error and aborts. */
 __attribute__((noreturn, cold)) void dt_check_failed(const char *expression, const char *file, int line);
 
-#define DT_CHECK(expression)                                                                                 \
-    do {                                                                                                     \
-        if (__builtin_expect(!(expression), 0))                                                              \
-            dt_check_failed(#expression, __FILE__, __LINE__);                                                \
+#define DT_CHECK(expression)                                  \
+    do {                                                      \
+        if (__builtin_expect(!(expression), 0))               \
+            dt_check_failed(#expression, __FILE__, __LINE__); \
     } while (0)
 
 #ifdef __cplusplus

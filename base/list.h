@@ -60,8 +60,8 @@ static inline struct dt_list *dt_list_pop_front(struct dt_list *head)
 }
 
 /* Walks all nodes; the current one may be removed on the way. */
-#define dt_list_for_each(node, head)                                                                         \
-    for (struct dt_list *node = (head)->next, *node##_next = node->next; node != (head);                     \
+#define dt_list_for_each(node, head)                                                     \
+    for (struct dt_list *node = (head)->next, *node##_next = node->next; node != (head); \
          node = node##_next, node##_next = node->next)
 
 #ifdef __cplusplus

@@ -19,7 +19,8 @@ extern "C" {
 enum dt_log_level { DT_LOG_WARN = 1, DT_LOG_INFO = 2, DT_LOG_TRACE = 3 };
 
 /* Receives complete lines without a newline. May be called from any thread, also at the same time. */
-typedef void dt_log_sink_func(void *arg, enum dt_log_level level, const char *file, int line, const char *text);
+typedef void dt_log_sink_func(void *arg, enum dt_log_level level, const char *file, int line,
+                              const char *text);
 
 /*
  * Sets the sink and the most talkative level that reaches it; NULL restores the default (standard error).

@@ -11,13 +11,12 @@
 #include "base/util.h"
 
 static const struct dt_param_info param_table[] = {
-#define DT_PARAM_NUMBER_ROW(field, name, alias, unit, value, min, max, help)                                 \
+#define DT_PARAM_NUMBER_ROW(field, name, alias, unit, value, min, max, help) \
     {name, alias, unit, help, value, min, max, NULL, offsetof(struct dt_params, field)},
     DT_PARAM_NUMBERS(DT_PARAM_NUMBER_ROW)
-#define DT_PARAM_TEXT_ROW(field, name, alias, value, help)                                                   \
+#define DT_PARAM_TEXT_ROW(field, name, alias, value, help) \
     {name, alias, NULL, help, 0, 0, 0, value, offsetof(struct dt_params, field)},
-    DT_PARAM_TEXTS(DT_PARAM_TEXT_ROW)
-};
+        DT_PARAM_TEXTS(DT_PARAM_TEXT_ROW)};
 
 const struct dt_param_info *dt_param_table(size_t *count)
 {

@@ -42,16 +42,16 @@ extern "C" {
       "how long NCCL may leave pending work untouched before Detour's own thread progresses it")
 
 /* X(field, name, alias or NULL, default, help) for texts. */
-#define DT_PARAM_TEXTS(X)                                                                                    \
-    X(verbs, "DETOUR_VERBS", NULL, "auto",                                                                   \
-      "where RNICs come from: system, soft or auto (auto: real devices only, inside NCCL)")                  \
-    X(verbs_library, "DETOUR_IBV_LIB", NULL, "libibverbs.so.1", "the verbs library to load")                 \
-    X(hca, "DETOUR_HCA", "NCCL_IB_HCA", "",                                                                  \
-      "which RNICs to use: prefix list, ^ excludes, = matches exactly, NAME:PORT picks a port")              \
-    X(posting, "DETOUR_POSTING", NULL, "auto", "posting back end: std, dv or auto")                          \
-    X(interface, "DETOUR_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",                                           \
-      "network interfaces for set-up and control: prefix list, ^ excludes, = matches exactly")               \
-    X(runtime_dir, "DETOUR_RUNTIME_DIR", NULL, "",                                                           \
+#define DT_PARAM_TEXTS(X)                                                                       \
+    X(verbs, "DETOUR_VERBS", NULL, "auto",                                                      \
+      "where RNICs come from: system, soft or auto (auto: real devices only, inside NCCL)")     \
+    X(verbs_library, "DETOUR_IBV_LIB", NULL, "libibverbs.so.1", "the verbs library to load")    \
+    X(hca, "DETOUR_HCA", "NCCL_IB_HCA", "",                                                     \
+      "which RNICs to use: prefix list, ^ excludes, = matches exactly, NAME:PORT picks a port") \
+    X(posting, "DETOUR_POSTING", NULL, "auto", "posting back end: std, dv or auto")             \
+    X(interface, "DETOUR_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",                              \
+      "network interfaces for set-up and control: prefix list, ^ excludes, = matches exactly")  \
+    X(runtime_dir, "DETOUR_RUNTIME_DIR", NULL, "",                                              \
       "folder of the counter pages and control sockets (default: /dev/shm/detour-UID)")
 
 struct dt_params {

@@ -15,24 +15,24 @@ extern "C" {
 #endif
 
 /* name, value, text */
-#define DT_STATUS_LIST(X)                                                                                    \
-    X(DT_OK, 0, "success")                                                                                   \
-    /* the call */                                                                                           \
-    X(DT_AGAIN, 1, "not now, try again")                                                                     \
-    X(DT_INVALID, 2, "invalid argument")                                                                     \
-    X(DT_UNSUPPORTED, 3, "not supported")                                                                    \
-    X(DT_NOT_FOUND, 4, "not found")                                                                          \
-    X(DT_FULL, 5, "no room left")                                                                            \
-    /* the path */                                                                                           \
-    X(DT_PATH_ERROR, 16, "path failed")                                                                      \
-    /* the connection */                                                                                     \
-    X(DT_PEER_ERROR, 32, "peer reported an error or went away")                                              \
-    X(DT_PROTOCOL, 33, "peer broke the protocol")                                                            \
-    X(DT_TIMED_OUT, 34, "timed out")                                                                         \
-    X(DT_CLOSED, 35, "closed")                                                                               \
-    /* the process */                                                                                        \
-    X(DT_NO_MEMORY, 48, "out of memory")                                                                     \
-    X(DT_SYSTEM, 49, "system call failed")                                                                   \
+#define DT_STATUS_LIST(X)                                       \
+    X(DT_OK, 0, "success")                                      \
+    /* the call */                                              \
+    X(DT_AGAIN, 1, "not now, try again")                        \
+    X(DT_INVALID, 2, "invalid argument")                        \
+    X(DT_UNSUPPORTED, 3, "not supported")                       \
+    X(DT_NOT_FOUND, 4, "not found")                             \
+    X(DT_FULL, 5, "no room left")                               \
+    /* the path */                                              \
+    X(DT_PATH_ERROR, 16, "path failed")                         \
+    /* the connection */                                        \
+    X(DT_PEER_ERROR, 32, "peer reported an error or went away") \
+    X(DT_PROTOCOL, 33, "peer broke the protocol")               \
+    X(DT_TIMED_OUT, 34, "timed out")                            \
+    X(DT_CLOSED, 35, "closed")                                  \
+    /* the process */                                           \
+    X(DT_NO_MEMORY, 48, "out of memory")                        \
+    X(DT_SYSTEM, 49, "system call failed")                      \
     X(DT_INTERNAL, 50, "internal error")
 
 enum dt_status {

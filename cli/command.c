@@ -12,6 +12,7 @@ const struct dt_command dt_commands[] = {
      dt_perf_command},
     {"nic", "list the RNICs of running processes, act on software ones: link down, up, packet loss",
      dt_nic_command},
-    {"sched", "pipeline schedules that absorb slow links: plan, simulate, check, adapt, compare", dt_sched_command},
+    {"sched", "pipeline schedules that absorb slow links: plan, simulate, check, adapt, compare",
+     dt_sched_command},
     {NULL, NULL, NULL},
 };

@@ -20,7 +20,8 @@ static void print_help(FILE *out)
                  "  detour --version        the version\n");
 }
 
-/* A standard stream that was closed must not become the number of a socket: what is printed would go there. */
+/* A standard stream that was closed must not become the number of a socket: what is printed would go there.
+ */
 static void fill_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

@@ -90,7 +90,8 @@ static ncclResult_t net_listen(int dev, void *handle, void **listen_comm)
     return dt_plugin_result(status);
 }
 
-static ncclResult_t net_connect(int dev, void *handle, void **send_comm, ncclNetDeviceHandle_v8_t **device_handle)
+static ncclResult_t net_connect(int dev, void *handle, void **send_comm,
+                                ncclNetDeviceHandle_v8_t **device_handle)
 {
     struct dt_plugin *plugin = plugin_with(dev, "connect");
     struct dt_connection *sender = NULL;
@@ -188,7 +189,8 @@ static ncclResult_t net_isend(void *send_comm, void *data, int size, int tag, vo
         return refuse("isend", "no sendComm or request, or a size outside 0 to 1 GiB", request);
     if (size > 0 && !mhandle)
         return refuse("isend", "memory that is not registered", request);
-    return dt_plugin_result(dt_isend(send_comm, data, (uint32_t)size, tag, mhandle, (struct dt_request **)request));
+    return dt_plugin_result(
+        dt_isend(send_comm, data, (uint32_t)size, tag, mhandle, (struct dt_request **)request));
 }
 
 /* Are these n buffers possible: as many as may be, with sizes and registered memory? */
@@ -216,10 +218,12 @@ static ncclResult_t net_irecv(void *recv_comm, int n, void **data, int *sizes, i
     if (wrong)
         return refuse("irecv", wrong, request);
     return dt_plugin_result(dt_irecv(recv_comm, (unsigned)n, data, (const uint32_t *)sizes, tags,
-                                     (struct dt_memory *const *)(void *)mhandles, (struct dt_request **)request));
+                                     (struct dt_memory *const *)(void *)mhandles,
+                                     (struct dt_request **)request));
 }
 
-static ncclResult_t net_iflush(void *recv_comm, int n, void **data, int *sizes, void **mhandles, void **request)
+static ncclResult_t net_iflush(void *recv_comm, int n, void **data, int *sizes, void **mhandles,
+                               void **request)
 {
     const char *wrong;
 
@@ -229,7 +233,8 @@ static ncclResult_t net_iflush(void *recv_comm, int n, void **data, int *sizes, 
     if (wrong)
         return refuse("iflush", wrong, request);
     return dt_plugin_result(dt_iflush(recv_comm, (unsigned)n, data, (const uint32_t *)sizes,
-                                      (struct dt_memory *const *)(void *)mhandles, (struct dt_request **)request));
+                                      (struct dt_memory *const *)(void *)mhandles,
+                                      (struct dt_request **)request));
 }
 
 static ncclResult_t net_test(void *request, int *done, int *sizes)

@@ -123,9 +123,12 @@ static enum dt_status create_net(const struct dt_params *params, struct dt_plugi
 /* The one line that NCCL's user needs when there is nothing to work with. */
 static void warn_no_device(const struct dt_params *params, const char *reason)
 {
-    dt_warn("no usable RDMA device (%s): NCCL will use another network. DETOUR_VERBS=soft takes the software RNIC, "
+    dt_warn("no usable RDMA device (%s): NCCL will use another network. DETOUR_VERBS=soft takes the software "
+            "RNIC, "
             "for tests on one host",
-            *reason ? reason : *params->hca ? "DETOUR_HCA lets none through that has a link" : "none has a link");
+            *reason        ? reason
+            : *params->hca ? "DETOUR_HCA lets none through that has a link"
+                           : "none has a link");
 }
 
 static enum dt_status open_plugin(const struct dt_params *params, struct dt_plugin *plugin)

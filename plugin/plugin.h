@@ -21,7 +21,7 @@ struct dt_control;
 struct dt_plugin {
     struct dt_net *net;
     struct dt_verbs *verbs;
-    struct dt_control *control; /* NULL: nobody can look */
+    struct dt_control *control;    /* NULL: nobody can look */
     uint64_t (*now_ns)(void *arg); /* the clock of the set-up calls */
     void *now_arg;
 };

@@ -48,7 +48,8 @@ static struct {
 };
 DT_STATIC_CHECK(DT_SOFT_DEVICES_MAX <= DT_LOCAL_WIRES_MAX, "every device has its place on the wire");
 
-/* ---- locks ---------------------------------------------------------------------------------------------- */
+/* ---- locks ----------------------------------------------------------------------------------------------
+ */
 
 /* The helper thread gives its lock back between two rounds; `waiting` makes it step aside. */
 static void lock_helper(void)
@@ -106,7 +107,8 @@ void dt_driver_unlock(struct dt_soft_device *device)
         kick(NULL);
 }
 
-/* ---- stepping ------------------------------------------------------------------------------------------- */
+/* ---- stepping -------------------------------------------------------------------------------------------
+ */
 
 static void deliver(void *arg, const struct dt_packet *packet, struct dt_received *received, uint64_t now_ns)
 {
@@ -143,7 +145,8 @@ void dt_driver_poll(struct dt_soft_device *device, bool will_go_on)
         device->arrived_ns = now_ns;
     bool is_idle = now_ns - device->arrived_ns > DT_DRIVER_PATIENCE_NS;
     dt_driver_unlock(device);
-    /* A real RNIC works while its host polls; for this one somebody else may need the core that we spin on. */
+    /* A real RNIC works while its host polls; for this one somebody else may need the core that we spin on.
+     */
     if (is_idle)
         sched_yield();
 }
@@ -160,7 +163,8 @@ void dt_driver_leave(struct dt_soft_device *device)
         kick(NULL);
 }
 
-/* ---- the helper thread ---------------------------------------------------------------------------------- */
+/* ---- the helper thread ----------------------------------------------------------------------------------
+ */
 
 /* One event at a time, since a source may free another one. */
 static void serve_sources(uint64_t now_ns)
@@ -216,7 +220,8 @@ static void sleep_until(uint64_t look_ns, uint64_t now_ns)
 {
     struct pollfd polled = {.fd = driver.epoll_fd, .events = POLLIN};
     uint64_t wait_ns = look_ns - now_ns;
-    struct timespec timeout = {.tv_sec = (time_t)(wait_ns / DT_NS_PER_S), .tv_nsec = (long)(wait_ns % DT_NS_PER_S)};
+    struct timespec timeout = {.tv_sec = (time_t)(wait_ns / DT_NS_PER_S),
+                               .tv_nsec = (long)(wait_ns % DT_NS_PER_S)};
 
     ppoll(&polled, 1, look_ns == DT_NEVER_NS ? NULL : &timeout, NULL);
 }
@@ -244,7 +249,8 @@ static void *helper_main(void *arg)
     return NULL;
 }
 
-/* ---- starting and stopping ------------------------------------------------------------------------------ */
+/* ---- starting and stopping ------------------------------------------------------------------------------
+ */
 
 int dt_driver_configure(const struct dt_soft_options *options)
 {
@@ -297,8 +303,8 @@ uint64_t dt_driver_instance(void)
 }
 
 /*
- * Where Yama restricts who may read whose memory (kernel.yama.ptrace_scope 1), a process may name one other that
- * may, with all its descendants: the launcher, so that its other children can. EINVAL elsewhere.
+ * Where Yama restricts who may read whose memory (kernel.yama.ptrace_scope 1), a process may name one other
+ * that may, with all its descendants: the launcher, so that its other children can. EINVAL elsewhere.
  */
 static void let_siblings_read(void)
 {
@@ -414,7 +420,8 @@ static void stop(void)
     driver.is_running = false;
 }
 
-/* ---- devices -------------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------------------
+ */
 
 static void destroy_device(struct dt_soft_device *device)
 {
@@ -448,7 +455,8 @@ static int make_engine(struct dt_soft_device *device, const struct dt_driver_cal
     return device->rnic ? 0 : ENOMEM;
 }
 
-static int make_device(uint32_t index, const struct dt_driver_callbacks *callbacks, struct dt_soft_device **out)
+static int make_device(uint32_t index, const struct dt_driver_callbacks *callbacks,
+                       struct dt_soft_device **out)
 {
     struct dt_soft_device *device = calloc(1, sizeof *device);
     pthread_mutexattr_t adaptive;
@@ -474,14 +482,16 @@ static int make_device(uint32_t index, const struct dt_driver_callbacks *callbac
 static void say_what_it_is(void)
 {
     if (!driver.said_what_it_is)
-        dt_info("software RNIC: %u device(s) in this process, reaching processes of this host; made for tests "
-                "and trials, not for production",
-                driver.options.device_count);
+        dt_info(
+            "software RNIC: %u device(s) in this process, reaching processes of this host; made for tests "
+            "and trials, not for production",
+            driver.options.device_count);
     driver.said_what_it_is = true;
 }
 
 /* The open lock is held. */
-static int open_device(uint32_t index, const struct dt_driver_callbacks *callbacks, struct dt_soft_device **device)
+static int open_device(uint32_t index, const struct dt_driver_callbacks *callbacks,
+                       struct dt_soft_device **device)
 {
     int error = 0;
 
@@ -515,7 +525,8 @@ static void stop_if_idle(void)
         stop();
 }
 
-int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks, struct dt_soft_device **device)
+int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks,
+                   struct dt_soft_device **device)
 {
     pthread_mutex_lock(&driver.open_lock);
     int error = open_device(index, callbacks, device);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the front: libibverbs' objects on top of the engine's. Each struct begins with the public one, so that
- * a pointer of the application's is converted by the functions at the end of this file and nowhere else.
+ * Inside the front: libibverbs' objects on top of the engine's. Each struct begins with the public one, so
+ * that a pointer of the application's is converted by the functions at the end of this file and nowhere else.
  *
  * Locks, outermost first; the RNIC's is the driver's (driver.h):
  *     a CQ's (one consumer at a time), by address where two are needed
@@ -29,7 +29,8 @@
 extern "C" {
 #endif
 
-/* ---- queues of events that are read through a file descriptor ------------------------------------------- */
+/* ---- queues of events that are read through a file descriptor -------------------------------------------
+ */
 
 #define DT_FRONT_EVENTS_MAX 4096u /* unread port events beyond this are lost */
 
@@ -65,8 +66,8 @@ void dt_front_events_push(struct dt_front_events *events, struct dt_front_acks *
                           const struct ibv_async_event *async);
 
 /*
- * Waits for the next one (as the descriptor's flags say), and counts it as given under the queue's lock, so that
- * dt_front_events_forget misses none. 0 or an errno.
+ * Waits for the next one (as the descriptor's flags say), and counts it as given under the queue's lock, so
+ * that dt_front_events_forget misses none. 0 or an errno.
  */
 int dt_front_events_pop(struct dt_front_events *events, struct ibv_async_event *async);
 
@@ -76,7 +77,8 @@ void dt_front_events_forget(struct dt_front_events *events, const struct dt_fron
 void dt_front_acks_done(struct dt_front_acks *acks, uint32_t count);
 void dt_front_acks_wait(struct dt_front_acks *acks);
 
-/* ---- objects -------------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------------------
+ */
 
 struct dt_front_context {
     struct verbs_context verbs; /* the public part is its last field */
@@ -108,8 +110,8 @@ struct dt_front_cq {
     pthread_mutex_t lock; /* the consumer's */
     struct dt_front_acks comp_acks;
     struct dt_front_acks async_acks;
-    uint32_t is_armed;    /* atomic: somebody relies on the channel */
-    struct ibv_wc now;    /* ibv_start_poll's */
+    uint32_t is_armed; /* atomic: somebody relies on the channel */
+    struct ibv_wc now; /* ibv_start_poll's */
 };
 
 /* What is remembered of an element from posting to its completion, at its first block's place. */
@@ -141,16 +143,17 @@ struct dt_front_qp {
     struct {
         struct dt_wqe_header header;
         uint64_t wr_id;
-        uint16_t head;      /* to go back to */
+        uint16_t head; /* to go back to */
         uint32_t wr_head;
         int error;
-        bool is_open;       /* an operation waits for its data */
-    } builder;              /* of ibv_wr_*; under send_lock from start to complete */
+        bool is_open; /* an operation waits for its data */
+    } builder;        /* of ibv_wr_*; under send_lock from start to complete */
 
     pthread_mutex_t recv_lock;
 };
 
-/* ---- between the front's files -------------------------------------------------------------------------- */
+/* ---- between the front's files --------------------------------------------------------------------------
+ */
 
 /* Fills every pointer of the context's tables (front_device.c). */
 void dt_front_fill_ops(struct verbs_context *verbs);
@@ -195,7 +198,8 @@ void dt_front_fill_wr_ops(struct dt_front_qp *qp);
 /* front_event.c */
 void dt_front_async(void *device, const struct dt_rnic_event *event);
 
-/* ---- conversions ---------------------------------------------------------------------------------------- */
+/* ---- conversions ----------------------------------------------------------------------------------------
+ */
 
 static inline struct dt_front_context *dt_front_context_of(struct ibv_context *context)
 {

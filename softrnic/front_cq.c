@@ -6,7 +6,8 @@
 #include "base/atomics.h"
 #include "softrnic/front.h"
 
-/* ---- channels ------------------------------------------------------------------------------------------- */
+/* ---- channels -------------------------------------------------------------------------------------------
+ */
 
 struct ibv_comp_channel *dt_soft_create_comp_channel(struct ibv_context *context)
 {
@@ -69,7 +70,8 @@ void dt_soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
         dt_front_acks_done(&dt_front_cq_of(cq)->comp_acks, nevents);
 }
 
-/* ---- creation and destruction --------------------------------------------------------------------------- */
+/* ---- creation and destruction ---------------------------------------------------------------------------
+ */
 
 static void init_public(struct dt_front_cq *cq, struct ibv_context *context, struct ibv_comp_channel *channel,
                         void *cq_context)
@@ -184,7 +186,8 @@ void dt_front_unlock_cqs(struct dt_front_qp *qp)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- polling -------------------------------------------------------------------------------------------- */
+/* ---- polling --------------------------------------------------------------------------------------------
+ */
 
 static enum ibv_wc_opcode wc_opcode(uint8_t op)
 {
@@ -277,7 +280,8 @@ int dt_front_req_notify_cq(struct ibv_cq *public_cq, int solicited_only)
     return 0;
 }
 
-/* ---- the extended CQ: one completion at a time, read field by field ---------------------------------------- */
+/* ---- the extended CQ: one completion at a time, read field by field
+ * ---------------------------------------- */
 
 static int take_one(struct dt_front_cq *cq)
 {
@@ -319,13 +323,13 @@ static void end_poll(struct ibv_cq_ex *ex)
     pthread_mutex_unlock(&dt_front_cq_of_ex(ex)->lock);
 }
 
-#define READER(name, type, value)                                                                            \
-    static type name(struct ibv_cq_ex *ex)                                                                   \
-    {                                                                                                        \
-        const struct ibv_wc *now = &dt_front_cq_of_ex(ex)->now;                                              \
-                                                                                                             \
-        (void)now;                                                                                           \
-        return value;                                                                                        \
+#define READER(name, type, value)                               \
+    static type name(struct ibv_cq_ex *ex)                      \
+    {                                                           \
+        const struct ibv_wc *now = &dt_front_cq_of_ex(ex)->now; \
+                                                                \
+        (void)now;                                              \
+        return value;                                           \
     }
 
 READER(read_opcode, enum ibv_wc_opcode, now->opcode)
@@ -335,7 +339,8 @@ READER(read_imm_data, __be32, now->imm_data)
 READER(read_qp_num, uint32_t, now->qp_num)
 READER(read_src_qp, uint32_t, now->src_qp)
 READER(read_wc_flags, unsigned int, now->wc_flags)
-/* Ethernet has none of these, and this device no clock, VLAN or flow tag: never asked for by a CQ that it made. */
+/* Ethernet has none of these, and this device no clock, VLAN or flow tag: never asked for by a CQ that it
+ * made. */
 READER(read_slid, uint32_t, 0)
 READER(read_sl, uint8_t, 0)
 READER(read_dlid_path_bits, uint8_t, 0)
@@ -376,7 +381,8 @@ static void fill_ex_ops(struct ibv_cq_ex *ex)
 
 struct ibv_cq_ex *dt_front_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
-    if ((attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS) || (attr->comp_mask & ~IBV_CQ_INIT_ATTR_MASK_FLAGS) ||
+    if ((attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS) ||
+        (attr->comp_mask & ~IBV_CQ_INIT_ATTR_MASK_FLAGS) ||
         ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (attr->flags & ~FLAGS_KNOWN))) {
         errno = EOPNOTSUPP;
         return NULL;

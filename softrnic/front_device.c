@@ -9,7 +9,8 @@
 #include "softrnic/front.h"
 #include "softrnic/gid.h"
 
-/* ---- the device list ------------------------------------------------------------------------------------ */
+/* ---- the device list ------------------------------------------------------------------------------------
+ */
 
 /* The devices of the process; entries of lists point here, so they outlive every list. */
 struct soft_entry {
@@ -78,7 +79,8 @@ __be64 dt_soft_get_device_guid(struct ibv_device *device)
     return htobe64((dt_driver_instance() << 8) | (index_of(device) + 1));
 }
 
-/* ---- contexts ------------------------------------------------------------------------------------------- */
+/* ---- contexts -------------------------------------------------------------------------------------------
+ */
 
 static const struct dt_driver_callbacks callbacks = {.event = dt_front_async, .notify = dt_front_notify};
 
@@ -140,7 +142,8 @@ int dt_soft_close_device(struct ibv_context *public_context)
     return 0;
 }
 
-/* ---- queries -------------------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------------------
+ */
 
 int dt_soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
@@ -155,8 +158,8 @@ int dt_soft_query_device(struct ibv_context *context, struct ibv_device_attr *at
     attr->hw_ver = 1;
     attr->max_qp = DT_RNIC_QP_MAX;
     attr->max_qp_wr = DT_RNIC_RQ_ENTRIES_MAX;
-    attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                             IBV_DEVICE_N_NOTIFY_CQ;
+    attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+                             IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_N_NOTIFY_CQ;
     attr->max_sge = (int)DT_RNIC_SGE_MAX;
     attr->max_sge_rd = (int)DT_RNIC_SGE_MAX;
     attr->max_cq = DT_RNIC_QP_MAX;
@@ -238,7 +241,8 @@ static void fill_port(struct dt_soft_device *device, struct ibv_port_attr *attr)
     fill_speed(attr);
 }
 
-static int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr, size_t attr_bytes)
+static int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+                      size_t attr_bytes)
 {
     struct ibv_port_attr full;
 
@@ -284,8 +288,8 @@ int dt_soft_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_
     return 0;
 }
 
-ssize_t dt_soft_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *gid_entries, size_t max_entries,
-                                uint32_t flags, size_t entry_size)
+ssize_t dt_soft_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *gid_entries,
+                                size_t max_entries, uint32_t flags, size_t entry_size)
 {
     if (max_entries == 0)
         return flags ? -EOPNOTSUPP : 0;
@@ -316,7 +320,8 @@ int dt_soft_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16
     return -1;
 }
 
-/* ---- the tables ----------------------------------------------------------------------------------------- */
+/* ---- the tables -----------------------------------------------------------------------------------------
+ */
 
 void dt_front_fill_ops(struct verbs_context *verbs)
 {

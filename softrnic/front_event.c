@@ -8,7 +8,8 @@
 #include "base/log.h"
 #include "softrnic/front.h"
 
-/* ---- queues --------------------------------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------------------------------------------
+ */
 
 int dt_front_events_init(struct dt_front_events *events)
 {
@@ -105,7 +106,8 @@ void dt_front_events_forget(struct dt_front_events *events, const struct dt_fron
     struct iovec iov = {.iov_base = &one, .iov_len = sizeof one};
 
     pthread_mutex_lock(&events->lock);
-    dt_list_for_each(node, &events->entries) {
+    dt_list_for_each(node, &events->entries)
+    {
         struct dt_front_event *event = dt_container_of(node, struct dt_front_event, node);
 
         if (event->acks != acks)
@@ -113,14 +115,16 @@ void dt_front_events_forget(struct dt_front_events *events, const struct dt_fron
         dt_list_remove(node);
         free(event);
         events->count--;
-        /* Whatever the descriptor's flags. When it fails a reader has the count already, and will find nothing. */
+        /* Whatever the descriptor's flags. When it fails a reader has the count already, and will find
+         * nothing. */
         ssize_t ignored = preadv2(events->fd, &iov, 1, -1, RWF_NOWAIT);
         (void)ignored;
     }
     pthread_mutex_unlock(&events->lock);
 }
 
-/* ---- acknowledgements ----------------------------------------------------------------------------------- */
+/* ---- acknowledgements -----------------------------------------------------------------------------------
+ */
 
 void dt_front_acks_done(struct dt_front_acks *acks, uint32_t count)
 {
@@ -138,7 +142,8 @@ void dt_front_acks_wait(struct dt_front_acks *acks)
     pthread_mutex_unlock(acks->mutex);
 }
 
-/* ---- asynchronous events -------------------------------------------------------------------------------- */
+/* ---- asynchronous events --------------------------------------------------------------------------------
+ */
 
 /* To every context of the device: what is about the device or its port. */
 static void push_to_all(struct dt_soft_device *device, const struct ibv_async_event *async)

@@ -15,7 +15,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* ---- protection domains --------------------------------------------------------------------------------- */
+/* ---- protection domains ---------------------------------------------------------------------------------
+ */
 
 struct ibv_pd *dt_soft_alloc_pd(struct ibv_context *context)
 {
@@ -42,7 +43,8 @@ int dt_soft_dealloc_pd(struct ibv_pd *public_pd)
     return 0;
 }
 
-/* ---- memory regions ------------------------------------------------------------------------------------- */
+/* ---- memory regions -------------------------------------------------------------------------------------
+ */
 
 /*
  * Do the lines of /proc/self/maps cover [start, end), readable, and writable if that is needed? They are in
@@ -59,8 +61,8 @@ static int check_maps(uintptr_t start, uintptr_t end, bool needs_write)
         uintptr_t from, to;
         char rights[5];
 
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &from, &to, rights) == 3 && from <= start && start < to &&
-            rights[0] == 'r' && (rights[1] == 'w' || !needs_write))
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &from, &to, rights) == 3 && from <= start &&
+            start < to && rights[0] == 'r' && (rights[1] == 'w' || !needs_write))
             start = to;
     }
     fclose(maps);
@@ -102,7 +104,8 @@ struct ibv_mr *dt_soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length
     if (!mr)
         return NULL;
     /* Before the pages are touched: a length that wraps around, or is nothing. */
-    if (length == 0 || (uintptr_t)addr > UINTPTR_MAX - length || (uintptr_t)addr + length > UINTPTR_MAX - 65536)
+    if (length == 0 || (uintptr_t)addr > UINTPTR_MAX - length ||
+        (uintptr_t)addr + length > UINTPTR_MAX - 65536)
         return fail(mr, EINVAL);
     error = fault_in(addr, length, access);
     if (error)

@@ -5,7 +5,8 @@
 #include "base/atomics.h"
 #include "softrnic/front.h"
 
-/* ---- room ----------------------------------------------------------------------------------------------- */
+/* ---- room -----------------------------------------------------------------------------------------------
+ */
 
 uint32_t dt_front_blocks_per_wr(const struct ibv_qp_cap *cap)
 {
@@ -60,7 +61,8 @@ int dt_front_may_send(const struct dt_front_qp *qp)
     return state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR ? EINVAL : 0;
 }
 
-/* ---- sending -------------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------------------
+ */
 
 uint8_t dt_front_wqe_flags(const struct dt_front_qp *qp, unsigned send_flags)
 {
@@ -70,7 +72,8 @@ uint8_t dt_front_wqe_flags(const struct dt_front_qp *qp, unsigned send_flags)
 }
 
 /* 0, EOPNOTSUPP for operations that RC has here not, EINVAL for what is no operation at all. */
-static int fill_header(const struct dt_front_qp *qp, const struct ibv_send_wr *wr, struct dt_wqe_header *header)
+static int fill_header(const struct dt_front_qp *qp, const struct ibv_send_wr *wr,
+                       struct dt_wqe_header *header)
 {
     header->qpn = qp->ex.qp_base.qp_num;
     header->flags = dt_front_wqe_flags(qp, wr->send_flags);
@@ -166,7 +169,8 @@ int dt_front_post_send(struct ibv_qp *public_qp, struct ibv_send_wr *wr, struct 
     return error;
 }
 
-/* ---- receiving ------------------------------------------------------------------------------------------ */
+/* ---- receiving ------------------------------------------------------------------------------------------
+ */
 
 int dt_front_post_recv(struct ibv_qp *public_qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {

@@ -6,12 +6,14 @@
 #include "base/atomics.h"
 #include "softrnic/front.h"
 
-/* ---- creation ------------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------------------
+ */
 
-#define SEND_OPS_KNOWN                                                                                       \
-    (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |                  \
+#define SEND_OPS_KNOWN                                                                      \
+    (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND | \
      IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ)
-#define INIT_MASK_KNOWN (IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+#define INIT_MASK_KNOWN \
+    (IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 
 static int check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
 {
@@ -191,7 +193,8 @@ int dt_soft_destroy_qp(struct ibv_qp *public_qp)
     return 0;
 }
 
-/* ---- modification and query ------------------------------------------------------------------------------ */
+/* ---- modification and query ------------------------------------------------------------------------------
+ */
 
 /* Everything posted is forgotten with the engine's queues, and so are completions nobody has polled. */
 static int reset(struct dt_front_qp *qp, const struct ibv_qp_attr *attr, int attr_mask)
@@ -262,7 +265,8 @@ int dt_soft_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uin
     return 0;
 }
 
-/* ---- the ring for who wants it ---------------------------------------------------------------------------- */
+/* ---- the ring for who wants it ----------------------------------------------------------------------------
+ */
 
 static void ring_doorbell(void *arg)
 {

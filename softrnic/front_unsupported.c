@@ -8,6 +8,8 @@
 
 #include "softrnic/front.h"
 
+/* A table: one line per function. */
+/* clang-format off */
 #define UNUSED __attribute__((unused))
 
 #define INT_1(name, A)          int name(A a UNUSED) { return EOPNOTSUPP; }

@@ -22,9 +22,9 @@ const char *dt_soft_node_type_str(enum ibv_node_type node_type)
 const char *dt_soft_port_state_str(enum ibv_port_state port_state)
 {
     static const char *const words[] = {
-        [IBV_PORT_NOP] = "no state change",  [IBV_PORT_DOWN] = "down",
-        [IBV_PORT_INIT] = "initializing",    [IBV_PORT_ARMED] = "armed",
-        [IBV_PORT_ACTIVE] = "active",        [IBV_PORT_ACTIVE_DEFER] = "active, deferred",
+        [IBV_PORT_NOP] = "no state change", [IBV_PORT_DOWN] = "down",
+        [IBV_PORT_INIT] = "initializing",   [IBV_PORT_ARMED] = "armed",
+        [IBV_PORT_ACTIVE] = "active",       [IBV_PORT_ACTIVE_DEFER] = "active, deferred",
     };
 
     return word(words, DT_COUNT_OF(words), (int)port_state);

@@ -43,7 +43,8 @@ static void begin(struct ibv_qp_ex *ex, uint8_t opcode, uint64_t needs, uint32_t
     qp->builder.is_open = true;
 }
 
-/* ---- operations ----------------------------------------------------------------------------------------- */
+/* ---- operations -----------------------------------------------------------------------------------------
+ */
 
 static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
 {
@@ -70,7 +71,8 @@ static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
     begin(ex, DT_WQE_SEND_IMM, IBV_QP_EX_WITH_SEND_WITH_IMM, 0, 0, imm_data);
 }
 
-/* ---- data ----------------------------------------------------------------------------------------------- */
+/* ---- data -----------------------------------------------------------------------------------------------
+ */
 
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
@@ -126,7 +128,8 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
     wr_set_inline_data_list(ex, 1, &buffer);
 }
 
-/* ---- start and end -------------------------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------------------
+ */
 
 static void wr_start(struct ibv_qp_ex *ex)
 {
@@ -171,7 +174,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
     pthread_mutex_unlock(&qp->send_lock);
 }
 
-/* ---- what this device has not ----------------------------------------------------------------------------- */
+/* ---- what this device has not -----------------------------------------------------------------------------
+ */
 
 static void refuse(struct ibv_qp_ex *ex)
 {
@@ -208,7 +212,8 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey UNUSED)
     refuse(ex);
 }
 
-static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr UNUSED, uint16_t hdr_bytes UNUSED, uint16_t mss UNUSED)
+static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr UNUSED, uint16_t hdr_bytes UNUSED,
+                        uint16_t mss UNUSED)
 {
     refuse(ex);
 }

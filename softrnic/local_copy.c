@@ -11,8 +11,9 @@
 #include "softrnic/packet.h"
 
 /*
- * Moving payload is what a device does to memory by DMA: the application's right to it is ordered by messages and
- * completions, partly through other processes, where no thread sanitizer can follow. So it does not look here.
+ * Moving payload is what a device does to memory by DMA: the application's right to it is ordered by messages
+ * and completions, partly through other processes, where no thread sanitizer can follow. So it does not look
+ * here.
  */
 #define AS_BY_DMA __attribute__((noinline, no_sanitize("thread")))
 
@@ -36,7 +37,8 @@ AS_BY_DMA void dt_copy_ascending(void *dst, const void *src, uint64_t bytes)
     while (to < end && (uintptr_t)to % WORD_BYTES)
         dt_store_relaxed(to++, *from++);
     for (; (uint64_t)(end - to) >= WORD_BYTES; to += WORD_BYTES, from += WORD_BYTES) {
-        /* Relaxed stores are enough on x86; elsewhere the last word of a line has to come after the others. */
+        /* Relaxed stores are enough on x86; elsewhere the last word of a line has to come after the others.
+         */
         if (((uintptr_t)to + WORD_BYTES) % LINE_BYTES == 0)
             dt_store_release((uint64_t *)(void *)to, load_word(from));
         else
@@ -55,7 +57,8 @@ AS_BY_DMA void dt_copy_out(void *dst, const void *src, uint64_t bytes)
 #endif
 }
 
-/* The part [offset, offset + bytes) of a list; returns its number of entries, 0 when the list is too short. */
+/* The part [offset, offset + bytes) of a list; returns its number of entries, 0 when the list is too short.
+ */
 static uint32_t slice(const struct iovec *iov, uint32_t iov_count, uint64_t offset, uint64_t bytes,
                       struct iovec *out)
 {
@@ -75,7 +78,8 @@ static uint32_t slice(const struct iovec *iov, uint32_t iov_count, uint64_t offs
     return bytes == 0 ? count : 0;
 }
 
-int dt_fetch(pid_t pid, const struct iovec *iov, uint32_t iov_count, uint64_t offset, void *dst, uint64_t bytes)
+int dt_fetch(pid_t pid, const struct iovec *iov, uint32_t iov_count, uint64_t offset, void *dst,
+             uint64_t bytes)
 {
     struct iovec remote[DT_PACKET_IOV_MAX];
     struct iovec local = {.iov_base = dst, .iov_len = bytes};

@@ -24,11 +24,12 @@ void dt_copy_ascending(void *dst, const void *src, uint64_t bytes);
 void dt_copy_out(void *dst, const void *src, uint64_t bytes);
 
 /*
- * Reads [offset, offset + bytes) of the memory that `iov` lists in process `pid` into `dst`, by one system call
- * of the kernel's. 0; or the errno: EPERM or ENOSYS (not allowed to look), ESRCH (process gone), EFAULT
+ * Reads [offset, offset + bytes) of the memory that `iov` lists in process `pid` into `dst`, by one system
+ * call of the kernel's. 0; or the errno: EPERM or ENOSYS (not allowed to look), ESRCH (process gone), EFAULT
  * (memory gone, on either side; some bytes may have been written), EINVAL (range not in the list).
  */
-int dt_fetch(pid_t pid, const struct iovec *iov, uint32_t iov_count, uint64_t offset, void *dst, uint64_t bytes);
+int dt_fetch(pid_t pid, const struct iovec *iov, uint32_t iov_count, uint64_t offset, void *dst,
+             uint64_t bytes);
 
 #ifdef __cplusplus
 }

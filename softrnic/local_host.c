@@ -34,11 +34,12 @@ void dt_local_host_unwatch(struct dt_local_host *host, int fd)
     epoll_ctl(host->options.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-/* ---- callers -------------------------------------------------------------------------------------------- */
+/* ---- callers --------------------------------------------------------------------------------------------
+ */
 
 /*
- * Nobody holds an event of it: epoll is asked again before the next source runs (driver.c). Its descriptor may
- * be somebody else's by now.
+ * Nobody holds an event of it: epoll is asked again before the next source runs (driver.c). Its descriptor
+ * may be somebody else's by now.
  */
 static void forget_stranger(struct stranger *stranger)
 {
@@ -154,7 +155,8 @@ uint64_t dt_local_host_deadline_ns(const struct dt_local_host *host)
     return stranger ? stranger->deadline_ns : DT_NEVER_NS;
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------- */
+/* ---- life -----------------------------------------------------------------------------------------------
+ */
 
 int dt_local_host_create(const struct dt_local_host_options *options, struct dt_local_host **out)
 {

@@ -23,8 +23,8 @@ extern "C" {
 
 struct dt_local_wire;
 
-#define DT_LOCAL_WIRES_MAX    16
-#define DT_LOCAL_STRANGER_NS  1000000000ull /* who called and says nothing for so long is dropped */
+#define DT_LOCAL_WIRES_MAX     16
+#define DT_LOCAL_STRANGER_NS   1000000000ull /* who called and says nothing for so long is dropped */
 #define DT_LOCAL_STRANGERS_MAX 64
 
 /*
@@ -37,10 +37,10 @@ struct dt_source {
 };
 
 struct dt_local_host_options {
-    uint64_t instance;   /* random; no other process has it */
-    int epoll_fd;        /* the helper's; outlives the host */
-    bool no_process_vm;  /* never read another process's memory, nor let it be done */
-    bool prefers_copy;   /* two copies through shared memory are faster here than the kernel's one */
+    uint64_t instance;       /* random; no other process has it */
+    int epoll_fd;            /* the helper's; outlives the host */
+    bool no_process_vm;      /* never read another process's memory, nor let it be done */
+    bool prefers_copy;       /* two copies through shared memory are faster here than the kernel's one */
     void (*kick)(void *arg); /* wakes the helper thread; any thread */
     void *kick_arg;
 };
@@ -53,7 +53,7 @@ struct dt_local_host {
     struct dt_source listener;
     struct dt_list strangers; /* called, and have said nothing yet */
     uint32_t stranger_count;
-    pthread_mutex_t lock;     /* innermost: protects `wires` and each wire's list of newcomers */
+    pthread_mutex_t lock; /* innermost: protects `wires` and each wire's list of newcomers */
     struct dt_local_wire *wires[DT_LOCAL_WIRES_MAX];
 };
 

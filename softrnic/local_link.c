@@ -14,7 +14,8 @@
 #include "softrnic/gid.h"
 #include "softrnic/local_copy.h"
 
-/* ---- memory --------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------------------
+ */
 
 static struct dt_local_memory *make_memory(struct dt_local_shared *shared, uint32_t refs)
 {
@@ -49,7 +50,8 @@ static void drop_memory(struct dt_local_memory *memory)
     }
 }
 
-/* ---- sockets -------------------------------------------------------------------------------------------- */
+/* ---- sockets --------------------------------------------------------------------------------------------
+ */
 
 /* On the helper thread. A byte is only there to wake it; anything else is the end. */
 static void socket_ready(struct dt_source *source, uint32_t events, uint64_t now_ns)
@@ -107,7 +109,8 @@ static void close_socket(struct dt_local_socket *sock)
     sock->watch_fd = -1;
 }
 
-/* ---- the sending end ------------------------------------------------------------------------------------ */
+/* ---- the sending end ------------------------------------------------------------------------------------
+ */
 
 static void start_ring(struct dt_wire_link *link, struct dt_local_memory *memory)
 {
@@ -238,9 +241,11 @@ void dt_link_wake(struct dt_wire_link *link)
         host->options.kick(host->options.kick_arg);
 }
 
-/* ---- the receiving end ---------------------------------------------------------------------------------- */
+/* ---- the receiving end ----------------------------------------------------------------------------------
+ */
 
-struct dt_inbound *dt_inbound_create(struct dt_local_wire *wire, struct dt_local_memory *memory, int fd, pid_t pid)
+struct dt_inbound *dt_inbound_create(struct dt_local_wire *wire, struct dt_local_memory *memory, int fd,
+                                     pid_t pid)
 {
     struct dt_inbound *inbound = calloc(1, sizeof *inbound);
 
@@ -264,8 +269,9 @@ struct dt_inbound *dt_inbound_create(struct dt_local_wire *wire, struct dt_local
         uint64_t word = wire->host->instance, copy;
         struct iovec probe = {.iov_base = &word, .iov_len = sizeof word};
 
-        dt_store_relaxed(&memory->shared->can_fetch, !wire->host->options.no_process_vm &&
-                                                         dt_fetch(pid, &probe, 1, 0, &copy, sizeof copy) == 0);
+        dt_store_relaxed(&memory->shared->can_fetch,
+                         !wire->host->options.no_process_vm &&
+                             dt_fetch(pid, &probe, 1, 0, &copy, sizeof copy) == 0);
     }
     return inbound;
 }
@@ -299,14 +305,14 @@ void dt_local_wire_take_caller(struct dt_local_wire *wire, const struct dt_hello
     struct iovec probe = {.iov_base = (void *)(uintptr_t)hello->probe_addr, .iov_len = sizeof(uint64_t)};
     uint64_t value;
     /* The right value at the right place: it is that process, and the kernel lets us read it. */
-    if (!wire->host->options.no_process_vm && pid > 0 && dt_fetch(pid, &probe, 1, 0, &value, sizeof value) == 0 &&
-        value == hello->probe_value)
+    if (!wire->host->options.no_process_vm && pid > 0 &&
+        dt_fetch(pid, &probe, 1, 0, &value, sizeof value) == 0 && value == hello->probe_value)
         dt_store_relaxed(&shared->can_fetch, 1);
     dt_inbound_announce(inbound);
 }
 
-int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *payload, uint64_t offset, void *dst,
-                     uint64_t bytes)
+int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *payload, uint64_t offset,
+                     void *dst, uint64_t bytes)
 {
     struct dt_local_counters *counters = &inbound->wire->counters;
     int error = inbound->wire->host->options.no_process_vm || dt_inbound_is_gone(inbound)
@@ -315,7 +321,8 @@ int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *
 
     counters->fetches++;
     /* Were the process gone, and its number given to another one, these would be that one's bytes. */
-    if (!error && inbound->socket.fd >= 0 && dt_rendezvous_is_gone(inbound->socket.fd, inbound->socket.watch_fd))
+    if (!error && inbound->socket.fd >= 0 &&
+        dt_rendezvous_is_gone(inbound->socket.fd, inbound->socket.watch_fd))
         error = ESRCH;
     if (!error && dt_local_ring_is_revoked(&inbound->ring, payload))
         error = ESTALE;

@@ -102,7 +102,8 @@ void dt_link_hang_up(struct dt_wire_link *link);
 void dt_link_wake(struct dt_wire_link *link);
 
 /* Takes over a reference to `memory`; `fd` may be -1. NULL when memory is short (nothing is taken then). */
-struct dt_inbound *dt_inbound_create(struct dt_local_wire *wire, struct dt_local_memory *memory, int fd, pid_t pid);
+struct dt_inbound *dt_inbound_create(struct dt_local_wire *wire, struct dt_local_memory *memory, int fd,
+                                     pid_t pid);
 void dt_inbound_destroy(struct dt_inbound *inbound);
 
 static inline bool dt_inbound_is_gone(const struct dt_inbound *inbound)
@@ -111,8 +112,8 @@ static inline bool dt_inbound_is_gone(const struct dt_inbound *inbound)
 }
 
 /* Reads payload out of the sender's memory; 0 or an errno. */
-int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *payload, uint64_t offset, void *dst,
-                     uint64_t bytes);
+int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *payload, uint64_t offset,
+                     void *dst, uint64_t bytes);
 
 /* Records were taken: wakes the sender if it waits for that. */
 void dt_inbound_made_room(struct dt_inbound *inbound);

@@ -47,7 +47,8 @@ struct bounce_place {
 };
 
 #define RECORD_UNITS_MAX (1 + DT_PACKET_IOV_MAX * sizeof(struct iovec) / DT_LOCAL_UNIT_BYTES)
-DT_STATIC_CHECK(DT_LOCAL_INLINE_BYTES_MAX <= (RECORD_UNITS_MAX - 1) * DT_LOCAL_UNIT_BYTES, "inline payload fits");
+DT_STATIC_CHECK(DT_LOCAL_INLINE_BYTES_MAX <= (RECORD_UNITS_MAX - 1) * DT_LOCAL_UNIT_BYTES,
+                "inline payload fits");
 
 void dt_local_ring_init(struct dt_local_ring *ring, struct dt_local_shared *shared, bool may_refer)
 {
@@ -210,8 +211,8 @@ void dt_local_ring_revoke(struct dt_local_ring *ring, uint32_t qpn, const void *
     dt_store_relaxed(&revocation->start, qpn ? 0 : (uintptr_t)addr);
     dt_store_relaxed(&revocation->end, qpn ? 0 : (uintptr_t)addr + bytes);
     /*
-     * Both ends read, modify and write the counter: whose turn comes second knows of the other's. So either the
-     * consumer has fetched its bytes by now, or it will see this.
+     * Both ends read, modify and write the counter: whose turn comes second knows of the other's. So either
+     * the consumer has fetched its bytes by now, or it will see this.
      */
     dt_fetch_add_acq_rel(&ring->shared->revoke_count, 1);
 }
@@ -318,7 +319,8 @@ static bool read_reference(struct dt_local_ring *ring, const struct record *reco
     return true;
 }
 
-static bool read_payload(struct dt_local_ring *ring, const struct record *record, struct dt_local_payload *payload)
+static bool read_payload(struct dt_local_ring *ring, const struct record *record,
+                         struct dt_local_payload *payload)
 {
     const uint8_t *rest = unit_at(ring, ring->tail) + sizeof *record;
     uint64_t rest_bytes = (uint64_t)(record->units - 1) * DT_LOCAL_UNIT_BYTES;
@@ -376,7 +378,8 @@ static bool see_head(struct dt_local_ring *ring)
     return ring->head != ring->tail;
 }
 
-bool dt_local_ring_peek(struct dt_local_ring *ring, struct dt_packet *packet, struct dt_local_payload *payload)
+bool dt_local_ring_peek(struct dt_local_ring *ring, struct dt_packet *packet,
+                        struct dt_local_payload *payload)
 {
     struct record record;
 
@@ -423,8 +426,8 @@ bool dt_local_ring_is_revoked(struct dt_local_ring *ring, const struct dt_local_
         is_revoked = count - i >= DT_LOCAL_REVOCATIONS ||
                      concerns(&ring->shared->revocations[i & (DT_LOCAL_REVOCATIONS - 1)], payload);
     /* One that was overwritten while it was looked at may have said anything. */
-    return is_revoked ||
-           dt_fetch_add_acq_rel(&ring->shared->revoke_count, 0) - payload->revoke_count >= DT_LOCAL_REVOCATIONS;
+    return is_revoked || dt_fetch_add_acq_rel(&ring->shared->revoke_count, 0) - payload->revoke_count >=
+                             DT_LOCAL_REVOCATIONS;
 }
 
 void dt_local_ring_pop(struct dt_local_ring *ring)

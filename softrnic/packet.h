@@ -50,16 +50,16 @@ enum dt_syndrome {
 struct dt_packet {
     uint32_t dst_qpn;
     uint32_t src_qpn;
-    uint32_t psn;       /* first PSN covered */
-    uint32_t psn_count; /* >= 1; segments without payload cover 1, a READ_REQUEST covers its responses */
-    uint8_t op;         /* enum dt_packet_op */
-    uint8_t flags;      /* enum dt_packet_flags */
-    uint8_t syndrome;   /* ACK and READ_RESPONSE */
-    uint8_t mtu_shift;  /* log2 of the path MTU in bytes (8..12), so that a range can be split anywhere */
-    uint32_t msn;       /* ACK and READ_RESPONSE: messages completed by the responder */
-    uint32_t imm;       /* network byte order, as ibv_send_wr.imm_data */
-    uint32_t rkey;      /* WRITE and READ_REQUEST */
-    uint64_t remote_addr; /* WRITE: where this segment's first byte goes; READ_REQUEST: where to read */
+    uint32_t psn;           /* first PSN covered */
+    uint32_t psn_count;     /* >= 1; segments without payload cover 1, a READ_REQUEST covers its responses */
+    uint8_t op;             /* enum dt_packet_op */
+    uint8_t flags;          /* enum dt_packet_flags */
+    uint8_t syndrome;       /* ACK and READ_RESPONSE */
+    uint8_t mtu_shift;      /* log2 of the path MTU in bytes (8..12), so that a range can be split anywhere */
+    uint32_t msn;           /* ACK and READ_RESPONSE: messages completed by the responder */
+    uint32_t imm;           /* network byte order, as ibv_send_wr.imm_data */
+    uint32_t rkey;          /* WRITE and READ_REQUEST */
+    uint64_t remote_addr;   /* WRITE: where this segment's first byte goes; READ_REQUEST: where to read */
     uint64_t message_bytes; /* READ_REQUEST: bytes wanted; WRITE: bytes of the whole message (RETH.DMALen) */
     uint64_t payload_bytes; /* bytes this segment carries */
     /*

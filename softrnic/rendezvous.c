@@ -72,7 +72,8 @@ static socklen_t make_address(uint64_t instance, struct sockaddr_un *address)
     memset(address, 0, sizeof *address);
     address->sun_family = AF_UNIX;
     /* A leading zero byte makes the name abstract; the rest ends with the string. */
-    int length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "detour-rnic-%016" PRIx64, instance);
+    int length =
+        snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "detour-rnic-%016" PRIx64, instance);
 
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How two processes of one host come to share a ring: the sending side calls the receiving one's abstract Unix
- * socket (which the receiver's GID names) and says one message, with the memory as a file descriptor. The
- * socket stays open: its end is the news of the other's death, and a byte on it wakes the other.
+ * How two processes of one host come to share a ring: the sending side calls the receiving one's abstract
+ * Unix socket (which the receiver's GID names) and says one message, with the memory as a file descriptor.
+ * The socket stays open: its end is the news of the other's death, and a byte on it wakes the other.
  *
- * Nothing of this has a name in a file system, so nothing is left behind, however a process ends. Only processes
- * of the same user are spoken with, whichever side they are on. What they say is checked all the same.
+ * Nothing of this has a name in a file system, so nothing is left behind, however a process ends. Only
+ * processes of the same user are spoken with, whichever side they are on. What they say is checked all the
+ * same.
  *
  * Functions return 0 or a descriptor, or a negative errno. None blocks.
  */
@@ -41,13 +42,14 @@ void dt_rendezvous_unmap(struct dt_local_shared *shared);
 int dt_rendezvous_listen(uint64_t instance);
 
 /*
- * Calls `instance` and says *hello (magic, version and sizes are filled in here). Returns the connected socket,
- * with the other's process in *pid (0: not visible from here). -ECONNREFUSED: nobody there; -EAGAIN: it has no
- * time now; -EPERM: it belongs to another user.
+ * Calls `instance` and says *hello (magic, version and sizes are filled in here). Returns the connected
+ * socket, with the other's process in *pid (0: not visible from here). -ECONNREFUSED: nobody there; -EAGAIN:
+ * it has no time now; -EPERM: it belongs to another user.
  */
 int dt_rendezvous_call(uint64_t instance, struct dt_hello *hello, int memory_fd, pid_t *pid);
 
-/* The next caller's socket; -EAGAIN when there is none, -EPERM when it belongs to another user (it is closed). */
+/* The next caller's socket; -EAGAIN when there is none, -EPERM when it belongs to another user (it is
+ * closed). */
 int dt_rendezvous_accept(int listen_fd, pid_t *pid);
 
 /*

@@ -43,8 +43,8 @@ extern "C" {
 struct dt_soft_options {
     uint32_t device_count;     /* soft0 ... ; 1 to DT_SOFT_DEVICES_MAX */
     uint64_t rate_bytes_per_s; /* of each device's link, each way; 0 is unlimited */
-    bool no_process_vm;        /* always copy through shared memory, as where the kernel forbids anything else */
-    bool always_fetch;         /* large payload is read out of the sender's memory even where copying is faster */
+    bool no_process_vm; /* always copy through shared memory, as where the kernel forbids anything else */
+    bool always_fetch;  /* large payload is read out of the sender's memory even where copying is faster */
 };
 
 /*
@@ -179,10 +179,10 @@ const char *dt_soft_wc_status_str(enum ibv_wc_status status);
  * Acting on a device of this process, by name, for tests, demonstrations and `detour nic`
  */
 enum dt_soft_control {
-    DT_SOFT_CONTROL_DOWN,        /* the link: nothing goes in or out, port error event */
-    DT_SOFT_CONTROL_UP,          /* the link again, port active event */
-    DT_SOFT_CONTROL_FATAL,       /* the device is gone for good: device fatal event, then silence (engine.h) */
-    DT_SOFT_CONTROL_DROP_NEXT,   /* the next `argument` packets that leave the device are lost */
+    DT_SOFT_CONTROL_DOWN,      /* the link: nothing goes in or out, port error event */
+    DT_SOFT_CONTROL_UP,        /* the link again, port active event */
+    DT_SOFT_CONTROL_FATAL,     /* the device is gone for good: device fatal event, then silence (engine.h) */
+    DT_SOFT_CONTROL_DROP_NEXT, /* the next `argument` packets that leave the device are lost */
     DT_SOFT_CONTROL_DROP_PERCENT /* from now on `argument` percent (0 to 100) of them are lost */
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A wire carries packets between RNICs. The engine (engine.h) knows only this table; `sim` (one process,
- * virtual time) and `local` (processes of one host) implement it, with the same fault hooks (fault.h) on both.
+ * virtual time) and `local` (processes of one host) implement it, with the same fault hooks (fault.h) on
+ * both.
  *
  * All functions are called with the RNIC's lock held (driver.h) or, in a simulation, by its only thread.
  * None blocks.
@@ -25,8 +26,8 @@ struct dt_received;  /* a received segment's payload; the wire's own form of it 
 struct dt_wire_ops {
     /*
      * The link to the RNIC with this GID (16 bytes, network order), made if it does not exist; the RNIC's own
-     * GID gives a loopback link. Never fails for a peer that is absent or dead: what is sent to it is lost, as
-     * on a real network. NULL only when memory is short. Links live until the wire is closed.
+     * GID gives a loopback link. Never fails for a peer that is absent or dead: what is sent to it is lost,
+     * as on a real network. NULL only when memory is short. Links live until the wire is closed.
      */
     struct dt_wire_link *(*link)(struct dt_wire *wire, const uint8_t gid[16]);
 
@@ -40,10 +41,10 @@ struct dt_wire_ops {
     void (*transmit)(struct dt_wire_link *link, const struct dt_packet *packet, uint64_t now_ns);
 
     /*
-     * The payload of what queue pair `src_qpn` has transmitted on this link is not its any more, or neither is the
-     * memory [addr, addr + bytes): its owner may change it from now on. A segment that was to be landed from there
-     * counts as lost at the other end, even if it is being landed just now. NULL in a wire that copies all payload
-     * while it transmits.
+     * The payload of what queue pair `src_qpn` has transmitted on this link is not its any more, or neither
+     * is the memory [addr, addr + bytes): its owner may change it from now on. A segment that was to be
+     * landed from there counts as lost at the other end, even if it is being landed just now. NULL in a wire
+     * that copies all payload while it transmits.
      */
     void (*revoke_qp)(struct dt_wire_link *link, uint32_t src_qpn);
     void (*revoke_memory)(struct dt_wire *wire, const void *addr, uint64_t bytes);

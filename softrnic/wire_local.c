@@ -17,7 +17,8 @@
 #define RECEIVE_PACKETS_MAX 64u
 #define RECEIVE_BYTES_MAX   DT_LOCAL_SEGMENT_BYTES_MAX
 
-/* ---- the engine's table --------------------------------------------------------------------------------- */
+/* ---- the engine's table ---------------------------------------------------------------------------------
+ */
 
 static struct dt_local_wire *wire_of(struct dt_wire *base)
 {
@@ -28,7 +29,8 @@ static struct dt_wire_link *find_or_make_link(struct dt_wire *base, const uint8_
 {
     struct dt_local_wire *wire = wire_of(base);
 
-    dt_list_for_each(node, &wire->links) {
+    dt_list_for_each(node, &wire->links)
+    {
         struct dt_wire_link *link = dt_container_of(node, struct dt_wire_link, node);
 
         if (memcmp(link->gid, gid, sizeof link->gid) == 0)
@@ -40,7 +42,8 @@ static struct dt_wire_link *find_or_make_link(struct dt_wire *base, const uint8_
 static bool can_transmit(struct dt_wire_link *link)
 {
     /* What goes to nobody, or into a ring that the other end broke, is lost; nothing waits for it. */
-    link->is_blocked = !dt_link_is_gone(link) && !dt_local_ring_has_room(&link->ring) && !link->ring.is_broken;
+    link->is_blocked =
+        !dt_link_is_gone(link) && !dt_local_ring_has_room(&link->ring) && !link->ring.is_broken;
     return !link->is_blocked;
 }
 
@@ -57,7 +60,8 @@ static void put(struct dt_wire_link *link, const struct dt_packet *packet, bool 
         wire->counters.lost_room++;
         return;
     }
-    /* Sequentially consistent, as is the head: either the consumer sees it before it sleeps, or we its flag. */
+    /* Sequentially consistent, as is the head: either the consumer sees it before it sleeps, or we its flag.
+     */
     if (dt_load_seq_cst(&link->ring.shared->consumer_sleeps) &&
         dt_exchange_acq_rel(&link->ring.shared->consumer_sleeps, 0))
         dt_link_wake(link);
@@ -124,9 +128,11 @@ static const struct dt_wire_ops local_ops = {
     .segment_bytes_max = DT_LOCAL_SEGMENT_BYTES_MAX,
 };
 
-/* ---- life ----------------------------------------------------------------------------------------------- */
+/* ---- life -----------------------------------------------------------------------------------------------
+ */
 
-struct dt_local_wire *dt_local_wire_create(struct dt_local_host *host, uint32_t device, struct dt_faults *faults)
+struct dt_local_wire *dt_local_wire_create(struct dt_local_host *host, uint32_t device,
+                                           struct dt_faults *faults)
 {
     struct dt_local_wire *wire = calloc(1, sizeof *wire);
 
@@ -179,7 +185,8 @@ void dt_local_wire_query_counters(const struct dt_local_wire *wire, struct dt_lo
     *counters = wire->counters;
 }
 
-/* ---- receiving ------------------------------------------------------------------------------------------ */
+/* ---- receiving ------------------------------------------------------------------------------------------
+ */
 
 static void adopt_newcomers(struct dt_local_wire *wire)
 {
@@ -198,8 +205,8 @@ struct budget {
 };
 
 /* Delivers from one sender until its ring is empty or the budget used up; true if there was anything. */
-static bool receive_from(struct dt_local_wire *wire, struct dt_inbound *inbound, dt_local_deliver_func *deliver,
-                         void *arg, uint64_t now_ns, struct budget *budget)
+static bool receive_from(struct dt_local_wire *wire, struct dt_inbound *inbound,
+                         dt_local_deliver_func *deliver, void *arg, uint64_t now_ns, struct budget *budget)
 {
     struct dt_local_received received = {.inbound = inbound};
     struct dt_packet packet;
@@ -223,20 +230,23 @@ static bool receive_from(struct dt_local_wire *wire, struct dt_inbound *inbound,
     return any;
 }
 
-bool dt_local_wire_receive(struct dt_local_wire *wire, dt_local_deliver_func *deliver, void *arg, uint64_t now_ns)
+bool dt_local_wire_receive(struct dt_local_wire *wire, dt_local_deliver_func *deliver, void *arg,
+                           uint64_t now_ns)
 {
     struct budget budget = {0, 0};
     bool any = false;
 
     if (dt_load_relaxed(&wire->has_newcomers))
         adopt_newcomers(wire);
-    dt_list_for_each(node, &wire->inbounds) {
+    dt_list_for_each(node, &wire->inbounds)
+    {
         struct dt_inbound *inbound = dt_container_of(node, struct dt_inbound, node);
 
         if (dt_local_ring_is_empty(&inbound->ring) && !dt_inbound_is_gone(inbound))
             continue;
         any |= receive_from(wire, inbound, deliver, arg, now_ns, &budget);
-        if (inbound->ring.is_broken || (dt_inbound_is_gone(inbound) && dt_local_ring_is_empty(&inbound->ring))) {
+        if (inbound->ring.is_broken ||
+            (dt_inbound_is_gone(inbound) && dt_local_ring_is_empty(&inbound->ring))) {
             dt_list_remove(node);
             dt_list_push_back(&wire->gone, node);
         }
@@ -263,19 +273,22 @@ uint64_t dt_local_wire_deadline_ns(const struct dt_local_wire *wire)
     return wire->faults ? dt_faults_deadline_ns(wire->faults) : DT_NEVER_NS;
 }
 
-/* ---- sleeping ------------------------------------------------------------------------------------------- */
+/* ---- sleeping -------------------------------------------------------------------------------------------
+ */
 
 static bool has_something(struct dt_local_wire *wire)
 {
     if (dt_load_relaxed(&wire->has_newcomers))
         return true;
-    dt_list_for_each(node, &wire->inbounds) {
+    dt_list_for_each(node, &wire->inbounds)
+    {
         struct dt_inbound *inbound = dt_container_of(node, struct dt_inbound, node);
 
         if (!dt_local_ring_is_empty(&inbound->ring) || dt_inbound_is_gone(inbound))
             return true;
     }
-    dt_list_for_each(node, &wire->links) {
+    dt_list_for_each(node, &wire->links)
+    {
         struct dt_wire_link *link = dt_container_of(node, struct dt_wire_link, node);
 
         if (link->is_blocked && (dt_link_is_gone(link) || dt_local_ring_has_more_room(&link->ring)))
@@ -286,12 +299,14 @@ static bool has_something(struct dt_local_wire *wire)
 
 bool dt_local_wire_sleep(struct dt_local_wire *wire)
 {
-    dt_list_for_each(node, &wire->inbounds) {
+    dt_list_for_each(node, &wire->inbounds)
+    {
         struct dt_inbound *inbound = dt_container_of(node, struct dt_inbound, node);
 
         dt_store_seq_cst(&inbound->ring.shared->consumer_sleeps, 1);
     }
-    dt_list_for_each(node, &wire->links) {
+    dt_list_for_each(node, &wire->links)
+    {
         struct dt_wire_link *link = dt_container_of(node, struct dt_wire_link, node);
 
         if (link->is_blocked)
@@ -302,7 +317,8 @@ bool dt_local_wire_sleep(struct dt_local_wire *wire)
 
 void dt_local_wire_awake(struct dt_local_wire *wire)
 {
-    dt_list_for_each(node, &wire->inbounds) {
+    dt_list_for_each(node, &wire->inbounds)
+    {
         struct dt_inbound *inbound = dt_container_of(node, struct dt_inbound, node);
 
         dt_store_relaxed(&inbound->ring.shared->consumer_sleeps, 0);

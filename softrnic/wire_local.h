@@ -5,8 +5,8 @@
  *
  * A link is one direction. Who sends makes it: the memory, and the call to the receiver's process
  * (rendezvous.h). A receiver that is not there, or goes away, loses what is sent to it; the link tries again
- * from time to time. A sender that goes away leaves what it sent: that is still received, but for payload that
- * lay in its own memory.
+ * from time to time. A sender that goes away leaves what it sent: that is still received, but for payload
+ * that lay in its own memory.
  *
  * All functions need the RNIC's lock. Faults (fault.h) apply to what is transmitted.
  */
@@ -31,7 +31,8 @@ extern "C" {
  * The end of device number `device` (below DT_LOCAL_WIRES_MAX, one wire for each). `faults` may be NULL and
  * outlives the wire. NULL when memory is short.
  */
-struct dt_local_wire *dt_local_wire_create(struct dt_local_host *host, uint32_t device, struct dt_faults *faults);
+struct dt_local_wire *dt_local_wire_create(struct dt_local_host *host, uint32_t device,
+                                           struct dt_faults *faults);
 
 /* Only on the thread that runs the sources, or when it does not run. */
 void dt_local_wire_destroy(struct dt_local_wire *wire);
@@ -46,7 +47,8 @@ typedef void dt_local_deliver_func(void *arg, const struct dt_packet *packet, st
  * Delivers what has arrived, up to about one large segment's time; true if there was anything. Call the
  * engine's progress afterwards.
  */
-bool dt_local_wire_receive(struct dt_local_wire *wire, dt_local_deliver_func *deliver, void *arg, uint64_t now_ns);
+bool dt_local_wire_receive(struct dt_local_wire *wire, dt_local_deliver_func *deliver, void *arg,
+                           uint64_t now_ns);
 
 /* Transmits what faults have held back and is due. */
 void dt_local_wire_progress(struct dt_local_wire *wire, uint64_t now_ns);
@@ -67,9 +69,9 @@ void dt_local_wire_take_caller(struct dt_local_wire *wire, const struct dt_hello
                                struct dt_local_shared *shared);
 
 struct dt_local_counters {
-    uint64_t lost_absent;  /* packets to nobody */
-    uint64_t lost_room;    /* packets that a fault released when there was no room */
-    uint64_t fetches;      /* payloads read out of the sender's memory */
+    uint64_t lost_absent; /* packets to nobody */
+    uint64_t lost_room;   /* packets that a fault released when there was no room */
+    uint64_t fetches;     /* payloads read out of the sender's memory */
     uint64_t fetch_errors;
     uint64_t broken_links; /* senders dropped because their ring was nonsense */
 };

@@ -200,12 +200,11 @@ struct dt_sim *dt_sim_create(const struct dt_sim_options *options)
     if (!sim)
         return NULL;
     sim->options = *options;
-    sim->ops =
-        (struct dt_wire_ops){.link = sim_link,
-                             .can_transmit = sim_can_transmit,
-                             .transmit = sim_transmit,
-                             .land = sim_land,
-                             .segment_bytes_max = options->segment_bytes_max};
+    sim->ops = (struct dt_wire_ops){.link = sim_link,
+                                    .can_transmit = sim_can_transmit,
+                                    .transmit = sim_transmit,
+                                    .land = sim_land,
+                                    .segment_bytes_max = options->segment_bytes_max};
     sim->now_ns = options->start_ns;
     dt_prng_init(&sim->prng, options->seed);
     dt_list_init(&sim->ports);

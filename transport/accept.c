@@ -15,7 +15,8 @@
 /* The newest protocol version that both ends speak; 0: none. */
 static uint16_t common_version(const struct dt_hello *hello)
 {
-    uint16_t version = hello->version_max < DT_PROTOCOL_VERSION_MAX ? hello->version_max : DT_PROTOCOL_VERSION_MAX;
+    uint16_t version =
+        hello->version_max < DT_PROTOCOL_VERSION_MAX ? hello->version_max : DT_PROTOCOL_VERSION_MAX;
 
     return version >= hello->version_min && version >= DT_PROTOCOL_VERSION_MIN ? version : 0;
 }
@@ -54,11 +55,12 @@ static const struct dt_step accept_steps[] = {
 /* ------------------------------------------------------------------------------------------------------------
  * listen
  */
-enum dt_status dt_net_listen(struct dt_net *net, size_t device, uint8_t handle[DT_HANDLE_BYTES], uint64_t now_ns,
-                             struct dt_listen **out)
+enum dt_status dt_net_listen(struct dt_net *net, size_t device, uint8_t handle[DT_HANDLE_BYTES],
+                             uint64_t now_ns, struct dt_listen **out)
 {
     struct dt_listen *listen = calloc(1, sizeof *listen);
-    struct dt_handle content = {.version_min = DT_PROTOCOL_VERSION_MIN, .version_max = DT_PROTOCOL_VERSION_MAX};
+    struct dt_handle content = {.version_min = DT_PROTOCOL_VERSION_MIN,
+                                .version_max = DT_PROTOCOL_VERSION_MAX};
     enum dt_status status = DT_OK;
 
     if (!listen)
@@ -144,8 +146,8 @@ static enum dt_status meet(struct dt_listen *listen, uint64_t now_ns)
     if (status == DT_NO_MEMORY)
         dt_warn("accept on %s: out of memory", listen->nic->name);
     if (status == DT_AGAIN && now_ns >= listen->deadline_ns) {
-        dt_warn("accept on %s: gave up after %llu ms, waiting for the other rank to call connect", listen->nic->name,
-                (unsigned long long)net->params.connect_timeout_ms);
+        dt_warn("accept on %s: gave up after %llu ms, waiting for the other rank to call connect",
+                listen->nic->name, (unsigned long long)net->params.connect_timeout_ms);
         return DT_TIMED_OUT;
     }
     return status;

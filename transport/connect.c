@@ -135,7 +135,8 @@ static struct dt_setup *begin(struct dt_net *net, struct dt_nic *nic, const stru
 
 static struct dt_setup *find(struct dt_net *net, uint64_t cookie)
 {
-    dt_list_for_each(node, &net->setups) {
+    dt_list_for_each(node, &net->setups)
+    {
         struct dt_setup *setup = dt_container_of(node, struct dt_setup, node);
 
         if (setup->cookie == cookie)
@@ -154,7 +155,8 @@ static struct dt_setup *attempt_of(struct dt_net *net, struct dt_nic *nic, uint8
 
     *status = dt_handle_decode(bytes, &handle);
     if (*status != DT_OK) {
-        dt_warn("connect from %s: the handle is not one of Detour's: do both ends use the same plugin?", nic->name);
+        dt_warn("connect from %s: the handle is not one of Detour's: do both ends use the same plugin?",
+                nic->name);
         return NULL;
     }
     pthread_mutex_lock(&net->mutex);
@@ -175,8 +177,8 @@ static struct dt_setup *attempt_of(struct dt_net *net, struct dt_nic *nic, uint8
     return setup;
 }
 
-enum dt_status dt_net_connect(struct dt_net *net, size_t device, uint8_t handle[DT_HANDLE_BYTES], uint64_t now_ns,
-                              struct dt_connection **sender)
+enum dt_status dt_net_connect(struct dt_net *net, size_t device, uint8_t handle[DT_HANDLE_BYTES],
+                              uint64_t now_ns, struct dt_connection **sender)
 {
     struct dt_nic *nic = &net->nic[device];
     char text[DT_ADDRESS_TEXT_BYTES];
@@ -195,7 +197,8 @@ enum dt_status dt_net_connect(struct dt_net *net, size_t device, uint8_t handle[
     if (status == DT_AGAIN)
         return DT_OK;
     if (status != DT_OK)
-        dt_warn("connect from %s to %s: %s", nic->name, dt_address_text(&setup->handle.address, text), setup->why);
+        dt_warn("connect from %s to %s: %s", nic->name, dt_address_text(&setup->handle.address, text),
+                setup->why);
     *sender = dt_setup_finish(setup, status == DT_OK, now_ns);
     return status == DT_OK && !*sender ? DT_SYSTEM : status;
 }

@@ -41,7 +41,8 @@ struct dt_connection *dt_connection_create(struct dt_net *net, struct dt_nic *ni
 
 static void free_memories(struct dt_connection *c)
 {
-    dt_list_for_each(node, &c->memories) {
+    dt_list_for_each(node, &c->memories)
+    {
         struct dt_memory *memory = dt_memory_of_node(node);
 
         dt_memory_deregister_all(c, memory);
@@ -116,7 +117,8 @@ void dt_connection_path_failed(struct dt_connection *c, struct dt_path *path,
         return;
     path->state = DT_PATH_NONE;
     dt_connection_choose_path(c);
-    dt_connection_fail(c, DT_PEER_ERROR, "path %u, %s to %s, queue pair %u to %u failed: %s (status %u, vendor_err 0x%x)",
+    dt_connection_fail(c, DT_PEER_ERROR,
+                       "path %u, %s to %s, queue pair %u to %u failed: %s (status %u, vendor_err 0x%x)",
                        path->index, dt_path_name(path), path->peer_device, completion->qpn,
                        path->peer_qp[dt_work_decode(completion->wr_id).qp % DT_QPS_MAX].qpn,
                        dt_wc_status_text(completion->status), completion->status, completion->vendor_err);
@@ -131,14 +133,16 @@ static void attend_devices(struct dt_connection *c, uint32_t news)
         const struct dt_path *path = &c->path[p];
 
         if (news & DT_NOTICE_DEVICE << p && path->state == DT_PATH_UP && path == c->current)
-            dt_connection_fail(c, DT_SYSTEM, "path %u, %s: %s", p, dt_path_name(path), path->device_event.name);
+            dt_connection_fail(c, DT_SYSTEM, "path %u, %s: %s", p, dt_path_name(path),
+                               path->device_event.name);
     }
 }
 
 static void attend_peer(struct dt_connection *c, uint32_t news)
 {
     if (news & DT_NOTICE_PEER_BROKEN)
-        dt_connection_fail(c, DT_PROTOCOL, "the peer sent something else than was agreed on the control channel");
+        dt_connection_fail(c, DT_PROTOCOL,
+                           "the peer sent something else than was agreed on the control channel");
     if (news & DT_NOTICE_PEER_CLOSED) {
         if (c->is_sender)
             dt_sender_peer_closed(dt_sender_of(c), c->peer_close_sequence);

@@ -52,7 +52,8 @@ struct dt_path {
     struct dt_qp *qp[DT_QPS_MAX];
     struct dt_cq *send_cq[DT_QPS_MAX]; /* one each: a `dv` queue pair needs its own */
     struct dt_cq *recv_cq;
-    uint64_t payload_id[DT_QPS_MAX]; /* wr_id of a payload write of this epoch, without its sequence [owner] */
+    uint64_t
+        payload_id[DT_QPS_MAX]; /* wr_id of a payload write of this epoch, without its sequence [owner] */
     uint32_t inline_bytes;
 
     uint32_t recv_used[DT_QPS_MAX]; /* blank receives consumed since the last batch [owner] */
@@ -97,17 +98,17 @@ enum dt_request_kind { DT_REQUEST_SEND, DT_REQUEST_RECEIVE, DT_REQUEST_FLUSH };
 
 struct dt_request {
     struct dt_connection *connection;
-    uint8_t kind;    /* enum dt_request_kind */
-    uint8_t part;    /* of a send */
-    bool is_open;    /* given out and not yet reported done */
+    uint8_t kind; /* enum dt_request_kind */
+    uint8_t part; /* of a send */
+    bool is_open; /* given out and not yet reported done */
     bool is_done;
     uint32_t slot;
 };
 
 struct dt_memory {
-    struct dt_list node; /* in connection->memories */
+    struct dt_list node;  /* in connection->memories */
     bool is_deregistered; /* but requests were open: the connection is over */
-    bool is_host;        /* the CPU may read it: small payloads are sent inline */
+    bool is_host;         /* the CPU may read it: small payloads are sent inline */
     uint64_t addr;
     uint64_t bytes;
     struct dt_mr *mr[DT_PATHS_MAX]; /* NULL where the path has no device or its device refused */
@@ -127,9 +128,10 @@ enum dt_notice {
     DT_NOTICE_PEER_BROKEN = 4, /* the peer sent what it must not */
     DT_NOTICE_NO_FLUSH = 16,   /* a loopback queue pair could not be made */
     /* These two are never attended to, so they are seen by every call. */
-    DT_NOTICE_ABANDONED = 32,  /* memory was deregistered with requests open */
-    DT_NOTICE_FAILING = 64,    /* it was decided that the connection fails */
-    /* The device, a CQ or a queue pair of path p failed: DT_NOTICE_DEVICE << p, and its `device_event` is valid. */
+    DT_NOTICE_ABANDONED = 32, /* memory was deregistered with requests open */
+    DT_NOTICE_FAILING = 64,   /* it was decided that the connection fails */
+    /* The device, a CQ or a queue pair of path p failed: DT_NOTICE_DEVICE << p, and its `device_event` is
+       valid. */
     DT_NOTICE_DEVICE = 256
 };
 
@@ -139,9 +141,9 @@ struct dt_connection {
     uint32_t notices;       /* enum dt_notice [atomic] */
     uint32_t error;         /* enum dt_status: what calls return from now on [atomic] */
     uint32_t open_requests; /* [atomic; written by the owner] */
-    uint32_t completions;   /* a number that changes when something completes [atomic; written by the owner] */
-    uint32_t attended;      /* notices that the owner has dealt with [owner] */
-    uint32_t failing;       /* enum dt_status: decided, queue pairs not fenced yet [atomic] */
+    uint32_t completions; /* a number that changes when something completes [atomic; written by the owner] */
+    uint32_t attended;    /* notices that the owner has dealt with [owner] */
+    uint32_t failing;     /* enum dt_status: decided, queue pairs not fenced yet [atomic] */
     bool is_sender;
     struct dt_path *current; /* the path for new messages, or NULL: none is up [owner] */
     uint32_t path_count;
@@ -151,25 +153,25 @@ struct dt_connection {
     struct dt_path path[DT_PATHS_MAX];
 
     struct dt_net *net;
-    struct dt_nic *nic; /* the default device: path 0's */
-    uint64_t id;        /* the same at both ends, for the logs */
+    struct dt_nic *nic;            /* the default device: path 0's */
+    uint64_t id;                   /* the same at both ends, for the logs */
     char peer[DT_NAME_BYTES + 32]; /* "host:pid (device)" */
 
     struct dt_channel channel; /* [detour], before that the set-up's */
     uint64_t peer_close_sequence;
 
-    struct dt_list node; /* in nic->connections [detour] */
-    bool is_linked;      /* [detour] */
-    bool is_channel_ready;       /* the channel has something to say [detour] */
-    uint32_t visits_seen;        /* [detour] */
-    uint64_t idle_since_ns;      /* visits have not changed since [detour] */
-    uint32_t completions_seen;   /* [detour] */
-    uint64_t progress_ns;        /* when a completion was last noticed, or the connection was idle [atomic] */
-    bool is_peer_lost;           /* its channel ended without a goodbye [detour] */
-    uint64_t peer_lost_ns;       /* when something was last completed since [detour] */
-    uint64_t fence_deadline_ns;  /* 0: no fence was started [detour] */
-    uint32_t fences_pending;     /* paths whose fence is still to come [atomic] */
-    uint32_t setup_pending;      /* paths whose create or link job is still to come [atomic] */
+    struct dt_list node;        /* in nic->connections [detour] */
+    bool is_linked;             /* [detour] */
+    bool is_channel_ready;      /* the channel has something to say [detour] */
+    uint32_t visits_seen;       /* [detour] */
+    uint64_t idle_since_ns;     /* visits have not changed since [detour] */
+    uint32_t completions_seen;  /* [detour] */
+    uint64_t progress_ns;       /* when a completion was last noticed, or the connection was idle [atomic] */
+    bool is_peer_lost;          /* its channel ended without a goodbye [detour] */
+    uint64_t peer_lost_ns;      /* when something was last completed since [detour] */
+    uint64_t fence_deadline_ns; /* 0: no fence was started [detour] */
+    uint32_t fences_pending;    /* paths whose fence is still to come [atomic] */
+    uint32_t setup_pending;     /* paths whose create or link job is still to come [atomic] */
 
     pthread_mutex_t memory_mutex;
     struct dt_list memories;
@@ -244,7 +246,7 @@ struct dt_flush_slot {
 
 struct dt_receiver {
     struct dt_connection connection;
-    uint64_t next; /* sequence of the next irecv */
+    uint64_t next;       /* sequence of the next irecv */
     uint32_t cts_period; /* of the clear-to-send writes every n-th is signalled */
     uint32_t idle_polls;
     struct dt_recv_slot slot[DT_SLOTS_MAX];

@@ -50,9 +50,10 @@ struct dt_cts_row {
  */
 #define DT_READS_DEVICE_MEMORY __attribute__((no_sanitize("thread")))
 
-/* Copies an entry if it is this message's. Acquire: nothing of it is read before the word that makes it valid. */
-static inline DT_READS_DEVICE_MEMORY bool dt_cts_read_entry(const struct dt_cts_entry *entry, uint64_t sequence,
-                                                            struct dt_cts_entry *out)
+/* Copies an entry if it is this message's. Acquire: nothing of it is read before the word that makes it
+ * valid. */
+static inline DT_READS_DEVICE_MEMORY bool dt_cts_read_entry(const struct dt_cts_entry *entry,
+                                                            uint64_t sequence, struct dt_cts_entry *out)
 {
     if (dt_load_acquire(&entry->sequence_plus_1) != htole64(sequence + 1))
         return false;
@@ -64,8 +65,8 @@ static inline DT_READS_DEVICE_MEMORY bool dt_cts_read_entry(const struct dt_cts_
  * Sender: copies the entries of this message's row to `out` if the whole row is here. False when it is not,
  * or cannot be (no or too many parts, entries out of place): *is_broken tells the two apart.
  */
-static inline bool dt_cts_read(const struct dt_cts_row *row, uint64_t sequence, struct dt_cts_entry out[DT_PARTS_MAX],
-                               bool *is_broken)
+static inline bool dt_cts_read(const struct dt_cts_row *row, uint64_t sequence,
+                               struct dt_cts_entry out[DT_PARTS_MAX], bool *is_broken)
 {
     *is_broken = false;
     if (!dt_cts_read_entry(&row->entry[0], sequence, &out[0]))

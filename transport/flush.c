@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iflush: loopback reads through every device that ever wrote to the buffer. The loopback queue pair of a path
- * is made when the first flush wants it; until then the request waits.
+ * iflush: loopback reads through every device that ever wrote to the buffer. The loopback queue pair of a
+ * path is made when the first flush wants it; until then the request waits.
  */
 #include "transport/connection.h"
 #include "transport/nic.h"
@@ -31,8 +31,9 @@ static void poll_path(struct dt_receiver *r, struct dt_path *path)
         if (completion[i].status == DT_WC_SUCCESS)
             settle(r, slot, 1u << path->index);
         else
-            dt_connection_fail(&r->connection, DT_SYSTEM, "the loopback read of a flush on %s failed: %s (vendor_err 0x%x)",
-                               dt_path_name(path), dt_wc_status_text(completion[i].status), completion[i].vendor_err);
+            dt_connection_fail(
+                &r->connection, DT_SYSTEM, "the loopback read of a flush on %s failed: %s (vendor_err 0x%x)",
+                dt_path_name(path), dt_wc_status_text(completion[i].status), completion[i].vendor_err);
     }
     if (count < 0)
         dt_connection_fail(&r->connection, DT_SYSTEM, "a completion queue of %s failed", dt_path_name(path));
@@ -85,8 +86,9 @@ static int last_with_bytes(unsigned n, const uint32_t *bytes, struct dt_memory *
     return last;
 }
 
-static enum dt_status iflush_owned(struct dt_receiver *r, unsigned n, void *const *data, const uint32_t *bytes,
-                                   struct dt_memory *const *memories, struct dt_request **request)
+static enum dt_status iflush_owned(struct dt_receiver *r, unsigned n, void *const *data,
+                                   const uint32_t *bytes, struct dt_memory *const *memories,
+                                   struct dt_request **request)
 {
     struct dt_connection *c = &r->connection;
     enum dt_status status = dt_connection_check(c);

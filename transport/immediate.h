@@ -23,7 +23,8 @@ extern "C" {
 
 enum dt_imm_kind {
     DT_IMM_DATA = 0, /* the share was one write: its size is the completion's byte count */
-    DT_IMM_SIZED = 1 /* it was several: the part's size is in the record written before queue pair 0's immediate */
+    DT_IMM_SIZED =
+        1 /* it was several: the part's size is in the record written before queue pair 0's immediate */
 };
 
 struct dt_imm {

@@ -32,10 +32,10 @@
  * A share of a message is written in at most this many work requests, so that what one message needs of a
  * send queue is known: chunks grow when the share is too large for the agreed chunk size.
  */
-#define DT_CHUNKS_MAX            16
-#define DT_CHUNK_BYTES_DEFAULT   (64u << 20) /* 1 GiB shows progress in 16 steps */
-#define DT_CHUNK_BYTES_MIN       4096u
-#define DT_WRITES_PER_PART_MAX   (DT_CHUNKS_MAX + 1)                     /* and the size record */
+#define DT_CHUNKS_MAX             16
+#define DT_CHUNK_BYTES_DEFAULT    (64u << 20) /* 1 GiB shows progress in 16 steps */
+#define DT_CHUNK_BYTES_MIN        4096u
+#define DT_WRITES_PER_PART_MAX    (DT_CHUNKS_MAX + 1)                     /* and the size record */
 #define DT_WRITES_PER_MESSAGE_MAX (DT_PARTS_MAX * DT_WRITES_PER_PART_MAX) /* on one queue pair */
 
 /* Payloads up to this size travel inside the work request, if they lie in host memory. One CTS entry fits. */

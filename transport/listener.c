@@ -102,10 +102,12 @@ void dt_listener_reject(struct dt_channel *channel, const char *reason)
 /* Somebody has said HELLO: to one of ours? */
 static void introduce(struct dt_listener *listener, struct stranger *stranger, const struct dt_hello *hello)
 {
-    dt_list_for_each(node, &listener->listens) {
+    dt_list_for_each(node, &listener->listens)
+    {
         struct dt_listen *listen = dt_container_of(node, struct dt_listen, node);
 
-        if (listen->id != hello->listen_id || listen->nonce != hello->nonce || listen->incoming || listen->setup)
+        if (listen->id != hello->listen_id || listen->nonce != hello->nonce || listen->incoming ||
+            listen->setup)
             continue;
         listen->incoming = stranger->channel;
         listen->hello = *hello;

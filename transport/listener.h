@@ -19,9 +19,9 @@
 extern "C" {
 #endif
 
-#define DT_STRANGERS_MAX 64                     /* the oldest goes when another one comes */
-#define DT_STRANGER_NS   (5 * 1000000000ull)    /* to say HELLO in */
-#define DT_STREAMS_PER_ROUND 256                /* taken from the system in one call */
+#define DT_STRANGERS_MAX     64                  /* the oldest goes when another one comes */
+#define DT_STRANGER_NS       (5 * 1000000000ull) /* to say HELLO in */
+#define DT_STREAMS_PER_ROUND 256                 /* taken from the system in one call */
 
 /* What NCCL's listenComm is: a place where one peer is expected. */
 struct dt_listen {

@@ -34,7 +34,8 @@ void dt_memory_deregister_all(struct dt_connection *c, struct dt_memory *memory)
     memory->is_deregistered = true;
 }
 
-static enum dt_status register_all(struct dt_connection *c, const struct source *from, struct dt_memory *memory)
+static enum dt_status register_all(struct dt_connection *c, const struct source *from,
+                                   struct dt_memory *memory)
 {
     enum dt_status first = DT_SYSTEM;
 
@@ -56,7 +57,8 @@ static enum dt_status register_all(struct dt_connection *c, const struct source 
     return memory->path_mask ? DT_OK : first;
 }
 
-static enum dt_status add(struct dt_connection *c, const struct source *from, bool is_host, struct dt_memory **out)
+static enum dt_status add(struct dt_connection *c, const struct source *from, bool is_host,
+                          struct dt_memory **out)
 {
     struct dt_memory *memory = calloc(1, sizeof *memory);
     enum dt_status status;
@@ -86,8 +88,8 @@ enum dt_status dt_net_register(struct dt_connection *c, void *addr, size_t bytes
     return add(c, &from, is_host, memory);
 }
 
-enum dt_status dt_net_register_dmabuf(struct dt_connection *c, void *addr, size_t bytes, uint64_t offset, int fd,
-                                      struct dt_memory **memory)
+enum dt_status dt_net_register_dmabuf(struct dt_connection *c, void *addr, size_t bytes, uint64_t offset,
+                                      int fd, struct dt_memory **memory)
 {
     struct source from = {addr, bytes, offset, fd};
 

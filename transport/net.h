@@ -40,10 +40,10 @@ struct dt_memory;
 struct dt_request;
 
 struct dt_net_options {
-    const struct dt_params *params; /* copied */
-    struct dt_verbs *verbs;         /* stays the caller's; must outlive the net */
-    struct dt_network *network;     /* for set-up and control; the same */
-    struct dt_address address;      /* to listen on; port 0 */
+    const struct dt_params *params;                    /* copied */
+    struct dt_verbs *verbs;                            /* stays the caller's; must outlive the net */
+    struct dt_network *network;                        /* for set-up and control; the same */
+    struct dt_address address;                         /* to listen on; port 0 */
     void (*random)(void *arg, void *to, size_t bytes); /* nonces and first packet numbers; any thread */
     void *random_arg;
     uint32_t chunk_bytes; /* largest write; 0: DT_CHUNK_BYTES_DEFAULT */
@@ -66,7 +66,8 @@ enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net
  */
 void dt_net_destroy(struct dt_net *net);
 
-/* Ends Detour's threads, with connections or without: the process is about to exit. Nothing else is touched. */
+/* Ends Detour's threads, with connections or without: the process is about to exit. Nothing else is touched.
+ */
 void dt_net_stop_threads(struct dt_net *net);
 
 size_t dt_net_device_count(const struct dt_net *net);
@@ -130,7 +131,8 @@ bool dt_connection_is_sender(const struct dt_connection *connection);
 enum dt_status dt_isend(struct dt_connection *sender, void *data, uint32_t bytes, int tag,
                         struct dt_memory *memory, struct dt_request **request);
 
-/* Receives one message of n parts, 1 to DT_PARTS_MAX: up to bytes[i] into data[i], from the isend with tags[i]. */
+/* Receives one message of n parts, 1 to DT_PARTS_MAX: up to bytes[i] into data[i], from the isend with
+ * tags[i]. */
 enum dt_status dt_irecv(struct dt_connection *receiver, unsigned n, void *const *data, const uint32_t *bytes,
                         const int *tags, struct dt_memory *const *memories, struct dt_request **request);
 
@@ -142,8 +144,8 @@ enum dt_status dt_iflush(struct dt_connection *receiver, unsigned n, void *const
                          struct dt_memory *const *memories, struct dt_request **request);
 
 /*
- * *done is always written, 0 or 1. With 1, `bytes` (unless NULL) gets what each part of a receive brought, or the
- * size of a send.
+ * *done is always written, 0 or 1. With 1, `bytes` (unless NULL) gets what each part of a receive brought, or
+ * the size of a send.
  */
 enum dt_status dt_test(struct dt_request *request, int *done, int *bytes);
 

@@ -64,7 +64,7 @@ struct dt_net {
     size_t nic_count;
     struct dt_nic *nic;
 
-    pthread_mutex_t mutex; /* the rest */
+    pthread_mutex_t mutex;        /* the rest */
     struct dt_listener *listener; /* made by the first listen() */
     struct dt_list setups;        /* connects under way, found by their cookie */
     uint64_t tidied_ns;           /* when strangers and abandoned connects were last looked at */

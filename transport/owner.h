@@ -8,7 +8,7 @@
  * load per call and never waits:
  *
  *   NCCL's thread                               Detour's thread
- *   visits = odd          (1)                   holder: NCCL -> DETOUR  (exchange)       
+ *   visits = odd          (1)                   holder: NCCL -> DETOUR  (exchange)
  *   holder == NCCL?       (2)  else go away     heavy fence
  *   ... inside ...                              visits odd?  give back, try again later
  *   visits = even, release                      ... inside ...
@@ -36,8 +36,8 @@ extern "C" {
 enum dt_holder { DT_HOLDER_NCCL, DT_HOLDER_DETOUR };
 
 struct dt_owner {
-    uint32_t holder; /* enum dt_holder; changed by Detour's thread alone */
-    uint32_t visits; /* odd: NCCL's thread is inside; changed by NCCL's thread alone */
+    uint32_t holder;  /* enum dt_holder; changed by Detour's thread alone */
+    uint32_t visits;  /* odd: NCCL's thread is inside; changed by NCCL's thread alone */
     bool is_exchange; /* the kernel has no membarrier; constant */
 };
 

@@ -155,8 +155,9 @@ static enum dt_status create(struct dt_path *path)
         return DT_NOT_FOUND;
     status = create_control(path, device);
     if (status == DT_OK)
-        status = dt_cq_create(device, c->is_sender ? path->qp_count : receive_depth(c->slots) * path->qp_count,
-                              path, &path->recv_cq);
+        status =
+            dt_cq_create(device, c->is_sender ? path->qp_count : receive_depth(c->slots) * path->qp_count,
+                         path, &path->recv_cq);
     for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
         status = create_queue_pair(path, device, q);
     return status == DT_OK ? create_probe(path, device) : status;

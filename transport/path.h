@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a path's queue pairs, as jobs of its device's control thread: create, link to the peer's, fence,
- * destroy. Each submit takes a reference to the connection until its job has finished.
+ * The life of a path's queue pairs, as jobs of its device's control thread: create, link to the peer's,
+ * fence, destroy. Each submit takes a reference to the connection until its job has finished.
  */
 #ifndef DETOUR_TRANSPORT_PATH_H
 #define DETOUR_TRANSPORT_PATH_H

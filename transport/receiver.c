@@ -43,7 +43,8 @@ static void complete(struct dt_receiver *r, struct dt_path *path, struct dt_recv
 }
 
 /* The size of a part that came in several writes; false: the record is not this message's. */
-static bool read_record(const struct dt_path *path, const struct dt_recv_slot *slot, uint32_t part, uint32_t *bytes)
+static bool read_record(const struct dt_path *path, const struct dt_recv_slot *slot, uint32_t part,
+                        uint32_t *bytes)
 {
     size_t offset = dt_record_offset(path->connection->slots, slot->sequence, part);
     uint64_t record = le64toh(dt_load_acquire((const uint64_t *)(const void *)(path->control + offset)));
@@ -53,7 +54,8 @@ static bool read_record(const struct dt_path *path, const struct dt_recv_slot *s
 }
 
 /* One share of one part is here. False: it cannot be. */
-static bool arrive(struct dt_receiver *r, struct dt_path *path, uint32_t q, const struct dt_completion *completion)
+static bool arrive(struct dt_receiver *r, struct dt_path *path, uint32_t q,
+                   const struct dt_completion *completion)
 {
     struct dt_imm imm = dt_imm_decode(completion->imm);
     struct dt_recv_slot *slot = slot_of(r, imm.sequence);
@@ -95,9 +97,10 @@ static void handle(struct dt_receiver *r, struct dt_path *path, const struct dt_
     }
     DT_CHECK(q < path->qp_count);
     if (!arrive(r, path, q, completion)) {
-        dt_connection_fail(&r->connection, DT_PROTOCOL,
-                           "an arrival that is no open message's (immediate 0x%08x, %u bytes, queue pair %u of %s)",
-                           completion->imm, completion->bytes, completion->qpn, dt_path_name(path));
+        dt_connection_fail(
+            &r->connection, DT_PROTOCOL,
+            "an arrival that is no open message's (immediate 0x%08x, %u bytes, queue pair %u of %s)",
+            completion->imm, completion->bytes, completion->qpn, dt_path_name(path));
         return;
     }
     refill(r, path, q);
@@ -136,7 +139,8 @@ void dt_receiver_progress(struct dt_receiver *r)
         if (count < 0)
             dt_connection_fail(c, DT_SYSTEM, "a completion queue of %s failed", dt_path_name(path));
         /* Also how a failed clear-to-send is noticed while nothing arrives. */
-        if (count == 0 && (path->cts_posted - path->cts_done >= r->cts_period || ++r->idle_polls % IDLE_POLLS == 0))
+        if (count == 0 &&
+            (path->cts_posted - path->cts_done >= r->cts_period || ++r->idle_polls % IDLE_POLLS == 0))
             poll_cts(r, path);
     }
     dt_receiver_flush_progress(r);
@@ -159,8 +163,8 @@ static bool may_send_cts(struct dt_receiver *r, struct dt_path *path)
     return path->cts_posted - path->cts_done < window && dt_qp_room(path->qp[0]) > 0;
 }
 
-static void fill_entry(struct dt_cts_entry *entry, const struct dt_recv_slot *slot, uint32_t part, uint64_t addr,
-                       int tag, uint32_t path_count)
+static void fill_entry(struct dt_cts_entry *entry, const struct dt_recv_slot *slot, uint32_t part,
+                       uint64_t addr, int tag, uint32_t path_count)
 {
     const struct dt_memory *memory = slot->memory[part];
 
@@ -305,7 +309,8 @@ void dt_receiver_peer_closed(struct dt_receiver *r, uint64_t sequence)
     for (uint32_t i = 0; i < r->connection.slots; i++)
         lost += r->slot[i].state == DT_RECV_OPEN && r->slot[i].sequence >= sequence;
     if (lost > 0)
-        dt_connection_fail(&r->connection, DT_PEER_ERROR, "the sender closed with %u messages outstanding", lost);
+        dt_connection_fail(&r->connection, DT_PEER_ERROR, "the sender closed with %u messages outstanding",
+                           lost);
 }
 
 uint64_t dt_receiver_first_incomplete(const struct dt_receiver *r)

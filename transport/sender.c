@@ -34,7 +34,8 @@ static inline uint32_t reachable_mask(const struct dt_send_slot *slot)
 }
 
 /* Another path than the usual one, or NULL: the connection has failed. */
-static __attribute__((cold, noinline)) struct dt_path *other_path_for(struct dt_sender *s, const struct dt_send_slot *slot)
+static __attribute__((cold, noinline)) struct dt_path *other_path_for(struct dt_sender *s,
+                                                                      const struct dt_send_slot *slot)
 {
     struct dt_connection *c = &s->connection;
     uint32_t mask = reachable_mask(slot);
@@ -48,11 +49,13 @@ static __attribute__((cold, noinline)) struct dt_path *other_path_for(struct dt_
     return NULL;
 }
 
-static inline __attribute__((always_inline)) struct dt_path *path_for(struct dt_sender *s, const struct dt_send_slot *slot)
+static inline __attribute__((always_inline)) struct dt_path *path_for(struct dt_sender *s,
+                                                                      const struct dt_send_slot *slot)
 {
     struct dt_path *path = s->connection.current;
 
-    return __builtin_expect(path && reachable_mask(slot) & 1u << path->index, 1) ? path : other_path_for(s, slot);
+    return __builtin_expect(path && reachable_mask(slot) & 1u << path->index, 1) ? path
+                                                                                 : other_path_for(s, slot);
 }
 
 /* Room for the most that the message can take, on each queue pair. */
@@ -72,8 +75,8 @@ static struct dt_write size_record(const struct dt_path *path, const struct dt_s
     uint32_t slots = path->connection->slots;
     struct dt_write write = {
         .local_addr = (uintptr_t)record,
-        .remote_addr = path->peer_control_addr +
-                       ((slot->sequence & (slots - 1)) * DT_PARTS_MAX + i) * sizeof *record,
+        .remote_addr =
+            path->peer_control_addr + ((slot->sequence & (slots - 1)) * DT_PARTS_MAX + i) * sizeof *record,
         .bytes = sizeof *record,
         .rkey = path->peer_control_rkey,
         .flags = DT_POST_INLINE,
@@ -86,7 +89,8 @@ static struct dt_write size_record(const struct dt_path *path, const struct dt_s
  * Posts part i's share on queue pair q: chunks, the size record if there are several, and last the write that
  * carries the immediate, without bytes if the share has none.
  */
-static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot, uint32_t i)
+static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot,
+                                 uint32_t i)
 {
     const struct dt_connection *c = path->connection;
     const struct dt_send_part *part = &slot->part[i];
@@ -143,7 +147,8 @@ static enum dt_status post_all(struct dt_path *path, const struct dt_send_slot *
  * The usual case, one part in one write, as short as it can be. DT_FULL: no room now. What it posts is what
  * post_share() would.
  */
-static inline __attribute__((always_inline)) enum dt_status post_single(struct dt_path *path, const struct dt_send_slot *slot)
+static inline __attribute__((always_inline)) enum dt_status post_single(struct dt_path *path,
+                                                                        const struct dt_send_slot *slot)
 {
     const struct dt_send_part *part = &slot->part[0];
     const struct dt_cts_entry *entry = &slot->entry[0];
@@ -168,7 +173,8 @@ static inline __attribute__((always_inline)) enum dt_status post_single(struct d
     return status;
 }
 
-static inline __attribute__((always_inline)) enum dt_status post(struct dt_path *path, const struct dt_send_slot *slot)
+static inline __attribute__((always_inline)) enum dt_status post(struct dt_path *path,
+                                                                 const struct dt_send_slot *slot)
 {
     if (slot->parts == 1 && path->qp_count == 1 && slot->part[0].bytes <= path->connection->chunk_bytes)
         return post_single(path, slot);
@@ -189,8 +195,8 @@ static inline __attribute__((always_inline)) bool post_slot(struct dt_sender *s,
     slot->state = DT_SEND_POSTED;
     s->next_post++;
     if (status != DT_OK)
-        dt_connection_fail(&s->connection, DT_SYSTEM, "%s refused a write of message %llu: %s", dt_path_name(path),
-                           (unsigned long long)slot->sequence, dt_status_text(status));
+        dt_connection_fail(&s->connection, DT_SYSTEM, "%s refused a write of message %llu: %s",
+                           dt_path_name(path), (unsigned long long)slot->sequence, dt_status_text(status));
     return true;
 }
 
@@ -290,7 +296,8 @@ void dt_sender_peer_closed(struct dt_sender *s, uint64_t sequence)
                 (slot->state == DT_SEND_MATCHING && slot->taken_mask);
     }
     if (lost > 0)
-        dt_connection_fail(&s->connection, DT_PEER_ERROR, "the receiver closed with %u messages outstanding", lost);
+        dt_connection_fail(&s->connection, DT_PEER_ERROR, "the receiver closed with %u messages outstanding",
+                           lost);
 }
 
 uint64_t dt_sender_first_incomplete(const struct dt_sender *s)
@@ -332,7 +339,8 @@ static bool fetch_cts(struct dt_sender *s, struct dt_send_slot *slot)
     return false;
 }
 
-/* The slot of the message that is being matched, or NULL: no CTS, or an older message still holds the slot. */
+/* The slot of the message that is being matched, or NULL: no CTS, or an older message still holds the slot.
+ */
 static struct dt_send_slot *matching_slot(struct dt_sender *s)
 {
     struct dt_send_slot *slot = slot_of(s, s->next);
@@ -403,10 +411,11 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
         return DT_OK;
     capacity = le32toh(slot->entry[i].bytes);
     if (bytes > capacity) {
-        dt_connection_fail(&s->connection, DT_INVALID,
-                           "isend of %u bytes (tag %d) for an irecv of %u bytes: the two ranks disagree about "
-                           "counts or settings",
-                           bytes, tag, capacity);
+        dt_connection_fail(
+            &s->connection, DT_INVALID,
+            "isend of %u bytes (tag %d) for an irecv of %u bytes: the two ranks disagree about "
+            "counts or settings",
+            bytes, tag, capacity);
         return DT_INVALID;
     }
     part = take_part(s, slot, i);
@@ -427,8 +436,8 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
     return DT_OK;
 }
 
-enum dt_status dt_isend(struct dt_connection *c, void *data, uint32_t bytes, int tag, struct dt_memory *memory,
-                        struct dt_request **request)
+enum dt_status dt_isend(struct dt_connection *c, void *data, uint32_t bytes, int tag,
+                        struct dt_memory *memory, struct dt_request **request)
 {
     enum dt_status status;
 

@@ -9,7 +9,7 @@
 #include "transport/setup.h"
 
 /* A fence that takes longer than this hangs in the driver: the error is shown without it. */
-#define FENCE_WAIT_NS DT_NS_PER_S
+#define FENCE_WAIT_NS     DT_NS_PER_S
 #define PEER_LOST_WAIT_NS (100 * DT_NS_PER_MS)
 /* Rounds over connections that nobody uses become rarer, up to this. */
 #define QUIET_PERIOD_NS_MAX (100 * DT_NS_PER_MS)
@@ -81,9 +81,10 @@ static void fence_failing(struct dt_connection *c, uint64_t now_ns)
         start_fences(c, now_ns);
     if (now_ns < c->fence_deadline_ns || dt_load_acquire(&c->error))
         return;
-    dt_warn("connection %016llx: %s did not fence its queue pairs within %llu ms; the error is reported all the "
-            "same",
-            (unsigned long long)c->id, c->nic->name, FENCE_WAIT_NS / DT_NS_PER_MS);
+    dt_warn(
+        "connection %016llx: %s did not fence its queue pairs within %llu ms; the error is reported all the "
+        "same",
+        (unsigned long long)c->id, c->nic->name, FENCE_WAIT_NS / DT_NS_PER_MS);
     dt_store_release(&c->error, dt_load_acquire(&c->failing));
 }
 
@@ -227,7 +228,8 @@ static void read_events(struct dt_nic *nic)
  * A round
  */
 
-/* Strangers who say nothing, and connects that NCCL has given up, go also when nobody calls accept or connect. */
+/* Strangers who say nothing, and connects that NCCL has given up, go also when nobody calls accept or
+ * connect. */
 static void tidy_setup(struct dt_net *net, uint64_t now_ns)
 {
     if (pthread_mutex_trylock(&net->mutex) != 0)
@@ -254,8 +256,8 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     pthread_mutex_lock(&nic->mutex);
     if (nic->net->has_threads)
         dt_device_thread_collect(nic);
-    dt_list_for_each(node, &nic->connections)
-        is_busy |= serve(dt_container_of(node, struct dt_connection, node), now_ns);
+    dt_list_for_each(node, &nic->connections) is_busy |=
+        serve(dt_container_of(node, struct dt_connection, node), now_ns);
     is_empty = dt_list_is_empty(&nic->connections);
     pthread_mutex_unlock(&nic->mutex);
     if (is_busy)

@@ -23,7 +23,8 @@ static bool may_back_up(const struct dt_nic *nic, const struct dt_nic *other)
     return other->info.link_layer == nic->info.link_layer;
 }
 
-/* Device of path `index`: the default, then those of its NUMA node, then the others, each from the next one on. */
+/* Device of path `index`: the default, then those of its NUMA node, then the others, each from the next one
+ * on. */
 static struct dt_nic *nic_of_path(struct dt_nic *nic, uint32_t index)
 {
     struct dt_net *net = nic->net;
@@ -270,7 +271,8 @@ enum dt_status dt_setup_run(struct dt_setup *setup, uint64_t now_ns)
         status = setup->step->run(setup, now_ns);
         if (status == DT_AGAIN && now_ns >= setup->deadline_ns) {
             snprintf(setup->why, sizeof setup->why, "gave up after %llu ms, waiting for %s",
-                     (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_MS), setup->step->waits_for);
+                     (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_MS),
+                     setup->step->waits_for);
             return DT_TIMED_OUT;
         }
         if (status != DT_OK)
@@ -301,7 +303,8 @@ static void say_agreement(const struct dt_setup *setup, uint64_t now_ns)
     char paths[320];
 
     describe_paths(c, paths, sizeof paths);
-    dt_info("connection %016llx %s %s: paths %s; %u queue pairs each, %u slots, writes up to %u KiB; set up in %llu us",
+    dt_info("connection %016llx %s %s: paths %s; %u queue pairs each, %u slots, writes up to %u KiB; set up "
+            "in %llu us",
             (unsigned long long)c->id, c->is_sender ? "to" : "from", c->peer, paths, c->qps, c->slots,
             c->chunk_bytes >> 10, (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_US));
 }
@@ -334,7 +337,8 @@ struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_
 
 void dt_setups_abandon(struct dt_net *net, uint64_t now_ns)
 {
-    dt_list_for_each(node, &net->setups) {
+    dt_list_for_each(node, &net->setups)
+    {
         struct dt_setup *setup = dt_container_of(node, struct dt_setup, node);
 
         if (setup->is_running || now_ns < dt_deadline_ns(setup->deadline_ns, ABANDON_WAIT_NS))

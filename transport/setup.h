@@ -7,8 +7,8 @@
  *   DT_AGAIN   not yet: the same step at the next call
  *   else       the set-up has failed; the step has said why in setup->why
  *
- * so a set-up can be read top to bottom, and stops nowhere but at a step. None blocks; what may block is a job
- * of a control thread, and the step that follows polls for it.
+ * so a set-up can be read top to bottom, and stops nowhere but at a step. None blocks; what may block is a
+ * job of a control thread, and the step that follows polls for it.
  */
 #ifndef DETOUR_TRANSPORT_SETUP_H
 #define DETOUR_TRANSPORT_SETUP_H
@@ -38,7 +38,7 @@ struct dt_setup {
     bool is_agreed;             /* it is in dt_steps_after_agreement, which follows the first table */
     uint64_t started_ns;
     uint64_t deadline_ns;
-    char why[256]; /* of a failure */
+    char why[256];    /* of a failure */
     bool is_rejected; /* the peer said why */
 
     struct dt_terms terms;
@@ -50,7 +50,7 @@ struct dt_setup {
     uint64_t cookie;
     bool is_running; /* a call is inside */
     struct dt_handle handle;
-    uint64_t redial_ns;    /* not before */
+    uint64_t redial_ns; /* not before */
     uint64_t redial_delay_ns;
     uint64_t touched_ns; /* last call */
 

@@ -34,7 +34,8 @@ static inline struct dt_share dt_split_share(uint32_t bytes, uint32_t count, uin
     return share;
 }
 
-/* Bytes of each write of a share, the last may be smaller: chunk_bytes, or more to stay within DT_CHUNKS_MAX. */
+/* Bytes of each write of a share, the last may be smaller: chunk_bytes, or more to stay within DT_CHUNKS_MAX.
+ */
 static inline uint32_t dt_split_chunk_bytes(uint32_t share_bytes, uint32_t chunk_bytes)
 {
     uint32_t least = (uint32_t)dt_align_up((share_bytes + DT_CHUNKS_MAX - 1) / DT_CHUNKS_MAX, DT_CUT_BYTES);

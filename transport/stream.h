@@ -46,7 +46,8 @@ struct dt_stream_ops {
     /* A file descriptor that is readable when receive() has something to say; -1 when there is none. */
     int (*fd)(struct dt_stream *stream);
 
-    /* Ends the stream in order and frees it. What was sent before still arrives, if the peer can be reached. */
+    /* Ends the stream in order and frees it. What was sent before still arrives, if the peer can be reached.
+     */
     void (*close)(struct dt_stream *stream);
 };
 

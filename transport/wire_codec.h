@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Little-endian integers and short texts to and from bytes, with bounds. Both ends of a codec latch: after the
- * first thing that does not fit everything else is refused, so one check at the end is enough.
+ * Little-endian integers and short texts to and from bytes, with bounds. Both ends of a codec latch: after
+ * the first thing that does not fit everything else is refused, so one check at the end is enough.
  */
 #ifndef DETOUR_TRANSPORT_WIRE_CODEC_H
 #define DETOUR_TRANSPORT_WIRE_CODEC_H

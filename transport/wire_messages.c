@@ -5,7 +5,7 @@
 
 #include "base/util.h"
 
-#define HANDLE_MAGIC        0x31484c5544524f54ull /* arbitrary; tells our handles from other plugins' */
+#define HANDLE_MAGIC         0x31484c5544524f54ull /* arbitrary; tells our handles from other plugins' */
 #define HANDLE_COOKIE_OFFSET (DT_HANDLE_BYTES - 8)
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -64,7 +64,8 @@ void dt_handle_set_cookie(uint8_t bytes[DT_HANDLE_BYTES], uint64_t cookie)
 /* ------------------------------------------------------------------------------------------------------------
  * Frames
  */
-enum dt_status dt_frame_header_decode(const uint8_t bytes[DT_FRAME_HEADER_BYTES], struct dt_frame_header *header)
+enum dt_status dt_frame_header_decode(const uint8_t bytes[DT_FRAME_HEADER_BYTES],
+                                      struct dt_frame_header *header)
 {
     struct dt_reader r = {bytes, DT_FRAME_HEADER_BYTES, 0, false};
     uint64_t magic = dt_get_uint(&r, 4);

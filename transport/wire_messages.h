@@ -67,9 +67,9 @@ void dt_handle_set_cookie(uint8_t bytes[DT_HANDLE_BYTES], uint64_t cookie);
 
 /* What the two ends have to agree on: each the smaller of both ends' wishes. */
 struct dt_terms {
-    uint32_t paths; /* 1 .. DT_PATHS_MAX */
-    uint32_t qps;   /* per path: 1 .. DT_QPS_MAX */
-    uint32_t slots; /* a power of two, DT_SLOTS_MIN .. DT_SLOTS_MAX */
+    uint32_t paths;       /* 1 .. DT_PATHS_MAX */
+    uint32_t qps;         /* per path: 1 .. DT_QPS_MAX */
+    uint32_t slots;       /* a power of two, DT_SLOTS_MIN .. DT_SLOTS_MAX */
     uint32_t chunk_bytes; /* largest write: a multiple of DT_CUT_BYTES, >= DT_CHUNK_BYTES_MIN */
 };
 

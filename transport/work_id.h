@@ -39,8 +39,8 @@ static inline uint64_t dt_work_encode(enum dt_work_kind kind, uint32_t path, uin
 
 static inline struct dt_work dt_work_decode(uint64_t wr_id)
 {
-    struct dt_work out = {(uint32_t)(wr_id >> 60), (uint32_t)(wr_id >> 56) & 0xf, (uint32_t)(wr_id >> 48) & 0xff,
-                          (uint32_t)(wr_id >> 32) & 0xffff, (uint32_t)wr_id};
+    struct dt_work out = {(uint32_t)(wr_id >> 60), (uint32_t)(wr_id >> 56) & 0xf,
+                          (uint32_t)(wr_id >> 48) & 0xff, (uint32_t)(wr_id >> 32) & 0xffff, (uint32_t)wr_id};
 
     return out;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract of a reliable connection through the calls of libibverbs, the same suite for every wire. What a wire
-// does differently stands in wire_under_test.h.
+// The contract of a reliable connection through the calls of libibverbs, the same suite for every wire. What
+// a wire does differently stands in wire_under_test.h.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -156,7 +156,8 @@ TEST_F(Contract, AReadFetchesAndAFenceWaitsForIt)
     ExpectNext(*a, 1, IBV_WC_SUCCESS);
     ExpectNext(*a, 2, IBV_WC_SUCCESS);
     a->Check(2, 0, 300000, "read");
-    EXPECT_EQ(0, memcmp(a->buffer, b->buffer + 500000, 64)) << "the fenced write carried bytes from before the read";
+    EXPECT_EQ(0, memcmp(a->buffer, b->buffer + 500000, 64))
+        << "the fenced write carried bytes from before the read";
 }
 
 TEST_F(Contract, AnInlinePayloadIsTakenWhenItIsPosted)
@@ -170,7 +171,8 @@ TEST_F(Contract, AnInlinePayloadIsTakenWhenItIsPosted)
 TEST_F(Contract, UnsignalledWorkIsSilentAndOrderIsKept)
 {
     for (uint64_t i = 0; i < 40; i++)
-        ASSERT_EQ(0, a->Post(IBV_WR_RDMA_WRITE, i * 128, 128, to_b, i * 128, i, i % 8 == 7 ? IBV_SEND_SIGNALED : 0));
+        ASSERT_EQ(0, a->Post(IBV_WR_RDMA_WRITE, i * 128, 128, to_b, i * 128, i,
+                             i % 8 == 7 ? IBV_SEND_SIGNALED : 0));
     for (uint64_t i = 7; i < 40; i += 8)
         ExpectNext(*a, i, IBV_WC_SUCCESS);
     ExpectNone(*a);

@@ -19,9 +19,7 @@ void StartWire()
         throw std::runtime_error("the software RNIC refuses two devices");
 }
 
-void StopWire()
-{
-}
+void StopWire() {}
 
 void PassTime(uint64_t ns)
 {

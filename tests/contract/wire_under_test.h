@@ -8,8 +8,8 @@
 
 namespace detour_test
 {
-// One entry per wire of the software RNIC (softrnic/wire_NAME.c). A test fails when a wire is missing here, or when
-// the suite is not built for one.
+// One entry per wire of the software RNIC (softrnic/wire_NAME.c). A test fails when a wire is missing here,
+// or when the suite is not built for one.
 struct WireDeviation {
     const char *wire;
     const char *deviation; // from the contract as the suite states it; "" when there is none

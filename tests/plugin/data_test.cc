@@ -27,7 +27,10 @@ using detour_test::Until;
 class Data : public ::testing::Test
 {
   protected:
-    void SetUp() override { ASSERT_EQ(ncclSuccess, ncclNetPlugin_v8.init(nullptr)); }
+    void SetUp() override
+    {
+        ASSERT_EQ(ncclSuccess, ncclNetPlugin_v8.init(nullptr));
+    }
 
     /* Sends `bytes` into a receive of `capacity`, and checks content, size and that nothing else changed. */
     void Transfer(Buffer &from, Buffer &to, size_t bytes, size_t capacity, uint64_t sequence)
@@ -55,7 +58,8 @@ TEST_F(Data, SizesFromNothingToMegabytes)
     Buffer &from = pair.Register(pair.send, most, 0);
     Buffer &to = pair.Register(pair.recv, most, 0);
     uint64_t sequence = 0;
-    for (size_t bytes : {0, 1, 7, 8, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000, 4096, 65536, 100001, 1 << 20, 4 << 20})
+    for (size_t bytes :
+         {0, 1, 7, 8, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000, 4096, 65536, 100001, 1 << 20, 4 << 20})
         Transfer(from, to, bytes, bytes + 64, ++sequence);
     for (size_t bytes : {0, 1, 128, 65536})
         Transfer(from, to, bytes, bytes, ++sequence); // the capacity is met exactly
@@ -253,7 +257,9 @@ TEST_F(Data, MoreBytesThanPostedIsAnErrorOfBothSizesAndNeverTruncation)
     for (int i = 0; i < 16; i++)
         EXPECT_EQ(0xee, to.data()[i]);
     // From then on the sender says the same to everything.
-    Until([&] { return pair.net->isend(pair.send, from.data(), 8, 0, from.mhandle, &request) == ncclInvalidUsage; });
+    Until([&] {
+        return pair.net->isend(pair.send, from.data(), 8, 0, from.mhandle, &request) == ncclInvalidUsage;
+    });
     EXPECT_FALSE(pair.TestOnce(receive));
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Devices that fail, while only the first path carries data: the connection ends with one line that names
- * what failed, every call says so, and closing works. A program run per fault, since a dead device stays dead.
+ * what failed, every call says so, and closing works. A program run per fault, since a dead device stays
+ * dead.
  */
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -23,7 +24,8 @@ const ncclNet_v8_t *const net = &ncclNetPlugin_v8;
 void Order(const char *device, const char *action)
 {
     char answer[256];
-    ASSERT_EQ(DT_OK, dt_verbs_device_control(dt_plugin_current()->verbs, device, action, answer, sizeof answer))
+    ASSERT_EQ(DT_OK,
+              dt_verbs_device_control(dt_plugin_current()->verbs, device, action, answer, sizeof answer))
         << answer;
 }
 
@@ -63,8 +65,9 @@ TEST(Fault, LinkDownUnderASend)
     EXPECT_EQ(ncclRemoteError, ErrorOf(send));
     bool is_named = false;
     for (const std::string &line : detour_test::LoggedLines())
-        is_named |= line.find("transport retry count exceeded (status 12, vendor_err 0x") != std::string::npos &&
-                    line.find("requests open, nothing completed for") != std::string::npos;
+        is_named |=
+            line.find("transport retry count exceeded (status 12, vendor_err 0x") != std::string::npos &&
+            line.find("requests open, nothing completed for") != std::string::npos;
     EXPECT_TRUE(is_named);
     void *request = nullptr;
     EXPECT_EQ(ncclRemoteError, net->isend(pair.send, from.data(), 1000, 0, from.mhandle, &request));

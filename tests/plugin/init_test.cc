@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * init() with settings that cannot work: one line, an error, and the next plugin has its turn. A process each,
- * since a plugin that is up stays up; the program runs itself again.
+ * init() with settings that cannot work: one line, an error, and the next plugin has its turn. A process
+ * each, since a plugin that is up stays up; the program runs itself again.
  */
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -64,7 +64,8 @@ TEST(Init, WithoutRealDevicesOneLineNamesTheSoftwareRnic)
 {
     // A library that is no libibverbs: the same on hosts with RDMA devices and without.
     for (const char *kind : {"auto", "system"}) {
-        auto [result, lines] = InitWith({{"DETOUR_VERBS", kind}, {"DETOUR_IBV_LIB", "/nonexistent/libibverbs.so"}});
+        auto [result, lines] =
+            InitWith({{"DETOUR_VERBS", kind}, {"DETOUR_IBV_LIB", "/nonexistent/libibverbs.so"}});
         EXPECT_EQ(ncclSystemError, result);
         ASSERT_EQ(1u, lines.size());
         EXPECT_NE(std::string::npos, lines[0].find("DETOUR_VERBS=soft")) << lines[0];

@@ -47,7 +47,10 @@ class Load : public ::testing::Test
         net_ = static_cast<const ncclNet_v8_t *>(dlsym(library_, NCCL_NET_PLUGIN_V8_SYMBOL));
         ASSERT_NE(nullptr, net_) << dlerror();
     }
-    void Shut() { ASSERT_EQ(0, dlclose(library_)); }
+    void Shut()
+    {
+        ASSERT_EQ(0, dlclose(library_));
+    }
     void MoveOneMessage()
     {
         Pair pair(net_);
@@ -138,7 +141,8 @@ TEST_F(Load, LogsThroughNcclByItsCustom)
     for (const Line &line : lines) {
         EXPECT_EQ(0u, line.text.find("NET/Detour : ")) << line.text;
         EXPECT_EQ(std::string::npos, line.text.find('\n')) << line.text;
-        has_agreement |= line.level == NCCL_LOG_INFO && line.text.find("queue pairs each") != std::string::npos;
+        has_agreement |=
+            line.level == NCCL_LOG_INFO && line.text.find("queue pairs each") != std::string::npos;
         if (line.level == NCCL_LOG_WARN) {
             has_warning = true;
             EXPECT_EQ(NCCL_ALL, line.flags);

@@ -41,7 +41,10 @@ inline bool Until(const std::function<bool()> &step, int seconds = 60)
 struct Buffer {
     std::vector<uint8_t> bytes;
     void *mhandle = nullptr;
-    uint8_t *data() { return bytes.data(); }
+    uint8_t *data()
+    {
+        return bytes.data();
+    }
 };
 
 /* One connection, both ends here. */
@@ -56,7 +59,10 @@ class Pair
 
     explicit Pair(const ncclNet_v8_t *plugin) : net(plugin) {}
     Pair(const Pair &) = delete;
-    ~Pair() { Close(); }
+    ~Pair()
+    {
+        Close();
+    }
 
     /* Connects device `from` to device `to`, calling both ends in turn as two service threads would. */
     void Connect(int from = 0, int to = 0)

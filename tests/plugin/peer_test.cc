@@ -101,7 +101,10 @@ pid_t StartAgain(const char *filter)
 class Peer : public ::testing::Test
 {
   protected:
-    void SetUp() override { ASSERT_EQ(ncclSuccess, net->init(nullptr)); }
+    void SetUp() override
+    {
+        ASSERT_EQ(ncclSuccess, net->init(nullptr));
+    }
 
     void Start(const char *act)
     {
@@ -149,7 +152,10 @@ class Peer : public ::testing::Test
         });
         return result;
     }
-    void *Post(int i) { return pair.Receive(to->data() + i * kBytes, kBytes, 0, to->mhandle); }
+    void *Post(int i)
+    {
+        return pair.Receive(to->data() + i * kBytes, kBytes, 0, to->mhandle);
+    }
     void TearDown() override
     {
         if (pid > 0) {

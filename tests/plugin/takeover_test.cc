@@ -24,7 +24,10 @@ using detour_test::Until;
 class Takeover : public ::testing::Test
 {
   protected:
-    void SetUp() override { ASSERT_EQ(ncclSuccess, ncclNetPlugin_v8.init(nullptr)); }
+    void SetUp() override
+    {
+        ASSERT_EQ(ncclSuccess, ncclNetPlugin_v8.init(nullptr));
+    }
 };
 
 /* Sometimes nothing, sometimes long enough to be taken over. */
@@ -94,7 +97,8 @@ TEST_F(Takeover, CompletesWhatNcclDoesNotLookAt)
     Buffer &to = pair.Register(pair.recv, 100000, 0);
     void *receive = pair.Receive(to.data(), 100000, 0, to.mhandle);
     void *send = pair.Send(from.data(), 100000, 0, from.mhandle);
-    auto *sender = static_cast<dt_connection *>(pair.send), *receiver = static_cast<dt_connection *>(pair.recv);
+    auto *sender = static_cast<dt_connection *>(pair.send),
+         *receiver = static_cast<dt_connection *>(pair.recv);
     Until([&] {
         usleep(100);
         return dt_load_relaxed(&sender->completions) == 1 && dt_load_relaxed(&receiver->completions) == 1;

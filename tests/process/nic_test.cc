@@ -95,8 +95,8 @@ TEST_F(Nic, LostPacketsDoNotReachTheData)
     EXPECT_EQ(0, ended.exit_code) << ended.out << ended.err;
     EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a process that ends removes its page and socket";
 }
-// The event of a standby device changes nothing, and must not hide the one that matters: a dead device completes
-// nothing any more, so that the ranks would wait for ever.
+// The event of a standby device changes nothing, and must not hide the one that matters: a dead device
+// completes nothing any more, so that the ranks would wait for ever.
 TEST_F(Nic, ADeviceThatDiesAfterItsBackupIsAnError)
 {
     Command perf({"perf", "sendrecv", "-b", "64K", "-n", "4000000000", "--channels", "1", "--timeout", "20"},

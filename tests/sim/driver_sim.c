@@ -17,7 +17,8 @@ static struct {
     struct dt_soft_device *devices[DT_SOFT_DEVICES_MAX];
 } driver;
 
-/* ---- the simulation's side ------------------------------------------------------------------------------ */
+/* ---- the simulation's side ------------------------------------------------------------------------------
+ */
 
 bool dt_driver_sim_start(const struct dt_sim_options *options, uint32_t device_count)
 {
@@ -66,7 +67,8 @@ bool dt_driver_sim_counters(uint32_t device, struct dt_rnic_counters *counters)
     return true;
 }
 
-/* ---- softrnic/driver.h ---------------------------------------------------------------------------------- */
+/* ---- softrnic/driver.h ----------------------------------------------------------------------------------
+ */
 
 int dt_driver_configure(const struct dt_soft_options *options)
 {
@@ -115,7 +117,8 @@ static struct dt_soft_device *make_device(uint32_t index, const struct dt_driver
     return device;
 }
 
-int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks, struct dt_soft_device **device)
+int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks,
+                   struct dt_soft_device **device)
 {
     if (index >= driver.device_count)
         return ENODEV;

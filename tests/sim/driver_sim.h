@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-/* A network with `device_count` ports, one for each device soft0... Replaces the one before. False: no memory. */
+/* A network with `device_count` ports, one for each device soft0... Replaces the one before. False: no
+ * memory. */
 bool dt_driver_sim_start(const struct dt_sim_options *options, uint32_t device_count);
 
 /* All devices are closed. */

@@ -47,11 +47,13 @@ struct dt_flow {
     char failure[256];
 };
 
-/* ---- the truth ------------------------------------------------------------------------------------------ */
+/* ---- the truth ------------------------------------------------------------------------------------------
+ */
 
 static uint8_t pattern(const struct dt_flow *flow, uint32_t message, int part, uint32_t offset)
 {
-    uint64_t x = ((uint64_t)flow->options.id << 40) ^ ((uint64_t)message << 24) ^ ((uint64_t)part << 20) ^ offset;
+    uint64_t x =
+        ((uint64_t)flow->options.id << 40) ^ ((uint64_t)message << 24) ^ ((uint64_t)part << 20) ^ offset;
 
     x *= 0x9e3779b97f4a7c15ull;
     return (uint8_t)(x >> 56);
@@ -148,7 +150,8 @@ static bool check_message(struct dt_flow *flow, uint32_t m, bool is_received)
     return true;
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------- */
+/* ---- life -----------------------------------------------------------------------------------------------
+ */
 
 struct dt_flow *dt_flow_create(const ncclNet_v8_t *net, const struct dt_flow_options *options)
 {
@@ -187,7 +190,8 @@ void dt_flow_destroy(struct dt_flow *flow)
     free(flow);
 }
 
-/* ---- set-up --------------------------------------------------------------------------------------------- */
+/* ---- set-up ---------------------------------------------------------------------------------------------
+ */
 
 static bool act_connect(struct dt_flow *flow)
 {
@@ -229,7 +233,8 @@ static bool act_setup(struct dt_flow *flow)
     return true;
 }
 
-/* ---- the receiver --------------------------------------------------------------------------------------- */
+/* ---- the receiver ---------------------------------------------------------------------------------------
+ */
 
 static bool act_irecv(struct dt_flow *flow)
 {
@@ -238,7 +243,8 @@ static bool act_irecv(struct dt_flow *flow)
     int sizes[DT_FLOW_PARTS_MAX], tags[DT_FLOW_PARTS_MAX];
     void *request = (void *)(uintptr_t)0xdead; /* a stale pointer, as NCCL's callers have it */
 
-    if (flow->posted == flow->options.message_count || flow->posted - flow->received >= flow->options.posted_max)
+    if (flow->posted == flow->options.message_count ||
+        flow->posted - flow->received >= flow->options.posted_max)
         return true;
     /* Nothing may have written here before it was offered. */
     if (!check_message(flow, flow->posted, false))
@@ -282,7 +288,8 @@ static bool act_test_recv(struct dt_flow *flow)
     return check_message(flow, flow->received++, true);
 }
 
-/* ---- the sender ----------------------------------------------------------------------------------------- */
+/* ---- the sender -----------------------------------------------------------------------------------------
+ */
 
 static bool act_isend(struct dt_flow *flow)
 {
@@ -335,7 +342,8 @@ static bool act_test_send(struct dt_flow *flow)
     return true;
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------------------
+ */
 
 bool dt_flow_act(struct dt_flow *flow)
 {

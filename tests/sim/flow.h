@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection under test: a sender and a receiver that call a plugin's table as NCCL may, in an order drawn
- * from the seed, and compare everything that comes out with what is known to be the truth.
+ * One connection under test: a sender and a receiver that call a plugin's table as NCCL may, in an order
+ * drawn from the seed, and compare everything that comes out with what is known to be the truth.
  *
- * The truth: message k of the plan has parts with tags, sizes and capacities. Each part must be delivered once,
- * whole, in the buffer of its own irecv; no byte behind it may change; no byte of a buffer may change after its
- * irecv was reported done; sizes must be exact.
+ * The truth: message k of the plan has parts with tags, sizes and capacities. Each part must be delivered
+ * once, whole, in the buffer of its own irecv; no byte behind it may change; no byte of a buffer may change
+ * after its irecv was reported done; sizes must be exact.
  */
 #ifndef DETOUR_TESTS_SIM_FLOW_H
 #define DETOUR_TESTS_SIM_FLOW_H
@@ -30,8 +30,8 @@ struct dt_flow_options {
     uint32_t id; /* makes the pattern of this flow its own */
     uint32_t message_count;
     uint32_t parts_max;
-    uint32_t bytes_max;    /* of one part */
-    uint32_t posted_max;   /* irecvs outstanding at a time */
+    uint32_t bytes_max;  /* of one part */
+    uint32_t posted_max; /* irecvs outstanding at a time */
     int send_device;
     int recv_device;
 };

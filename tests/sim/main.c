@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detour-sim: runs simulations of the plugin (world.h). The first failing seed is printed and ends the run with
- * exit code 1; `detour-sim --seed N` shows it again.
+ * detour-sim: runs simulations of the plugin (world.h). The first failing seed is printed and ends the run
+ * with exit code 1; `detour-sim --seed N` shows it again.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -62,8 +62,8 @@ static void print_run(uint64_t seed, const struct dt_world_report *report)
 
 int main(int argc, char **argv)
 {
-    static const struct argp argp = {options, parse, NULL,
-                                     "Runs simulations of the plugin, each made from its seed.", NULL, NULL, NULL};
+    static const struct argp argp = {
+        options, parse, NULL, "Runs simulations of the plugin, each made from its seed.", NULL, NULL, NULL};
     struct arguments arguments = {1, 1000, false};
     struct dt_world_report report, total = {0};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugin inside a simulation: its own entry points on software RNICs of a simulated network (driver_sim.h),
- * with a simulated control network (stream_sim.h), virtual time, seeded random numbers and no threads.
+ * The plugin inside a simulation: its own entry points on software RNICs of a simulated network
+ * (driver_sim.h), with a simulated control network (stream_sim.h), virtual time, seeded random numbers and no
+ * threads.
  */
 #ifndef DETOUR_TESTS_SIM_PLUGIN_SIM_H
 #define DETOUR_TESTS_SIM_PLUGIN_SIM_H

@@ -61,7 +61,8 @@ static uint64_t draw_arrival_ns(struct network *network)
     return network->now_ns + network->options.latency_ns + jitter_ns;
 }
 
-/* ---- streams -------------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------------------
+ */
 
 static enum dt_status stream_state(struct dt_stream *stream)
 {
@@ -192,7 +193,8 @@ static struct end *make_end(struct network *network)
     return end;
 }
 
-/* ---- ports ---------------------------------------------------------------------------------------------- */
+/* ---- ports ----------------------------------------------------------------------------------------------
+ */
 
 static const struct dt_network_ops network_ops;
 
@@ -302,7 +304,8 @@ static const struct dt_network_ops network_ops = {
     .dial = network_dial,
 };
 
-/* ---- the network ---------------------------------------------------------------------------------------- */
+/* ---- the network ----------------------------------------------------------------------------------------
+ */
 
 struct dt_network *dt_sim_network_create(const struct dt_sim_network_options *options)
 {

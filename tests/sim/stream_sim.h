@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The control channel's network in a simulation: byte streams inside one process, in virtual time, which cut
- * what is sent into pieces of any size and deliver each after a delay of its own, in order. Everything follows
- * from the seed. One thread.
+ * what is sent into pieces of any size and deliver each after a delay of its own, in order. Everything
+ * follows from the seed. One thread.
  */
 #ifndef DETOUR_TESTS_SIM_STREAM_SIM_H
 #define DETOUR_TESTS_SIM_STREAM_SIM_H

@@ -11,10 +11,10 @@
 #include "tests/sim/flow.h"
 #include "tests/sim/plugin_sim.h"
 
-#define FLOWS_MAX       4
-#define DEVICES_MAX     4
-#define VIRTUAL_NS_MAX  (60 * DT_NS_PER_S)
-#define REST_NS         (DT_NS_PER_S)
+#define FLOWS_MAX      4
+#define DEVICES_MAX    4
+#define VIRTUAL_NS_MAX (60 * DT_NS_PER_S)
+#define REST_NS        (DT_NS_PER_S)
 
 struct world {
     struct dt_prng prng;
@@ -28,7 +28,8 @@ struct world {
     uint64_t wanted_ns; /* when the plugin wants to be called again */
 };
 
-/* ---- what the seed draws -------------------------------------------------------------------------------- */
+/* ---- what the seed draws --------------------------------------------------------------------------------
+ */
 
 /* Each kind of fault is off in a third of the runs, so that runs differ in character, not only in detail. */
 static uint32_t draw_fault_ppm(struct world *w, uint32_t ppm_max)
@@ -90,16 +91,18 @@ static void draw(struct world *w, uint64_t seed, struct dt_world_report *report)
     draw_plugin(w, seed);
     for (uint32_t i = 0; i < w->flow_count; i++)
         draw_flow(w, i, seed);
-    snprintf(report->drawn, sizeof report->drawn,
-             "%u devices, %u connections, %u paths x %u QPs (%s), latency %.1f+%.1f us, loss %.2f %%, duplicates "
-             "%.2f %%, reordering %.2f %%, segments %" PRIu64 ", chunk %u",
-             w->device_count, w->flow_count, w->plugin.paths, w->plugin.qps_per_path, w->plugin.posting,
-             (double)w->network.latency_ns / 1e3, (double)w->network.jitter_ns / 1e3,
-             (double)w->network.loss_ppm / 1e4, (double)w->network.duplicate_ppm / 1e4,
-             (double)w->network.reorder_ppm / 1e4, w->network.segment_bytes_max, w->plugin.chunk_bytes);
+    snprintf(
+        report->drawn, sizeof report->drawn,
+        "%u devices, %u connections, %u paths x %u QPs (%s), latency %.1f+%.1f us, loss %.2f %%, duplicates "
+        "%.2f %%, reordering %.2f %%, segments %" PRIu64 ", chunk %u",
+        w->device_count, w->flow_count, w->plugin.paths, w->plugin.qps_per_path, w->plugin.posting,
+        (double)w->network.latency_ns / 1e3, (double)w->network.jitter_ns / 1e3,
+        (double)w->network.loss_ppm / 1e4, (double)w->network.duplicate_ppm / 1e4,
+        (double)w->network.reorder_ppm / 1e4, w->network.segment_bytes_max, w->plugin.chunk_bytes);
 }
 
-/* ---- running -------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------------------
+ */
 
 static void advance_to(struct world *w, uint64_t until_ns)
 {
@@ -107,7 +110,8 @@ static void advance_to(struct world *w, uint64_t until_ns)
     w->wanted_ns = dt_plugin_sim_progress(until_ns);
 }
 
-/* Time passes: a little, or, now and then and when nobody has anything to do, up to the next thing that happens. */
+/* Time passes: a little, or, now and then and when nobody has anything to do, up to the next thing that
+ * happens. */
 static void pass_time(struct world *w)
 {
     struct dt_sim *sim = dt_driver_sim_network();
@@ -147,7 +151,8 @@ static bool run_flows(struct world *w, struct dt_world_report *report)
         if (dt_sim_now_ns(dt_driver_sim_network()) > end_ns) {
             while (dt_flow_is_finished(w->flows[i]))
                 i = (i + 1) % w->flow_count;
-            snprintf(report->failure, sizeof report->failure, "did not finish: %s", dt_flow_failure(w->flows[i]));
+            snprintf(report->failure, sizeof report->failure, "did not finish: %s",
+                     dt_flow_failure(w->flows[i]));
             return false;
         }
     }

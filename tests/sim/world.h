@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A whole run from one seed: devices on a lossy network, the plugin with its settings, connections between them
- * and their traffic, in virtual time. The seed decides everything, so a failure is replayed by its number.
+ * A whole run from one seed: devices on a lossy network, the plugin with its settings, connections between
+ * them and their traffic, in virtual time. The seed decides everything, so a failure is replayed by its
+ * number.
  */
 #ifndef DETOUR_TESTS_SIM_WORLD_H
 #define DETOUR_TESTS_SIM_WORLD_H

@@ -20,8 +20,14 @@ namespace
 class Front : public ::testing::Test
 {
   protected:
-    void SetUp() override { context = OpenDevice(0); }
-    void TearDown() override { EXPECT_EQ(dt_soft_close_device(context), 0); }
+    void SetUp() override
+    {
+        context = OpenDevice(0);
+    }
+    void TearDown() override
+    {
+        EXPECT_EQ(dt_soft_close_device(context), 0);
+    }
     EndOptions Shared() const
     {
         EndOptions options;
@@ -95,7 +101,8 @@ TEST_F(Front, Queries)
     EXPECT_EQ(dt_soft_get_pkey_index(context, 1, htons(0x7fff)), -1);
 }
 
-// Every place of the tables that a program may call through holds a function, and what is not supported says so.
+// Every place of the tables that a program may call through holds a function, and what is not supported says
+// so.
 TEST_F(Front, NoPointerIsNull)
 {
     verbs_context *verbs = verbs_get_ctx(context);
@@ -116,7 +123,8 @@ TEST_F(Front, NoPointerIsNull)
     ibv_qp_ex *ex = dt_soft_qp_to_qp_ex(end.qp);
     ASSERT_NE(ex, nullptr);
     auto *wr_first = reinterpret_cast<void **>(&ex->wr_atomic_cmp_swp);
-    for (size_t i = 0; i <= (offsetof(ibv_qp_ex, wr_atomic_write) - offsetof(ibv_qp_ex, wr_atomic_cmp_swp)) / 8; i++)
+    for (size_t i = 0;
+         i <= (offsetof(ibv_qp_ex, wr_atomic_write) - offsetof(ibv_qp_ex, wr_atomic_cmp_swp)) / 8; i++)
         EXPECT_NE(wr_first[i], nullptr) << "entry " << i << " of struct ibv_qp_ex";
     ibv_cq_init_attr_ex init = {};
     init.cqe = 4;
@@ -173,8 +181,8 @@ TEST_F(Front, MemoryIsCheckedAtRegistration)
 {
     ibv_pd *pd = dt_soft_alloc_pd(context);
     size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    auto *memory = static_cast<char *>(mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE,
-                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto *memory = static_cast<char *>(
+        mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_EQ(munmap(memory + page, page), 0);
     ASSERT_EQ(mprotect(memory + 2 * page, page, PROT_READ), 0);
 

@@ -68,7 +68,9 @@ TEST(FrontEvent, ChannelWakesASleeper)
     for (int i = 0; i < 32; i++)
         receiver.PostRecv(0);
     for (uint32_t i = 0; i < 200; i++) {
-        ASSERT_EQ(sender.Post(IBV_WR_RDMA_WRITE_WITH_IMM, 0, 100, receiver.Address(), 0, i, IBV_SEND_SIGNALED, i), 0);
+        ASSERT_EQ(
+            sender.Post(IBV_WR_RDMA_WRITE_WITH_IMM, 0, 100, receiver.Address(), 0, i, IBV_SEND_SIGNALED, i),
+            0);
         sender.WaitOk();
     }
     sleeper.join();
@@ -94,7 +96,8 @@ TEST(FrontEvent, SolicitedOnly)
     end.WaitOk();
     EXPECT_FALSE(is_readable(end.channel->fd, 0));
     ASSERT_EQ(end.Post(IBV_WR_RDMA_WRITE_WITH_IMM, 0, 8, end.Address(), 64, 1,
-                       IBV_SEND_SIGNALED | IBV_SEND_SOLICITED), 0);
+                       IBV_SEND_SIGNALED | IBV_SEND_SOLICITED),
+              0);
     end.WaitOk();
     end.WaitOk();
     ASSERT_TRUE(is_readable(end.channel->fd, 0));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads on one device: each posts and polls on a QP of its own, one CQ is shared by two pollers, and meanwhile
-// others register memory, make and destroy queue pairs, and flip the link. Meant for the thread sanitizer.
+// Threads on one device: each posts and polls on a QP of its own, one CQ is shared by two pollers, and
+// meanwhile others register memory, make and destroy queue pairs, and flip the link. Meant for the thread
+// sanitizer.
 #include <gtest/gtest.h>
 
 #include <atomic>

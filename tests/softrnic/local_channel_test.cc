@@ -35,7 +35,8 @@ TEST(LocalChannel, SleepersOfTwoProcesses)
             ibv_wc wc;
             int wanted = 1;
             if (is_mine)
-                Require(end.Post(IBV_WR_RDMA_WRITE_WITH_IMM, 0, 64, peer, 0, i, IBV_SEND_SIGNALED, i) == 0, "post");
+                Require(end.Post(IBV_WR_RDMA_WRITE_WITH_IMM, 0, 64, peer, 0, i, IBV_SEND_SIGNALED, i) == 0,
+                        "post");
             while (wanted > 0) {
                 ibv_req_notify_cq(end.cq, 0);
                 while (wanted > 0 && end.Poll(&wc)) {

@@ -38,7 +38,8 @@ std::set<std::string> traces()
     return found;
 }
 
-// 4.096 us x 2^10 per try, 3 tries: the timer of the attributes, doubled by no more than the engine's rounding.
+// 4.096 us x 2^10 per try, 3 tries: the timer of the attributes, doubled by no more than the engine's
+// rounding.
 const ConnectOptions kQuickTimer = [] {
     ConnectOptions options;
     options.timeout = 10;
@@ -82,7 +83,8 @@ TEST(LocalDeath, KilledPeerIsRetryExceeded)
         uint64_t next = wc.wr_id + 1;
         for (; next < 8; next++) {
             wc = end.Wait();
-            Require(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == next, "flush of %d", static_cast<int>(next));
+            Require(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == next, "flush of %d",
+                    static_cast<int>(next));
         }
         // The RNIC lives: another connection, to itself, works.
         End other(EndOptions{});
@@ -130,7 +132,8 @@ TEST(LocalDeath, NothingIsLeftBehind)
         EXPECT_TRUE(before.count(trace)) << trace;
 }
 
-// A peer that is stopped, not dead: the same error, and when it goes on, nothing of the failed QP completes here.
+// A peer that is stopped, not dead: the same error, and when it goes on, nothing of the failed QP completes
+// here.
 TEST(LocalDeath, StoppedPeerIsRetryExceeded)
 {
     Ranks ranks(2);
@@ -168,9 +171,10 @@ TEST(LocalDeath, StoppedPeerIsRetryExceeded)
     close(ready[1]);
 }
 
-// The sender gives up on a peer that is stopped, and uses its buffer for something else. When the peer goes on, what
-// it finds in the ring must not become a message with the new contents: the packets on a real network hold the old
-// ones. A second QP between the same RNICs, whose message comes behind, tells when the first one's is dealt with.
+// The sender gives up on a peer that is stopped, and uses its buffer for something else. When the peer goes
+// on, what it finds in the ring must not become a message with the new contents: the packets on a real
+// network hold the old ones. A second QP between the same RNICs, whose message comes behind, tells when the
+// first one's is dealt with.
 TEST(LocalDeath, LateMessageIsOldOrLost)
 {
     Ranks ranks(2);
@@ -198,8 +202,8 @@ TEST(LocalDeath, LateMessageIsOldOrLost)
             rank.Receive(0, &go_on, 1); // stopped about here
             second.WaitOk();
             ibv_wc wc;
-            // If it does arrive (it may have been copied into the ring, before this end could say that it need not
-            // be), it is the old one, whole.
+            // If it does arrive (it may have been copied into the ring, before this end could say that it
+            // need not be), it is the old one, whole.
             if (first.Poll(&wc))
                 for (uint32_t i = 0; i < kBytes; i++)
                     Require(first.buffer[i] == 'a', "byte %u is %02x: the new contents as the old message", i,
@@ -238,8 +242,10 @@ int call(uint64_t instance)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
     address.sun_family = AF_UNIX;
-    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "detour-rnic-%016" PRIx64, instance);
-    socklen_t bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
+    int length =
+        snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "detour-rnic-%016" PRIx64, instance);
+    socklen_t bytes =
+        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
     Require(connect(fd, reinterpret_cast<sockaddr *>(&address), bytes) == 0, "connect: %s", strerror(errno));
     return fd;
 }

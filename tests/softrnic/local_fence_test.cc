@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fence: when a move to ERR, or a deregistration, has returned, no byte of the memory changes any more, though
-// a peer is in the middle of writing it.
+// The fence: when a move to ERR, or a deregistration, has returned, no byte of the memory changes any more,
+// though a peer is in the middle of writing it.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -23,9 +23,8 @@ bool holds_only(const uint8_t *buffer, uint8_t value)
 
 enum class Fence { kModifyToError, kDeregister, kDestroy };
 
-
-// The writer: one 64 MiB write per round, with a QP of its own, tried again until the owner says that it has seen
-// enough; its outcome does not matter.
+// The writer: one 64 MiB write per round, with a QP of its own, tried again until the owner says that it has
+// seen enough; its outcome does not matter.
 void write_rounds(const Rank &rank)
 {
     bool goes_on = true;
@@ -73,8 +72,8 @@ void fence(End &end, Fence kind)
     }
 }
 
-// The owner of the memory: fences it while the write runs, claims it, and looks whether it stays as it is. Until
-// enough fences have met a running write.
+// The owner of the memory: fences it while the write runs, claims it, and looks whether it stays as it is.
+// Until enough fences have met a running write.
 void fence_rounds(const Rank &rank, Fence kind, bool use_helper)
 {
     const int kRoundsMax = 100, kMetWanted = 4;
@@ -100,7 +99,8 @@ void fence_rounds(const Rank &rank, Fence kind, bool use_helper)
         fence(end, kind);
         in_the_middle += !holds_only(end.buffer, static_cast<uint8_t>(round));
         memset(end.buffer, 0xcc, kBytes);
-        // Serves the RNIC for longer than the writer's timer, so that what is under way, and sent again, arrives.
+        // Serves the RNIC for longer than the writer's timer, so that what is under way, and sent again,
+        // arrives.
         double until = Seconds() + 0.1;
         ibv_wc wc;
         while (Seconds() < until)

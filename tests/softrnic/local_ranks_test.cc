@@ -46,7 +46,8 @@ void talk_to_all(const Rank &rank, bool no_process_vm)
                 continue;
             End &end = *ends[static_cast<size_t>(peer)];
             end.Fill(static_cast<uint64_t>(100 * round + 10 * rank.number() + peer), 0, kSlot - 3);
-            Require(end.Post(IBV_WR_RDMA_WRITE_WITH_IMM, 0, kSlot - 3, peers[static_cast<size_t>(peer)], kSlot, 2) == 0,
+            Require(end.Post(IBV_WR_RDMA_WRITE_WITH_IMM, 0, kSlot - 3, peers[static_cast<size_t>(peer)],
+                             kSlot, 2) == 0,
                     "post");
         }
         for (int peer = 0; peer < rank.count(); peer++) {
@@ -55,7 +56,8 @@ void talk_to_all(const Rank &rank, bool no_process_vm)
             End &end = *ends[static_cast<size_t>(peer)];
             end.WaitOk(30);
             end.WaitOk(30);
-            end.Check(static_cast<uint64_t>(100 * round + 10 * peer + rank.number()), kSlot, kSlot - 3, "from a peer");
+            end.Check(static_cast<uint64_t>(100 * round + 10 * peer + rank.number()), kSlot, kSlot - 3,
+                      "from a peer");
             end.PostRecv(1);
         }
     }
@@ -75,8 +77,8 @@ TEST(LocalRanks, WaysDifferByPair)
     RunRanks(4, [](const Rank &rank) { talk_to_all(rank, rank.number() == 1); });
 }
 
-// A reader that polls the last word of each 128-byte line, as NCCL's LL128 kernels do, never sees it before the
-// rest of its line. The writer fills whole lines with the number of the round.
+// A reader that polls the last word of each 128-byte line, as NCCL's LL128 kernels do, never sees it before
+// the rest of its line. The writer fills whole lines with the number of the round.
 void poll_lines(const Rank &rank, uint64_t bytes, bool no_process_vm)
 {
     const int kRounds = 300;
@@ -95,7 +97,8 @@ void poll_lines(const Rank &rank, uint64_t bytes, bool no_process_vm)
         if (rank.number() == 0) {
             for (uint64_t i = 0; i < bytes / 8; i++)
                 words[i] = round;
-            Require(end.Post(IBV_WR_RDMA_WRITE, 0, static_cast<uint32_t>(bytes), peer, 0, round) == 0, "post");
+            Require(end.Post(IBV_WR_RDMA_WRITE, 0, static_cast<uint32_t>(bytes), peer, 0, round) == 0,
+                    "post");
             end.WaitOk();
         } else {
             // The helper thread lands it while this one watches.
@@ -105,8 +108,8 @@ void poll_lines(const Rank &rank, uint64_t bytes, bool no_process_vm)
                 while (__atomic_load_n(at + 15, __ATOMIC_ACQUIRE) != round)
                     Require(Seconds() < limit, "line %d does not come", static_cast<int>(line));
                 for (int i = 0; i < 15; i++)
-                    Require(__atomic_load_n(at + i, __ATOMIC_RELAXED) == round, "word %d of line %d comes late", i,
-                            static_cast<int>(line));
+                    Require(__atomic_load_n(at + i, __ATOMIC_RELAXED) == round,
+                            "word %d of line %d comes late", i, static_cast<int>(line));
             }
         }
         rank.Barrier(1 - rank.number());

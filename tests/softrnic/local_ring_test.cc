@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ring of the `local` wire alone, both ends in one thread: what goes in comes out, room is never given away
-// twice, and whatever the other end writes into the shared memory, nothing outside it is touched.
+// The ring of the `local` wire alone, both ends in one thread: what goes in comes out, room is never given
+// away twice, and whatever the other end writes into the shared memory, nothing outside it is touched.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -32,7 +32,10 @@ class LocalRing : public ::testing::Test
         dt_local_ring_init(&consumer_, shared_, false);
         dt_prng_init(&prng_, kSeed);
     }
-    void TearDown() override { munmap(area_, bytes_); }
+    void TearDown() override
+    {
+        munmap(area_, bytes_);
+    }
 
     dt_packet MakePacket(uint32_t number, const std::vector<uint8_t> &payload)
     {
@@ -48,7 +51,8 @@ class LocalRing : public ::testing::Test
         size_t at = 0;
         // In up to four pieces.
         while (at < payload.size()) {
-            size_t piece = packet.iov_count == 3 ? payload.size() - at : dt_prng_between(&prng_, 1, payload.size() - at);
+            size_t piece =
+                packet.iov_count == 3 ? payload.size() - at : dt_prng_between(&prng_, 1, payload.size() - at);
             packet.iov[packet.iov_count++] = {const_cast<uint8_t *>(payload.data()) + at, piece};
             at += piece;
         }
@@ -74,7 +78,8 @@ TEST_F(LocalRing, WhatGoesInComesOut)
     for (int step = 0; step < 200000; step++) {
         if (dt_prng_chance(&prng_, 1, 2)) {
             static const uint64_t limits[] = {0, 8, 300, 20000, 600000};
-            std::vector<uint8_t> payload(dt_prng_below(&prng_, limits[dt_prng_below(&prng_, step % 50 ? 3 : 5)] + 1));
+            std::vector<uint8_t> payload(
+                dt_prng_below(&prng_, limits[dt_prng_below(&prng_, step % 50 ? 3 : 5)] + 1));
             for (size_t i = 0; i < payload.size(); i += 97)
                 payload[i] = static_cast<uint8_t>(number + i);
             inside.emplace_back(dt_packet{}, std::move(payload));
@@ -82,7 +87,8 @@ TEST_F(LocalRing, WhatGoesInComesOut)
             bool has_room = dt_local_ring_has_room(&producer_);
             bool must_copy = dt_prng_chance(&prng_, 1, 3);
             bool done = dt_local_ring_push(&producer_, &inside.back().first, must_copy);
-            bool is_promised = has_room && !must_copy && inside.back().second.size() <= DT_LOCAL_SEGMENT_BYTES_MAX;
+            bool is_promised =
+                has_room && !must_copy && inside.back().second.size() <= DT_LOCAL_SEGMENT_BYTES_MAX;
             ASSERT_TRUE(done || !is_promised) << "there was room";
             refused += !done;
             if (!done)
@@ -104,7 +110,8 @@ TEST_F(LocalRing, WhatGoesInComesOut)
             ASSERT_EQ(payload.bytes, bytes.size());
             std::vector<uint8_t> landed(bytes.size());
             if (payload.kind == DT_LOCAL_REMOTE) {
-                ASSERT_EQ(dt_fetch(getpid(), payload.iov, payload.iov_count, 0, landed.data(), landed.size()), 0);
+                ASSERT_EQ(dt_fetch(getpid(), payload.iov, payload.iov_count, 0, landed.data(), landed.size()),
+                          0);
             } else if (!bytes.empty()) {
                 dt_copy_ascending(landed.data(), payload.data, landed.size());
             }
@@ -158,8 +165,8 @@ TEST_F(LocalRing, FullIsFull)
     EXPECT_TRUE(dt_local_ring_has_room(&producer_));
 }
 
-// Payload that stays at the sender takes a record of two units, so that 1 GiB of it would fit; acknowledgements of
-// the other direction, which queue behind it, could then not arrive in time.
+// Payload that stays at the sender takes a record of two units, so that 1 GiB of it would fit;
+// acknowledgements of the other direction, which queue behind it, could then not arrive in time.
 TEST_F(LocalRing, WaitingPayloadIsBounded)
 {
     std::vector<uint8_t> payload(DT_LOCAL_SEGMENT_BYTES_MAX);
@@ -189,8 +196,8 @@ TEST_F(LocalRing, WaitingPayloadIsBounded)
     EXPECT_TRUE(producer_.is_broken);
 }
 
-// Garbage in units, counters and bounce places: the consumer takes packets or gives up; it never reads outside (the
-// guard pages would kill the test, and the sanitizers watch).
+// Garbage in units, counters and bounce places: the consumer takes packets or gives up; it never reads
+// outside (the guard pages would kill the test, and the sanitizers watch).
 TEST_F(LocalRing, GarbageIsRefused)
 {
     uint32_t broken = 0, delivered = 0;
@@ -220,7 +227,8 @@ TEST_F(LocalRing, GarbageIsRefused)
             if (payload.kind == DT_LOCAL_HERE)
                 for (uint64_t k = 0; k < payload.bytes; k++)
                     sum = static_cast<uint8_t>(sum + payload.data[k]);
-            ASSERT_LE(payload.kind == DT_LOCAL_REMOTE ? payload.iov_count : 0, static_cast<uint32_t>(DT_PACKET_IOV_MAX));
+            ASSERT_LE(payload.kind == DT_LOCAL_REMOTE ? payload.iov_count : 0,
+                      static_cast<uint32_t>(DT_PACKET_IOV_MAX));
             dt_local_ring_pop(&consumer_);
             delivered += 1 + (sum & 0);
         }
@@ -255,8 +263,9 @@ TEST(LocalCopy, AllAlignmentsAndLengths)
                 std::fill(to.begin(), to.end(), 0);
                 dt_copy_ascending(&to[dst], &from[src], bytes);
                 ASSERT_EQ(memcmp(&to[dst], &from[src], bytes), 0) << src << " " << dst << " " << bytes;
-                ASSERT_EQ(std::count(to.begin(), to.end(), 0), static_cast<long>(to.size() - bytes) +
-                          std::count(&from[src], &from[src] + bytes, 0));
+                ASSERT_EQ(std::count(to.begin(), to.end(), 0),
+                          static_cast<long>(to.size() - bytes) +
+                              std::count(&from[src], &from[src] + bytes, 0));
             }
 }
 

@@ -22,9 +22,17 @@ void ExpectRankWarning(const std::string &part);
 class Rank
 {
   public:
-    Rank(int number, int count, std::vector<int> sockets) : number_(number), count_(count), sockets_(sockets) {}
-    int number() const { return number_; }
-    int count() const { return count_; }
+    Rank(int number, int count, std::vector<int> sockets) : number_(number), count_(count), sockets_(sockets)
+    {
+    }
+    int number() const
+    {
+        return number_;
+    }
+    int count() const
+    {
+        return count_;
+    }
 
     // Plain data to and from another rank; blocks. Throws when the other is gone.
     void Send(int to, const void *data, size_t bytes) const;
@@ -33,7 +41,8 @@ class Rank
     // Has the other sent something that is not received yet, or gone?
     bool HasMessage(int from) const;
 
-    template <typename T> T Exchange(int peer, const T &mine) const
+    template <typename T>
+    T Exchange(int peer, const T &mine) const
     {
         T theirs;
 
@@ -41,7 +50,10 @@ class Rank
         Receive(peer, &theirs, sizeof theirs);
         return theirs;
     }
-    void Barrier(int peer) const { Exchange(peer, char{1}); }
+    void Barrier(int peer) const
+    {
+        Exchange(peer, char{1});
+    }
 
   private:
     int number_, count_;
@@ -58,7 +70,10 @@ class Ranks
     void Start(const std::function<void(const Rank &)> &body);
     // Kills one rank, which then need not report.
     void Kill(int number);
-    pid_t pid(int number) const { return pids_.at(number); }
+    pid_t pid(int number) const
+    {
+        return pids_.at(number);
+    }
     // Waits for all; adds a test failure for each rank that reported one, or died unasked.
     void Join();
 

@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 
-// The inline calls of <infiniband/verbs.h> fall back on these for contexts older than struct verbs_context, which
-// ours never are; the library itself is not linked.
+// The inline calls of <infiniband/verbs.h> fall back on these for contexts older than struct verbs_context,
+// which ours never are; the library itself is not linked.
 #undef ibv_query_port
 extern "C" int ibv_query_port(ibv_context *, uint8_t, _compat_ibv_port_attr *)
 {
@@ -61,8 +61,8 @@ End::End(const EndOptions &end_options) : options(end_options)
     qp = options.send_ops ? verbs_get_ctx(context)->create_qp_ex(context, &init)
                           : dt_soft_create_qp(pd, reinterpret_cast<ibv_qp_init_attr *>(&init));
     Require(qp != nullptr, "QP: %s", strerror(errno));
-    buffer = static_cast<uint8_t *>(mmap(nullptr, options.buffer_bytes, PROT_READ | PROT_WRITE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    buffer = static_cast<uint8_t *>(
+        mmap(nullptr, options.buffer_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     Require(buffer != MAP_FAILED, "memory");
     mr = dt_soft_reg_mr(pd, buffer, options.buffer_bytes,
                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
@@ -105,8 +105,8 @@ void End::Init(const ConnectOptions &connect)
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
     attr.qp_access_flags = connect.access;
-    int error = dt_soft_modify_qp(qp, &attr,
-                                  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    int error =
+        dt_soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     Require(error == 0, "to INIT: %s", strerror(error));
 }
 
@@ -124,8 +124,9 @@ void End::Connect(const EndAddress &peer, const ConnectOptions &connect)
     attr.ah_attr.port_num = 1;
     attr.ah_attr.grh.dgid = peer.gid;
     attr.ah_attr.grh.hop_limit = 1;
-    int error = dt_soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                                 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    int error = dt_soft_modify_qp(qp, &attr,
+                                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     Require(error == 0, "to RTR: %s", strerror(error));
     attr = {};
     attr.qp_state = IBV_QPS_RTS;
@@ -134,8 +135,9 @@ void End::Connect(const EndAddress &peer, const ConnectOptions &connect)
     attr.retry_cnt = connect.retry_cnt;
     attr.rnr_retry = connect.rnr_retry;
     attr.max_rd_atomic = connect.rd_atomic;
-    error = dt_soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                             IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+    error = dt_soft_modify_qp(qp, &attr,
+                              IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
     Require(error == 0, "to RTS: %s", strerror(error));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a connection over a software RNIC, for tests: device, PD, CQ, QP and a buffer, made and connected
-// with as few words as possible. Failures throw (ranks.h).
+// One end of a connection over a software RNIC, for tests: device, PD, CQ, QP and a buffer, made and
+// connected with as few words as possible. Failures throw (ranks.h).
 #ifndef DETOUR_TESTS_SOFTRNIC_SOFT_END_H
 #define DETOUR_TESTS_SOFTRNIC_SOFT_END_H
 
@@ -22,7 +22,7 @@ struct EndOptions {
     int cqe = 512;
     bool with_channel = false;
     bool sq_sig_all = false;
-    uint64_t send_ops = 0; // ibv_wr_*
+    uint64_t send_ops = 0;          // ibv_wr_*
     ibv_context *context = nullptr; // shared; not closed
 };
 
@@ -63,7 +63,10 @@ class End
     ibv_wc Wait(double seconds = 10);
     // The same, and that it is a success.
     ibv_wc WaitOk(double seconds = 10);
-    bool Poll(ibv_wc *wc) { return ibv_poll_cq(cq, 1, wc) == 1; }
+    bool Poll(ibv_wc *wc)
+    {
+        return ibv_poll_cq(cq, 1, wc) == 1;
+    }
 
     void Fill(uint64_t seed, uint64_t offset, uint64_t bytes);
     // Throws when the buffer does not hold what Fill() of that seed wrote, at any offset, of a buffer.

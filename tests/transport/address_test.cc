@@ -62,17 +62,16 @@ dt_interface Interface(const char *name, dt_address_family family, bool up = tru
 std::string Choose(const std::vector<dt_interface> &all, const char *filter)
 {
     int i = dt_interface_choose(all.data(), all.size(), filter);
-    return i < 0 ? "none" : std::string(all[i].name) + (all[i].address.family == DT_ADDRESS_IPV6 ? "/6" : "/4");
+    return i < 0 ? "none"
+                 : std::string(all[i].name) + (all[i].address.family == DT_ADDRESS_IPV6 ? "/6" : "/4");
 }
 
 TEST(Interface, TheFirstRealOneWinsAndLoopbackIsTheLastResort)
 {
-    std::vector<dt_interface> all = {Interface("lo", DT_ADDRESS_IPV4, true, true),
-                                     Interface("docker0", DT_ADDRESS_IPV4),
-                                     Interface("eth9", DT_ADDRESS_IPV4, false),
-                                     Interface("eth0", DT_ADDRESS_IPV6),
-                                     Interface("eth0", DT_ADDRESS_IPV4),
-                                     Interface("ib0", DT_ADDRESS_IPV4)};
+    std::vector<dt_interface> all = {
+        Interface("lo", DT_ADDRESS_IPV4, true, true), Interface("docker0", DT_ADDRESS_IPV4),
+        Interface("eth9", DT_ADDRESS_IPV4, false),    Interface("eth0", DT_ADDRESS_IPV6),
+        Interface("eth0", DT_ADDRESS_IPV4),           Interface("ib0", DT_ADDRESS_IPV4)};
     EXPECT_EQ("eth0/4", Choose(all, ""));
     all.resize(4);
     EXPECT_EQ("eth0/6", Choose(all, ""));
@@ -85,9 +84,9 @@ TEST(Interface, TheFirstRealOneWinsAndLoopbackIsTheLastResort)
 
 TEST(Interface, TheUsersWordDecides)
 {
-    std::vector<dt_interface> all = {Interface("eth0", DT_ADDRESS_IPV4), Interface("docker0", DT_ADDRESS_IPV4),
-                                     Interface("lo", DT_ADDRESS_IPV4, true, true),
-                                     Interface("eth1", DT_ADDRESS_IPV4, false)};
+    std::vector<dt_interface> all = {
+        Interface("eth0", DT_ADDRESS_IPV4), Interface("docker0", DT_ADDRESS_IPV4),
+        Interface("lo", DT_ADDRESS_IPV4, true, true), Interface("eth1", DT_ADDRESS_IPV4, false)};
     EXPECT_EQ("docker0/4", Choose(all, "docker"));
     EXPECT_EQ("lo/4", Choose(all, "=lo"));
     EXPECT_EQ("docker0/4", Choose(all, "^eth"));

@@ -59,7 +59,8 @@ TEST(WorkId, FieldsDoNotOverlap)
 TEST(Split, SharesCoverThePartAndAreCutAtLines)
 {
     for (uint32_t count = 1; count <= DT_QPS_MAX; count++) {
-        for (uint32_t bytes : {0u, 1u, 8u, 127u, 128u, 129u, 1000u, 1024u, 4097u, 65536u, DT_MESSAGE_BYTES_MAX}) {
+        for (uint32_t bytes :
+             {0u, 1u, 8u, 127u, 128u, 129u, 1000u, 1024u, 4097u, 65536u, DT_MESSAGE_BYTES_MAX}) {
             uint32_t next = 0;
             for (uint32_t i = 0; i < count; i++) {
                 dt_share share = dt_split_share(bytes, count, i);

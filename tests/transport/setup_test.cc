@@ -41,7 +41,8 @@ struct Net {
     dt_verbs *verbs = nullptr;
     dt_net *net = nullptr;
 
-    explicit Net(unsigned seed, std::function<void(dt_params &, dt_net_options &)> adjust = nullptr) : generator(seed)
+    explicit Net(unsigned seed, std::function<void(dt_params &, dt_net_options &)> adjust = nullptr)
+        : generator(seed)
     {
         char error[256];
         dt_verbs_options verbs_options = {};
@@ -83,8 +84,14 @@ class Stranger
         fd_ = socket(AF_INET, SOCK_STREAM, 0);
         EXPECT_EQ(0, connect(fd_, reinterpret_cast<sockaddr *>(&to), sizeof to));
     }
-    ~Stranger() { close(fd_); }
-    void Say(const void *bytes, size_t count) { EXPECT_EQ((ssize_t)count, send(fd_, bytes, count, MSG_NOSIGNAL)); }
+    ~Stranger()
+    {
+        close(fd_);
+    }
+    void Say(const void *bytes, size_t count)
+    {
+        EXPECT_EQ((ssize_t)count, send(fd_, bytes, count, MSG_NOSIGNAL));
+    }
     void SayHello(const dt_hello &hello)
     {
         uint8_t bytes[DT_FRAME_BYTES_MAX];
@@ -142,9 +149,18 @@ class Setup : public ::testing::Test
     dt_connection *receiver = nullptr, *sender = nullptr;
     uint64_t now_ns = DT_NS_PER_S;
 
-    void Listen() { ASSERT_EQ(DT_OK, dt_net_listen(here.net, 0, handle, now_ns, &listen)); }
-    dt_status Accept() { return receiver ? DT_OK : dt_net_accept(listen, now_ns, &receiver); }
-    dt_status Connect() { return sender ? DT_OK : dt_net_connect(there.net, 0, handle, now_ns, &sender); }
+    void Listen()
+    {
+        ASSERT_EQ(DT_OK, dt_net_listen(here.net, 0, handle, now_ns, &listen));
+    }
+    dt_status Accept()
+    {
+        return receiver ? DT_OK : dt_net_accept(listen, now_ns, &receiver);
+    }
+    dt_status Connect()
+    {
+        return sender ? DT_OK : dt_net_connect(there.net, 0, handle, now_ns, &sender);
+    }
     void Step()
     {
         now_ns += 100 * DT_NS_PER_US;
@@ -190,8 +206,10 @@ TEST_F(Setup, ConnectsAndSaysWhatWasAgreedInOneLineAtEachEnd)
     EXPECT_FALSE(dt_connection_is_sender(receiver));
     int lines = 0;
     for (const std::string &line : detour_test::LoggedLines())
-        lines += line.find("paths soft0-soft0, soft1-soft1; 1 queue pairs each, 64 slots, writes up to 65536 KiB") !=
-                 std::string::npos;
+        lines +=
+            line.find(
+                "paths soft0-soft0, soft1-soft1; 1 queue pairs each, 64 slots, writes up to 65536 KiB") !=
+            std::string::npos;
     EXPECT_EQ(2, lines);
 }
 
@@ -243,8 +261,10 @@ TEST(SetupTerms, AreTheSmallerOfBothEnds)
     }
     int lines = 0;
     for (const std::string &line : detour_test::LoggedLines()) {
-        lines += line.find("paths soft0-soft1; 2 queue pairs each, 64 slots, writes up to 8 KiB") != std::string::npos;
-        lines += line.find("paths soft1-soft0; 2 queue pairs each, 64 slots, writes up to 8 KiB") != std::string::npos;
+        lines += line.find("paths soft0-soft1; 2 queue pairs each, 64 slots, writes up to 8 KiB") !=
+                 std::string::npos;
+        lines += line.find("paths soft1-soft0; 2 queue pairs each, 64 slots, writes up to 8 KiB") !=
+                 std::string::npos;
     }
     EXPECT_EQ(4, lines);
 }
@@ -276,9 +296,11 @@ TEST_F(Setup, StrangersOfAllKindsDoNotDisturbThePeer)
     guesser->SayHello(hello);
     hello = HelloTo(handle);
     hello.wanted.slots = 63;
-    add()->SayHello(hello); // the right nonce, and nonsense
+    add()->SayHello(hello);       // the right nonce, and nonsense
     strangers.push_back(nullptr); // one that came and went
-    { Stranger gone(handle); }
+    {
+        Stranger gone(handle);
+    }
     Establish();
     EXPECT_GE(Stats().dropped_garbage, 4u);
     EXPECT_EQ(1u, Stats().rejected);

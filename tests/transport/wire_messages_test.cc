@@ -15,8 +15,14 @@ const dt_terms kTerms = {2, 3, 64, 65536};
 struct Frame {
     uint8_t bytes[DT_FRAME_BYTES_MAX];
     dt_writer w = {bytes, sizeof bytes, 0, false};
-    const uint8_t *body() const { return bytes + DT_FRAME_HEADER_BYTES; }
-    size_t body_bytes() const { return w.used - DT_FRAME_HEADER_BYTES; }
+    const uint8_t *body() const
+    {
+        return bytes + DT_FRAME_HEADER_BYTES;
+    }
+    size_t body_bytes() const
+    {
+        return w.used - DT_FRAME_HEADER_BYTES;
+    }
     dt_frame_header header() const
     {
         dt_frame_header h = {};
@@ -196,9 +202,9 @@ TEST(Messages, ReadyNamesPathsThatWereAgreedAndAtLeastOne)
 
 TEST(Messages, TermsOutOfRangeAreRefused)
 {
-    dt_terms bad[] = {{0, 1, 64, 65536},  {5, 1, 64, 65536},  {1, 0, 64, 65536},  {1, 9, 64, 65536},
-                      {1, 1, 63, 65536},  {1, 1, 4, 65536},   {1, 1, 128, 65536}, {1, 1, 64, 0},
-                      {1, 1, 64, 65536 + 64}, {1, 1, 64, 1024}, {1, 1, 64, 0x80000000}};
+    dt_terms bad[] = {{0, 1, 64, 65536},      {5, 1, 64, 65536}, {1, 0, 64, 65536},     {1, 9, 64, 65536},
+                      {1, 1, 63, 65536},      {1, 1, 4, 65536},  {1, 1, 128, 65536},    {1, 1, 64, 0},
+                      {1, 1, 64, 65536 + 64}, {1, 1, 64, 1024},  {1, 1, 64, 0x80000000}};
     for (const dt_terms &terms : bad) {
         Frame frame;
         dt_hello hello = Hello(), out;
@@ -284,7 +290,8 @@ TEST(Messages, EveryPrefixAndAnyExtraByteIsRefused)
     for (auto &[body, decode] : Bodies()) {
         EXPECT_EQ(DT_OK, decode(body.data(), body.size()));
         for (size_t bytes = 0; bytes < body.size(); bytes++) {
-            std::vector<uint8_t> cut(body.begin(), body.begin() + bytes); // its own block: ASan sees overreads
+            std::vector<uint8_t> cut(body.begin(),
+                                     body.begin() + bytes); // its own block: ASan sees overreads
             ASSERT_EQ(DT_PROTOCOL, decode(cut.data(), cut.size())) << bytes << " of " << body.size();
         }
         std::vector<uint8_t> longer = body;
