@@ -314,7 +314,8 @@ static void let_siblings_read(void)
         prctl(PR_SET_PTRACER, (unsigned long)launcher, 0, 0, 0);
 }
 
-/* The shorter of some tries to move DT_LOCAL_SEGMENT_BYTES_MAX from one place to another, by a fetch or two copies. */
+/* The shorter of some tries to move DT_LOCAL_SEGMENT_BYTES_MAX from one place to another, by a fetch or two
+ * copies. */
 static uint64_t measure_move_ns(uint8_t *from, uint8_t *through, uint8_t *to, bool by_fetch)
 {
     const uint64_t bytes = DT_LOCAL_SEGMENT_BYTES_MAX;
@@ -336,8 +337,8 @@ static uint64_t measure_move_ns(uint8_t *from, uint8_t *through, uint8_t *to, bo
 }
 
 /*
- * Two copies between caches or the kernel's one, which has to look up every page: which is faster differs between
- * machines by a factor of two either way. Asked once in a process's life; well under a millisecond.
+ * Two copies between caches or the kernel's one, which has to look up every page: which is faster differs
+ * between machines by a factor of two either way. Asked once in a process's life; well under a millisecond.
  */
 static bool copies_are_faster(void)
 {
@@ -376,7 +377,8 @@ static int start(void)
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &driver.kick_source};
     int error;
 
-    options.prefers_copy = !driver.options.always_fetch && !driver.options.no_process_vm && copies_are_faster();
+    options.prefers_copy =
+        !driver.options.always_fetch && !driver.options.no_process_vm && copies_are_faster();
     driver.kick_source.ready = kick_ready;
     driver.stop = 0;
     driver.is_kicked = 0;

@@ -4,12 +4,12 @@
  *
  * Whoever posts or polls steps the RNIC itself, so that two ends that poll need no thread and no system call.
  * The helper thread serves timers and arrivals of RNICs that nobody polls; it sleeps in the kernel until a
- * deadline, a peer's wake-up, or a kick from this process. Of an RNIC that is being polled it only looks, every
- * DT_DRIVER_WATCH_NS, whether that is still so; peers then do not wake it.
+ * deadline, a peer's wake-up, or a kick from this process. Of an RNIC that is being polled it only looks,
+ * every DT_DRIVER_WATCH_NS, whether that is still so; peers then do not wake it.
  *
- * Every step of an engine, with the copies it makes, runs under its RNIC's lock, and is bounded. So whoever has
- * taken the lock and changed something (a queue pair to ERR, a region deregistered) knows when the lock is
- * free again that no copy under the old rules runs.
+ * Every step of an engine, with the copies it makes, runs under its RNIC's lock, and is bounded. So whoever
+ * has taken the lock and changed something (a queue pair to ERR, a region deregistered) knows when the lock
+ * is free again that no copy under the old rules runs.
  *
  * Locks, outermost first: the driver's open lock, the helper's lock, an RNIC's lock, then the leaf locks
  * (local_host.h's, and the front's event queues). Functions here take what they need.
@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 #define DT_DRIVER_WATCH_NS    1000000ull
-#define DT_DRIVER_PATIENCE_NS 5000ull  /* who polls for longer in vain gives way to other threads */
+#define DT_DRIVER_PATIENCE_NS 5000ull /* who polls for longer in vain gives way to other threads */
 
 /* One RNIC of this process, from its first open to its last close. */
 struct dt_soft_device {
@@ -64,7 +64,8 @@ uint64_t dt_driver_rate_bytes_per_s(void);
 uint64_t dt_driver_instance(void);
 
 /* Opens device `index`, or adds one to its users. 0 or an errno. */
-int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks, struct dt_soft_device **device);
+int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks,
+                   struct dt_soft_device **device);
 void dt_driver_close(struct dt_soft_device *device);
 
 /*
@@ -83,8 +84,8 @@ void dt_driver_unlock(struct dt_soft_device *device);
 void dt_driver_ring(struct dt_soft_device *device, struct dt_rnic_qp *qp);
 
 /*
- * Steps the RNIC for somebody who polls; does nothing while somebody else is at it. With will_go_on the helper
- * thread relies on it being called again within DT_DRIVER_WATCH_NS.
+ * Steps the RNIC for somebody who polls; does nothing while somebody else is at it. With will_go_on the
+ * helper thread relies on it being called again within DT_DRIVER_WATCH_NS.
  */
 void dt_driver_poll(struct dt_soft_device *device, bool will_go_on);
 

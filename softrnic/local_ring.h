@@ -4,16 +4,17 @@
  * one producer and one consumer.
  *
  * A record is one 64-byte unit with the packet's header and, behind it in further units, either the payload
- * itself (small), or the list of places where the payload lies in the sender's memory (the consumer fetches it,
- * local_copy.h). A third way is a copy in the bounce area behind the ring, taken by the sender while it
+ * itself (small), or the list of places where the payload lies in the sender's memory (the consumer fetches
+ * it, local_copy.h). A third way is a copy in the bounce area behind the ring, taken by the sender while it
  * transmits: for middle sizes, where one more copy is cheaper than a system call, and for all sizes where the
  * kernel does not let the consumer read the sender's memory.
  *
- * Whoever shares the memory may write anything into it at any time. Each end therefore keeps its own counter in
- * private memory, copies a record out before it looks at it, and checks everything that it uses. A ring that
- * contradicts itself is broken: its link is closed.
+ * Whoever shares the memory may write anything into it at any time. Each end therefore keeps its own counter
+ * in private memory, copies a record out before it looks at it, and checks everything that it uses. A ring
+ * that contradicts itself is broken: its link is closed.
  *
- * No lock: the producer's functions run under the sending RNIC's lock, the consumer's under the receiving one's.
+ * No lock: the producer's functions run under the sending RNIC's lock, the consumer's under the receiving
+ * one's.
  */
 #ifndef DETOUR_SOFTRNIC_LOCAL_RING_H
 #define DETOUR_SOFTRNIC_LOCAL_RING_H
@@ -33,7 +34,7 @@ extern "C" {
 #define DT_LOCAL_BOUNCE_BYTES (2u << 20) /* pages that are never used cost nothing */
 
 #define DT_LOCAL_INLINE_BYTES_MAX  256u
-#define DT_LOCAL_BOUNCE_BYTES_MAX  (64u << 10)   /* above: fetched by the consumer, where it may */
+#define DT_LOCAL_BOUNCE_BYTES_MAX  (64u << 10)  /* above: fetched by the consumer, where it may */
 #define DT_LOCAL_SEGMENT_BYTES_MAX (512u << 10) /* a step of the consumer: some tens of microseconds */
 
 /*
@@ -44,8 +45,8 @@ extern "C" {
 #define DT_LOCAL_WAITING_BYTES_MAX (8ull << 20)
 
 /*
- * Payload that was left in the sender's memory, and that the sender has taken back: of one queue pair (start and end
- * are 0), or in one range of its memory (qpn is 0).
+ * Payload that was left in the sender's memory, and that the sender has taken back: of one queue pair (start
+ * and end are 0), or in one range of its memory (qpn is 0).
  */
 struct dt_local_revocation {
     uint64_t start;
@@ -54,7 +55,8 @@ struct dt_local_revocation {
 };
 #define DT_LOCAL_REVOCATIONS 64u /* remembered; a power of two */
 
-/* What both ends map. Every field is written by one end only, but for the two sleep flags and revoke_count. */
+/* What both ends map. Every field is written by one end only, but for the two sleep flags and revoke_count.
+ */
 struct dt_local_shared {
     /* producer */
     uint32_t head __attribute__((aligned(64))); /* units produced, modulo 2^32 */
@@ -66,7 +68,7 @@ struct dt_local_shared {
     uint32_t consumer_sleeps __attribute__((aligned(64)));
     uint32_t can_fetch; /* consumer: 1: it can read the sender's memory; 0: bounce everything */
     uint32_t producer_sleeps __attribute__((aligned(64))); /* waits for room */
-    uint32_t revoke_count __attribute__((aligned(64))); /* revocations so far; the consumer adds 0 */
+    uint32_t revoke_count __attribute__((aligned(64)));    /* revocations so far; the consumer adds 0 */
     struct dt_local_revocation revocations[DT_LOCAL_REVOCATIONS];
     /* the record area, then the bounce area */
     uint8_t units[DT_LOCAL_UNIT_COUNT * DT_LOCAL_UNIT_BYTES] __attribute__((aligned(64)));
@@ -113,7 +115,8 @@ void dt_local_ring_init(struct dt_local_ring *ring, struct dt_local_shared *shar
 /* Room for any packet with up to DT_LOCAL_SEGMENT_BYTES_MAX of payload, and not too much waiting already? */
 bool dt_local_ring_has_room(struct dt_local_ring *ring);
 
-/* The same, for a producer that has just set producer_sleeps: it, or dt_local_ring_is_waited_for, says true. */
+/* The same, for a producer that has just set producer_sleeps: it, or dt_local_ring_is_waited_for, says true.
+ */
 bool dt_local_ring_has_more_room(struct dt_local_ring *ring);
 
 /*
@@ -134,14 +137,15 @@ bool dt_local_ring_is_empty(const struct dt_local_ring *ring);
  * The oldest record: fills the packet's header (its iov stays empty) and its payload. False when the ring is
  * empty or broken. The payload stays valid until dt_local_ring_pop().
  */
-bool dt_local_ring_peek(struct dt_local_ring *ring, struct dt_packet *packet, struct dt_local_payload *payload);
+bool dt_local_ring_peek(struct dt_local_ring *ring, struct dt_packet *packet,
+                        struct dt_local_payload *payload);
 
 /* Gives the peeked record's room back. */
 void dt_local_ring_pop(struct dt_local_ring *ring);
 
 /*
- * Asked after payload was fetched: had its sender taken it back, before or meanwhile? Also true when that is not
- * known any more. False means that all bytes were still the sender's when they were read.
+ * Asked after payload was fetched: had its sender taken it back, before or meanwhile? Also true when that is
+ * not known any more. False means that all bytes were still the sender's when they were read.
  */
 bool dt_local_ring_is_revoked(struct dt_local_ring *ring, const struct dt_local_payload *payload);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two processes over the `local` wire: every operation moves the right bytes, whatever their number and place.
+// Two processes over the `local` wire: every operation moves the right bytes, whatever their number and
+// place.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
@@ -21,10 +22,25 @@ struct Shape {
 
 // Around every border that the wire has: inline, bounce, segment, several segments; odd places.
 const Shape kShapes[] = {
-    {0, 0, 0},        {1, 0, 0},          {7, 3, 5},         {8, 0, 8},          {255, 1, 0},
-    {256, 0, 0},      {257, 5, 3},        {4096, 0, 0},      {4097, 1, 2},       {16384, 0, 0},
-    {65536, 7, 9},    {65537, 64, 1},     {100000, 64, 1},    {524288, 0, 0},    {524289, 3, 0},     {1 << 20, 0, 0},
-    {3000001, 11, 6}, {64 << 20, 128, 0}, {(64 << 20) - 5, 1, 2},
+    {0, 0, 0},
+    {1, 0, 0},
+    {7, 3, 5},
+    {8, 0, 8},
+    {255, 1, 0},
+    {256, 0, 0},
+    {257, 5, 3},
+    {4096, 0, 0},
+    {4097, 1, 2},
+    {16384, 0, 0},
+    {65536, 7, 9},
+    {65537, 64, 1},
+    {100000, 64, 1},
+    {524288, 0, 0},
+    {524289, 3, 0},
+    {1 << 20, 0, 0},
+    {3000001, 11, 6},
+    {64 << 20, 128, 0},
+    {(64 << 20) - 5, 1, 2},
 };
 
 void configure(bool no_process_vm)
@@ -56,7 +72,8 @@ TEST_P(LocalMove, WriteWithImmediate)
                 end.Fill(seed, shape.from, shape.bytes);
                 rank.Barrier(1);
                 Require(end.Post(IBV_WR_RDMA_WRITE_WITH_IMM, shape.from, shape.bytes, peer, shape.to, seed,
-                                 IBV_SEND_SIGNALED, static_cast<uint32_t>(seed)) == 0, "post");
+                                 IBV_SEND_SIGNALED, static_cast<uint32_t>(seed)) == 0,
+                        "post");
                 ibv_wc wc = end.WaitOk();
                 Require(wc.wr_id == seed && wc.opcode == IBV_WC_RDMA_WRITE, "send completion");
             } else {
@@ -64,8 +81,10 @@ TEST_P(LocalMove, WriteWithImmediate)
                 Require(end.PostRecv(100 + seed) == 0, "post receive");
                 rank.Barrier(0);
                 ibv_wc wc = end.WaitOk();
-                Require(wc.wr_id == 100 + seed && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM, "receive completion");
-                Require(wc.byte_len == shape.bytes && wc.wc_flags == IBV_WC_WITH_IMM && ntohl(wc.imm_data) == seed,
+                Require(wc.wr_id == 100 + seed && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM,
+                        "receive completion");
+                Require(wc.byte_len == shape.bytes && wc.wc_flags == IBV_WC_WITH_IMM &&
+                            ntohl(wc.imm_data) == seed,
                         "length %u, flags %x, immediate %u", wc.byte_len, wc.wc_flags, ntohl(wc.imm_data));
                 end.Check(seed, shape.to, shape.bytes, "write with immediate");
                 for (uint64_t i = 0; i < 64; i++)
@@ -215,7 +234,8 @@ TEST_P(LocalMove, BothWaysAtOnce)
                 end.Fill(1000 + posted, slot * kSlotBytes, bytes);
                 Require(end.Post(IBV_WR_RDMA_WRITE_WITH_IMM, slot * kSlotBytes, bytes, peer,
                                  static_cast<uint64_t>(kSlots + slot) * kSlotBytes, posted, IBV_SEND_SIGNALED,
-                                 posted) == 0, "post");
+                                 posted) == 0,
+                        "post");
                 posted++;
             }
             if (!end.Poll(&wc))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `local` wire without engines and threads: two hosts of one process that know each other only by socket, as
-// processes do, and two wires of one host. This test is the helper thread and both engines.
+// The `local` wire without engines and threads: two hosts of one process that know each other only by socket,
+// as processes do, and two wires of one host. This test is the helper thread and both engines.
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -52,7 +52,10 @@ class Host
         dt_faults_destroy(faults);
         close(epoll_fd);
     }
-    void AddWire() { wires.push_back(dt_local_wire_create(host, static_cast<uint32_t>(wires.size()), faults)); }
+    void AddWire()
+    {
+        wires.push_back(dt_local_wire_create(host, static_cast<uint32_t>(wires.size()), faults));
+    }
 
     // As the helper thread does it.
     int ServeSources(uint64_t now_ns = 0)
@@ -74,7 +77,10 @@ class Host
         dt_local_wire_gid(other.wires[device], gid);
         return Ops()->link(dt_local_wire_base(wires[from]), gid);
     }
-    const dt_wire_ops *Ops() const { return dt_local_wire_base(wires[0])->ops; }
+    const dt_wire_ops *Ops() const
+    {
+        return dt_local_wire_base(wires[0])->ops;
+    }
 
     void Transmit(dt_wire_link *link, const std::vector<uint8_t> &payload, uint32_t psn, uint64_t now_ns = 0)
     {
@@ -259,7 +265,8 @@ TEST(LocalWire, SleepersAreWoken)
     EXPECT_TRUE(a.Ops()->can_transmit(link));
 }
 
-// Payload that its sender has taken back is lost, not landed with whatever is there now; other payload is not.
+// Payload that its sender has taken back is lost, not landed with whatever is there now; other payload is
+// not.
 TEST(LocalWire, TakenBackIsLost)
 {
     Host a(1010), b(1011);
