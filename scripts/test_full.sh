@@ -7,15 +7,16 @@
 set -euo pipefail
 jobs=$(nproc)
 
-# PRESET EXCLUDED-LABELS
-run_sanitized() {
+# PRESET FOLDER: configures and builds; says only what is wrong.
+build() {
     cmake --preset "$1" >/dev/null
-    cmake --build "build-$1" -j "$jobs" | grep -vE '^\[ *[0-9]+%\]' || true
-    ctest --test-dir "build-$1" -L quick -LE "$2" --output-on-failure --timeout 300
+    echo "test_full: building $2"
+    cmake --build "$2" -j "$jobs" >"$2/build.log" 2>&1 || { tail -50 "$2/build.log"; exit 1; }
 }
 
-run_sanitized asan 'no-sanitizer'
-run_sanitized tsan 'no-sanitizer|no-tsan'
-cmake --preset release >/dev/null
-cmake --build build -j "$jobs" | grep -vE '^\[ *[0-9]+%\]' || true
+build asan build-asan
+ctest --test-dir build-asan -L quick -LE no-sanitizer --output-on-failure --timeout 300
+build tsan build-tsan
+ctest --test-dir build-tsan -L quick -LE 'no-sanitizer|no-tsan' --output-on-failure --timeout 300
+build release build
 ctest --test-dir build -L full --output-on-failure
