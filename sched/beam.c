@@ -253,27 +253,22 @@ static uint64_t width_max(const struct dt_shop *shop)
 
 enum detour_status dt_beam_widening(struct dt_search *search, uint64_t node_limit)
 {
-    static const struct {
-        int32_t width;
-        enum dt_search_key key;
-    } first_beams[] = {{1, DT_KEY_DEVICES}, {1, DT_KEY_CHAINS}};
+    static const enum dt_search_key keys[] = {DT_KEY_DEVICES, DT_KEY_CHAINS};
     const uint64_t *spent = &search->call->node_count;
-    uint64_t nodes_per_width = 1;
+    uint64_t nodes_per_width = 1, width = 1;
     enum detour_status status = DETOUR_OK;
 
-    for (size_t k = 0; !status && !dt_search_is_closed(search) && k < DT_COUNT_OF(first_beams); k++) {
+    /* Neither key is better than the other for all problems: a width of 1 is tried with both, others in turn.
+     */
+    for (size_t k = 0; !status && !dt_search_is_closed(search); k++) {
         uint64_t before = *spent;
-        status = dt_beam(search, first_beams[k].width, first_beams[k].key);
-        nodes_per_width = *spent - before > nodes_per_width ? *spent - before : nodes_per_width;
-    }
-    for (uint64_t width = 4; !status && !dt_search_is_closed(search); width *= 4) {
-        uint64_t left = node_limit > *spent && dt_search_nodes_left(search) ? node_limit - *spent : 0;
-        uint64_t affordable = left / nodes_per_width * 2 / 3;
-        affordable = affordable < width_max(search->shop) ? affordable : width_max(search->shop);
-        if (affordable * 2 < width || affordable < 2)
+        uint64_t left = node_limit > before && dt_search_nodes_left(search) ? node_limit - before : 0;
+        if (width > 1 && (width > left / nodes_per_width * 2 / 3 || width > width_max(search->shop)))
             break;
-        width = width * 2 > affordable ? affordable : width;
-        status = dt_beam(search, (int32_t)width, DT_KEY_CHAINS);
+        status = dt_beam(search, (int32_t)width, keys[k % DT_COUNT_OF(keys)]);
+        if (width == 1 && *spent - before > nodes_per_width)
+            nodes_per_width = *spent - before;
+        width = k == 0 ? 1 : k == 1 ? 4 : 2 * width;
     }
     return status;
 }

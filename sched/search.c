@@ -9,7 +9,7 @@ enum { DEFAULT_BUDGET_US = 100000 };
 uint64_t detour_node_budget(const struct detour_profile *profile, uint64_t budget_us)
 {
     /* Measured: a node costs a fixed part and as much again for each 120 operations of the problem. */
-    const uint64_t fixed_ops = 120, ops_per_us = 480;
+    const uint64_t fixed_ops = 120, ops_per_us = 350;
     uint64_t ops = 0;
 
     if (profile && profile->stage_count > 0 && profile->microbatch_count > 0)
