@@ -163,6 +163,24 @@ static void finish_state(struct beam *beam, const struct candidate *last, const 
     dt_search_offer(beam->search, dt_shop_makespan_ns(beam->shop, state), beam->moves, beam->step + 1);
 }
 
+/*
+ * A state for the next step, like one of the present step. The only heir takes the very state: a copy costs
+ * as much as all microbatches.
+ */
+static struct dt_shop_state *take_over(struct beam *beam, int32_t parent)
+{
+    struct kept *heir = &beam->next.kept[beam->next.count];
+    struct dt_shop_state *state = heir->state;
+
+    if (beam->width == 1 || beam->candidate_count == 1) {
+        heir->state = beam->now.kept[parent].state;
+        beam->now.kept[parent].state = state;
+        return heir->state;
+    }
+    dt_shop_copy(beam->shop, state, beam->now.kept[parent].state);
+    return state;
+}
+
 /* Makes the next step of the best candidates. */
 static enum detour_status keep_best(struct beam *beam)
 {
@@ -178,8 +196,7 @@ static enum detour_status keep_best(struct beam *beam)
     next->count = 0;
     for (int32_t k = 0; k < beam->candidate_count && next->count < beam->width; k++) {
         const struct candidate *c = &beam->candidates[k];
-        struct dt_shop_state *state = next->kept[next->count].state;
-        dt_shop_copy(beam->shop, state, beam->now.kept[c->parent].state);
+        struct dt_shop_state *state = take_over(beam, c->parent);
         dt_shop_place(beam->shop, state, &c->move, &undo);
         if (state->placed == beam->shop->op_count) {
             finish_state(beam, c, state);
