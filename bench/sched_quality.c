@@ -21,13 +21,13 @@ enum { BEAM_ROUNDS = 20 };
 /* The columns of the table: what is compared. */
 static const struct method {
     const char *name;
-    enum detour_algorithm algorithm;
     uint64_t budget_us; /* 0: needs none */
+    enum detour_algorithm algorithm;
     int32_t width;
 } methods[] = {
-    {"adaptra", DETOUR_ALGORITHM_ADAPTRA, 0, 0},     {"zb", DETOUR_ALGORITHM_ZB, 0, 0},
-    {"beam 1", DETOUR_ALGORITHM_BEAM, 1000000, 1},   {"auto 10 ms", DETOUR_ALGORITHM_AUTO, 10000, 0},
-    {"auto 20 ms", DETOUR_ALGORITHM_AUTO, 20000, 0}, {"auto", DETOUR_ALGORITHM_AUTO, 100000, 0},
+    {"adaptra", 0, DETOUR_ALGORITHM_ADAPTRA, 0},     {"zb", 0, DETOUR_ALGORITHM_ZB, 0},
+    {"beam 1", 1000000, DETOUR_ALGORITHM_BEAM, 1},   {"auto 10 ms", 10000, DETOUR_ALGORITHM_AUTO, 0},
+    {"auto 20 ms", 20000, DETOUR_ALGORITHM_AUTO, 0}, {"auto", 100000, DETOUR_ALGORITHM_AUTO, 0},
 };
 
 enum { METHOD_COUNT = sizeof(methods) / sizeof(methods[0]), AUTO = METHOD_COUNT - 1 };
@@ -152,14 +152,23 @@ static void beam_speed(struct detour_arena *arena)
     }
 }
 
+/* An argument between `low` and `high`; `low` - 1 if it is anything else. */
+static int parse(const char *text, int low, int high)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    return *text && !*end && value >= low && value <= high ? (int)value : low - 1;
+}
+
 int main(int argc, char **argv)
 {
-    int count = argc > 1 ? atoi(argv[1]) : 50;
-    int exact_ms = argc > 2 ? atoi(argv[2]) : 1000;
-    int family = argc > 3 ? atoi(argv[3]) : -1;
+    int count = argc > 1 ? parse(argv[1], 1, 1000000) : 50;
+    int exact_ms = argc > 2 ? parse(argv[2], 1, 1000000) : 1000;
+    int family = argc > 3 ? parse(argv[3], 0, FAMILY_COUNT - 1) : -1;
     struct detour_arena *arena = detour_arena_create();
 
-    if (!arena || count < 1 || exact_ms < 1 || family >= FAMILY_COUNT) {
+    if (!arena || argc > 4 || !count || !exact_ms || (argc > 3 && family < 0)) {
         fprintf(stderr, "usage: bench-sched-quality [COUNT [EXACT_MS [FAMILY]]], FAMILY 0..%d\n",
                 FAMILY_COUNT - 1);
         return 2;
