@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of libibverbs one by one, in one process: what they answer, right and wrong arguments.
 #include <arpa/inet.h>
+#include <endian.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -10,6 +11,8 @@
 #include <cstring>
 #include <functional>
 
+#include "base/util.h"
+#include "softrnic/wqe.h"
 #include "tests/harness/harness.h"
 #include "tests/softrnic/soft_end.h"
 
@@ -441,6 +444,46 @@ TEST_F(Front, ResetForgetsEverything)
         ASSERT_EQ(end.Post(IBV_WR_RDMA_WRITE, 0, 8, end.Address(), 64, i), 0);
         EXPECT_EQ(end.WaitOk().wr_id, i);
     }
+}
+
+// The send queue in the application's own hands: element, doorbell record, ring; completions name the element.
+TEST_F(Front, OwnedSendQueue)
+{
+    End end(Shared()), used(Shared());
+    dt_soft_dv_qp dv = {};
+    ibv_wc wc;
+    ConnectEnds(end, end);
+    ConnectEnds(used, used);
+
+    ASSERT_EQ(used.Post(IBV_WR_RDMA_WRITE, 0, 8, used.Address(), 64, 1), 0);
+    used.WaitOk();
+    EXPECT_EQ(dt_soft_query_qp_dv(used.qp, &dv), EBUSY) << "elements of the library's are in it";
+    ASSERT_EQ(dt_soft_query_qp_dv(end.qp, &dv), 0);
+    EXPECT_EQ(dt_soft_query_qp_dv(end.qp, &dv), 0) << "may be asked again";
+    EXPECT_EQ(dv.sq_stride, 64u);
+    EXPECT_TRUE(dt_is_power_of_two(dv.sq_wqe_count));
+    EXPECT_EQ(end.Post(IBV_WR_RDMA_WRITE, 0, 8, end.Address(), 64, 1), EINVAL) << "it is not the library's any more";
+
+    dt_wqe_ring ring = {static_cast<uint8_t *>(dv.sq_buf), dv.sq_wqe_count};
+    dt_wqe_header header = {};
+    header.qpn = end.qp->qp_num;
+    header.opcode = DT_WQE_WRITE;
+    header.flags = DT_WQE_SIGNALED;
+    header.remote_addr = end.Address().addr + 4096;
+    header.rkey = end.mr->rkey;
+    dt_wqe_sge sge = {end.Address().addr, 1000, end.mr->lkey};
+    end.Fill(6, 0, 1000);
+    uint16_t index = 0;
+    for (uint32_t i = 0; i < 3 * dv.sq_wqe_count; i++) {
+        uint16_t first = index;
+        index = static_cast<uint16_t>(index + dt_wqe_encode(&ring, index, &header, &sge, 1));
+        EXPECT_FALSE(end.Poll(&wc)) << "nothing starts before the bell";
+        __atomic_store_n(&dv.dbrec[1], htobe32(index), __ATOMIC_RELEASE);
+        dv.ring(dv.ring_arg);
+        wc = end.WaitOk();
+        ASSERT_EQ(wc.wr_id, first);
+    }
+    end.Check(6, 4096, 1000, "written by hand");
 }
 
 TEST_F(Front, Words)
