@@ -256,7 +256,7 @@ int dt_soft_query_qp(struct ibv_qp *public_qp, struct ibv_qp_attr *attr, int att
     return 0;
 }
 
-/* Writes land in order on the wire, by copies whose stores are in order except for those the kernel makes. */
+/* No promise that a program should build on: true of the local wire's landing, not of every wire's. */
 int dt_soft_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     (void)qp;

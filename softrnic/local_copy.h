@@ -23,10 +23,16 @@ void dt_copy_ascending(void *dst, const void *src, uint64_t bytes);
 /* Copies payload of the application's to where the peer will take it from. No order of the stores. */
 void dt_copy_out(void *dst, const void *src, uint64_t bytes);
 
+/* Bytes fetched at a time: few enough to stay in the cache until they are landed. */
+#define DT_FETCH_PIECE_BYTES (64u << 10)
+
 /*
  * Reads [offset, offset + bytes) of the memory that `iov` lists in process `pid` into `dst`, by one system
  * call of the kernel's. 0; or the errno: EPERM or ENOSYS (not allowed to look), ESRCH (process gone), EFAULT
  * (memory gone, on either side; some bytes may have been written), EINVAL (range not in the list).
+ *
+ * The kernel's copy makes its stores in no order (a string instruction of the CPU may write the end of a line first),
+ * so not into memory that somebody polls: fetch into a buffer, then dt_copy_ascending().
  */
 int dt_fetch(pid_t pid, const struct iovec *iov, uint32_t iov_count, uint64_t offset, void *dst,
              uint64_t bytes);

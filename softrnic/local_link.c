@@ -311,21 +311,38 @@ void dt_local_wire_take_caller(struct dt_local_wire *wire, const struct dt_hello
     dt_inbound_announce(inbound);
 }
 
-int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *payload, uint64_t offset,
-                     void *dst, uint64_t bytes)
+/* One piece, and that it was the sender's payload still when it had been read. 0 or an errno. */
+static int fetch_piece(struct dt_inbound *inbound, const struct dt_local_payload *payload, uint64_t offset,
+                       uint64_t bytes)
 {
-    struct dt_local_counters *counters = &inbound->wire->counters;
-    int error = inbound->wire->host->options.no_process_vm || dt_inbound_is_gone(inbound)
-                    ? ESRCH
-                    : dt_fetch(inbound->pid, payload->iov, payload->iov_count, offset, dst, bytes);
+    int error = dt_inbound_is_gone(inbound) ? ESRCH
+                                            : dt_fetch(inbound->pid, payload->iov, payload->iov_count, offset,
+                                                       inbound->wire->piece, bytes);
 
-    counters->fetches++;
     /* Were the process gone, and its number given to another one, these would be that one's bytes. */
     if (!error && inbound->socket.fd >= 0 &&
         dt_rendezvous_is_gone(inbound->socket.fd, inbound->socket.watch_fd))
         error = ESRCH;
     if (!error && dt_local_ring_is_revoked(&inbound->ring, payload))
         error = ESTALE;
+    return error;
+}
+
+int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *payload, uint64_t offset, void *dst,
+                     uint64_t bytes)
+{
+    struct dt_local_counters *counters = &inbound->wire->counters;
+    int error = inbound->wire->host->options.no_process_vm ? EPERM : 0;
+
+    counters->fetches++;
+    for (uint64_t done = 0; done < bytes && !error;) {
+        uint64_t piece_bytes = dt_min_u64(bytes - done, DT_FETCH_PIECE_BYTES);
+
+        error = fetch_piece(inbound, payload, offset + done, piece_bytes);
+        if (!error)
+            dt_copy_ascending((uint8_t *)dst + done, inbound->wire->piece, piece_bytes);
+        done += piece_bytes;
+    }
     if (error == EPERM || error == ENOSYS)
         dt_store_relaxed(&inbound->memory->shared->can_fetch, 0);
     if (error)

@@ -32,6 +32,7 @@ struct dt_local_wire {
     struct dt_list newcomers; /* inbounds to be taken in; under host->lock */
     struct dt_list gone;      /* inbounds to be freed */
     uint32_t has_newcomers;   /* atomic */
+    uint8_t *piece;           /* DT_FETCH_PIECE_BYTES, between a fetch and its landing */
     struct dt_local_counters counters;
 };
 

@@ -136,8 +136,12 @@ struct dt_local_wire *dt_local_wire_create(struct dt_local_host *host, uint32_t 
 {
     struct dt_local_wire *wire = calloc(1, sizeof *wire);
 
-    if (!wire)
+    if (wire)
+        wire->piece = malloc(DT_FETCH_PIECE_BYTES);
+    if (!wire || !wire->piece) {
+        free(wire);
         return NULL;
+    }
     DT_CHECK(device < DT_LOCAL_WIRES_MAX && !host->wires[device]);
     wire->base.ops = &local_ops;
     wire->host = host;
@@ -167,6 +171,7 @@ void dt_local_wire_destroy(struct dt_local_wire *wire)
         dt_inbound_destroy(dt_container_of(node, struct dt_inbound, node));
     while ((node = dt_list_pop_front(&wire->links)))
         dt_link_destroy(dt_container_of(node, struct dt_wire_link, node));
+    free(wire->piece);
     free(wire);
 }
 
