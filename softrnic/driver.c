@@ -314,7 +314,8 @@ static void let_siblings_read(void)
         prctl(PR_SET_PTRACER, (unsigned long)launcher, 0, 0, 0);
 }
 
-/* Moves DT_LOCAL_SEGMENT_BYTES_MAX as the wire does it: by fetch, or by the sender's copy; each with the landing. */
+/* Moves DT_LOCAL_SEGMENT_BYTES_MAX as the wire does it: by fetch, or by the sender's copy; each with the
+ * landing. */
 static int move(uint8_t *from, uint8_t *through, uint8_t *to, bool by_fetch)
 {
     const uint64_t bytes = DT_LOCAL_SEGMENT_BYTES_MAX;
@@ -348,8 +349,8 @@ static uint64_t measure_move_ns(uint8_t *from, uint8_t *through, uint8_t *to, bo
 }
 
 /*
- * The sender's copy, or the kernel's, which has to look up every page: which is faster differs between machines.
- * Asked once in a process's life; well under a millisecond.
+ * The sender's copy, or the kernel's, which has to look up every page: which is faster differs between
+ * machines. Asked once in a process's life; well under a millisecond.
  */
 static bool copies_are_faster(void)
 {

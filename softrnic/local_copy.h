@@ -31,8 +31,8 @@ void dt_copy_out(void *dst, const void *src, uint64_t bytes);
  * call of the kernel's. 0; or the errno: EPERM or ENOSYS (not allowed to look), ESRCH (process gone), EFAULT
  * (memory gone, on either side; some bytes may have been written), EINVAL (range not in the list).
  *
- * The kernel's copy makes its stores in no order (a string instruction of the CPU may write the end of a line first),
- * so not into memory that somebody polls: fetch into a buffer, then dt_copy_ascending().
+ * The kernel's copy makes its stores in no order (a string instruction of the CPU may write the end of a line
+ * first), so not into memory that somebody polls: fetch into a buffer, then dt_copy_ascending().
  */
 int dt_fetch(pid_t pid, const struct iovec *iov, uint32_t iov_count, uint64_t offset, void *dst,
              uint64_t bytes);

@@ -37,10 +37,10 @@ struct dt_source {
 };
 
 struct dt_local_host_options {
-    uint64_t instance;   /* random; no other process has it */
-    int epoll_fd;        /* the helper's; outlives the host */
-    bool no_process_vm;  /* never read another process's memory, nor let it be done */
-    bool prefers_copy;   /* through shared memory is faster here than by the kernel */
+    uint64_t instance;       /* random; no other process has it */
+    int epoll_fd;            /* the helper's; outlives the host */
+    bool no_process_vm;      /* never read another process's memory, nor let it be done */
+    bool prefers_copy;       /* through shared memory is faster here than by the kernel */
     void (*kick)(void *arg); /* wakes the helper thread; any thread */
     void *kick_arg;
 };

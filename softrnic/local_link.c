@@ -328,8 +328,8 @@ static int fetch_piece(struct dt_inbound *inbound, const struct dt_local_payload
     return error;
 }
 
-int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *payload, uint64_t offset, void *dst,
-                     uint64_t bytes)
+int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *payload, uint64_t offset,
+                     void *dst, uint64_t bytes)
 {
     struct dt_local_counters *counters = &inbound->wire->counters;
     int error = inbound->wire->host->options.no_process_vm ? EPERM : 0;

@@ -43,8 +43,8 @@ extern "C" {
 struct dt_soft_options {
     uint32_t device_count;     /* soft0 ... ; 1 to DT_SOFT_DEVICES_MAX */
     uint64_t rate_bytes_per_s; /* of each device's link, each way; 0 is unlimited */
-    bool no_process_vm;        /* always copy through shared memory, as where the kernel forbids anything else */
-    bool always_fetch;         /* large payload is read out of the sender's memory even where copies are faster */
+    bool no_process_vm; /* always copy through shared memory, as where the kernel forbids anything else */
+    bool always_fetch;  /* large payload is read out of the sender's memory even where copies are faster */
 };
 
 /*

@@ -446,7 +446,8 @@ TEST_F(Front, ResetForgetsEverything)
     }
 }
 
-// The send queue in the application's own hands: element, doorbell record, ring; completions name the element.
+// The send queue in the application's own hands: element, doorbell record, ring; completions name the
+// element.
 TEST_F(Front, OwnedSendQueue)
 {
     End end(Shared()), used(Shared());
@@ -462,7 +463,8 @@ TEST_F(Front, OwnedSendQueue)
     EXPECT_EQ(dt_soft_query_qp_dv(end.qp, &dv), 0) << "may be asked again";
     EXPECT_EQ(dv.sq_stride, 64u);
     EXPECT_TRUE(dt_is_power_of_two(dv.sq_wqe_count));
-    EXPECT_EQ(end.Post(IBV_WR_RDMA_WRITE, 0, 8, end.Address(), 64, 1), EINVAL) << "it is not the library's any more";
+    EXPECT_EQ(end.Post(IBV_WR_RDMA_WRITE, 0, 8, end.Address(), 64, 1), EINVAL)
+        << "it is not the library's any more";
 
     dt_wqe_ring ring = {static_cast<uint8_t *>(dv.sq_buf), dv.sq_wqe_count};
     dt_wqe_header header = {};
