@@ -36,6 +36,9 @@ struct dt_rnic_cq;
 
 #define DT_RNIC_NEVER UINT64_MAX
 
+/* How long a packet that only waits to be read by the other end (wire.h, is_unread) costs no retry. */
+#define DT_RNIC_PATIENCE_NS 2000000000ull
+
 /* What a device of this kind can do; the front reports these through ibv_query_device. */
 #define DT_RNIC_MESSAGE_BYTES_MAX (1ull << 30)
 #define DT_RNIC_SGE_MAX           30u

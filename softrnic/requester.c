@@ -37,6 +37,7 @@ void dt_requester_start(struct dt_rnic_qp *qp, uint32_t psn)
     req->reads_outstanding = 0;
     req->bytes_unasked = 0;
     req->retries_left = qp->attr.retry_cnt;
+    req->patience_end_ns = 0;
     req->rnr_left = qp->attr.rnr_retry;
     req->rnr_waiting = req->went_back = req->nak_was_last = false;
 }
@@ -190,6 +191,8 @@ static void after_transmit(struct dt_rnic_qp *qp, const struct dt_sq_entry *entr
         req->cursor = (uint16_t)(req->cursor + entry->wqe.blocks);
         req->reads_outstanding += entry->wqe.opcode == DT_WQE_READ;
     }
+    if (qp->rnic->options.wire->ops->mark)
+        req->mark = qp->rnic->options.wire->ops->mark(qp->link);
     if (req->timer_ns == DT_RNIC_NEVER && qp->attr.timeout)
         dt_requester_arm_timer(qp, now_ns + (4096ull << qp->attr.timeout));
 }

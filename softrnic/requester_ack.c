@@ -142,6 +142,7 @@ static void note_progress(struct dt_rnic_qp *qp, uint64_t now_ns)
     if (dt_psn_diff(req->psn_next, req->psn_una) < 0)
         req->psn_next = req->psn_una;
     req->retries_left = qp->attr.retry_cnt;
+    req->patience_end_ns = 0;
     req->rnr_left = qp->attr.rnr_retry;
     req->rnr_waiting = false;
     req->went_back = false;
@@ -240,6 +241,19 @@ static void wait_for_receiver(struct dt_rnic_qp *qp, uint8_t syndrome, uint64_t 
     dt_requester_arm_timer(qp, now_ns + rnr_wait_10us[syndrome & 31] * 10000ull);
 }
 
+/* Does what was sent last still lie unread? A peer without a processor is waited for, but not for ever. */
+static bool is_only_late(struct dt_rnic_qp *qp, uint64_t now_ns)
+{
+    const struct dt_wire_ops *wire = qp->rnic->options.wire->ops;
+    struct dt_requester *req = &qp->req;
+
+    if (!wire->is_unread || !wire->is_unread(qp->link, req->mark))
+        return false;
+    if (!req->patience_end_ns)
+        req->patience_end_ns = now_ns + DT_RNIC_PATIENCE_NS;
+    return now_ns < req->patience_end_ns;
+}
+
 void dt_requester_fire_timer(struct dt_rnic_qp *qp, uint64_t now_ns)
 {
     struct dt_requester *req = &qp->req;
@@ -248,6 +262,10 @@ void dt_requester_fire_timer(struct dt_rnic_qp *qp, uint64_t now_ns)
     if (req->rnr_waiting) {
         req->rnr_waiting = false;
         dt_requester_go_back(qp);
+        return;
+    }
+    if (is_only_late(qp, now_ns)) {
+        restart_timer(qp, now_ns);
         return;
     }
     qp->rnic->counters.timeouts++;

@@ -103,6 +103,9 @@ struct dt_requester {
     uint32_t reads_outstanding;  /* READs between tail and cursor */
     uint64_t bytes_unasked;      /* sent since an acknowledgement was last asked for */
     uint64_t timer_ns;           /* DT_RNIC_NEVER: not running */
+    uint64_t
+        patience_end_ns; /* the timer costs no retry until then; 0: nothing was late since psn_una moved */
+    uint32_t mark;       /* of the wire, after the last packet */
     uint8_t retries_left;
     uint8_t rnr_left;
     bool rnr_waiting;  /* timer_ns ends the wait that an RNR NAK asked for */

@@ -58,6 +58,14 @@ struct dt_wire_ops {
      */
     int (*land)(struct dt_received *received, uint64_t offset, void *dst, uint64_t bytes);
 
+    /*
+     * A number for what was transmitted on `link` so far; and whether something of it still waits for the
+     * other end to read it. Such a packet is late, not lost: a process that gets no processor reads nothing
+     * for as long, where a real RNIC would have answered. Both NULL in a wire that never lets packets wait.
+     */
+    uint32_t (*mark)(const struct dt_wire_link *link);
+    bool (*is_unread)(const struct dt_wire_link *link, uint32_t mark);
+
     /* The largest payload of one segment in bytes: a multiple of every path MTU, or 0 for "one path MTU". */
     uint64_t segment_bytes_max;
 };

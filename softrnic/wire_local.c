@@ -87,6 +87,17 @@ static void transmit(struct dt_wire_link *link, const struct dt_packet *packet, 
         put(link, packet, false);
 }
 
+static uint32_t mark(const struct dt_wire_link *link)
+{
+    return link->memory ? link->ring.head : 0;
+}
+
+static bool is_unread(const struct dt_wire_link *link, uint32_t mark_then)
+{
+    return !dt_link_is_gone(link) && !link->ring.is_broken &&
+           (int32_t)(mark_then - dt_load_relaxed(&link->ring.shared->tail)) > 0;
+}
+
 static void revoke_qp(struct dt_wire_link *link, uint32_t src_qpn)
 {
     if (link->memory)
@@ -125,6 +136,8 @@ static const struct dt_wire_ops local_ops = {
     .revoke_qp = revoke_qp,
     .revoke_memory = revoke_memory,
     .land = land,
+    .mark = mark,
+    .is_unread = is_unread,
     .segment_bytes_max = DT_LOCAL_SEGMENT_BYTES_MAX,
 };
 

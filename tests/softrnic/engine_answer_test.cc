@@ -32,6 +32,8 @@ const dt_wire_ops kScriptedOps = {
         g_scripted->landed++;
         return 0;
     },
+    nullptr, // nothing waits
+    nullptr,
     0,
 };
 

@@ -311,6 +311,33 @@ TEST_F(EngineRetry, SequenceNaksUseUpRetriesToo)
     EXPECT_EQ(2 * kLatencyNs, dt_sim_now_ns(sim));
 }
 
+// The wire says that the packet lies unread at the other end, as `local` does for a process without a
+// processor.
+TEST_F(EngineRetry, APacketThatIsOnlyLateCostsNoRetryForAWhile)
+{
+    Attributes attributes;
+    attributes.retry_cnt = 0;
+    BuildWith(attributes);
+    dt_wire_ops ops = *ha->port->ops;
+    ops.mark = [](const dt_wire_link *) { return 5u; };
+    ops.is_unread = [](const dt_wire_link *, uint32_t mark) { return mark == 5; };
+    const dt_wire_ops *original = ha->port->ops;
+    ha->port->ops = &ops;
+    dt_fault_rule rule = Drop(DT_FAULT_OP(DT_PACKET_WRITE), 0, 2);
+    dt_faults_add(FaultsA(), &rule);
+
+    // Lost and, in the end, read by nobody: the retry that there is not is missed only after all patience.
+    a->Write(*b, 0, 0, 10);
+    Run();
+    std::vector<dt_cqe> cqes = a->PollSend();
+    ASSERT_EQ(1u, cqes.size());
+    EXPECT_FAILED(cqes[0], IBV_WC_RETRY_EXC_ERR, DT_VENDOR_ACK_TIMEOUT);
+    EXPECT_GE(dt_sim_now_ns(sim), DT_RNIC_PATIENCE_NS);
+    EXPECT_LE(dt_sim_now_ns(sim), DT_RNIC_PATIENCE_NS + 3 * TimeoutNs(attributes.timeout));
+    EXPECT_EQ(1u, ha->Counters().timeouts);
+    ha->port->ops = original;
+}
+
 TEST_F(EngineRetry, ATimeoutOfZeroIsPatientForEver)
 {
     Attributes attributes;

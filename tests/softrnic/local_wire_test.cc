@@ -185,6 +185,30 @@ TEST(LocalWire, TwoWiresOfOneHost)
     EXPECT_EQ(counters.lost_absent, 1u);
 }
 
+// What was transmitted is unread until the other end has taken it, or is not there to take it.
+TEST(LocalWire, KnowsWhatIsUnread)
+{
+    Host a(1020);
+    a.AddWire();
+    const dt_wire_ops *ops = a.Ops();
+    dt_wire_link *link = a.LinkTo(a, 1);
+
+    a.Transmit(link, {}, 1);
+    uint32_t first = ops->mark(link);
+    a.Transmit(link, {}, 2);
+    uint32_t second = ops->mark(link);
+    EXPECT_TRUE(ops->is_unread(link, first));
+    EXPECT_TRUE(ops->is_unread(link, second));
+    EXPECT_EQ(a.Receive(1).size(), 2u);
+    EXPECT_FALSE(ops->is_unread(link, second));
+    a.Transmit(link, {}, 3);
+    EXPECT_FALSE(ops->is_unread(link, second)) << "the newer one is no reason to wait for the older";
+    EXPECT_TRUE(ops->is_unread(link, ops->mark(link)));
+    dt_local_wire_destroy(a.wires[1]);
+    a.wires[1] = nullptr;
+    EXPECT_FALSE(ops->is_unread(link, ops->mark(link))) << "nobody will read it";
+}
+
 // Nobody there: lost, tried again after a while, found when it comes.
 TEST(LocalWire, AbsentPeerIsFoundLater)
 {
