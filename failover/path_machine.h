@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One end of one path: its state, its epoch, and what it repeats. A function of (state, event, now_ns); what
+ * has to be done comes out and is done by the caller. path_table.h is the protocol.
+ */
+#ifndef DETOUR_FAILOVER_PATH_MACHINE_H
+#define DETOUR_FAILOVER_PATH_MACHINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "failover/path_table.h"
+#include "failover/repeat.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum dt_path_end { DT_PATH_END_SENDER, DT_PATH_END_RECEIVER };
+
+enum dt_sender_state {
+#define DT_SENDER_STATE_ENUM(state, repeats, text) DT_SENDER_##state,
+    DT_SENDER_STATES(DT_SENDER_STATE_ENUM)
+#undef DT_SENDER_STATE_ENUM
+        DT_SENDER_STATE_COUNT
+};
+
+enum dt_receiver_state {
+#define DT_RECEIVER_STATE_ENUM(state, repeats, text) DT_RECEIVER_##state,
+    DT_RECEIVER_STATES(DT_RECEIVER_STATE_ENUM)
+#undef DT_RECEIVER_STATE_ENUM
+        DT_RECEIVER_STATE_COUNT
+};
+
+enum dt_path_event {
+#define DT_PATH_EVENT_ENUM(event, text) DT_PATH_##event,
+    DT_PATH_EVENTS(DT_PATH_EVENT_ENUM)
+#undef DT_PATH_EVENT_ENUM
+        DT_PATH_EVENT_COUNT
+};
+
+enum dt_path_action_number {
+#define DT_PATH_ACTION_NUMBER(action, text) DT_PATH_ACTION_NUMBER_##action,
+    DT_PATH_ACTIONS(DT_PATH_ACTION_NUMBER)
+#undef DT_PATH_ACTION_NUMBER
+        DT_PATH_ACTION_COUNT
+};
+
+enum dt_path_action {
+#define DT_PATH_ACTION_BIT(action, text) DT_PATH_DO_##action = 1 << DT_PATH_ACTION_NUMBER_##action,
+    DT_PATH_ACTIONS(DT_PATH_ACTION_BIT)
+#undef DT_PATH_ACTION_BIT
+};
+
+enum dt_path_message {
+#define DT_PATH_MESSAGE_ENUM(message) DT_PATH_SAY_##message,
+    DT_PATH_MESSAGES(DT_PATH_MESSAGE_ENUM)
+#undef DT_PATH_MESSAGE_ENUM
+        DT_PATH_MESSAGE_COUNT
+};
+
+/* Both enums begin with it. */
+#define DT_PATH_STATE_UP 0
+
+struct dt_path_machine {
+    uint32_t end;   /* enum dt_path_end */
+    uint32_t state; /* enum dt_sender_state or dt_receiver_state, by `end` */
+    uint32_t epoch;
+    struct dt_repeat repeat;
+};
+
+/* What an event leads to. */
+struct dt_path_step {
+    bool is_known;    /* the table has a row for it; else nothing happened */
+    uint32_t from;    /* the state before */
+    uint32_t actions; /* enum dt_path_action, to be done in ascending order */
+    uint32_t say;     /* enum dt_path_message, about machine->epoch, after the actions */
+};
+
+/* A path as set-up leaves it, epoch 0. Not up: as after a fault on which both ends have agreed. */
+void dt_path_machine_init(struct dt_path_machine *machine, enum dt_path_end end, bool is_up);
+
+static inline bool dt_path_machine_is_up(const struct dt_path_machine *machine)
+{
+    return machine->state == DT_PATH_STATE_UP;
+}
+
+/* Something happened. The state, and with NEXT_EPOCH the epoch, is the new one when this returns. */
+struct dt_path_step dt_path_machine_event(struct dt_path_machine *machine, enum dt_path_event event,
+                                          uint64_t now_ns);
+
+/* The peer said something about one epoch of this path. */
+struct dt_path_step dt_path_machine_hear(struct dt_path_machine *machine, enum dt_path_message message,
+                                         uint32_t epoch, uint64_t now_ns);
+
+/* What is to be said again now. */
+enum dt_path_message dt_path_machine_repeat(struct dt_path_machine *machine, uint64_t now_ns);
+
+/* When dt_path_machine_repeat() has something to say at the earliest. */
+static inline uint64_t dt_path_machine_repeat_ns(const struct dt_path_machine *machine)
+{
+    return machine->repeat.next_ns;
+}
+
+/* Words for logs and documents; never NULL. */
+const char *dt_path_state_name(const struct dt_path_machine *machine);
+const char *dt_path_state_text(const struct dt_path_machine *machine);
+const char *dt_path_event_name(enum dt_path_event event);
+const char *dt_path_message_name(enum dt_path_message message);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
