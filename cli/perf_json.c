@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON document of -J: names and shape of nccl-tests' (its version 3), as far as they apply. */
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -94,8 +95,9 @@ bool dt_perf_json_finish(struct json_t *json, FILE *file, uint64_t wrong, double
     json_object_set_new(json, "average_bus_bandwidth",
                         json_pack("{s:f, s:s}", "bandwidth", average_bus_bw, "okay", "unchecked"));
     json_object_set_new(json, "errors", errors);
-    ok = json && ftruncate(fileno(file), 0) == 0 && json_dumpf(json, file, JSON_INDENT(2)) == 0 &&
-         fputc('\n', file) != EOF;
+    /* EINVAL: a pipe or a terminal, which has nothing to be replaced. */
+    ok = json && (ftruncate(fileno(file), 0) == 0 || errno == EINVAL) &&
+         json_dumpf(json, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;
     json_decref(json);
     return fclose(file) == 0 && ok;
 }

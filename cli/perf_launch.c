@@ -425,12 +425,12 @@ int dt_perf_launch(const struct dt_perf_options *options, const char *plugin_pat
         await_exits(&launcher);
     end_all(&launcher);
     release(&launcher);
-    dt_perf_report_finish(report, &launcher.error);
+    bool is_written = dt_perf_report_finish(report, &launcher.error);
     if (launcher.signal_taken)
         die_of(launcher.signal_taken);
     if (launcher.error.exit_code)
         return launcher.error.exit_code;
-    return report->wrong ? DT_EXIT_FAILED : DT_EXIT_OK;
+    return report->wrong || !is_written ? DT_EXIT_FAILED : DT_EXIT_OK;
 }
 
 int dt_perf_join(const struct dt_perf_options *options, const char *plugin_path)

@@ -148,7 +148,7 @@ void dt_perf_report_status(struct dt_perf_report *report, const char *text, uint
     report->status_due_ns = dt_deadline_ns(now_ns, STATUS_PERIOD_NS);
 }
 
-void dt_perf_report_finish(struct dt_perf_report *report, const struct dt_perf_error *error)
+bool dt_perf_report_finish(struct dt_perf_report *report, const struct dt_perf_error *error)
 {
     double average = report->bus_bw_count ? report->bus_bw_sum / report->bus_bw_count : 0;
 
@@ -163,7 +163,10 @@ void dt_perf_report_finish(struct dt_perf_report *report, const struct dt_perf_e
         fflush(stdout);
         fprintf(stderr, "detour perf: %s\n", error->text);
     }
-    if (report->json_file &&
-        !dt_perf_json_finish(report->json, report->json_file, report->wrong, average, error))
-        fprintf(stderr, "detour perf: -J %s: could not be written\n", report->options->json_path);
+    if (!report->json_file ||
+        dt_perf_json_finish(report->json, report->json_file, report->wrong, average, error))
+        return true;
+    fprintf(stderr, "detour perf: -J %s: could not be written: %s\n", report->options->json_path,
+            strerror(errno));
+    return false;
 }

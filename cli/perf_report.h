@@ -74,8 +74,11 @@ void dt_perf_report_row(struct dt_perf_report *report, const struct dt_perf_row 
 /* A line about what is going on: replaced in place on a terminal, every 10 s elsewhere. */
 void dt_perf_report_status(struct dt_perf_report *report, const char *text, uint64_t now_ns);
 
-/* The footer, and the JSON file. An error is printed on one line and is part of the JSON. */
-void dt_perf_report_finish(struct dt_perf_report *report, const struct dt_perf_error *error);
+/*
+ * The footer, and the JSON file. An error is printed on one line and is part of the JSON. False, and said,
+ * when the JSON file could not be written.
+ */
+bool dt_perf_report_finish(struct dt_perf_report *report, const struct dt_perf_error *error);
 
 /* ---- The JSON document (perf_json.c), as nccl-tests writes it; nothing happens when it is NULL. ---- */
 struct json_t *dt_perf_json_create(const struct dt_perf_options *options, int argc, char **argv);

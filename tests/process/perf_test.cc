@@ -168,6 +168,16 @@ TEST_P(PerfOver, JsonHoldsTheResults)
         EXPECT_NE(text.str().find(part), std::string::npos) << part << " in " << text.str();
 }
 
+TEST_P(PerfOver, JsonThatCannotBeWrittenIsAFailure)
+{
+    Outcome outcome = RunPerf({"all_reduce", "-b", "8", "-n", "2", "-J", "/dev/full"});
+
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+    EXPECT_NE(outcome.err.find("-J /dev/full: could not be written: No space left on device"),
+              std::string::npos)
+        << outcome.err;
+}
+
 TEST_P(PerfOver, RanksStartedOneByOneMeet)
 {
     std::string root = FreeAddress();
