@@ -359,7 +359,8 @@ void dt_shop_place(const struct dt_shop *shop, struct dt_shop_state *state, cons
     *undo = (struct dt_shop_undo){state->free_ns[device], state->last_w_ns[device], link_ns ? *link_ns : 0};
     deliver(shop, state, kind, stage, finish_ns);
     state->free_ns[device] = finish_ns;
-    state->last_w_ns[device] = kind == W ? move->start_ns : -1;
+    /* One that takes no time delays nothing, and what could precede it need not have been among the moves. */
+    state->last_w_ns[device] = kind == W && finish_ns > move->start_ns ? move->start_ns : -1;
     state->held_bytes[device] += dt_memory_taken(p, kind, stage) - dt_memory_freed(p, kind, stage);
     state->placed += kind == BW ? 2 : 1;
     state->done[kind == BW ? B : kind][stage]++;

@@ -176,6 +176,21 @@ TEST(Search, ProvesTheAnchors)
     }
 }
 
+/* A W that takes no time is offered ahead of what starts at the same moment, and must not rule that out. */
+TEST(Search, AnEmptyStageHidesNoSchedule)
+{
+    Arena arena;
+    Profile profile = Profile::Uniform(3, 2, 0, 0, 0);
+    profile.stages[0].f_ns = 10, profile.stages[0].b_ns = 12, profile.stages[0].w_ns = 9;
+    profile.stages[1].f_ns = 9, profile.stages[1].b_ns = 7, profile.stages[1].w_ns = 3;
+    profile.stages[2].device = 1;
+
+    struct detour_plan *plan = Plan(arena, profile.get(), DETOUR_ALGORITHM_EXACT);
+    CheckPlan(profile.get(), plan);
+    EXPECT_EQ(plan->makespan_ns, 68); // as adaptra's is, and the bound
+    EXPECT_TRUE(plan->proven_optimal);
+}
+
 TEST(Search, AutoIsNeverWorseThanAnyOther)
 {
     int closed = 0, total = 0;
