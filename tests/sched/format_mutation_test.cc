@@ -146,12 +146,12 @@ TEST(Mutations, OfProfilesAreReadOrRefusedInOneLine)
 
 TEST(Mutations, OfSchedulesAreReadOrRefusedInOneLine)
 {
-    Mutate("schedules", dt_fuzz_schedule, {Slurp("pair.json"), Slurp("pair.report.json")}, 8000, 2);
+    Mutate("schedules", dt_fuzz_json, {Slurp("pair.json"), Slurp("pair.report.json")}, 8000, 2);
 }
 
 TEST(Mutations, OfCsvFilesAreReadOrRefusedInOneLine)
 {
-    Mutate("CSV files", dt_fuzz_schedule,
+    Mutate("CSV files", dt_fuzz_csv,
            {Slurp("pair.csv"), Slurp("pair.comms.csv"), Slurp("v.csv"), Slurp("v.comms.csv")}, 8000, 3);
 }
 
@@ -159,7 +159,9 @@ TEST(Mutations, TheExamplesThemselvesAreAccepted)
 {
     for (const char *name : {"pair.profile.json", "v.profile.json"})
         EXPECT_EQ(dt_fuzz_profile(Slurp(name).data(), Slurp(name).size()), nullptr);
-    for (const char *name : {"pair.json", "v.json", "pair.csv", "v.csv", "pair.comms.csv", "v.comms.csv"})
-        EXPECT_EQ(dt_fuzz_schedule(Slurp(name).data(), Slurp(name).size()), nullptr) << name;
+    for (const char *name : {"pair.json", "v.json"})
+        EXPECT_EQ(dt_fuzz_json(Slurp(name).data(), Slurp(name).size()), nullptr) << name;
+    for (const char *name : {"pair.csv", "v.csv", "pair.comms.csv", "v.comms.csv"})
+        EXPECT_EQ(dt_fuzz_csv(Slurp(name).data(), Slurp(name).size()), nullptr) << name;
 }
 } // namespace

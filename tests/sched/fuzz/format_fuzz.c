@@ -90,8 +90,8 @@ static const char *same_again(struct detour_arena *arena, const struct detour_pr
     return NULL;
 }
 
-static const char *write_all(struct detour_arena *arena, const struct detour_profile *profile,
-                             const struct detour_plan *plan)
+static const char *draw(struct detour_arena *arena, const struct detour_profile *profile,
+                        const struct detour_plan *plan)
 {
     struct detour_text text;
     struct detour_error error;
@@ -104,7 +104,7 @@ static const char *write_all(struct detour_arena *arena, const struct detour_pro
         if (!status && strlen(text.data) != text.bytes)
             return "a text has a NUL inside";
     }
-    return same_again(arena, profile, plan, DETOUR_FORMAT_JSON);
+    return NULL;
 }
 
 static const char *use_plan(struct detour_arena *arena, const struct detour_profile *profile,
@@ -114,17 +114,23 @@ static const char *use_plan(struct detour_arena *arena, const struct detour_prof
     struct detour_error error;
     const char *problem = NULL;
 
-    if (plan->schedule->timed)
-        problem = write_all(arena, profile, plan);
+    /* The times of the file, as they are; those of the simulation are drawn when there are none. */
+    bool drawn = plan->schedule->timed;
+    if (drawn)
+        problem = draw(arena, profile, plan);
+    if (!problem && drawn)
+        problem = same_again(arena, profile, plan, DETOUR_FORMAT_JSON);
     bool possible = !detour_validate(arena, profile, plan->schedule, &error);
     bool simulated = !detour_simulate(arena, profile, plan->schedule, &report, &error);
 
     if (!problem && possible && !simulated)
         problem = "a schedule that is valid cannot be simulated";
-    if (!problem && simulated) {
+    if (simulated)
         plan->makespan_ns = report->makespan_ns;
-        problem = write_all(arena, profile, plan);
-    }
+    if (!problem && simulated && !drawn)
+        problem = draw(arena, profile, plan);
+    if (!problem && simulated)
+        problem = same_again(arena, profile, plan, DETOUR_FORMAT_JSON);
     if (!problem && possible)
         problem = same_again(arena, profile, plan, DETOUR_FORMAT_CSV);
     if (!problem && possible)
@@ -132,16 +138,18 @@ static const char *use_plan(struct detour_arena *arena, const struct detour_prof
     return problem;
 }
 
-static const char *check_schedule(struct detour_arena *arena, const char *profile_json, const char *data,
-                                  size_t bytes)
+/* Which reader is meant. */
+enum input { INPUT_JSON, INPUT_CSV };
+
+static const char *check_schedule(struct detour_arena *arena, const struct detour_profile *profile,
+                                  enum input input, const char *data, size_t bytes)
 {
-    struct detour_profile *profile;
     struct detour_plan *plan = NULL;
     struct detour_error error = {0};
 
-    if (detour_profile_from_json(arena, NAME, profile_json, strlen(profile_json), &profile, &error))
-        return error.status == DETOUR_NO_MEMORY ? NULL : "the profile of the test is refused";
-    enum detour_status status = detour_plan_read(arena, profile, NAME, data, bytes, &plan, NULL, &error);
+    enum detour_status status =
+        input == INPUT_CSV ? detour_plan_from_csv(arena, profile, NAME, data, bytes, &plan, &error)
+                           : detour_plan_from_json(arena, profile, NAME, data, bytes, &plan, NULL, &error);
 
     if (!status)
         return use_plan(arena, profile, plan);
@@ -152,15 +160,46 @@ static const char *check_schedule(struct detour_arena *arena, const char *profil
     return is_one_line(&error, status) ? NULL : "the refusal is not one line with the input's name";
 }
 
-const char *dt_fuzz_schedule(const char *data, size_t bytes)
-{
-    static const char *const profiles[] = {pair_profile, folded_profile};
-    const char *problem = NULL;
+enum { PROFILE_COUNT = 2 };
 
-    for (size_t i = 0; !problem && i < DT_COUNT_OF(profiles); i++) {
-        struct detour_arena *arena = detour_arena_create();
-        problem = arena ? check_schedule(arena, profiles[i], data, bytes) : NULL;
-        detour_arena_destroy(arena);
+/* The profiles, read once: they are most of the cost of a refused schedule. Not freed before exit. */
+static const char *read_profiles(struct detour_profile **profiles)
+{
+    static const char *const texts[PROFILE_COUNT] = {pair_profile, folded_profile};
+    static struct detour_profile *read[PROFILE_COUNT];
+    static struct detour_arena *arena;
+
+    if (!arena)
+        arena = detour_arena_create();
+    for (size_t i = 0; i < PROFILE_COUNT; i++) {
+        if (!read[i] &&
+            (!arena || detour_profile_from_json(arena, NAME, texts[i], strlen(texts[i]), &read[i], NULL)))
+            return "the profile of the test is refused";
+        profiles[i] = read[i];
     }
+    return NULL;
+}
+
+static const char *check_with_all(enum input input, const char *data, size_t bytes)
+{
+    struct detour_profile *profiles[PROFILE_COUNT];
+    const char *problem = read_profiles(profiles);
+    struct detour_arena *arena = detour_arena_create();
+
+    for (size_t i = 0; arena && !problem && i < DT_COUNT_OF(profiles); i++) {
+        problem = check_schedule(arena, profiles[i], input, data, bytes);
+        detour_arena_reset(arena);
+    }
+    detour_arena_destroy(arena);
     return problem;
+}
+
+const char *dt_fuzz_json(const char *data, size_t bytes)
+{
+    return check_with_all(INPUT_JSON, data, bytes);
+}
+
+const char *dt_fuzz_csv(const char *data, size_t bytes)
+{
+    return check_with_all(INPUT_CSV, data, bytes);
 }

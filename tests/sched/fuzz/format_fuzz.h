@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must hold for any bytes that the readers of the schedule library are given. Used by libFuzzer
- * (fuzz_main.c) and by the mutation test, which needs no special compiler.
+ * What must hold for any bytes that the schedule library is given: the readers of files here, the rest in
+ * plan_fuzz.c. Used by libFuzzer (fuzz_main.c) and, the readers, by the mutation test, which needs no special
+ * compiler.
  *
  * Each function returns NULL when all is well, else what was wrong.
  */
@@ -19,10 +20,18 @@ extern "C" {
 const char *dt_fuzz_profile(const char *data, size_t bytes);
 
 /*
- * The same for a schedule, JSON or CSV, under profiles that fit the examples in golden/. What is accepted is
- * also simulated, checked and written in every format.
+ * The same for a schedule under profiles that fit the examples in golden/, native JSON or PyTorch's CSV. What
+ * is accepted is also simulated, checked and written in every format.
  */
-const char *dt_fuzz_schedule(const char *data, size_t bytes);
+const char *dt_fuzz_json(const char *data, size_t bytes);
+const char *dt_fuzz_csv(const char *data, size_t bytes);
+
+/*
+ * The bytes are choices: a small profile, a schedule by one of the generators, damage to it, new delays, a
+ * moment. All generators run on the profile; what they make is valid, no makespan is below any lower bound,
+ * and whatever validate() accepts can be simulated, sent, adapted and replanned.
+ */
+const char *dt_fuzz_plan(const char *data, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -1,20 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the readers of the schedule library with clang, sanitizers and libFuzzer, and fuzzes them for a bounded
-# number of runs, from the examples in ../golden and the inputs kept in corpus/.
-# usage: run.sh OUT [RUNS]   OUT keeps what was built, the growing corpus and any crash. RUNS: 300000 per target.
-# For hours: run.sh OUT -1, then add what is worth keeping from OUT/corpus.* to corpus/ (-merge=1).
+# Builds the schedule library with clang, sanitizers and libFuzzer, and fuzzes it from the examples in ../golden and
+# the inputs kept in corpus/: the readers of profiles, native JSON and CSV, and everything behind them (`plan`).
+# usage: run.sh OUT [RUNS [TARGET...]]
+#   OUT      keeps what was built, the growing corpus and any crash
+#   RUNS     per target: 300000, or what DETOUR_FUZZ_SECONDS (90) are enough for; -1 for no end
+#   TARGET   profile, json, csv, plan (all)
+# Millions: DETOUR_FUZZ_SECONDS=3600 run.sh OUT 2000000. What is worth keeping: run.sh OUT merge, which adds the
+# inputs of OUT that reach code corpus/ does not.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
-out=${1:?usage: run.sh OUT [RUNS]}
+out=${1:?usage: run.sh OUT [RUNS [TARGET...]]}
 runs=${2:-300000}
+targets=("${@:3}")
+[ ${#targets[@]} -gt 0 ] || targets=(profile json csv plan)
 clang=${CLANG:-clang}
 
 command -v "$clang" >/dev/null || { echo "fuzz: clang is not installed: skipped"; exit 77; }
 mkdir -p "$out"
+out=$(cd "$out" && pwd)
 cd "$out"
-flags=(-g -O1 -std=gnu17 -D_GNU_SOURCE "-I$root" "-I$root/include" -fsanitize=fuzzer-no-link,address,undefined
+flags=(-g -O2 -std=gnu17 -D_GNU_SOURCE "-I$root" "-I$root/include" -fsanitize=fuzzer-no-link,address,undefined
        -fno-sanitize-recover=all)
 echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d && n < 0; }' >probe.c
 "$clang" -fsanitize=fuzzer probe.c -o probe 2>/dev/null || { echo "fuzz: clang has no libFuzzer: skipped"; exit 77; }
@@ -22,21 +29,32 @@ echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d && n < 0; }' 
 read -ra jansson <<<"$(pkg-config --cflags --libs jansson)"
 mkdir -p objects
 rm -f objects/*
-(cd objects && "$clang" "${flags[@]}" -c "$here/format_fuzz.c" "$root"/sched/*.c "$root/base/check.c")
-for target in profile schedule; do
+# The comparisons of the readers guide the search to words and limits. Those of the schedulers' inner loops would only
+# cost three quarters of the time.
+(cd objects && "$clang" "${flags[@]}" -c "$root"/sched/{csv,format,json}*.c &&
+    find "$here"/*_fuzz.c "$root"/sched/*.c "$root/base/check.c" ! -name 'csv*' ! -name 'format*' ! -name 'json*' \
+        -exec "$clang" "${flags[@]}" -fno-sanitize-coverage=trace-cmp -c {} + &&
+    "$clang" "${flags[@]}" -fno-sanitize-coverage=trace-cmp -c "$here/format_fuzz.c")
+for target in "${targets[@]}"; do
     "$clang" "${flags[@]}" -fsanitize=fuzzer "-DDETOUR_FUZZ=dt_fuzz_$target" "$here/fuzz_main.c" objects/*.o \
         "${jansson[@]}" -o "fuzz_$target"
 done
 seeds=$root/tests/sched/golden
-for target in profile schedule; do
-    mkdir -p "corpus.$target"
+for target in "${targets[@]}"; do
+    mkdir -p "corpus.$target" "$here/corpus/$target"
+    if [ "$runs" = merge ]; then
+        "./fuzz_$target" -merge=1 -max_len=8192 -verbosity=0 "$here/corpus/$target" "corpus.$target"
+        continue
+    fi
+    limits=()
     case $target in
     profile) cp "$seeds"/*.profile.json "corpus.$target" ;;
-    schedule) cp "$seeds"/pair.json "$seeds"/v.json "$seeds"/*.csv "corpus.$target" ;;
+    json) cp "$seeds"/pair.json "$seeds"/v.json "corpus.$target" ;;
+    csv) cp "$seeds"/*.csv "corpus.$target" ;;
+    plan) limits=(-max_len=256) ;; # more bytes than there are choices
     esac
-    [ ! -d "$here/corpus/$target" ] || cp "$here/corpus/$target"/* "corpus.$target"
     echo "fuzz: $target, $runs runs, seed 1"
     "./fuzz_$target" -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-90}" -timeout=10 -rss_limit_mb=2048 \
         -max_len=8192 "-dict=$here/words.dict" -verbosity=0 -print_final_stats=1 "-artifact_prefix=$out/crash.$target." \
-        "corpus.$target" 2>&1 | tail -n 12
+        "${limits[@]}" "corpus.$target" "$here/corpus/$target" 2>&1 | tail -n 12
 done
