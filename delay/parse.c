@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reader of the rule language (rule.h): a table of keys, and what must fit together at the end. */
+#include <string.h>
+
+#include "base/util.h"
+#include "delay/rule.h"
+#include "delay/scan.h"
+
+enum key {
+    KEY_DEVICE,
+    KEY_PEER,
+    KEY_CONNECTION,
+    KEY_ID,
+    KEY_SIZE,
+    KEY_FROM,
+    KEY_TO,
+    KEY_LATENCY,
+    KEY_SERIAL,
+    KEY_RATE,
+    KEY_TRACE,
+    KEY_REPLAY,
+    KEY_DOWN,
+    KEY_FLAP,
+    KEY_EVERY,
+    KEY_PER,
+    KEY_LINK,
+    KEY_ITERATION,
+    KEY_PROCESS,
+    KEY_SEED,
+    KEY_COUNT
+};
+
+#define KEY_BIT(key)    (1u << (key))
+#define EFFECT_KEYS     (KEY_BIT(KEY_FLAP + 1) - KEY_BIT(KEY_LATENCY))
+#define EFFECTS_TEXT    "latency=, serial=, rate=, trace=, replay=, down or flap="
+#define INTERVAL_NS_MIN DT_NS_PER_MS
+
+struct parser {
+    struct dt_scan scan;
+    struct dt_delay_rule *rule;
+    size_t start; /* of the rule */
+    size_t key_at[KEY_COUNT];
+    uint32_t seen; /* keys */
+};
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Values
+ */
+static bool parse_shape(struct dt_scan *scan, uint64_t *thousandths)
+{
+    if (!dt_scan_decimal(scan, 1000ull * 1000 * 1000 * 1000, "the shape of the distribution, like 1.5",
+                         thousandths))
+        return false;
+    *thousandths /= 1000 * 1000;
+    return *thousandths > 0 ||
+           dt_scan_fail(scan, scan->at, "the shape of a Pareto distribution must be at least 0.001");
+}
+
+static bool parse_delay_time(struct dt_scan *scan, uint64_t *ns)
+{
+    size_t at = scan->at;
+
+    if (!dt_scan_time(scan, ns))
+        return false;
+    return *ns <= DT_DELAY_NS_MAX || dt_scan_fail(scan, at, "a delay of more than one hour is not possible");
+}
+
+/* After "normal": "(30ms, 10ms)". */
+static bool parse_parameters(struct dt_scan *scan, struct dt_delay_value *value)
+{
+    size_t at;
+
+    if (!dt_scan_take(scan, '('))
+        return dt_scan_expected(scan, "'(' and the parameters of the distribution");
+    dt_scan_skip_blanks(scan);
+    at = scan->at;
+    if (!parse_delay_time(scan, &value->a))
+        return false;
+    if (value->shape == DT_DELAY_PARETO && value->a == 0)
+        return dt_scan_fail(scan, at, "the least value of a Pareto distribution must be above 0");
+    dt_scan_skip_blanks(scan);
+    if (dt_delay_shape_parameters(value->shape) == 2) {
+        if (!dt_scan_take(scan, ','))
+            return dt_scan_expected(scan, "',' and the second parameter");
+        dt_scan_skip_blanks(scan);
+        at = scan->at;
+        if (!(value->shape == DT_DELAY_PARETO ? parse_shape(scan, &value->b)
+                                              : parse_delay_time(scan, &value->b)))
+            return false;
+        if (value->shape == DT_DELAY_UNIFORM && value->b < value->a)
+            return dt_scan_fail(scan, at, "the second time of uniform() must not be below the first");
+        dt_scan_skip_blanks(scan);
+    }
+    return dt_scan_take(scan, ')') || dt_scan_expected(scan, "')'");
+}
+
+static bool parse_value(struct dt_scan *scan, struct dt_delay_value *value)
+{
+    size_t start = scan->at;
+    size_t length = dt_scan_word(scan);
+
+    memset(value, 0, sizeof *value);
+    for (int i = 0; i < DT_DELAY_SHAPE_COUNT; i++) {
+        const char *name = dt_delay_shape_text((enum dt_delay_shape)i);
+
+        if (strlen(name) == length && memcmp(scan->text + start, name, length) == 0) {
+            value->shape = (enum dt_delay_shape)i;
+            return parse_parameters(scan, value);
+        }
+    }
+    scan->at = start;
+    if (length > 0 && !(scan->text[start] >= '0' && scan->text[start] <= '9'))
+        return dt_scan_expected(
+            scan, "a time like 30ms, or constant, uniform, normal, exponential or pareto with (...)");
+    return parse_delay_time(scan, &value->a);
+}
+
+static bool parse_bytes(struct dt_scan *scan, uint64_t *bytes)
+{
+    static const struct dt_scan_unit units[] = {
+        {"", 1},           {"K", 1ull << 10}, {"M", 1ull << 20}, {"G", 1ull << 30},
+        {"k", 1ull << 10}, {"m", 1ull << 20}, {"g", 1ull << 30},
+    };
+
+    return dt_scan_quantity(scan, units, DT_COUNT_OF(units), 1ull << 50, "a size like 4096, 64K or 1M",
+                            bytes);
+}
+
+static bool parse_size(struct dt_scan *scan, struct dt_delay_scope *scope)
+{
+    size_t start = scan->at;
+
+    scope->bytes_min = 0;
+    scope->bytes_max = UINT64_MAX;
+    if (dt_scan_peek(scan) != '.') {
+        /* The number would take the first point for its own. */
+        size_t end = start;
+
+        while (end < scan->bytes && scan->text[end] != '.')
+            end++;
+        struct dt_scan head = {scan->text, end, start, scan->error};
+
+        if (!parse_bytes(&head, &scope->bytes_min))
+            return false;
+        scan->at = head.at;
+    }
+    if (!dt_scan_take(scan, '.') || !dt_scan_take(scan, '.'))
+        return dt_scan_expected(scan, "'..' (size=MIN..MAX; either may be left out)");
+    if (dt_scan_peek(scan) >= '0' && dt_scan_peek(scan) <= '9') {
+        if (!parse_bytes(scan, &scope->bytes_max))
+            return false;
+        if (scope->bytes_max < scope->bytes_min)
+            return dt_scan_fail(scan, start, "the first size must not be above the second");
+    }
+    return true;
+}
+
+static bool parse_rate(struct dt_scan *scan, uint64_t *bits_per_s)
+{
+    static const struct dt_scan_unit units[] = {
+        {"bit", 1}, {"Kbit", 1000},   {"Mbit", 1000 * 1000},   {"Gbit", 1000ull * 1000 * 1000},
+        {"B", 8},   {"KB", 8 * 1000}, {"MB", 8 * 1000 * 1000}, {"GB", 8ull * 1000 * 1000 * 1000},
+    };
+    static const char what[] = "a rate like 10Gbit or 1.25GB (per second), above 0 and at most 100000Gbit";
+    size_t start = scan->at;
+
+    if (!dt_scan_quantity(scan, units, DT_COUNT_OF(units), 100ull * 1000 * 1000 * 1000 * 1000, what,
+                          bits_per_s))
+        return false;
+    scan->at = *bits_per_s > 0 ? scan->at : start;
+    return *bits_per_s > 0 || dt_scan_expected(scan, what);
+}
+
+static bool parse_id(struct dt_scan *scan, uint64_t *id)
+{
+    size_t start = scan->at;
+    size_t length = dt_scan_word(scan);
+
+    *id = 0;
+    for (size_t i = 0; i < length && length == 16; i++) {
+        const char *digits = "0123456789abcdef";
+        const char *digit = strchr(digits, scan->text[start + i] | 0x20);
+
+        if (!digit || !*digit)
+            length = 0;
+        else
+            *id = *id << 4 | (uint64_t)(digit - digits);
+    }
+    scan->at = length == 16 ? scan->at : start;
+    return length == 16 || dt_scan_expected(scan, "16 hexadecimal digits, as the log shows a connection");
+}
+
+static bool parse_flap(struct dt_scan *scan, struct dt_delay_rule *rule)
+{
+    size_t start = scan->at;
+
+    if (!dt_scan_time(scan, &rule->down_ns))
+        return false;
+    if (!dt_scan_take(scan, '/'))
+        return dt_scan_expected(scan, "'/' and the time that the link is up (flap=DOWN/UP)");
+    if (!dt_scan_time(scan, &rule->up_ns))
+        return false;
+    return (rule->down_ns >= INTERVAL_NS_MIN && rule->up_ns >= INTERVAL_NS_MIN) ||
+           dt_scan_fail(scan, start, "both times of flap=DOWN/UP must be at least 1ms");
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Keys
+ */
+static const struct {
+    const char *text;
+    bool has_value;
+} keys[KEY_COUNT] = {
+    [KEY_DEVICE] = {"device", true},
+    [KEY_PEER] = {"peer", true},
+    [KEY_CONNECTION] = {"connection", true},
+    [KEY_ID] = {"id", true},
+    [KEY_SIZE] = {"size", true},
+    [KEY_FROM] = {"from", true},
+    [KEY_TO] = {"to", true},
+    [KEY_LATENCY] = {"latency", true},
+    [KEY_SERIAL] = {"serial", true},
+    [KEY_RATE] = {"rate", true},
+    [KEY_TRACE] = {"trace", true},
+    [KEY_REPLAY] = {"replay", true},
+    [KEY_DOWN] = {"down", false},
+    [KEY_FLAP] = {"flap", true},
+    [KEY_EVERY] = {"every", true},
+    [KEY_PER] = {"per", true},
+    [KEY_LINK] = {"link", true},
+    [KEY_ITERATION] = {"iteration", true},
+    [KEY_PROCESS] = {"process", true},
+    [KEY_SEED] = {"seed", true},
+};
+
+static const enum dt_delay_effect effect_of[KEY_COUNT] = {
+    [KEY_LATENCY] = DT_DELAY_LATENCY, [KEY_SERIAL] = DT_DELAY_SERIAL, [KEY_RATE] = DT_DELAY_RATE,
+    [KEY_TRACE] = DT_DELAY_TRACE,     [KEY_REPLAY] = DT_DELAY_REPLAY, [KEY_DOWN] = DT_DELAY_DOWN,
+    [KEY_FLAP] = DT_DELAY_FLAP,
+};
+
+static bool parse_u32(struct dt_scan *scan, const char *what, uint32_t *value)
+{
+    uint64_t number;
+
+    if (!dt_scan_number(scan, UINT32_MAX, what, &number))
+        return false;
+    *value = (uint32_t)number;
+    return true;
+}
+
+static bool parse_every(struct dt_scan *scan, struct dt_delay_rule *rule)
+{
+    size_t start = scan->at;
+
+    rule->has_every = true;
+    if (!parse_value(scan, &rule->every))
+        return false;
+    return rule->every.shape != DT_DELAY_CONSTANT || rule->every.a >= INTERVAL_NS_MIN ||
+           dt_scan_fail(scan, start, "every= must be at least 1ms");
+}
+
+static bool parse_scope(struct dt_scan *scan, enum key key, struct dt_delay_scope *scope)
+{
+    switch (key) {
+    case KEY_DEVICE:
+        return dt_scan_name(scan, "the name of a device", scope->device, sizeof scope->device);
+    case KEY_PEER:
+        return dt_scan_name(scan, "the beginning of a peer's name", scope->peer, sizeof scope->peer);
+    case KEY_CONNECTION:
+        scope->has_connection = true;
+        return parse_u32(scan, "the number of a connection", &scope->connection);
+    case KEY_ID:
+        scope->has_id = true;
+        return parse_id(scan, &scope->id);
+    default:
+        return parse_size(scan, scope);
+    }
+}
+
+static bool parse_key_value(struct dt_scan *scan, enum key key, struct dt_delay_rule *rule)
+{
+    switch (key) {
+    case KEY_FROM:
+        return dt_scan_time(scan, &rule->from_ns);
+    case KEY_TO:
+        return dt_scan_time(scan, &rule->to_ns);
+    case KEY_LATENCY:
+    case KEY_SERIAL:
+        return parse_value(scan, &rule->value);
+    case KEY_RATE:
+        return parse_rate(scan, &rule->bits_per_s);
+    case KEY_TRACE:
+    case KEY_REPLAY:
+        return dt_scan_name(scan, "the name of a file", rule->file, sizeof rule->file);
+    case KEY_FLAP:
+        return parse_flap(scan, rule);
+    case KEY_EVERY:
+        return parse_every(scan, rule);
+    case KEY_PER:
+        return parse_bytes(scan, &rule->per_bytes);
+    case KEY_LINK:
+        return dt_scan_name(scan, "the name of a link in the trace", rule->link, sizeof rule->link);
+    case KEY_ITERATION:
+        return dt_scan_time(scan, &rule->iteration_ns);
+    case KEY_PROCESS:
+        return parse_u32(scan, "the number of a process in the record", &rule->process);
+    case KEY_SEED:
+        rule->has_seed = true;
+        return dt_scan_number(scan, UINT64_MAX, "a whole number", &rule->seed);
+    default:
+        return parse_scope(scan, key, &rule->scope);
+    }
+}
+
+/* The key of the word at the position, or KEY_COUNT. */
+static enum key find_key(struct dt_scan *scan)
+{
+    const char *word = scan->text + scan->at;
+    size_t length = dt_scan_word(scan);
+
+    for (int i = 0; i < KEY_COUNT; i++) {
+        if (strlen(keys[i].text) == length && memcmp(word, keys[i].text, length) == 0)
+            return (enum key)i;
+    }
+    scan->at = (size_t)(word - scan->text);
+    return KEY_COUNT;
+}
+
+static bool at_end_of_word(const struct dt_scan *scan)
+{
+    return dt_scan_is_end(scan) || memchr(" \t\r\n;", dt_scan_peek(scan), 5);
+}
+
+static bool parse_word(struct parser *p)
+{
+    struct dt_scan *scan = &p->scan;
+    size_t at = scan->at;
+    enum key key = find_key(scan);
+
+    if (key == KEY_COUNT)
+        return dt_scan_expected(scan,
+                                "a word of a rule (device=, peer=, connection=, id=, size=, from=, to=, "
+                                "seed=, or an effect: " EFFECTS_TEXT ")");
+    if (p->seen & KEY_BIT(key))
+        return dt_scan_fail(scan, at, "'%s' is given twice in one rule", keys[key].text);
+    if (KEY_BIT(key) & EFFECT_KEYS && p->seen & EFFECT_KEYS)
+        return dt_scan_fail(scan, at, "a rule has one effect; put '%s' into a rule of its own",
+                            keys[key].text);
+    p->seen |= KEY_BIT(key);
+    p->key_at[key] = at;
+    if (KEY_BIT(key) & EFFECT_KEYS)
+        p->rule->effect = effect_of[key];
+    if (keys[key].has_value) {
+        if (!dt_scan_take(scan, '='))
+            return dt_scan_expected(scan, "'=' and a value");
+        if (!parse_key_value(scan, key, p->rule))
+            return false;
+    }
+    return at_end_of_word(scan) || dt_scan_expected(scan, "a blank or ';' after the word");
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * A whole rule
+ */
+
+/* Words that only mean something beside certain effects. */
+static const struct {
+    enum key key;
+    uint32_t beside;
+    const char *text;
+} companions[] = {
+    {KEY_EVERY, KEY_BIT(KEY_LATENCY) | KEY_BIT(KEY_SERIAL), "latency= or serial="},
+    {KEY_PER, KEY_BIT(KEY_SERIAL), "serial="},
+    {KEY_LINK, KEY_BIT(KEY_TRACE), "trace="},
+    {KEY_ITERATION, KEY_BIT(KEY_TRACE), "trace="},
+    {KEY_PROCESS, KEY_BIT(KEY_REPLAY), "replay="},
+    {KEY_SEED, KEY_BIT(KEY_LATENCY) | KEY_BIT(KEY_SERIAL), "latency= or serial="},
+};
+
+static bool check_companions(struct parser *p)
+{
+    for (size_t i = 0; i < DT_COUNT_OF(companions); i++) {
+        if (p->seen & KEY_BIT(companions[i].key) && !(p->seen & companions[i].beside))
+            return dt_scan_fail(&p->scan, p->key_at[companions[i].key], "'%s' needs %s beside it",
+                                keys[companions[i].key].text, companions[i].text);
+    }
+    return true;
+}
+
+static bool check_link_effect(struct parser *p)
+{
+    static const uint32_t messages =
+        KEY_BIT(KEY_PEER) | KEY_BIT(KEY_CONNECTION) | KEY_BIT(KEY_ID) | KEY_BIT(KEY_SIZE);
+
+    if (!dt_delay_is_link_effect(p->rule->effect))
+        return true;
+    if (!(p->seen & KEY_BIT(KEY_DEVICE)))
+        return dt_scan_fail(&p->scan, p->start, "a link that goes down needs device=NAME");
+    for (int key = 0; key < KEY_COUNT; key++) {
+        if (p->seen & messages & KEY_BIT(key))
+            return dt_scan_fail(&p->scan, p->key_at[key],
+                                "a link goes down for all messages: '%s' cannot limit it", keys[key].text);
+    }
+    return true;
+}
+
+static bool check_rule(struct parser *p)
+{
+    if (!(p->seen & EFFECT_KEYS))
+        return dt_scan_fail(&p->scan, p->start, "the rule has no effect; expected one of " EFFECTS_TEXT);
+    if (p->rule->to_ns <= p->rule->from_ns)
+        return dt_scan_fail(&p->scan, p->key_at[KEY_TO], "to= must be later than from=");
+    if (p->seen & KEY_BIT(KEY_PER) && p->rule->per_bytes == 0)
+        return dt_scan_fail(&p->scan, p->key_at[KEY_PER], "per= must be above 0");
+    if (p->seen & KEY_BIT(KEY_ITERATION) && p->rule->iteration_ns == 0)
+        return dt_scan_fail(&p->scan, p->key_at[KEY_ITERATION], "iteration= must be above 0");
+    return check_companions(p) && check_link_effect(p);
+}
+
+static bool parse_rule(struct parser *p)
+{
+    p->start = p->scan.at;
+    p->seen = 0;
+    *p->rule = (struct dt_delay_rule){.scope = {.bytes_max = UINT64_MAX}, .to_ns = DT_NEVER_NS};
+    for (;;) {
+        char next;
+
+        dt_scan_skip_blanks(&p->scan);
+        next = dt_scan_peek(&p->scan);
+        if (dt_scan_is_end(&p->scan) || next == ';' || next == '\n' || next == '#')
+            return check_rule(p);
+        if (!parse_word(p))
+            return false;
+    }
+}
+
+/* Skips what may stand between rules. */
+static void skip_to_rule(struct dt_scan *scan)
+{
+    for (;;) {
+        dt_scan_skip_blanks(scan);
+        if (dt_scan_peek(scan) == '#')
+            dt_scan_skip_line(scan);
+        else if (!dt_scan_take(scan, '\n') && !dt_scan_take(scan, ';'))
+            return;
+    }
+}
+
+enum dt_status dt_delay_parse(const char *text, size_t bytes, struct dt_delay_rule *rules, size_t rules_max,
+                              size_t *count, struct dt_delay_error *error)
+{
+    struct parser p = {.scan = {text, bytes, 0, error}};
+
+    *count = 0;
+    for (skip_to_rule(&p.scan); !dt_scan_is_end(&p.scan); skip_to_rule(&p.scan)) {
+        if (*count == rules_max) {
+            dt_scan_fail(&p.scan, p.scan.at, "more than %zu rules", rules_max);
+            return DT_INVALID;
+        }
+        p.rule = &rules[*count];
+        if (!parse_rule(&p))
+            return DT_INVALID;
+        (*count)++;
+    }
+    return DT_OK;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "delay/rule.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/check.h"
+
+/* The words of a rule, with a blank between them. */
+struct words {
+    char *text;
+    size_t used;
+};
+
+static void add(struct words *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(struct words *words, const char *format, ...)
+{
+    va_list args;
+    int length;
+
+    if (words->used > 0)
+        words->text[words->used++] = ' ';
+    va_start(args, format);
+    length = vsnprintf(words->text + words->used, DT_DELAY_TEXT_BYTES - words->used, format, args);
+    va_end(args);
+    words->used += (size_t)length;
+    DT_CHECK(words->used < DT_DELAY_TEXT_BYTES - 1);
+}
+
+static void add_ns(struct words *words, const char *key, uint64_t ns)
+{
+    char text[32];
+
+    dt_delay_ns_print(ns, text, sizeof text);
+    add(words, "%s=%s", key, text);
+}
+
+static void add_value(struct words *words, const char *key, const struct dt_delay_value *value)
+{
+    char text[96];
+
+    dt_delay_value_print(value, text, sizeof text);
+    add(words, "%s=%s", key, text);
+}
+
+static void add_scope(struct words *words, const struct dt_delay_scope *scope)
+{
+    if (scope->device[0])
+        add(words, "device=\"%s\"", scope->device);
+    if (scope->peer[0])
+        add(words, "peer=\"%s\"", scope->peer);
+    if (scope->has_connection)
+        add(words, "connection=%" PRIu32, scope->connection);
+    if (scope->has_id)
+        add(words, "id=%016" PRIx64, scope->id);
+    if (scope->bytes_min > 0 && scope->bytes_max < UINT64_MAX)
+        add(words, "size=%" PRIu64 "..%" PRIu64, scope->bytes_min, scope->bytes_max);
+    else if (scope->bytes_min > 0)
+        add(words, "size=%" PRIu64 "..", scope->bytes_min);
+    else if (scope->bytes_max < UINT64_MAX)
+        add(words, "size=..%" PRIu64, scope->bytes_max);
+}
+
+static void add_effect(struct words *words, const struct dt_delay_rule *rule)
+{
+    char down[32];
+    char up[32];
+
+    switch (rule->effect) {
+    case DT_DELAY_LATENCY:
+        add_value(words, "latency", &rule->value);
+        break;
+    case DT_DELAY_SERIAL:
+        add_value(words, "serial", &rule->value);
+        if (rule->per_bytes > 0)
+            add(words, "per=%" PRIu64, rule->per_bytes);
+        break;
+    case DT_DELAY_RATE:
+        add(words, "rate=%" PRIu64 "bit", rule->bits_per_s);
+        break;
+    case DT_DELAY_TRACE:
+        add(words, "trace=\"%s\"", rule->file);
+        if (rule->link[0])
+            add(words, "link=\"%s\"", rule->link);
+        if (rule->iteration_ns > 0)
+            add_ns(words, "iteration", rule->iteration_ns);
+        break;
+    case DT_DELAY_REPLAY:
+        add(words, "replay=\"%s\" process=%" PRIu32, rule->file, rule->process);
+        break;
+    case DT_DELAY_DOWN:
+        add(words, "down");
+        break;
+    case DT_DELAY_FLAP:
+        dt_delay_ns_print(rule->down_ns, down, sizeof down);
+        dt_delay_ns_print(rule->up_ns, up, sizeof up);
+        add(words, "flap=%s/%s", down, up);
+        break;
+    case DT_DELAY_NOTHING:
+    case DT_DELAY_EFFECT_COUNT:
+        break;
+    }
+    if (rule->has_every)
+        add_value(words, "every", &rule->every);
+}
+
+void dt_delay_rule_print(const struct dt_delay_rule *rule, char text[DT_DELAY_TEXT_BYTES])
+{
+    struct words words = {text, 0};
+
+    text[0] = '\0';
+    add_scope(&words, &rule->scope);
+    if (rule->from_ns > 0)
+        add_ns(&words, "from", rule->from_ns);
+    if (rule->to_ns != DT_NEVER_NS)
+        add_ns(&words, "to", rule->to_ns);
+    add_effect(&words, rule);
+    if (rule->has_seed)
+        add(&words, "seed=%" PRIu64, rule->seed);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "delay/table.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomics.h"
+
+struct dt_delay_table {
+    uint32_t generation;        /* [atomic] */
+    uint32_t is_recording;      /* [atomic] */
+    struct dt_delay_ring *ring; /* [atomic pointer] made by the first record, kept */
+    pthread_mutex_t mutex;      /* the rest */
+    uint32_t next_number;
+    size_t count;
+    struct dt_delay_active *active[DT_DELAY_RULES_MAX];
+};
+
+enum dt_status dt_delay_table_create(struct dt_delay_table **table)
+{
+    struct dt_delay_table *created = calloc(1, sizeof *created);
+
+    if (!created)
+        return DT_NO_MEMORY;
+    if (pthread_mutex_init(&created->mutex, NULL) != 0) {
+        free(created);
+        return DT_SYSTEM;
+    }
+    created->next_number = 1;
+    *table = created;
+    return DT_OK;
+}
+
+void dt_delay_table_destroy(struct dt_delay_table *table)
+{
+    if (!table)
+        return;
+    dt_delay_table_clear(table);
+    dt_delay_ring_destroy(table->ring);
+    pthread_mutex_destroy(&table->mutex);
+    free(table);
+}
+
+void dt_delay_active_release(struct dt_delay_active *active)
+{
+    if (dt_fetch_sub_acq_rel(&active->references, 1) > 1)
+        return;
+    dt_delay_trace_destroy(active->files.trace);
+    dt_delay_replay_destroy(active->files.replay);
+    free(active);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Changes
+ */
+
+/* With the mutex held. Zero stands for "never any". */
+static void changed(struct dt_delay_table *table)
+{
+    uint32_t next = table->generation + 1;
+
+    dt_store_release(&table->generation, next ? next : 1);
+}
+
+enum dt_status dt_delay_table_add(struct dt_delay_table *table, const struct dt_delay_rule *rule,
+                                  const struct dt_delay_files *files, uint64_t now_ns, uint32_t *number)
+{
+    struct dt_delay_active *active = calloc(1, sizeof *active);
+    enum dt_status status = DT_FULL;
+
+    if (!active)
+        return DT_NO_MEMORY;
+    active->rule = *rule;
+    active->references = 1;
+    active->since_ns = now_ns;
+    pthread_mutex_lock(&table->mutex);
+    if (table->count < DT_DELAY_RULES_MAX) {
+        active->files = *files;
+        active->number = *number = table->next_number++;
+        table->active[table->count++] = active;
+        changed(table);
+        status = DT_OK;
+    }
+    pthread_mutex_unlock(&table->mutex);
+    if (status != DT_OK)
+        free(active);
+    return status;
+}
+
+enum dt_status dt_delay_table_remove(struct dt_delay_table *table, uint32_t number)
+{
+    struct dt_delay_active *removed = NULL;
+
+    pthread_mutex_lock(&table->mutex);
+    for (size_t i = 0; i < table->count && !removed; i++) {
+        if (table->active[i]->number != number)
+            continue;
+        removed = table->active[i];
+        table->count--;
+        memmove(&table->active[i], &table->active[i + 1], (table->count - i) * sizeof table->active[0]);
+        changed(table);
+    }
+    pthread_mutex_unlock(&table->mutex);
+    if (removed)
+        dt_delay_active_release(removed);
+    return removed ? DT_OK : DT_NOT_FOUND;
+}
+
+size_t dt_delay_table_clear(struct dt_delay_table *table)
+{
+    struct dt_delay_active *removed[DT_DELAY_RULES_MAX];
+    size_t count;
+
+    pthread_mutex_lock(&table->mutex);
+    count = table->count;
+    memcpy(removed, table->active, sizeof removed);
+    table->count = 0;
+    if (count > 0)
+        changed(table);
+    pthread_mutex_unlock(&table->mutex);
+    for (size_t i = 0; i < count; i++)
+        dt_delay_active_release(removed[i]);
+    return count;
+}
+
+size_t dt_delay_table_list(struct dt_delay_table *table, struct dt_delay_info info[DT_DELAY_RULES_MAX])
+{
+    size_t count;
+
+    pthread_mutex_lock(&table->mutex);
+    count = table->count;
+    for (size_t i = 0; i < count; i++) {
+        const struct dt_delay_active *active = table->active[i];
+
+        info[i] = (struct dt_delay_info){
+            .number = active->number,
+            .since_ns = active->since_ns,
+            .messages = dt_load_relaxed(&active->messages),
+            .delay_ns = dt_load_relaxed(&active->delay_ns),
+            .rule = active->rule,
+        };
+    }
+    pthread_mutex_unlock(&table->mutex);
+    return count;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Links
+ */
+
+/* What one rule wants at an age inside its window; *until_ns: for how long, as an age. */
+static enum dt_delay_link_state wish(const struct dt_delay_rule *rule, uint64_t age_ns, uint64_t *until_ns)
+{
+    uint64_t period_ns = rule->down_ns + rule->up_ns;
+    uint64_t phase_ns;
+
+    *until_ns = rule->to_ns;
+    if (rule->effect == DT_DELAY_DOWN)
+        return DT_DELAY_LINK_DOWN;
+    phase_ns = (age_ns - rule->from_ns) % period_ns;
+    *until_ns = dt_earlier_ns(rule->to_ns,
+                              age_ns - phase_ns + (phase_ns < rule->down_ns ? rule->down_ns : period_ns));
+    return phase_ns < rule->down_ns ? DT_DELAY_LINK_DOWN : DT_DELAY_LINK_UP;
+}
+
+/* The crash of a trace, as an age: never outside the window. */
+static uint64_t crash_ns(const struct dt_delay_active *active)
+{
+    uint64_t at_ns = active->files.trace ? dt_delay_trace_crash_ns(active->files.trace) : DT_NEVER_NS;
+
+    at_ns = dt_deadline_ns(active->rule.from_ns, at_ns);
+    return at_ns < active->rule.to_ns ? at_ns : DT_NEVER_NS;
+}
+
+static enum dt_delay_link_state rule_link(const struct dt_delay_active *active, uint64_t age_ns,
+                                          uint64_t *until_ns)
+{
+    const struct dt_delay_rule *rule = &active->rule;
+
+    if (rule->effect == DT_DELAY_TRACE) {
+        uint64_t at_ns = crash_ns(active);
+
+        *until_ns = age_ns < at_ns ? at_ns : DT_NEVER_NS;
+        return age_ns < at_ns ? DT_DELAY_LINK_UP : DT_DELAY_LINK_DEAD;
+    }
+    *until_ns = DT_NEVER_NS;
+    if (!dt_delay_is_link_effect(rule->effect) || age_ns >= rule->to_ns)
+        return DT_DELAY_LINK_UP;
+    *until_ns = rule->from_ns;
+    return age_ns < rule->from_ns ? DT_DELAY_LINK_UP : wish(rule, age_ns, until_ns);
+}
+
+uint64_t dt_delay_table_link(struct dt_delay_table *table, const char *device, uint64_t now_ns,
+                             enum dt_delay_link_state *state)
+{
+    uint64_t next_ns = DT_NEVER_NS;
+
+    *state = DT_DELAY_LINK_UP;
+    if (dt_load_relaxed(&table->generation) == 0)
+        return next_ns;
+    pthread_mutex_lock(&table->mutex);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct dt_delay_active *active = table->active[i];
+        enum dt_delay_link_state wanted;
+        uint64_t until_ns;
+
+        if (active->rule.scope.device[0] && strcmp(active->rule.scope.device, device) != 0)
+            continue;
+        wanted = rule_link(active, now_ns > active->since_ns ? now_ns - active->since_ns : 0, &until_ns);
+        if (wanted > *state)
+            *state = wanted;
+        next_ns = dt_earlier_ns(next_ns, dt_deadline_ns(active->since_ns, until_ns));
+    }
+    pthread_mutex_unlock(&table->mutex);
+    return next_ns;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The record
+ */
+enum dt_status dt_delay_table_record(struct dt_delay_table *table, bool is_on)
+{
+    enum dt_status status = DT_OK;
+    struct dt_delay_ring *ring = NULL;
+
+    pthread_mutex_lock(&table->mutex);
+    if (is_on && !table->ring) {
+        status = dt_delay_ring_create(&ring);
+        if (status == DT_OK)
+            dt_store_release(&table->ring, ring);
+    }
+    if (status == DT_OK)
+        dt_store_release(&table->is_recording, is_on);
+    pthread_mutex_unlock(&table->mutex);
+    return status;
+}
+
+uint64_t dt_delay_table_read(struct dt_delay_table *table, uint64_t number, struct dt_delay_entry *entry)
+{
+    struct dt_delay_ring *ring = dt_load_acquire(&table->ring);
+
+    return ring ? dt_delay_ring_read(ring, number, entry) : DT_NEVER_NS;
+}
+
+struct dt_delay_ring *dt_delay_table_ring(struct dt_delay_table *table)
+{
+    return dt_load_acquire(&table->is_recording) ? dt_load_acquire(&table->ring) : NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * For flows
+ */
+const uint32_t *dt_delay_table_generation(const struct dt_delay_table *table)
+{
+    return &table->generation;
+}
+
+size_t dt_delay_table_take(struct dt_delay_table *table, struct dt_delay_active *active[DT_DELAY_RULES_MAX],
+                           uint32_t *generation)
+{
+    size_t count;
+
+    pthread_mutex_lock(&table->mutex);
+    count = table->count;
+    for (size_t i = 0; i < count; i++) {
+        active[i] = table->active[i];
+        dt_fetch_add_acq_rel(&active[i]->references, 1);
+    }
+    *generation = table->generation;
+    pthread_mutex_unlock(&table->mutex);
+    return count;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "delay/timer.h"
+
+/* Until something was measured. */
+#define MARGIN_NS_FIRST (150 * DT_NS_PER_US)
+/* Above what was seen, so that an ordinary wake-up is not already too late. */
+#define MARGIN_NS_EXTRA (10 * DT_NS_PER_US)
+
+void dt_delay_timer_init(struct dt_delay_timer *timer)
+{
+    *timer = (struct dt_delay_timer){.margin_ns = MARGIN_NS_FIRST};
+}
+
+uint64_t dt_delay_timer_sleep_until_ns(const struct dt_delay_timer *timer, uint64_t deadline_ns)
+{
+    return deadline_ns > timer->margin_ns ? deadline_ns - timer->margin_ns : 0;
+}
+
+/*
+ * The margin follows the late ones quickly and forgets slowly: it settles a little above nearly all that is
+ * seen, which is what decides the last percent.
+ */
+void dt_delay_timer_slept(struct dt_delay_timer *timer, uint64_t began_ns, uint64_t until_ns, uint64_t now_ns)
+{
+    uint64_t late_ns = now_ns > until_ns ? now_ns - until_ns : 0;
+    uint64_t wanted_ns = dt_earlier_ns(late_ns + MARGIN_NS_EXTRA, DT_DELAY_SPIN_NS_MAX);
+
+    if (wanted_ns > timer->margin_ns)
+        timer->margin_ns += (wanted_ns - timer->margin_ns + 1) / 2;
+    else
+        timer->margin_ns -= (timer->margin_ns - wanted_ns) / 64;
+    timer->slept_ns += now_ns > began_ns ? now_ns - began_ns : 0;
+}
+
+void dt_delay_timer_spun(struct dt_delay_timer *timer, uint64_t spun_ns)
+{
+    timer->waits++;
+    timer->spun_ns += spun_ns;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "delay/rule.h"
+
+namespace
+{
+constexpr uint64_t kMs = DT_NS_PER_MS;
+
+struct Parsed {
+    dt_status status;
+    std::vector<dt_delay_rule> rules;
+    dt_delay_error error;
+};
+
+Parsed Parse(const std::string &text)
+{
+    Parsed parsed = {DT_OK, std::vector<dt_delay_rule>(8), {}};
+    size_t count = 0;
+
+    parsed.status = dt_delay_parse(text.data(), text.size(), parsed.rules.data(), parsed.rules.size(), &count,
+                                   &parsed.error);
+    parsed.rules.resize(parsed.status == DT_OK ? count : 0);
+    return parsed;
+}
+
+dt_delay_rule One(const std::string &text)
+{
+    Parsed parsed = Parse(text);
+
+    EXPECT_EQ(DT_OK, parsed.status) << parsed.error.text;
+    EXPECT_EQ(1u, parsed.rules.size());
+    return parsed.rules.empty() ? dt_delay_rule{} : parsed.rules[0];
+}
+
+std::string Error(const std::string &text)
+{
+    Parsed parsed = Parse(text);
+
+    EXPECT_EQ(DT_INVALID, parsed.status) << text;
+    return parsed.error.text;
+}
+
+TEST(DelayParse, ReadsEachEffect)
+{
+    dt_delay_rule rule = One("latency=30ms");
+    EXPECT_EQ(DT_DELAY_LATENCY, rule.effect);
+    EXPECT_EQ(30 * kMs, rule.value.a);
+    EXPECT_EQ(UINT64_MAX, rule.scope.bytes_max);
+    EXPECT_EQ(DT_NEVER_NS, rule.to_ns);
+
+    rule = One("serial=0.375ms per=512K");
+    EXPECT_EQ(DT_DELAY_SERIAL, rule.effect);
+    EXPECT_EQ(375000u, rule.value.a);
+    EXPECT_EQ(512u << 10, rule.per_bytes);
+
+    EXPECT_EQ(10000000000u, One("rate=10Gbit").bits_per_s);
+    EXPECT_EQ(10000000000u, One("rate=1.25GB").bits_per_s);
+    EXPECT_EQ(800u, One("rate=100B").bits_per_s);
+
+    rule = One("trace=\"a file\" link=0_1 iteration=400ms");
+    EXPECT_EQ(DT_DELAY_TRACE, rule.effect);
+    EXPECT_STREQ("a file", rule.file);
+    EXPECT_STREQ("0_1", rule.link);
+    EXPECT_EQ(400 * kMs, rule.iteration_ns);
+
+    rule = One("replay=/tmp/r.csv process=3");
+    EXPECT_EQ(DT_DELAY_REPLAY, rule.effect);
+    EXPECT_EQ(3u, rule.process);
+
+    EXPECT_EQ(DT_DELAY_DOWN, One("device=soft0 down").effect);
+    rule = One("flap=1s/9s device=soft0");
+    EXPECT_EQ(DT_NS_PER_S, rule.down_ns);
+    EXPECT_EQ(9 * DT_NS_PER_S, rule.up_ns);
+}
+
+TEST(DelayParse, ReadsScopeAndWindow)
+{
+    dt_delay_rule rule =
+        One("device=soft1 peer=nodeB:12 connection=7 id=00ff00000000000A size=64K..1M from=5s "
+            "to=15s latency=1ms seed=9");
+    EXPECT_STREQ("soft1", rule.scope.device);
+    EXPECT_STREQ("nodeB:12", rule.scope.peer);
+    EXPECT_TRUE(rule.scope.has_connection);
+    EXPECT_EQ(7u, rule.scope.connection);
+    EXPECT_EQ(0x00ff00000000000aull, rule.scope.id);
+    EXPECT_EQ(64u << 10, rule.scope.bytes_min);
+    EXPECT_EQ(1u << 20, rule.scope.bytes_max);
+    EXPECT_EQ(5 * DT_NS_PER_S, rule.from_ns);
+    EXPECT_EQ(15 * DT_NS_PER_S, rule.to_ns);
+    EXPECT_EQ(9u, rule.seed);
+    EXPECT_EQ(1u << 20, One("size=..1M latency=1ms").scope.bytes_max);
+    EXPECT_EQ(0u, One("size=..1M latency=1ms").scope.bytes_min);
+    EXPECT_EQ(UINT64_MAX, One("size=4096.. latency=1ms").scope.bytes_max);
+}
+
+TEST(DelayParse, ReadsDistributions)
+{
+    dt_delay_rule rule = One("latency=normal(30ms, 10ms) every=uniform( 50ms,100ms )");
+    EXPECT_EQ(DT_DELAY_NORMAL, rule.value.shape);
+    EXPECT_EQ(30 * kMs, rule.value.a);
+    EXPECT_EQ(10 * kMs, rule.value.b);
+    EXPECT_TRUE(rule.has_every);
+    EXPECT_EQ(DT_DELAY_UNIFORM, rule.every.shape);
+    EXPECT_EQ(100 * kMs, rule.every.b);
+    EXPECT_EQ(DT_DELAY_EXPONENTIAL, One("latency=exponential(5ms)").value.shape);
+    EXPECT_EQ(1500u, One("latency=pareto(1ms,1.5)").value.b);
+    EXPECT_EQ(2 * kMs, One("latency=constant(2ms)").value.a);
+}
+
+TEST(DelayParse, ReadsSeveralRulesAndComments)
+{
+    Parsed parsed = Parse("# two of them\nlatency=1ms # first\n\n  ; rate=1Gbit;\r\nserial=2ms");
+    ASSERT_EQ(DT_OK, parsed.status) << parsed.error.text;
+    ASSERT_EQ(3u, parsed.rules.size());
+    EXPECT_EQ(DT_DELAY_RATE, parsed.rules[1].effect);
+    EXPECT_TRUE(Parse("").rules.empty());
+    EXPECT_EQ(DT_OK, Parse(" \n;;# nothing").status);
+}
+
+TEST(DelayParse, WhatIsPrintedIsReadAgain)
+{
+    for (const char *text :
+         {"latency=30ms",
+          "device=\"soft0\" peer=\"a b\" connection=1 id=0123456789abcdef size=1..2 from=1s to=2s "
+          "serial=normal(1ms,2us) per=4096 every=uniform(50ms,100ms) seed=18446744073709551615",
+          "size=..7 rate=1500000bit", "size=7.. trace=\"x y\" link=\"0_1\" iteration=400ms",
+          "replay=\"r\" process=2", "device=\"soft0\" from=1500ms down", "device=\"soft0\" flap=1s/90ms",
+          "latency=pareto(1ms,0.001)", "latency=exponential(5ms)"}) {
+        dt_delay_rule rule = One(text);
+        char printed[DT_DELAY_TEXT_BYTES];
+        dt_delay_rule_print(&rule, printed);
+        EXPECT_STREQ(text, printed);
+    }
+}
+
+TEST(DelayParse, SaysWhereAndWhatWouldBeRight)
+{
+    EXPECT_EQ("line 1, column 9: expected a time with a unit (ns, us, ms, s, min, h) of at most 1000000s, "
+              "like 30ms, "
+              "got '30'",
+              Error("latency=30"));
+    EXPECT_EQ("line 2, column 22: expected ',' and the second parameter, got ')'",
+              Error("rate=1Mbit\n  latency=normal(30ms)"));
+    EXPECT_EQ("line 1, column 12: a rule has one effect; put 'rate' into a rule of its own",
+              Error("latency=1s rate=1Mbit"));
+    EXPECT_EQ("line 1, column 1: the rule has no effect; expected one of latency=, serial=, rate=, trace=, "
+              "replay=, "
+              "down or flap=",
+              Error("device=soft0"));
+    EXPECT_EQ("line 1, column 13: 'latency' is given twice in one rule", Error("latency=1ms latency=2ms"));
+    EXPECT_EQ("line 1, column 21: to= must be later than from=", Error("latency=1ms from=5s to=5s"));
+    EXPECT_EQ("line 1, column 13: 'per' needs serial= beside it", Error("latency=1ms per=64K"));
+    EXPECT_EQ("line 1, column 1: a link that goes down needs device=NAME", Error("down"));
+    EXPECT_EQ("line 1, column 14: a link goes down for all messages: 'size' cannot limit it",
+              Error("device=soft0 size=1.. down"));
+    EXPECT_EQ("line 1, column 7: expected '..' (size=MIN..MAX; either may be left out)",
+              Error("size=5 latency=1.5ms"));
+    EXPECT_EQ("line 1, column 7: the name of a file has an opening quote and no closing one",
+              Error("trace=\"abc"));
+    EXPECT_EQ("line 1, column 26: the second time of uniform() must not be below the first",
+              Error("latency=uniform(    2ms, 1ms)"));
+}
+
+TEST(DelayParse, RefusesWhatIsOutOfRange)
+{
+    for (const char *text : {"latency=2h",
+                             "latency=99999999999999999999s",
+                             "rate=0bit",
+                             "rate=1e9bit",
+                             "latency=-1ms",
+                             "latency=",
+                             "latency",
+                             "seed=1 rate=1Gbit",
+                             "every=1us latency=1ms",
+                             "flap=0s/1s device=a",
+                             "per=0 serial=1ms",
+                             "connection=4294967296 latency=1ms",
+                             "id=123 latency=1ms",
+                             "id=0123456789abcdeg latency=1ms",
+                             "size=2..1 latency=1ms",
+                             "size=5 latency=1ms",
+                             "latency=1msx",
+                             "latency=1ms,",
+                             "latency=pareto(0ms,1)",
+                             "latency=pareto(1ms,0)",
+                             "latency=gauss(1ms)",
+                             "wish=1",
+                             "latency=1.ms",
+                             "down=1 device=a",
+                             "device= latency=1ms",
+                             "iteration=0s trace=a",
+                             "link=a latency=1ms",
+                             "process=1 latency=1ms"})
+        EXPECT_EQ(0u, Error(text).find("line 1, column ")) << text;
+    EXPECT_EQ(DT_INVALID, Parse(std::string("latency=1ms\0", 12)).status);
+    EXPECT_EQ(DT_INVALID, Parse("device=\"a\x01\" latency=1ms").status);
+    EXPECT_EQ(DT_INVALID, Parse("device=" + std::string(64, 'x') + " latency=1ms").status);
+    EXPECT_EQ(
+        "line 1, column 97: more than 8 rules",
+        Error(
+            "latency=1ms;latency=1ms;latency=1ms;latency=1ms;latency=1ms;latency=1ms;latency=1ms;latency=1ms;"
+            "latency=1ms"));
+}
+} // namespace
