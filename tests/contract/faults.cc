@@ -1,10 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdexcept>
+
 #include "softrnic/fault.h"
 #include "tests/contract/wire_faults.h"
 #include "tests/contract/wire_under_test.h"
+#include "softrnic/softrnic.h"
 
 namespace detour_test
 {
+static void Control(int device, enum dt_soft_control control, uint64_t argument)
+{
+    if (dt_soft_device_control(("soft" + std::to_string(device)).c_str(), control, argument))
+        throw std::runtime_error("the device refuses the fault");
+}
+
+void SetLink(int device, bool is_up)
+{
+    Control(device, is_up ? DT_SOFT_CONTROL_UP : DT_SOFT_CONTROL_DOWN, 0);
+}
+
+void LoseSome(int device)
+{
+    Control(device, DT_SOFT_CONTROL_DROP_NEXT, 2);
+}
+
 void LoseAll(int device, const std::string &kind)
 {
     dt_fault_rule rule = {};

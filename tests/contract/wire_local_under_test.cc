@@ -9,6 +9,7 @@
 namespace detour_test
 {
 const char *const kWireName = "local";
+const ibv_wc_status kWrongLocalKeyStatus = IBV_WC_LOC_PROT_ERR;
 
 void StartWire()
 {

@@ -7,6 +7,7 @@
 namespace detour_test
 {
 const char *const kWireName = "sim";
+const ibv_wc_status kWrongLocalKeyStatus = IBV_WC_LOC_PROT_ERR;
 
 void StartWire()
 {

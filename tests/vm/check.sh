@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the guest's scripts after net.sh: ranks, and what was expected of them.
+failures=0
+
+# WHAT EXPECTED ACTUAL
+check() {
+    if [ "$2" = "$3" ]; then
+        echo "vm: ok: $1: $3"
+    else
+        echo "vm: FAILED: $1: expected '$2', found '$3'"
+        failures=$((failures + 1))
+    fi
+}
+
+# WHAT NUMBER LEAST
+check_more() {
+    if [ "$2" -ge "$3" ]; then
+        echo "vm: ok: $1: $2"
+    else
+        echo "vm: FAILED: $1: expected at least $3, found '$2'"
+        failures=$((failures + 1))
+    fi
+}
+
+# WHAT TEXT FILE: a line of the file contains the text.
+check_line() {
+    local line
+    if line=$(grep -F -m 1 -e "$2" "$3"); then
+        echo "vm: ok: $1: $line"
+    else
+        echo "vm: FAILED: $1: no line with '$2' in:"
+        cat "$3"
+        failures=$((failures + 1))
+    fi
+}
+
+# What this guest is, for the log.
+describe() {
+    echo "vm: Linux $(uname -r), $(rdma -V), devices:"
+    rdma link
+}
+
+# OPTIONS...: starts `detour perf` as rank A and rank B, each with the two devices of its own; what they say goes
+# to /dev/shm/rank.a and rank.b.
+start_ranks() {
+    local rank letters=(a b)
+    export DETOUR_VERBS=system DETOUR_POSTING=std DETOUR_SOCKET_IFNAME==lo NCCL_DEBUG=${NCCL_DEBUG:-WARN}
+    pids=()
+    for rank in 0 1; do
+        DETOUR_HCA=rx${letters[rank]} timeout -k 5 120 "$DETOUR_VM_BUILD/bin/detour" perf "$@" --ranks 2 \
+            --root 127.0.0.1:5000 --rank $rank >"/dev/shm/rank.${letters[rank]}" 2>&1 &
+        pids+=($!)
+    done
+}
+
+# Waits for both, shows what they said; their exit codes are then in `codes`.
+wait_ranks() {
+    local pid
+    codes=""
+    for pid in "${pids[@]}"; do
+        wait "$pid"
+        codes="$codes $?"
+    done
+    codes=${codes# }
+    cat /dev/shm/rank.a /dev/shm/rank.b
+}
+
+# The end of a script.
+finish() {
+    echo "vm: $failures failures"
+    exit $((failures > 0))
+}
