@@ -44,7 +44,9 @@ enum detour_status dt_generate_exact(struct dt_call *call, const struct dt_probl
     enum detour_status status = begin(call, p, &search);
 
     if (!status)
-        status = dt_beam_widening(&search, call->node_count + dt_search_nodes_left(&search) / 4);
+        status = dt_beam_widening(&search, call->node_count + dt_search_nodes_left(&search) / 8);
+    if (!status)
+        status = dt_tabu(&search, call->node_count + dt_search_nodes_left(&search) / 4);
     if (!status)
         status = dt_branch_raising(&search);
     return status ? status : finish(&search, result);
@@ -96,7 +98,9 @@ enum detour_status dt_generate_auto(struct dt_call *call, const struct dt_proble
         return status;
     if (known.schedule)
         search.best_ns = known.makespan_ns;
-    status = dt_beam_widening(&search, call->node_count + dt_search_nodes_left(&search));
+    status = dt_beam_widening(&search, call->node_count + dt_search_nodes_left(&search) / 4);
+    if (!status && search.best_count)
+        status = dt_tabu(&search, call->node_count + dt_search_nodes_left(&search) / 3 * 2);
     if (!status)
         status = dt_branch_raising(&search);
     if (status)

@@ -70,6 +70,12 @@ enum detour_status dt_beam(struct dt_search *search, int32_t width, enum dt_sear
 enum detour_status dt_beam_widening(struct dt_search *search, uint64_t node_limit);
 
 /*
+ * Local search from search->best, which must exist, until call->node_count reaches `node_limit` or the search
+ * is closed. A step counts as a node.
+ */
+enum detour_status dt_tabu(struct dt_search *search, uint64_t node_limit);
+
+/*
  * Branch and bound: looks for schedules with a makespan below `target_ns` until call->node_count reaches
  * `node_limit`. Sets *exhausted if there are none but those it found; the lower bound is raised then.
  */
