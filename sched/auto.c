@@ -97,8 +97,9 @@ enum detour_status dt_generate_auto(struct dt_call *call, const struct dt_proble
     if (status)
         return status;
     if (known.schedule)
-        search.best_ns = known.makespan_ns;
-    status = dt_beam_widening(&search, call->node_count + dt_search_nodes_left(&search) / 4);
+        status = dt_search_offer_schedule(&search, known.schedule, NULL, known.makespan_ns);
+    if (!status)
+        status = dt_beam_widening(&search, call->node_count + dt_search_nodes_left(&search) / 4);
     if (!status && search.best_count)
         status = dt_tabu(&search, call->node_count + dt_search_nodes_left(&search) / 3 * 2);
     if (!status)
@@ -107,7 +108,7 @@ enum detour_status dt_generate_auto(struct dt_call *call, const struct dt_proble
         return status;
     *result = known;
     result->lower_bound_ns = search.lower_ns;
-    if (!search.best_count)
+    if (known.schedule && search.best_ns >= known.makespan_ns)
         return DETOUR_OK;
     result->made_by = DETOUR_ALGORITHM_BEAM;
     return finish(&search, result);

@@ -78,6 +78,66 @@ void dt_search_offer(struct dt_search *search, int64_t makespan_ns, const struct
     memcpy(search->best, moves, (size_t)move_count * sizeof(*moves));
 }
 
+/* Whether the operation is its stage's next one of that kind, and its input is among what has been done. */
+static bool is_next(const struct dt_shop_state *done, const struct dt_problem *p, const struct detour_op *op)
+{
+    int32_t i = op->stage, j = op->microbatch;
+
+    switch (op->kind) {
+    case DETOUR_OP_F:
+        return j == done->done[DETOUR_OP_F][i] && (i == 0 || j < done->done[DETOUR_OP_F][i - 1]);
+    case DETOUR_OP_W:
+        return j < done->done[DETOUR_OP_B][i];
+    default:
+        return j == done->done[DETOUR_OP_B][i] && j < done->done[DETOUR_OP_F][i] &&
+               (i + 1 == p->stage_count || j < done->done[DETOUR_OP_B][i + 1]);
+    }
+}
+
+/* Lists the schedule's operations so that each comes behind those it waits for; returns how many. */
+static int32_t list_moves(struct dt_search *search, const struct detour_schedule *schedule, size_t *next,
+                          struct dt_shop_state *state, struct dt_shop_move *moves)
+{
+    const struct dt_problem *p = search->shop->p;
+    int32_t count = 0, before;
+    struct dt_shop_undo undo;
+
+    do {
+        before = count;
+        for (int32_t d = 0; d < p->device_count; d++) {
+            for (; next[d] < schedule->first[d + 1] && is_next(state, p, &schedule->ops[next[d]]);
+                 next[d]++) {
+                const struct detour_op *op = &schedule->ops[next[d]];
+                moves[count] = (struct dt_shop_move){
+                    .start_ns = op->start_ns, .stage = (int16_t)op->stage, .kind = (uint8_t)op->kind};
+                dt_shop_place(search->shop, state, &moves[count++], &undo);
+            }
+        }
+    } while (count > before);
+    return count;
+}
+
+enum detour_status dt_search_offer_schedule(struct dt_search *search, const struct detour_schedule *schedule,
+                                            const size_t *started, int64_t makespan_ns)
+{
+    struct dt_call *call = search->call;
+    struct dt_arena_mark mark = dt_arena_save(call->arena);
+    struct dt_shop_state *state = dt_shop_state_create(call, search->shop);
+    struct dt_shop_move *moves;
+    size_t *next;
+
+    if (!state || !dt_arena_new(call->arena, next, schedule->device_count) ||
+        !dt_arena_new(call->arena, moves, search->shop->op_count))
+        return dt_fail_memory(call->error);
+    for (int32_t d = 0; d < schedule->device_count; d++)
+        next[d] = schedule->first[d] + (started ? started[d] : 0);
+    int32_t count = list_moves(search, schedule, next, state, moves);
+    if (state->placed == search->shop->op_count)
+        dt_search_offer(search, makespan_ns, moves, count);
+    dt_arena_rewind(call->arena, mark);
+    return DETOUR_OK;
+}
+
 int64_t dt_search_key(const struct dt_search *search, const struct dt_shop_state *state,
                       enum dt_search_key key)
 {

@@ -23,7 +23,7 @@ struct dt_search {
     uint64_t node_limit;       /* of call->node_count */
     int64_t lower_ns;          /* no schedule has a smaller makespan */
     int64_t best_ns;           /* the smallest makespan known; INT64_MAX: none */
-    struct dt_shop_move *best; /* how it is made; best_count 0: it came from elsewhere */
+    struct dt_shop_move *best; /* how it is made; best_count 0: not known */
     int32_t best_count;
     int key_shift; /* so that sums over devices and stages do not overflow */
 };
@@ -46,6 +46,14 @@ uint64_t dt_search_nodes_left(const struct dt_search *search);
 /* Takes over a complete schedule if it is better than the best. */
 void dt_search_offer(struct dt_search *search, int64_t makespan_ns, const struct dt_shop_move *moves,
                      int32_t move_count);
+
+/*
+ * Offers a timed, valid schedule that was made elsewhere, of which the first started[d] operations of each
+ * device (NULL: none) are those of search->start. Without effect if it does not take microbatches in order.
+ * DETOUR_OK or DETOUR_NO_MEMORY.
+ */
+enum detour_status dt_search_offer_schedule(struct dt_search *search, const struct detour_schedule *schedule,
+                                            const size_t *started, int64_t makespan_ns);
 
 /* The schedule of search->best. */
 enum detour_status dt_search_finish(struct dt_search *search, struct detour_schedule **schedule);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Local search: tabu search on the order of each device (Nowicki and Smutnicki, "A fast taboo search algorithm
- * for the job shop problem", 1996; moves and their estimates after Balas and Vazacopoulos, 1998).
+ * Local search: tabu search on the order of each device (Nowicki and Smutnicki, "A fast taboo search
+ * algorithm for the job shop problem", 1996; moves and their estimates after Balas and Vazacopoulos, 1998).
  *
  * In a graph of operations an arc leads to the next one of the device and to the receiver of the message. The
  * makespan is the longest path; it can only become shorter if some operation of a block of it (a run on one
@@ -178,8 +178,8 @@ static void add_operation(struct maker *maker, const struct dt_shop_move *move)
     else if (kind == F)
         maker->producer_b[cell] = v;
     else if (kind != W && i > 0)
-        maker->producer_b[cell - cells] = add_message(
-            maker, v, &maker->last_b[i], start->backward_busy_ns[i], p->backward_serial_ns[i - 1]);
+        maker->producer_b[cell - cells] = add_message(maker, v, &maker->last_b[i], start->backward_busy_ns[i],
+                                                      p->backward_serial_ns[i - 1]);
 }
 
 static bool make_graph(struct tabu *tabu)
@@ -260,8 +260,7 @@ static int32_t find_path(struct tabu *tabu)
     while (v) {
         const struct node *node = &nodes[v];
         bool by_device = node->before && finish_ns(&nodes[node->before]) == node->head_ns;
-        bool by_input =
-            node->input && finish_ns(&nodes[node->input]) + node->lag_ns == node->head_ns;
+        bool by_input = node->input && finish_ns(&nodes[node->input]) + node->lag_ns == node->head_ns;
         tabu->path[count++] = v;
         if (by_device && by_input)
             by_device = dt_prng_chance(&tabu->prng, 1, 2);
