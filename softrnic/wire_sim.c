@@ -41,6 +41,7 @@ struct sim_port {
 struct dt_sim {
     struct dt_sim_options options;
     struct dt_wire_ops ops;
+    struct dt_sim_watch watch;
     struct dt_prng prng;
     struct dt_list ports;
     uint64_t now_ns;
@@ -147,6 +148,8 @@ static void send_off(void *arg, void *wire_link, const struct dt_packet *packet,
     uint64_t at = 0;
 
     (void)is_copied; /* copied in any case */
+    if (sim->watch.leaves && !sim->watch.leaves(sim->watch.arg, &link->from->wire, packet))
+        return;
     if (link->is_cut)
         return;
     flight = malloc(sizeof *flight + packet->payload_bytes);
@@ -186,8 +189,11 @@ static void sim_transmit(struct dt_wire_link *wire_link, const struct dt_packet 
 static int sim_land(struct dt_received *received, uint64_t offset, void *dst, uint64_t bytes)
 {
     const struct flight *flight = (const struct flight *)(void *)received;
+    const struct dt_sim_watch *watch = &flight->link->from->sim->watch;
 
     memcpy(dst, flight->payload + offset, bytes);
+    if (watch->landed)
+        watch->landed(watch->arg, &flight->packet, dst, bytes);
     return 0;
 }
 
@@ -277,6 +283,11 @@ void dt_sim_attach(struct dt_wire *port, struct dt_rnic *rnic)
 struct dt_faults *dt_sim_faults(struct dt_wire *port)
 {
     return to_port(port)->faults;
+}
+
+void dt_sim_set_watch(struct dt_sim *sim, const struct dt_sim_watch *watch)
+{
+    sim->watch = *watch;
 }
 
 void dt_sim_cut(struct dt_wire *from, struct dt_wire *to, bool is_cut)

@@ -53,6 +53,21 @@ void dt_sim_attach(struct dt_wire *port, struct dt_rnic *rnic);
 /* The port's fault rules for what it sends. */
 struct dt_faults *dt_sim_faults(struct dt_wire *port);
 
+/*
+ * What a test sees of every packet, and may do to it. Both may be NULL; neither may call the network, but for
+ * dt_sim_cut().
+ */
+struct dt_sim_watch {
+    void *arg;
+    /* A packet leaves, after the port's fault rules. False: it is lost. */
+    bool (*leaves)(void *arg, struct dt_wire *from, const struct dt_packet *packet);
+    /* `bytes` of a packet's payload were written at `to`. */
+    void (*landed)(void *arg, const struct dt_packet *packet, const void *to, uint64_t bytes);
+};
+
+/* Replaces the watch before; copied. */
+void dt_sim_set_watch(struct dt_sim *sim, const struct dt_sim_watch *watch);
+
 /* One direction: cut (what is under way still arrives), or another latency for what is sent from now on. */
 void dt_sim_cut(struct dt_wire *from, struct dt_wire *to, bool is_cut);
 void dt_sim_set_latency(struct dt_wire *from, struct dt_wire *to, uint64_t latency_ns, uint64_t jitter_ns);

@@ -15,6 +15,9 @@ static struct {
     uint32_t device_count;
     struct dt_wire *ports[DT_SOFT_DEVICES_MAX];
     struct dt_soft_device *devices[DT_SOFT_DEVICES_MAX];
+    void (*front_event)(void *device, const struct dt_rnic_event *event);
+    void (*raised)(uint32_t device);
+    uint64_t (*clock)(void);
 } driver;
 
 /* ---- the simulation's side ------------------------------------------------------------------------------
@@ -38,8 +41,11 @@ bool dt_driver_sim_start(const struct dt_sim_options *options, uint32_t device_c
 
 void dt_driver_sim_stop(void)
 {
-    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++)
+    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++) {
+        if (driver.devices[i])
+            dt_driver_close(driver.devices[i]);
         DT_CHECK(!driver.devices[i]);
+    }
     dt_sim_destroy(driver.sim);
     driver.sim = NULL;
 }
@@ -47,6 +53,21 @@ void dt_driver_sim_stop(void)
 uint32_t dt_driver_sim_device_count(void)
 {
     return driver.device_count;
+}
+
+uint64_t dt_driver_sim_clock_ns(void)
+{
+    return driver.clock ? driver.clock() : dt_sim_now_ns(driver.sim);
+}
+
+void dt_driver_sim_set_clock(uint64_t (*now_ns)(void))
+{
+    driver.clock = now_ns;
+}
+
+void dt_driver_sim_on_event(void (*raised)(uint32_t device))
+{
+    driver.raised = raised;
 }
 
 struct dt_sim *dt_driver_sim_network(void)
@@ -57,6 +78,11 @@ struct dt_sim *dt_driver_sim_network(void)
 struct dt_wire *dt_driver_sim_port(uint32_t device)
 {
     return driver.ports[device];
+}
+
+struct dt_rnic *dt_driver_sim_rnic(uint32_t device)
+{
+    return driver.devices[device] ? driver.devices[device]->rnic : NULL;
 }
 
 bool dt_driver_sim_counters(uint32_t device, struct dt_rnic_counters *counters)
@@ -91,18 +117,29 @@ uint64_t dt_driver_instance(void)
     return 0x5eed;
 }
 
+static void pass_event(void *arg, const struct dt_rnic_event *event)
+{
+    struct dt_soft_device *device = arg;
+
+    driver.front_event(device, event);
+    if (driver.raised)
+        driver.raised(device->index);
+}
+
 static struct dt_soft_device *make_device(uint32_t index, const struct dt_driver_callbacks *callbacks)
 {
     struct dt_soft_device *device = calloc(1, sizeof *device);
     struct dt_rnic_options options = {.wire = driver.ports[index],
                                       .number_seed = index * 1000,
                                       .context = device,
-                                      .event = callbacks->event,
+                                      .event = pass_event,
                                       .notify = callbacks->notify};
 
     if (!device)
         return NULL;
+    driver.front_event = callbacks->event;
     device->index = index;
+    device->open_count = 1; /* the driver's own: a device lives as long as the network */
     snprintf(device->name, sizeof device->name, "soft%u", index);
     pthread_mutex_init(&device->lock, NULL);
     dt_list_init(&device->contexts);

@@ -22,11 +22,21 @@ void dt_driver_sim_stop(void);
 
 uint32_t dt_driver_sim_device_count(void);
 
+/* The clock of this process: the network's, or what `now_ns` makes of it (NULL: the network's again). */
+uint64_t dt_driver_sim_clock_ns(void);
+void dt_driver_sim_set_clock(uint64_t (*now_ns)(void));
+
+/* Called when a device has raised an asynchronous event; NULL: nobody is. */
+void dt_driver_sim_on_event(void (*raised)(uint32_t device));
+
 /* The network that runs now. */
 struct dt_sim *dt_driver_sim_network(void);
 
 /* The end of a device's cable. */
 struct dt_wire *dt_driver_sim_port(uint32_t device);
+
+/* The RNIC behind a device, for what only a test may do to it; NULL while nobody has opened it. */
+struct dt_rnic *dt_driver_sim_rnic(uint32_t device);
 
 /* False when the device is not open. */
 bool dt_driver_sim_counters(uint32_t device, struct dt_rnic_counters *counters);

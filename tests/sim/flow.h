@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection under test: a sender and a receiver that call a plugin's table as NCCL may, in an order
- * drawn from the seed, and compare everything that comes out with what is known to be the truth.
+ * One connection under test: a sender and a receiver, each on its host, that call a plugin's table as NCCL
+ * may, in an order drawn from the seed, and compare everything that comes out with the truth (flow_plan.h):
  *
- * The truth: message k of the plan has parts with tags, sizes and capacities. Each part must be delivered
- * once, whole, in the buffer of its own irecv; no byte behind it may change; no byte of a buffer may change
- * after its irecv was reported done; sizes must be exact.
+ *   every part is delivered once, whole, in the buffer of its own irecv, with its size; nothing is written
+ *   before an irecv was accepted or after it was reported done; a send that is reported done lies in the
+ *   receiver's buffer, and its own buffer is free; after an error everything is answered, at once.
+ *
+ * Each end closes on its own, when it has what it wanted.
  */
 #ifndef DETOUR_TESTS_SIM_FLOW_H
 #define DETOUR_TESTS_SIM_FLOW_H
@@ -14,26 +16,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/prng.h"
 #include "plugin/nccl_net_v8.h"
+#include "tests/sim/flow_plan.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define DT_FLOW_PARTS_MAX    8
-#define DT_FLOW_MESSAGES_MAX 128
-#define DT_FLOW_POSTED_MAX   32 /* irecvs outstanding: NCCL_NET_MAX_REQUESTS */
+#define DT_FLOW_POSTED_MAX 32 /* irecvs outstanding: NCCL_NET_MAX_REQUESTS */
+
+enum dt_flow_side { DT_FLOW_SENDER, DT_FLOW_RECEIVER, DT_FLOW_SIDES };
 
 struct dt_flow_options {
-    uint64_t seed;
-    uint32_t id; /* makes the pattern of this flow its own */
-    uint32_t message_count;
-    uint32_t parts_max;
-    uint32_t bytes_max;  /* of one part */
-    uint32_t posted_max; /* irecvs outstanding at a time */
-    int send_device;
-    int recv_device;
+    struct dt_plan_options plan;
+    uint32_t posted_max;   /* irecvs outstanding at a time */
+    uint64_t pause_ns_max; /* the sender does something else for up to this between messages */
+    struct {
+        uint32_t host;
+        int device; /* of the host's */
+    } side[DT_FLOW_SIDES];
+    bool closes_early; /* each end on its own; else both when both have finished */
+    bool is_gpu;       /* registered as GPU memory, and flushed */
+    bool may_fail;     /* each end may end with an error */
 };
 
 struct dt_flow;
@@ -45,10 +49,28 @@ struct dt_flow *dt_flow_create(const ncclNet_v8_t *net, const struct dt_flow_opt
 void dt_flow_destroy(struct dt_flow *flow);
 
 /* One call on the plugin, drawn from the seed. False when something is wrong: see dt_flow_failure. */
-bool dt_flow_act(struct dt_flow *flow);
+bool dt_flow_act(struct dt_flow *flow, enum dt_flow_side side);
 
-/* Everything of the plan was sent, received and reported done. */
-bool dt_flow_is_finished(const struct dt_flow *flow);
+/* The network has written memory; ignored when it is not the flow's. */
+bool dt_flow_landed(struct dt_flow *flow, const void *to, uint64_t bytes);
+
+/* When the sender wants to send again, if that is later than now; else DT_NEVER_NS. */
+uint64_t dt_flow_next_ns(const struct dt_flow *flow, uint64_t now_ns);
+
+/* Both ends are connected, or were. */
+bool dt_flow_is_connected(const struct dt_flow *flow);
+
+/* The end has closed: everything was done, or answered with an error. */
+bool dt_flow_is_closed(const struct dt_flow *flow, enum dt_flow_side side);
+
+/* The end has seen an error. */
+bool dt_flow_has_failed(const struct dt_flow *flow, enum dt_flow_side side);
+
+/* A send was reported done whose message the receiver has not been told about. */
+bool dt_flow_has_unseen(const struct dt_flow *flow);
+
+/* Something is wrong already. */
+bool dt_flow_is_wrong(const struct dt_flow *flow);
 
 /* The last look at all buffers, after the network has come to rest. False: a late write. */
 bool dt_flow_settle(struct dt_flow *flow);

@@ -1,92 +1,164 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * detour-sim: runs simulations of the plugin (world.h). The first failing seed is printed and ends the run
- * with exit code 1; `detour-sim --seed N` shows it again.
+ * with exit code 1; `detour-sim --profile P --seed N` shows it again.
  */
 #include <argp.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "base/log.h"
 #include "base/param.h"
+#include "tests/sim/trace.h"
 #include "tests/sim/world.h"
 
+#define PROGRESS_S 5
+
 struct arguments {
+    enum dt_profile profile;
     uint64_t first;
     uint64_t count;
-    bool is_verbose;
+    enum dt_trace_level trace;
+    bool is_replay;
+    bool goes_on;
 };
 
 static const struct argp_option options[] = {
-    {"seed", 's', "N", 0, "run this seed only, and say what it does", 0},
-    {"first", 'f', "N", 0, "the first seed (default 1)", 0},
-    {"count", 'n', "N", 0, "how many seeds (default 1000)", 0},
-    {"verbose", 'v', NULL, 0, "a line for each run, and Detour's own log", 0},
+    {"profile", 'P', "NAME", 0, "what a seed draws: lossy (default) or failover", 0},
+    {"seed", 's', "N", 0, "run this seed only, and say what it is and does", 0},
+    {"seeds", 'n', "FROM:COUNT", 0, "run these seeds (default 1:1000)", 0},
+    {"keep-going", 'k', NULL, 0, "go on after a failing seed, and name them all", 0},
+    {"verbose", 'v', NULL, 0, "every fault, call and log line with its time; twice: every packet", 0},
     {0},
 };
+
+static bool parse_seeds(const char *text, struct arguments *arguments)
+{
+    char first[32];
+    const char *colon = strchr(text, ':');
+
+    if (!colon || colon - text >= (long)sizeof first)
+        return false;
+    memcpy(first, text, (size_t)(colon - text));
+    first[colon - text] = '\0';
+    return dt_parse_number(first, false, &arguments->first) == DT_OK &&
+           dt_parse_number(colon + 1, true, &arguments->count) == DT_OK;
+}
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
-    uint64_t value = 0;
 
-    if (text && dt_parse_number(text, false, &value) != DT_OK)
-        argp_error(state, "'%s' is not a number", text);
     switch (key) {
-    case 's':
-        *arguments = (struct arguments){value, 1, true};
+    case 'P':
+        if (!dt_profile_find(text, &arguments->profile))
+            argp_error(state, "no profile '%s': lossy or failover", text);
         return 0;
-    case 'f':
-        arguments->first = value;
+    case 's':
+        if (dt_parse_number(text, false, &arguments->first) != DT_OK)
+            argp_error(state, "'%s' is not a number", text);
+        arguments->count = 1;
+        arguments->is_replay = true;
         return 0;
     case 'n':
-        arguments->count = value;
+        if (!parse_seeds(text, arguments))
+            argp_error(state, "'%s' is not FROM:COUNT", text);
+        return 0;
+    case 'k':
+        arguments->goes_on = true;
         return 0;
     case 'v':
-        arguments->is_verbose = true;
+        arguments->trace = arguments->trace == DT_TRACE_OFF ? DT_TRACE_EVENTS : DT_TRACE_PACKETS;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-static void print_run(uint64_t seed, const struct dt_world_report *report)
+static void add(struct dt_world_report *total, const struct dt_world_report *report)
 {
-    printf("seed %" PRIu64 ": %s\n", seed, report->drawn);
-    printf("  %" PRIu64 " messages, %" PRIu64 " bytes in %.3f ms of virtual time; %" PRIu64
-           " times gone back, %" PRIu64 " duplicates, %" PRIu64 " out of sequence\n",
-           report->messages, report->bytes, (double)report->virtual_ns / 1e6, report->retransmissions,
-           report->duplicates, report->out_of_sequence);
+    total->messages += report->messages;
+    total->bytes += report->bytes;
+    total->virtual_ns += report->virtual_ns;
+    total->ends_failed += report->ends_failed;
+    total->retransmissions += report->retransmissions;
+    total->duplicates += report->duplicates;
+}
+
+static void print_totals(const struct dt_world_report *r)
+{
+    printf("%" PRIu64 " messages, %" PRIu64 " bytes in %.3f s of virtual time; %" PRIu64
+           " times gone back, %" PRIu64 " duplicates, %" PRIu64 " ends with an error\n",
+           r->messages, r->bytes, (double)r->virtual_ns / 1e9, r->retransmissions, r->duplicates,
+           r->ends_failed);
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* A line now and then on standard error. */
+static void show_progress(uint64_t done, uint64_t count)
+{
+    static double begin_s, shown_s;
+    double now_s = seconds_now();
+
+    if (begin_s == 0)
+        begin_s = shown_s = now_s;
+    if (now_s - shown_s < PROGRESS_S)
+        return;
+    shown_s = now_s;
+    fprintf(stderr, "%" PRIu64 " of %" PRIu64 " seeds, %.0f a second\n", done, count,
+            (double)done / (now_s - begin_s));
+}
+
+static bool run(const struct arguments *arguments, uint64_t seed, struct dt_world_report *report)
+{
+    static struct dt_scenario scenario;
+    bool is_good;
+
+    dt_scenario_draw(arguments->profile, seed, &scenario);
+    if (arguments->is_replay)
+        dt_scenario_print(&scenario);
+    is_good = dt_world_run(&scenario, report);
+    if (is_good)
+        return true;
+    printf("FAILED seed %" PRIu64 " of profile %s: %s\n", seed, dt_profile_name(arguments->profile),
+           report->failure);
+    if (!arguments->is_replay && !arguments->goes_on)
+        dt_scenario_print(&scenario);
+    fflush(stdout);
+    return false;
 }
 
 int main(int argc, char **argv)
 {
     static const struct argp argp = {
         options, parse, NULL, "Runs simulations of the plugin, each made from its seed.", NULL, NULL, NULL};
-    struct arguments arguments = {1, 1000, false};
+    struct arguments arguments = {.first = 1, .count = 1000};
     struct dt_world_report report, total = {0};
+    uint64_t failed = 0, i;
 
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    dt_log_set_sink(NULL, NULL, arguments.is_verbose ? DT_LOG_TRACE : DT_LOG_WARN);
-    for (uint64_t i = 0; i < arguments.count; i++) {
-        uint64_t seed = arguments.first + i;
-        bool is_good = dt_world_run(seed, &report);
-
-        if (!is_good)
-            printf("FAILED seed %" PRIu64 ": %s\n", seed, report.failure);
-        if (!is_good || arguments.is_verbose)
-            print_run(seed, &report);
-        if (!is_good)
-            return EXIT_FAILURE;
-        total.messages += report.messages;
-        total.bytes += report.bytes;
-        total.retransmissions += report.retransmissions;
-        total.duplicates += report.duplicates;
+    /* Every run allocates the same large blocks: keep them. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    dt_trace_start(arguments.trace);
+    for (i = 0; i < arguments.count && (!failed || arguments.goes_on); i++) {
+        failed += !run(&arguments, arguments.first + i, &report);
+        add(&total, &report);
+        show_progress(i + 1, arguments.count);
     }
-    printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " messages, %" PRIu64 " bytes, %" PRIu64
-           " times gone back, %" PRIu64 " duplicates; every message once and whole\n",
-           arguments.count, arguments.first, total.messages, total.bytes, total.retransmissions,
-           total.duplicates);
-    return EXIT_SUCCESS;
+    printf("%" PRIu64 " seeds from %" PRIu64 " of profile %s, %" PRIu64 " failed: ", i, arguments.first,
+           dt_profile_name(arguments.profile), failed);
+    print_totals(&total);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

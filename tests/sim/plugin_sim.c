@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/sim/plugin_sim.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -8,25 +9,61 @@
 #include "base/prng.h"
 #include "plugin/plugin.h"
 #include "tests/sim/driver_sim.h"
-#include "tests/sim/stream_sim.h"
+#include "tests/sim/executor_sim.h"
+#include "tests/sim/verbs_sim.h"
+
+#define PPM 1000000
+
+struct host {
+    struct dt_plugin plugin;
+    struct dt_host_options options;
+    struct dt_prng prng;
+};
 
 static struct {
-    struct dt_plugin plugin;
-    struct dt_network *network;
-    struct dt_prng prng;
+    struct dt_sim_network *network;
+    struct host host[DT_HOSTS];
+    struct host *running;
+    uint64_t start_ns;
 } sim;
+
+/* ---- clocks ---------------------------------------------------------------------------------------------
+ */
+
+static uint64_t true_now_ns(void)
+{
+    return dt_sim_now_ns(dt_driver_sim_network());
+}
+
+/* A host's clock goes wrong from the start of the simulation on. */
+static uint64_t host_now_ns(const struct host *host)
+{
+    uint64_t run_ns = true_now_ns() - sim.start_ns;
+    int64_t drift_ns = (int64_t)(run_ns / 1000) * host->options.clock_drift_ppm / (PPM / 1000);
+
+    return sim.start_ns + host->options.clock_offset_ns + (uint64_t)((int64_t)run_ns + drift_ns);
+}
+
+/* What a process reads as the time, whoever asks. */
+static uint64_t running_now_ns(void)
+{
+    return sim.running ? host_now_ns(sim.running) : true_now_ns();
+}
 
 static uint64_t plugin_now_ns(void *arg)
 {
-    (void)arg;
-    return dt_clock_now_ns();
+    return host_now_ns(arg);
 }
+
+/* ---- start ----------------------------------------------------------------------------------------------
+ */
 
 static void draw_bytes(void *arg, void *to, size_t bytes)
 {
-    (void)arg;
+    struct host *host = arg;
+
     for (size_t i = 0; i < bytes; i++)
-        ((uint8_t *)to)[i] = (uint8_t)dt_prng_next(&sim.prng);
+        ((uint8_t *)to)[i] = (uint8_t)dt_prng_next(&host->prng);
 }
 
 static const char *no_environment(void *arg, const char *name)
@@ -36,25 +73,49 @@ static const char *no_environment(void *arg, const char *name)
     return NULL;
 }
 
-static bool open_net(const struct dt_plugin_sim_options *options)
+/* The devices soft<first> ... are this host's. */
+static void choose_devices(const struct dt_host_options *options, char *text, size_t bytes)
+{
+    size_t used = (size_t)snprintf(text, bytes, "=");
+
+    for (uint32_t i = 0; i < options->device_count; i++)
+        used +=
+            (size_t)snprintf(text + used, bytes - used, "%ssoft%u", i ? "," : "", options->device_first + i);
+}
+
+static bool open_net(struct host *host, uint32_t index)
 {
     struct dt_params params;
-    struct dt_net_options net_options = {
+    struct dt_net_options options = {
         .params = &params,
-        .verbs = sim.plugin.verbs,
-        .network = sim.network,
+        .verbs = host->plugin.verbs,
+        .network = dt_sim_network_of_host(sim.network, index),
         .address = {.family = DT_ADDRESS_IPV4, .ip = {127, 0, 0, 1}},
         .random = draw_bytes,
-        .chunk_bytes = options->chunk_bytes,
+        .random_arg = host,
+        .chunk_bytes = host->options.chunk_bytes,
         .has_threads = false,
     };
     char error[256];
 
     DT_CHECK(dt_params_load(&params, no_environment, NULL, error, sizeof error) == DT_OK);
-    params.paths = options->paths;
-    params.qps_per_path = options->qps_per_path;
-    strcpy(params.posting, options->posting);
-    return dt_net_create(&net_options, &sim.plugin.net) == DT_OK;
+    choose_devices(&host->options, params.hca, sizeof params.hca);
+    if (host->options.set)
+        host->options.set(host->options.set_arg, &params);
+    return dt_net_create(&options, &host->plugin.net) == DT_OK;
+}
+
+static bool start_host(const struct dt_plugin_sim_options *options, uint32_t index)
+{
+    struct host *host = &sim.host[index];
+
+    host->options = options->host[index];
+    dt_prng_init_stream(&host->prng, options->seed, 100 + index);
+    host->plugin.now_ns = plugin_now_ns;
+    host->plugin.now_arg = host;
+    dt_plugin_sim_enter(index);
+    return dt_verbs_sim_open(dt_driver_sim_device_count(), &host->plugin.verbs) == DT_OK &&
+           open_net(host, index);
 }
 
 const ncclNet_v8_t *dt_plugin_sim_start(const struct dt_plugin_sim_options *options)
@@ -64,37 +125,78 @@ const ncclNet_v8_t *dt_plugin_sim_start(const struct dt_plugin_sim_options *opti
                                                      .latency_ns = options->control_latency_ns,
                                                      .jitter_ns = options->control_latency_ns,
                                                      .piece_bytes = 700};
-    struct dt_verbs_options verbs_options = {.kind = DT_VERBS_SOFT,
-                                             .soft_device_count = dt_driver_sim_device_count()};
 
     memset(&sim, 0, sizeof sim);
-    dt_prng_init_stream(&sim.prng, options->seed, 1);
-    sim.plugin.now_ns = plugin_now_ns;
+    sim.start_ns = true_now_ns();
+    dt_executor_sim_start(options->seed, options->job_ns_max);
+    dt_verbs_sim_start();
+    dt_driver_sim_on_event(dt_verbs_sim_event);
+    dt_driver_sim_set_clock(running_now_ns);
     sim.network = dt_sim_network_create(&network_options);
-    if (!sim.network || dt_verbs_open(&verbs_options, &sim.plugin.verbs) != DT_OK)
+    if (!sim.network)
         return NULL;
-    dt_sim_network_set_now(sim.network, dt_clock_now_ns());
-    if (!open_net(options))
-        return NULL;
-    dt_plugin_replace(&sim.plugin);
+    dt_sim_network_set_now(sim.network, true_now_ns());
+    for (uint32_t i = 0; i < DT_HOSTS; i++)
+        if (!start_host(options, i))
+            return NULL;
     return &ncclNetPlugin_v8;
 }
 
-uint64_t dt_plugin_sim_progress(uint64_t now_ns)
+/* ---- running --------------------------------------------------------------------------------------------
+ */
+
+void dt_plugin_sim_enter(uint32_t host)
 {
-    dt_sim_network_set_now(sim.network, now_ns);
-    return dt_net_progress(sim.plugin.net, now_ns);
+    if (sim.running == &sim.host[host])
+        return;
+    sim.running = &sim.host[host];
+    dt_plugin_replace(&sim.running->plugin);
+}
+
+uint64_t dt_plugin_sim_progress(uint32_t index)
+{
+    struct host *host = &sim.host[index];
+    uint64_t now_ns, next_ns;
+
+    dt_plugin_sim_enter(index);
+    dt_sim_network_set_now(sim.network, true_now_ns());
+    now_ns = host_now_ns(host);
+    next_ns = dt_net_progress(host->plugin.net, now_ns);
+    if (next_ns == DT_NEVER_NS)
+        return DT_NEVER_NS;
+    return true_now_ns() + (next_ns > now_ns ? next_ns - now_ns : 0);
 }
 
 uint64_t dt_plugin_sim_next_ns(void)
 {
-    return dt_sim_network_next_ns(sim.network);
+    return dt_earlier_ns(dt_sim_network_next_ns(sim.network), dt_executor_sim_next_ns());
+}
+
+bool dt_plugin_sim_has_some(uint32_t host)
+{
+    return dt_sim_network_has_some(sim.network, host) || dt_executor_sim_has_some(sim.host[host].plugin.net);
+}
+
+struct dt_sim_network *dt_plugin_sim_control(void)
+{
+    return sim.network;
+}
+
+static void stop_host(struct host *host)
+{
+    if (host->plugin.net)
+        dt_net_destroy(host->plugin.net);
+    if (host->plugin.verbs)
+        dt_verbs_close(host->plugin.verbs);
 }
 
 void dt_plugin_sim_stop(void)
 {
     dt_plugin_replace(NULL);
-    dt_net_destroy(sim.plugin.net);
-    dt_verbs_close(sim.plugin.verbs);
+    for (uint32_t i = 0; i < DT_HOSTS; i++)
+        stop_host(&sim.host[i]);
     dt_sim_network_destroy(sim.network);
+    dt_driver_sim_on_event(NULL);
+    dt_driver_sim_set_clock(NULL);
+    memset(&sim, 0, sizeof sim);
 }

@@ -2,36 +2,56 @@
 /*
  * The plugin inside a simulation: its own entry points on software RNICs of a simulated network
  * (driver_sim.h), with a simulated control network (stream_sim.h), virtual time, seeded random numbers and no
- * threads.
+ * threads. There are two hosts: each has devices, a plugin and a clock of its own.
  */
 #ifndef DETOUR_TESTS_SIM_PLUGIN_SIM_H
 #define DETOUR_TESTS_SIM_PLUGIN_SIM_H
 
 #include <stdint.h>
 
+#include "base/param.h"
 #include "plugin/nccl_net_v8.h"
+#include "tests/sim/stream_sim.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+#define DT_HOSTS DT_SIM_HOSTS_MAX
+
+struct dt_host_options {
+    uint32_t device_first; /* of the simulated network's */
+    uint32_t device_count;
+    uint32_t chunk_bytes; /* largest write; 0: the default */
+    uint64_t clock_offset_ns;
+    int64_t clock_drift_ppm;
+    void (*set)(void *arg, struct dt_params *params); /* changes the defaults; NULL: nothing */
+    void *set_arg;
+};
+
 struct dt_plugin_sim_options {
     uint64_t seed;
-    uint32_t paths;
-    uint32_t qps_per_path;
-    const char *posting;  /* "std" or "dv" */
-    uint32_t chunk_bytes; /* largest write; 0: the default */
     uint64_t control_latency_ns;
+    uint64_t job_ns_max; /* a control thread's job takes up to this */
+    struct dt_host_options host[DT_HOSTS];
 };
 
 /* The plugin's table, initialised; NULL when it does not start. The simulated network runs already. */
 const ncclNet_v8_t *dt_plugin_sim_start(const struct dt_plugin_sim_options *options);
 
-/* Does what the plugin's threads would do; returns when it wants to be called again at the latest. */
-uint64_t dt_plugin_sim_progress(uint64_t now_ns);
+/* Calls on the table are this host's from now on. */
+void dt_plugin_sim_enter(uint32_t host);
 
-/* When something on the control network happens next. */
+/* Does what the host's threads would do now; returns when they want to be called again at the latest. */
+uint64_t dt_plugin_sim_progress(uint32_t host);
+
+/* When something on the control network, or on a control thread, happens next, later than now. */
 uint64_t dt_plugin_sim_next_ns(void);
+
+/* Something waits for the host's threads. */
+bool dt_plugin_sim_has_some(uint32_t host);
+
+struct dt_sim_network *dt_plugin_sim_control(void);
 
 /* After everything was closed. */
 void dt_plugin_sim_stop(void);

@@ -9,9 +9,17 @@
 #include "base/list.h"
 #include "base/prng.h"
 
-struct network {
+/* What one host sees. */
+struct door {
     struct dt_network base;
+    struct dt_sim_network *network;
+    uint32_t host;
+};
+
+struct dt_sim_network {
+    struct door door[DT_SIM_HOSTS_MAX];
     struct dt_sim_network_options options;
+    uint64_t hold_until_ns;
     struct dt_prng prng;
     uint64_t now_ns;
     uint16_t port_next;
@@ -31,20 +39,22 @@ struct piece {
 struct end {
     struct dt_stream base;
     struct dt_list node;
-    struct network *network;
+    struct dt_sim_network *network;
     struct end *other; /* NULL: closed */
     struct dt_address peer;
     struct dt_list inbox;
     uint64_t inbox_last_ns; /* arrival of the newest piece: streams keep order */
     uint64_t open_ns;       /* established from then on */
-    bool is_refused;
-    bool is_reset;
+    uint32_t host;
+    uint32_t other_host;
+    enum dt_status ended; /* DT_OK: it has not */
 };
 
 struct port {
     struct dt_stream_port base;
     struct dt_list node;
-    struct network *network;
+    struct dt_sim_network *network;
+    uint32_t host;
     uint16_t number;
     struct dt_list waiting; /* ends not accepted yet, by their `accept_node` */
 };
@@ -54,7 +64,7 @@ struct waiting {
     struct end *end;
 };
 
-static uint64_t draw_arrival_ns(struct network *network)
+static uint64_t draw_arrival_ns(struct dt_sim_network *network)
 {
     uint64_t jitter_ns = dt_prng_below(&network->prng, network->options.jitter_ns + 1);
 
@@ -70,7 +80,7 @@ static enum dt_status stream_state(struct dt_stream *stream)
 
     if (end->network->now_ns < end->open_ns)
         return DT_AGAIN;
-    return end->is_refused || end->is_reset ? DT_PEER_ERROR : DT_OK;
+    return end->ended;
 }
 
 static bool deliver(struct end *to, const uint8_t *data, size_t bytes)
@@ -80,6 +90,8 @@ static bool deliver(struct end *to, const uint8_t *data, size_t bytes)
     if (!piece)
         return false;
     piece->arrival_ns = dt_max_u64(draw_arrival_ns(to->network), to->inbox_last_ns);
+    if (to->host != to->other_host)
+        piece->arrival_ns = dt_max_u64(piece->arrival_ns, to->network->hold_until_ns);
     piece->bytes = bytes;
     piece->taken = 0;
     if (bytes)
@@ -166,7 +178,7 @@ static void stream_close(struct dt_stream *stream)
     struct end *end = (struct end *)stream;
 
     if (end->other && !deliver(end->other, NULL, 0))
-        end->other->is_reset = true;
+        end->other->ended = DT_PEER_ERROR;
     free_end(end);
 }
 
@@ -179,7 +191,7 @@ static const struct dt_stream_ops stream_ops = {
     .close = stream_close,
 };
 
-static struct end *make_end(struct network *network)
+static struct end *make_end(struct dt_sim_network *network, uint32_t host, uint32_t other_host)
 {
     struct end *end = calloc(1, sizeof *end);
 
@@ -187,6 +199,8 @@ static struct end *make_end(struct network *network)
         return NULL;
     end->base.ops = &stream_ops;
     end->network = network;
+    end->host = host;
+    end->other_host = other_host;
     end->peer = (struct dt_address){.family = DT_ADDRESS_IPV4, .ip = {127, 0, 0, 1}};
     dt_list_init(&end->inbox);
     dt_list_push_back(&network->ends, &end->node);
@@ -201,13 +215,15 @@ static const struct dt_network_ops network_ops;
 static enum dt_status network_listen(struct dt_network *base, struct dt_address *address,
                                      struct dt_stream_port **out)
 {
-    struct network *network = (struct network *)base;
+    struct door *door = (struct door *)base;
+    struct dt_sim_network *network = door->network;
     struct port *port = calloc(1, sizeof *port);
 
     if (!port)
         return DT_SYSTEM;
     port->base.ops = &network_ops;
     port->network = network;
+    port->host = door->host;
     port->number = address->port ? address->port : network->port_next++;
     address->port = port->number;
     dt_list_init(&port->waiting);
@@ -253,7 +269,7 @@ static void close_port(struct dt_stream_port *base)
     free(port);
 }
 
-static struct port *find_port(struct network *network, uint16_t number)
+static struct port *find_port(struct dt_sim_network *network, uint16_t number)
 {
     dt_list_for_each(node, &network->ports)
     {
@@ -268,10 +284,13 @@ static struct port *find_port(struct network *network, uint16_t number)
 static enum dt_status network_dial(struct dt_network *base, const struct dt_address *address,
                                    struct dt_stream **stream)
 {
-    struct network *network = (struct network *)base;
+    struct door *door = (struct door *)base;
+    struct dt_sim_network *network = door->network;
     struct port *port = find_port(network, address->port);
+    uint32_t far_host = port ? port->host : door->host;
     struct waiting *waiting = calloc(1, sizeof *waiting);
-    struct end *near_end = make_end(network), *far_end = port ? make_end(network) : NULL;
+    struct end *near_end = make_end(network, door->host, far_host);
+    struct end *far_end = port ? make_end(network, far_host, door->host) : NULL;
 
     if (!waiting || !near_end || (port && !far_end)) {
         free(waiting);
@@ -282,7 +301,9 @@ static enum dt_status network_dial(struct dt_network *base, const struct dt_addr
         return DT_SYSTEM;
     }
     near_end->open_ns = draw_arrival_ns(network) + network->options.latency_ns;
-    near_end->is_refused = !port;
+    if (far_host != door->host)
+        near_end->open_ns = dt_max_u64(near_end->open_ns, network->hold_until_ns);
+    near_end->ended = port ? DT_OK : DT_PEER_ERROR;
     if (port) {
         near_end->other = far_end;
         far_end->other = near_end;
@@ -307,25 +328,24 @@ static const struct dt_network_ops network_ops = {
 /* ---- the network ----------------------------------------------------------------------------------------
  */
 
-struct dt_network *dt_sim_network_create(const struct dt_sim_network_options *options)
+struct dt_sim_network *dt_sim_network_create(const struct dt_sim_network_options *options)
 {
-    struct network *network = calloc(1, sizeof *network);
+    struct dt_sim_network *network = calloc(1, sizeof *network);
 
     if (!network)
         return NULL;
-    network->base.ops = &network_ops;
+    for (uint32_t i = 0; i < DT_SIM_HOSTS_MAX; i++)
+        network->door[i] = (struct door){{&network_ops}, network, i};
     network->options = *options;
     network->port_next = 40000;
     dt_prng_init(&network->prng, options->seed);
     dt_list_init(&network->ports);
     dt_list_init(&network->ends);
-    return &network->base;
+    return network;
 }
 
-void dt_sim_network_destroy(struct dt_network *base)
+void dt_sim_network_destroy(struct dt_sim_network *network)
 {
-    struct network *network = (struct network *)base;
-
     while (!dt_list_is_empty(&network->ports))
         close_port(&dt_container_of(network->ports.next, struct port, node)->base);
     while (!dt_list_is_empty(&network->ends))
@@ -333,27 +353,123 @@ void dt_sim_network_destroy(struct dt_network *base)
     free(network);
 }
 
-void dt_sim_network_set_now(struct dt_network *network, uint64_t now_ns)
+struct dt_network *dt_sim_network_of_host(struct dt_sim_network *network, uint32_t host)
 {
-    ((struct network *)network)->now_ns = now_ns;
+    return &network->door[host].base;
 }
 
-uint64_t dt_sim_network_next_ns(const struct dt_network *base)
+void dt_sim_network_set_now(struct dt_sim_network *network, uint64_t now_ns)
 {
-    const struct network *network = (const struct network *)base;
+    network->now_ns = now_ns;
+}
+
+static uint64_t first_arrival_ns(const struct end *end)
+{
+    if (dt_list_is_empty(&end->inbox))
+        return DT_NEVER_NS;
+    return dt_container_of(end->inbox.next, struct piece, node)->arrival_ns;
+}
+
+uint64_t dt_sim_network_next_ns(const struct dt_sim_network *network)
+{
     uint64_t next_ns = DT_NEVER_NS;
 
     dt_list_for_each(node, &network->ends)
     {
         const struct end *end = dt_container_of(node, struct end, node);
 
-        if (network->now_ns < end->open_ns)
+        if (end->open_ns > network->now_ns)
             next_ns = dt_earlier_ns(next_ns, end->open_ns);
-        if (!dt_list_is_empty(&end->inbox)) {
-            const struct piece *piece = dt_container_of(end->inbox.next, struct piece, node);
-
-            next_ns = dt_earlier_ns(next_ns, dt_max_u64(piece->arrival_ns, network->now_ns));
-        }
+        if (first_arrival_ns(end) > network->now_ns)
+            next_ns = dt_earlier_ns(next_ns, first_arrival_ns(end));
     }
     return next_ns;
+}
+
+bool dt_sim_network_has_some(const struct dt_sim_network *network, uint32_t host)
+{
+    dt_list_for_each(node, &network->ends)
+    {
+        const struct end *end = dt_container_of(node, struct end, node);
+
+        if (end->host == host && first_arrival_ns(end) <= network->now_ns)
+            return true;
+    }
+    return false;
+}
+
+/* ---- faults ---------------------------------------------------------------------------------------------
+ */
+
+static void hold_end(struct end *end, uint64_t until_ns)
+{
+    if (end->network->now_ns < end->open_ns)
+        end->open_ns = dt_max_u64(end->open_ns, until_ns);
+    dt_list_for_each(node, &end->inbox)
+    {
+        struct piece *piece = dt_container_of(node, struct piece, node);
+
+        if (piece->arrival_ns > end->network->now_ns)
+            piece->arrival_ns = dt_max_u64(piece->arrival_ns, until_ns);
+    }
+    end->inbox_last_ns = dt_max_u64(end->inbox_last_ns, until_ns);
+}
+
+void dt_sim_network_hold(struct dt_sim_network *network, uint64_t until_ns)
+{
+    network->hold_until_ns = dt_max_u64(network->hold_until_ns, until_ns);
+    dt_list_for_each(node, &network->ends)
+    {
+        struct end *end = dt_container_of(node, struct end, node);
+
+        if (end->host != end->other_host)
+            hold_end(end, until_ns);
+    }
+}
+
+void dt_sim_network_set_latency(struct dt_sim_network *network, uint64_t latency_ns)
+{
+    network->options.latency_ns = latency_ns;
+}
+
+static bool is_breakable(const struct end *end)
+{
+    return end->host != end->other_host && end->other && end->ended == DT_OK && end->other->ended == DT_OK &&
+           end->network->now_ns >= end->open_ns;
+}
+
+static void break_stream(struct end *end, enum dt_stream_fault fault)
+{
+    switch (fault) {
+    case DT_STREAM_RESET:
+        end->ended = end->other->ended = DT_PEER_ERROR;
+        break;
+    case DT_STREAM_TIMED_OUT:
+        end->ended = end->other->ended = DT_TIMED_OUT;
+        break;
+    case DT_STREAM_HALF_CLOSED:
+        if (!deliver(end, NULL, 0))
+            end->ended = DT_CLOSED;
+        break;
+    }
+}
+
+bool dt_sim_network_break(struct dt_sim_network *network, uint64_t which, enum dt_stream_fault fault)
+{
+    uint64_t count = 0;
+
+    dt_list_for_each(node, &network->ends) count += is_breakable(dt_container_of(node, struct end, node));
+    if (!count)
+        return false;
+    which %= count;
+    dt_list_for_each(node, &network->ends)
+    {
+        struct end *end = dt_container_of(node, struct end, node);
+
+        if (is_breakable(end) && which-- == 0) {
+            break_stream(end, fault);
+            return true;
+        }
+    }
+    return false;
 }

@@ -8,167 +8,247 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "tests/sim/driver_sim.h"
-#include "tests/sim/flow.h"
-#include "tests/sim/plugin_sim.h"
+#include "tests/sim/trace.h"
 
-#define FLOWS_MAX      4
-#define DEVICES_MAX    4
-#define VIRTUAL_NS_MAX (60 * DT_NS_PER_S)
-#define REST_NS        (DT_NS_PER_S)
+#define REST_NS (3 * DT_NS_PER_S) /* late packets come within that */
+#define STEP_NS 3000
 
 struct world {
+    struct dt_scenario *scenario;
+    struct dt_world_report *report;
     struct dt_prng prng;
-    struct dt_sim_options network;
-    struct dt_plugin_sim_options plugin;
-    uint32_t device_count;
-    uint32_t flow_count;
     const ncclNet_v8_t *net;
-    struct dt_flow *flows[FLOWS_MAX];
-    struct dt_flow_options flow_options[FLOWS_MAX];
-    uint64_t wanted_ns; /* when the plugin wants to be called again */
+    struct dt_flow *flows[DT_FLOWS_MAX];
+    uint64_t wanted_ns[DT_HOSTS]; /* when the host's threads want to be called again */
 };
 
-/* ---- what the seed draws --------------------------------------------------------------------------------
+static uint64_t now_ns(void)
+{
+    return dt_sim_now_ns(dt_driver_sim_network());
+}
+
+static bool fail(struct world *w, const char *what, uint32_t flow)
+{
+    if (!w->report->failure[0])
+        snprintf(w->report->failure, sizeof w->report->failure, "%s%s", what,
+                 w->flows[flow] ? dt_flow_failure(w->flows[flow]) : "");
+    return false;
+}
+
+/* ---- what the network shows -----------------------------------------------------------------------------
  */
 
-/* Each kind of fault is off in a third of the runs, so that runs differ in character, not only in detail. */
-static uint32_t draw_fault_ppm(struct world *w, uint32_t ppm_max)
+static void landed(void *arg, const struct dt_packet *packet, const void *to, uint64_t bytes)
 {
-    return dt_prng_chance(&w->prng, 1, 3) ? 0 : (uint32_t)dt_prng_below(&w->prng, ppm_max + 1);
+    struct world *w = arg;
+
+    (void)packet;
+    for (uint32_t i = 0; i < w->scenario->flow_count; i++)
+        if (dt_flow_landed(w->flows[i], to, bytes))
+            return;
 }
 
-static void draw_network(struct world *w, uint64_t seed)
+static bool leaves(void *arg, struct dt_wire *from, const struct dt_packet *packet)
 {
-    struct dt_sim_options *o = &w->network;
+    static const char *const op[] = {"SEND", "WRITE", "READ", "RESPONSE", "ACK"};
 
-    o->seed = seed;
-    o->start_ns = DT_NS_PER_S;
-    o->latency_ns = dt_prng_between(&w->prng, 500, 20000);
-    o->jitter_ns = dt_prng_below(&w->prng, 20000);
-    /* Seven losses in a row of one packet would end its queue pair, rightly: at 3 % that does not happen. */
-    o->loss_ppm = draw_fault_ppm(w, 30000);
-    o->duplicate_ppm = draw_fault_ppm(w, 50000);
-    o->reorder_ppm = draw_fault_ppm(w, 50000);
-    o->reorder_ns = dt_prng_between(&w->prng, 1000, 200000);
-    o->segment_bytes_max = dt_prng_chance(&w->prng, 1, 2) ? 0 : 4096u << dt_prng_below(&w->prng, 7);
-    o->link_packets_max = dt_prng_chance(&w->prng, 1, 2) ? 0 : (uint32_t)dt_prng_between(&w->prng, 4, 64);
+    (void)arg;
+    (void)from;
+    if (dt_trace_level() >= DT_TRACE_PACKETS)
+        dt_trace_line(
+            "    %-8s %u > %u psn %u+%u%s%s imm %#x, %" PRIu64 " bytes to %#" PRIx64 ", syndrome %#x",
+            op[packet->op], packet->src_qpn, packet->dst_qpn, packet->psn, packet->psn_count,
+            packet->flags & DT_PACKET_FIRST ? " first" : "", packet->flags & DT_PACKET_LAST ? " last" : "",
+            packet->imm, packet->payload_bytes, packet->remote_addr, packet->syndrome);
+    return true;
 }
 
-static void draw_plugin(struct world *w, uint64_t seed)
-{
-    struct dt_plugin_sim_options *o = &w->plugin;
+/* ---- time -----------------------------------------------------------------------------------------------
+ */
 
-    o->seed = seed;
-    o->paths = (uint32_t)dt_prng_between(&w->prng, 1, dt_min_u64(w->device_count, 3));
-    o->qps_per_path = (uint32_t)dt_prng_between(&w->prng, 1, 3);
-    o->posting = dt_prng_chance(&w->prng, 1, 2) ? "dv" : "std";
-    o->chunk_bytes = dt_prng_chance(&w->prng, 1, 2) ? 0 : 4096u << dt_prng_below(&w->prng, 3);
-    o->control_latency_ns = dt_prng_between(&w->prng, 1000, 300000);
+static bool is_stopped(const struct world *w, uint32_t host)
+{
+    return w->scenario->chaos.stopped_until_ns[host] > now_ns();
 }
 
-static void draw_flow(struct world *w, uint32_t i, uint64_t seed)
+static bool is_app_stopped(const struct world *w, uint32_t host)
 {
-    static const uint32_t bytes_max[] = {64, 1000, 9000, 40000};
-    struct dt_flow_options *o = &w->flow_options[i];
-
-    o->seed = seed;
-    o->id = i;
-    o->message_count = (uint32_t)dt_prng_between(&w->prng, 1, 60);
-    o->parts_max = dt_prng_chance(&w->prng, 1, 2) ? 1 : (uint32_t)dt_prng_between(&w->prng, 2, 8);
-    o->bytes_max = bytes_max[dt_prng_below(&w->prng, 4)];
-    o->posted_max = (uint32_t)dt_prng_between(&w->prng, 1, DT_FLOW_POSTED_MAX);
-    o->send_device = (int)dt_prng_below(&w->prng, w->device_count);
-    o->recv_device = (int)dt_prng_below(&w->prng, w->device_count);
+    return is_stopped(w, host) || w->scenario->chaos.app_stopped_until_ns[host] > now_ns();
 }
 
-static void draw(struct world *w, uint64_t seed, struct dt_world_report *report)
+/* Detour's threads on the host have something to do. */
+static bool is_due(const struct world *w, uint32_t host)
 {
-    memset(w, 0, sizeof *w);
-    dt_prng_init_stream(&w->prng, seed, UINT64_MAX);
-    w->device_count = (uint32_t)dt_prng_between(&w->prng, 1, DEVICES_MAX);
-    w->flow_count = (uint32_t)dt_prng_between(&w->prng, 1, FLOWS_MAX);
-    draw_network(w, seed);
-    draw_plugin(w, seed);
-    for (uint32_t i = 0; i < w->flow_count; i++)
-        draw_flow(w, i, seed);
-    snprintf(
-        report->drawn, sizeof report->drawn,
-        "%u devices, %u connections, %u paths x %u QPs (%s), latency %.1f+%.1f us, loss %.2f %%, duplicates "
-        "%.2f %%, reordering %.2f %%, segments %" PRIu64 ", chunk %u",
-        w->device_count, w->flow_count, w->plugin.paths, w->plugin.qps_per_path, w->plugin.posting,
-        (double)w->network.latency_ns / 1e3, (double)w->network.jitter_ns / 1e3,
-        (double)w->network.loss_ppm / 1e4, (double)w->network.duplicate_ppm / 1e4,
-        (double)w->network.reorder_ppm / 1e4, w->network.segment_bytes_max, w->plugin.chunk_bytes);
+    return !is_stopped(w, host) && (w->wanted_ns[host] <= now_ns() || dt_plugin_sim_has_some(host));
+}
+
+/* They are called when they asked for it, soon after something has come for them, and in between. */
+static bool run_threads(struct world *w)
+{
+    bool is_any_due = false;
+
+    for (uint32_t host = 0; host < DT_HOSTS; host++) {
+        bool due = is_due(w, host);
+
+        is_any_due |= due;
+        if (!is_stopped(w, host) && dt_prng_chance(&w->prng, due ? 3 : 1, 4))
+            w->wanted_ns[host] = dt_plugin_sim_progress(host);
+    }
+    return is_any_due;
+}
+
+static void advance_to(struct world *w, uint64_t until_ns)
+{
+    dt_sim_run_until(dt_driver_sim_network(), until_ns);
+    dt_sim_network_set_now(dt_plugin_sim_control(), until_ns);
+    dt_chaos_progress(&w->scenario->chaos, until_ns);
+}
+
+/* The next thing that happens by itself. */
+static uint64_t next_ns(const struct world *w)
+{
+    const struct dt_chaos_run *chaos = &w->scenario->chaos;
+    uint64_t next_ns = dt_sim_next_ns(dt_driver_sim_network());
+
+    next_ns = dt_earlier_ns(next_ns, dt_plugin_sim_next_ns());
+    next_ns = dt_earlier_ns(next_ns, dt_chaos_next_ns(chaos));
+    for (uint32_t host = 0; host < DT_HOSTS; host++) {
+        next_ns =
+            dt_earlier_ns(next_ns, is_stopped(w, host) ? chaos->stopped_until_ns[host] : w->wanted_ns[host]);
+        if (chaos->app_stopped_until_ns[host] > now_ns())
+            next_ns = dt_earlier_ns(next_ns, chaos->app_stopped_until_ns[host]);
+    }
+    for (uint32_t i = 0; i < w->scenario->flow_count; i++)
+        next_ns = dt_earlier_ns(next_ns, dt_flow_next_ns(w->flows[i], now_ns()));
+    return next_ns;
+}
+
+/* Time passes: a little, or up to the next thing that happens. */
+static void pass_time(struct world *w, bool is_busy)
+{
+    uint64_t now = now_ns(), to_ns = next_ns(w);
+
+    if (to_ns == DT_NEVER_NS || to_ns <= now || dt_prng_chance(&w->prng, is_busy ? 3 : 2, 4))
+        to_ns = now + 1 + dt_prng_below(&w->prng, STEP_NS);
+    advance_to(w, to_ns);
 }
 
 /* ---- running --------------------------------------------------------------------------------------------
  */
 
-static void advance_to(struct world *w, uint64_t until_ns)
+static bool act(struct world *w)
 {
-    dt_sim_run_until(dt_driver_sim_network(), until_ns);
-    w->wanted_ns = dt_plugin_sim_progress(until_ns);
+    const struct dt_scenario *s = w->scenario;
+    uint32_t i = (uint32_t)dt_prng_below(&w->prng, s->flow_count);
+    enum dt_flow_side side = (enum dt_flow_side)dt_prng_below(&w->prng, DT_FLOW_SIDES);
+
+    if (is_app_stopped(w, s->flow[i].side[side].host))
+        return true;
+    for (uint64_t calls = dt_prng_below(&w->prng, 6); calls; calls--)
+        if (!dt_flow_act(w->flows[i], side))
+            return fail(w, "", i);
+    return true;
 }
 
-/* Time passes: a little, or, now and then and when nobody has anything to do, up to the next thing that
- * happens. */
-static void pass_time(struct world *w)
+static bool is_wrong(struct world *w)
 {
-    struct dt_sim *sim = dt_driver_sim_network();
-    uint64_t now_ns = dt_sim_now_ns(sim);
-    uint64_t next_ns = dt_earlier_ns(dt_sim_next_ns(sim), w->wanted_ns);
-
-    next_ns = dt_earlier_ns(next_ns, dt_plugin_sim_next_ns());
-    if (dt_prng_chance(&w->prng, 1, 2))
-        next_ns = now_ns + dt_prng_below(&w->prng, 3000);
-    else if (next_ns == DT_NEVER_NS || next_ns <= now_ns)
-        next_ns = now_ns + DT_NS_PER_US;
-    advance_to(w, next_ns);
+    for (uint32_t i = 0; i < w->scenario->flow_count; i++)
+        if (dt_flow_is_wrong(w->flows[i]))
+            return !fail(w, "", i);
+    return false;
 }
 
-static bool is_finished(const struct world *w)
+/* The first flow that has not ended; flow_count: all have. */
+static uint32_t first_open(const struct world *w)
 {
-    for (uint32_t i = 0; i < w->flow_count; i++)
-        if (!dt_flow_is_finished(w->flows[i]))
+    for (uint32_t i = 0; i < w->scenario->flow_count; i++)
+        for (int side = 0; side < DT_FLOW_SIDES; side++)
+            if (!dt_flow_is_closed(w->flows[i], (enum dt_flow_side)side))
+                return i;
+    return w->scenario->flow_count;
+}
+
+static bool all_connected(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->scenario->flow_count; i++)
+        if (!dt_flow_is_connected(w->flows[i]))
             return false;
     return true;
 }
 
-static bool run_flows(struct world *w, struct dt_world_report *report)
+static void start_chaos(struct world *w)
 {
-    uint64_t end_ns = w->network.start_ns + VIRTUAL_NS_MAX;
+    dt_trace_set_origin(now_ns());
+    dt_say("all are connected");
+    dt_chaos_start(&w->scenario->chaos, now_ns());
+}
 
-    while (!is_finished(w)) {
-        uint32_t i = (uint32_t)dt_prng_below(&w->prng, w->flow_count);
+static bool run_flows(struct world *w)
+{
+    struct dt_chaos_run *chaos = &w->scenario->chaos;
+    uint64_t deadline_ns = now_ns() + w->scenario->patience_ns;
+    uint32_t open;
 
-        for (uint64_t calls = dt_prng_below(&w->prng, 6); calls; calls--) {
-            if (!dt_flow_act(w->flows[i])) {
-                snprintf(report->failure, sizeof report->failure, "%s", dt_flow_failure(w->flows[i]));
-                return false;
-            }
-        }
-        pass_time(w);
-        if (dt_sim_now_ns(dt_driver_sim_network()) > end_ns) {
-            while (dt_flow_is_finished(w->flows[i]))
-                i = (i + 1) % w->flow_count;
-            snprintf(report->failure, sizeof report->failure, "did not finish: %s",
-                     dt_flow_failure(w->flows[i]));
+    while ((open = first_open(w)) < w->scenario->flow_count) {
+        bool is_busy;
+
+        if (!act(w))
             return false;
-        }
+        if (!chaos->origin_ns && all_connected(w))
+            start_chaos(w);
+        is_busy = run_threads(w);
+        pass_time(w, is_busy);
+        if (is_wrong(w))
+            return false;
+        if (dt_chaos_next_ns(chaos) != DT_NEVER_NS)
+            deadline_ns = now_ns() + w->scenario->patience_ns;
+        if (now_ns() > deadline_ns)
+            return fail(w, "did not finish: ", open);
     }
     return true;
 }
 
 /* Everything under way arrives; then all buffers must still hold what was reported. */
-static bool settle(struct world *w, struct dt_world_report *report)
+static bool settle(struct world *w)
 {
-    advance_to(w, dt_sim_now_ns(dt_driver_sim_network()) + REST_NS);
-    for (uint32_t i = 0; i < w->flow_count; i++) {
-        if (!dt_flow_settle(w->flows[i])) {
-            snprintf(report->failure, sizeof report->failure, "late write: %s", dt_flow_failure(w->flows[i]));
+    uint64_t end_ns = now_ns() + REST_NS;
+
+    while (dt_sim_next_ns(dt_driver_sim_network()) <= end_ns)
+        dt_sim_step(dt_driver_sim_network());
+    for (uint32_t i = 0; i < w->scenario->flow_count; i++)
+        if (!dt_flow_settle(w->flows[i]))
+            return fail(w, "", i);
+    if (!w->scenario->may_warn && dt_trace_take_warnings()) {
+        snprintf(w->report->failure, sizeof w->report->failure, "a warning in Detour's log");
+        return false;
+    }
+    return true;
+}
+
+static bool start(struct world *w)
+{
+    struct dt_scenario *s = w->scenario;
+    struct dt_sim_watch watch = {.arg = w, .leaves = leaves, .landed = landed};
+
+    if (!dt_driver_sim_start(&s->network, s->device_count)) {
+        snprintf(w->report->failure, sizeof w->report->failure, "no memory for the network");
+        return false;
+    }
+    dt_trace_set_origin(now_ns());
+    w->net = dt_plugin_sim_start(&s->plugin);
+    if (!w->net) {
+        snprintf(w->report->failure, sizeof w->report->failure, "the plugin does not start");
+        return false;
+    }
+    for (uint32_t i = 0; i < s->flow_count; i++) {
+        w->flows[i] = dt_flow_create(w->net, &s->flow[i]);
+        if (!w->flows[i]) {
+            snprintf(w->report->failure, sizeof w->report->failure, "no memory for a connection");
             return false;
         }
+        w->report->messages += s->flow[i].plan.message_count;
     }
+    dt_sim_set_watch(dt_driver_sim_network(), &watch);
     return true;
 }
 
@@ -180,57 +260,45 @@ static void count_device(uint32_t index, struct dt_world_report *report)
         return;
     report->retransmissions += counters.retransmissions;
     report->duplicates += counters.duplicates;
-    report->out_of_sequence += counters.out_of_sequence;
     report->bytes += counters.payload_bytes_landed;
 }
 
-static bool start(struct world *w, struct dt_world_report *report)
+static void count(struct world *w)
 {
-    if (!dt_driver_sim_start(&w->network, w->device_count)) {
-        snprintf(report->failure, sizeof report->failure, "no memory for the network");
-        return false;
-    }
-    w->net = dt_plugin_sim_start(&w->plugin);
-    if (!w->net) {
-        snprintf(report->failure, sizeof report->failure, "the plugin does not start");
-        return false;
-    }
-    for (uint32_t i = 0; i < w->flow_count; i++) {
-        w->flows[i] = dt_flow_create(w->net, &w->flow_options[i]);
-        if (!w->flows[i]) {
-            snprintf(report->failure, sizeof report->failure, "no memory for a connection");
-            return false;
-        }
-        report->messages += w->flow_options[i].message_count;
-    }
-    return true;
+    w->report->virtual_ns = now_ns() - w->scenario->network.start_ns;
+    for (uint32_t i = 0; i < w->scenario->device_count; i++)
+        count_device(i, w->report);
+    for (uint32_t i = 0; i < w->scenario->flow_count; i++)
+        for (int side = 0; w->flows[i] && side < DT_FLOW_SIDES; side++)
+            w->report->ends_failed += dt_flow_has_failed(w->flows[i], (enum dt_flow_side)side);
 }
 
 /* Also after a failure: everything must go away in order, whatever state it is in. */
 static void stop(struct world *w)
 {
-    for (uint32_t i = 0; i < w->flow_count; i++)
+    struct dt_sim_watch nobody = {0};
+
+    dt_sim_set_watch(dt_driver_sim_network(), &nobody);
+    for (uint32_t i = 0; i < w->scenario->flow_count; i++)
         if (w->flows[i])
             dt_flow_destroy(w->flows[i]);
-    if (dt_driver_sim_network() && w->net)
-        advance_to(w, dt_sim_now_ns(dt_driver_sim_network()) + REST_NS);
     if (w->net)
         dt_plugin_sim_stop();
-    if (dt_driver_sim_network())
-        dt_driver_sim_stop();
+    dt_driver_sim_stop();
 }
 
-bool dt_world_run(uint64_t seed, struct dt_world_report *report)
+bool dt_world_run(struct dt_scenario *scenario, struct dt_world_report *report)
 {
-    struct world w;
+    struct world w = {.scenario = scenario, .report = report};
+    bool is_good;
 
     memset(report, 0, sizeof *report);
-    draw(&w, seed, report);
-    bool is_good = start(&w, report) && run_flows(&w, report) && settle(&w, report);
-    if (dt_driver_sim_network())
-        report->virtual_ns = dt_sim_now_ns(dt_driver_sim_network()) - w.network.start_ns;
-    for (uint32_t i = 0; i < w.device_count; i++)
-        count_device(i, report);
-    stop(&w);
+    dt_trace_take_warnings();
+    dt_prng_init_stream(&w.prng, scenario->seed, 3);
+    is_good = start(&w) && run_flows(&w) && settle(&w);
+    if (dt_driver_sim_network()) {
+        count(&w);
+        stop(&w);
+    }
     return is_good;
 }

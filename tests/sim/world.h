@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A whole run from one seed: devices on a lossy network, the plugin with its settings, connections between
- * them and their traffic, in virtual time. The seed decides everything, so a failure is replayed by its
- * number.
+ * Runs a scenario in virtual time: the devices, the plugin on its hosts, the connections and their checks.
+ * The scenario decides everything, so a failure is replayed by its seed.
  */
 #ifndef DETOUR_TESTS_SIM_WORLD_H
 #define DETOUR_TESTS_SIM_WORLD_H
@@ -10,23 +9,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/sim/scenario.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 struct dt_world_report {
-    char drawn[256];   /* what the seed made of this run */
-    char failure[256]; /* "" when all is well */
+    char failure[400]; /* "" when all is well */
     uint64_t messages;
-    uint64_t bytes;
+    uint64_t bytes; /* landed, what was written again included */
     uint64_t virtual_ns;
+    uint64_t ends_failed;     /* ends that ended with an error, which they were allowed to */
     uint64_t retransmissions; /* of all devices */
     uint64_t duplicates;
-    uint64_t out_of_sequence;
 };
 
-/* False: report->failure says what went wrong. */
-bool dt_world_run(uint64_t seed, struct dt_world_report *report);
+/* False: report->failure says what went wrong. Changes the state in scenario->chaos. */
+bool dt_world_run(struct dt_scenario *scenario, struct dt_world_report *report);
 
 #ifdef __cplusplus
 }

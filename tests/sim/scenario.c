@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sim/scenario.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/prng.h"
+#include "base/util.h"
+
+#define DEVICES_PER_HOST_MAX 4
+#define DATA_OPS             (DT_FAULT_OP(DT_PACKET_SEND) | DT_FAULT_OP(DT_PACKET_WRITE))
+
+/* ---- draws ----------------------------------------------------------------------------------------------
+ */
+
+/* Between low and high, every power of two as likely as every other. */
+static uint64_t draw_log(struct dt_prng *prng, uint64_t low, uint64_t high)
+{
+    unsigned octaves = 0;
+    uint64_t at;
+
+    while (high >> (octaves + 1) >= low)
+        octaves++;
+    at = low << dt_prng_below(prng, octaves + 1ull);
+    return dt_prng_between(prng, at, dt_min_u64(2 * at - 1, high));
+}
+
+static bool draw_one_in(struct dt_prng *prng, uint64_t n)
+{
+    return dt_prng_chance(prng, 1, n);
+}
+
+/* Each kind of fault is off in a third of the runs. */
+static uint32_t draw_fault_ppm(struct dt_prng *prng, uint32_t ppm_max)
+{
+    return draw_one_in(prng, 3) ? 0 : (uint32_t)dt_prng_below(prng, ppm_max + 1);
+}
+
+/* ---- what both profiles have ----------------------------------------------------------------------------
+ */
+
+static void draw_network(struct dt_scenario *s, struct dt_prng *prng, uint32_t ppm_max)
+{
+    struct dt_sim_options *o = &s->network;
+
+    o->seed = s->seed;
+    o->start_ns = DT_NS_PER_S;
+    o->latency_ns = dt_prng_between(prng, 500, 20000);
+    o->jitter_ns = dt_prng_below(prng, 20000);
+    o->loss_ppm = draw_fault_ppm(prng, ppm_max);
+    o->duplicate_ppm = draw_fault_ppm(prng, 50000);
+    o->reorder_ppm = draw_fault_ppm(prng, 50000);
+    o->reorder_ns = dt_prng_between(prng, 1000, 200000);
+    o->segment_bytes_max = draw_one_in(prng, 2) ? 0 : 4096u << dt_prng_below(prng, 7);
+    o->link_packets_max = draw_one_in(prng, 2) ? 0 : (uint32_t)dt_prng_between(prng, 4, 64);
+}
+
+static void set_params(void *arg, struct dt_params *params)
+{
+    const struct dt_host_settings *settings = arg;
+
+    params->paths = settings->paths;
+    params->qps_per_path = settings->qps_per_path;
+    params->timeout_exponent = settings->timeout_exponent;
+    params->retry_count = settings->retry_count;
+    params->idle_takeover_us = settings->idle_takeover_us;
+    snprintf(params->posting, sizeof params->posting, "%s", settings->posting);
+}
+
+static void draw_host(struct dt_scenario *s, struct dt_prng *prng, uint32_t host, uint32_t devices_min)
+{
+    struct dt_host_options *o = &s->plugin.host[host];
+    struct dt_host_settings *settings = &s->settings[host];
+
+    o->device_first = s->device_count;
+    o->device_count = (uint32_t)dt_prng_between(prng, devices_min, DEVICES_PER_HOST_MAX);
+    s->device_count += o->device_count;
+    o->chunk_bytes = draw_one_in(prng, 2) ? 0 : 4096u << dt_prng_below(prng, 3);
+    o->clock_offset_ns = draw_one_in(prng, 2) ? 0 : draw_log(prng, 1, 1000 * DT_NS_PER_S);
+    o->clock_drift_ppm = draw_one_in(prng, 2) ? 0 : (int64_t)dt_prng_below(prng, 2001) - 1000;
+    o->set = set_params;
+    o->set_arg = settings;
+    settings->qps_per_path = (uint32_t)dt_prng_between(prng, 1, 3);
+    settings->posting = draw_one_in(prng, 2) ? "dv" : "std";
+    settings->timeout_exponent = 16;
+    settings->retry_count = 6;
+    settings->idle_takeover_us = 2000;
+}
+
+static void draw_flow(struct dt_scenario *s, struct dt_prng *prng, uint32_t i)
+{
+    static const uint32_t bytes_max[] = {64, 1000, 9000, 40000};
+    struct dt_flow_options *o = &s->flow[i];
+    struct dt_plan_options *plan = &o->plan;
+
+    plan->seed = s->seed;
+    plan->id = i;
+    plan->parts_max = draw_one_in(prng, 2) ? 1 : (uint32_t)dt_prng_between(prng, 2, 8);
+    plan->bytes_max = bytes_max[dt_prng_below(prng, 4)];
+    plan->message_count = (uint32_t)dt_prng_between(prng, 1, 60);
+    o->posted_max = (uint32_t)dt_prng_between(prng, 1, DT_FLOW_POSTED_MAX);
+    for (int side = 0; side < DT_FLOW_SIDES; side++) {
+        o->side[side].host = (uint32_t)dt_prng_below(prng, DT_HOSTS);
+        o->side[side].device = (int)dt_prng_below(prng, s->plugin.host[o->side[side].host].device_count);
+    }
+    o->closes_early = draw_one_in(prng, 2);
+    o->is_gpu = draw_one_in(prng, 4);
+}
+
+static void draw_lossy(struct dt_scenario *s, struct dt_prng *prng)
+{
+    for (uint32_t host = 0; host < DT_HOSTS; host++) {
+        draw_host(s, prng, host, 1);
+        s->settings[host].paths = (uint32_t)dt_prng_between(prng, 1, 3);
+    }
+    /* Seven losses in a row of one packet would end its queue pair, rightly: at 3 % that does not happen. */
+    draw_network(s, prng, 30000);
+    s->plugin.control_latency_ns = dt_prng_between(prng, 1000, 300000);
+    s->plugin.job_ns_max = draw_one_in(prng, 2) ? 0 : draw_log(prng, 1000, DT_NS_PER_MS);
+    s->flow_count = (uint32_t)dt_prng_between(prng, 1, DT_FLOWS_MAX);
+    for (uint32_t i = 0; i < s->flow_count; i++)
+        draw_flow(s, prng, i);
+    s->patience_ns = 60 * DT_NS_PER_S;
+}
+
+/* ---- faults ---------------------------------------------------------------------------------------------
+ */
+
+static uint32_t draw_ops(struct dt_prng *prng)
+{
+    static const uint32_t ops[] = {DT_FAULT_OPS_ALL, DATA_OPS, DT_FAULT_REQUESTS, DT_FAULT_OP(DT_PACKET_ACK),
+                                   DT_FAULT_RESPONSES};
+
+    return ops[dt_prng_below(prng, DT_COUNT_OF(ops))];
+}
+
+static void draw_cut(const struct dt_scenario *s, struct dt_prng *prng, struct dt_chaos *f)
+{
+    uint64_t ways = dt_prng_between(prng, 1, 3);
+
+    f->other = draw_one_in(prng, 2) ? f->device : (uint32_t)dt_prng_below(prng, s->device_count);
+    f->is_in = ways & 1;
+    f->is_out = ways & 2;
+}
+
+static void draw_fault(struct dt_scenario *s, struct dt_prng *prng, enum dt_chaos_kind kind,
+                       struct dt_chaos *f)
+{
+    *f = (struct dt_chaos){.kind = kind};
+    f->device = (uint32_t)dt_prng_below(prng, s->device_count);
+    f->host = (uint32_t)dt_prng_below(prng, DT_HOSTS);
+    f->duration_ns = draw_log(prng, DT_NS_PER_US, 2 * DT_NS_PER_S);
+    switch (kind) {
+    case DT_CHAOS_CUT:
+        draw_cut(s, prng, f);
+        break;
+    case DT_CHAOS_LOSS:
+        f->ops = draw_ops(prng);
+        f->chance_ppm = draw_one_in(prng, 3) ? 1000000 : (uint32_t)dt_prng_between(prng, 1, 1000000);
+        break;
+    case DT_CHAOS_DROP:
+        f->ops = draw_ops(prng);
+        f->count = (uint32_t)draw_log(prng, 1, 32);
+        f->skip = (uint32_t)dt_prng_below(prng, 20);
+        break;
+    case DT_CHAOS_LATE:
+        f->ops = draw_ops(prng);
+        f->chance_ppm = (uint32_t)dt_prng_between(prng, 10000, 500000);
+        f->delay_ns = draw_log(prng, 100 * DT_NS_PER_US, 2 * DT_NS_PER_S);
+        break;
+    case DT_CHAOS_FLAP:
+        f->count = (uint32_t)dt_prng_between(prng, 2, 8);
+        f->duration_ns = draw_log(prng, 10 * DT_NS_PER_US, 200 * DT_NS_PER_MS);
+        break;
+    case DT_CHAOS_DEATH_BLIND:
+        f->duration_ns = draw_log(prng, DT_NS_PER_US, DT_NS_PER_MS);
+        break;
+    case DT_CHAOS_CONTROL_SLOW:
+        f->delay_ns = draw_log(prng, DT_NS_PER_MS, 300 * DT_NS_PER_MS);
+        break;
+    case DT_CHAOS_CONTROL_BREAK:
+        f->which = dt_prng_next(prng);
+        /* Without failover nobody dials again: an end that lost its channel would wait for ever for a peer
+         * that has closed. */
+        f->stream_fault = dt_prng_chance(prng, 1, 2) ? DT_STREAM_RESET : DT_STREAM_HALF_CLOSED;
+        break;
+    default:
+        break;
+    }
+}
+
+/* A device that dies for good leaves its host another. */
+static bool is_survivable(const struct dt_scenario *s, const struct dt_chaos *f)
+{
+    if (f->kind != DT_CHAOS_DEATH && f->kind != DT_CHAOS_DEATH_BLIND)
+        return true;
+    for (uint32_t i = 0; i < s->chaos.count; i++)
+        if (s->chaos.list[i].kind == DT_CHAOS_DEATH || s->chaos.list[i].kind == DT_CHAOS_DEATH_BLIND)
+            return false;
+    return true;
+}
+
+/* The kinds that this run has: none of them, a few, or many. */
+static uint32_t draw_kinds(struct dt_prng *prng)
+{
+    uint32_t wanted = (uint32_t)dt_prng_between(prng, 1, 5), mask = 0;
+
+    for (uint32_t i = 0; i < wanted; i++)
+        mask |= 1u << dt_prng_below(prng, DT_CHAOS_KINDS);
+    /* Something that brings a path down, in most runs. */
+    if (!draw_one_in(prng, 5))
+        mask |= 1u << dt_prng_below(prng, DT_CHAOS_DEATH);
+    return mask;
+}
+
+static enum dt_chaos_kind draw_kind(struct dt_prng *prng, uint32_t mask)
+{
+    uint64_t n = dt_prng_below(prng, (uint64_t)__builtin_popcount(mask));
+
+    while (n--)
+        mask &= mask - 1;
+    return (enum dt_chaos_kind)__builtin_ctz(mask);
+}
+
+/* Faults begin while there is traffic, `span_ns` long. */
+static void draw_chaos(struct dt_scenario *s, struct dt_prng *prng, uint64_t span_ns)
+{
+    uint32_t wanted = (uint32_t)dt_prng_between(prng, 1, 8);
+    uint32_t kinds = draw_kinds(prng);
+    uint64_t last_ns = 0;
+
+    s->chaos.control_latency_ns = s->plugin.control_latency_ns;
+    for (uint32_t i = 0; i < wanted; i++) {
+        struct dt_chaos *f = &s->chaos.list[s->chaos.count];
+
+        draw_fault(s, prng, draw_kind(prng, kinds), f);
+        /* Often close to the one before: inside its time-outs, or its recovery. */
+        f->start_ns = dt_prng_below(prng, span_ns);
+        if (draw_one_in(prng, 2))
+            f->start_ns = last_ns + draw_log(prng, DT_NS_PER_US, dt_max_u64(span_ns, 2 * DT_NS_PER_US));
+        last_ns = f->start_ns;
+        s->chaos.count += is_survivable(s, f);
+    }
+}
+
+static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
+{
+    static const uint32_t exponents[] = {5, 7, 8, 10, 12, 14, 16};
+    uint32_t exponent = exponents[dt_prng_below(prng, DT_COUNT_OF(exponents))];
+    uint64_t span_ns = draw_log(prng, 100 * DT_NS_PER_US, 500 * DT_NS_PER_MS);
+
+    for (uint32_t host = 0; host < DT_HOSTS; host++) {
+        struct dt_host_settings *settings = &s->settings[host];
+
+        draw_host(s, prng, host, draw_one_in(prng, 4) ? 1 : 2);
+        settings->paths = (uint32_t)dt_prng_between(prng, 2, 4);
+        settings->timeout_exponent = exponent;
+        settings->retry_count = (uint32_t)dt_prng_between(prng, 0, 6);
+        settings->idle_takeover_us = draw_log(prng, 500, 20000);
+    }
+    draw_network(s, prng, draw_one_in(prng, 2) ? 0 : 20000);
+    s->plugin.control_latency_ns = draw_log(prng, 1000, 2 * DT_NS_PER_MS);
+    s->plugin.job_ns_max = draw_one_in(prng, 3) ? 0 : draw_log(prng, 1000, 5 * DT_NS_PER_MS);
+    s->flow_count = draw_one_in(prng, 2) ? 1 : (uint32_t)dt_prng_between(prng, 2, DT_FLOWS_MAX);
+    for (uint32_t i = 0; i < s->flow_count; i++) {
+        struct dt_flow_options *o = &s->flow[i];
+
+        draw_flow(s, prng, i);
+        if (!draw_one_in(prng, 8)) { /* else inside one host, as it came */
+            o->side[1].host = !o->side[0].host;
+            o->side[1].device = (int)dt_prng_below(prng, s->plugin.host[o->side[1].host].device_count);
+        }
+        o->plan.bytes_max = (uint32_t)dt_min_u64(o->plan.bytes_max, 9000);
+        o->plan.message_count = (uint32_t)dt_prng_between(prng, 1, 40);
+        o->plan.large_count = draw_one_in(prng, 4) ? (uint32_t)dt_prng_between(prng, 1, 3) : 0;
+        o->plan.large_bytes = (uint32_t)draw_log(prng, 16384, 131072);
+        o->pause_ns_max = draw_one_in(prng, 4) ? 0 : 2 * span_ns / o->plan.message_count;
+        o->may_fail = true;
+    }
+    draw_chaos(s, prng, span_ns);
+    s->patience_ns = 60 * DT_NS_PER_S;
+    s->may_warn = true;
+}
+
+void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario *s)
+{
+    struct dt_prng prng;
+
+    memset(s, 0, sizeof *s);
+    dt_prng_init_stream(&prng, seed, UINT64_MAX - (uint64_t)profile);
+    s->seed = seed;
+    s->profile = profile;
+    s->plugin.seed = seed;
+    if (profile == DT_PROFILE_LOSSY)
+        draw_lossy(s, &prng);
+    else
+        draw_failover(s, &prng);
+}
+
+/* ---- words ----------------------------------------------------------------------------------------------
+ */
+
+static const char *const profile_name[] = {"lossy", "failover"};
+
+bool dt_profile_find(const char *name, enum dt_profile *profile)
+{
+    for (size_t i = 0; i < DT_COUNT_OF(profile_name); i++) {
+        if (strcmp(name, profile_name[i]) == 0) {
+            *profile = (enum dt_profile)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *dt_profile_name(enum dt_profile profile)
+{
+    return profile_name[profile];
+}
+
+static void print_host(const struct dt_scenario *s, uint32_t host)
+{
+    const struct dt_host_options *o = &s->plugin.host[host];
+    const struct dt_host_settings *settings = &s->settings[host];
+
+    printf(
+        "  host %u: soft%u to soft%u, %u paths x %u queue pairs (%s), timer 2^%u with %u retries, chunk %u, "
+        "clock %+.3f s %+" PRId64 " ppm\n",
+        host, o->device_first, o->device_first + o->device_count - 1, settings->paths, settings->qps_per_path,
+        settings->posting, settings->timeout_exponent, settings->retry_count, o->chunk_bytes,
+        (double)o->clock_offset_ns / 1e9, o->clock_drift_ppm);
+}
+
+static void print_flow(const struct dt_scenario *s, uint32_t i)
+{
+    const struct dt_flow_options *o = &s->flow[i];
+    const struct dt_plan_options *plan = &o->plan;
+
+    printf("  flow %u: host %u device %d to host %u device %d, %u messages of up to %u parts and %u bytes", i,
+           o->side[0].host, o->side[0].device, o->side[1].host, o->side[1].device, plan->message_count,
+           plan->parts_max, plan->bytes_max);
+    if (plan->large_count)
+        printf(", %u of %u bytes", plan->large_count, plan->large_bytes);
+    printf(", %u at a time%s%s%s\n", o->posted_max, o->is_gpu ? ", GPU" : "",
+           o->closes_early ? ", closes early" : "", o->may_fail ? ", may fail" : "");
+}
+
+void dt_scenario_print(const struct dt_scenario *s)
+{
+    const struct dt_sim_options *n = &s->network;
+    char text[128];
+
+    printf(
+        "  network: latency %.1f+%.1f us, loss %.2f %%, duplicates %.2f %%, reordering %.2f %% by %.1f us, "
+        "segments %" PRIu64 ", %u under way; control %.3f ms, verbs up to %.3f ms\n",
+        (double)n->latency_ns / 1e3, (double)n->jitter_ns / 1e3, n->loss_ppm / 1e4, n->duplicate_ppm / 1e4,
+        n->reorder_ppm / 1e4, (double)n->reorder_ns / 1e3, n->segment_bytes_max, n->link_packets_max,
+        (double)s->plugin.control_latency_ns / 1e6, (double)s->plugin.job_ns_max / 1e6);
+    for (uint32_t host = 0; host < DT_HOSTS; host++)
+        print_host(s, host);
+    for (uint32_t i = 0; i < s->flow_count; i++)
+        print_flow(s, i);
+    for (uint32_t i = 0; i < s->chaos.count; i++) {
+        dt_chaos_describe(&s->chaos.list[i], text, sizeof text);
+        printf("  fault at %.6f ms for %.6f ms: %s\n", (double)s->chaos.list[i].start_ns / 1e6,
+               (double)s->chaos.list[i].duration_ns / 1e6, text);
+    }
+}

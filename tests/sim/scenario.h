@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a seed makes of a run: devices and their hosts, settings, connections and their traffic, faults. Pure.
+ *
+ * A swarm: which kinds of trouble there are at all is drawn first, per run, so that runs differ in character
+ * and not only in detail.
+ */
+#ifndef DETOUR_TESTS_SIM_SCENARIO_H
+#define DETOUR_TESTS_SIM_SCENARIO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "softrnic/wire_sim.h"
+#include "tests/sim/chaos.h"
+#include "tests/sim/flow.h"
+#include "tests/sim/plugin_sim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_FLOWS_MAX 4
+
+enum dt_profile {
+    DT_PROFILE_LOSSY,   /* packets are lost, doubled, late by a little: nothing may fail, or even warn */
+    DT_PROFILE_FAILOVER /* links, devices, drivers, hosts and the control network fail */
+};
+
+/* A host's settings, as params.h has them. */
+struct dt_host_settings {
+    uint32_t paths;
+    uint32_t qps_per_path;
+    const char *posting; /* "std" or "dv" */
+    uint32_t timeout_exponent;
+    uint32_t retry_count;
+    uint64_t idle_takeover_us;
+};
+
+struct dt_scenario {
+    uint64_t seed;
+    enum dt_profile profile;
+    uint32_t device_count;
+    struct dt_sim_options network;
+    struct dt_plugin_sim_options plugin;
+    struct dt_host_settings settings[DT_HOSTS];
+    uint32_t flow_count;
+    struct dt_flow_options flow[DT_FLOWS_MAX];
+    struct dt_chaos_run chaos;
+    uint64_t patience_ns; /* everything is over this long after the last fault */
+    bool may_warn;
+};
+
+/* plugin.host[].set points into *scenario, which must stay where it is. */
+void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario *scenario);
+
+/* Several lines, for a person. */
+void dt_scenario_print(const struct dt_scenario *scenario);
+
+/* The profile of this name; false: there is none. */
+bool dt_profile_find(const char *name, enum dt_profile *profile);
+const char *dt_profile_name(enum dt_profile profile);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

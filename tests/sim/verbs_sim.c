@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sim/verbs_sim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softrnic/softrnic.h"
+#include "tests/sim/trace.h"
+#include "verbs/table.h"
+
+static struct {
+    struct dt_verbs_table soft;
+    int (*poll_cq)(struct ibv_cq *cq, int count, struct ibv_wc *wcs);
+    uint32_t faults[DT_SOFT_DEVICES_MAX];
+    bool may_have_event[DT_SOFT_DEVICES_MAX];
+} sim;
+
+void dt_verbs_sim_start(void)
+{
+    memset(sim.faults, 0, sizeof sim.faults);
+    memset(sim.may_have_event, 0, sizeof sim.may_have_event);
+}
+
+void dt_verbs_sim_set(uint32_t device, uint32_t faults)
+{
+    sim.faults[device] = faults;
+}
+
+uint32_t dt_verbs_sim_get(uint32_t device)
+{
+    return sim.faults[device];
+}
+
+void dt_verbs_sim_event(uint32_t device)
+{
+    sim.may_have_event[device] = true;
+}
+
+/* "soft3" */
+static uint32_t device_of(const struct ibv_context *context)
+{
+    return (uint32_t)atoi(sim.soft.get_device_name(context->device) + strlen("soft"));
+}
+
+static bool is_creating(const struct ibv_qp_attr *attr)
+{
+    return attr->qp_state == IBV_QPS_INIT || attr->qp_state == IBV_QPS_RTR || attr->qp_state == IBV_QPS_RTS;
+}
+
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    uint32_t faults = sim.faults[device_of(qp->context)];
+    bool to_error = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR;
+
+    if (faults && to_error)
+        dt_say("    modify_qp(%u, ERR) with faults %u", qp->qp_num, faults);
+    if (to_error && faults & DT_VERBS_MODIFY_FAILS)
+        return EIO;
+    if (to_error && faults & DT_VERBS_MODIFY_LIES)
+        return 0;
+    if (to_error && faults & DT_VERBS_MODIFY_DENIES) {
+        sim.soft.modify_qp(qp, attr, mask);
+        return EIO;
+    }
+    if (faults & DT_VERBS_CREATE_FAILS && mask & IBV_QP_STATE && is_creating(attr))
+        return EIO;
+    return sim.soft.modify_qp(qp, attr, mask);
+}
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    if (sim.faults[device_of(pd->context)] & DT_VERBS_CREATE_FAILS) {
+        errno = EIO;
+        return NULL;
+    }
+    return sim.soft.create_qp(pd, attr);
+}
+
+/* Only asks when there may be one: asking costs a system call. */
+static int get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    uint32_t device = device_of(context);
+    int error;
+
+    if (!sim.may_have_event[device] || sim.faults[device] & DT_VERBS_EVENTS_HELD) {
+        errno = EAGAIN;
+        return -1;
+    }
+    error = sim.soft.get_async_event(context, event);
+    if (error)
+        sim.may_have_event[device] = false;
+    return error;
+}
+
+static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
+{
+    uint32_t faults = sim.faults[device_of(cq->context)];
+    int taken, kept = 0;
+
+    if (!faults)
+        return sim.poll_cq(cq, count, wcs);
+    if (faults & DT_VERBS_CQ_SILENT)
+        return 0;
+    taken = sim.poll_cq(cq, count, wcs);
+    for (int i = 0; i < taken; i++) {
+        if (faults & DT_VERBS_CQ_LOST || (faults & DT_VERBS_NO_FLUSH && wcs[i].status == IBV_WC_WR_FLUSH_ERR))
+            continue;
+        wcs[kept++] = wcs[i];
+    }
+    return taken < 0 ? taken : kept;
+}
+
+static struct ibv_context *open_device(struct ibv_device *device)
+{
+    struct ibv_context *context = sim.soft.open_device(device);
+
+    if (!context)
+        return NULL;
+    sim.poll_cq = context->ops.poll_cq;
+    context->ops.poll_cq = poll_cq;
+    return context;
+}
+
+enum dt_status dt_verbs_sim_open(uint32_t device_count, struct dt_verbs **verbs)
+{
+    char reason[128];
+    struct dt_verbs_table table;
+    enum dt_status status = dt_table_soft(device_count, 0, &sim.soft, reason, sizeof reason);
+
+    if (status != DT_OK)
+        return status;
+    table = sim.soft;
+    table.modify_qp = modify_qp;
+    table.create_qp = create_qp;
+    table.get_async_event = get_async_event;
+    table.open_device = open_device;
+    return dt_verbs_open_table(&table, verbs);
+}
