@@ -12,20 +12,14 @@
 #include <endian.h>
 
 #include "base/log.h"
-#include "base/util.h"
 #include "softrnic/wqe.h"
 #include "verbs/barrier.h"
+#include "verbs/dv.h"
 #include "verbs/posting.h"
-
-static uint32_t blocks_max(uint32_t inline_bytes)
-{
-    return (uint32_t)dt_max_u64(dt_wqe_blocks(DT_WQE_WRITE_IMM, 1),
-                                dt_wqe_blocks_inline(DT_WQE_WRITE_IMM, inline_bytes));
-}
 
 static uint32_t dv_wr_count(uint32_t sq_depth, uint32_t inline_bytes)
 {
-    return sq_depth * blocks_max(inline_bytes);
+    return sq_depth * dt_dv_blocks_max(inline_bytes);
 }
 
 /* Is the queue that was handed over one that we can fill, with sq_depth elements of the largest kind? */
@@ -35,7 +29,7 @@ static bool queue_fits(const struct dt_qp *qp)
 
     return queue->sq_buf && queue->doorbell_record && dt_is_power_of_two(queue->sq_block_count) &&
            queue->sq_block_count <= 32768 &&
-           queue->sq_block_count / blocks_max(qp->inline_bytes) >= qp->sq_depth;
+           queue->sq_block_count / dt_dv_blocks_max(qp->inline_bytes) >= qp->sq_depth;
 }
 
 static enum dt_status take_queue(struct dt_qp *qp)
@@ -71,6 +65,8 @@ static enum dt_status dv_open(struct dt_qp *qp)
     qp->slots = calloc(qp->queue.sq_block_count, sizeof *qp->slots);
     if (!qp->slots)
         return DT_NO_MEMORY;
+    for (uint32_t i = 0; i < qp->queue.sq_block_count; i++)
+        qp->slots[i].ordinal = DT_DV_ORDINAL_NONE;
     qp->slot_mask = qp->queue.sq_block_count - 1;
     status = dt_cq_attach_dv(qp->send_cq, qp);
     if (status != DT_OK)
@@ -159,24 +155,13 @@ static inline uint32_t put_element(const struct dt_qp *qp, uint8_t opcode, const
     return blocks;
 }
 
-/* Enters the element of `blocks` blocks at qp->block_head in our record. */
-static inline void record(struct dt_qp *qp, uint64_t wr_id, uint32_t blocks)
-{
-    struct dt_send_slot *slot = &qp->slots[qp->block_head & qp->slot_mask];
-
-    slot->wr_id = wr_id;
-    slot->ordinal = qp->posted++;
-    qp->block_last = qp->block_head;
-    qp->block_head += blocks;
-}
-
 /* sq_depth work requests of the largest kind fit (queue_fits), so there is always room here. */
 static enum dt_status dv_write(struct dt_qp *qp, const struct dt_write *writes, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         uint8_t opcode = writes[i].flags & DT_POST_IMM ? DT_WQE_WRITE_IMM : DT_WQE_WRITE;
 
-        record(qp, writes[i].wr_id, put_element(qp, opcode, &writes[i]));
+        dt_dv_record(qp, writes[i].wr_id, put_element(qp, opcode, &writes[i]));
     }
     return DT_OK;
 }
@@ -190,7 +175,7 @@ static enum dt_status dv_read(struct dt_qp *qp, const struct dt_read *read)
                                       .rkey = read->rkey,
                                       .flags = read->flags & (DT_POST_SIGNALED | DT_POST_FENCE)};
 
-    record(qp, read->wr_id, put_element(qp, DT_WQE_READ, &as_write));
+    dt_dv_record(qp, read->wr_id, put_element(qp, DT_WQE_READ, &as_write));
     return DT_OK;
 }
 
