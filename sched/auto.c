@@ -99,11 +99,7 @@ enum detour_status dt_generate_auto(struct dt_call *call, const struct dt_proble
     if (known.schedule)
         status = dt_search_offer_schedule(&search, known.schedule, NULL, known.makespan_ns);
     if (!status)
-        status = dt_beam_widening(&search, call->node_count + dt_search_nodes_left(&search) / 4);
-    if (!status && search.best_count)
-        status = dt_tabu(&search, call->node_count + dt_search_nodes_left(&search) / 3 * 2);
-    if (!status)
-        status = dt_branch_raising(&search);
+        status = dt_search_run(&search);
     if (status)
         return status;
     *result = known;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detour_replan(): the rest of an iteration, ordered anew. Candidates are the present order carried on and
- * the dispatcher (dispatch.h) with the warm-ups that the new delays ask for, from where the iteration stands.
+ * detour_replan(): the rest of an iteration, ordered anew. Candidates are the present order carried on, the
+ * dispatcher (dispatch.h) with the warm-ups that the new delays ask for, and what a search from the better of
+ * these finds (search.h), all from where the iteration stands.
  */
 #include <inttypes.h>
 
 #include "base/util.h"
 #include "sched/dispatch.h"
 #include "sched/generator.h"
+#include "sched/search.h"
 #include "sched/warmup.h"
 
 struct replan {
@@ -17,6 +19,7 @@ struct replan {
     struct detour_schedule *best; /* room for every operation; holds the best so far */
     struct dt_times times;
     enum detour_algorithm made_by;
+    int64_t lower_bound_ns;
 };
 
 static enum detour_status check_started(struct dt_call *call, const struct replan *r, int32_t device)
@@ -85,16 +88,13 @@ static enum detour_status carry_on(struct dt_call *call, struct replan *r)
     return status;
 }
 
-/* A candidate that gets stuck, or does not fit, is none. */
-static enum detour_status offer(struct dt_call *call, struct replan *r, struct dt_timeline *tl,
+/* A candidate that does not fit is none. */
+static enum detour_status offer(struct dt_call *call, struct replan *r, struct detour_schedule *candidate,
                                 enum detour_algorithm made_by)
 {
-    struct detour_schedule *candidate;
     struct dt_times times;
-    enum detour_status status = dt_timeline_finish(call, tl, &candidate);
+    enum detour_status status = dt_simulate(call, r->p, candidate, &r->prefix, NULL, &times);
 
-    if (!status)
-        status = dt_simulate(call, r->p, candidate, &r->prefix, NULL, &times);
     if (!status)
         status = dt_memory_check(call, r->p, candidate);
     if (status == DETOUR_NO_MEMORY)
@@ -107,12 +107,17 @@ static enum detour_status offer(struct dt_call *call, struct replan *r, struct d
 static enum detour_status dispatch(struct dt_call *call, struct replan *r, const int32_t *warmup, bool hold)
 {
     struct dt_dispatch_rule rule = {warmup, hold};
+    struct detour_schedule *candidate;
     struct dt_timeline tl;
     enum detour_status status = dt_timeline_resume(call, r->p, r->present, &r->prefix, &tl);
 
     if (!status)
         status = dt_dispatch(call, &tl, &rule);
-    return status ? status : offer(call, r, &tl, DETOUR_ALGORITHM_ADAPTRA);
+    if (!status)
+        status = dt_timeline_finish(call, &tl, &candidate);
+    if (status == DETOUR_MEMORY_TOO_SMALL) /* got stuck */
+        return DETOUR_OK;
+    return status ? status : offer(call, r, candidate, DETOUR_ALGORITHM_ADAPTRA);
 }
 
 static enum detour_status dispatch_all(struct dt_call *call, struct replan *r)
@@ -134,47 +139,45 @@ static enum detour_status dispatch_all(struct dt_call *call, struct replan *r)
 }
 
 /*
- * What the continuation needs at least: on each device the rest of its work, and each microbatch the rest of
- * its way. Operations that have been done cost nothing any more; those that have not start no earlier than
- * now.
+ * A search for something better than the best so far. It can only start from that if it keeps the memory
+ * limits, which the present order need not.
  */
-static int64_t bound(const struct replan *r, struct dt_timeline *tl)
+static enum detour_status search_on(struct dt_call *call, struct replan *r)
 {
-    const struct dt_problem *p = r->p;
-    int64_t first_ns = INT64_MAX, bound_ns = 0;
-
-    for (int32_t d = 0; d < p->device_count; d++) {
-        const struct detour_op *ops = &r->best->ops[r->best->first[d]];
-        int64_t finish_ns = tl->free_ns[d] > r->prefix.now_ns ? tl->free_ns[d] : r->prefix.now_ns;
-        bool left = false;
-        for (int32_t k = p->device_first[d]; k < p->device_first[d + 1]; k++) {
-            int32_t stage = p->device_stages[k];
-            int64_t f = p->microbatch_count - tl->done[DETOUR_OP_F][stage];
-            int64_t b = p->microbatch_count - tl->done[DETOUR_OP_B][stage];
-            int64_t w = p->microbatch_count - dt_timeline_next(tl, DETOUR_OP_W, stage);
-            int64_t split_ns = p->duration_ns[DETOUR_OP_B][stage] + p->duration_ns[DETOUR_OP_W][stage];
-            int64_t fused_ns = p->duration_ns[DETOUR_OP_BW][stage];
-            finish_ns += f * p->duration_ns[DETOUR_OP_F][stage] +
-                         (w - b) * p->duration_ns[DETOUR_OP_W][stage] +
-                         b * (fused_ns < split_ns ? fused_ns : split_ns);
-            left = left || w;
-        }
-        finish_ns = left ? finish_ns : tl->free_ns[d];
-        bound_ns = finish_ns > bound_ns ? finish_ns : bound_ns;
-        first_ns = ops->start_ns < first_ns ? ops->start_ns : first_ns;
-    }
-    return bound_ns - first_ns;
-}
-
-static enum detour_status replan(struct dt_call *call, struct replan *r, struct detour_plan *plan)
-{
+    struct detour_error *error = call->error;
+    struct detour_schedule *candidate;
+    struct dt_search search;
     struct dt_timeline tl;
     enum detour_status status = dt_timeline_resume(call, r->p, r->present, &r->prefix, &tl);
 
     if (!status)
-        status = carry_on(call, r);
+        status = dt_search_begin(call, &tl, &search);
+    if (status || !search.shop->op_count)
+        return status;
+    call->error = NULL; /* that the best so far does not fit is no error */
+    bool fits = !dt_memory_check(call, r->p, r->best);
+    call->error = error;
+    search.best_ns = r->times.makespan_ns;
+    if (fits)
+        status = dt_search_offer_schedule(&search, r->best, r->prefix.started, r->times.makespan_ns);
+    if (!status)
+        status = dt_search_run(&search);
+    r->lower_bound_ns = search.lower_ns;
+    if (status || search.best_ns == r->times.makespan_ns)
+        return status;
+    status = dt_search_finish(&search, &candidate);
+    return status ? status : offer(call, r, candidate, DETOUR_ALGORITHM_BEAM);
+}
+
+static enum detour_status replan(struct dt_call *call, struct replan *r, struct detour_plan *plan)
+{
+    enum detour_status status = carry_on(call, r);
+
     if (!status)
         status = dispatch_all(call, r);
+    r->lower_bound_ns = r->times.makespan_ns;
+    if (!status)
+        status = search_on(call, r);
     if (status)
         return status;
     *plan = (struct detour_plan){
@@ -182,9 +185,12 @@ static enum detour_status replan(struct dt_call *call, struct replan *r, struct 
         .algorithm = r->made_by,
         .makespan_ns = r->times.makespan_ns,
         .longest_span_ns = r->times.longest_span_ns,
-        .lower_bound_ns = bound(r, &tl),
+        .lower_bound_ns = r->lower_bound_ns,
         .nodes = call->node_count,
     };
+    /* What is carried on beyond the memory limits may be below what is possible within them. */
+    if (plan->lower_bound_ns > plan->makespan_ns)
+        plan->lower_bound_ns = plan->makespan_ns;
     plan->proven_optimal = plan->makespan_ns == plan->lower_bound_ns;
     return DETOUR_OK;
 }

@@ -166,3 +166,13 @@ enum detour_status dt_search_finish(struct dt_search *search, struct detour_sche
         dt_timeline_put(search->start, (enum detour_op_kind)search->best[k].kind, search->best[k].stage);
     return dt_timeline_finish(search->call, search->start, schedule);
 }
+
+enum detour_status dt_search_run(struct dt_search *search)
+{
+    const uint64_t *spent = &search->call->node_count;
+    enum detour_status status = dt_beam_widening(search, *spent + dt_search_nodes_left(search) / 4);
+
+    if (!status)
+        status = dt_tabu(search, *spent + dt_search_nodes_left(search) / 3 * 2);
+    return status ? status : dt_branch_raising(search);
+}

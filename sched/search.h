@@ -78,8 +78,8 @@ enum detour_status dt_beam(struct dt_search *search, int32_t width, enum dt_sear
 enum detour_status dt_beam_widening(struct dt_search *search, uint64_t node_limit);
 
 /*
- * Local search from search->best, which must exist, until call->node_count reaches `node_limit` or the search
- * is closed. A step counts as a node.
+ * Local search from search->best until call->node_count reaches `node_limit` or the search is closed. A step
+ * counts as a node. Without effect if search->best is not known.
  */
 enum detour_status dt_tabu(struct dt_search *search, uint64_t node_limit);
 
@@ -92,6 +92,12 @@ enum detour_status dt_branch(struct dt_search *search, int64_t target_ns, uint64
 
 /* Branch and bound from low targets upwards, until the search is closed or the budget used up. */
 enum detour_status dt_branch_raising(struct dt_search *search);
+
+/*
+ * All of these, one after the other, with the whole budget: the best that can be found and a lower bound,
+ * from wherever search->best stands.
+ */
+enum detour_status dt_search_run(struct dt_search *search);
 
 #ifdef __cplusplus
 }

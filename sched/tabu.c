@@ -75,8 +75,9 @@ struct tabu {
     struct held *best_held;
     int32_t *best_order;
     int32_t node_count;
-    int64_t finish_ns;      /* of all */
-    int64_t best_finish_ns; /* seen so far */
+    int64_t least_finish_ns; /* of what has been done already */
+    int64_t finish_ns;       /* of all */
+    int64_t best_finish_ns;  /* seen so far */
     uint64_t step;
     uint64_t best_step;
     struct tabu_slot *slots;
@@ -100,6 +101,7 @@ struct maker {
     int32_t *producer_f; /* [cell]: whose message an F waits for */
     int32_t *producer_b; /* [cell] */
     int32_t *next[3];    /* [kind][stage]: microbatch */
+    bool *fused;         /* [cell]: has no W of its own */
 };
 
 static int32_t add_node(struct tabu *tabu, const struct node *node)
@@ -134,12 +136,13 @@ static int32_t add_message(struct maker *maker, int32_t sender, int32_t *last, i
 /* The stage's next microbatch of a kind. */
 static int32_t take_microbatch(struct maker *maker, int kind, int32_t stage)
 {
-    const struct dt_timeline *start = maker->tabu->search->start;
+    const struct dt_shop *shop = maker->tabu->search->shop;
     int32_t *next = &maker->next[kind == BW ? B : kind][stage];
 
-    if (kind == W)
-        while (start->fused[(size_t)stage * (size_t)start->p->microbatch_count + (size_t)*next])
-            ++*next;
+    if (kind == BW)
+        maker->fused[dt_shop_cell(shop, stage, *next)] = true;
+    while (kind == W && maker->fused[dt_shop_cell(shop, stage, *next)])
+        ++*next;
     return (*next)++;
 }
 
@@ -193,8 +196,10 @@ static bool make_graph(struct tabu *tabu)
 
     if (dt_memory_init(call, p, &maker.memory) || !dt_arena_new(arena, maker.last, p->device_count) ||
         !dt_arena_new(arena, maker.last_f, stages) || !dt_arena_new(arena, maker.last_b, stages) ||
-        !dt_arena_new(arena, maker.producer_f, cells) || !dt_arena_new(arena, maker.producer_b, cells))
+        !dt_arena_new(arena, maker.producer_f, cells) || !dt_arena_new(arena, maker.producer_b, cells) ||
+        !dt_arena_new(arena, maker.fused, cells))
         return false;
+    memcpy(maker.fused, start->fused, cells * sizeof(*maker.fused));
     memcpy(maker.memory.bytes, start->memory.bytes, (size_t)p->device_count * sizeof(*maker.memory.bytes));
     memcpy(maker.memory.inflight, start->memory.inflight, stages * sizeof(*maker.memory.inflight));
     for (int kind = F; kind <= W; kind++) {
@@ -203,6 +208,8 @@ static bool make_graph(struct tabu *tabu)
         memcpy(maker.next[kind], start->done[kind], stages * sizeof(*maker.next[kind]));
     }
     tabu->node_count = 1;
+    for (int32_t d = 0; d < p->device_count; d++)
+        tabu->least_finish_ns = later(tabu->least_finish_ns, start->free_ns[d]);
     for (int32_t k = 0; k < tabu->search->best_count; k++)
         add_operation(&maker, &tabu->search->best[k]);
     return true;
@@ -244,7 +251,7 @@ static void measure(struct tabu *tabu, int32_t heads_from, int32_t tails_from)
         const struct node *behind = &nodes[node->behind];
         node->tail_ns = later(output_tail_ns(tabu, node), behind->tail_ns + behind->duration_ns);
     }
-    tabu->finish_ns = 0;
+    tabu->finish_ns = tabu->least_finish_ns;
     for (int32_t k = tabu->node_count - 1; k > 0; k--)
         tabu->finish_ns = later(tabu->finish_ns, finish_ns(&nodes[tabu->order[k]]));
 }
@@ -253,10 +260,11 @@ static void measure(struct tabu *tabu, int32_t heads_from, int32_t tails_from)
 static int32_t find_path(struct tabu *tabu)
 {
     const struct node *nodes = tabu->nodes;
-    int32_t count = 0, v = tabu->order[tabu->node_count - 1];
+    int32_t count = 0, last = tabu->node_count - 1;
 
-    for (int32_t k = tabu->node_count - 1; finish_ns(&nodes[v]) < tabu->finish_ns; k--)
-        v = tabu->order[k];
+    while (last > 0 && finish_ns(&nodes[tabu->order[last]]) < tabu->finish_ns)
+        last--;
+    int32_t v = tabu->order[last];
     while (v) {
         const struct node *node = &nodes[v];
         bool by_device = node->before && finish_ns(&nodes[node->before]) == node->head_ns;
@@ -595,6 +603,8 @@ enum detour_status dt_tabu(struct dt_search *search, uint64_t node_limit)
     int64_t floor_ns = search->lower_ns + search->shop->origin_ns;
     struct dt_shop_move *moves;
 
+    if (!search->best_count)
+        return DETOUR_OK;
     dt_prng_init(&tabu.prng, 1);
     if (!allocate(&tabu) || !dt_arena_new(call->arena, moves, search->best_count))
         return dt_fail_memory(call->error);

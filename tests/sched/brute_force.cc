@@ -18,9 +18,9 @@ using Order = std::vector<Op>;
 class Brute
 {
   public:
-    explicit Brute(Profile &profile)
-        : profile_(profile), stages_(static_cast<int>(profile.stages.size())), n_(profile.microbatches),
-          orders_(static_cast<size_t>(profile.get()->device_count))
+    Brute(Profile &profile, const Past &past)
+        : profile_(profile), past_(past), stages_(static_cast<int>(profile.stages.size())),
+          n_(profile.microbatches), orders_(static_cast<size_t>(profile.get()->device_count))
     {
     }
 
@@ -57,12 +57,26 @@ class Brute
         return state == ' ' ? "F" : state == 'F' ? "BX" : state == 'B' ? "W" : "";
     }
 
-    /* All orders of a device that respect its cells and its memory. */
+    /* The operation that has run at a place of a device; NULL if none has. */
+    const struct detour_op *Ran(size_t device, size_t place) const
+    {
+        if (!past_.schedule || place >= past_.started[device])
+            return nullptr;
+        return &past_.schedule->ops[past_.schedule->first[device] + place];
+    }
+
+    static bool IsSame(const struct detour_op &ran, char kind, int stage, int microbatch)
+    {
+        static const char kinds[] = {'F', 'B', 'W', 'X'};
+        return kinds[ran.kind] == kind && ran.stage == stage && ran.microbatch == microbatch;
+    }
+
+    /* All orders of a device that begin with what has run and respect its cells and its memory. */
     void Collect(int device, Order *order, std::vector<char> *state, size_t done, double orders_max)
     {
         size_t d = static_cast<size_t>(device);
         bool finished = true;
-        (void)done;
+        const struct detour_op *ran = Ran(d, done);
         if (static_cast<double>(orders_[d].size()) > orders_max)
             return;
         for (int stage = 0; stage < stages_; stage++) {
@@ -72,6 +86,8 @@ class Brute
                 char before = (*state)[Cell(stage, j)];
                 for (const char *kind = Successors(before); *kind; kind++) {
                     finished = false;
+                    if (ran && !IsSame(*ran, *kind, stage, j))
+                        continue;
                     order->push_back({*kind, stage, j});
                     (*state)[Cell(stage, j)] = *kind == 'X' || *kind == 'W' ? 'D' : *kind;
                     if (MemoryFits(*order))
@@ -156,6 +172,7 @@ class Brute
     {
         std::vector<size_t> next(orders_.size(), 0);
         std::vector<int64_t> free_ns(orders_.size(), 0);
+        int64_t first_ns = INT64_MAX;
         bool progress = true;
         f_input_.assign(static_cast<size_t>(stages_ * n_), -1);
         b_input_.assign(static_cast<size_t>(stages_ * n_), -1);
@@ -172,7 +189,10 @@ class Brute
                                                      : b_input_[Cell(op.stage, op.microbatch)];
                     if (input < 0)
                         break;
-                    free_ns[d] = std::max(free_ns[d], input) + Duration(op);
+                    const struct detour_op *ran = Ran(d, next[d]);
+                    int64_t start_ns = ran ? ran->start_ns : std::max({free_ns[d], input, past_.now});
+                    first_ns = std::min(first_ns, start_ns);
+                    free_ns[d] = ran ? ran->finish_ns : start_ns + Duration(op);
                     if (op.kind != 'W')
                         Send(op, free_ns[d]);
                     next[d]++;
@@ -183,10 +203,11 @@ class Brute
         for (size_t d = 0; d < next.size(); d++)
             if (next[d] < chosen_[d]->size())
                 return -1;
-        return *std::max_element(free_ns.begin(), free_ns.end());
+        return *std::max_element(free_ns.begin(), free_ns.end()) - first_ns;
     }
 
     Profile &profile_;
+    const Past &past_;
     int stages_;
     int n_;
     std::vector<std::vector<Order>> orders_; /* [device]: all that are possible */
@@ -195,10 +216,50 @@ class Brute
     std::vector<int64_t> f_link_, b_link_;   /* [sending stage] */
     int64_t best_ns_ = -1;
 };
+
+int64_t Draw(struct dt_prng *prng, int64_t most)
+{
+    return static_cast<int64_t>(dt_prng_below(prng, static_cast<uint64_t>(most) + 1));
+}
 } // namespace
 
-int64_t BruteForce(Profile &profile, double orders_max)
+int64_t BruteForce(Profile &profile, double orders_max, const Past &past)
 {
-    return Brute(profile).Run(orders_max);
+    return Brute(profile, past).Run(orders_max);
+}
+
+Profile TinyProfile(struct dt_prng *prng)
+{
+    static const int sizes[][2] = {{1, 1}, {1, 2}, {1, 3}, {2, 1}, {2, 2}, {3, 1}, {3, 2}, {4, 1}};
+    const int *size = sizes[dt_prng_below(prng, 8)];
+    Profile profile = Profile::Uniform(size[0], size[1], 0, 0, 0);
+    int64_t scale = dt_prng_chance(prng, 1, 2) ? 9 : 2;
+
+    for (struct detour_stage &stage : profile.stages) {
+        stage.f_ns = Draw(prng, scale);
+        stage.b_ns = Draw(prng, scale);
+        stage.w_ns = Draw(prng, scale);
+        if (dt_prng_chance(prng, 1, 4))
+            stage.bw_ns = Draw(prng, 2 * scale);
+        if (dt_prng_chance(prng, 1, 3))
+            stage.max_inflight = static_cast<int32_t>(dt_prng_between(prng, 1, 2));
+        stage.bytes_f = Draw(prng, 3);
+        stage.bytes_w = Draw(prng, 3);
+    }
+    for (struct detour_link &link : profile.links) {
+        link.forward_ns = Draw(prng, scale);
+        link.backward_ns = Draw(prng, scale);
+        link.forward_serial_ns = dt_prng_chance(prng, 1, 3) ? Draw(prng, scale) : 0;
+        link.backward_serial_ns = dt_prng_chance(prng, 1, 3) ? Draw(prng, scale) : 0;
+    }
+    if (size[0] > 1 && dt_prng_chance(prng, 1, 4)) /* two stages on one device */
+        for (struct detour_stage &stage : profile.stages)
+            stage.device = stage.device ? stage.device - 1 : 0;
+    profile.get();
+    for (struct detour_device &device : profile.devices)
+        if (dt_prng_chance(prng, 1, 3))
+            device.capacity_bytes = 1 + Draw(prng, 12);
+    profile.release = dt_prng_chance(prng, 1, 2) ? DETOUR_RELEASE_B : DETOUR_RELEASE_W;
+    return profile;
 }
 } // namespace sched_test

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// DETOUR_SCHED_ROUNDS=100000 makes the comparison with brute force a long run, DETOUR_SCHED_SEED another one.
 #include <cstdio>
+#include <cstdlib>
 
+#include "sched/dispatch.h"
+#include "sched/warmup.h"
 #include "tests/harness/harness.h"
+#include "tests/sched/brute_force.h"
 #include "tests/sched/slow_simulator.h"
 
 using namespace sched_test;
@@ -23,12 +28,12 @@ std::vector<size_t> Started(const struct detour_schedule *schedule, int64_t now)
 
 struct detour_plan *Replan(struct detour_arena *arena, Profile &measured,
                            const struct detour_schedule *present, const std::vector<size_t> &started,
-                           int64_t now)
+                           int64_t now, uint64_t nodes = 300)
 {
     struct detour_plan *plan = nullptr;
     struct detour_error error = {};
     struct detour_options options = {};
-    options.node_budget = 300;
+    options.node_budget = nodes;
     EXPECT_EQ(detour_replan(arena, measured.get(), present, started.data(), now, &options, &plan, &error),
               DETOUR_OK)
         << error.text;
@@ -43,6 +48,40 @@ struct detour_schedule *Untimed(struct detour_arena *arena, Profile &profile,
     std::copy(from->ops, from->ops + from->op_count, copy->ops);
     std::copy(from->first, from->first + from->device_count + 1, copy->first);
     return copy;
+}
+uint64_t FromEnvironment(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, nullptr, 10) : otherwise;
+}
+
+/* The makespan of ADAPTRA's dispatcher started from there, the smallest of its four variants; INT64_MAX:
+ * none. */
+int64_t AdaptraFrom(Profile &measured, const struct detour_schedule *present,
+                    const std::vector<size_t> &started, int64_t now)
+{
+    const struct dt_prefix prefix = {started.data(), now};
+    int64_t best_ns = INT64_MAX;
+    for (int variant = 0; variant < 4; variant++) {
+        Arena arena;
+        std::vector<int32_t> limits(measured.stages.size()), warmup(measured.stages.size());
+        struct dt_dispatch_rule rule = {warmup.data(), (variant & 2) != 0};
+        struct detour_schedule *made = nullptr;
+        struct dt_problem *p = nullptr;
+        struct dt_timeline tl;
+        struct dt_times times;
+        struct dt_call call;
+        dt_call_init(&call, arena, nullptr, nullptr);
+        EXPECT_EQ(dt_problem_create(&call, measured.get(), &p), DETOUR_OK);
+        EXPECT_EQ(dt_timeline_resume(&call, p, present, &prefix, &tl), DETOUR_OK);
+        dt_warmup_limits(p, limits.data());
+        dt_warmup_for_delays(p, limits.data(), variant & 1, warmup.data());
+        EXPECT_EQ(dt_dispatch(&call, &tl, &rule), DETOUR_OK);
+        if (!dt_timeline_finish(&call, &tl, &made) &&
+            !dt_simulate(&call, p, made, &prefix, nullptr, &times) && !dt_memory_check(&call, p, made))
+            best_ns = std::min(best_ns, times.makespan_ns);
+    }
+    return best_ns;
 }
 } // namespace
 
@@ -113,6 +152,7 @@ TEST(Replan, RandomMoments)
         ASSERT_TRUE(anew.finished);
         EXPECT_EQ(plan->makespan_ns, anew.makespan_ns);
         EXPECT_LE(plan->makespan_ns, kept.makespan_ns);
+        EXPECT_LE(plan->makespan_ns, AdaptraFrom(slow, before->schedule, started, now));
         EXPECT_LE(plan->lower_bound_ns, plan->makespan_ns);
         (plan->makespan_ns < kept.makespan_ns ? better : equal)++;
         for (size_t d = 0; d < started.size(); d++) {
@@ -129,6 +169,52 @@ TEST(Replan, RandomMoments)
     }
     printf("%d better than the order kept, %d equal\n", better, equal);
     EXPECT_GT(better, 50);
+}
+
+/* The continuation is the best there is, and the bound is one, from any moment of tiny problems. */
+TEST(Replan, BruteForceAgrees)
+{
+    uint64_t seed = FromEnvironment("DETOUR_SCHED_SEED", 20261121);
+    uint64_t rounds = FromEnvironment("DETOUR_SCHED_ROUNDS", 600);
+    int compared = 0, proven = 0;
+    struct dt_prng prng;
+    dt_prng_init(&prng, seed);
+    printf("seed %llu\n", static_cast<unsigned long long>(seed));
+    for (uint64_t round = 0; round < rounds && !testing::Test::HasFailure(); round++) {
+        Arena arena;
+        Profile profile = TinyProfile(&prng);
+        struct detour_options options = {};
+        struct detour_plan *before = nullptr;
+        options.algorithm = round % 2 ? DETOUR_ALGORITHM_ADAPTRA : DETOUR_ALGORITHM_BEAM;
+        options.node_budget = 100;
+        if (detour_generate(arena, profile.get(), &options, &before, nullptr))
+            continue;
+        Profile slow = profile;
+        for (struct detour_link &link : slow.links) {
+            link.forward_ns += static_cast<int64_t>(dt_prng_below(&prng, 20));
+            link.backward_ns += static_cast<int64_t>(dt_prng_below(&prng, 20));
+        }
+        int64_t now =
+            static_cast<int64_t>(dt_prng_below(&prng, static_cast<uint64_t>(before->makespan_ns) + 2));
+        Past past = {before->schedule, Started(before->schedule, now), now};
+        SCOPED_TRACE("round " + std::to_string(round) + ", now " + std::to_string(now) + ": " +
+                     Describe(slow));
+        int64_t best_ns = BruteForce(slow, 5000, past);
+        struct detour_plan *plan = Replan(arena, slow, before->schedule, past.started, now, 20000);
+        ASSERT_NE(plan, nullptr);
+        if (best_ns < 0)
+            continue;
+        compared++;
+        proven += plan->proven_optimal;
+        EXPECT_GE(plan->makespan_ns, best_ns);
+        EXPECT_LE(plan->lower_bound_ns, best_ns);
+        if (plan->proven_optimal) {
+            EXPECT_EQ(plan->makespan_ns, best_ns);
+        }
+    }
+    printf("%d compared, %d proven\n", compared, proven);
+    EXPECT_GT(compared, static_cast<int>(rounds) / 3);
+    EXPECT_GT(proven, compared * 95 / 100);
 }
 
 TEST(Replan, RefusesAnImpossiblePast)

@@ -61,46 +61,6 @@ struct detour_plan *Plan(struct detour_arena *arena, const struct detour_profile
     return plan;
 }
 
-int64_t Draw(struct dt_prng *prng, int64_t most)
-{
-    return static_cast<int64_t>(dt_prng_below(prng, static_cast<uint64_t>(most) + 1));
-}
-
-/* A problem small enough for brute force, with everything the model has. */
-Profile TinyProfile(struct dt_prng *prng)
-{
-    static const int sizes[][2] = {{1, 1}, {1, 2}, {1, 3}, {2, 1}, {2, 2}, {3, 1}, {3, 2}, {4, 1}};
-    const int *size = sizes[dt_prng_below(prng, 8)];
-    Profile profile = Profile::Uniform(size[0], size[1], 0, 0, 0);
-    int64_t scale = dt_prng_chance(prng, 1, 2) ? 9 : 2;
-
-    for (struct detour_stage &stage : profile.stages) {
-        stage.f_ns = Draw(prng, scale);
-        stage.b_ns = Draw(prng, scale);
-        stage.w_ns = Draw(prng, scale);
-        if (dt_prng_chance(prng, 1, 4))
-            stage.bw_ns = Draw(prng, 2 * scale);
-        if (dt_prng_chance(prng, 1, 3))
-            stage.max_inflight = static_cast<int32_t>(dt_prng_between(prng, 1, 2));
-        stage.bytes_f = Draw(prng, 3);
-        stage.bytes_w = Draw(prng, 3);
-    }
-    for (struct detour_link &link : profile.links) {
-        link.forward_ns = Draw(prng, scale);
-        link.backward_ns = Draw(prng, scale);
-        link.forward_serial_ns = dt_prng_chance(prng, 1, 3) ? Draw(prng, scale) : 0;
-        link.backward_serial_ns = dt_prng_chance(prng, 1, 3) ? Draw(prng, scale) : 0;
-    }
-    if (size[0] > 1 && dt_prng_chance(prng, 1, 4)) /* two stages on one device */
-        for (struct detour_stage &stage : profile.stages)
-            stage.device = stage.device ? stage.device - 1 : 0;
-    profile.get();
-    for (struct detour_device &device : profile.devices)
-        if (dt_prng_chance(prng, 1, 3))
-            device.capacity_bytes = 1 + Draw(prng, 12);
-    profile.release = dt_prng_chance(prng, 1, 2) ? DETOUR_RELEASE_B : DETOUR_RELEASE_W;
-    return profile;
-}
 } // namespace
 
 /* Exact is exact, bounds are bounds, and FIFO order of the microbatches loses nothing. */
