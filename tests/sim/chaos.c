@@ -232,7 +232,7 @@ void dt_chaos_start(struct dt_chaos_run *run, uint64_t now_ns)
     run->origin_ns = now_ns;
     for (uint32_t i = 0; i < run->count; i++) {
         run->state[i].step = 0;
-        run->state[i].next_ns = now_ns + run->list[i].start_ns;
+        run->state[i].next_ns = run->list[i].start_packet ? DT_NEVER_NS : now_ns + run->list[i].start_ns;
     }
 }
 
@@ -251,16 +251,22 @@ static uint32_t steps_of(const struct dt_chaos *fault)
     return fault->kind == DT_CHAOS_FLAP ? 2 * fault->count : 2;
 }
 
+static void say(const struct dt_chaos *fault, const char *what)
+{
+    char text[128];
+
+    if (dt_trace_level() < DT_TRACE_EVENTS)
+        return;
+    dt_chaos_describe(fault, text, sizeof text);
+    dt_trace_line("** %s: %s", what, text);
+}
+
 static void step(struct dt_chaos_run *run, uint32_t i, uint64_t now_ns)
 {
     const struct dt_chaos *fault = &run->list[i];
     bool is_end = run->state[i].step & 1;
-    char text[128];
 
-    if (dt_trace_level() >= DT_TRACE_EVENTS) {
-        dt_chaos_describe(fault, text, sizeof text);
-        dt_say("** %s: %s", is_end ? "over" : "FAULT", text);
-    }
+    say(fault, is_end ? "over" : "FAULT");
     if (is_end)
         end(run, i);
     else
@@ -276,4 +282,26 @@ void dt_chaos_progress(struct dt_chaos_run *run, uint64_t now_ns)
     for (uint32_t i = 0; run->origin_ns && i < run->count; i++)
         if (run->state[i].next_ns <= now_ns)
             step(run, i, now_ns);
+}
+
+bool dt_chaos_packet(struct dt_chaos_run *run, uint64_t now_ns)
+{
+    bool is_lost = false;
+
+    run->packets += run->origin_ns != 0;
+    for (uint32_t i = 0; run->origin_ns && i < run->count; i++) {
+        const struct dt_chaos *fault = &run->list[i];
+
+        if (fault->start_packet != run->packets)
+            continue;
+        if (fault->kind == DT_CHAOS_CUT) {
+            step(run, i, now_ns);
+        } else if (fault->kind == DT_CHAOS_DROP) {
+            say(fault, "FAULT");
+            is_lost = true;
+        } else {
+            run->state[i].next_ns = now_ns;
+        }
+    }
+    return !is_lost;
 }

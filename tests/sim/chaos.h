@@ -48,8 +48,9 @@ enum dt_chaos_kind {
 
 struct dt_chaos {
     enum dt_chaos_kind kind;
-    uint64_t start_ns;    /* since the connections are there */
-    uint64_t duration_ns; /* of what has an end */
+    uint64_t start_ns;     /* since the connections are there */
+    uint64_t start_packet; /* not 0: instead, when so many packets have left since then, this one included */
+    uint64_t duration_ns;  /* of what has an end */
     uint32_t host;
     uint32_t device;    /* of the network's */
     uint32_t other;     /* CUT: the other device; == device: all others */
@@ -69,6 +70,7 @@ struct dt_chaos_run {
     struct dt_chaos list[DT_CHAOS_MAX];
     uint32_t count;
     uint64_t origin_ns;
+    uint64_t packets;            /* that have left since then */
     uint64_t control_latency_ns; /* when it is well */
     struct {
         uint64_t next_ns; /* when something is to be done about it; DT_NEVER_NS: it is over */
@@ -88,6 +90,12 @@ uint64_t dt_chaos_next_ns(const struct dt_chaos_run *run);
 
 /* Begins and ends what is due. */
 void dt_chaos_progress(struct dt_chaos_run *run, uint64_t now_ns);
+
+/*
+ * A packet leaves: begins what was waiting for it. A cut is there at once, and a DROP that waited for it
+ * takes it; everything else follows with the next dt_chaos_progress(). False: the packet is lost.
+ */
+bool dt_chaos_packet(struct dt_chaos_run *run, uint64_t now_ns);
 
 /* One line about a fault. */
 void dt_chaos_describe(const struct dt_chaos *fault, char *text, size_t bytes);

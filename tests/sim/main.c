@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/param.h"
+#include "tests/sim/exhaustive.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/world.h"
 
@@ -25,13 +26,24 @@ struct arguments {
     enum dt_trace_level trace;
     bool is_replay;
     bool goes_on;
+    uint64_t stride;       /* not 0: the exhaustive search */
+    const char *case_name; /* of it, only this */
 };
+
+#define KEY_EXHAUSTIVE 1000
+#define KEY_CASE       1001
 
 static const struct argp_option options[] = {
     {"profile", 'P', "NAME", 0, "what a seed draws: lossy (default) or failover", 0},
     {"seed", 's', "N", 0, "run this seed only, and say what it is and does", 0},
     {"seeds", 'n', "FROM:COUNT", 0, "run these seeds (default 1:1000)", 0},
-    {"keep-going", 'k', NULL, 0, "go on after a failing seed, and name them all", 0},
+    {"exhaustive", KEY_EXHAUSTIVE, "STRIDE", OPTION_ARG_OPTIONAL,
+     "instead of seeds: every loss and every failure at every packet of a fixed script, and every pair "
+     "(STRIDE: "
+     "every STRIDE-th)",
+     0},
+    {"case", KEY_CASE, "NAME", 0, "one case of the exhaustive search, as it was named there", 0},
+    {"keep-going", 'k', NULL, 0, "go on after a failure, and name them all", 0},
     {"verbose", 'v', NULL, 0, "every fault, call and log line with its time; twice: every packet", 0},
     {0},
 };
@@ -67,6 +79,14 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'n':
         if (!parse_seeds(text, arguments))
             argp_error(state, "'%s' is not FROM:COUNT", text);
+        return 0;
+    case KEY_EXHAUSTIVE:
+        arguments->stride = 1;
+        if (text && (dt_parse_number(text, false, &arguments->stride) != DT_OK || !arguments->stride))
+            argp_error(state, "'%s' is not a stride", text);
+        return 0;
+    case KEY_CASE:
+        arguments->case_name = text;
         return 0;
     case 'k':
         arguments->goes_on = true;
@@ -105,7 +125,7 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* A line now and then on standard error. */
+/* A line now and then on standard error. `count` 0: it is not known how many there will be. */
 static void show_progress(uint64_t done, uint64_t count)
 {
     static double begin_s, shown_s;
@@ -116,8 +136,10 @@ static void show_progress(uint64_t done, uint64_t count)
     if (now_s - shown_s < PROGRESS_S)
         return;
     shown_s = now_s;
-    fprintf(stderr, "%" PRIu64 " of %" PRIu64 " seeds, %.0f a second\n", done, count,
-            (double)done / (now_s - begin_s));
+    fprintf(stderr, "%" PRIu64, done);
+    if (count)
+        fprintf(stderr, " of %" PRIu64, count);
+    fprintf(stderr, " done, %.0f a second\n", (double)done / (now_s - begin_s));
 }
 
 static bool run(const struct arguments *arguments, uint64_t seed, struct dt_world_report *report)
@@ -139,26 +161,69 @@ static bool run(const struct arguments *arguments, uint64_t seed, struct dt_worl
     return false;
 }
 
+static int run_seeds(const struct arguments *arguments)
+{
+    struct dt_world_report report, total = {0};
+    uint64_t failed = 0, i;
+
+    for (i = 0; i < arguments->count && (!failed || arguments->goes_on); i++) {
+        failed += !run(arguments, arguments->first + i, &report);
+        add(&total, &report);
+        show_progress(i + 1, arguments->count);
+    }
+    printf("%" PRIu64 " seeds from %" PRIu64 " of profile %s, %" PRIu64 " failed: ", i, arguments->first,
+           dt_profile_name(arguments->profile), failed);
+    print_totals(&total);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* ---- the exhaustive search ---- */
+
+struct search {
+    const struct arguments *arguments;
+    struct dt_world_report total;
+    uint64_t cases;
+    uint64_t failed;
+};
+
+static bool take_case(void *arg, const char *name, bool is_good, const struct dt_world_report *report)
+{
+    struct search *search = arg;
+
+    search->cases++;
+    search->failed += !is_good;
+    add(&search->total, report);
+    show_progress(search->cases, 0);
+    if (!is_good)
+        printf("FAILED --case %s: %s\n", name, report->failure);
+    return is_good || search->arguments->goes_on;
+}
+
+static int run_exhaustive(const struct arguments *arguments)
+{
+    struct search search = {.arguments = arguments};
+
+    if (!arguments->case_name) {
+        dt_exhaustive_run(arguments->stride, take_case, &search);
+    } else if (!dt_exhaustive_run_case(arguments->case_name, take_case, &search)) {
+        fprintf(stderr, "detour-sim: no case '%s'\n", arguments->case_name);
+        return EXIT_FAILURE;
+    }
+    printf("%" PRIu64 " cases, %" PRIu64 " failed: ", search.cases, search.failed);
+    print_totals(&search.total);
+    return search.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
     static const struct argp argp = {
         options, parse, NULL, "Runs simulations of the plugin, each made from its seed.", NULL, NULL, NULL};
     struct arguments arguments = {.first = 1, .count = 1000};
-    struct dt_world_report report, total = {0};
-    uint64_t failed = 0, i;
 
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     /* Every run allocates the same large blocks: keep them. */
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     dt_trace_start(arguments.trace);
-    for (i = 0; i < arguments.count && (!failed || arguments.goes_on); i++) {
-        failed += !run(&arguments, arguments.first + i, &report);
-        add(&total, &report);
-        show_progress(i + 1, arguments.count);
-    }
-    printf("%" PRIu64 " seeds from %" PRIu64 " of profile %s, %" PRIu64 " failed: ", i, arguments.first,
-           dt_profile_name(arguments.profile), failed);
-    print_totals(&total);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return arguments.stride || arguments.case_name ? run_exhaustive(&arguments) : run_seeds(&arguments);
 }

@@ -284,6 +284,38 @@ static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
     s->may_warn = true;
 }
 
+/* What the exhaustive search strikes (exhaustive.h): 24 messages one way, 8 the other. */
+static void make_script(struct dt_scenario *s)
+{
+    s->device_count = 4;
+    s->network = (struct dt_sim_options){.seed = s->seed, .start_ns = DT_NS_PER_S, .latency_ns = 2000};
+    s->plugin.control_latency_ns = 20 * DT_NS_PER_US;
+    for (uint32_t host = 0; host < DT_HOSTS; host++) {
+        s->settings[host] = (struct dt_host_settings){.paths = 2,
+                                                      .qps_per_path = 1,
+                                                      .posting = host ? "std" : "dv",
+                                                      .timeout_exponent = 6,
+                                                      .retry_count = 2,
+                                                      .idle_takeover_us = 500};
+        s->plugin.host[host] = (struct dt_host_options){
+            .device_first = 2 * host, .device_count = 2, .set = set_params, .set_arg = &s->settings[host]};
+    }
+    s->flow_count = 2;
+    for (uint32_t i = 0; i < s->flow_count; i++) {
+        struct dt_flow_options *o = &s->flow[i];
+
+        o->plan = (struct dt_plan_options){
+            .seed = s->seed, .id = i, .message_count = i ? 8 : 24, .parts_max = 2, .bytes_max = 5000};
+        o->posted_max = 8;
+        o->side[0].host = i;
+        o->side[1].host = !i;
+        o->closes_early = true;
+        o->may_fail = true;
+    }
+    s->patience_ns = 60 * DT_NS_PER_S;
+    s->may_warn = true;
+}
+
 void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario *s)
 {
     struct dt_prng prng;
@@ -295,14 +327,16 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     s->plugin.seed = seed;
     if (profile == DT_PROFILE_LOSSY)
         draw_lossy(s, &prng);
-    else
+    else if (profile == DT_PROFILE_FAILOVER)
         draw_failover(s, &prng);
+    else
+        make_script(s);
 }
 
 /* ---- words ----------------------------------------------------------------------------------------------
  */
 
-static const char *const profile_name[] = {"lossy", "failover"};
+static const char *const profile_name[] = {"lossy", "script", "failover"};
 
 bool dt_profile_find(const char *name, enum dt_profile *profile)
 {

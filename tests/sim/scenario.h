@@ -25,6 +25,7 @@ extern "C" {
 
 enum dt_profile {
     DT_PROFILE_LOSSY,   /* packets are lost, doubled, late by a little: nothing may fail, or even warn */
+    DT_PROFILE_SCRIPT,  /* no draw: two hosts with two devices, some dozens of messages, no faults */
     DT_PROFILE_FAILOVER /* links, devices, drivers, hosts and the control network fail */
 };
 

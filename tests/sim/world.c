@@ -51,8 +51,8 @@ static void landed(void *arg, const struct dt_packet *packet, const void *to, ui
 static bool leaves(void *arg, struct dt_wire *from, const struct dt_packet *packet)
 {
     static const char *const op[] = {"SEND", "WRITE", "READ", "RESPONSE", "ACK"};
+    struct world *w = arg;
 
-    (void)arg;
     (void)from;
     if (dt_trace_level() >= DT_TRACE_PACKETS)
         dt_trace_line(
@@ -60,7 +60,7 @@ static bool leaves(void *arg, struct dt_wire *from, const struct dt_packet *pack
             op[packet->op], packet->src_qpn, packet->dst_qpn, packet->psn, packet->psn_count,
             packet->flags & DT_PACKET_FIRST ? " first" : "", packet->flags & DT_PACKET_LAST ? " last" : "",
             packet->imm, packet->payload_bytes, packet->remote_addr, packet->syndrome);
-    return true;
+    return dt_chaos_packet(&w->scenario->chaos, now_ns());
 }
 
 /* ---- time -----------------------------------------------------------------------------------------------
@@ -265,6 +265,7 @@ static void count_device(uint32_t index, struct dt_world_report *report)
 
 static void count(struct world *w)
 {
+    w->report->packets = w->scenario->chaos.packets;
     w->report->virtual_ns = now_ns() - w->scenario->network.start_ns;
     for (uint32_t i = 0; i < w->scenario->device_count; i++)
         count_device(i, w->report);

@@ -18,7 +18,8 @@ extern "C" {
 struct dt_world_report {
     char failure[400]; /* "" when all is well */
     uint64_t messages;
-    uint64_t bytes; /* landed, what was written again included */
+    uint64_t bytes;   /* landed, what was written again included */
+    uint64_t packets; /* that left after all were connected, lost ones included */
     uint64_t virtual_ns;
     uint64_t ends_failed;     /* ends that ended with an error, which they were allowed to */
     uint64_t retransmissions; /* of all devices */
