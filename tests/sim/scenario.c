@@ -280,7 +280,7 @@ static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
         o->may_fail = true;
     }
     draw_chaos(s, prng, span_ns);
-    s->patience_ns = 60 * DT_NS_PER_S;
+    s->patience_ns = 300 * DT_NS_PER_S;
     s->may_warn = true;
 }
 
@@ -312,7 +312,7 @@ static void make_script(struct dt_scenario *s)
         o->closes_early = true;
         o->may_fail = true;
     }
-    s->patience_ns = 60 * DT_NS_PER_S;
+    s->patience_ns = 300 * DT_NS_PER_S;
     s->may_warn = true;
 }
 
