@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the kernel's structs (<rdma/ib_user_verbs.h>, <rdma/ib_user_sa.h>) and libibverbs': librdmacm has the
- * library do it.
+ * Between the kernel's structs (<rdma/ib_user_verbs.h>, <rdma/ib_user_sa.h>) and libibverbs': librdmacm has
+ * the library do it.
  */
 #include <string.h>
 
@@ -66,25 +66,25 @@ void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, const struct ib_uverbs_q
 }
 
 /* What both path records hold, under the same names. */
-#define COPY_PATH_REC(to, from)                                            \
-    do {                                                                   \
-        (to)->dlid = (from)->dlid;                                         \
-        (to)->slid = (from)->slid;                                         \
-        (to)->raw_traffic = (from)->raw_traffic;                           \
-        (to)->flow_label = (from)->flow_label;                             \
-        (to)->hop_limit = (from)->hop_limit;                               \
-        (to)->traffic_class = (from)->traffic_class;                       \
-        (to)->reversible = (from)->reversible;                             \
-        (to)->numb_path = (from)->numb_path;                               \
-        (to)->pkey = (from)->pkey;                                         \
-        (to)->sl = (from)->sl;                                             \
-        (to)->mtu_selector = (from)->mtu_selector;                         \
-        (to)->mtu = (from)->mtu;                                           \
-        (to)->rate_selector = (from)->rate_selector;                       \
-        (to)->rate = (from)->rate;                                         \
+#define COPY_PATH_REC(to, from)                                              \
+    do {                                                                     \
+        (to)->dlid = (from)->dlid;                                           \
+        (to)->slid = (from)->slid;                                           \
+        (to)->raw_traffic = (from)->raw_traffic;                             \
+        (to)->flow_label = (from)->flow_label;                               \
+        (to)->hop_limit = (from)->hop_limit;                                 \
+        (to)->traffic_class = (from)->traffic_class;                         \
+        (to)->reversible = (from)->reversible;                               \
+        (to)->numb_path = (from)->numb_path;                                 \
+        (to)->pkey = (from)->pkey;                                           \
+        (to)->sl = (from)->sl;                                               \
+        (to)->mtu_selector = (from)->mtu_selector;                           \
+        (to)->mtu = (from)->mtu;                                             \
+        (to)->rate_selector = (from)->rate_selector;                         \
+        (to)->rate = (from)->rate;                                           \
         (to)->packet_life_time_selector = (from)->packet_life_time_selector; \
-        (to)->packet_life_time = (from)->packet_life_time;                 \
-        (to)->preference = (from)->preference;                             \
+        (to)->packet_life_time = (from)->packet_life_time;                   \
+        (to)->preference = (from)->preference;                               \
     } while (0)
 
 void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *to, const struct ib_user_path_rec *from)

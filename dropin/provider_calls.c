@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libibverbs exports to its providers (libmlx5, libefa, ...), which programs link for calls of their own. With
- * this library in place of the system's they must find these names to load at all. They are never asked for a
- * device, so nothing here is reached but by mistake, and the true parameters do not matter.
+ * What libibverbs exports to its providers (libmlx5, libefa, ...), which programs link for calls of their
+ * own. With this library in place of the system's they must find these names to load at all. They are never
+ * asked for a device, so nothing here is reached but by mistake, and the true parameters do not matter.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -434,6 +434,61 @@ static void stop(void)
     driver.is_running = false;
 }
 
+/* ---- fork -----------------------------------------------------------------------------------------------
+ */
+
+/* So that the child gets a copy in which nothing is half done. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&driver.open_lock);
+    lock_helper();
+    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++)
+        if (driver.devices[i])
+            pthread_mutex_lock(&driver.devices[i]->lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++)
+        if (driver.devices[i])
+            pthread_mutex_unlock(&driver.devices[i]->lock);
+    pthread_mutex_unlock(&driver.lock);
+    pthread_mutex_unlock(&driver.open_lock);
+}
+
+/*
+ * The child has no helper thread, and is a process of its own on the wire. It starts anew; what it inherited
+ * stays where it is, for the parent is the one to use it. Only descriptors are closed: peers of the parent
+ * would not hear of its death while somebody holds them.
+ */
+static void after_fork_in_child(void)
+{
+    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++) {
+        if (driver.devices[i]) {
+            dt_local_wire_abandon(driver.devices[i]->wire);
+            pthread_mutex_init(&driver.devices[i]->lock, NULL);
+            driver.devices[i] = NULL;
+        }
+    }
+    if (driver.is_running) {
+        dt_local_host_abandon(driver.host);
+        close(driver.kick_fd);
+        close(driver.epoll_fd);
+    }
+    driver.host = NULL;
+    driver.is_running = false;
+    driver.instance = 0;
+    driver.waiting = 0;
+    pthread_mutex_init(&driver.lock, NULL);
+    pthread_mutex_init(&driver.open_lock, NULL);
+}
+
+static void watch_forks(void)
+{
+    /* No memory for it: then a child had better not use devices of its own, which few do. */
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
 /* ---- devices --------------------------------------------------------------------------------------------
  */
 
@@ -542,6 +597,9 @@ static void stop_if_idle(void)
 int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks,
                    struct dt_soft_device **device)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&driver.open_lock);
     int error = open_device(index, callbacks, device);
     if (error)

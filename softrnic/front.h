@@ -76,6 +76,8 @@ void dt_front_events_forget(struct dt_front_events *events, const struct dt_fron
 
 void dt_front_acks_done(struct dt_front_acks *acks, uint32_t count);
 void dt_front_acks_wait(struct dt_front_acks *acks);
+/* As if all that was given had been acknowledged. */
+void dt_front_acks_forgive(struct dt_front_acks *acks);
 
 /* ---- objects --------------------------------------------------------------------------------------------
  */
@@ -85,17 +87,31 @@ struct dt_front_context {
     struct dt_soft_device *device;
     struct dt_list node; /* on device->contexts */
     struct dt_front_events events;
-    uint32_t objects; /* atomic: PDs, CQs and channels that keep it open */
+    struct dt_list objects; /* in the order of their making; under the public part's mutex */
+};
+
+/* In every object of a context, for dt_soft_close_device(). */
+struct dt_front_object {
+    struct dt_list node; /* on context->objects */
+    /* Destroys the object that this is part of, acknowledged events or not. */
+    void (*destroy)(struct dt_front_object *object);
 };
 
 struct dt_front_pd {
     struct ibv_pd pd;
+    struct dt_front_object object;
     uint32_t number;  /* what the engine calls it */
     uint32_t objects; /* atomic: MRs and QPs */
 };
 
+struct dt_front_mr {
+    struct ibv_mr mr;
+    struct dt_front_object object;
+};
+
 struct dt_front_channel {
     struct ibv_comp_channel channel;
+    struct dt_front_object object;
     struct dt_front_events events;
     uint32_t objects; /* atomic: CQs */
 };
@@ -105,6 +121,7 @@ struct dt_front_cq {
         struct ibv_cq cq;
         struct ibv_cq_ex ex; /* begins alike */
     };
+    struct dt_front_object object;
     struct dt_soft_device *device;
     struct dt_rnic_cq *engine;
     pthread_mutex_t lock; /* the consumer's */
@@ -123,6 +140,7 @@ struct dt_front_sent {
 
 struct dt_front_qp {
     struct ibv_qp_ex ex; /* begins with the struct ibv_qp */
+    struct dt_front_object object;
     struct dt_soft_device *device;
     struct dt_rnic_qp *engine;
     struct ibv_qp_init_attr init; /* with the capabilities granted */
@@ -158,6 +176,11 @@ struct dt_front_qp {
 /* Fills every pointer of the context's tables (front_device.c). */
 void dt_front_fill_ops(struct verbs_context *verbs);
 void dt_front_fill_unsupported(struct verbs_context *verbs);
+
+/* Enters an object that is ready for use in its context's list; takes it out (front_device.c). */
+void dt_front_add_object(struct ibv_context *context, struct dt_front_object *object,
+                         void (*destroy)(struct dt_front_object *object));
+void dt_front_remove_object(struct ibv_context *context, struct dt_front_object *object);
 
 /* front_cq.c */
 int dt_front_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
@@ -209,6 +232,11 @@ static inline struct dt_front_context *dt_front_context_of(struct ibv_context *c
 static inline struct dt_front_pd *dt_front_pd_of(struct ibv_pd *pd)
 {
     return dt_container_of(pd, struct dt_front_pd, pd);
+}
+
+static inline struct dt_front_mr *dt_front_mr_of(struct ibv_mr *mr)
+{
+    return dt_container_of(mr, struct dt_front_mr, mr);
 }
 
 static inline struct dt_front_channel *dt_front_channel_of(struct ibv_comp_channel *channel)

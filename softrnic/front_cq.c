@@ -4,10 +4,19 @@
 #include <string.h>
 
 #include "base/atomics.h"
+#include "base/check.h"
 #include "softrnic/front.h"
 
 /* ---- channels -------------------------------------------------------------------------------------------
  */
+
+static void destroy_channel(struct dt_front_object *object)
+{
+    int error =
+        dt_soft_destroy_comp_channel(&dt_container_of(object, struct dt_front_channel, object)->channel);
+
+    DT_CHECK(!error);
+}
 
 struct ibv_comp_channel *dt_soft_create_comp_channel(struct ibv_context *context)
 {
@@ -24,7 +33,7 @@ struct ibv_comp_channel *dt_soft_create_comp_channel(struct ibv_context *context
     }
     channel->channel.context = context;
     channel->channel.fd = channel->events.fd;
-    dt_fetch_add_relaxed(&dt_front_context_of(context)->objects, 1);
+    dt_front_add_object(context, &channel->object, destroy_channel);
     return &channel->channel;
 }
 
@@ -34,7 +43,7 @@ int dt_soft_destroy_comp_channel(struct ibv_comp_channel *public_channel)
 
     if (dt_load_acquire(&channel->objects))
         return EBUSY;
-    dt_fetch_sub_acq_rel(&dt_front_context_of(public_channel->context)->objects, 1);
+    dt_front_remove_object(public_channel->context, &channel->object);
     dt_front_events_free(&channel->events);
     free(channel);
     return 0;
@@ -94,6 +103,16 @@ static void free_cq(struct dt_front_cq *cq)
     free(cq);
 }
 
+static void destroy_left_cq(struct dt_front_object *object)
+{
+    struct dt_front_cq *cq = dt_container_of(object, struct dt_front_cq, object);
+
+    dt_front_acks_forgive(&cq->comp_acks);
+    dt_front_acks_forgive(&cq->async_acks);
+    int error = dt_soft_destroy_cq(&cq->cq);
+    DT_CHECK(!error);
+}
+
 static struct dt_front_cq *create_cq(struct ibv_context *context, uint32_t cqe, void *cq_context,
                                      struct ibv_comp_channel *channel)
 {
@@ -118,7 +137,7 @@ static struct dt_front_cq *create_cq(struct ibv_context *context, uint32_t cqe, 
         return NULL;
     }
     cq->cq.cqe = (int)dt_rnic_cq_entries(cq->engine);
-    dt_fetch_add_relaxed(&dt_front_context_of(context)->objects, 1);
+    dt_front_add_object(context, &cq->object, destroy_left_cq);
     if (channel)
         dt_fetch_add_relaxed(&dt_front_channel_of(channel)->objects, 1);
     return cq;
@@ -161,7 +180,7 @@ int dt_soft_destroy_cq(struct ibv_cq *public_cq)
     dt_front_acks_wait(&cq->async_acks);
     if (channel)
         dt_fetch_sub_acq_rel(&dt_front_channel_of(channel)->objects, 1);
-    dt_fetch_sub_acq_rel(&context->objects, 1);
+    dt_front_remove_object(public_cq->context, &cq->object);
     free_cq(cq);
     return 0;
 }

@@ -79,6 +79,16 @@ __be64 dt_soft_get_device_guid(struct ibv_device *device)
     return htobe64((dt_driver_instance() << 8) | (index_of(device) + 1));
 }
 
+int dt_soft_fork_init(void)
+{
+    return 0;
+}
+
+enum ibv_fork_status dt_soft_is_fork_initialized(void)
+{
+    return IBV_FORK_UNNEEDED;
+}
+
 /* ---- contexts -------------------------------------------------------------------------------------------
  */
 
@@ -116,6 +126,7 @@ struct ibv_context *dt_soft_open_device(struct ibv_device *device)
     }
     struct ibv_context *public_context = &context->verbs.context;
     dt_front_fill_ops(&context->verbs);
+    dt_list_init(&context->objects);
     context->verbs.sz = sizeof context->verbs;
     public_context->abi_compat = __VERBS_ABI_IS_EXTENDED;
     public_context->device = device;
@@ -126,12 +137,37 @@ struct ibv_context *dt_soft_open_device(struct ibv_device *device)
     return public_context;
 }
 
+void dt_front_add_object(struct ibv_context *context, struct dt_front_object *object,
+                         void (*destroy)(struct dt_front_object *object))
+{
+    object->destroy = destroy;
+    pthread_mutex_lock(&context->mutex);
+    dt_list_push_back(&dt_front_context_of(context)->objects, &object->node);
+    pthread_mutex_unlock(&context->mutex);
+}
+
+void dt_front_remove_object(struct ibv_context *context, struct dt_front_object *object)
+{
+    pthread_mutex_lock(&context->mutex);
+    dt_list_remove(&object->node);
+    pthread_mutex_unlock(&context->mutex);
+}
+
+/* The newest first: nothing is needed by what was made before it. */
+static void destroy_all_objects(struct dt_front_context *context)
+{
+    while (!dt_list_is_empty(&context->objects)) {
+        struct dt_front_object *last = dt_container_of(context->objects.prev, struct dt_front_object, node);
+
+        last->destroy(last);
+    }
+}
+
 int dt_soft_close_device(struct ibv_context *public_context)
 {
     struct dt_front_context *context = dt_front_context_of(public_context);
 
-    if (dt_load_acquire(&context->objects))
-        return EBUSY;
+    destroy_all_objects(context);
     dt_driver_lock(context->device);
     dt_list_remove(&context->node);
     dt_driver_unlock(context->device);
@@ -181,9 +217,12 @@ static int query_device_ex(struct ibv_context *context, const struct ibv_query_d
     if ((input && input->comp_mask) || attr_size < sizeof attr->orig_attr)
         return EINVAL;
     memset(attr, 0, attr_size);
-    if (attr_size >= sizeof *attr)
+    dt_soft_query_device(context, &attr->orig_attr);
+    if (attr_size >= sizeof *attr) {
         attr->phys_port_cnt_ex = 1;
-    return dt_soft_query_device(context, &attr->orig_attr);
+        attr->device_cap_flags_ex = attr->orig_attr.device_cap_flags;
+    }
+    return 0;
 }
 
 /* Rates of one lane in Mbit/s, and what the port attributes call them. */

@@ -142,6 +142,13 @@ void dt_front_acks_wait(struct dt_front_acks *acks)
     pthread_mutex_unlock(acks->mutex);
 }
 
+void dt_front_acks_forgive(struct dt_front_acks *acks)
+{
+    pthread_mutex_lock(acks->mutex);
+    acks->given = *acks->done;
+    pthread_mutex_unlock(acks->mutex);
+}
+
 /* ---- asynchronous events --------------------------------------------------------------------------------
  */
 

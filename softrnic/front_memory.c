@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "base/check.h"
 #include "softrnic/front.h"
 
 /* Of Linux 5.14; older kernels answer EINVAL. */
@@ -18,6 +19,13 @@
 /* ---- protection domains ---------------------------------------------------------------------------------
  */
 
+static void destroy_pd(struct dt_front_object *object)
+{
+    int error = dt_soft_dealloc_pd(&dt_container_of(object, struct dt_front_pd, object)->pd);
+
+    DT_CHECK(!error);
+}
+
 struct ibv_pd *dt_soft_alloc_pd(struct ibv_context *context)
 {
     static uint32_t last_number; /* atomic; of the process, so that no two devices share one */
@@ -28,7 +36,7 @@ struct ibv_pd *dt_soft_alloc_pd(struct ibv_context *context)
     pd->pd.context = context;
     pd->number = dt_fetch_add_relaxed(&last_number, 1) + 1;
     pd->pd.handle = pd->number;
-    dt_fetch_add_relaxed(&dt_front_context_of(context)->objects, 1);
+    dt_front_add_object(context, &pd->object, destroy_pd);
     return &pd->pd;
 }
 
@@ -38,7 +46,7 @@ int dt_soft_dealloc_pd(struct ibv_pd *public_pd)
 
     if (dt_load_acquire(&pd->objects))
         return EBUSY;
-    dt_fetch_sub_acq_rel(&dt_front_context_of(public_pd->context)->objects, 1);
+    dt_front_remove_object(public_pd->context, &pd->object);
     free(pd);
     return 0;
 }
@@ -86,9 +94,16 @@ static int fault_in(void *addr, size_t length, unsigned access)
     return errno == EINVAL ? check_maps(start, end, needs_write) : EFAULT;
 }
 
+static void destroy_mr(struct dt_front_object *object)
+{
+    int error = dt_soft_dereg_mr(&dt_container_of(object, struct dt_front_mr, object)->mr);
+
+    DT_CHECK(!error);
+}
+
 static struct ibv_mr *fail(struct ibv_mr *mr, int error)
 {
-    free(mr);
+    free(dt_front_mr_of(mr));
     errno = error;
     return NULL;
 }
@@ -97,12 +112,14 @@ struct ibv_mr *dt_soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length
                                     unsigned int access)
 {
     struct dt_soft_device *device = dt_front_context_of(pd->context)->device;
-    struct ibv_mr *mr = calloc(1, sizeof *mr);
+    struct dt_front_mr *front_mr = calloc(1, sizeof *front_mr);
+    struct ibv_mr *mr;
     uint32_t key;
     int error;
 
-    if (!mr)
+    if (!front_mr)
         return NULL;
+    mr = &front_mr->mr;
     /* Before the pages are touched: a length that wraps around, or is nothing. */
     if (length == 0 || (uintptr_t)addr > UINTPTR_MAX - length ||
         (uintptr_t)addr + length > UINTPTR_MAX - 65536)
@@ -123,6 +140,7 @@ struct ibv_mr *dt_soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length
     mr->lkey = key;
     mr->rkey = key;
     dt_fetch_add_relaxed(&dt_front_pd_of(pd)->objects, 1);
+    dt_front_add_object(pd->context, &front_mr->object, destroy_mr);
     return mr;
 }
 
@@ -146,6 +164,7 @@ int dt_soft_dereg_mr(struct ibv_mr *mr)
     if (error)
         return error;
     dt_fetch_sub_acq_rel(&dt_front_pd_of(mr->pd)->objects, 1);
-    free(mr);
+    dt_front_remove_object(mr->context, &dt_front_mr_of(mr)->object);
+    free(dt_front_mr_of(mr));
     return 0;
 }

@@ -111,6 +111,14 @@ static void free_qp(struct dt_front_qp *qp)
     free(qp);
 }
 
+static void destroy_left_qp(struct dt_front_object *object)
+{
+    struct dt_front_qp *qp = dt_container_of(object, struct dt_front_qp, object);
+
+    dt_front_acks_forgive(&qp->async_acks);
+    dt_soft_destroy_qp(&qp->ex.qp_base);
+}
+
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init, uint64_t send_ops)
 {
     int error = check_init(pd, init);
@@ -142,6 +150,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
     qp->init.cap.max_send_wr = qp->ring.blocks / dt_front_blocks_per_wr(&qp->init.cap);
     init->cap = qp->init.cap;
     dt_fetch_add_relaxed(&dt_front_pd_of(pd)->objects, 1);
+    dt_front_add_object(pd->context, &qp->object, destroy_left_qp);
     return &qp->ex.qp_base;
 }
 
@@ -189,6 +198,7 @@ int dt_soft_destroy_qp(struct ibv_qp *public_qp)
     dt_front_events_forget(&dt_front_context_of(public_qp->context)->events, &qp->async_acks);
     dt_front_acks_wait(&qp->async_acks);
     dt_fetch_sub_acq_rel(&dt_front_pd_of(public_qp->pd)->objects, 1);
+    dt_front_remove_object(public_qp->context, &qp->object);
     free_qp(qp);
     return 0;
 }

@@ -74,16 +74,6 @@ int dt_soft_rereg_mr(struct ibv_mr *mr UNUSED, int flags UNUSED, struct ibv_pd *
     return IBV_REREG_MR_ERR_INPUT; /* which says that the old registration is valid still */
 }
 
-int dt_soft_fork_init(void)
-{
-    return ENOSYS;
-}
-
-enum ibv_fork_status dt_soft_is_fork_initialized(void)
-{
-    return IBV_FORK_DISABLED;
-}
-
 /* ---- entries of struct ibv_context_ops -------------------------------------------------------------------- */
 
 static POINTER_2(struct ibv_mw, alloc_mw, struct ibv_pd *, enum ibv_mw_type)

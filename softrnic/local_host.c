@@ -203,3 +203,9 @@ void dt_local_host_destroy(struct dt_local_host *host)
     pthread_mutex_destroy(&host->lock);
     free(host);
 }
+
+void dt_local_host_abandon(struct dt_local_host *host)
+{
+    dt_list_for_each(node, &host->strangers) close(dt_container_of(node, struct stranger, node)->fd);
+    close(host->listen_fd);
+}

@@ -63,6 +63,9 @@ int dt_local_host_create(const struct dt_local_host_options *options, struct dt_
 /* Every wire is gone. */
 void dt_local_host_destroy(struct dt_local_host *host);
 
+/* In a child of the process that owns it: closes its descriptors and frees nothing. */
+void dt_local_host_abandon(struct dt_local_host *host);
+
 /* Drops strangers whose time is over. */
 void dt_local_host_progress(struct dt_local_host *host, uint64_t now_ns);
 

@@ -109,6 +109,16 @@ static void close_socket(struct dt_local_socket *sock)
     sock->watch_fd = -1;
 }
 
+void dt_local_socket_abandon(struct dt_local_socket *sock)
+{
+    if (sock->fd >= 0)
+        close(sock->fd);
+    if (sock->watch_fd >= 0)
+        close(sock->watch_fd);
+    sock->fd = -1;
+    sock->watch_fd = -1;
+}
+
 /* ---- the sending end ------------------------------------------------------------------------------------
  */
 

@@ -119,6 +119,10 @@ int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *
 /* Records were taken: wakes the sender if it waits for that. */
 void dt_inbound_made_room(struct dt_inbound *inbound);
 
+/* In a child of the process that owns the socket: closes its descriptors, so that peers do not take the
+ * child's copies for a living process. */
+void dt_local_socket_abandon(struct dt_local_socket *sock);
+
 /* Hands an inbound to its wire. host->lock is held. */
 void dt_inbound_announce(struct dt_inbound *inbound);
 

@@ -16,9 +16,9 @@
  * engine, except get_cq_event and get_async_event (until an event comes; their descriptors may be made
  * non-blocking) and the destruction of an object with unacknowledged events (until they are).
  *
- * fork: the child must not call anything here, nor touch an object of the parent's; it may do so only if the
- * parent had never called dt_soft_* before the fork. There is one helper thread per process, started by the
- * first open and ended by the last close.
+ * fork: the child must not touch an object of the parent's, but may open devices of its own; those are other
+ * RNICs, with other addresses. The parent's memory needs no protection. There is one helper thread per
+ * process, started by the first open and ended by the last close.
  */
 #ifndef DETOUR_SOFTRNIC_SOFTRNIC_H
 #define DETOUR_SOFTRNIC_SOFTRNIC_H
@@ -62,6 +62,8 @@ const char *dt_soft_get_device_name(struct ibv_device *device);
 int dt_soft_get_device_index(struct ibv_device *device);
 __be64 dt_soft_get_device_guid(struct ibv_device *device);
 struct ibv_context *dt_soft_open_device(struct ibv_device *device);
+/* With all that is left of it, as the kernel does it: queue pairs, regions, unacknowledged events. Returns 0.
+ */
 int dt_soft_close_device(struct ibv_context *context);
 int dt_soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
 /* The old, shorter form of struct ibv_port_attr, as the library exports it; ibv_query_port() gives all. */
@@ -163,7 +165,7 @@ void dt_soft_unimport_mr(struct ibv_mr *mr);
 struct ibv_dm *dt_soft_import_dm(struct ibv_context *context, uint32_t dm_handle);
 void dt_soft_unimport_dm(struct ibv_dm *dm);
 
-/* fork() support is not offered: ENOSYS and "unimplemented". */
+/* Nothing has to be done for it (see above): 0, and IBV_FORK_UNNEEDED. */
 int dt_soft_fork_init(void);
 enum ibv_fork_status dt_soft_is_fork_initialized(void);
 

@@ -188,6 +188,21 @@ void dt_local_wire_destroy(struct dt_local_wire *wire)
     free(wire);
 }
 
+static void abandon_inbounds(struct dt_list *inbounds)
+{
+    dt_list_for_each(node, inbounds)
+        dt_local_socket_abandon(&dt_container_of(node, struct dt_inbound, node)->socket);
+}
+
+void dt_local_wire_abandon(struct dt_local_wire *wire)
+{
+    abandon_inbounds(&wire->newcomers);
+    abandon_inbounds(&wire->inbounds);
+    abandon_inbounds(&wire->gone);
+    dt_list_for_each(node, &wire->links)
+        dt_local_socket_abandon(&dt_container_of(node, struct dt_wire_link, node)->socket);
+}
+
 struct dt_wire *dt_local_wire_base(struct dt_local_wire *wire)
 {
     return &wire->base;

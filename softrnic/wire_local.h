@@ -37,6 +37,9 @@ struct dt_local_wire *dt_local_wire_create(struct dt_local_host *host, uint32_t 
 /* Only on the thread that runs the sources, or when it does not run. */
 void dt_local_wire_destroy(struct dt_local_wire *wire);
 
+/* In a child of the process that owns it: closes its descriptors and frees nothing. */
+void dt_local_wire_abandon(struct dt_local_wire *wire);
+
 struct dt_wire *dt_local_wire_base(struct dt_local_wire *wire);
 void dt_local_wire_gid(const struct dt_local_wire *wire, uint8_t gid[16]);
 
