@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Detour's settings: one table with every name, unit, default and range. docs/environment.md is checked
- * against it, and `detour doctor` prints it. Only plugin/ and cli/ call dt_params_load() with the real
+ * against it, and `detour doctor` prints it. Only plugin/, cli/ and dropin/ call dt_params_load() with the real
  * environment; everything else receives option structs.
  *
  * A setting may have a second name that users know from NCCL; Detour's own name wins when both are set.

@@ -7,7 +7,7 @@ import tree
 
 # call -> (layers or files where it is allowed, what to do instead)
 BANNED = {
-    r"getenv\(": ({"plugin", "base/param.c", "cli"}, "take an option struct; plugin/ and cli/ fill it"),
+    r"getenv\(": ({"plugin", "base/param.c", "cli", "dropin"}, "take an option struct; plugin/ and cli/ fill it"),
     r"dt_clock_now_ns\(": ({"base", "cli", "plugin", "softrnic/driver", "obs/server",
                             "transport/device_thread"},
                            "take now_ns as an argument"),

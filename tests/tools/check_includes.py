@@ -7,7 +7,7 @@ import tree
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 # header prefix -> the only layers that may include it
-RESERVED = {"infiniband/": {"softrnic", "verbs"}, "plugin/nccl": {"plugin", "cli"}}
+RESERVED = {"infiniband/": {"softrnic", "dropin", "verbs"}, "plugin/nccl": {"plugin", "cli"}}
 
 
 def problems_in(layer, path):

@@ -54,6 +54,10 @@ def check(build, cmake, compiler, scratch):
     libdir = plugin.parent
     version = run(prefix / "bin/detour", "--version").split()[1]
     assert exported(plugin) == {"ncclNetPlugin_v8"}, f"{plugin}: exports {exported(plugin)}"
+    # Not where the dynamic linker would find it for programs that mean the real one.
+    dropin = libdir / "detour/softrnic/libibverbs.so.1"
+    assert {"ibv_open_device", "ibv_create_qp"} <= exported(dropin), f"{dropin}: exports {exported(dropin)}"
+    assert (dropin.parent / "libibverbs.so").resolve() == dropin.resolve()
     names = exported(libdir / "libdetour-sched.so")
     strangers = {name for name in names if not name.startswith("detour_")}
     assert names and not strangers, f"libdetour-sched.so exports {strangers or 'nothing'}"

@@ -6,6 +6,7 @@ import pathlib
 MAY_INCLUDE = {
     "base": set(),
     "softrnic": {"base"},
+    "dropin": {"base", "softrnic"},
     "delay": {"base"},
     "detect": {"base"},
     "sched": {"base"},
