@@ -52,7 +52,9 @@ extern "C" {
     X(interface, "DETOUR_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",                              \
       "network interfaces for set-up and control: prefix list, ^ excludes, = matches exactly")  \
     X(runtime_dir, "DETOUR_RUNTIME_DIR", NULL, "",                                              \
-      "folder of the counter pages and control sockets (default: /dev/shm/detour-UID)")
+      "folder of the counter pages and control sockets (default: /dev/shm/detour-UID)")         \
+    X(inject, "DETOUR_INJECT", NULL, "",                                                        \
+      "delays to inject from the start: rules, or the name of a file of rules")
 
 struct dt_params {
 #define DT_PARAM_NUMBER_FIELD(field, name, alias, unit, value, min, max, help) uint64_t field;

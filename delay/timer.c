@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "delay/timer.h"
 
+#include "base/atomics.h"
+
 /* Until something was measured. */
 #define MARGIN_NS_FIRST (150 * DT_NS_PER_US)
 /* Above what was seen, so that an ordinary wake-up is not already too late. */
@@ -25,15 +27,18 @@ void dt_delay_timer_slept(struct dt_delay_timer *timer, uint64_t began_ns, uint6
     uint64_t late_ns = now_ns > until_ns ? now_ns - until_ns : 0;
     uint64_t wanted_ns = dt_earlier_ns(late_ns + MARGIN_NS_EXTRA, DT_DELAY_SPIN_NS_MAX);
 
-    if (wanted_ns > timer->margin_ns)
-        timer->margin_ns += (wanted_ns - timer->margin_ns + 1) / 2;
+    uint64_t margin_ns = timer->margin_ns;
+
+    if (wanted_ns > margin_ns)
+        margin_ns += (wanted_ns - margin_ns + 1) / 2;
     else
-        timer->margin_ns -= (timer->margin_ns - wanted_ns) / 64;
-    timer->slept_ns += now_ns > began_ns ? now_ns - began_ns : 0;
+        margin_ns -= (margin_ns - wanted_ns) / 64;
+    dt_store_relaxed(&timer->margin_ns, margin_ns);
+    dt_store_relaxed(&timer->slept_ns, timer->slept_ns + (now_ns > began_ns ? now_ns - began_ns : 0));
 }
 
 void dt_delay_timer_spun(struct dt_delay_timer *timer, uint64_t spun_ns)
 {
-    timer->waits++;
-    timer->spun_ns += spun_ns;
+    dt_store_relaxed(&timer->waits, timer->waits + 1);
+    dt_store_relaxed(&timer->spun_ns, timer->spun_ns + spun_ns);
 }

@@ -3,7 +3,7 @@
  * Waking at a point in time more exactly than the kernel's timers do. A sleeping thread wakes late, by an
  * amount that depends on the machine and on what it does; so one sleeps until the deadline less the lateness
  * that was seen before, and spins the rest, DT_DELAY_SPIN_NS_MAX at most. This is the arithmetic; whoever
- * owns the thread sleeps, spins and reads the clock. One thread.
+ * owns the thread sleeps, spins and reads the clock. One thread; others may read the numbers atomically.
  */
 #ifndef DETOUR_DELAY_TIMER_H
 #define DETOUR_DELAY_TIMER_H

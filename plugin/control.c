@@ -16,22 +16,39 @@
 
 struct dt_control {
     struct dt_verbs *verbs;
+    struct dt_net *net;
     struct dt_page *page;
     struct dt_command_table *commands;
     struct dt_server *server; /* NULL: nobody can call */
 };
 
 /* An order is worth a line and an event, a question is not. */
+static void note_order(struct dt_control *control, const char *command, const char *args, const char *answer)
+{
+    dt_info("by order of `detour %s`: %s", command, answer);
+    dt_event_write(dt_page_events(control->page), dt_clock_now_ns(), DT_EVENT_KIND_CONTROL, UINT32_MAX, 0,
+                   "%s %s", command, args);
+}
+
+static enum dt_status run_inject(void *arg, const char *args, char *answer, size_t answer_bytes)
+{
+    struct dt_control *control = (struct dt_control *)arg;
+    enum dt_status status = dt_net_inject_command(control->net, args, answer, answer_bytes);
+    bool is_order =
+        strncmp(args, "add ", 4) == 0 || strncmp(args, "remove ", 7) == 0 || !strcmp(args, "clear");
+
+    if (status == DT_OK && is_order)
+        note_order(control, "inject", args, answer);
+    return status;
+}
+
 static enum dt_status run_nic(void *arg, const char *args, char *answer, size_t answer_bytes)
 {
     struct dt_control *control = (struct dt_control *)arg;
     enum dt_status status = dt_verbs_nic_command(control->verbs, args, answer, answer_bytes);
 
-    if (status == DT_OK && strcmp(args, "list")) {
-        dt_info("by order of `detour nic`: %s", answer);
-        dt_event_write(dt_page_events(control->page), dt_clock_now_ns(), DT_EVENT_KIND_CONTROL, UINT32_MAX, 0,
-                       "nic %s", args);
-    }
+    if (status == DT_OK && strcmp(args, "list"))
+        note_order(control, "nic", args, answer);
     return status;
 }
 
@@ -79,12 +96,15 @@ static enum dt_status open_parts(struct dt_control *control, const struct dt_run
         status = dt_command_table_create(&control->commands);
     if (status == DT_OK)
         status = dt_command_register(control->commands, "nic", run_nic, control);
+    if (status == DT_OK)
+        status = dt_command_register(control->commands, "inject", run_inject, control);
     if (status == DT_OK && dir)
         start_server(control, dir);
     return status;
 }
 
-struct dt_control *dt_control_start(const struct dt_params *params, struct dt_verbs *verbs)
+struct dt_control *dt_control_start(const struct dt_params *params, struct dt_verbs *verbs,
+                                    struct dt_net *net)
 {
     struct dt_control *control = calloc(1, sizeof *control);
     struct dt_runtime_dir dir;
@@ -95,6 +115,7 @@ struct dt_control *dt_control_start(const struct dt_params *params, struct dt_ve
     if (!control)
         return NULL;
     control->verbs = verbs;
+    control->net = net;
     has_dir = dt_runtime_dir_open(params->runtime_dir, 1, &dir, reason, sizeof reason) == DT_OK;
     if (has_dir)
         dt_runtime_dir_sweep(&dir);

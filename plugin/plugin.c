@@ -113,6 +113,7 @@ static enum dt_status create_net(const struct dt_params *params, struct dt_plugi
         .verbs = plugin->verbs,
         .network = dt_network_tcp(),
         .random = process_random,
+        .now_ns = process_now_ns,
         .has_threads = true,
     };
     enum dt_status status = dt_interface_find(params->interface, &options.address, name);
@@ -129,6 +130,33 @@ static void warn_no_device(const struct dt_params *params, const char *reason)
             *reason        ? reason
             : *params->hca ? "DETOUR_HCA lets none through that has a link"
                            : "none has a link");
+}
+
+/* A user who asks for delays and mistypes them must not measure without. */
+static enum dt_status inject(const struct dt_params *params, struct dt_net *net)
+{
+    char error[512];
+
+    if (!params->inject[0])
+        return DT_OK;
+    if (dt_net_inject(net, params->inject, error, sizeof error) != DT_OK) {
+        dt_warn("DETOUR_INJECT: %s", error);
+        return DT_INVALID;
+    }
+    dt_info("DETOUR_INJECT is in force: messages will be late (`detour inject list`)");
+    return DT_OK;
+}
+
+static enum dt_status open_net(const struct dt_params *params, struct dt_plugin *plugin)
+{
+    enum dt_status status = create_net(params, plugin);
+
+    if (status != DT_OK)
+        return status;
+    status = inject(params, plugin->net);
+    if (status != DT_OK)
+        dt_net_destroy(plugin->net);
+    return status;
 }
 
 static enum dt_status open_plugin(const struct dt_params *params, struct dt_plugin *plugin)
@@ -150,7 +178,7 @@ static enum dt_status open_plugin(const struct dt_params *params, struct dt_plug
         warn_no_device(params, reason);
         return status;
     }
-    status = create_net(params, plugin);
+    status = open_net(params, plugin);
     if (status == DT_UNSUPPORTED)
         warn_no_device(params, reason);
     if (status != DT_OK)
@@ -194,7 +222,7 @@ static ncclResult_t init_locked(void)
         return dt_plugin_result(status);
     }
     say_devices(plugin->net);
-    plugin->control = dt_control_start(&params, plugin->verbs);
+    plugin->control = dt_control_start(&params, plugin->verbs, plugin->net);
     init_pid = getpid();
     dt_store_release(&current, plugin);
     return ncclSuccess;

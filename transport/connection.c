@@ -56,6 +56,8 @@ void dt_connection_release(struct dt_connection *c)
         return;
     free_memories(c);
     dt_channel_close(&c->channel);
+    if (c->is_sender)
+        dt_gate_close(&dt_sender_of(c)->gate);
     pthread_mutex_destroy(&c->memory_mutex);
     free(c->is_sender ? (void *)dt_sender_of(c) : (void *)dt_receiver_of(c));
 }

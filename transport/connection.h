@@ -21,6 +21,7 @@
 #include "transport/channel.h"
 #include "transport/cts.h"
 #include "transport/executor.h"
+#include "transport/inject.h"
 #include "transport/net.h"
 #include "transport/owner.h"
 #include "verbs/device.h"
@@ -210,8 +211,9 @@ struct dt_send_slot {
 
 struct dt_sender {
     struct dt_connection connection;
-    uint64_t next;      /* message that the next isend belongs to */
-    uint64_t next_post; /* first message that is not posted; <= next */
+    uint64_t next;       /* message that the next isend belongs to */
+    uint64_t next_post;  /* first message that is not posted; <= next */
+    struct dt_gate gate; /* READY messages may have to wait there */
     struct dt_send_slot slot[DT_SLOTS_MAX];
 };
 

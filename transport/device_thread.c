@@ -8,9 +8,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/atomics.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/service.h"
@@ -63,15 +65,48 @@ void dt_device_thread_collect(struct dt_nic *nic)
     }
 }
 
-/* Sleeps until something is there to be collected, or until the deadline. */
-static void sleep_until(struct dt_nic *nic, uint64_t deadline_ns)
+/* Sleeps until something is there to be collected, or until the time. True: the time has come. */
+static bool sleep_until(struct dt_nic *nic, uint64_t until_ns)
 {
     struct pollfd poll_fd = {nic->epoll_fd, POLLIN, 0};
     uint64_t now_ns = dt_clock_now_ns();
-    uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+    uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
     struct timespec timeout = {(time_t)(left_ns / DT_NS_PER_S), (long)(left_ns % DT_NS_PER_S)};
 
-    ppoll(&poll_fd, 1, deadline_ns == DT_NEVER_NS ? NULL : &timeout, NULL);
+    return ppoll(&poll_fd, 1, until_ns == DT_NEVER_NS ? NULL : &timeout, NULL) == 0;
+}
+
+/* A message is due at the deadline: sleep for most of the time, spin the rest (delay/timer.h). */
+static void wait_exactly(struct dt_nic *nic, uint64_t deadline_ns)
+{
+    struct dt_delay_timer *timer = &nic->inject.timer;
+    uint64_t until_ns = dt_delay_timer_sleep_until_ns(timer, deadline_ns);
+    uint64_t began_ns = dt_clock_now_ns();
+    uint64_t now_ns = began_ns;
+
+    if (now_ns < until_ns) {
+        /* What happens then looks around once more, and comes back for the rest. */
+        if (sleep_until(nic, until_ns))
+            dt_delay_timer_slept(timer, began_ns, until_ns, dt_clock_now_ns());
+        return;
+    }
+    while (now_ns < deadline_ns) {
+        dt_cpu_relax();
+        now_ns = dt_clock_now_ns();
+    }
+    dt_delay_timer_spun(timer, now_ns - began_ns);
+}
+
+/* Until the deadline, or until something is there. Whoever holds a message wakes this thread if it has to. */
+static void wait_until(struct dt_nic *nic, uint64_t deadline_ns)
+{
+    dt_store_seq_cst(&nic->inject.awake_ns, deadline_ns);
+    if (dt_load_seq_cst(&nic->inject.has_news))
+        return;
+    if (nic->inject.held_ns <= deadline_ns && deadline_ns != DT_NEVER_NS)
+        wait_exactly(nic, deadline_ns);
+    else
+        sleep_until(nic, deadline_ns);
 }
 
 /* The device may be opened after the thread was started. */
@@ -92,9 +127,10 @@ static void *thread_main(void *arg)
     struct dt_nic *nic = arg;
     bool is_device_watched = false;
 
+    prctl(PR_SET_TIMERSLACK, 1ul); /* no 50 us on top of each sleep */
     while (!dt_load_acquire(&nic->is_stopping)) {
         watch_device(nic, &is_device_watched);
-        sleep_until(nic, dt_service_progress(nic, dt_clock_now_ns()));
+        wait_until(nic, dt_service_progress(nic, dt_clock_now_ns()));
     }
     return NULL;
 }

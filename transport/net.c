@@ -28,6 +28,7 @@ static enum dt_status nic_init(struct dt_net *net, struct dt_nic *nic, const str
     nic->info = *info;
     snprintf(nic->name, sizeof nic->name, info->port > 1 ? "%.48s:%u" : "%.48s", info->name, info->port);
     dt_list_init(&nic->connections);
+    dt_inject_nic_init(&nic->inject);
     status = dt_executor_init(&nic->executor, net->has_threads);
     if (status != DT_OK)
         return status;
@@ -99,7 +100,9 @@ enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net
         return DT_NO_MEMORY;
     }
     take_options(net, options);
-    status = dt_verbs_devices(net->verbs, &list, &count);
+    status = dt_inject_open(&net->inject, options->now_ns, options->now_arg);
+    if (status == DT_OK)
+        status = dt_verbs_devices(net->verbs, &list, &count);
     if (status == DT_OK)
         status = add_devices(net, list, count);
     dt_verbs_devices_free(list);
@@ -128,6 +131,7 @@ void dt_net_destroy(struct dt_net *net)
         nic_fini(&net->nic[i]);
     if (net->listener)
         dt_listener_destroy(net->listener);
+    dt_inject_close(&net->inject);
     pthread_mutex_destroy(&net->mutex);
     free(net->nic);
     free(net);

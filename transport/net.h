@@ -47,6 +47,9 @@ struct dt_net_options {
     void (*random)(void *arg, void *to, size_t bytes); /* nonces and first packet numbers; any thread */
     void *random_arg;
     uint32_t chunk_bytes; /* largest write; 0: DT_CHUNK_BYTES_DEFAULT */
+    /* The time, for injected delays (CLOCK_MONOTONIC, or virtual); any thread. NULL: rules are refused. */
+    uint64_t (*now_ns)(void *arg);
+    void *now_arg;
     /*
      * True: Detour's threads start with the first connection. False (simulations): nothing happens between
      * calls, and the caller must call dt_net_progress().
@@ -79,6 +82,30 @@ const char *dt_net_device_name(const struct dt_net *net, size_t index);
 
 /* Without threads: does what they would do; returns when it wants to be called again at the latest. */
 uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Injection (delay/rule.h has the language). Any thread.
+ */
+
+/*
+ * Puts rules in force: `text` is the rules, or, without a '=' in it, the name of a file that has them. All or
+ * none. DT_INVALID, DT_NOT_FOUND (no such device, file), DT_UNSUPPORTED, DT_FULL, DT_NO_MEMORY: one line goes
+ * to `error`. Reads files.
+ */
+enum dt_status dt_net_inject(struct dt_net *net, const char *text, char *error, size_t error_bytes);
+
+/*
+ * The command `inject` of the control socket (obs/command.h):
+ *   add RULE                  answers `N TEXT`
+ *   remove N | clear          what was done
+ *   list                      the numbers of the rules
+ *   show N                    `AGE_NS MESSAGES DELAY_NS TEXT`
+ *   timer                     `MARGIN_NS WAITS SLEPT_NS SPUN_NS` of the threads that post held messages
+ *   record start|stop
+ *   record read N             `NEXT;ROW;ROW...`: entries from N on, as many as fit (delay/record.h)
+ * `arg` is the net.
+ */
+enum dt_status dt_net_inject_command(void *arg, const char *args, char *answer, size_t answer_bytes);
 
 /* ------------------------------------------------------------------------------------------------------------
  * Set-up. A function that returns an error has logged why, and left nothing behind that has to be closed.

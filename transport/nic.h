@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/param.h"
 #include "transport/executor.h"
+#include "transport/inject.h"
 #include "transport/net.h"
 #include "transport/wire_messages.h"
 #include "verbs/device.h"
@@ -39,6 +40,8 @@ struct dt_nic {
     uint64_t quiet_since_ns; /* no connection was busy since */
     bool is_event_ready;     /* the device may have an event */
 
+    struct dt_inject_nic inject; /* [Detour's thread, but for what is atomic] */
+
     /* Detour's thread itself (device_thread.h). */
     pthread_t thread;
     bool is_started;
@@ -61,6 +64,7 @@ struct dt_net {
     uint32_t pid;
     uint64_t tick_ns; /* time as Detour's threads last saw it [atomic] */
 
+    struct dt_inject inject;
     size_t nic_count;
     struct dt_nic *nic;
 

@@ -200,10 +200,29 @@ static inline __attribute__((always_inline)) bool post_slot(struct dt_sender *s,
     return true;
 }
 
+/* The same, of a message that may have to wait at the gate (inject.h). */
+static __attribute__((cold, noinline)) bool post_gated(struct dt_sender *s)
+{
+    struct dt_send_slot *slot = slot_of(s, s->next_post);
+
+    if (!dt_gate_may_post(s) || !post_slot(s, slot))
+        return false;
+    dt_gate_posted(s, slot->sequence);
+    return true;
+}
+
 static __attribute__((noinline)) void post_ready(struct dt_sender *s)
 {
-    while (s->next_post < s->next && post_slot(s, slot_of(s, s->next_post)))
+    while (s->next_post < s->next &&
+           (dt_gate_is_idle(&s->gate) ? post_slot(s, slot_of(s, s->next_post)) : post_gated(s)))
         continue;
+}
+
+static __attribute__((cold, noinline)) void hand_over_gated(struct dt_sender *s,
+                                                            const struct dt_send_slot *slot)
+{
+    dt_gate_hand_over(s, slot);
+    post_ready(s);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -428,7 +447,9 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
     if (--slot->missing == 0) {
         slot->state = DT_SEND_READY;
         s->next++;
-        if (__builtin_expect(slot->sequence == s->next_post, 1))
+        if (!dt_gate_is_idle(&s->gate))
+            hand_over_gated(s, slot);
+        else if (__builtin_expect(slot->sequence == s->next_post, 1))
             post_slot(s, slot);
         else
             post_ready(s); /* older ones wait for room */

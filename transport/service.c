@@ -246,6 +246,7 @@ static void tidy_setup(struct dt_net *net, uint64_t now_ns)
 uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
 {
     uint64_t period_ns = nic->net->params.idle_takeover_us * DT_NS_PER_US;
+    uint64_t inject_ns;
     bool is_busy = false;
     bool is_empty;
 
@@ -258,22 +259,26 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
         dt_device_thread_collect(nic);
     dt_list_for_each(node, &nic->connections) is_busy |=
         serve(dt_container_of(node, struct dt_connection, node), now_ns);
+    inject_ns = dt_inject_release(nic, now_ns);
     is_empty = dt_list_is_empty(&nic->connections);
     pthread_mutex_unlock(&nic->mutex);
+    inject_ns = dt_earlier_ns(inject_ns, dt_inject_links(nic, now_ns));
     if (is_busy)
         nic->quiet_since_ns = now_ns;
     if (is_empty)
-        return DT_NEVER_NS;
+        return inject_ns;
     /* Twice as long after every quiet time of the same length. */
     period_ns = dt_max_u64(period_ns, dt_earlier_ns(now_ns - nic->quiet_since_ns, QUIET_PERIOD_NS_MAX));
-    return dt_deadline_ns(now_ns, period_ns);
+    return dt_earlier_ns(inject_ns, dt_deadline_ns(now_ns, period_ns));
 }
 
 enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
 {
     struct dt_nic *nic = c->nic;
-    enum dt_status status = DT_OK;
+    enum dt_status status = c->is_sender ? dt_gate_open(dt_sender_of(c)) : DT_OK;
 
+    if (status != DT_OK)
+        return status;
     if (c->net->has_threads) {
         for (uint32_t p = 0; p < c->path_count && status == DT_OK; p++) {
             if (c->path[p].nic)
