@@ -94,6 +94,8 @@ static bool open_net(struct host *host, uint32_t index)
         .random = draw_bytes,
         .random_arg = host,
         .chunk_bytes = host->options.chunk_bytes,
+        .now_ns = plugin_now_ns,
+        .now_arg = host,
         .has_threads = false,
     };
     char error[256];
@@ -102,7 +104,9 @@ static bool open_net(struct host *host, uint32_t index)
     choose_devices(&host->options, params.hca, sizeof params.hca);
     if (host->options.set)
         host->options.set(host->options.set_arg, &params);
-    return dt_net_create(&options, &host->plugin.net) == DT_OK;
+    return dt_net_create(&options, &host->plugin.net) == DT_OK &&
+           (!params.inject[0] ||
+            dt_net_inject(host->plugin.net, params.inject, error, sizeof error) == DT_OK);
 }
 
 static bool start_host(const struct dt_plugin_sim_options *options, uint32_t index)

@@ -67,6 +67,7 @@ static void set_params(void *arg, struct dt_params *params)
     params->retry_count = settings->retry_count;
     params->idle_takeover_us = settings->idle_takeover_us;
     snprintf(params->posting, sizeof params->posting, "%s", settings->posting);
+    snprintf(params->inject, sizeof params->inject, "%s", settings->inject);
 }
 
 static void draw_host(struct dt_scenario *s, struct dt_prng *prng, uint32_t host, uint32_t devices_min)
@@ -316,6 +317,31 @@ static void make_script(struct dt_scenario *s)
     s->may_warn = true;
 }
 
+/*
+ * Delay rules of all kinds, for a third of the hosts. None takes so long that the run could not end in its
+ * time. Drawn apart from the rest, so that they change nothing else of a run.
+ */
+static void draw_inject(struct dt_scenario *s)
+{
+    static const char *const rules[] = {
+        "latency=uniform(0ms,2ms)",
+        "latency=normal(1ms,1ms) every=uniform(2ms,5ms)",
+        "latency=pareto(100us,1.5) to=20ms",
+        "latency=3ms to=10ms; serial=exponential(200us)",
+        "serial=50us per=1000 size=500..",
+        "rate=1Gbit",
+        "connection=1 latency=3ms",
+        "latency=100us from=5ms; serial=100us to=30ms; rate=100Mbit size=..2000",
+    };
+    struct dt_prng prng;
+
+    dt_prng_init_stream(&prng, s->seed, 1000);
+    for (uint32_t host = 0; host < DT_HOSTS; host++)
+        s->settings[host].inject = s->profile != DT_PROFILE_SCRIPT && draw_one_in(&prng, 3)
+                                       ? rules[dt_prng_below(&prng, DT_COUNT_OF(rules))]
+                                       : "";
+}
+
 void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario *s)
 {
     struct dt_prng prng;
@@ -331,6 +357,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
         draw_failover(s, &prng);
     else
         make_script(s);
+    draw_inject(s);
 }
 
 /* ---- words ----------------------------------------------------------------------------------------------
@@ -361,10 +388,10 @@ static void print_host(const struct dt_scenario *s, uint32_t host)
 
     printf(
         "  host %u: soft%u to soft%u, %u paths x %u queue pairs (%s), timer 2^%u with %u retries, chunk %u, "
-        "clock %+.3f s %+" PRId64 " ppm\n",
+        "clock %+.3f s %+" PRId64 " ppm, delays '%s'\n",
         host, o->device_first, o->device_first + o->device_count - 1, settings->paths, settings->qps_per_path,
         settings->posting, settings->timeout_exponent, settings->retry_count, o->chunk_bytes,
-        (double)o->clock_offset_ns / 1e9, o->clock_drift_ppm);
+        (double)o->clock_offset_ns / 1e9, o->clock_drift_ppm, settings->inject);
 }
 
 static void print_flow(const struct dt_scenario *s, uint32_t i)

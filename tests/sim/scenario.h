@@ -37,6 +37,7 @@ struct dt_host_settings {
     uint32_t timeout_exponent;
     uint32_t retry_count;
     uint64_t idle_takeover_us;
+    const char *inject; /* delay rules; "": none */
 };
 
 struct dt_scenario {
