@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/blame.h"
+
+#include "base/util.h"
+
+/*
+ * The median of a class without sorting: the value with as many below as above. 0 when the class is too
+ * small. With an even number it is the lower of the two in the middle, which calls more suspicious rather
+ * than less.
+ */
+static double class_median(const struct dt_blame_connection *connections, uint32_t count, uint32_t size_class)
+{
+    uint32_t members = 0;
+    double median = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        members += connections[i].size_class == size_class && connections[i].seconds_a_byte > 0;
+    for (uint32_t i = 0; i < count && members >= DT_BLAME_CLASS_MIN; i++) {
+        const struct dt_blame_connection *candidate = &connections[i];
+        uint32_t below = 0, equal = 0;
+
+        if (candidate->size_class != size_class || !(candidate->seconds_a_byte > 0))
+            continue;
+        for (uint32_t j = 0; j < count; j++) {
+            const struct dt_blame_connection *other = &connections[j];
+
+            if (other->size_class != size_class || !(other->seconds_a_byte > 0))
+                continue;
+            below += other->seconds_a_byte < candidate->seconds_a_byte;
+            equal += other->seconds_a_byte == candidate->seconds_a_byte;
+        }
+        if (below <= (members - 1) / 2 && below + equal > (members - 1) / 2)
+            median = candidate->seconds_a_byte;
+    }
+    return median;
+}
+
+static void compare(struct dt_blame_connection *connections, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct dt_blame_connection *connection = &connections[i];
+        double median = class_median(connections, count, connection->size_class);
+
+        connection->of_median =
+            median > 0 && connection->seconds_a_byte > 0 ? connection->seconds_a_byte / median : 0;
+        connection->is_suspicious = connection->is_slow || connection->of_median > DT_BLAME_SUSPICIOUS;
+    }
+}
+
+static bool is_same_peer_nic(const struct dt_blame_connection *a, const struct dt_blame_connection *b)
+{
+    return a->peer_host == b->peer_host && a->peer_nic == b->peer_nic;
+}
+
+/*
+ * Do connections that share one NIC with `me`, and not the other, suffer as well? In thirds: 3 all, 0 none of
+ * them, or there is none to ask.
+ */
+static uint32_t neighbours(const struct dt_blame_connection *connections, uint32_t count,
+                           const struct dt_blame_connection *me, bool by_own_nic)
+{
+    uint32_t asked = 0, suffering = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct dt_blame_connection *other = &connections[i];
+        bool shares_own = other->own_nic == me->own_nic, shares_peer = is_same_peer_nic(other, me);
+
+        if (by_own_nic ? !(shares_own && !shares_peer) : !(shares_peer && !shares_own))
+            continue;
+        asked++;
+        suffering += other->is_suspicious;
+    }
+    return asked ? 3 * suffering / asked : 0;
+}
+
+static enum dt_blame decide(const struct dt_blame_connection *connections, uint32_t count,
+                            const struct dt_blame_connection *me)
+{
+    if (!me->is_suspicious)
+        return me->is_waiting ? DT_BLAME_PEER_NOT_READY : DT_BLAME_NONE;
+    uint32_t own = neighbours(connections, count, me, true);
+    uint32_t peer = neighbours(connections, count, me, false);
+
+    if (own >= 2 && own >= peer)
+        return DT_BLAME_OWN_NIC;
+    return peer >= 2 ? DT_BLAME_PEER_NIC : DT_BLAME_LINK;
+}
+
+void dt_blame_decide(struct dt_blame_connection *connections, uint32_t count)
+{
+    compare(connections, count);
+    for (uint32_t i = 0; i < count; i++)
+        connections[i].blame = decide(connections, count, &connections[i]);
+}
+
+const char *dt_blame_text(enum dt_blame blame)
+{
+    static const char *const texts[] = {
+#define BLAME_TEXT(name, text) text,
+        DT_BLAMES(BLAME_TEXT)
+#undef BLAME_TEXT
+    };
+
+    return (uint32_t)blame < DT_COUNT_OF(texts) ? texts[blame] : "unknown";
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/watch.h"
+
+#include <string.h>
+
+#include "base/util.h"
+#include "detect/period.h"
+
+#define FIND_EVERY 32 /* bursts between two searches for a period that is not known */
+
+void dt_watch_init(struct dt_watch *watch)
+{
+    memset(watch, 0, sizeof *watch);
+    dt_monitor_init(&watch->network);
+    dt_monitor_init(&watch->waiting);
+}
+
+static void begin_iteration(struct dt_watch *watch)
+{
+    watch->iteration_bursts = 0;
+    watch->iteration_bytes = watch->iteration_network_ns = watch->iteration_waiting_ns = 0;
+}
+
+void dt_watch_set_period(struct dt_watch *watch, uint32_t period)
+{
+    if (period == 0 || period == watch->period || period > DT_WATCH_PERIOD_MAX)
+        return;
+    /* Samples of other iterations cannot be compared with what is known. */
+    watch->period = period;
+    dt_monitor_init(&watch->network);
+    dt_monitor_init(&watch->waiting);
+    begin_iteration(watch);
+}
+
+static void find_period(struct dt_watch *watch)
+{
+    uint32_t count = (uint32_t)dt_min_u64(watch->burst_count, DT_WATCH_BURSTS);
+    double sizes[DT_WATCH_BURSTS];
+
+    for (uint32_t i = 0; i < count; i++)
+        sizes[i] = watch->sizes[(watch->burst_count - count + i) % DT_WATCH_BURSTS];
+    dt_watch_set_period(watch, dt_period_find(sizes, count));
+}
+
+static void end_iteration(struct dt_watch *watch)
+{
+    if (watch->iteration_bytes > 0) {
+        dt_monitor_add(&watch->network,
+                       (double)watch->iteration_network_ns / 1e9 / (double)watch->iteration_bytes);
+        /* A microsecond more: a wait of nothing is no number to take a logarithm of. */
+        dt_monitor_add(&watch->waiting, (double)(watch->iteration_waiting_ns + 1000) / 1e9);
+    }
+    begin_iteration(watch);
+}
+
+static void end_burst(struct dt_watch *watch)
+{
+    watch->sizes[watch->burst_count++ % DT_WATCH_BURSTS] = (double)watch->burst_bytes;
+    watch->iteration_bursts++;
+    watch->iteration_bytes += watch->burst_bytes;
+    watch->iteration_network_ns += watch->burst_network_ns;
+    watch->iteration_waiting_ns += watch->burst_waiting_ns;
+    watch->burst_bytes = watch->burst_network_ns = watch->burst_waiting_ns = 0;
+    if (watch->period == 0 && watch->burst_count % FIND_EVERY == 0)
+        find_period(watch);
+    else if (watch->period && watch->iteration_bursts >= watch->period)
+        end_iteration(watch);
+}
+
+void dt_watch_idle(struct dt_watch *watch, uint64_t now_ns)
+{
+    if (watch->burst_bytes > 0 && now_ns > watch->busy_until_ns + DT_WATCH_IDLE_NS)
+        end_burst(watch);
+}
+
+void dt_watch_message(struct dt_watch *watch, const struct dt_watched *message)
+{
+    uint64_t counted_from_ns = dt_max_u64(message->handed_ns, watch->busy_until_ns);
+
+    dt_watch_idle(watch, message->handed_ns);
+    /* Messages overlap: an interval is counted once. */
+    if (message->done_ns > counted_from_ns)
+        watch->burst_network_ns += message->done_ns - counted_from_ns;
+    /* What is not under way waits: only the time in which nothing else moved is the peer's. */
+    uint64_t waits_from_ns = dt_max_u64(message->wanted_ns, watch->busy_until_ns);
+    if (message->handed_ns > waits_from_ns)
+        watch->burst_waiting_ns += message->handed_ns - waits_from_ns;
+    watch->burst_bytes += message->bytes;
+    watch->busy_until_ns = dt_max_u64(watch->busy_until_ns, message->done_ns);
+}

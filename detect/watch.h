@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One direction of one connection, watched: messages go in, a verdict comes out.
+ *
+ * Messages make bursts: a burst ends when nothing was under way for DT_WATCH_IDLE_NS. Bursts make iterations
+ * (period.h), and an iteration gives one sample to the monitor (monitor.h): network seconds per byte. So
+ * sizes that differ within an iteration do no harm, and neither does the time in which nothing was to be
+ * sent.
+ *
+ * Network time is from the hand-over of a message that may be sent (its clear-to-send is here) to its
+ * completion. Time in which the peer had not said clear-to-send is counted apart: a peer that is not ready is
+ * no slow link.
+ *
+ * Pure, no allocation. One thread.
+ */
+#ifndef DETOUR_DETECT_WATCH_H
+#define DETOUR_DETECT_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "detect/monitor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_WATCH_IDLE_NS                                                                               \
+    1000000ull                  /* shorter than any computation between two communications that matter \
+                                 */
+#define DT_WATCH_BURSTS     192 /* sizes that are kept to find the period in */
+#define DT_WATCH_PERIOD_MAX (DT_WATCH_BURSTS / 3)
+
+struct dt_watched {
+    uint64_t wanted_ns; /* NCCL asked for it first */
+    uint64_t handed_ns; /* its clear-to-send was there and it was handed over; >= wanted_ns */
+    uint64_t done_ns;   /* it was complete; >= handed_ns */
+    uint64_t bytes;
+};
+
+struct dt_watch {
+    struct dt_monitor network; /* seconds per byte */
+    struct dt_monitor waiting; /* seconds until clear-to-send, per iteration */
+    uint32_t period;           /* bursts per iteration; 0: not known yet */
+    uint64_t burst_count;
+    double sizes[DT_WATCH_BURSTS]; /* bytes of the last bursts, a ring */
+    /* the burst under way */
+    uint64_t burst_bytes;
+    uint64_t burst_network_ns;
+    uint64_t burst_waiting_ns;
+    uint64_t busy_until_ns; /* end of the network time counted so far */
+    /* the iteration under way */
+    uint32_t iteration_bursts;
+    uint64_t iteration_bytes;
+    uint64_t iteration_network_ns;
+    uint64_t iteration_waiting_ns;
+};
+
+void dt_watch_init(struct dt_watch *watch);
+
+/* Messages in the order of completion. */
+void dt_watch_message(struct dt_watch *watch, const struct dt_watched *message);
+
+/* Ends a burst that is over; to be called now and then when no message comes. */
+void dt_watch_idle(struct dt_watch *watch, uint64_t now_ns);
+
+/* What the connections of a process have voted for (period.h); 0 leaves each its own. */
+void dt_watch_set_period(struct dt_watch *watch, uint32_t period);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

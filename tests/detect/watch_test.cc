@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// A made-up training step: bursts of messages with computation between them.
+#include "detect/watch.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace
+{
+const uint64_t kMs = 1000000;
+
+class Watch : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        dt_watch_init(&watch);
+    }
+    // A burst of two overlapping messages.
+    void Burst(uint64_t bytes, double slowness, uint64_t waiting_ns)
+    {
+        for (int i = 0; i < 2; i++) {
+            struct dt_watched message = {};
+            message.wanted_ns = now_ns;
+            message.handed_ns = now_ns + waiting_ns;
+            message.done_ns =
+                message.handed_ns + static_cast<uint64_t>(static_cast<double>(bytes) / 2 * (i + 1) *
+                                                          slowness * std::exp(0.02 * noise(random)));
+            message.bytes = bytes / 2;
+            dt_watch_message(&watch, &message);
+        }
+        now_ns = watch.busy_until_ns + 7 * kMs; // the GPU computes
+        dt_watch_idle(&watch, now_ns);
+    }
+    void Steps(int count, double slowness, uint64_t waiting_ns = 0)
+    {
+        for (int i = 0; i < count; i++)
+            for (uint64_t bytes : {4000000, 4000000, 1000000, 16000000, 2000000})
+                Burst(bytes, slowness, waiting_ns);
+    }
+    dt_watch watch;
+    uint64_t now_ns = 1000 * kMs;
+    std::mt19937_64 random{5};
+    std::normal_distribution<double> noise;
+};
+
+TEST_F(Watch, FindsTheStepAndASlowLinkInIt)
+{
+    Steps(80, 1);
+    EXPECT_EQ(watch.period, 5u);
+    dt_verdict verdict = dt_monitor_verdict(&watch.network);
+    EXPECT_TRUE(verdict.is_known);
+    EXPECT_FALSE(verdict.is_slow);
+    Steps(10, 1.4);
+    verdict = dt_monitor_verdict(&watch.network);
+    EXPECT_TRUE(verdict.is_slow);
+    EXPECT_NEAR(verdict.factor, 1.4, 0.05);
+    EXPECT_FALSE(dt_monitor_verdict(&watch.waiting).is_slow);
+}
+
+TEST_F(Watch, APeerThatIsLateIsNoSlowLink)
+{
+    Steps(80, 1, 2 * kMs);
+    Steps(20, 1, 5 * kMs);
+    EXPECT_FALSE(dt_monitor_verdict(&watch.network).is_slow);
+    EXPECT_TRUE(dt_monitor_verdict(&watch.waiting).is_slow);
+}
+
+TEST_F(Watch, OverlappingMessagesAreCountedOnce)
+{
+    struct dt_watched message = {now_ns, now_ns, now_ns + 10 * kMs, 100};
+    dt_watch_message(&watch, &message);
+    message = {now_ns, now_ns + 5 * kMs, now_ns + 12 * kMs, 100};
+    dt_watch_message(&watch, &message);
+    message = {now_ns, now_ns + 6 * kMs, now_ns + 11 * kMs, 100};
+    dt_watch_message(&watch, &message);
+    EXPECT_EQ(watch.burst_network_ns, 12 * kMs);
+    EXPECT_EQ(watch.burst_waiting_ns, 0u);
+    EXPECT_EQ(watch.burst_bytes, 300u);
+}
+
+TEST_F(Watch, TheVoteOverrulesAndAnImpossibleOneDoesNot)
+{
+    dt_watch_set_period(&watch, 10);
+    EXPECT_EQ(watch.period, 10u);
+    Steps(80, 1);
+    EXPECT_EQ(watch.period, 10u);
+    EXPECT_EQ(watch.network.sample_count, 40u);
+    dt_watch_set_period(&watch, 0);
+    dt_watch_set_period(&watch, DT_WATCH_PERIOD_MAX + 1);
+    EXPECT_EQ(watch.period, 10u);
+}
+
+TEST_F(Watch, TrafficWithoutAPatternIsNotJudged)
+{
+    for (int i = 0; i < 500; i++)
+        Burst(1000 + random() % 1000000, 1, 0);
+    EXPECT_EQ(watch.period, 0u);
+    EXPECT_FALSE(dt_monitor_verdict(&watch.network).is_known);
+}
+} // namespace
