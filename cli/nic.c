@@ -15,6 +15,7 @@
 
 #include "base/param.h"
 #include "base/util.h"
+#include "cli/arg.h"
 #include "cli/command.h"
 #include "obs/client.h"
 #include "obs/command.h"
@@ -28,8 +29,7 @@
 struct request {
     const char *words[WORDS_MAX]; /* "list", or device, action, argument */
     int word_count;
-    int pid;   /* 0: all */
-    bool told; /* the user has had a line */
+    int pid; /* 0: all */
 };
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -51,13 +51,7 @@ static int complain(const char *format, ...)
 
 static error_t parse_pid(struct request *request, const char *text)
 {
-    uint64_t pid;
-
-    if (dt_parse_number(text, false, &pid) == DT_OK && pid > 0 && pid <= INT_MAX) {
-        request->pid = (int)pid;
-        return 0;
-    }
-    return complain("--pid %s: expected the number of a process", text);
+    return dt_arg_int("detour nic", "--pid", text, 1, INT_MAX, &request->pid);
 }
 
 static error_t parse_word(struct request *request, const char *word)

@@ -4,12 +4,11 @@
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/param.h"
 #include "base/util.h"
+#include "cli/arg.h"
 #include "cli/command.h"
 
 #define MIB (1024ull * 1024)
@@ -59,63 +58,36 @@ static const struct argp_option argp_options[] = {
 
 struct parse {
     struct dt_perf_options *options;
-    bool told; /* the user has had a line */
     bool has_bytes_max;
     bool has_step_bytes;
     bool has_window;
 };
 
-static error_t refuse(struct parse *parse, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static const char command[] = "detour perf";
 
-static error_t refuse(struct parse *parse, const char *format, ...)
+#define refuse(...) dt_arg_refuse(command, __VA_ARGS__)
+
+static error_t parse_unsigned(const char *name, const char *text, unsigned low, unsigned high,
+                              unsigned *value)
 {
-    va_list args;
-
-    if (!parse->told) {
-        fputs("detour perf: ", stderr);
-        va_start(args, format);
-        vfprintf(stderr, format, args);
-        va_end(args);
-        fputc('\n', stderr);
-    }
-    parse->told = true;
-    return EINVAL;
+    return dt_arg_unsigned(command, name, text, low, high, value);
 }
 
-/* A number in [low, high] for option `name`. */
-static error_t parse_number(struct parse *parse, const char *name, const char *text, uint64_t low,
-                            uint64_t high, uint64_t *value)
+static error_t parse_number(const char *name, const char *text, uint64_t low, uint64_t high, uint64_t *value)
 {
-    if (dt_parse_number(text, false, value) == DT_OK && *value >= low && *value <= high)
-        return 0;
-    return refuse(parse, "%s %s: expected a number from %" PRIu64 " to %" PRIu64, name, text, low, high);
-}
-
-static error_t parse_unsigned(struct parse *parse, const char *name, const char *text, uint64_t low,
-                              uint64_t high, unsigned *value)
-{
-    uint64_t wide;
-    error_t failed = parse_number(parse, name, text, low, high, &wide);
-
-    if (!failed)
-        *value = (unsigned)wide;
-    return failed;
+    return dt_arg_count(command, name, text, low, high, value);
 }
 
 /* Sizes up to 1 TiB: sums and products of a few of them stay far from overflowing. */
-static error_t parse_size(struct parse *parse, const char *name, const char *text, uint64_t low,
-                          uint64_t *value)
+static error_t parse_size(const char *name, const char *text, uint64_t low, uint64_t *value)
 {
-    if (dt_parse_number(text, true, value) == DT_OK && *value >= low && *value <= MIB * MIB)
-        return 0;
-    return refuse(parse, "%s %s: expected a size in bytes such as 8, 64K, 4M or 1G%s", name, text,
-                  low ? ", at least 1" : "");
+    return dt_arg_bytes(command, name, text, low, MIB * MIB, value);
 }
 
 static error_t parse_check(struct parse *parse, const char *text)
 {
     unsigned value;
-    error_t failed = parse_unsigned(parse, "-c", text, 0, 2, &value);
+    error_t failed = parse_unsigned("-c", text, 0, 2, &value);
 
     if (!failed)
         parse->options->check = (enum dt_perf_check)value;
@@ -125,25 +97,23 @@ static error_t parse_check(struct parse *parse, const char *text)
 static error_t parse_type(struct parse *parse, const char *text)
 {
     parse->options->type = dt_perf_type_find(text);
-    return parse->options->type ? 0 : refuse(parse, "-d %s: expected one of %s", text, dt_perf_type_names());
+    return parse->options->type ? 0 : refuse("-d %s: expected one of %s", text, dt_perf_type_names());
 }
 
 static error_t parse_redop(struct parse *parse, const char *text)
 {
     parse->options->redop = dt_perf_redop_find(text);
-    return parse->options->redop < DT_PERF_REDOP_COUNT
-               ? 0
-               : refuse(parse, "-o %s: expected sum, max or min", text);
+    return parse->options->redop < DT_PERF_REDOP_COUNT ? 0 : refuse("-o %s: expected sum, max or min", text);
 }
 
 static error_t parse_op(struct parse *parse, const char *text)
 {
     if (parse->options->op)
-        return refuse(parse, "unexpected argument '%s' after the operation", text);
+        return refuse("unexpected argument '%s' after the operation", text);
     parse->options->op = dt_perf_op_find(text);
     if (parse->options->op)
         return 0;
-    return refuse(parse, "unknown operation '%s'; `detour perf --help` lists them", text);
+    return refuse("unknown operation '%s'; `detour perf --help` lists them", text);
 }
 
 /* Options that say what to run. */
@@ -153,19 +123,19 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
 
     switch (key) {
     case 'b':
-        return parse_size(parse, "-b", arg, 0, &options->bytes_min);
+        return parse_size("-b", arg, 0, &options->bytes_min);
     case 'e':
         parse->has_bytes_max = true;
-        return parse_size(parse, "-e", arg, 0, &options->bytes_max);
+        return parse_size("-e", arg, 0, &options->bytes_max);
     case 'i':
         parse->has_step_bytes = true;
-        return parse_size(parse, "-i", arg, 1, &options->step_bytes);
+        return parse_size("-i", arg, 1, &options->step_bytes);
     case 'f':
-        return parse_number(parse, "-f", arg, 1, 1024, &options->step_factor);
+        return parse_number("-f", arg, 1, 1024, &options->step_factor);
     case 'n':
-        return parse_number(parse, "-n", arg, 1, UINT32_MAX, &options->iterations);
+        return parse_number("-n", arg, 1, UINT32_MAX, &options->iterations);
     case 'w':
-        return parse_number(parse, "-w", arg, 0, UINT32_MAX, &options->warmup_iterations);
+        return parse_number("-w", arg, 0, UINT32_MAX, &options->warmup_iterations);
     case 'c':
         return parse_check(parse, arg);
     case 'd':
@@ -177,7 +147,7 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
         return 0;
     case KEY_WINDOW:
         parse->has_window = true;
-        return parse_unsigned(parse, "--window", arg, 1, DT_PERF_WINDOW_MAX, &options->window);
+        return parse_unsigned("--window", arg, 1, DT_PERF_WINDOW_MAX, &options->window);
     case KEY_FLUSH:
         options->flush = true;
         return 0;
@@ -198,11 +168,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         options->plugin_path = arg;
         return 0;
     case KEY_RANKS:
-        return parse_unsigned(parse, "--ranks", arg, 1, DT_PERF_RANKS_MAX, &options->ranks);
+        return parse_unsigned("--ranks", arg, 1, DT_PERF_RANKS_MAX, &options->ranks);
     case KEY_CHANNELS:
-        return parse_unsigned(parse, "--channels", arg, 1, DT_PERF_CHANNELS_MAX, &options->channels);
+        return parse_unsigned("--channels", arg, 1, DT_PERF_CHANNELS_MAX, &options->channels);
     case KEY_RANK:
-        if (parse_unsigned(parse, "--rank", arg, 0, DT_PERF_RANKS_MAX - 1, &rank))
+        if (parse_unsigned("--rank", arg, 0, DT_PERF_RANKS_MAX - 1, &rank))
             return EINVAL;
         options->rank = (int)rank;
         return 0;
@@ -210,7 +180,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         options->root = arg;
         return 0;
     case KEY_TIMEOUT:
-        return parse_unsigned(parse, "--timeout", arg, 1, 86400, &options->timeout_s);
+        return parse_unsigned("--timeout", arg, 1, 86400, &options->timeout_s);
     case 'J':
         options->json_path = arg;
         return 0;
@@ -264,16 +234,16 @@ static error_t check_what(struct parse *parse)
     if (parse->has_step_bytes)
         options->step_factor = 1;
     if (options->bytes_max < options->bytes_min)
-        return refuse(parse, "-e (%" PRIu64 ") is smaller than -b (%" PRIu64 ")", options->bytes_max,
+        return refuse("-e (%" PRIu64 ") is smaller than -b (%" PRIu64 ")", options->bytes_max,
                       options->bytes_min);
     if (op->bytes_max && options->bytes_max > op->bytes_max)
-        return refuse(parse, "%s takes sizes up to %zu bytes", op->name, op->bytes_max);
+        return refuse("%s takes sizes up to %zu bytes", op->name, op->bytes_max);
     if (options->raw && !op->has_raw)
-        return refuse(parse, "--raw does not go with %s; it goes with sendrecv", op->name);
+        return refuse("--raw does not go with %s; it goes with sendrecv", op->name);
     if (options->raw && options->bytes_max > 1024 * MIB)
-        return refuse(parse, "--raw takes sizes up to 1G: the largest message of ncclNet v8");
+        return refuse("--raw takes sizes up to 1G: the largest message of ncclNet v8");
     if (parse->has_window && !options->raw)
-        return refuse(parse, "--window needs --raw; without it there are NCCL's %d steps", DT_PERF_STEPS);
+        return refuse("--window needs --raw; without it there are NCCL's %d steps", DT_PERF_STEPS);
     return 0;
 }
 
@@ -284,16 +254,16 @@ static error_t check_where(struct parse *parse)
     const struct dt_perf_op *op = options->op;
 
     if (options->ranks < op->ranks_min)
-        return refuse(parse, "%s needs at least %u ranks", op->name, op->ranks_min);
+        return refuse("%s needs at least %u ranks", op->name, op->ranks_min);
     if (op->channels_max && options->channels > op->channels_max)
-        return refuse(parse, "%s takes at most %u channels", op->name, op->channels_max);
+        return refuse("%s takes at most %u channels", op->name, op->channels_max);
     if (options->rank >= 0 && !options->root)
-        return refuse(parse, "--rank needs --root HOST:PORT, where rank 0 listens for the others");
+        return refuse("--rank needs --root HOST:PORT, where rank 0 listens for the others");
     if (options->root && options->rank < 0)
-        return refuse(parse, "--root needs --rank: which of the %u ranks this process is", options->ranks);
+        return refuse("--root needs --rank: which of the %u ranks this process is", options->ranks);
     if (options->rank >= (int)options->ranks)
-        return refuse(parse, "--rank %d: with --ranks %u the ranks are 0 to %u", options->rank,
-                      options->ranks, options->ranks - 1);
+        return refuse("--rank %d: with --ranks %u the ranks are 0 to %u", options->rank, options->ranks,
+                      options->ranks - 1);
     return 0;
 }
 
@@ -322,7 +292,7 @@ int dt_perf_options_parse(int argc, char **argv, struct dt_perf_options *options
     if (argp_parse(&argp, argc, argv, 0, NULL, &parse))
         return DT_EXIT_USAGE;
     if (!options->op) {
-        refuse(&parse, "which operation? `detour perf --help` lists them");
+        refuse("which operation? `detour perf --help` lists them");
         return DT_EXIT_USAGE;
     }
     return check_what(&parse) || check_where(&parse) ? DT_EXIT_USAGE : DT_EXIT_OK;

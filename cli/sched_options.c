@@ -3,13 +3,12 @@
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/param.h"
 #include "base/util.h"
+#include "cli/arg.h"
 #include "cli/command.h"
 #include "cli/sched.h"
 
@@ -36,8 +35,6 @@ enum {
     KEY_HORIZON,
     KEY_OFFLOAD,
 };
-
-enum { MS_MAX = 100000, NS_PER_MS = 1000000 };
 
 static const struct argp_option common_options[] = {
     {"profile", KEY_PROFILE, "P.json", 0, "stages, links and memory (required)", 0},
@@ -93,51 +90,7 @@ struct parse {
     int group_count; /* children of the top parser */
 };
 
-static error_t refuse(const struct parse *parse, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static error_t refuse(const struct parse *parse, const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    dt_sched_say(parse->options, 0, "%s", text);
-    return EINVAL;
-}
-
-static error_t parse_count(const struct parse *parse, const char *option, const char *text, uint64_t min,
-                           uint64_t max, uint64_t *value)
-{
-    if (dt_parse_number(text, false, value) != DT_OK || *value < min || *value > max)
-        return refuse(parse, "%s %s: expected a whole number from %" PRIu64 " to %" PRIu64, option, text, min,
-                      max);
-    return 0;
-}
-
-static error_t parse_number(const struct parse *parse, const char *option, const char *text, double max,
-                            double *value)
-{
-    char *end;
-
-    *value = strtod(text, &end);
-    if (end == text || *end || !(*value >= 0 && *value <= max))
-        return refuse(parse, "%s %s: expected a number from 0 to %.0f", option, text, max);
-    return 0;
-}
-
-static error_t parse_ms(const struct parse *parse, const char *option, const char *text, double max_ms,
-                        int64_t *time_ns)
-{
-    double time_ms;
-
-    error_t error = parse_number(parse, option, text, max_ms, &time_ms);
-    if (!error)
-        *time_ns = (int64_t)(time_ms * NS_PER_MS + 0.5);
-    return error;
-}
+#define refuse(parse, ...) dt_arg_refuse((parse)->options->command, __VA_ARGS__)
 
 static void list_formats(unsigned formats, char *list, size_t bytes)
 {
@@ -259,24 +212,20 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state)
 {
     const struct parse *parse = state->input;
     struct dt_sched_options *options = parse->options;
-    error_t error = 0;
-    uint64_t count = 0;
+    const char *command = options->command;
 
     switch (key) {
     case KEY_ALGO:
         return parse_algorithm(parse, arg);
     case KEY_BUDGET_MS:
-        return parse_count(parse, "--budget-ms", arg, 1, 86400000, &options->budget_ms);
+        return dt_arg_count(command, "--budget-ms", arg, 1, 86400000, &options->budget_ms);
     case KEY_WARMUP:
         return parse_warmup(parse, arg);
     case KEY_GROUP_SIZE:
-        error = parse_count(parse, "--group-size", arg, 1, DETOUR_MICROBATCHES_MAX, &count);
-        options->generate.group_size = (int32_t)count;
-        return error;
+        return dt_arg_int(command, "--group-size", arg, 1, DETOUR_MICROBATCHES_MAX,
+                          &options->generate.group_size);
     case KEY_BEAM_WIDTH:
-        error = parse_count(parse, "--beam-width", arg, 1, 100000, &count);
-        options->generate.beam_width = (int32_t)count;
-        return error;
+        return dt_arg_int(command, "--beam-width", arg, 1, 100000, &options->generate.beam_width);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -286,7 +235,6 @@ static error_t parse_picture(int key, char *arg, struct argp_state *state)
 {
     const struct parse *parse = state->input;
     struct detour_format_options *picture = &parse->options->picture;
-    uint64_t count = 0;
 
     switch (key) {
     case KEY_ASCII:
@@ -295,10 +243,8 @@ static error_t parse_picture(int key, char *arg, struct argp_state *state)
     case KEY_COLOR:
         picture->color = true;
         return 0;
-    case KEY_COLUMNS:;
-        error_t error = parse_count(parse, "--columns", arg, 60, 4096, &count);
-        picture->columns = (int32_t)count;
-        return error;
+    case KEY_COLUMNS:
+        return dt_arg_int(parse->options->command, "--columns", arg, 60, 4096, &picture->columns);
     case KEY_TITLE:
         picture->title = arg;
         return 0;
@@ -312,7 +258,7 @@ static error_t parse_tolerance(int key, char *arg, struct argp_state *state)
     const struct parse *parse = state->input;
 
     if (key == KEY_DELAY_MAX_MS)
-        return parse_ms(parse, "--delay-max-ms", arg, MS_MAX, &parse->options->delay_ns_max);
+        return dt_arg_ms(parse->options->command, "--delay-max-ms", arg, &parse->options->delay_ns_max);
     return key == KEY_DIRECTION ? parse_direction(parse, arg) : ARGP_ERR_UNKNOWN;
 }
 
@@ -320,28 +266,26 @@ static error_t parse_adapt(int key, char *arg, struct argp_state *state)
 {
     const struct parse *parse = state->input;
     struct detour_adapt_options *adapt = &parse->options->adapt;
+    const char *command = parse->options->command;
     error_t error = 0;
     double percent = 0;
-    uint64_t count = 0;
 
     switch (key) {
     case KEY_PLANNED:
         parse->options->planned_path = arg;
         return 0;
     case KEY_MIN_GAIN:
-        error = parse_number(parse, "--min-gain", arg, 100, &percent);
+        error = dt_arg_decimal(command, "--min-gain", arg, 100, &percent);
         adapt->gain_permille_min = (int32_t)(percent * 10 + 0.5);
         if (!error && adapt->gain_permille_min == 0)
             error = refuse(parse, "--min-gain %s: expected a percentage from 0.1 to 100", arg);
         return error;
     case KEY_MIN_CHANGE_MS:
-        return parse_ms(parse, "--min-change-ms", arg, MS_MAX, &adapt->change_ns_min);
+        return dt_arg_ms(command, "--min-change-ms", arg, &adapt->change_ns_min);
     case KEY_SWITCH_COST_MS:
-        return parse_ms(parse, "--switch-cost-ms", arg, MS_MAX, &adapt->switch_cost_ns);
+        return dt_arg_ms(command, "--switch-cost-ms", arg, &adapt->switch_cost_ns);
     case KEY_HORIZON:
-        error = parse_count(parse, "--horizon", arg, 1, INT32_MAX, &count);
-        adapt->horizon_iterations = (int32_t)count;
-        return error;
+        return dt_arg_int(command, "--horizon", arg, 1, INT32_MAX, &adapt->horizon_iterations);
     case KEY_OFFLOAD:
         adapt->allow_offload = true;
         return 0;
