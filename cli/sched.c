@@ -28,12 +28,14 @@ static const struct dt_sched_verb verbs[] = {
      "cannot deadlock, the order that PyTorch needs. Exit code 2 and one line when it cannot be executed.",
      DT_SCHED_SCHEDULE, JSON_ONLY, dt_sched_check},
     {"adapt", "decide whether slow links call for a new schedule",
-     "Given the schedule in use and a profile with the link delays as they are now, prints the schedule to "
-     "use "
-     "from now on: a new one if the gain pays for the change, else the present one, and says why on standard "
-     "error. "
-     "Without --planned the schedule was made for the links that its file records, else for links without "
-     "delay.",
+     "Given the schedule in use and the links as they are now, prints the schedule to use from now on: a new "
+     "one if the gain pays for the change, else the present one. The JSON says what was decided and why in "
+     "the "
+     "member \"adapt\"; when the present one is kept, a line on standard error says it too. The links are "
+     "those of --profile, or with --delays those made slower. Without --planned the schedule was made for "
+     "the "
+     "links that its file records; failing that for those of --profile if there are --delays, else for links "
+     "without delay. With --now-ms the rest of an iteration that is under way is ordered anew.",
      DT_SCHED_SCHEDULE | DT_SCHED_GENERATE | DT_SCHED_ADAPT | DT_SCHED_PICTURE, ALL_FORMATS, dt_sched_adapt},
     {"tolerance", "how much delay each link may have",
      "For a fixed schedule: up to which extra delay of each link the iteration grows no faster than the "
@@ -41,8 +43,11 @@ static const struct dt_sched_verb verbs[] = {
      "itself, and the makespan as a function of the delay.",
      DT_SCHED_SCHEDULE | DT_SCHED_TOLERANCE, JSON_OR_TEXT, dt_sched_tolerance},
     {"compare", "all algorithms on one profile, in a table",
-     "Runs every algorithm on a profile and compares makespan, bubbles and memory.",
-     DT_SCHED_GENERATE | DT_SCHED_PICTURE, JSON_OR_TEXT | 1 << DETOUR_FORMAT_SVG, dt_sched_compare},
+     "Runs every algorithm on a profile and compares makespan, bubbles and memory. --format text is a table "
+     "with "
+     "a bar for each algorithm.",
+     DT_SCHED_GENERATE | DT_SCHED_COMPARE | DT_SCHED_PICTURE, JSON_OR_TEXT | 1 << DETOUR_FORMAT_SVG,
+     dt_sched_compare},
 };
 
 static void print_help(FILE *out)

@@ -19,6 +19,12 @@ extern "C" {
 
 int dt_sched_command(int argc, char **argv);
 
+/* Numbers of a comma-separated option; none: not given. Lives until the process ends. */
+struct dt_sched_list {
+    int32_t *values;
+    int32_t count;
+};
+
 /* What the command line says. Paths are "-" for standard input or output, NULL when not given. */
 struct dt_sched_options {
     const char *command; /* "detour sched plan", for messages */
@@ -30,11 +36,16 @@ struct dt_sched_options {
     struct detour_format_options picture;
     struct detour_options generate;
     uint64_t budget_ms; /* 0: not given */
-    int32_t warmup[DETOUR_STAGES_MAX];
-    int32_t warmup_count; /* 0: not given */
+    struct dt_sched_list warmup;
     int directions;       /* tolerance */
     int64_t delay_ns_max; /* tolerance; 0: the makespan */
     struct detour_adapt_options adapt;
+    const char *delays_path;      /* adapt */
+    struct dt_sched_list ranks;   /* adapt: the device of each */
+    bool replan;                  /* adapt: inside an iteration, at now_ns */
+    int64_t now_ns;               /* adapt */
+    struct dt_sched_list started; /* adapt */
+    const char *svg_path;         /* compare */
 };
 
 /* What a verb works with. */
@@ -64,6 +75,7 @@ enum {
     DT_SCHED_PICTURE = 4,
     DT_SCHED_TOLERANCE = 8,
     DT_SCHED_ADAPT = 16,
+    DT_SCHED_COMPARE = 32,
 };
 
 /* ---- options ---------------------------------------------------------------------------------------- */
@@ -83,6 +95,12 @@ int dt_sched_say(const struct dt_sched_options *options, int code, const char *f
  */
 int dt_sched_fail(struct dt_sched_run *run, const char *path);
 
+/* Reads all of a file or standard input; the caller frees *data. */
+int dt_sched_read_file(struct dt_sched_run *run, const char *path, char **data, size_t *bytes);
+
+/* What `path` is called in messages. */
+const char *dt_sched_name_of(const char *path);
+
 /* Reads a profile from a file or standard input. */
 int dt_sched_read_profile(struct dt_sched_run *run, const char *path, struct detour_profile **profile);
 
@@ -91,6 +109,9 @@ int dt_sched_read_inputs(struct dt_sched_run *run);
 
 /* Writes to --out or standard output. */
 int dt_sched_write(struct dt_sched_run *run, const char *data, size_t bytes);
+
+/* Writes to a file, or to standard output if `path` is NULL or "-". */
+int dt_sched_write_file(struct dt_sched_run *run, const char *path, const char *data, size_t bytes);
 
 /* ---- verbs ------------------------------------------------------------------------------------------ */
 

@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "cli/sched_run.h"
 
-enum { NS_PER_MS = 1000000, BAR_COLUMNS = 40 };
+enum { NS_PER_MS = 1000000, COLUMNS = 110, TABLE_COLUMNS = 80, BAR_COLUMNS_MIN = 10 };
 
 /* One algorithm's result; `plan` is NULL when it has none, and `problem` says why. */
 struct row {
@@ -138,40 +138,55 @@ static double ms(int64_t time_ns)
     return (double)time_ns / NS_PER_MS;
 }
 
-/* Bars begin at the bound, so that what is avoidable is what is drawn. */
+/* What is above the bound is what could be avoided, as far as is known. */
 static int64_t bar_base(const struct table *table)
 {
     return table->lower_bound_ns ? table->lower_bound_ns : table->best_ns;
 }
 
+static double excess(const struct table *table, int64_t makespan_ns)
+{
+    int64_t base_ns = bar_base(table);
+
+    return base_ns > 0 && makespan_ns > base_ns ? (double)(makespan_ns - base_ns) / (double)base_ns : 0;
+}
+
+static int bar_columns(const struct dt_sched_run *run)
+{
+    int columns = (run->options->picture.columns ? run->options->picture.columns : COLUMNS) - TABLE_COLUMNS;
+
+    return columns > BAR_COLUMNS_MIN ? columns : BAR_COLUMNS_MIN;
+}
+
+/* From the bound (left) to the worst of all (right). */
 static void text_bar(FILE *out, const struct dt_sched_run *run, const struct table *table,
                      const struct row *row)
 {
-    int64_t range_ns = table->worst_ns - bar_base(table),
-            excess_ns = row->plan->makespan_ns - bar_base(table);
-    int columns =
-        range_ns > 0 && excess_ns > 0 ? (int)((double)excess_ns * BAR_COLUMNS / (double)range_ns + 0.5) : 0;
+    double worst = excess(table, table->worst_ns);
+    double share = worst > 0 ? excess(table, row->plan->makespan_ns) / worst : 0;
+    int columns = (int)(share * bar_columns(run) + 0.5);
 
-    fputs("  |", out);
+    fputs(" |", out);
     for (int i = 0; i < columns; i++)
         fputs(run->options->picture.ascii ? "#" : "\u2588", out);
-    fputs(columns ? "" : row->plan->proven_optimal ? " optimal" : "", out);
+    fputs(row->plan->makespan_ns == table->lower_bound_ns ? " optimal" : "", out);
 }
 
 static void text_rows(FILE *out, const struct dt_sched_run *run, const struct table *table)
 {
-    fprintf(out, "%-16s %12s %12s %9s %9s %6s %12s  %s\n", "algorithm", "makespan ms", "span ms", "bubbles %",
-            "in span %", "peak", "planning ms", "above the lower bound");
+    fprintf(out, "%-15s %11s %11s %9s %9s %4s %8s %7s\n", "algorithm", "makespan ms", "span ms", "bubbles %",
+            "in span %", "peak", "plan ms", "above %");
     for (int i = 0; i < table->row_count; i++) {
         const struct row *row = &table->rows[i];
-        fprintf(out, "%-16s ", detour_algorithm_name(row->algorithm));
+        fprintf(out, "%-15s ", detour_algorithm_name(row->algorithm));
         if (!row->plan) {
-            fprintf(out, "%s\n", row->problem);
+            fprintf(out, "none: %s\n", row->problem);
             continue;
         }
-        fprintf(out, "%12.3f %12.3f %9.2f %9.2f %6" PRId32 " %12.2f", ms(row->plan->makespan_ns),
+        fprintf(out, "%11.3f %11.3f %9.2f %9.2f %4" PRId32 " %8.2f %7.2f", ms(row->plan->makespan_ns),
                 ms(row->plan->longest_span_ns), 100 * row->report->bubble_ratio_makespan,
-                100 * row->report->bubble_ratio_span, peak_inflight(run, row), ms(row->planning_ns));
+                100 * row->report->bubble_ratio_span, peak_inflight(run, row), ms(row->planning_ns),
+                100 * excess(table, row->plan->makespan_ns));
         text_bar(out, run, table, row);
         fputc('\n', out);
     }
@@ -187,10 +202,10 @@ static void write_text(FILE *out, const struct dt_sched_run *run, const struct t
         fprintf(out, "; no schedule is below %.3f ms", ms(table->lower_bound_ns));
     fputc('\n', out);
     text_rows(out, run, table);
-    fputs("bubbles: idle share of devices x makespan; in span: of the longest stage span; peak: most "
-          "microbatches "
-          "in flight on a stage\n",
-          out);
+    fprintf(out,
+            "bubbles: idle share of devices x makespan; in span: of the longest stage span; peak: most "
+            "microbatches\nin flight on a stage; above: makespan above the %s, and as a bar\n",
+            table->lower_bound_ns ? "lower bound" : "best");
 }
 
 static void svg_row(FILE *out, const struct table *table, const struct row *row, int y)
@@ -240,29 +255,38 @@ static void write_svg(FILE *out, const struct dt_sched_run *run, const struct ta
     fputs("</svg>\n", out);
 }
 
-int dt_sched_compare(struct dt_sched_run *run)
+/* What `write` prints, to a file or standard output. */
+static int write_with(void write(FILE *out, const struct dt_sched_run *run, const struct table *table),
+                      struct dt_sched_run *run, const struct table *table, const char *path)
 {
-    static struct table table;
     char *text = NULL;
     size_t bytes = 0;
-
-    int code = fill_table(run, &table);
-    if (code != DT_EXIT_OK)
-        return code;
-    if (run->options->format == DETOUR_FORMAT_JSON)
-        return write_json(run, &table);
     FILE *out = open_memstream(&text, &bytes);
+    int code = DT_EXIT_OK;
 
     if (!out)
         return dt_sched_say(run->options, DT_EXIT_FAILED, "out of memory");
-    if (run->options->format == DETOUR_FORMAT_SVG)
-        write_svg(out, run, &table);
-    else
-        write_text(out, run, &table);
+    write(out, run, table);
     if (fclose(out) != 0)
         code = dt_sched_say(run->options, DT_EXIT_FAILED, "out of memory");
     if (code == DT_EXIT_OK)
-        code = dt_sched_write(run, text, bytes);
+        code = dt_sched_write_file(run, path, text, bytes);
     free(text);
     return code;
+}
+
+int dt_sched_compare(struct dt_sched_run *run)
+{
+    const struct dt_sched_options *options = run->options;
+    static struct table table;
+
+    int code = fill_table(run, &table);
+    if (code == DT_EXIT_OK && options->svg_path)
+        code = write_with(write_svg, run, &table, options->svg_path);
+    if (code != DT_EXIT_OK)
+        return code;
+    if (options->format == DETOUR_FORMAT_JSON)
+        return write_json(run, &table);
+    return write_with(options->format == DETOUR_FORMAT_SVG ? write_svg : write_text, run, &table,
+                      options->out_path);
 }

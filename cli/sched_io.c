@@ -35,16 +35,15 @@ static int exit_code(enum detour_status status)
     }
 }
 
-/* What `path` is called in messages. */
-static const char *name_of(const char *path)
+const char *dt_sched_name_of(const char *path)
 {
     return strcmp(path, "-") ? path : "standard input";
 }
 
 int dt_sched_fail(struct dt_sched_run *run, const char *path)
 {
-    return dt_sched_say(run->options, exit_code(run->error.status), "%s%s%s", path ? name_of(path) : "",
-                        path ? ": " : "", run->error.text);
+    return dt_sched_say(run->options, exit_code(run->error.status), "%s%s%s",
+                        path ? dt_sched_name_of(path) : "", path ? ": " : "", run->error.text);
 }
 
 /* The rest of a stream, malloc'ed; NULL with errno set. Reads one byte beyond the limit at most. */
@@ -73,7 +72,7 @@ static char *read_all(FILE *stream, size_t *bytes)
     return data;
 }
 
-static int read_input(struct dt_sched_run *run, const char *path, char **data, size_t *bytes)
+int dt_sched_read_file(struct dt_sched_run *run, const char *path, char **data, size_t *bytes)
 {
     bool is_stdin = !strcmp(path, "-");
 
@@ -91,7 +90,7 @@ static int read_input(struct dt_sched_run *run, const char *path, char **data, s
         fclose(stream);
     if (!*data)
         return dt_sched_say(run->options, error == ENOMEM ? DT_EXIT_FAILED : DT_EXIT_USAGE, "%s: %s",
-                            name_of(path), strerror(error));
+                            dt_sched_name_of(path), strerror(error));
     return DT_EXIT_OK;
 }
 
@@ -100,10 +99,10 @@ int dt_sched_read_profile(struct dt_sched_run *run, const char *path, struct det
     size_t bytes;
     char *data;
 
-    int code = read_input(run, path, &data, &bytes);
+    int code = dt_sched_read_file(run, path, &data, &bytes);
     if (code != DT_EXIT_OK)
         return code;
-    if (detour_profile_from_json(run->arena, name_of(path), data, bytes, profile, &run->error))
+    if (detour_profile_from_json(run->arena, dt_sched_name_of(path), data, bytes, profile, &run->error))
         code = dt_sched_fail(run, NULL);
     free(data);
     return code;
@@ -114,11 +113,11 @@ static int read_schedule(struct dt_sched_run *run, const char *path)
     size_t bytes;
     char *data;
 
-    int code = read_input(run, path, &data, &bytes);
+    int code = dt_sched_read_file(run, path, &data, &bytes);
     if (code != DT_EXIT_OK)
         return code;
-    if (detour_plan_read(run->arena, run->profile, name_of(path), data, bytes, &run->plan, &run->planned,
-                         &run->error))
+    if (detour_plan_read(run->arena, run->profile, dt_sched_name_of(path), data, bytes, &run->plan,
+                         &run->planned, &run->error))
         code = dt_sched_fail(run, NULL);
     free(data);
     return code;
@@ -137,7 +136,11 @@ int dt_sched_read_inputs(struct dt_sched_run *run)
 
 int dt_sched_write(struct dt_sched_run *run, const char *data, size_t bytes)
 {
-    const char *path = run->options->out_path;
+    return dt_sched_write_file(run, run->options->out_path, data, bytes);
+}
+
+int dt_sched_write_file(struct dt_sched_run *run, const char *path, const char *data, size_t bytes)
+{
     bool is_stdout = !path || !strcmp(path, "-");
     FILE *stream = is_stdout ? stdout : fopen(path, "wb");
 

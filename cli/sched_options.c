@@ -34,6 +34,11 @@ enum {
     KEY_SWITCH_COST_MS,
     KEY_HORIZON,
     KEY_OFFLOAD,
+    KEY_DELAYS,
+    KEY_RANKS,
+    KEY_NOW_MS,
+    KEY_STARTED,
+    KEY_SVG,
 };
 
 static const struct argp_option common_options[] = {
@@ -74,12 +79,28 @@ static const struct argp_option adapt_options[] = {
      "the profile the schedule was made for (default: the links that the schedule file records, else no "
      "delay)",
      0},
+    {"delays", KEY_DELAYS, "FILE", 0,
+     "measured delays, as JSON: the links are then those of --profile made slower by these", 0},
+    {"ranks", KEY_RANKS, "D,D,...", 0,
+     "the device of rank 0, of rank 1, ...; for delays between ranks (default: rank r is device r)", 0},
+    {"now-ms", KEY_NOW_MS, "MS", 0,
+     "replan inside an iteration that began at 0: what has started by MS stays as the schedule's times say, "
+     "the rest is ordered anew",
+     0},
+    {"started", KEY_STARTED, "N,N,...", 0,
+     "with --now-ms: operations that each device has started (default: those whose start_ms is before it)",
+     0},
     {"min-gain", KEY_MIN_GAIN, "PERCENT", 0, "gain that calls for a change (default 1)", 0},
     {"min-change-ms", KEY_MIN_CHANGE_MS, "MS", 0, "smaller changes of a link's delay are ignored", 0},
     {"switch-cost-ms", KEY_SWITCH_COST_MS, "MS", 0, "what changing the schedule costs once (default 0)", 0},
     {"horizon", KEY_HORIZON, "N", 0, "iterations over which the change must pay (default 100)", 0},
     {"allow-offload", KEY_OFFLOAD, NULL, 0, "activations may go to the host where memory limits the schedule",
      0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const struct argp_option compare_options[] = {
+    {"svg", KEY_SVG, "FILE", 0, "also write the picture of the table to FILE", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -150,26 +171,27 @@ static error_t parse_direction(const struct parse *parse, const char *text)
     return refuse(parse, "--direction %s: expected forward, backward or both", text);
 }
 
-/* "7,5,3,1"; how many there must be is known once the profile is. */
-static error_t parse_warmup(const struct parse *parse, const char *text)
+/* "7,5,3,1": whole numbers from `low` to `high`; how many there must be is known once the profile is. */
+static error_t parse_list(const struct parse *parse, const char *option, const char *text, int32_t low,
+                          int32_t high, const char *example, struct dt_sched_list *list)
 {
-    struct dt_sched_options *options = parse->options;
     const char *at = text;
 
-    for (options->warmup_count = 0;; at++) {
+    free(list->values);
+    *list = (struct dt_sched_list){.values = malloc((strlen(text) / 2 + 1) * sizeof(*list->values))};
+    for (; list->values; at++) {
         char *end;
         errno = 0;
         long value = strtol(at, &end, 10);
-        if (end == at || (*end && *end != ',') || errno || value < 1 || value > DETOUR_MICROBATCHES_MAX ||
-            options->warmup_count == DETOUR_STAGES_MAX)
-            return refuse(parse,
-                          "--warmup %s: expected a whole number from 1 to %d for each stage, as in 7,5,3,1",
-                          text, DETOUR_MICROBATCHES_MAX);
-        options->warmup[options->warmup_count++] = (int32_t)value;
+        if (end == at || (*end && *end != ',') || errno || value < low || value > high)
+            return refuse(parse, "%s %s: expected whole numbers from %" PRId32 " to %" PRId32 ", as in %s",
+                          option, text, low, high, example);
+        list->values[list->count++] = (int32_t)value;
         at = end;
         if (!*at)
             return 0;
     }
+    return refuse(parse, "out of memory");
 }
 
 static error_t parse_common(int key, char *arg, struct argp_state *state)
@@ -220,7 +242,7 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state)
     case KEY_BUDGET_MS:
         return dt_arg_count(command, "--budget-ms", arg, 1, 86400000, &options->budget_ms);
     case KEY_WARMUP:
-        return parse_warmup(parse, arg);
+        return parse_list(parse, "--warmup", arg, 1, DETOUR_MICROBATCHES_MAX, "7,5,3,1", &options->warmup);
     case KEY_GROUP_SIZE:
         return dt_arg_int(command, "--group-size", arg, 1, DETOUR_MICROBATCHES_MAX,
                           &options->generate.group_size);
@@ -289,9 +311,29 @@ static error_t parse_adapt(int key, char *arg, struct argp_state *state)
     case KEY_OFFLOAD:
         adapt->allow_offload = true;
         return 0;
+    case KEY_DELAYS:
+        parse->options->delays_path = arg;
+        return 0;
+    case KEY_RANKS:
+        return parse_list(parse, "--ranks", arg, 0, DETOUR_STAGES_MAX - 1, "0,0,1,1", &parse->options->ranks);
+    case KEY_NOW_MS:
+        parse->options->replan = true;
+        return dt_arg_ms(command, "--now-ms", arg, &parse->options->now_ns);
+    case KEY_STARTED:
+        return parse_list(parse, "--started", arg, 0, INT32_MAX, "14,11,9,6", &parse->options->started);
     default:
         return ARGP_ERR_UNKNOWN;
     }
+}
+
+static error_t parse_compare(int key, char *arg, struct argp_state *state)
+{
+    const struct parse *parse = state->input;
+
+    if (key != KEY_SVG)
+        return ARGP_ERR_UNKNOWN;
+    parse->options->svg_path = arg;
+    return 0;
 }
 
 static const struct argp argp_schedule = {.options = schedule_options, .parser = parse_schedule};
@@ -299,6 +341,7 @@ static const struct argp argp_generate = {.options = generate_options, .parser =
 static const struct argp argp_picture = {.options = picture_options, .parser = parse_picture};
 static const struct argp argp_adapt = {.options = adapt_options, .parser = parse_adapt};
 static const struct argp argp_tolerance = {.options = tolerance_options, .parser = parse_tolerance};
+static const struct argp argp_compare = {.options = compare_options, .parser = parse_compare};
 
 static const struct {
     unsigned group;
@@ -308,7 +351,8 @@ static const struct {
     {DT_SCHED_SCHEDULE, &argp_schedule, NULL},
     {DT_SCHED_GENERATE, &argp_generate, "Making schedules:"},
     {DT_SCHED_TOLERANCE, &argp_tolerance, "Delays:"},
-    {DT_SCHED_ADAPT, &argp_adapt, "When to change:"},
+    {DT_SCHED_ADAPT, &argp_adapt, "What has changed, and when to change the schedule:"},
+    {DT_SCHED_COMPARE, &argp_compare, NULL},
     {DT_SCHED_PICTURE, &argp_picture, "Pictures:"},
 };
 
@@ -333,6 +377,10 @@ static int check_required(const struct parse *parse)
         refuse(parse, "--profile is missing; it names the file with stages and links");
     else if (parse->verb->groups & DT_SCHED_SCHEDULE && !options->schedule_path)
         refuse(parse, "--schedule is missing; it names the schedule to work on");
+    else if (options->ranks.count && !options->delays_path)
+        refuse(parse, "--ranks needs --delays, the file whose ranks it is about");
+    else if (options->started.count && !options->replan)
+        refuse(parse, "--started needs --now-ms, the moment by which so much had started");
     else
         return DT_EXIT_OK;
     return DT_EXIT_USAGE;

@@ -19,11 +19,11 @@ int dt_sched_set_budget(struct dt_sched_run *run, struct detour_options *generat
     struct dt_sched_options *options = run->options;
 
     *generate = options->generate;
-    if (options->warmup_count && options->warmup_count != run->profile->stage_count)
+    if (options->warmup.count && options->warmup.count != run->profile->stage_count)
         return dt_sched_say(options, DT_EXIT_USAGE, "--warmup has %d numbers; %s has %d stages",
-                            options->warmup_count, options->profile_path, run->profile->stage_count);
-    if (options->warmup_count)
-        generate->warmup = options->warmup;
+                            options->warmup.count, options->profile_path, run->profile->stage_count);
+    if (options->warmup.count)
+        generate->warmup = options->warmup.values;
     if (!options->budget_ms)
         return DT_EXIT_OK;
     *deadline_ns = dt_deadline_ns(dt_clock_now_ns(), options->budget_ms * DT_NS_PER_MS);

@@ -121,9 +121,8 @@ dt_write_func dt_write_trace;
 dt_write_func dt_write_svg;
 dt_write_func dt_write_gantt;
 
-/* The native format with a member more, or with NULL for none; takes over `extra`. */
-enum detour_status dt_write_schedule(const struct dt_write *w, const char *extra_name, json_t *extra,
-                                     struct dt_text *text);
+/* The member "adapt". NULL when out of memory. */
+json_t *dt_json_adapt(const struct dt_write *w, const struct detour_adapt_note *note);
 
 /* "beam: makespan 390 ms, lower bound 390 ms (optimal)", for titles. */
 void dt_text_add_summary(struct dt_text *text, const struct detour_plan *plan);

@@ -146,24 +146,29 @@ static json_t *report_json(const struct dt_write *w, const struct detour_report 
     return object;
 }
 
-/* Written by hand are only the outer brackets; `extra` is a member more, or NULL. */
-enum detour_status dt_write_schedule(const struct dt_write *w, const char *extra_name, json_t *extra,
-                                     struct dt_text *text)
+/* A member more, spread over lines `levels` deep; takes over `value`. */
+static void add_member(struct dt_text *text, const char *name, json_t *value, int levels)
+{
+    json_t *member = json_object();
+
+    dt_json_put(&member, name, value);
+    dt_text_add_json_members(text, member, levels, 1);
+}
+
+/* Written by hand are only the outer brackets. */
+enum detour_status dt_write_json(const struct dt_write *w, struct dt_text *text)
 {
     struct facts facts = {0};
 
     enum detour_status status = find_facts(w, &facts);
-    if (status) {
-        json_decref(extra);
+    if (status)
         return status;
-    }
     dt_text_add(text, "{\n");
     dt_text_add_json_members(text, head_json(w), 1, 1);
-    if (extra_name) {
-        json_t *member = json_object();
-        dt_json_put(&member, extra_name, extra);
-        dt_text_add_json_members(text, member, 2, 1);
-    }
+    if (w->options->adapt)
+        add_member(text, "adapt", dt_json_adapt(w, w->options->adapt), 1);
+    if (w->options->report)
+        add_member(text, "report", report_json(w, w->options->report), 2);
     dt_text_add(text, " \"stages\": [\n");
     for (int32_t i = 0; i < w->p->stage_count; i++) {
         dt_text_add(text, "  ");
@@ -172,11 +177,4 @@ enum detour_status dt_write_schedule(const struct dt_write *w, const char *extra
     }
     dt_text_add(text, " ]\n}\n");
     return DETOUR_OK;
-}
-
-enum detour_status dt_write_json(const struct dt_write *w, struct dt_text *text)
-{
-    const struct detour_report *report = w->options->report;
-
-    return dt_write_schedule(w, report ? "report" : NULL, report ? report_json(w, report) : NULL, text);
 }

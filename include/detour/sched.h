@@ -514,6 +514,17 @@ DETOUR_API enum detour_status detour_replan(struct detour_arena *arena, const st
                                             int64_t now_ns, const struct detour_options *options,
                                             struct detour_plan **plan, struct detour_error *error);
 
+/*
+ * Computes the times of an iteration that is under way and goes on as `schedule` says: as detour_simulate()
+ * does, but the first started[d] operations of each device keep the times they have, and nothing else starts
+ * before now_ns. Arguments and statuses are those of detour_replan(). `makespan_ns` may be NULL.
+ */
+DETOUR_API enum detour_status detour_simulate_from(struct detour_arena *arena,
+                                                   const struct detour_profile *measured,
+                                                   struct detour_schedule *schedule, const size_t *started,
+                                                   int64_t now_ns, int64_t *makespan_ns,
+                                                   struct detour_error *error);
+
 #ifdef __cplusplus
 }
 #endif

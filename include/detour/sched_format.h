@@ -44,6 +44,27 @@ DETOUR_API enum detour_status detour_profile_to_json(struct detour_arena *arena,
                                                      const struct detour_profile *profile,
                                                      struct detour_text *text, struct detour_error *error);
 
+/* ---- measured delays --------------------------------------------------------------------------------- */
+
+/* Where the ranks of a job run: rank r on device[r]. Several ranks of a device are its tensor or data
+ * parallelism. */
+struct detour_ranks {
+    int32_t count;
+    const int32_t *device;
+};
+
+/*
+ * Reads what is known about slow links, by link number or by pairs of ranks, and applies it to the profile of
+ * healthy links: `measured` is that profile with each direction of a link as slow as its slowest entry says.
+ * `ranks` NULL means that rank r is device r. Pairs of ranks between which no stage sends, and entries whose
+ * verdict is "healthy", change nothing. Members that this reader does not know are not looked at, so that
+ * `detour stat --json` may say more.
+ */
+DETOUR_API enum detour_status
+detour_delays_from_json(struct detour_arena *arena, const struct detour_profile *healthy,
+                        const struct detour_ranks *ranks, const char *name, const char *text, size_t bytes,
+                        struct detour_profile **measured, struct detour_error *error);
+
 /* ---- schedule: readers ------------------------------------------------------------------------------ */
 
 /* `algorithm` of a plan that was read from a file that does not say who made it. */
@@ -100,13 +121,25 @@ DETOUR_API const char *detour_format_name(enum detour_format format);
 /* The format of that name into *format; false if there is none. */
 DETOUR_API bool detour_format_find(const char *name, enum detour_format *format);
 
+/* What detour_adapt() or detour_replan() decided and by which rules. */
+struct detour_adapt_note {
+    const struct detour_adaptation *adaptation; /* after replan: as the caller fills it in */
+    const struct detour_adapt_options *options; /* NULL: not told */
+    const size_t *started;                      /* after replan: of each device; else NULL */
+    int64_t now_ns;                             /* after replan */
+};
+
+/* One line on why, for people: "keep: the links are as planned". Never NULL. */
+DETOUR_API const char *detour_adapt_verdict_text(enum detour_adapt_verdict verdict);
+
 /* Zero is the default of every field. */
 struct detour_format_options {
     bool ascii;        /* TEXT: no characters beyond ASCII */
     bool color;        /* TEXT: ANSI colours */
     int32_t columns;   /* TEXT: at most so many columns; 0: as many as it takes to name every microbatch */
     const char *title; /* SVG and TEXT: the first line; NULL: one that says what the plan is */
-    const struct detour_report *report; /* JSON: adds a member "report" with it */
+    const struct detour_report *report;    /* JSON: adds a member "report" with it */
+    const struct detour_adapt_note *adapt; /* JSON: adds a member "adapt" with it */
 };
 
 /*

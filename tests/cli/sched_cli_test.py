@@ -183,6 +183,99 @@ class Adapt(Sched):
         self.bad(2, "--horizon 0: expected a whole number", *args, "--horizon", "0")
 
 
+    def test_the_decision_is_in_the_json(self):
+        made = self.file("s", self.good("plan", "--profile", self.file("p", profile()), "--algo", "adaptra"))
+        args = ["adapt", "--profile", self.file("q", profile(20)), "--schedule", made, "--algo", "adaptra"]
+        changed = json.loads(self.good(*args))
+        adapt = changed["adapt"]
+        self.assertEqual((adapt["decision"], adapt["verdict"]), ("change", "change"))
+        self.assertEqual((adapt["planned_makespan_ms"], adapt["present_makespan_ms"]), (390, 440))
+        self.assertEqual(adapt["candidate_makespan_ms"], changed["makespan_ms"])
+        self.assertEqual(adapt["gain_ms"], 440 - changed["makespan_ms"])
+        self.assertAlmostEqual(adapt["gain_percent"], 100 * adapt["gain_ms"] / 440)
+        self.assertEqual(adapt["needed"], {"gain_percent": 1, "switch_cost_ms": 0, "horizon_iterations": 100,
+                                           "change_ms": 0, "change_percent": 5, "allow_offload": False})
+        kept = json.loads(self.run_sched(*args, "--min-change-ms", "30").stdout)["adapt"]
+        self.assertEqual((kept["decision"], kept["verdict"], kept["candidate_makespan_ms"], kept["gain_ms"]),
+                         ("keep", "unchanged", None, None))
+        self.assertEqual(json.loads(self.good("simulate", "--profile", self.file("q", profile(20)), "--schedule", "-",
+                                              stdin=json.dumps(changed)))["makespan_ms"], changed["makespan_ms"])
+
+    def delays(self, *links):
+        return json.dumps({"version": 1, "links": links, "processes": "whatever else there is"})
+
+    def test_delays_by_link_and_by_rank(self):
+        base = self.file("p", profile(2))
+        made = self.file("s", self.good("plan", "--profile", base, "--algo", "adaptra"))
+        slow = [{"forward_ms": 20, "backward_ms": 2}, {"forward_ms": 0, "backward_ms": 0},
+                {"forward_ms": 0, "backward_ms": 5}]
+        for more, links in [
+                ([], [{"link": 0, "direction": "forward", "delay_ms": 18}, {"link": 2, "direction": "backward",
+                                                                           "delay_ms": 5}]),
+                ([], [{"from": 0, "to": 1, "factor": 10}, {"from": 0, "to": 1, "factor": 3, "since": "now"},
+                      {"from": 3, "to": 2, "delay_ms": 5, "factor": None}, {"from": 3, "to": 0, "delay_ms": 99}]),
+                (["--ranks", "0,0,1,1,2,2,3,3"],
+                 [{"from": 1, "to": 3, "delay_ms": 18, "verdict": "slow"}, {"from": 0, "to": 2, "delay_ms": 1},
+                  {"from": 0, "to": 1, "delay_ms": 99}, {"from": 7, "to": 5, "delay_ms": 5},
+                  {"from": 2, "to": 4, "verdict": "healthy"}])]:
+            with self.subTest(links):
+                done = self.run_sched("adapt", "--profile", base, "--schedule", made, "--delays", "-", *more,
+                                      stdin=self.delays(*links))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["links"], slow)
+
+    def test_bad_delays(self):
+        base = self.file("p", profile())
+        made = self.file("s", self.good("plan", "--profile", base, "--algo", "zb"))
+        args = ["adapt", "--profile", base, "--schedule", made, "--delays", "-"]
+        for links, line in [([{"link": 3, "delay_ms": 1}], "links[0].link is 3; it must be a link"),
+                            ([{"link": 0, "factor": 2}], "links[0] has a factor, but its link takes no time"),
+                            ([{"link": 0, "factor": -2}], "links[0].factor must be a number above 0"),
+                            ([{"link": 0}], "links[0] has neither delay_ms"),
+                            ([{"delay_ms": 1}], "links[0] has neither link nor from and to"),
+                            ([{"from": 1, "delay_ms": 1}], "links[0].to is missing"),
+                            ([{"from": None, "to": 0, "delay_ms": 1}], "links[0].from is null; it must be a device"),
+                            ([{"link": 0, "direction": "up", "delay_ms": 1}], "links[0].direction is \"up\""),
+                            ([{"link": 0, "delay_ms": 100001}], "links[0].delay_ms is 100001; it must be"),
+                            ([7], "links[0] must be an object")]:
+            with self.subTest(line):
+                self.bad(2, "detour sched adapt: standard input: " + line, *args, stdin=self.delays(*links))
+        self.bad(2, "version is missing", *args, stdin="{}")
+        self.bad(2, "links is missing", *args, stdin="{\"version\": 1}")
+        self.bad(2, "rank 1 is on device 4; the profile has devices 0 to 3", *args, "--ranks", "0,4",
+                 stdin=self.delays())
+        self.bad(2, "links[0].to is 2; it must be a rank, a whole number from 0 to 1", *args, "--ranks", "0,1",
+                 stdin=self.delays({"from": 0, "to": 2, "delay_ms": 1}))
+        self.bad(2, "--ranks needs --delays", *args[:-2], "--ranks", "0,1")
+        self.bad(2, "--ranks 0,x: expected whole numbers", *args, "--ranks", "0,x")
+
+    def test_replan_inside_an_iteration(self):
+        base = self.file("p", profile())
+        made = self.file("s", self.good("plan", "--profile", base, "--algo", "adaptra"))
+        args = ["adapt", "--profile", base, "--schedule", made, "--delays", "-"]
+        delays = self.delays({"link": 0, "delay_ms": 20})
+        plan = json.loads(self.good(*args, "--now-ms", "95", stdin=delays))
+        self.assertEqual((plan["adapt"]["now_ms"], plan["adapt"]["started"]), (95, [10, 9, 8, 7]))
+        self.assertLess(plan["makespan_ms"], plan["adapt"]["present_makespan_ms"])
+        self.assertEqual(plan["adapt"]["candidate_makespan_ms"], plan["makespan_ms"])
+        before = json.loads(pathlib.Path(made).read_text())
+        for stage, old in zip(plan["stages"], before["stages"]):  # the past stays, and nothing new starts in it
+            past = [op for op in old["ops"] if op["start_ms"] < 95]
+            self.assertEqual(stage["ops"][:len(past)], past)
+            self.assertTrue(all(op["start_ms"] >= 95 for op in stage["ops"][len(past):]))
+            self.assertEqual(sorted((op["op"], op["mb"]) for op in stage["ops"]),
+                             sorted((op["op"], op["mb"]) for op in old["ops"]))
+        late = json.loads(self.run_sched(*args, "--now-ms", "95", "--started", "9,9,8,7", stdin=delays).stdout)
+        self.assertGreaterEqual(late["stages"][0]["ops"][9]["start_ms"], 95)
+        kept = self.run_sched(*args, "--now-ms", "95", "--min-gain", "60", stdin=delays)
+        self.assertIn("keep: no schedule found that pays", kept.stderr)
+        kept = json.loads(kept.stdout)
+        self.assertEqual(kept["makespan_ms"], kept["adapt"]["present_makespan_ms"])
+        self.bad(2, "--started has 1 numbers", *args, "--now-ms", "95", "--started", "9", stdin=delays)
+        self.bad(2, "--started needs --now-ms", *args, "--started", "9", stdin=delays)
+        self.bad(2, "device 0, position 10: ", *args, "--now-ms", "95", "--started", "11,9,8,7", stdin=delays)
+
+
 class Tolerance(Sched):
     def test_the_curve_passes_through_the_replayed_makespans(self):
         schedule = self.file("s", self.good("plan", "--profile", self.file("p", profile()), "--algo", "adaptra"))
@@ -225,7 +318,15 @@ class Compare(Sched):
         table = self.good("compare", "--profile", path, "--format", "text", "--ascii")
         self.assertIn("makespan ms", table)
         table.encode("ascii")
-        xml.etree.ElementTree.fromstring(self.good("compare", "--profile", path, "--format", "svg"))
+        self.assertIn("|####", table)
+        picture = self.folder / "c.svg"
+        self.good("compare", "--profile", path, "--format", "text", "--svg", str(picture))
+        drawn = picture.read_text()
+        self.assertEqual(self.good("compare", "--profile", path, "--format", "svg"), drawn)
+        for name in ["auto", "gpipe", "zb-h2", "adaptra", "exact"]:
+            self.assertIn(f">{name}</text>", drawn)
+        xml.etree.ElementTree.fromstring(drawn)
+        self.bad(1, "cannot be written", "compare", "--profile", path, "--svg", str(self.folder / "no" / "c.svg"))
 
 
 class BadInput(Sched):
@@ -283,7 +384,7 @@ class BadInput(Sched):
         self.bad(2, "--format csv: expected one of json, svg, text", "compare", "--format", "csv")
         self.bad(2, "--budget-ms 0: expected a whole number from 1", "plan", "--budget-ms", "0")
         self.bad(2, "--budget-ms 1e3: expected a whole number", "plan", "--budget-ms", "1e3")
-        self.bad(2, "--warmup 1,,2: expected a whole number", "plan", "--warmup", "1,,2")
+        self.bad(2, "--warmup 1,,2: expected whole numbers", "plan", "--warmup", "1,,2")
         self.bad(2, "--warmup has 2 numbers;", "plan", "--profile", path, "--warmup", "1,2")
         self.bad(2, "'p.json' is not an option", "plan", "p.json")
         self.bad(2, "unknown verb 'frob'", "frob")

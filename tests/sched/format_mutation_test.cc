@@ -155,8 +155,14 @@ TEST(Mutations, OfCsvFilesAreReadOrRefusedInOneLine)
            {Slurp("pair.csv"), Slurp("pair.comms.csv"), Slurp("v.csv"), Slurp("v.comms.csv")}, 8000, 3);
 }
 
+TEST(Mutations, OfDelaysAreReadOrRefusedInOneLine)
+{
+    Mutate("delays", dt_fuzz_delays, {Slurp("delays.json")}, 10000, 4);
+}
+
 TEST(Mutations, TheExamplesThemselvesAreAccepted)
 {
+    EXPECT_EQ(dt_fuzz_delays(Slurp("delays.json").data(), Slurp("delays.json").size()), nullptr);
     for (const char *name : {"pair.profile.json", "v.profile.json"})
         EXPECT_EQ(dt_fuzz_profile(Slurp(name).data(), Slurp(name).size()), nullptr);
     for (const char *name : {"pair.json", "v.json"})

@@ -81,7 +81,9 @@ static const char *same_again(struct detour_arena *arena, const struct detour_pr
     struct detour_error error;
 
     if (detour_plan_write(arena, profile, plan, format, NULL, &once, &error))
-        return error.status == DETOUR_LIMIT ? NULL : "an accepted schedule cannot be written";
+        return error.status == DETOUR_LIMIT || error.status == DETOUR_DEPENDENCY
+                   ? NULL
+                   : "an accepted schedule cannot be written";
     if (detour_plan_read(arena, profile, NAME, once.data, once.bytes, &again, NULL, &error))
         return "a written schedule is refused";
     if (detour_plan_write(arena, profile, again, format, NULL, &twice, &error) || once.bytes != twice.bytes ||
@@ -99,7 +101,7 @@ static const char *draw(struct detour_arena *arena, const struct detour_profile 
     for (int i = DETOUR_FORMAT_TRACE; i <= DETOUR_FORMAT_TEXT; i++) {
         enum detour_status status =
             detour_plan_write(arena, profile, plan, (enum detour_format)i, NULL, &text, &error);
-        if (status && status != DETOUR_LIMIT)
+        if (status && status != DETOUR_LIMIT && status != DETOUR_DEPENDENCY)
             return "an accepted schedule cannot be drawn";
         if (!status && strlen(text.data) != text.bytes)
             return "a text has a NUL inside";
@@ -114,7 +116,10 @@ static const char *use_plan(struct detour_arena *arena, const struct detour_prof
     struct detour_error error;
     const char *problem = NULL;
 
-    /* The times of the file, as they are; those of the simulation are drawn when there are none. */
+    /*
+     * The times of the file, as they are; those of the simulation are drawn when there are none. What no
+     * device could do (DEPENDENCY) and times beyond all formats (LIMIT) may be refused.
+     */
     bool drawn = plan->schedule->timed;
     if (drawn)
         problem = draw(arena, profile, plan);
@@ -202,4 +207,43 @@ const char *dt_fuzz_json(const char *data, size_t bytes)
 const char *dt_fuzz_csv(const char *data, size_t bytes)
 {
     return check_with_all(INPUT_CSV, data, bytes);
+}
+
+static const char *check_delays(struct detour_arena *arena, const struct detour_profile *profile,
+                                const struct detour_ranks *ranks, const char *data, size_t bytes)
+{
+    struct detour_profile *measured = NULL;
+    struct detour_error error = {0};
+    enum detour_status status =
+        detour_delays_from_json(arena, profile, ranks, NAME, data, bytes, &measured, &error);
+
+    if (status && measured)
+        return "an output was written on failure";
+    if (status && !is_input_status(status))
+        return "a status that bad input does not explain";
+    if (status)
+        return is_one_line(&error, status) ? NULL : "the refusal is not one line with the input's name";
+    for (int32_t i = 0; i + 1 < profile->stage_count; i++)
+        if (measured->links[i].forward_ns < profile->links[i].forward_ns ||
+            measured->links[i].backward_ns < profile->links[i].backward_ns ||
+            measured->links[i].forward_serial_ns < profile->links[i].forward_serial_ns ||
+            measured->links[i].backward_serial_ns < profile->links[i].backward_serial_ns)
+            return "a delay makes a link faster";
+    return profile_round_trip(arena, measured);
+}
+
+const char *dt_fuzz_delays(const char *data, size_t bytes)
+{
+    static const int32_t devices[] = {0, 0, 1, 1, 0};
+    static const struct detour_ranks ranks = {DT_COUNT_OF(devices), devices};
+    struct detour_profile *profiles[PROFILE_COUNT];
+    const char *problem = read_profiles(profiles);
+    struct detour_arena *arena = detour_arena_create();
+
+    if (arena && !problem)
+        problem = check_delays(arena, profiles[0], NULL, data, bytes);
+    if (arena && !problem)
+        problem = check_delays(arena, profiles[1], &ranks, data, bytes);
+    detour_arena_destroy(arena);
+    return problem;
 }

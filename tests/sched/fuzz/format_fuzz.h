@@ -26,6 +26,9 @@ const char *dt_fuzz_profile(const char *data, size_t bytes);
 const char *dt_fuzz_json(const char *data, size_t bytes);
 const char *dt_fuzz_csv(const char *data, size_t bytes);
 
+/* The same for measured delays; what is accepted makes no link faster. */
+const char *dt_fuzz_delays(const char *data, size_t bytes);
+
 /*
  * The bytes are choices: a small profile, a schedule by one of the generators, damage to it, new delays, a
  * moment. All generators run on the profile; what they make is valid, no makespan is below any lower bound,

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the schedule library with clang, sanitizers and libFuzzer, and fuzzes it from the examples in ../golden and
-# the inputs kept in corpus/: the readers of profiles, native JSON and CSV, and everything behind them (`plan`).
+# the inputs kept in corpus/: the readers of profiles, delays, native JSON and CSV, and everything behind them (`plan`).
 # usage: run.sh OUT [RUNS [TARGET...]]
 #   OUT      keeps what was built, the growing corpus and any crash
 #   RUNS     per target: 300000, or what DETOUR_FUZZ_SECONDS (90) are enough for; -1 for no end
-#   TARGET   profile, json, csv, plan (all)
+#   TARGET   profile, delays, json, csv, plan (all)
 # Millions: DETOUR_FUZZ_SECONDS=3600 run.sh OUT 2000000. What is worth keeping: run.sh OUT merge, which adds the
 # inputs of OUT that reach code corpus/ does not.
 set -euo pipefail
@@ -14,7 +14,7 @@ root=$(cd "$here/../../.." && pwd)
 out=${1:?usage: run.sh OUT [RUNS [TARGET...]]}
 runs=${2:-300000}
 targets=("${@:3}")
-[ ${#targets[@]} -gt 0 ] || targets=(profile json csv plan)
+[ ${#targets[@]} -gt 0 ] || targets=(profile delays json csv plan)
 clang=${CLANG:-clang}
 
 command -v "$clang" >/dev/null || { echo "fuzz: clang is not installed: skipped"; exit 77; }
@@ -49,6 +49,7 @@ for target in "${targets[@]}"; do
     limits=()
     case $target in
     profile) cp "$seeds"/*.profile.json "corpus.$target" ;;
+    delays) cp "$seeds"/delays.json "corpus.$target" ;;
     json) cp "$seeds"/pair.json "$seeds"/v.json "corpus.$target" ;;
     csv) cp "$seeds"/*.csv "corpus.$target" ;;
     plan) limits=(-max_len=256) ;; # more bytes than there are choices
