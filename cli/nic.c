@@ -15,7 +15,6 @@
 
 #include "base/param.h"
 #include "base/util.h"
-#include "cli/arg.h"
 #include "cli/command.h"
 #include "obs/client.h"
 #include "obs/command.h"
@@ -51,7 +50,13 @@ static int complain(const char *format, ...)
 
 static error_t parse_pid(struct request *request, const char *text)
 {
-    return dt_arg_int("detour nic", "--pid", text, 1, INT_MAX, &request->pid);
+    uint64_t pid;
+
+    if (dt_parse_number(text, false, &pid) == DT_OK && pid > 0 && pid <= INT_MAX) {
+        request->pid = (int)pid;
+        return 0;
+    }
+    return complain("--pid %s: expected the number of a process", text);
 }
 
 static error_t parse_word(struct request *request, const char *word)
