@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contract of a reliable connection through the calls of libibverbs, the same suite for every wire. What
 // a wire does differently stands in wire_under_test.h.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -72,6 +73,23 @@ class Contract : public ::testing::Test
         ibv_wc wc;
         PassTime(20 * kMillisecond);
         EXPECT_FALSE(end.Poll(&wc));
+    }
+
+    // The next event of an end's device within ten seconds; -1: none.
+    int NextEvent(const End &end)
+    {
+        ibv_async_event event;
+        int fd = end.context->async_fd;
+
+        EXPECT_EQ(0, fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK));
+        for (int i = 0; i < 20000; i++) {
+            if (!dt_soft_get_async_event(end.context, &event)) {
+                dt_soft_ack_async_event(&event);
+                return event.event_type;
+            }
+            PassTime(kMillisecond / 2);
+        }
+        return -1;
     }
 
     ibv_qp_state StateOf(const End &end)
@@ -337,6 +355,65 @@ TEST_F(Contract, ALinkThatIsDownLosesAndOneThatIsUpAgainCarriesOn)
     SetLink(1, true);
     ExpectNext(*a, 5, IBV_WC_SUCCESS);
     b->Check(1, 0, 64, "after the link came back");
+}
+
+TEST_F(Contract, ACutCableAtEitherEndIsAnExhaustedRetryToTheSender)
+{
+    for (int device : {0, 1}) {
+        ConnectOptions connect;
+        connect.timeout = 12; // 17 ms
+        connect.retry_cnt = 2;
+        Make({}, connect);
+        SetLink(device, false);
+        for (uint64_t i = 0; i < 3; i++)
+            ASSERT_EQ(0, a->Post(IBV_WR_RDMA_WRITE, 0, 64, to_b, 0, i));
+        ExpectNext(*a, 0, IBV_WC_RETRY_EXC_ERR);
+        for (uint64_t i = 1; i < 3; i++)
+            ExpectNext(*a, i, IBV_WC_WR_FLUSH_ERR);
+        SetLink(device, true);
+    }
+}
+
+TEST_F(Contract, ACutCableIsAnEventAndSoIsItsReturn)
+{
+    SetLink(0, false);
+    EXPECT_EQ(IBV_EVENT_PORT_ERR, NextEvent(*a));
+    SetLink(0, true);
+    EXPECT_EQ(IBV_EVENT_PORT_ACTIVE, NextEvent(*a));
+}
+
+TEST_F(Contract, AQueuePairInErrorDoesNotAnswer)
+{
+    ConnectOptions connect;
+    connect.timeout = 12;
+    connect.retry_cnt = 2;
+    Make({}, connect);
+    ASSERT_EQ(0, b->ToError());
+    ASSERT_EQ(0, a->Post(IBV_WR_RDMA_WRITE, 0, 64, to_b, 0, 5));
+    ExpectNext(*a, 5, IBV_WC_RETRY_EXC_ERR);
+    EXPECT_EQ(0, b->buffer[0]);
+}
+
+// What the return of a path needs.
+TEST_F(Contract, AFailedQueuePairCarriesTrafficAgainAfterAResetOfBothEnds)
+{
+    ConnectOptions connect;
+    connect.timeout = 12;
+    connect.retry_cnt = 2;
+    Make({}, connect);
+    ASSERT_EQ(0, b->ToError());
+    ASSERT_EQ(0, a->Post(IBV_WR_RDMA_WRITE, 0, 64, to_b, 0, 5));
+    ExpectNext(*a, 5, IBV_WC_RETRY_EXC_ERR);
+    a->Reset();
+    b->Reset();
+    ConnectEnds(*a, *b, ConnectOptions());
+    for (uint64_t i = 0; i < 10; i++) {
+        ASSERT_EQ(0, b->PostRecv(100 + i));
+        ASSERT_EQ(0, a->Post(IBV_WR_RDMA_WRITE_WITH_IMM, i, 20000, to_b, i, i));
+        ExpectNext(*a, i, IBV_WC_SUCCESS);
+        ExpectNext(*b, 100 + i, IBV_WC_SUCCESS);
+    }
+    b->Check(1, 0, 20000, "after the reset");
 }
 } // namespace
 } // namespace detour_test

@@ -149,6 +149,15 @@ int End::ToError()
     return dt_soft_modify_qp(qp, &attr, IBV_QP_STATE);
 }
 
+void End::Reset()
+{
+    ibv_qp_attr attr = {};
+
+    attr.qp_state = IBV_QPS_RESET;
+    int error = dt_soft_modify_qp(qp, &attr, IBV_QP_STATE);
+    Require(error == 0, "to RESET: %s", strerror(error));
+}
+
 int End::Post(ibv_wr_opcode opcode, uint64_t offset, uint32_t bytes, const EndAddress &peer, uint64_t remote,
               uint64_t wr_id, unsigned flags, uint32_t imm)
 {

@@ -53,6 +53,7 @@ class End
     void Init(const ConnectOptions &options = {});
     void Connect(const EndAddress &peer, const ConnectOptions &options = {}); // INIT to RTS
     int ToError();
+    void Reset();
 
     // A work request on the end's own buffer; `remote` is an offset in the peer's.
     int Post(ibv_wr_opcode opcode, uint64_t offset, uint32_t bytes, const EndAddress &peer, uint64_t remote,

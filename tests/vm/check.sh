@@ -22,10 +22,10 @@ check_more() {
     fi
 }
 
-# WHAT TEXT FILE: a line of the file contains the text.
+# WHAT PATTERN FILE: a line of the file matches.
 check_line() {
     local line
-    if line=$(grep -F -m 1 -e "$2" "$3"); then
+    if line=$(grep -m 1 -e "$2" "$3"); then
         echo "vm: ok: $1: $line"
     else
         echo "vm: FAILED: $1: no line with '$2' in:"
@@ -51,6 +51,22 @@ start_ranks() {
             --root 127.0.0.1:5000 --rank $rank >"/dev/shm/rank.${letters[rank]}" 2>&1 &
         pids+=($!)
     done
+}
+
+# Packets that a device has sent.
+sent() {
+    cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
+}
+
+# Until both rails of rank A have carried something, half a minute at most.
+wait_for_traffic() {
+    local first second i
+    first=$(($(sent rxa0) + 20)) second=$(($(sent rxa1) + 20))
+    for i in $(seq 150); do
+        [ "$(sent rxa0)" -lt "$first" ] || [ "$(sent rxa1)" -lt "$second" ] || return 0
+        sleep 0.2
+    done
+    check "traffic within 30 s" yes no
 }
 
 # Waits for both, shows what they said; their exit codes are then in `codes`.

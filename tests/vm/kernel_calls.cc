@@ -75,6 +75,16 @@ int dt_soft_query_gid(ibv_context *context, uint8_t, int, ibv_gid *gid)
     return FindIpv4Gid(context, gid) < 0 ? -1 : 0;
 }
 
+int dt_soft_get_async_event(ibv_context *context, ibv_async_event *event)
+{
+    return REAL(get_async_event)(context, event);
+}
+
+void dt_soft_ack_async_event(ibv_async_event *event)
+{
+    REAL(ack_async_event)(event);
+}
+
 ibv_pd *dt_soft_alloc_pd(ibv_context *context)
 {
     return REAL(alloc_pd)(context);

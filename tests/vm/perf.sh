@@ -7,11 +7,6 @@ set -u
 set_up_network
 describe
 
-# Packets that a device has sent.
-sent() {
-    cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
-}
-
 # WHAT OPTIONS...: two ranks, and the check of both.
 check_perf() {
     local what=$1 a0 a1

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/contract/wire_under_test.h"
+#include "tests/vm/link.h"
 
 namespace detour_test
 {
@@ -15,8 +16,7 @@ const ibv_wc_status kWrongLocalKeyStatus = IBV_WC_LOC_QP_OP_ERR;
 static bool is_touched[2]; // by a fault
 static bool must_have_lost[2];
 
-// `what` happens to the interface of the device: arguments of link.sh.
-static void Link(int device, const std::string &what)
+void Link(int device, const std::string &what)
 {
     std::string command =
         DETOUR_SOURCE_DIR "/tests/vm/link.sh " + std::string(device == 0 ? "a0 " : "b0 ") + what;
@@ -31,10 +31,8 @@ void StartWire() {}
 void StopWire()
 {
     for (int device : {0, 1}) {
-        if (!is_touched[device])
-            continue;
-        Heal(device);
-        SetLink(device, true);
+        if (is_touched[device])
+            Link(device, "restore");
         is_touched[device] = false;
     }
 }

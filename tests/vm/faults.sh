@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# In the guest: what happens to running ranks when their rails stop carrying traffic.
+set -u
+. "$DETOUR_VM_SOURCE/tests/vm/net.sh"
+. "$DETOUR_VM_SOURCE/tests/vm/check.sh"
+set_up_network
+describe
+link="$DETOUR_VM_SOURCE/tests/vm/link.sh"
+
+# WHAT FAULT: when it happens to both interfaces of rank A, both ranks end and say why.
+check_death() {
+    local what=$1 fault=$2 start interface
+    start_ranks sendrecv -b 64K -n 100000000 --timeout 20
+    wait_for_traffic
+    start=$(date +%s%N)
+    for interface in a0 a1; do
+        "$link" "$interface" $fault
+    done
+    wait_ranks
+    echo "vm: $what: both ranks have ended $((($(date +%s%N) - start) / 1000000)) ms after it began"
+    check "$what: exit codes" "1 1" "$codes"
+    # Whoever notices first takes the other with it; a receiver's flushed receives may come before its own error.
+    cat /dev/shm/rank.a /dev/shm/rank.b >/dev/shm/ranks
+    check_line "$what: the reason" "queue pair .* failed: .* (status \(12\|5\), vendor_err 0x0)" /dev/shm/ranks
+    for interface in a0 a1; do
+        "$link" "$interface" restore
+    done
+}
+
+# 17 ms, six times.
+export DETOUR_TIMEOUT=12 DETOUR_RETRY_CNT=5
+check_death "all cables of rank A cut" down
+check_death "all that rank A sends is lost" "loss 100"
+finish
