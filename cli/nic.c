@@ -94,16 +94,16 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "list\nDEVICE down|up|fatal\nDEVICE drop N|P%",
-    .doc =
-        "Looks at the RNICs of running processes, and acts on software ones (soft0, soft1, ...).\v"
-        "  list    the devices of each process\n"
-        "  down    pull the link: nothing goes in or out\n"
-        "  up      plug it in again\n"
-        "  fatal   the device dies for good\n"
-        "  drop N  lose the next N packets that it sends; drop P% loses P percent from now on, 0% ends it\n"
-        "\n"
-        "Processes are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID).\n"
-        "Exit code: 0 done; 1 no process could do it; 2 bad input.",
+    .doc = "Looks at the RNICs of running processes, and acts on software ones (soft0, soft1, ...).\v"
+           "  list     the devices of each process\n"
+           "  down     pull the link: nothing goes in or out\n"
+           "  up       plug it in again\n"
+           "  fatal    the device dies for good\n"
+           "  drop N   lose the next N packets that it sends\n"
+           "  drop P%  lose P percent of them from now on; 0% ends it\n"
+           "\n"
+           "Processes are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID).\n"
+           "Exit code: 0 done; 1 no process could do it; 2 bad input.",
 };
 
 /* N, or P% with P up to 100. */

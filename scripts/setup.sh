@@ -10,7 +10,7 @@ set -euo pipefail
 demo_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev libjansson-dev)
 test_packages=("${demo_packages[@]}" g++ libgtest-dev libgmock-dev python3 ibverbs-utils perftest)
 ci_packages=("${test_packages[@]}" clang libclang-rt-14-dev valgrind spin clang-tidy cppcheck
-             python3-scipy git qemu-system-x86 busybox-static kmod cpio iproute2 libibverbs1 ibverbs-providers)
+             python3-scipy git help2man man-db mandoc qemu-system-x86 busybox-static kmod cpio iproute2 libibverbs1 ibverbs-providers)
 
 case "${1:-}" in
 demo) packages=("${demo_packages[@]}") ;;
