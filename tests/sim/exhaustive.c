@@ -58,9 +58,6 @@ static bool run_single(const struct kind *kind, uint64_t packet, dt_exhaustive_f
     char name[64];
 
     dt_scenario_draw(DT_PROFILE_SCRIPT, SEED, &scenario);
-    /* A lost packet is the queue pair's own business. */
-    for (uint32_t i = 0; i < scenario.flow_count; i++)
-        scenario.flow[i].may_fail &= kind->fault.kind != DT_CHAOS_DROP;
     add(&kind->fault, packet);
     snprintf(name, sizeof name, "%s:%" PRIu64, kind->name, packet);
     return finish(name, done, arg);

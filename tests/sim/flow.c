@@ -137,13 +137,26 @@ void dt_flow_destroy(struct dt_flow *flow)
 /* ---- errors ---------------------------------------------------------------------------------------------
  */
 
+/* A send was reported done whose message the receiver has not been told about. */
+static bool has_unseen(const struct dt_flow *flow)
+{
+    for (uint32_t i = 0; i < flow->plan.part_count; i++)
+        if (flow->sending[i].is_done && !flow->receiving[flow->plan.part[i].message].is_done)
+            return true;
+    return false;
+}
+
 /* A call returned an error: the end is over. */
 static bool take_error(struct dt_flow *flow, enum dt_flow_side side, ncclResult_t result, const char *call,
                        uint32_t message)
 {
     struct end *end = &flow->end[side];
 
-    if (!flow->options.may_fail)
+    bool is_other_over = flow->end[!side].error != ncclSuccess;
+    bool is_allowed =
+        flow->options.mercy == DT_MERCY_ANY || (flow->options.mercy == DT_MERCY_UNSEEN && has_unseen(flow));
+
+    if (!is_allowed && !is_other_over)
         return fail(flow, side, call, message, result);
     if (end->state == END_LIVE) {
         end->state = END_FAILED;
@@ -458,14 +471,6 @@ bool dt_flow_has_failed(const struct dt_flow *flow, enum dt_flow_side side)
     return flow->end[side].error != ncclSuccess;
 }
 
-bool dt_flow_has_unseen(const struct dt_flow *flow)
-{
-    for (uint32_t i = 0; i < flow->plan.part_count; i++)
-        if (flow->sending[i].is_done && !flow->receiving[flow->plan.part[i].message].is_done)
-            return true;
-    return false;
-}
-
 /* The end has what it wanted. */
 static bool is_satisfied(const struct dt_flow *flow, enum dt_flow_side side)
 {
@@ -561,9 +566,10 @@ const char *dt_flow_failure(struct dt_flow *flow)
         snprintf(flow->failure, sizeof flow->failure, "flow %u: %s", flow->options.plan.id, flow->plan.wrong);
     if (!flow->failure[0])
         snprintf(flow->failure, sizeof flow->failure,
-                 "flow %u: receiver %s, %u of %u posted, %u received; sender %s, at %u, %u done",
+                 "flow %u: receiver %s, %u of %u posted, %u received%s; sender %s, at %u, %u done",
                  flow->options.plan.id, end_text(flow, DT_FLOW_RECEIVER), flow->posted,
-                 flow->plan.options.message_count, flow->received, end_text(flow, DT_FLOW_SENDER),
-                 flow->next_send, flow->send_done);
+                 flow->plan.options.message_count, flow->received,
+                 flow->receiving[flow->received].flush ? ", waits for a flush" : "",
+                 end_text(flow, DT_FLOW_SENDER), flow->next_send, flow->send_done);
     return flow->failure;
 }

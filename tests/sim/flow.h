@@ -27,6 +27,13 @@ extern "C" {
 
 enum dt_flow_side { DT_FLOW_SENDER, DT_FLOW_RECEIVER, DT_FLOW_SIDES };
 
+/* When may a call on the connection return an error? */
+enum dt_flow_mercy {
+    DT_MERCY_NONE,   /* never */
+    DT_MERCY_UNSEEN, /* after a send was reported done whose message the receiver has not been told about */
+    DT_MERCY_ANY     /* whenever it wants to */
+};
+
 struct dt_flow_options {
     struct dt_plan_options plan;
     uint32_t posted_max;   /* irecvs outstanding at a time */
@@ -37,7 +44,7 @@ struct dt_flow_options {
     } side[DT_FLOW_SIDES];
     bool closes_early; /* each end on its own; else both when both have finished */
     bool is_gpu;       /* registered as GPU memory, and flushed */
-    bool may_fail;     /* each end may end with an error */
+    enum dt_flow_mercy mercy;
 };
 
 struct dt_flow;
@@ -65,9 +72,6 @@ bool dt_flow_is_closed(const struct dt_flow *flow, enum dt_flow_side side);
 
 /* The end has seen an error. */
 bool dt_flow_has_failed(const struct dt_flow *flow, enum dt_flow_side side);
-
-/* A send was reported done whose message the receiver has not been told about. */
-bool dt_flow_has_unseen(const struct dt_flow *flow);
 
 /* Something is wrong already. */
 bool dt_flow_is_wrong(const struct dt_flow *flow);

@@ -192,15 +192,80 @@ static void draw_fault(struct dt_scenario *s, struct dt_prng *prng, enum dt_chao
     }
 }
 
-/* A device that dies for good leaves its host another. */
+static bool is_death(const struct dt_chaos *f)
+{
+    return f->kind == DT_CHAOS_DEATH || f->kind == DT_CHAOS_DEATH_BLIND;
+}
+
+/* One device may die for good, unless the run is doomed. */
 static bool is_survivable(const struct dt_scenario *s, const struct dt_chaos *f)
 {
-    if (f->kind != DT_CHAOS_DEATH && f->kind != DT_CHAOS_DEATH_BLIND)
+    if (s->is_doomed || !is_death(f))
         return true;
     for (uint32_t i = 0; i < s->chaos.count; i++)
-        if (s->chaos.list[i].kind == DT_CHAOS_DEATH || s->chaos.list[i].kind == DT_CHAOS_DEATH_BLIND)
+        if (is_death(&s->chaos.list[i]))
             return false;
     return true;
+}
+
+/* The device, of the network's, of one end of a path: from the connection's own on, in turn. */
+static uint32_t device_of(const struct dt_scenario *s, const struct dt_flow_options *flow, int side,
+                          uint32_t path)
+{
+    const struct dt_host_options *host = &s->plugin.host[flow->side[side].host];
+
+    return host->device_first + ((uint32_t)flow->side[side].device + path) % host->device_count;
+}
+
+static uint32_t paths_of(const struct dt_scenario *s, const struct dt_flow_options *flow)
+{
+    uint64_t paths = DT_HOSTS * DEVICES_PER_HOST_MAX;
+
+    for (int side = 0; side < DT_FLOW_SIDES; side++) {
+        uint32_t host = flow->side[side].host;
+
+        paths = dt_min_u64(paths, s->settings[host].paths);
+        paths = dt_min_u64(paths, s->plugin.host[host].device_count);
+    }
+    return (uint32_t)paths;
+}
+
+/* Is there a path whose devices live at the end? */
+static bool keeps_a_path(const struct dt_scenario *s, const struct dt_flow_options *flow)
+{
+    for (uint32_t p = 0; p < paths_of(s, flow); p++) {
+        bool is_dead = false;
+
+        for (uint32_t i = 0; i < s->chaos.count; i++)
+            for (int side = 0; side < DT_FLOW_SIDES; side++)
+                is_dead |=
+                    is_death(&s->chaos.list[i]) && s->chaos.list[i].device == device_of(s, flow, side, p);
+        if (!is_dead)
+            return true;
+    }
+    return false;
+}
+
+/* Can the receiver lose completions for good? Then acknowledged is not received. */
+static bool may_lose_completions(const struct dt_scenario *s, const struct dt_flow_options *flow)
+{
+    const struct dt_host_options *host = &s->plugin.host[flow->side[DT_FLOW_RECEIVER].host];
+
+    for (uint32_t i = 0; i < s->chaos.count; i++) {
+        const struct dt_chaos *f = &s->chaos.list[i];
+
+        if ((f->kind == DT_CHAOS_DEATH_BLIND || f->kind == DT_CHAOS_CQ_SILENT) &&
+            f->device - host->device_first < host->device_count)
+            return true;
+    }
+    return false;
+}
+
+static enum dt_flow_mercy mercy_for(const struct dt_scenario *s, const struct dt_flow_options *flow)
+{
+    if (s->is_doomed || !keeps_a_path(s, flow))
+        return DT_MERCY_ANY;
+    return may_lose_completions(s, flow) ? DT_MERCY_UNSEEN : DT_MERCY_NONE;
 }
 
 /* The kinds that this run has: none of them, a few, or many. */
@@ -252,6 +317,7 @@ static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
     uint32_t exponent = exponents[dt_prng_below(prng, DT_COUNT_OF(exponents))];
     uint64_t span_ns = draw_log(prng, 100 * DT_NS_PER_US, 500 * DT_NS_PER_MS);
 
+    s->is_doomed = draw_one_in(prng, 10);
     for (uint32_t host = 0; host < DT_HOSTS; host++) {
         struct dt_host_settings *settings = &s->settings[host];
 
@@ -260,6 +326,9 @@ static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
         settings->timeout_exponent = exponent;
         settings->retry_count = (uint32_t)dt_prng_between(prng, 0, 6);
         settings->idle_takeover_us = draw_log(prng, 500, 20000);
+        settings->fence_ms = draw_log(prng, 1, 1000);
+        settings->late_ms = draw_log(prng, 1, 5000);
+        settings->dead_ms = s->is_doomed ? draw_log(prng, 100, 2000) : 60000;
     }
     draw_network(s, prng, draw_one_in(prng, 2) ? 0 : 20000);
     s->plugin.control_latency_ns = draw_log(prng, 1000, 2 * DT_NS_PER_MS);
@@ -278,9 +347,10 @@ static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
         o->plan.large_count = draw_one_in(prng, 4) ? (uint32_t)dt_prng_between(prng, 1, 3) : 0;
         o->plan.large_bytes = (uint32_t)draw_log(prng, 16384, 131072);
         o->pause_ns_max = draw_one_in(prng, 4) ? 0 : 2 * span_ns / o->plan.message_count;
-        o->may_fail = true;
     }
     draw_chaos(s, prng, span_ns);
+    for (uint32_t i = 0; i < s->flow_count; i++)
+        s->flow[i].mercy = mercy_for(s, &s->flow[i]);
     s->patience_ns = 300 * DT_NS_PER_S;
     s->may_warn = true;
 }
@@ -297,7 +367,10 @@ static void make_script(struct dt_scenario *s)
                                                       .posting = host ? "std" : "dv",
                                                       .timeout_exponent = 6,
                                                       .retry_count = 2,
-                                                      .idle_takeover_us = 500};
+                                                      .idle_takeover_us = 500,
+                                                      .fence_ms = 20,
+                                                      .late_ms = 50,
+                                                      .dead_ms = 2000};
         s->plugin.host[host] = (struct dt_host_options){
             .device_first = 2 * host, .device_count = 2, .set = set_params, .set_arg = &s->settings[host]};
     }
@@ -311,7 +384,6 @@ static void make_script(struct dt_scenario *s)
         o->side[0].host = i;
         o->side[1].host = !i;
         o->closes_early = true;
-        o->may_fail = true;
     }
     s->patience_ns = 300 * DT_NS_PER_S;
     s->may_warn = true;
@@ -388,14 +460,16 @@ static void print_host(const struct dt_scenario *s, uint32_t host)
 
     printf(
         "  host %u: soft%u to soft%u, %u paths x %u queue pairs (%s), timer 2^%u with %u retries, chunk %u, "
-        "clock %+.3f s %+" PRId64 " ppm, delays '%s'\n",
+        "fence %" PRIu64 " ms, late %" PRIu64 " ms, dead %" PRIu64 " ms, clock %+.3f s %+" PRId64 " ppm, delays '%s'\n",
         host, o->device_first, o->device_first + o->device_count - 1, settings->paths, settings->qps_per_path,
         settings->posting, settings->timeout_exponent, settings->retry_count, o->chunk_bytes,
-        (double)o->clock_offset_ns / 1e9, o->clock_drift_ppm, settings->inject);
+        settings->fence_ms, settings->late_ms, settings->dead_ms, (double)o->clock_offset_ns / 1e9,
+        o->clock_drift_ppm, settings->inject);
 }
 
 static void print_flow(const struct dt_scenario *s, uint32_t i)
 {
+    static const char *const mercy[] = {"", ", may fail if it has to", ", may fail"};
     const struct dt_flow_options *o = &s->flow[i];
     const struct dt_plan_options *plan = &o->plan;
 
@@ -405,7 +479,7 @@ static void print_flow(const struct dt_scenario *s, uint32_t i)
     if (plan->large_count)
         printf(", %u of %u bytes", plan->large_count, plan->large_bytes);
     printf(", %u at a time%s%s%s\n", o->posted_max, o->is_gpu ? ", GPU" : "",
-           o->closes_early ? ", closes early" : "", o->may_fail ? ", may fail" : "");
+           o->closes_early ? ", closes early" : "", mercy[o->mercy]);
 }
 
 void dt_scenario_print(const struct dt_scenario *s)

@@ -38,6 +38,9 @@ struct dt_host_settings {
     uint32_t retry_count;
     uint64_t idle_takeover_us;
     const char *inject; /* delay rules; "": none */
+    uint64_t fence_ms;
+    uint64_t late_ms;
+    uint64_t dead_ms;
 };
 
 struct dt_scenario {
@@ -52,6 +55,7 @@ struct dt_scenario {
     struct dt_chaos_run chaos;
     uint64_t patience_ns; /* everything is over this long after the last fault */
     bool may_warn;
+    bool is_doomed; /* there may be no way out: connections may fail */
 };
 
 /* plugin.host[].set points into *scenario, which must stay where it is. */
