@@ -154,6 +154,7 @@ struct dt_rnic_options {
     uint8_t gid[16];           /* its address on the wire */
     uint64_t rate_bytes_per_s; /* payload sent per second; 0 is unlimited */
     uint32_t number_seed;      /* start of QP numbers and keys; any; use different ones per RNIC */
+    bool reuses_numbers;       /* a new QP gets the lowest number that is free, as soon as it is free */
     void *context;             /* handed to the callbacks */
     void (*event)(void *context, const struct dt_rnic_event *event); /* asynchronous events; may be NULL */
     void (*notify)(void *context, struct dt_rnic_cq *cq);            /* an armed CQ fires; may be NULL */

@@ -25,17 +25,20 @@ struct dt_rnic_qp *dt_qp_find(const struct dt_rnic *rnic, uint32_t number)
 
 /*
  * Slots are taken in turn and a number carries how often its slot was used, so that a number comes back only
- * after all others of its slot. 0 and 1 are special queue pairs in the specification and never given out.
+ * after all others of its slot; or, on request, as early as can be. 0 and 1 are special queue pairs in the
+ * specification and never given out.
  */
 static void take_number(struct dt_rnic *rnic, struct dt_rnic_qp *qp)
 {
-    uint32_t slot = rnic->qp_slot_next;
+    bool reuses = rnic->options.reuses_numbers;
+    uint32_t slot = reuses ? 0 : rnic->qp_slot_next;
 
     while (rnic->qps[slot])
         slot = (slot + 1) % DT_RNIC_QP_MAX;
     rnic->qp_slot_next = (slot + 1) % DT_RNIC_QP_MAX;
     do {
-        rnic->qp_generation[slot] = (rnic->qp_generation[slot] + 1) & GENERATION_MASK;
+        if (!reuses || rnic->qp_generation[slot] == 0)
+            rnic->qp_generation[slot] = (rnic->qp_generation[slot] + 1) & GENERATION_MASK;
         qp->number = (uint32_t)rnic->qp_generation[slot] << GENERATION_SHIFT | slot;
     } while (qp->number <= 1);
     rnic->qps[slot] = qp;

@@ -18,6 +18,7 @@ static struct {
     void (*front_event)(void *device, const struct dt_rnic_event *event);
     void (*raised)(uint32_t device);
     uint64_t (*clock)(void);
+    bool reuses_numbers;
 } driver;
 
 /* ---- the simulation's side ------------------------------------------------------------------------------
@@ -63,6 +64,11 @@ uint64_t dt_driver_sim_clock_ns(void)
 void dt_driver_sim_set_clock(uint64_t (*now_ns)(void))
 {
     driver.clock = now_ns;
+}
+
+void dt_driver_sim_reuse_numbers(bool reuses_numbers)
+{
+    driver.reuses_numbers = reuses_numbers;
 }
 
 void dt_driver_sim_on_event(void (*raised)(uint32_t device))
@@ -131,6 +137,7 @@ static struct dt_soft_device *make_device(uint32_t index, const struct dt_driver
     struct dt_soft_device *device = calloc(1, sizeof *device);
     struct dt_rnic_options options = {.wire = driver.ports[index],
                                       .number_seed = index * 1000,
+                                      .reuses_numbers = driver.reuses_numbers,
                                       .context = device,
                                       .event = pass_event,
                                       .notify = callbacks->notify};

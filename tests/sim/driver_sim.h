@@ -26,6 +26,9 @@ uint32_t dt_driver_sim_device_count(void);
 uint64_t dt_driver_sim_clock_ns(void);
 void dt_driver_sim_set_clock(uint64_t (*now_ns)(void));
 
+/* Devices opened from now on give numbers of destroyed queue pairs out again at once. */
+void dt_driver_sim_reuse_numbers(bool reuses_numbers);
+
 /* Called when a device has raised an asynchronous event; NULL: nobody is. */
 void dt_driver_sim_on_event(void (*raised)(uint32_t device));
 

@@ -263,7 +263,7 @@ static bool may_lose_completions(const struct dt_scenario *s, const struct dt_fl
 
 static enum dt_flow_mercy mercy_for(const struct dt_scenario *s, const struct dt_flow_options *flow)
 {
-    if (s->is_doomed || !keeps_a_path(s, flow))
+    if (!DT_HAS_RECOVERY || s->is_doomed || !keeps_a_path(s, flow))
         return DT_MERCY_ANY;
     return may_lose_completions(s, flow) ? DT_MERCY_UNSEEN : DT_MERCY_NONE;
 }
@@ -318,6 +318,7 @@ static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
     uint64_t span_ns = draw_log(prng, 100 * DT_NS_PER_US, 500 * DT_NS_PER_MS);
 
     s->is_doomed = draw_one_in(prng, 10);
+    s->reuses_numbers = draw_one_in(prng, 2);
     for (uint32_t host = 0; host < DT_HOSTS; host++) {
         struct dt_host_settings *settings = &s->settings[host];
 
@@ -387,6 +388,7 @@ static void make_script(struct dt_scenario *s)
     }
     s->patience_ns = 300 * DT_NS_PER_S;
     s->may_warn = true;
+    s->reuses_numbers = true;
 }
 
 /*
@@ -460,7 +462,8 @@ static void print_host(const struct dt_scenario *s, uint32_t host)
 
     printf(
         "  host %u: soft%u to soft%u, %u paths x %u queue pairs (%s), timer 2^%u with %u retries, chunk %u, "
-        "fence %" PRIu64 " ms, late %" PRIu64 " ms, dead %" PRIu64 " ms, clock %+.3f s %+" PRId64 " ppm, delays '%s'\n",
+        "fence %" PRIu64 " ms, late %" PRIu64 " ms, dead %" PRIu64 " ms, clock %+.3f s %+" PRId64
+        " ppm, delays '%s'\n",
         host, o->device_first, o->device_first + o->device_count - 1, settings->paths, settings->qps_per_path,
         settings->posting, settings->timeout_exponent, settings->retry_count, o->chunk_bytes,
         settings->fence_ms, settings->late_ms, settings->dead_ms, (double)o->clock_offset_ns / 1e9,

@@ -23,6 +23,9 @@ extern "C" {
 
 #define DT_FLOWS_MAX 4
 
+/* Failed paths are opened again. While they are not, a connection may end up without one. */
+#define DT_HAS_RECOVERY false
+
 enum dt_profile {
     DT_PROFILE_LOSSY,   /* packets are lost, doubled, late by a little: nothing may fail, or even warn */
     DT_PROFILE_SCRIPT,  /* no draw: two hosts with two devices, some dozens of messages, no faults */
@@ -55,7 +58,8 @@ struct dt_scenario {
     struct dt_chaos_run chaos;
     uint64_t patience_ns; /* everything is over this long after the last fault */
     bool may_warn;
-    bool is_doomed; /* there may be no way out: connections may fail */
+    bool reuses_numbers; /* devices give queue pair numbers out again at once */
+    bool is_doomed;      /* there may be no way out: connections may fail */
 };
 
 /* plugin.host[].set points into *scenario, which must stay where it is. */

@@ -234,6 +234,7 @@ static bool start(struct world *w)
         snprintf(w->report->failure, sizeof w->report->failure, "no memory for the network");
         return false;
     }
+    dt_driver_sim_reuse_numbers(s->reuses_numbers);
     dt_trace_set_origin(now_ns());
     w->net = dt_plugin_sim_start(&s->plugin);
     if (!w->net) {
