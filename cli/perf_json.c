@@ -74,8 +74,9 @@ void dt_perf_json_row(struct json_t *json, const struct dt_perf_row *row,
     json_t *object = json_pack("{s:I, s:I, s:s, s:s, s:s, s:o, s:o}", "size", (json_int_t)row->bytes, "count",
                                (json_int_t)row->count, "type", options->type->name, "redop",
                                options->op->reduces ? dt_perf_redop_name(options->redop) : "none", "root",
-                               "-1", "out_of_place", column_object(&row->columns[DT_PERF_OUT_OF_PLACE]),
-                               "in_place", column_object(&row->columns[DT_PERF_IN_PLACE]));
+                               options->op->has_root ? "0" : "-1", "out_of_place",
+                               column_object(&row->columns[DT_PERF_OUT_OF_PLACE]), "in_place",
+                               column_object(&row->columns[DT_PERF_IN_PLACE]));
 
     if (row->first_wrong[0])
         json_object_set_new(object, "first_wrong", json_string(row->first_wrong));

@@ -8,10 +8,8 @@
 #include "cli/perf_pattern.h"
 
 const struct dt_perf_op *const dt_perf_ops[] = {
-    &dt_perf_op_all_reduce,
-    &dt_perf_op_sendrecv,
-    &dt_perf_op_latency,
-    NULL,
+    &dt_perf_op_all_reduce, &dt_perf_op_all_gather, &dt_perf_op_reduce_scatter, &dt_perf_op_broadcast,
+    &dt_perf_op_alltoall,   &dt_perf_op_sendrecv,   &dt_perf_op_latency,        NULL,
 };
 
 /* A channel is not worth its messages below this many bytes. */
@@ -62,6 +60,30 @@ void dt_perf_op_fill(const struct dt_perf_op *op, const struct dt_perf_type *typ
         dt_perf_pattern_fill(data, bytes, stream, offset);
 }
 
+void dt_perf_op_expect_sum(const struct dt_perf_op *op, const struct dt_perf_shape *shape, uint64_t iteration,
+                           size_t offset, size_t bytes, void *expected)
+{
+    uint64_t values[512]; /* aligned for every type */
+    char *out = expected;
+
+    for (size_t done = 0; done < bytes;) {
+        size_t part = dt_min_u64(sizeof values, bytes - done);
+
+        dt_perf_op_fill(op, shape->type, 0, iteration, offset + done, part, out + done);
+        for (unsigned rank = 1; rank < shape->ranks; rank++) {
+            dt_perf_op_fill(op, shape->type, rank, iteration, offset + done, part, values);
+            shape->type->reduce[shape->redop](out + done, out + done, values, part / shape->type->bytes);
+        }
+        done += part;
+    }
+}
+
+size_t dt_perf_op_count(const struct dt_perf_op *op, const struct dt_perf_type *type, unsigned ranks,
+                        uint64_t bytes)
+{
+    return bytes / type->bytes / (op->has_shares ? ranks : 1);
+}
+
 size_t dt_perf_channel_part(const struct dt_perf_shape *shape, size_t count, size_t *first)
 {
     size_t align = CHANNEL_ALIGN / shape->type->bytes;
@@ -83,6 +105,11 @@ double dt_perf_bus_factor_one(unsigned ranks)
 {
     (void)ranks;
     return 1;
+}
+
+double dt_perf_bus_factor_others(unsigned ranks)
+{
+    return (double)(ranks - 1) / ranks;
 }
 
 void dt_perf_layout_same(const struct dt_perf_shape *shape, struct dt_perf_layout *layout)

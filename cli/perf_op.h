@@ -81,6 +81,8 @@ struct dt_perf_op {
     const char *name;
     const char *summary;
     bool reduces;          /* the "redop" column has a name */
+    bool has_shares;       /* "count" is one rank's share of the size, as in nccl-tests */
+    bool has_root;         /* the "root" column says 0 */
     bool has_in_place;     /* an in-place variant makes sense */
     bool has_raw;          /* --raw: whole messages to the next rank, straight from user buffers */
     unsigned ranks_min;    /* fewer make no sense */
@@ -128,6 +130,17 @@ unsigned dt_perf_one(unsigned ranks);
 /* Busbw is algbw. */
 double dt_perf_bus_factor_one(unsigned ranks);
 
+/* All shares but the own cross a link: (n-1)/n. */
+double dt_perf_bus_factor_others(unsigned ranks);
+
+/* The "count" column for a size in bytes. */
+size_t dt_perf_op_count(const struct dt_perf_op *op, const struct dt_perf_type *type, unsigned ranks,
+                        uint64_t bytes);
+
+/* Of an operation that reduces: all ranks' inputs in [offset, offset + bytes), reduced. */
+void dt_perf_op_expect_sum(const struct dt_perf_op *op, const struct dt_perf_shape *shape, uint64_t iteration,
+                           size_t offset, size_t bytes, void *expected);
+
 /* `count` elements in, `count` elements out, in place at 0. */
 void dt_perf_layout_same(const struct dt_perf_shape *shape, struct dt_perf_layout *layout);
 
@@ -135,6 +148,10 @@ void dt_perf_layout_same(const struct dt_perf_shape *shape, struct dt_perf_layou
 struct dt_perf_ends dt_perf_ends_ring(unsigned program);
 
 extern const struct dt_perf_op dt_perf_op_all_reduce;
+extern const struct dt_perf_op dt_perf_op_all_gather;
+extern const struct dt_perf_op dt_perf_op_reduce_scatter;
+extern const struct dt_perf_op dt_perf_op_broadcast;
+extern const struct dt_perf_op dt_perf_op_alltoall;
 extern const struct dt_perf_op dt_perf_op_sendrecv;
 extern const struct dt_perf_op dt_perf_op_latency;
 

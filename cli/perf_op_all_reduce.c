@@ -6,8 +6,6 @@
  */
 #include "cli/perf_op.h"
 
-#include <string.h>
-
 #include "base/util.h"
 
 enum { SLICES_PER_CHUNK = 2 };
@@ -89,20 +87,7 @@ static void plan(const struct dt_perf_shape *shape, unsigned program, struct dt_
 static void expect(const struct dt_perf_shape *shape, uint64_t iteration, size_t offset, size_t bytes,
                    void *expected)
 {
-    uint64_t values[512]; /* aligned for every type */
-    char *out = expected;
-
-    for (size_t done = 0; done < bytes;) {
-        size_t part = dt_min_u64(sizeof values, bytes - done);
-
-        dt_perf_op_fill(&dt_perf_op_all_reduce, shape->type, 0, iteration, offset + done, part, out + done);
-        for (unsigned rank = 1; rank < shape->ranks; rank++) {
-            dt_perf_op_fill(&dt_perf_op_all_reduce, shape->type, rank, iteration, offset + done, part,
-                            values);
-            shape->type->reduce[shape->redop](out + done, out + done, values, part / shape->type->bytes);
-        }
-        done += part;
-    }
+    dt_perf_op_expect_sum(&dt_perf_op_all_reduce, shape, iteration, offset, bytes, expected);
 }
 
 /* Each byte crosses a link 2 (n-1)/n times. */

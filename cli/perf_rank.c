@@ -334,8 +334,10 @@ static bool measure_column(struct rank *rank, uint64_t bytes, bool in_place, str
 static bool measure_size(struct rank *rank, uint64_t size)
 {
     const struct dt_perf_options *options = rank->options;
-    size_t count = size / options->type->bytes;
-    struct dt_perf_row row = {.bytes = count * options->type->bytes, .count = count};
+    unsigned ranks = rank->net.ranks;
+    size_t count = dt_perf_op_count(options->op, options->type, ranks, size);
+    struct dt_perf_row row = {.bytes = count * options->type->bytes * (options->op->has_shares ? ranks : 1),
+                              .count = count};
 
     if (!rank->engine->funcs->prepare(rank->engine, count)) {
         *rank->error = rank->job_error;

@@ -115,7 +115,8 @@ void dt_perf_report_row(struct dt_perf_report *report, const struct dt_perf_row 
 
     clear_status(report);
     printf("%12" PRIu64 "  %12" PRIu64 "  %8s  %6s  %6d", row->bytes, row->count, options->type->name,
-           options->op->reduces ? dt_perf_redop_name(options->redop) : "none", -1);
+           options->op->reduces ? dt_perf_redop_name(options->redop) : "none",
+           options->op->has_root ? 0 : -1);
     for (int i = 0; i < DT_PERF_COLUMNS; i++) {
         const struct dt_perf_column *column = &row->columns[i];
 

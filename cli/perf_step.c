@@ -452,7 +452,7 @@ static bool map_user_buffers(struct step_engine *engine)
     struct dt_perf_shape shape = engine->shape;
     struct dt_perf_layout layout;
 
-    shape.count = options->bytes_max / options->type->bytes;
+    shape.count = dt_perf_op_count(options->op, options->type, shape.ranks, options->bytes_max);
     options->op->layout(&shape, &layout);
     engine->input = map_user_buffer(engine, layout.input_bytes, &engine->input_mapped);
     engine->output =

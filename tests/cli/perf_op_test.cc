@@ -226,5 +226,19 @@ TEST(PerfOp, BusFactorsAreThoseOfNcclTests)
     EXPECT_DOUBLE_EQ(dt_perf_op_all_reduce.bus_factor(2), 1.0);
     EXPECT_DOUBLE_EQ(dt_perf_op_all_reduce.bus_factor(4), 1.5);
     EXPECT_DOUBLE_EQ(dt_perf_op_sendrecv.bus_factor(4), 1.0);
+    EXPECT_DOUBLE_EQ(dt_perf_op_all_gather.bus_factor(4), 0.75);
+    EXPECT_DOUBLE_EQ(dt_perf_op_reduce_scatter.bus_factor(4), 0.75);
+    EXPECT_DOUBLE_EQ(dt_perf_op_alltoall.bus_factor(4), 0.75);
+    EXPECT_DOUBLE_EQ(dt_perf_op_broadcast.bus_factor(4), 1.0);
+}
+
+TEST(PerfOp, CountIsOneRanksShareWhereNcclTestsSaySo)
+{
+    const struct dt_perf_type *type = dt_perf_type_find("float");
+    EXPECT_EQ(dt_perf_op_count(&dt_perf_op_all_reduce, type, 4, 4096), 1024u);
+    EXPECT_EQ(dt_perf_op_count(&dt_perf_op_broadcast, type, 4, 4096), 1024u);
+    EXPECT_EQ(dt_perf_op_count(&dt_perf_op_all_gather, type, 4, 4096), 256u);
+    EXPECT_EQ(dt_perf_op_count(&dt_perf_op_alltoall, type, 3, 4100), 341u);
+    EXPECT_EQ(dt_perf_op_count(&dt_perf_op_reduce_scatter, type, 4, 12), 0u);
 }
 } // namespace

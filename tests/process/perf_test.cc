@@ -134,6 +134,13 @@ TEST_P(PerfOver, AllReduceOfThreeRanksAndChannelsCheckedAlwaysIsRight)
                    3);
 }
 
+TEST_P(PerfOver, TheOtherCollectivesAreRight)
+{
+    for (const char *op : {"all_gather", "reduce_scatter", "broadcast", "alltoall"})
+        ExpectAllRight({op, "--ranks", "3", "-b", "0", "-e", "1200000", "-i", "400000", "-n", "2", "-c", "2"},
+                       4);
+}
+
 TEST_P(PerfOver, SendrecvIsRightFromNothingUpwards)
 {
     ExpectAllRight({"sendrecv", "-b", "0", "-e", "1M", "-f", "64", "-n", "5"}, 5);

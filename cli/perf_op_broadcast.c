@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ring broadcast from rank 0, slice by slice; the last rank passes nothing on. */
+#include "cli/perf_op.h"
+
+#include "base/util.h"
+
+static void plan(const struct dt_perf_shape *shape, unsigned program, struct dt_perf_actions *actions)
+{
+    size_t first;
+    size_t count = dt_perf_channel_part(shape, shape->count, &first);
+    size_t begin = first * shape->type->bytes, end = begin + count * shape->type->bytes;
+
+    (void)program;
+    for (size_t at = begin; at < end; at += shape->slice_bytes)
+        dt_perf_actions_add(actions, (struct dt_perf_action){
+                                         .bytes = dt_min_u64(shape->slice_bytes, end - at),
+                                         .source = shape->rank == 0 ? at : DT_PERF_NOWHERE,
+                                         .target = at,
+                                         .receive = shape->rank != 0,
+                                         .send = shape->rank + 1 < shape->ranks,
+                                     });
+}
+
+static void expect(const struct dt_perf_shape *shape, uint64_t iteration, size_t offset, size_t bytes,
+                   void *expected)
+{
+    dt_perf_op_fill(&dt_perf_op_broadcast, shape->type, 0, iteration, offset, bytes, expected);
+}
+
+const struct dt_perf_op dt_perf_op_broadcast = {
+    .name = "broadcast",
+    .summary = "ring broadcast from rank 0",
+    .has_root = true,
+    .has_in_place = true,
+    .ranks_min = 2,
+    .step_bytes = 512ul * 1024,
+    .slice_steps = 2,
+    .program_count = dt_perf_one,
+    .ends = dt_perf_ends_ring,
+    .bus_factor = dt_perf_bus_factor_one,
+    .hops = dt_perf_one,
+    .layout = dt_perf_layout_same,
+    .plan = plan,
+    .expect = expect,
+};

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ring reduce-scatter: each rank's share is added up on its way around the ring and ends at its rank, slice
+ * by slice. Its in-place variant has the output inside the input; it is not played.
+ */
+#include "cli/perf_op.h"
+
+#include "base/util.h"
+
+/* A slice of `bytes` at `offset` of a share; at hop h this rank has the share of the rank h + 1 before it. */
+static void add_slice(const struct dt_perf_shape *shape, struct dt_perf_actions *actions, unsigned h,
+                      size_t offset, size_t bytes)
+{
+    unsigned owner = (shape->rank + 2 * shape->ranks - 1 - h) % shape->ranks;
+    bool is_first = h == 0, is_last = h + 1 == shape->ranks;
+
+    dt_perf_actions_add(actions, (struct dt_perf_action){
+                                     .bytes = bytes,
+                                     .source = owner * shape->count * shape->type->bytes + offset,
+                                     .target = is_last ? offset : DT_PERF_NOWHERE,
+                                     .receive = !is_first,
+                                     .reduce = !is_first,
+                                     .send = !is_last,
+                                 });
+}
+
+static void plan(const struct dt_perf_shape *shape, unsigned program, struct dt_perf_actions *actions)
+{
+    size_t first;
+    size_t count = dt_perf_channel_part(shape, shape->count, &first);
+    size_t begin = first * shape->type->bytes, end = begin + count * shape->type->bytes;
+
+    (void)program;
+    for (size_t at = begin; at < end; at += shape->slice_bytes)
+        for (unsigned h = 0; h < shape->ranks; h++)
+            add_slice(shape, actions, h, at, dt_min_u64(shape->slice_bytes, end - at));
+}
+
+static void layout(const struct dt_perf_shape *shape, struct dt_perf_layout *layout_out)
+{
+    layout_out->output_bytes = shape->count * shape->type->bytes;
+    layout_out->input_bytes = layout_out->output_bytes * shape->ranks;
+    layout_out->in_place_offset = 0;
+}
+
+static void expect(const struct dt_perf_shape *shape, uint64_t iteration, size_t offset, size_t bytes,
+                   void *expected)
+{
+    size_t share = shape->rank * shape->count * shape->type->bytes;
+
+    dt_perf_op_expect_sum(&dt_perf_op_reduce_scatter, shape, iteration, share + offset, bytes, expected);
+}
+
+const struct dt_perf_op dt_perf_op_reduce_scatter = {
+    .name = "reduce_scatter",
+    .summary = "ring reduce-scatter",
+    .reduces = true,
+    .has_shares = true,
+    .ranks_min = 2,
+    .step_bytes = 512ul * 1024,
+    .slice_steps = 2,
+    .program_count = dt_perf_one,
+    .ends = dt_perf_ends_ring,
+    .bus_factor = dt_perf_bus_factor_others,
+    .hops = dt_perf_one,
+    .layout = layout,
+    .plan = plan,
+    .expect = expect,
+};
