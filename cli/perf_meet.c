@@ -39,25 +39,25 @@ static struct addrinfo *resolve(const struct dt_perf_options *options, bool pass
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = passive ? AI_PASSIVE : 0};
     struct addrinfo *found = NULL;
-    const char *colon = strrchr(options->root, ':');
+    const char *colon = strrchr(options->rendezvous, ':');
     char host[256];
-    size_t length = colon ? (size_t)(colon - options->root) : 0;
-    const char *from = options->root;
+    size_t length = colon ? (size_t)(colon - options->rendezvous) : 0;
+    const char *from = options->rendezvous;
 
     if (length >= 2 && from[0] == '[' && colon[-1] == ']') {
         from++;
         length -= 2;
     }
     if (!colon || !length || length >= sizeof host) {
-        dt_perf_fail(error, DT_EXIT_USAGE, "--root %s: expected HOST:PORT, such as 10.0.0.1:5000",
-                     options->root);
+        dt_perf_fail(error, DT_EXIT_USAGE, "--rendezvous %s: expected HOST:PORT, such as 10.0.0.1:5000",
+                     options->rendezvous);
         return NULL;
     }
     memcpy(host, from, length);
     host[length] = '\0';
     int failed = getaddrinfo(host, colon + 1, &hints, &found);
     if (failed)
-        dt_perf_fail(error, DT_EXIT_USAGE, "--root %s: %s", options->root, gai_strerror(failed));
+        dt_perf_fail(error, DT_EXIT_USAGE, "--rendezvous %s: %s", options->rendezvous, gai_strerror(failed));
     return failed ? NULL : found;
 }
 
@@ -72,7 +72,7 @@ int dt_perf_meet_listen(const struct dt_perf_options *options, struct dt_perf_er
     bool ok = fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
               !bind(fd, address->ai_addr, address->ai_addrlen) && !listen(fd, DT_PERF_RANKS_MAX);
     if (!ok) {
-        dt_perf_fail(error, DT_EXIT_USAGE, "--root %s: cannot listen there: %s", options->root,
+        dt_perf_fail(error, DT_EXIT_USAGE, "--rendezvous %s: cannot listen there: %s", options->rendezvous,
                      strerror(errno));
         if (fd >= 0)
             close(fd);
@@ -165,7 +165,7 @@ bool dt_perf_meet_accept(int listen_fd, const struct dt_perf_options *options, i
         if (now_ns >= deadline_ns)
             return dt_perf_fail(error, DT_EXIT_USAGE,
                                 "rank %d of %u is missing: it did not come to %s within %u s", missing,
-                                options->ranks, options->root, options->timeout_s);
+                                options->ranks, options->rendezvous, options->timeout_s);
         poll(polled, 2, (int)((deadline_ns - now_ns) / DT_NS_PER_MS) + 1);
         if (polled[1].revents)
             return dt_perf_fail(error, DT_EXIT_FAILED, "interrupted while waiting for rank %d", missing);
@@ -197,13 +197,13 @@ static bool await_welcome(int fd, const struct dt_perf_options *options, struct 
 
     set_receive_limit(fd, options->timeout_s);
     if (!dt_perf_frame_receive(fd, &frame, &payload))
-        return dt_perf_fail(error, DT_EXIT_USAGE, "--root %s: no rank 0 of detour perf answers there",
-                            options->root);
+        return dt_perf_fail(error, DT_EXIT_USAGE, "--rendezvous %s: no rank 0 of detour perf answers there",
+                            options->rendezvous);
     if (frame.kind == DT_PERF_FRAME_ERROR && frame.bytes == sizeof *error)
         memcpy(error, payload, sizeof *error);
     else if (frame.kind != DT_PERF_FRAME_HELLO)
-        dt_perf_fail(error, DT_EXIT_USAGE, "--root %s: something else than detour perf answers there",
-                     options->root);
+        dt_perf_fail(error, DT_EXIT_USAGE, "--rendezvous %s: something else than detour perf answers there",
+                     options->rendezvous);
     free(payload);
     set_receive_limit(fd, 0);
     return !error->exit_code;
@@ -224,7 +224,7 @@ int dt_perf_meet_dial(const struct dt_perf_options *options, struct dt_perf_erro
     freeaddrinfo(address);
     if (fd < 0) {
         dt_perf_fail(error, DT_EXIT_USAGE, "rank 0 is missing: nobody listens at %s for %u s: %s",
-                     options->root, options->timeout_s, strerror(errno));
+                     options->rendezvous, options->timeout_s, strerror(errno));
         return -1;
     }
     set_no_delay(fd);

@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/perf_env.h"
 
 #define MIB (1024ull * 1024)
 
@@ -22,7 +23,7 @@ enum {
     KEY_FLUSH,
     KEY_TIMEOUT,
     KEY_RANK,
-    KEY_ROOT
+    KEY_RENDEZVOUS
 };
 
 static const struct argp_option argp_options[] = {
@@ -48,8 +49,10 @@ static const struct argp_option argp_options[] = {
      "connections per neighbour, in turn on the plugin's devices"
      " (default: one per device)",
      0},
-    {"rank", KEY_RANK, "R", 0, "start only rank R here; with --root, once per rank, on any machines", 0},
-    {"root", KEY_ROOT, "HOST:PORT", 0, "where rank 0 listens for the other ranks", 0},
+    {"rank", KEY_RANK, "R", 0,
+     "start only rank R here; with --rendezvous (default there: the launcher's, of mpirun, srun or torchrun)",
+     0},
+    {"rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0, "where rank 0 listens for the other ranks", 0},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0, "give up after so long without progress (default 30)", 0},
     {NULL, 0, NULL, 0, "What to write:", 3},
     {"json", 'J', "FILE", 0, "also write the results to FILE as JSON", 0},
@@ -61,6 +64,7 @@ struct parse {
     bool has_bytes_max;
     bool has_step_bytes;
     bool has_window;
+    bool has_ranks;
 };
 
 static const char command[] = "detour perf";
@@ -168,6 +172,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         options->plugin_path = arg;
         return 0;
     case KEY_RANKS:
+        parse->has_ranks = true;
         return parse_unsigned("--ranks", arg, 1, DT_PERF_RANKS_MAX, &options->ranks);
     case KEY_CHANNELS:
         return parse_unsigned("--channels", arg, 1, DT_PERF_CHANNELS_MAX, &options->channels);
@@ -176,8 +181,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
             return EINVAL;
         options->rank = (int)rank;
         return 0;
-    case KEY_ROOT:
-        options->root = arg;
+    case KEY_RENDEZVOUS:
+        options->rendezvous = arg;
         return 0;
     case KEY_TIMEOUT:
         return parse_unsigned("--timeout", arg, 1, 86400, &options->timeout_s);
@@ -247,20 +252,41 @@ static error_t check_what(struct parse *parse)
     return 0;
 }
 
+/* Without --rank the launcher that started this process knows it. */
+static error_t take_rank_of_launcher(struct parse *parse)
+{
+    struct dt_perf_options *options = parse->options;
+    struct dt_perf_env env;
+
+    if (!dt_perf_env_find(&env))
+        return refuse("--rendezvous needs --rank: which of the %u ranks this process is; or be started "
+                      "by " DT_PERF_ENV_LAUNCHERS,
+                      options->ranks);
+    if (parse->has_ranks && env.ranks != options->ranks)
+        return refuse("--ranks %u, but %s has started %u; leave --ranks out", options->ranks, env.launcher,
+                      env.ranks);
+    if (env.ranks > DT_PERF_RANKS_MAX || env.rank >= env.ranks)
+        return refuse("%s calls this rank %u of %u; up to %u ranks are possible", env.launcher, env.rank,
+                      env.ranks, DT_PERF_RANKS_MAX);
+    options->ranks = env.ranks;
+    options->rank = (int)env.rank;
+    return 0;
+}
+
 /* Rules between options that concern ranks and channels. */
 static error_t check_where(struct parse *parse)
 {
     struct dt_perf_options *options = parse->options;
     const struct dt_perf_op *op = options->op;
 
+    if (options->rendezvous && options->rank < 0 && take_rank_of_launcher(parse))
+        return EINVAL;
     if (options->ranks < op->ranks_min)
         return refuse("%s needs at least %u ranks", op->name, op->ranks_min);
     if (op->channels_max && options->channels > op->channels_max)
         return refuse("%s takes at most %u channels", op->name, op->channels_max);
-    if (options->rank >= 0 && !options->root)
-        return refuse("--rank needs --root HOST:PORT, where rank 0 listens for the others");
-    if (options->root && options->rank < 0)
-        return refuse("--root needs --rank: which of the %u ranks this process is", options->ranks);
+    if (options->rank >= 0 && !options->rendezvous)
+        return refuse("--rank needs --rendezvous HOST:PORT, where rank 0 listens for the others");
     if (options->rank >= (int)options->ranks)
         return refuse("--rank %d: with --ranks %u the ranks are 0 to %u", options->rank, options->ranks,
                       options->ranks - 1);

@@ -23,7 +23,7 @@ enum dt_perf_check {
     DT_PERF_CHECK_ALWAYS /* the timed ones too; their times include the checking */
 };
 
-/* Every member but rank, root and json_path must be the same on all ranks. */
+/* Every member but rank, rendezvous and json_path must be the same on all ranks. */
 struct dt_perf_options {
     const struct dt_perf_op *op;
     const struct dt_perf_type *type;
@@ -44,7 +44,7 @@ struct dt_perf_options {
     const char *json_path;   /* NULL: none */
     unsigned timeout_s;      /* without progress for so long a rank gives up */
     int rank;                /* of this process; -1: all ranks are started here */
-    const char *root;        /* HOST:PORT where rank 0 waits for the others; with `rank` */
+    const char *rendezvous;  /* HOST:PORT where rank 0 waits for the others; with `rank` */
 };
 
 /*

@@ -55,6 +55,51 @@ TEST(PerfOptions, SizesGoByFactorOrByStep)
     EXPECT_EQ(Sizes(Parsed({"sendrecv", "-b", "8", "-e", "16", "-f", "1"})), (std::vector<uint64_t>{8}));
 }
 
+// A variable for the time of a test.
+class Variable
+{
+  public:
+    Variable(const char *name, const char *value) : name_(name)
+    {
+        setenv(name, value, 1);
+    }
+    ~Variable()
+    {
+        unsetenv(name_);
+    }
+    Variable(const Variable &) = delete;
+    Variable &operator=(const Variable &) = delete;
+
+  private:
+    const char *name_;
+};
+
+TEST(PerfOptions, LaunchersSayWhichRankThisIs)
+{
+    const char *const kVariables[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                         {"PMI_RANK", "PMI_SIZE"},
+                                         {"RANK", "WORLD_SIZE"},
+                                         {"SLURM_PROCID", "SLURM_NTASKS"}};
+    for (const auto &names : kVariables) {
+        Variable rank(names[0], "3"), ranks(names[1], "8");
+        struct dt_perf_options options = Parsed({"all_reduce", "--rendezvous", "h:1"});
+        EXPECT_EQ(options.rank, 3) << names[0];
+        EXPECT_EQ(options.ranks, 8u);
+        EXPECT_EQ(Parsed({"all_reduce"}).ranks, 2u) << "without --rendezvous all ranks are started here";
+        EXPECT_EQ(Parsed({"all_reduce", "--rendezvous", "h:1", "--ranks", "4", "--rank", "1"}).ranks, 4u)
+            << "what is said counts";
+        Parsed({"all_reduce", "--rendezvous", "h:1", "--ranks", "4"}, DT_EXIT_USAGE);
+    }
+    Parsed({"all_reduce", "--rendezvous", "h:1"}, DT_EXIT_USAGE);
+    Variable outer("SLURM_PROCID", "0"), outer_ranks("SLURM_NTASKS", "2"), rank("PMI_RANK", "5"),
+        ranks("PMI_SIZE", "6");
+    EXPECT_EQ(Parsed({"all_reduce", "--rendezvous", "h:1"}).rank, 5) << "the innermost launcher";
+    Variable odd("PMI_RANK", "5x");
+    EXPECT_EQ(Parsed({"all_reduce", "--rendezvous", "h:1"}).rank, 0) << "what is no number is not set";
+    Variable beyond("SLURM_PROCID", "2");
+    Parsed({"all_reduce", "--rendezvous", "h:1"}, DT_EXIT_USAGE);
+}
+
 TEST(PerfOptions, DigestDiffersWhereRanksMustAgreeOnly)
 {
     uint64_t digest = [](struct dt_perf_options o) {
@@ -79,7 +124,8 @@ TEST(PerfOptions, DigestDiffersWhereRanksMustAgreeOnly)
         words.push_back("all_reduce");
         EXPECT_NE(digest_of(words), digest) << more[0];
     }
-    EXPECT_EQ(digest_of({"all_reduce", "--rank", "1", "--root", "h:1", "-J", "f", "--timeout", "3"}), digest);
+    EXPECT_EQ(digest_of({"all_reduce", "--rank", "1", "--rendezvous", "h:1", "-J", "f", "--timeout", "3"}),
+              digest);
 }
 
 TEST(PerfOptions, RawTakesAWindow)

@@ -188,8 +188,8 @@ TEST_P(PerfOver, JsonThatCannotBeWrittenIsAFailure)
 TEST_P(PerfOver, RanksStartedOneByOneMeet)
 {
     std::string root = FreeAddress();
-    Words common = {"all_reduce", "-b",     "64", "-n",        "2", "--plugin",
-                    GetParam(),   "--root", root, "--timeout", "20"};
+    Words common = {"all_reduce", "-b",           "64", "-n",        "2", "--plugin",
+                    GetParam(),   "--rendezvous", root, "--timeout", "20"};
     Words second = common;
     second.insert(second.end(), {"--rank", "1"});
     Command rank1(Perf(second));
@@ -440,12 +440,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"PluginIsNone", {"all_reduce", "--plugin", "libm.so.6"}, "no symbol ncclNetPlugin_v8"},
         BadInput{"PluginIsText", {"all_reduce", "--plugin", "/etc/passwd"}, "/etc/passwd"},
         BadInput{"JsonPath", {"all_reduce", "-J", "/nowhere/x.json"}, "/nowhere/x.json"},
-        BadInput{"RankWithoutRoot", {"all_reduce", "--rank", "0"}, "--root"},
-        BadInput{"RootWithoutRank", {"all_reduce", "--root", "127.0.0.1:1"}, "--rank"},
-        BadInput{"RankTooLarge", {"all_reduce", "--rank", "2", "--root", "127.0.0.1:1"}, "--rank 2"},
-        BadInput{"RootWithoutPort", {"all_reduce", "--rank", "0", "--root", "localhost"}, "HOST:PORT"},
+        BadInput{"RankWithoutRendezvous", {"all_reduce", "--rank", "0"}, "--rendezvous"},
+        BadInput{"RendezvousWithoutRank", {"all_reduce", "--rendezvous", "127.0.0.1:1"}, "--rank"},
+        BadInput{"RankTooLarge", {"all_reduce", "--rank", "2", "--rendezvous", "127.0.0.1:1"}, "--rank 2"},
         BadInput{
-            "RootUnknown", {"all_reduce", "--rank", "0", "--root", "127.0.0.1:no-such-service"}, "--root"}),
+            "RendezvousWithoutPort", {"all_reduce", "--rank", "0", "--rendezvous", "localhost"}, "HOST:PORT"},
+        BadInput{"RendezvousUnknown",
+                 {"all_reduce", "--rank", "0", "--rendezvous", "127.0.0.1:no-such-service"},
+                 "--rendezvous"}),
     [](const auto &each) { return std::string(each.param.name); });
 
 void ExpectRefused(const Outcome &outcome, const std::string &part)
@@ -465,7 +467,7 @@ TEST(Perf, RefusesAPortInUse)
 {
     int fd;
     std::string root = FreeAddress(&fd);
-    ExpectRefused(RunDetour(Perf({"all_reduce", "--rank", "0", "--root", root, "--timeout", "1"})),
+    ExpectRefused(RunDetour(Perf({"all_reduce", "--rank", "0", "--rendezvous", root, "--timeout", "1"})),
                   "Address already in use");
     close(fd);
 }
@@ -473,26 +475,27 @@ TEST(Perf, RefusesAPortInUse)
 TEST(Perf, NamesAMissingRank)
 {
     std::string root = FreeAddress();
-    ExpectRefused(RunDetour(Perf({"all_reduce", "--rank", "0", "--root", root, "--timeout", "1"})),
+    ExpectRefused(RunDetour(Perf({"all_reduce", "--rank", "0", "--rendezvous", root, "--timeout", "1"})),
                   "rank 1 of 2 is missing");
-    ExpectRefused(RunDetour(Perf({"all_reduce", "--rank", "1", "--root", root, "--timeout", "1"})),
+    ExpectRefused(RunDetour(Perf({"all_reduce", "--rank", "1", "--rendezvous", root, "--timeout", "1"})),
                   "rank 0 is missing");
 }
 
 TEST(Perf, RefusesRanksWithDifferentOptions)
 {
     std::string root = FreeAddress();
-    Command rank1(Perf({"all_reduce", "-b", "16", "--rank", "1", "--root", root, "--plugin", kTcpPlugin}));
-    ExpectRefused(
-        RunDetour(Perf({"all_reduce", "-b", "8", "--rank", "0", "--root", root, "--plugin", kTcpPlugin})),
-        "rank 1 was started with other options than rank 0");
+    Command rank1(
+        Perf({"all_reduce", "-b", "16", "--rank", "1", "--rendezvous", root, "--plugin", kTcpPlugin}));
+    ExpectRefused(RunDetour(Perf({"all_reduce", "-b", "8", "--rank", "0", "--rendezvous", root, "--plugin",
+                                  kTcpPlugin})),
+                  "rank 1 was started with other options than rank 0");
     ExpectRefused(rank1.Wait(), "rank 1 was started with other options than rank 0");
 }
 
 TEST(Perf, DropsStrangersOnThePort)
 {
     std::string root = FreeAddress();
-    Words common = {"all_reduce", "-b", "8", "-n", "2", "--root", root, "--plugin", kTcpPlugin};
+    Words common = {"all_reduce", "-b", "8", "-n", "2", "--rendezvous", root, "--plugin", kTcpPlugin};
     Words first = common;
     first.insert(first.end(), {"--rank", "0"});
     Command rank0(Perf(first));

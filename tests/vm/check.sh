@@ -48,7 +48,7 @@ start_ranks() {
     pids=()
     for rank in 0 1; do
         DETOUR_HCA=rx${letters[rank]} timeout -k 5 120 "$DETOUR_VM_BUILD/bin/detour" perf "$@" --ranks 2 \
-            --root 127.0.0.1:5000 --rank $rank >"/dev/shm/rank.${letters[rank]}" 2>&1 &
+            --rendezvous 127.0.0.1:5000 --rank $rank >"/dev/shm/rank.${letters[rank]}" 2>&1 &
         pids+=($!)
     done
 }
