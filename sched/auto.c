@@ -48,7 +48,7 @@ enum detour_status dt_generate_exact(struct dt_call *call, const struct dt_probl
     if (!status)
         status = dt_tabu(&search, call->node_count + dt_search_nodes_left(&search) / 4);
     if (!status)
-        status = dt_branch_raising(&search);
+        status = dt_search_prove(&search);
     return status ? status : finish(&search, result);
 }
 

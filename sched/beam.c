@@ -280,6 +280,9 @@ enum detour_status dt_beam_widening(struct dt_search *search, uint64_t node_limi
     for (size_t k = 0; !status && !dt_search_is_closed(search); k++) {
         uint64_t before = *spent;
         uint64_t left = node_limit > before && dt_search_nodes_left(search) ? node_limit - before : 0;
+        if (search->best_ns != INT64_MAX &&
+            dt_search_nodes_left(search) < (uint64_t)search->shop->op_count / 2)
+            break; /* not enough for a whole beam */
         if (width > 1 && (width > left / nodes_per_width * 2 / 3 || width > width_max(search->shop)))
             break;
         status = dt_beam(search, (int32_t)width, keys[k % DT_COUNT_OF(keys)]);

@@ -133,6 +133,8 @@ static void tails_of_stage_f(struct dt_bound *bound, int32_t i, int32_t j)
                                      bound->tail_ns[F][dt_shop_cell(shop, i + 1, j)]);
     else
         *tail_f = later(*tail_f, b_ns + bound->tail_ns[B][dt_shop_cell(shop, i, j)]);
+    if (i == 0 && j > 0 && bound->least_ns)
+        *tail_f = later(*tail_f, bound->least_ns[p->microbatch_count - j] - f_ns);
     block_add(&bound->block_f[i], *tail_f, f_ns);
 }
 
@@ -301,6 +303,12 @@ int64_t dt_bound_ns(struct dt_bound *bound, const struct dt_shop_state *state)
         bound_ns = later(bound_ns, bound->device_ns[d]);
     }
     return bound_ns - bound->shop->origin_ns;
+}
+
+void dt_bound_raise(struct dt_bound *bound, const int64_t *least_ns)
+{
+    bound->least_ns = least_ns;
+    fill_tails(bound);
 }
 
 enum detour_status dt_bound_create(struct dt_call *call, const struct dt_shop *shop, struct dt_bound **bound)

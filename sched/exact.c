@@ -162,23 +162,24 @@ enum detour_status dt_branch(struct dt_search *search, int64_t target_ns, uint64
     return DETOUR_OK;
 }
 
-enum detour_status dt_branch_raising(struct dt_search *search)
+enum detour_status dt_branch_raising(struct dt_search *search, uint64_t node_limit)
 {
     enum { PARTS = 64 };
     int64_t parts = PARTS / 8; /* of the gap between the bounds, to the next target */
     enum detour_status status = DETOUR_OK;
 
     while (!status && parts && !dt_search_is_closed(search)) {
-        uint64_t left = dt_search_nodes_left(search);
+        uint64_t spent = search->call->node_count, left = dt_search_nodes_left(search);
         int64_t gap_ns = search->best_ns - search->lower_ns;
         int64_t target_ns = search->lower_ns + 1 + (gap_ns - 1) / PARTS * parts;
         int64_t best_ns = search->best_ns;
         bool exhausted = false;
         if (parts == PARTS)
             target_ns = search->best_ns;
-        if (!left)
+        if (node_limit <= spent || !left)
             break;
-        status = dt_branch(search, target_ns, search->call->node_count + left / 4 + 1, &exhausted);
+        left = node_limit - spent < left ? node_limit - spent : left;
+        status = dt_branch(search, target_ns, spent + left / 4 + 1, &exhausted);
         if (exhausted)
             parts = parts < PARTS ? parts * 2 : parts;
         else if (search->best_ns == best_ns)

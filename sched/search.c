@@ -8,12 +8,17 @@ enum { DEFAULT_BUDGET_US = 100000 };
 
 uint64_t detour_node_budget(const struct detour_profile *profile, uint64_t budget_us)
 {
-    /* Measured: a node costs a fixed part and as much again for each 120 operations of the problem. */
-    const uint64_t fixed_ops = 120, ops_per_us = 350;
+    /*
+     * Measured: a node costs a fixed part, as much again for each 120 operations of the problem, and for
+     * those that the processor's caches do not hold four times that.
+     */
+    const uint64_t fixed_ops = 120, ops_per_us = 350, cached_ops = 4096;
     uint64_t ops = 0;
 
     if (profile && profile->stage_count > 0 && profile->microbatch_count > 0)
         ops = 3 * (uint64_t)profile->stage_count * (uint64_t)profile->microbatch_count;
+    if (ops > cached_ops)
+        ops += 3 * (ops - cached_ops);
     if (budget_us > UINT64_MAX / ops_per_us)
         return UINT64_MAX / (ops + fixed_ops);
     return budget_us * ops_per_us / (ops + fixed_ops) + 1;
@@ -42,7 +47,6 @@ static int key_shift(const struct dt_timeline *start)
 enum detour_status dt_search_begin(struct dt_call *call, struct dt_timeline *start, struct dt_search *search)
 {
     const struct detour_options *options = call->options;
-    struct dt_shop_state *state;
 
     *search = (struct dt_search){.call = call, .start = start, .best_ns = INT64_MAX};
     uint64_t budget = options->node_budget ? options->node_budget
@@ -54,11 +58,19 @@ enum detour_status dt_search_begin(struct dt_call *call, struct dt_timeline *sta
         status = dt_bound_create(call, search->shop, &search->bound);
     if (status)
         return status;
-    state = dt_shop_state_create(call, search->shop);
-    if (!state || !dt_arena_new(call->arena, search->best, search->shop->op_count))
+    search->root = dt_shop_state_create(call, search->shop);
+    if (!search->root || !dt_arena_new(call->arena, search->best, search->shop->op_count) ||
+        !dt_arena_new(call->arena, search->least_ns, start->p->microbatch_count))
         return dt_fail_memory(call->error);
-    search->lower_ns = dt_bound_ns(search->bound, state);
+    search->lower_ns = dt_bound_ns(search->bound, search->root);
     return DETOUR_OK;
+}
+
+void dt_search_raise(struct dt_search *search, const int64_t *least_ns)
+{
+    dt_bound_raise(search->bound, least_ns);
+    int64_t lower_ns = dt_bound_ns(search->bound, search->root);
+    search->lower_ns = lower_ns > search->lower_ns ? lower_ns : search->lower_ns;
 }
 
 uint64_t dt_search_nodes_left(const struct dt_search *search)
@@ -167,6 +179,16 @@ enum detour_status dt_search_finish(struct dt_search *search, struct detour_sche
     return dt_timeline_finish(search->call, search->start, schedule);
 }
 
+enum detour_status dt_search_prove(struct dt_search *search)
+{
+    const uint64_t *spent = &search->call->node_count;
+    enum detour_status status = dt_branch_raising(search, *spent + dt_search_nodes_left(search) / 8);
+
+    if (!status && !dt_search_is_closed(search))
+        status = dt_nested_bounds(search, *spent + dt_search_nodes_left(search) / 2);
+    return status ? status : dt_branch_raising(search, search->node_limit);
+}
+
 enum detour_status dt_search_run(struct dt_search *search)
 {
     const uint64_t *spent = &search->call->node_count;
@@ -174,5 +196,5 @@ enum detour_status dt_search_run(struct dt_search *search)
 
     if (!status)
         status = dt_tabu(search, *spent + dt_search_nodes_left(search) / 3 * 2);
-    return status ? status : dt_branch_raising(search);
+    return status ? status : dt_search_prove(search);
 }

@@ -20,12 +20,14 @@ struct dt_search {
     struct dt_timeline *start; /* the schedule is finished in it */
     struct dt_shop *shop;
     struct dt_bound *bound;
-    uint64_t node_limit;       /* of call->node_count */
-    int64_t lower_ns;          /* no schedule has a smaller makespan */
-    int64_t best_ns;           /* the smallest makespan known; INT64_MAX: none */
-    struct dt_shop_move *best; /* how it is made; best_count 0: not known */
+    struct dt_shop_state *root; /* nothing placed yet */
+    uint64_t node_limit;        /* of call->node_count */
+    int64_t lower_ns;           /* no schedule has a smaller makespan */
+    int64_t best_ns;            /* the smallest makespan known; INT64_MAX: none */
+    struct dt_shop_move *best;  /* how it is made; best_count 0: not known */
     int32_t best_count;
-    int key_shift; /* so that sums over devices and stages do not overflow */
+    int64_t *least_ns; /* [microbatches]: of a problem with so many, a lower bound; 0: none known */
+    int key_shift;     /* so that sums over devices and stages do not overflow */
 };
 
 /*
@@ -33,6 +35,9 @@ struct dt_search {
  * budget is that of the call's options.
  */
 enum detour_status dt_search_begin(struct dt_call *call, struct dt_timeline *start, struct dt_search *search);
+
+/* Takes lower bounds of smaller problems into account, least_ns[0] to [microbatches - 1]. */
+void dt_search_raise(struct dt_search *search, const int64_t *least_ns);
 
 /* Nothing better can be found. */
 static inline bool dt_search_is_closed(const struct dt_search *search)
@@ -79,7 +84,7 @@ enum detour_status dt_beam_widening(struct dt_search *search, uint64_t node_limi
 
 /*
  * Local search from search->best until call->node_count reaches `node_limit` or the search is closed. A step
- * counts as a node. Without effect if search->best is not known.
+ * costs as much as two nodes and counts as such. Without effect if search->best is not known.
  */
 enum detour_status dt_tabu(struct dt_search *search, uint64_t node_limit);
 
@@ -90,8 +95,20 @@ enum detour_status dt_tabu(struct dt_search *search, uint64_t node_limit);
 enum detour_status dt_branch(struct dt_search *search, int64_t target_ns, uint64_t node_limit,
                              bool *exhausted);
 
-/* Branch and bound from low targets upwards, until the search is closed or the budget used up. */
-enum detour_status dt_branch_raising(struct dt_search *search);
+/*
+ * Branch and bound from low targets upwards, until call->node_count reaches `node_limit` or the search is
+ * closed.
+ */
+enum detour_status dt_branch_raising(struct dt_search *search, uint64_t node_limit);
+
+/*
+ * Solves problems with fewer microbatches, as well as goes until call->node_count reaches `node_limit`, and
+ * takes their bounds into account. Fills search->least_ns.
+ */
+enum detour_status dt_nested_bounds(struct dt_search *search, uint64_t node_limit);
+
+/* Branch and bound with the rest of the budget, with and without the bounds of smaller problems. */
+enum detour_status dt_search_prove(struct dt_search *search);
 
 /*
  * All of these, one after the other, with the whole budget: the best that can be found and a lower bound,

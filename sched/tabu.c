@@ -22,8 +22,10 @@ enum {
     REACH_MAX = 8, /* operations that one move passes */
     TENURE = 8,    /* steps for which a move is forbidden to be taken back, and as many more by chance */
     TABU_SLOTS = 1 << 12,
-    PATIENCE = 1000, /* steps without a new best after which the search goes back to the best */
-    MESSAGE = -1,    /* kind of a node that is no operation */
+    NODES_PER_STEP = 2, /* what a step costs, in nodes */
+    NODES_MIN = 100,    /* with less it is not worth making the graph */
+    PATIENCE = 1000,    /* steps without a new best after which the search goes back to the best */
+    MESSAGE = -1,       /* kind of a node that is no operation */
 };
 
 /* An operation or message. Node 0 stands for none: it takes no time and is nowhere. */
@@ -595,6 +597,13 @@ static bool allocate(struct tabu *tabu)
            dt_arena_new(arena, tabu->slots, TABU_SLOTS) && make_graph(tabu);
 }
 
+static bool is_worth_it(const struct dt_search *search, uint64_t node_limit)
+{
+    uint64_t spent = search->call->node_count;
+
+    return dt_search_nodes_left(search) >= NODES_MIN && node_limit >= spent + NODES_MIN;
+}
+
 enum detour_status dt_tabu(struct dt_search *search, uint64_t node_limit)
 {
     struct dt_call *call = search->call;
@@ -603,17 +612,19 @@ enum detour_status dt_tabu(struct dt_search *search, uint64_t node_limit)
     int64_t floor_ns = search->lower_ns + search->shop->origin_ns;
     struct dt_shop_move *moves;
 
-    if (!search->best_count)
+    if (!search->best_count || dt_search_is_closed(search) || !is_worth_it(search, node_limit))
         return DETOUR_OK;
     dt_prng_init(&tabu.prng, 1);
     if (!allocate(&tabu) || !dt_arena_new(call->arena, moves, search->best_count))
         return dt_fail_memory(call->error);
     measure(&tabu, 1, tabu.node_count - 1);
     keep_best(&tabu);
-    while (tabu.best_finish_ns > floor_ns && call->node_count < node_limit && dt_search_nodes_left(search)) {
+    while (tabu.best_finish_ns > floor_ns && call->node_count + NODES_PER_STEP <= node_limit &&
+           dt_search_nodes_left(search) >= NODES_PER_STEP) {
         struct shift shift = find_shift(&tabu);
         tabu.step++;
-        dt_call_node(call);
+        for (int k = 0; k < NODES_PER_STEP; k++)
+            dt_call_node(call);
         if (shift.estimate_ns < INT64_MAX)
             make_shift(&tabu, &shift);
         if (tabu.finish_ns < tabu.best_finish_ns)

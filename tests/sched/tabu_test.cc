@@ -11,7 +11,7 @@ using namespace sched_test;
 
 namespace
 {
-constexpr uint64_t kSteps = 60;
+constexpr uint64_t kNodes = 120;
 
 /* One problem: a bad order to start from, made better and looked at. */
 struct Improvement {
@@ -32,7 +32,7 @@ struct detour_schedule *Improve(struct detour_arena *arena, Profile &profile,
     struct dt_times times;
     struct dt_call call;
 
-    options.node_budget = kSteps;
+    options.node_budget = kNodes;
     dt_call_init(&call, arena, nullptr, &options);
     EXPECT_EQ(dt_problem_create(&call, profile.get(), &p), DETOUR_OK);
     EXPECT_EQ(dt_schedule_copy(&call, from, &copy), DETOUR_OK);
@@ -45,8 +45,8 @@ struct detour_schedule *Improve(struct detour_arena *arena, Profile &profile,
     if (!search.best_count)
         return nullptr;
     improvement->before_ns = search.best_ns;
-    EXPECT_EQ(dt_tabu(&search, kSteps), DETOUR_OK);
-    EXPECT_LE(call.node_count, kSteps);
+    EXPECT_EQ(dt_tabu(&search, kNodes), DETOUR_OK);
+    EXPECT_LE(call.node_count, kNodes);
     improvement->after_ns = search.best_ns;
     EXPECT_EQ(dt_search_finish(&search, &made), DETOUR_OK);
     EXPECT_EQ(dt_simulate(&call, p, made, &prefix, nullptr, &times), DETOUR_OK);
