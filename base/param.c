@@ -134,6 +134,37 @@ static enum dt_status check_posting(const struct dt_params *params, char *error,
     return DT_INVALID;
 }
 
+static bool parse_gid_index(const char *text, bool *is_auto, uint32_t *index)
+{
+    uint64_t value = 0;
+
+    *is_auto = strcmp(text, "auto") == 0 || strcmp(text, "-1") == 0;
+    if (!*is_auto && (dt_parse_number(text, false, &value) != DT_OK || value > UINT8_MAX))
+        return false;
+    *index = (uint32_t)value;
+    return true;
+}
+
+static enum dt_status check_gid_index(const struct dt_params *params, char *error, size_t error_bytes)
+{
+    bool is_auto;
+    uint32_t index;
+
+    if (parse_gid_index(params->gid_index, &is_auto, &index))
+        return DT_OK;
+    snprintf(error, error_bytes,
+             "DETOUR_GID_INDEX or NCCL_IB_GID_INDEX=%s: expected a number from 0 to 255, or auto (-1)",
+             params->gid_index);
+    return DT_INVALID;
+}
+
+bool dt_params_gid_index(const struct dt_params *params, uint32_t *index)
+{
+    bool is_auto;
+
+    return parse_gid_index(params->gid_index, &is_auto, index) && !is_auto;
+}
+
 enum dt_status dt_params_load(struct dt_params *params, dt_getenv_func *get, void *arg, char *error,
                               size_t error_bytes)
 {
@@ -143,5 +174,6 @@ enum dt_status dt_params_load(struct dt_params *params, dt_getenv_func *get, voi
         if (status != DT_OK)
             return status;
     }
-    return check_posting(params, error, error_bytes);
+    enum dt_status status = check_gid_index(params, error, error_bytes);
+    return status == DT_OK ? check_posting(params, error, error_bytes) : status;
 }

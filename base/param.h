@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Detour's settings: one table with every name, unit, default and range. docs/environment.md is checked
- * against it, and `detour doctor` prints it. Only plugin/, cli/ and dropin/ call dt_params_load() with the real
- * environment; everything else receives option structs.
+ * against it, and `detour doctor` prints it. Only plugin/, cli/ and dropin/ call dt_params_load() with the
+ * real environment; everything else receives option structs.
  *
  * A setting may have a second name that users know from NCCL; Detour's own name wins when both are set.
  */
@@ -36,6 +36,8 @@ extern "C" {
       "RC retries before a queue pair fails (Linux soft-RoCE reads 7 as forever)")                           \
     X(traffic_class, "DETOUR_TC", "NCCL_IB_TC", "value", 0, 0, 255, "traffic class of the queue pairs")      \
     X(service_level, "DETOUR_SL", "NCCL_IB_SL", "value", 0, 0, 15, "service level of the queue pairs")       \
+    X(relaxed_ordering, "DETOUR_PCI_RELAXED_ORDERING", "NCCL_IB_PCI_RELAXED_ORDERING", "0|1|2", 2, 0, 2,     \
+      "PCI relaxed ordering for payload: 0 never, 1 and 2 where library and device can")                     \
     X(connect_timeout_ms, "DETOUR_CONNECT_TIMEOUT_MS", NULL, "ms", 60000, 100, 3600000,                      \
       "how long connect and accept try before they fail with the reason")                                    \
     X(idle_takeover_us, "DETOUR_IDLE_TAKEOVER_US", NULL, "us", 2000, 50, 1000000,                            \
@@ -48,6 +50,8 @@ extern "C" {
     X(verbs_library, "DETOUR_IBV_LIB", NULL, "libibverbs.so.1", "the verbs library to load")    \
     X(hca, "DETOUR_HCA", "NCCL_IB_HCA", "",                                                     \
       "which RNICs to use: prefix list, ^ excludes, = matches exactly, NAME:PORT picks a port") \
+    X(gid_index, "DETOUR_GID_INDEX", "NCCL_IB_GID_INDEX", "auto",                               \
+      "GID of every port: an index from 0 to 255, or auto (-1): RoCE v2 with IPv4 first")       \
     X(posting, "DETOUR_POSTING", NULL, "auto", "posting back end: std, dv or auto")             \
     X(interface, "DETOUR_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",                              \
       "network interfaces for set-up and control: prefix list, ^ excludes, = matches exactly")  \
@@ -64,6 +68,9 @@ struct dt_params {
     DT_PARAM_TEXTS(DT_PARAM_TEXT_FIELD)
 #undef DT_PARAM_TEXT_FIELD
 };
+
+/* What DETOUR_GID_INDEX says: true and the index, or false for auto. */
+bool dt_params_gid_index(const struct dt_params *params, uint32_t *index);
 
 /* One row of the table, for listings. Numbers have unit, min and max; texts have a NULL unit. */
 struct dt_param_info {

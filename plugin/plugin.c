@@ -171,6 +171,8 @@ static enum dt_status open_plugin(const struct dt_params *params, struct dt_plug
     };
     enum dt_status status = verbs_kind(params, &options.kind);
 
+    options.has_gid_index = dt_params_gid_index(params, &options.gid_index);
+
     if (status != DT_OK)
         return status;
     status = dt_verbs_open(&options, &plugin->verbs);

@@ -8,21 +8,19 @@
 #include "transport/nic.h"
 #include "transport/path.h"
 
-/* Both directions: the target of writes, and of the loopback reads of a flush. */
-#define ACCESS (DT_MR_LOCAL_WRITE | DT_MR_REMOTE_WRITE | DT_MR_REMOTE_READ)
-
 struct source {
     void *addr;
     size_t bytes;
     uint64_t offset; /* dma-buf */
     int fd;          /* dma-buf; else -1 */
+    uint32_t access; /* enum dt_mr_access */
 };
 
 static enum dt_status register_on(struct dt_device *device, const struct source *from, struct dt_mr **mr)
 {
     if (from->fd < 0)
-        return dt_mr_register(device, from->addr, from->bytes, ACCESS, mr);
-    return dt_mr_register_dmabuf(device, from->addr, from->bytes, from->offset, from->fd, ACCESS, mr);
+        return dt_mr_register(device, from->addr, from->bytes, from->access, mr);
+    return dt_mr_register_dmabuf(device, from->addr, from->bytes, from->offset, from->fd, from->access, mr);
 }
 
 void dt_memory_deregister_all(struct dt_connection *c, struct dt_memory *memory)
@@ -80,10 +78,17 @@ static enum dt_status add(struct dt_connection *c, const struct source *from, bo
     return DT_OK;
 }
 
+/* Both directions: the target of writes, and of the loopback reads of a flush. */
+static uint32_t data_access(const struct dt_connection *c)
+{
+    return DT_MR_LOCAL_WRITE | DT_MR_REMOTE_WRITE | DT_MR_REMOTE_READ |
+           (c->net->params.relaxed_ordering ? DT_MR_RELAXED_ORDERING : 0);
+}
+
 enum dt_status dt_net_register(struct dt_connection *c, void *addr, size_t bytes, bool is_host,
                                struct dt_memory **memory)
 {
-    struct source from = {addr, bytes, 0, -1};
+    struct source from = {addr, bytes, 0, -1, data_access(c)};
 
     return add(c, &from, is_host, memory);
 }
@@ -91,7 +96,7 @@ enum dt_status dt_net_register(struct dt_connection *c, void *addr, size_t bytes
 enum dt_status dt_net_register_dmabuf(struct dt_connection *c, void *addr, size_t bytes, uint64_t offset,
                                       int fd, struct dt_memory **memory)
 {
-    struct source from = {addr, bytes, offset, fd};
+    struct source from = {addr, bytes, offset, fd, data_access(c)};
 
     return fd < 0 ? DT_INVALID : add(c, &from, false, memory);
 }

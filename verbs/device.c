@@ -49,14 +49,17 @@ static enum dt_status make_events_non_blocking(const struct dt_device *device)
 static enum dt_status look_up_port(struct dt_device *device, uint32_t port)
 {
     struct ibv_device_attr attr;
+    uint32_t capabilities = device->info.capabilities;
     int error = device->verbs->table.query_device(device->context, &attr);
 
     if (error) {
         dt_warn("%s: the device cannot be queried: %s", device->info.name, strerror(error));
         return DT_SYSTEM;
     }
-    if (dt_discover_port(&device->verbs->table, device->context, &attr, port, &device->info) == DT_OK)
+    if (dt_discover_port(device->verbs, device->context, &attr, port, &device->info) == DT_OK) {
+        device->info.capabilities = capabilities;
         return DT_OK;
+    }
     dt_warn("%s: port %u cannot be used any more", device->info.name, port);
     return DT_SYSTEM;
 }

@@ -7,10 +7,12 @@
 
 #include <endian.h>
 #include <limits.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/util.h"
 #include "verbs/discover.h"
+#include "verbs/gid.h"
 #include "verbs/object.h"
 
 /* Lanes, from ibv_port_attr.active_width (IBA PortInfo.LinkWidthActive). */
@@ -79,85 +81,26 @@ static enum dt_link_layer link_layer_of(const struct ibv_port_attr *port)
     }
 }
 
-/*
- * How good a GID is for RoCE: version 2 with an IPv4 address before version 2 with an IPv6 address,
- * link-local ones after that, version 1 last; 0 is unusable.
- */
-static int gid_rank(const union ibv_gid *gid, uint32_t type)
+/* In front of all paths in sysfs. */
+static const char *root_of(const struct dt_verbs_table *table)
 {
-    static const uint8_t ipv4_prefix[12] = {[10] = 0xff, [11] = 0xff};
-    static const uint8_t zero[16];
-    bool is_version_2 = type == IBV_GID_TYPE_ROCE_V2;
-
-    if (!memcmp(gid->raw, zero, sizeof zero))
-        return 0;
-    if (gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80)
-        return is_version_2 ? 2 : 1;
-    if (!is_version_2)
-        return 3;
-    return memcmp(gid->raw, ipv4_prefix, sizeof ipv4_prefix) ? 4 : 5;
+    return table->root ? table->root : "";
 }
 
-/* One GID and its type; where types are not known all are taken for version 2. */
-static bool read_gid(const struct dt_verbs_table *table, struct ibv_context *context, uint32_t port,
-                     uint32_t index, union ibv_gid *gid, uint32_t *type)
+static void read_sysfs(const char *root, const struct ibv_device *device, struct dt_device_info *info)
 {
-    struct ibv_gid_entry entry = {0};
-    int error = EOPNOTSUPP;
-
-    if (table->query_gid_ex)
-        error = table->query_gid_ex(context, port, index, &entry, 0, sizeof entry);
-    if (error != EOPNOTSUPP) {
-        *gid = entry.gid;
-        *type = entry.gid_type;
-        return !error;
-    }
-    *type = IBV_GID_TYPE_ROCE_V2;
-    return !table->query_gid(context, (uint8_t)port, (int)index, gid);
-}
-
-/* Entry 0 on InfiniBand, the best-ranked one on RoCE. False: the port has no usable GID. */
-static bool choose_gid(const struct dt_verbs_table *table, struct ibv_context *context,
-                       const struct ibv_port_attr *port, struct dt_device_info *info)
-{
-    int best = 0;
-
-    if (info->link_layer == DT_LINK_INFINIBAND) {
-        union ibv_gid gid;
-
-        if (table->query_gid(context, (uint8_t)info->port, 0, &gid))
-            return false;
-        memcpy(info->gid, gid.raw, sizeof info->gid);
-        return true;
-    }
-    for (int index = 0; index < port->gid_tbl_len; index++) {
-        union ibv_gid gid;
-        uint32_t type;
-
-        if (!read_gid(table, context, info->port, (uint32_t)index, &gid, &type))
-            continue;
-        if (gid_rank(&gid, type) > best) {
-            best = gid_rank(&gid, type);
-            info->gid_index = (uint32_t)index;
-            memcpy(info->gid, gid.raw, sizeof info->gid);
-        }
-    }
-    return best > 0;
-}
-
-static void read_sysfs(const struct ibv_device *device, struct dt_device_info *info)
-{
-    char path[IBV_SYSFS_PATH_MAX + 32];
+    char path[PATH_MAX];
     char real[PATH_MAX];
+    size_t root_bytes = strlen(root);
     FILE *file;
 
     info->numa_node = -1;
     if (!device->ibdev_path[0])
         return;
-    snprintf(path, sizeof path, "%s/device", device->ibdev_path);
-    if (realpath(path, real) && strlen(real) < sizeof info->pci_path)
-        strcpy(info->pci_path, real);
-    snprintf(path, sizeof path, "%s/device/numa_node", device->ibdev_path);
+    snprintf(path, sizeof path, "%s%s/device", root, device->ibdev_path);
+    if (realpath(path, real) && strlen(real) < root_bytes + sizeof info->pci_path)
+        strcpy(info->pci_path, real + (strncmp(real, root, root_bytes) ? 0 : root_bytes));
+    snprintf(path, sizeof path, "%s%s/device/numa_node", root, device->ibdev_path);
     file = fopen(path, "re");
     if (!file)
         return;
@@ -176,12 +119,14 @@ static void fill_limits(const struct ibv_device_attr *attr, struct dt_device_inf
     info->mr_bytes_max = attr->max_mr_size;
 }
 
-enum dt_status dt_discover_port(const struct dt_verbs_table *table, struct ibv_context *context,
+enum dt_status dt_discover_port(const struct dt_verbs *verbs, struct ibv_context *context,
                                 const struct ibv_device_attr *attr, uint32_t port,
                                 struct dt_device_info *info)
 {
+    const struct dt_verbs_table *table = &verbs->table;
     struct ibv_port_attr port_attr;
-    int error = dt_table_query_port(table, context, (uint8_t)port, &port_attr);
+    uint32_t speed;
+    int error = dt_table_query_port(table, context, (uint8_t)port, &port_attr, &speed);
 
     memset(info, 0, sizeof *info);
     snprintf(info->name, sizeof info->name, "%s", table->get_device_name(context->device));
@@ -196,15 +141,11 @@ enum dt_status dt_discover_port(const struct dt_verbs_table *table, struct ibv_c
     info->is_active = port_attr.state == IBV_PORT_ACTIVE;
     info->is_soft = table->is_soft;
     info->mtu_bytes = mtu_bytes_of(port_attr.active_mtu);
-    info->speed_mbps = lane_count(port_attr.active_width) * lane_mbps(port_attr.active_speed);
+    info->speed_mbps = lane_count(port_attr.active_width) * lane_mbps(speed);
     info->capabilities = DT_MEMORY_HOST;
     fill_limits(attr, info);
-    read_sysfs(context->device, info);
-    if (!choose_gid(table, context, &port_attr, info)) {
-        dt_info("verbs: %s port %u is left out: it has no GID", info->name, port);
-        return DT_NOT_FOUND;
-    }
-    return DT_OK;
+    read_sysfs(root_of(table), context->device, info);
+    return dt_gid_choose(verbs, context, &port_attr, info);
 }
 
 /* A growing list of ports. */
@@ -224,9 +165,62 @@ static enum dt_status append(struct port_list *list, const struct dt_device_info
     return DT_OK;
 }
 
-static enum dt_status append_ports(const struct dt_verbs_table *table, struct ibv_context *context,
+/* ------------------------------------------------------------------------------------------------------------
+ * Memory that is not the host's
+ */
+
+/* The kernel module that lets RNICs register the CUDA driver's pointers, under the names it has had. */
+static bool has_peer_memory(const char *root)
+{
+    static const char *const files[] = {"/sys/kernel/mm/memory_peers/nv_mem/version",
+                                        "/sys/kernel/mm/memory_peers/nv_mem_nc/version",
+                                        "/sys/module/nvidia_peermem/version"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < DT_COUNT_OF(files); i++) {
+        snprintf(path, sizeof path, "%s%s", root, files[i]);
+        if (!access(path, F_OK))
+            return true;
+    }
+    return false;
+}
+
+/* Asks to register a file that is none: a driver that can do it complains about the file, others about the
+ * call. */
+static bool takes_dmabuf(const struct dt_verbs_table *table, struct ibv_context *context)
+{
+    struct ibv_pd *pd = table->reg_dmabuf_mr ? table->alloc_pd(context) : NULL;
+    struct ibv_mr *mr;
+    bool is_known;
+
+    if (!pd)
+        return false;
+    errno = 0;
+    mr = table->reg_dmabuf_mr(pd, 0, 0, 0, -1, 0);
+    is_known = mr || (errno != EOPNOTSUPP && errno != EPROTONOSUPPORT && errno != ENOSYS);
+    if (mr)
+        table->dereg_mr(mr);
+    table->dealloc_pd(pd);
+    return is_known;
+}
+
+/* Devices that are not hardware have no PCI path; their copies are the CPU's, which cannot reach a GPU. */
+static uint32_t capabilities_of(const struct dt_verbs_table *table, struct ibv_context *context,
+                                const struct dt_device_info *info)
+{
+    if (table->is_soft || !info->pci_path[0])
+        return DT_MEMORY_HOST;
+    return DT_MEMORY_HOST | (has_peer_memory(root_of(table)) ? DT_MEMORY_CUDA : 0) |
+           (takes_dmabuf(table, context) ? DT_MEMORY_DMABUF : 0);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The list
+ */
+static enum dt_status append_ports(const struct dt_verbs *verbs, struct ibv_context *context,
                                    struct port_list *list)
 {
+    const struct dt_verbs_table *table = &verbs->table;
     struct ibv_device_attr attr;
     int error = table->query_device(context, &attr);
 
@@ -238,17 +232,19 @@ static enum dt_status append_ports(const struct dt_verbs_table *table, struct ib
     for (uint32_t port = 1; port <= attr.phys_port_cnt; port++) {
         struct dt_device_info info;
 
-        if (dt_discover_port(table, context, &attr, port, &info) != DT_OK)
+        if (dt_discover_port(verbs, context, &attr, port, &info) != DT_OK)
             continue;
+        info.capabilities = capabilities_of(table, context, &info);
         if (append(list, &info) != DT_OK)
             return DT_NO_MEMORY;
     }
     return DT_OK;
 }
 
-static enum dt_status append_device(const struct dt_verbs_table *table, struct ibv_device *device,
+static enum dt_status append_device(const struct dt_verbs *verbs, struct ibv_device *device,
                                     struct port_list *list)
 {
+    const struct dt_verbs_table *table = &verbs->table;
     struct ibv_context *context = table->open_device(device);
     enum dt_status status;
 
@@ -257,9 +253,29 @@ static enum dt_status append_device(const struct dt_verbs_table *table, struct i
                 strerror(errno));
         return DT_OK;
     }
-    status = append_ports(table, context, list);
+    status = append_ports(verbs, context, list);
     table->close_device(context);
     return status;
+}
+
+static bool comes_before(const struct dt_device_info *a, const struct dt_device_info *b)
+{
+    if (!a->pci_path[0] || !b->pci_path[0])
+        return a->pci_path[0] && !b->pci_path[0];
+    return strcmp(a->pci_path, b->pci_path) < 0;
+}
+
+/* By PCI path; equal ones, as the ports of one device are, stay in their order. */
+static void sort_by_path(struct port_list *list)
+{
+    for (size_t i = 1; i < list->count; i++) {
+        struct dt_device_info info = list->entries[i];
+        size_t to = i;
+
+        for (; to > 0 && comes_before(&info, &list->entries[to - 1]); to--)
+            list->entries[to] = list->entries[to - 1];
+        list->entries[to] = info;
+    }
 }
 
 enum dt_status dt_verbs_devices(struct dt_verbs *verbs, struct dt_device_info **list, size_t *count)
@@ -280,12 +296,13 @@ enum dt_status dt_verbs_devices(struct dt_verbs *verbs, struct dt_device_info **
         return DT_SYSTEM;
     }
     for (int i = 0; i < device_count && status == DT_OK; i++)
-        status = append_device(&verbs->table, devices[i], &ports);
+        status = append_device(verbs, devices[i], &ports);
     verbs->table.free_device_list(devices);
     if (status != DT_OK) {
         free(ports.entries);
         return status;
     }
+    sort_by_path(&ports);
     *list = ports.entries;
     *count = ports.count;
     return DT_OK;

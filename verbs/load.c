@@ -53,6 +53,7 @@ static const struct symbol symbols[] = {
     NEEDED(destroy_qp, "IBVERBS_1.1"),
     OPTIONAL("ibv_reg_mr_iova2", reg_mr_iova2, "IBVERBS_1.8"),
     OPTIONAL("ibv_reg_dmabuf_mr", reg_dmabuf_mr, "IBVERBS_1.12"),
+    OPTIONAL("ibv_fork_init", fork_init, "IBVERBS_1.1"),
     OPTIONAL("_ibv_query_gid_ex", query_gid_ex, "IBVERBS_1.11"),
 };
 

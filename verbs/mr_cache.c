@@ -73,6 +73,15 @@ static void update_end_max(struct dt_mr_cache *cache, size_t from)
     }
 }
 
+/*
+ * As many rights, and the same promise about order: control memory that lies in a region with relaxed
+ * ordering must not be written in any order.
+ */
+static bool allows(uint32_t have, uint32_t want)
+{
+    return (have & want) == want && !((have ^ want) & DT_MR_RELAXED_ORDERING);
+}
+
 static struct dt_mr_entry *find_covering(const struct dt_mr_cache *cache, const struct dt_mr_request *request)
 {
     uint64_t end = request->addr + request->bytes;
@@ -82,7 +91,7 @@ static struct dt_mr_entry *find_covering(const struct dt_mr_cache *cache, const 
 
         if (entry->end_max < end)
             return NULL;
-        if (entry_end(entry) >= end && (entry->access & request->access) == request->access &&
+        if (entry_end(entry) >= end && allows(entry->access, request->access) &&
             entry->is_dmabuf == (request->fd >= 0))
             return entry;
     }

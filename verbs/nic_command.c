@@ -16,7 +16,7 @@ static const char *state_of(const struct dt_verbs_table *table, struct ibv_devic
 
     if (!context)
         return state;
-    if (!dt_table_query_port(table, context, 1, &port))
+    if (!dt_table_query_port(table, context, 1, &port, NULL))
         state = port.state == IBV_PORT_ACTIVE ? " up" : " down";
     table->close_device(context);
     return state;

@@ -19,6 +19,8 @@ extern "C" {
 
 struct dt_verbs {
     struct dt_verbs_table table;
+    bool has_gid_index; /* dt_verbs_options */
+    uint32_t gid_index;
 };
 
 struct dt_device {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the table comes from. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
-#include "verbs/table.h"
+#include "verbs/object.h"
 
 static enum dt_status fill_table(const struct dt_verbs_options *options, struct dt_verbs_table *table,
                                  char *reason, size_t reason_bytes)
@@ -20,6 +21,15 @@ static enum dt_status fill_table(const struct dt_verbs_options *options, struct 
     return DT_INVALID;
 }
 
+/* Before the first device is opened: registered pages then stay with the parent when the process forks. */
+static void prepare_for_forks(const struct dt_verbs_table *table)
+{
+    int error = table->fork_init ? table->fork_init() : 0;
+
+    if (error)
+        dt_info("verbs: ibv_fork_init: %s; children of this process may disturb it", strerror(error));
+}
+
 enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_verbs **verbs)
 {
     struct dt_verbs_table table;
@@ -27,12 +37,16 @@ enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_v
     enum dt_status status = fill_table(options, &table, reason, sizeof reason);
 
     if (status == DT_OK) {
+        prepare_for_forks(&table);
         status = dt_verbs_open_table(&table, verbs);
         if (status != DT_OK)
             snprintf(reason, sizeof reason, "verbs: out of memory");
     }
-    if (status == DT_OK)
+    if (status == DT_OK) {
+        (*verbs)->has_gid_index = options->has_gid_index;
+        (*verbs)->gid_index = options->gid_index;
         return DT_OK;
+    }
     if (options->reason)
         snprintf(options->reason, options->reason_bytes, "%s", reason);
     else

@@ -47,6 +47,7 @@ enum dt_control {
 
 struct dt_verbs_table {
     bool is_soft;
+    const char *root; /* in front of every path in sysfs, for tests; NULL: none */
 
     struct ibv_device **(*get_device_list)(int *num_devices);
     void (*free_device_list)(struct ibv_device **list);
@@ -76,6 +77,7 @@ struct dt_verbs_table {
                                    unsigned access);
     struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
                                     int access);
+    int (*fork_init)(void);
     int (*query_gid_ex)(struct ibv_context *context, uint32_t port, uint32_t index,
                         struct ibv_gid_entry *entry, uint32_t flags, size_t entry_bytes);
 
@@ -100,9 +102,13 @@ enum dt_status dt_table_load(const char *library, struct dt_verbs_table *table, 
 enum dt_status dt_table_soft(uint32_t device_count, uint64_t rate_bytes_per_s, struct dt_verbs_table *table,
                              char *reason, size_t reason_bytes);
 
-/* ibv_query_port(): by the context where it can, else by the library's older function. 0 or an errno. */
+/*
+ * ibv_query_port(): by the context where it can, else by the library's older function. *speed, unless NULL,
+ * is the active speed, from the wider member where the library has it (active_speed has no bit for XDR). 0 or
+ * an errno.
+ */
 int dt_table_query_port(const struct dt_verbs_table *table, struct ibv_context *context, uint8_t port,
-                        struct ibv_port_attr *attr);
+                        struct ibv_port_attr *attr, uint32_t *speed);
 
 #ifdef __cplusplus
 }

@@ -26,15 +26,33 @@ void dt_verbs_close(struct dt_verbs *verbs)
     free(verbs);
 }
 
+/*
+ * The member active_speed_ex came after the headers that this may be built with: a uint32_t behind
+ * port_cap_flags2. A library fills as many bytes as it is told that there are, and zeroes what it does not
+ * know.
+ */
 int dt_table_query_port(const struct dt_verbs_table *table, struct ibv_context *context, uint8_t port,
-                        struct ibv_port_attr *attr)
+                        struct ibv_port_attr *attr, uint32_t *speed)
 {
-    struct verbs_context *whole = verbs_get_ctx_op(context, query_port);
+    enum { SPEED_EX_AT = (offsetof(struct ibv_port_attr, port_cap_flags2) + sizeof(uint16_t) + 3) & ~3u };
+    union {
+        struct ibv_port_attr attr;
+        uint8_t bytes[SPEED_EX_AT + sizeof(uint32_t)];
+    } whole;
+    struct verbs_context *context_whole = verbs_get_ctx_op(context, query_port);
+    uint32_t speed_ex;
+    int error;
 
-    memset(attr, 0, sizeof *attr);
-    if (whole)
-        return whole->query_port(context, port, attr, sizeof *attr);
-    return table->query_port(context, port, (struct _compat_ibv_port_attr *)attr);
+    memset(&whole, 0, sizeof whole);
+    if (context_whole)
+        error = context_whole->query_port(context, port, &whole.attr, sizeof whole);
+    else
+        error = table->query_port(context, port, (struct _compat_ibv_port_attr *)&whole.attr);
+    memcpy(&speed_ex, whole.bytes + SPEED_EX_AT, sizeof speed_ex);
+    *attr = whole.attr;
+    if (speed)
+        *speed = speed_ex ? speed_ex : whole.attr.active_speed;
+    return error;
 }
 
 /* "drop 5" or "drop 20%": what follows "drop ". */

@@ -37,7 +37,9 @@ struct dt_verbs_options {
     const char *library;            /* SYSTEM: the file to dlopen; NULL is libibverbs.so.1 */
     uint32_t soft_device_count;     /* SOFT: devices soft0, soft1, ... */
     uint64_t soft_rate_bytes_per_s; /* SOFT: link rate of each device; 0 is unlimited */
-    char *reason;                   /* where one line goes that says why opening failed; NULL: to the log */
+    bool has_gid_index;             /* SYSTEM: every port uses GID gid_index; else the best is looked for */
+    uint32_t gid_index;
+    char *reason; /* where one line goes that says why opening failed; NULL: to the log */
     size_t reason_bytes;
 };
 
@@ -93,7 +95,8 @@ enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_v
 void dt_verbs_close(struct dt_verbs *verbs);
 
 /*
- * The ports of all devices, in the library's order. *list is allocated, to be given back with
+ * The ports of all devices by PCI path, so that hosts of the same make agree on it; devices without one come
+ * last, in the library's order. *list is allocated, to be given back with
  * dt_verbs_devices_free(); it is NULL when *count is 0. A device that cannot be queried is left out with
  * one INFO line. May block; any thread.
  */

@@ -80,6 +80,29 @@ TEST(Param, ABadValueNamesVariableValueAndRange)
     EXPECT_NE(std::string::npos, error.find("DETOUR_HCA")) << error;
 }
 
+TEST(Param, AGidIndexIsANumberOrAuto)
+{
+    dt_params params;
+    std::string error;
+    uint32_t index = 99;
+    ASSERT_EQ(DT_OK, Load({}, &params));
+    EXPECT_FALSE(dt_params_gid_index(&params, &index));
+    for (const char *word : {"auto", "-1"}) {
+        ASSERT_EQ(DT_OK, Load({{"NCCL_IB_GID_INDEX", word}}, &params)) << word;
+        EXPECT_FALSE(dt_params_gid_index(&params, &index)) << word;
+    }
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_GID_INDEX", "3"}}, &params));
+    EXPECT_TRUE(dt_params_gid_index(&params, &index));
+    EXPECT_EQ(3u, index);
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_GID_INDEX", "3"}, {"DETOUR_GID_INDEX", "0"}}, &params));
+    EXPECT_TRUE(dt_params_gid_index(&params, &index));
+    EXPECT_EQ(0u, index);
+    for (const char *bad : {"", "256", "-2", "AUTO", "3x", "0x3"}) {
+        EXPECT_EQ(DT_INVALID, Load({{"DETOUR_GID_INDEX", bad}}, &params, &error)) << bad;
+        EXPECT_NE(std::string::npos, error.find("from 0 to 255, or auto")) << error;
+    }
+}
+
 TEST(Param, NumbersThatOverflowAreRefused)
 {
     uint64_t value;

@@ -106,6 +106,7 @@ int PollCq(ibv_cq *cq, int count, ibv_wc *wcs);
 int PostSend(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad);
 int PostRecv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad);
 int QueryPortWhole(ibv_context *context, uint8_t port, ibv_port_attr *attr, size_t bytes);
+constexpr size_t kSpeedExAt = 52; /* of active_speed_ex in struct ibv_port_attr */
 
 ibv_context *OpenDevice(ibv_device *device)
 {
@@ -151,7 +152,7 @@ int QueryDevice(ibv_context *context, ibv_device_attr *attr)
     return 0;
 }
 
-int QueryPortWhole(ibv_context *context, uint8_t port, ibv_port_attr *attr, size_t)
+int QueryPortWhole(ibv_context *context, uint8_t port, ibv_port_attr *attr, size_t bytes)
 {
     if (Fails("query_port"))
         return errno;
@@ -163,6 +164,8 @@ int QueryPortWhole(ibv_context *context, uint8_t port, ibv_port_attr *attr, size
     attr->active_width = script.width;
     attr->active_speed = script.speed;
     attr->link_layer = script.link_layer;
+    if (script.speed_ex && bytes >= kSpeedExAt + sizeof script.speed_ex)
+        memcpy(reinterpret_cast<uint8_t *>(attr) + kSpeedExAt, &script.speed_ex, sizeof script.speed_ex);
     return 0;
 }
 
@@ -252,8 +255,12 @@ ibv_mr *RegMrIova2(ibv_pd *pd, void *addr, size_t bytes, uint64_t, unsigned acce
     return RegMr(pd, addr, bytes, static_cast<int>(access));
 }
 
-ibv_mr *RegDmabufMr(ibv_pd *pd, uint64_t, size_t bytes, uint64_t iova, int, int access)
+ibv_mr *RegDmabufMr(ibv_pd *pd, uint64_t, size_t bytes, uint64_t iova, int fd, int access)
 {
+    if (fd < 0) {
+        errno = world->knows_dmabuf ? EBADF : EOPNOTSUPP;
+        return nullptr;
+    }
     return RegMr(pd, reinterpret_cast<void *>(iova), bytes, access);
 }
 

@@ -31,8 +31,9 @@ struct Gid {
 struct Port {
     ibv_port_state state = IBV_PORT_ACTIVE;
     uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
-    uint8_t width = 2;  /* 4 lanes */
-    uint8_t speed = 32; /* 25 Gbit/s each */
+    uint8_t width = 2;     /* 4 lanes */
+    uint8_t speed = 32;    /* 25 Gbit/s each */
+    uint32_t speed_ex = 0; /* as newer libraries say; 0: an older one */
     ibv_mtu mtu = IBV_MTU_4096;
     uint16_t lid = 0;
     std::vector<Gid> gids;
@@ -100,6 +101,7 @@ struct World {
     uint32_t dv_blocks = 0;                     /* size of the queues handed over; 0: as large as asked for */
     bool hold = false;                          /* nothing is executed */
     ibv_wc_status next_status = IBV_WC_SUCCESS; /* the next executed work request completes with this */
+    bool knows_dmabuf = false;                  /* by the answer to a file that is none */
     bool whole_contexts = true;                 /* contexts are struct verbs_context */
 };
 

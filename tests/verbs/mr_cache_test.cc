@@ -140,6 +140,18 @@ TEST_F(MrCache, MoreAccessAnswersForLessButNotTheOtherWayRound)
     Put(write), Put(write), Put(read);
 }
 
+TEST_F(MrCache, StrictOrderIsNeverAnsweredByRelaxedOrderNorTheOtherWayRound)
+{
+    dt_mr *payload = Get(0x100000, 4 * kPage, DT_MR_REMOTE_WRITE | DT_MR_RELAXED_ORDERING);
+    dt_mr *control = Get(0x100000, kPage, DT_MR_REMOTE_WRITE);
+    EXPECT_NE(payload, control);
+    dt_mr *more_payload = Get(0x100000, kPage, DT_MR_REMOTE_WRITE | DT_MR_RELAXED_ORDERING);
+    EXPECT_NE(control, more_payload);
+    Put(payload);
+    Put(control);
+    Put(more_payload);
+}
+
 TEST_F(MrCache, DmaBufsAreNotMixedWithOrdinaryMemoryNorRounded)
 {
     dt_mr *host = Get(0x10000, 4 * kPage);
