@@ -19,7 +19,7 @@ check_perf() {
     check_more "$what: packets on the second rail" $(($(sent rxa1) - a1)) 50
 }
 
-check_perf "sendrecv" sendrecv -b 8 -e 2M -f 8 -n 4
-check_perf "all_reduce" all_reduce -b 8 -e 2M -f 8 -n 4
-check_perf "whole messages up to 4 MiB" sendrecv --raw -b 64K -e 4M -f 8 -n 4 --window 4 --flush
+check_perf "sendrecv" sendrecv -b 8 -e 2M -f 8 -n 2
+check_perf "all_reduce" all_reduce -b 8 -e 2M -f 8 -n 2
+check_perf "whole messages up to 4 MiB" sendrecv --raw -b 64K -e 4M -f 8 -n 2 --window 4 --flush
 finish
