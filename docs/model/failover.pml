@@ -2,18 +2,9 @@
 /*
  * Detour failover: one connection, PATHS paths, CTS rings of N slots, M messages.
  *
- * The two ends exchange facts about one epoch of one path; an epoch is one set of queue pairs at both ends.
- * Nothing is numbered per connection, so nobody has to win a race.
- *
- *   sender's end of path p:    UP -> DOWN -> SETTLED -> OPENING -> UP (next epoch)
- *   receiver's end of path p:  UP -> FENCING -> FENCED -> UP (next epoch)
- *
- *   SWITCH{p,e}  S->R  I send nothing more on epoch e of p: fence it
- *   RESUME{p,e}  R->S  it is fenced, and this is what I have (a snapshot)
- *   OPEN{p,e}    S->R  my queue pairs for epoch e
- *   OPENED{p,e}  R->S  mine, connected to yours
- *   HEARD{p,e}   S->R  settled, stop repeating RESUME (a SWITCH that asks for no answer)
- *   CLOSE        R->S  I am closing, and this is what I have          (-DCLOSE)
+ * The two ends of each path run on the product's own table, failover/path_table.h, which is included below:
+ * states, events, actions and what is said when. This file adds what happens around it: messages, the RC
+ * transport, the control channel, and everything that can go wrong.
  *
  * README.md beside this file says what is left out and why that loses nothing, which bounds are checked and
  * what each mutation plants. tests/model/check.py has the cases and runs them.
@@ -71,26 +62,47 @@
 #define BY_BOTH(X) PATHS_OF(X,0) PATHS_OF(X,1) PATHS_OF(X,2) PATHS_OF(X,3)
 #endif
 
-#define UP      0
-#define DOWN    1               /* sender: in ERR, waits for RESUME */
-#define FENCED  1               /* receiver */
-#define SETTLED 2               /* sender: RESUME applied */
-#define OPENING 3
-#define FENCING 4               /* receiver, with SLOWFENCE: told to ERR, the proof is not there yet */
+#include "../../failover/path_table.h"
+
+/* ---- the table's words as constants; an action or message that is new in the table is missing here */
+#define NAME_S(state, repeats, text) S_##state,
+#define NAME_R(state, repeats, text) R_##state,
+#define NAME_E(event, text) E_##event,
+mtype = { DT_SENDER_STATES(NAME_S) DT_RECEIVER_STATES(NAME_R) DT_PATH_EVENTS(NAME_E) E_none };
+
+#define A(action) A_##action
+#define A_NEXT_EPOCH 1
+#define A_FENCE      2
+#define A_KEEP       4
+#define A_FORGET     8
+#define A_SNAPSHOT   16
+#define A_SETTLE     32
+#define A_MAKE       64
+#define A_LINK       128
+#define A_PROBE      256
+#define A_USE        512
+
+#define W_NONE   0
+#define W_SWITCH 1
+#define W_HEARD  2
+#define W_RESUME 3
+#define W_OPEN   4
+#define W_OPENED 5
 
 #define NONE    0               /* loc: not posted; p + 1: posted on path p; from DONE on: done */
 #define DONE    4               /* with GONE DONE + p + 1: acknowledged on p, epoch not settled */
 
 /* the sender */
-byte sst[PATHS], sep[PATHS];    /* state and epoch of each path */
+mtype sst[PATHS];
+byte sep[PATHS];    /* state and epoch of each path */
 byte loc[M];
 byte ring[N * PATHS];           /* a CTS ring per path: number + 1, 0 for worthless */
 /* the receiver */
-byte rst[PATHS], rep[PATHS];
+mtype rst[PATHS];
+byte rep[PATHS];
 byte done;                      /* receives complete */
 byte got[M * PATHS];            /* shares that arrived, by path */
 byte said[PATHS];               /* content of RESUME */
-bool heard[PATHS];              /* the sender knows: RESUME need not be repeated unasked */
 byte ctsp[M];                   /* path + 1 that carried the CTS of an open receive */
 bool closed;
 /* between them */
@@ -123,6 +135,9 @@ bool gone;
 byte stamp[M], s_epoch, r_epoch;
 #endif
 hidden byte i, x;
+hidden short act;
+hidden byte word, said_before, says;
+hidden mtype ev, from;
 
 #define SALL  (loc[0] >= DONE && loc[1] >= DONE && loc[2 % M] >= DONE && loc[3 % M] >= DONE)
 #define FINAL ((SALL && done == ALL) || failed)
@@ -145,7 +160,7 @@ hidden byte i, x;
 #if defined(ANYRESUME) || defined(ANYOPENED) || defined(STICKY)
 #define TIDY(p) skip
 #else
-#define TIDY(p) if :: heard[p] && sst[p] == SETTLED && sep[p] == rep[p] -> \
+#define TIDY(p) if :: rst[p] == R_HEARD && sst[p] == S_SETTLED && sep[p] == rep[p] -> \
         m_switch[p] = 0; m_resume[p] = 0; m_heard[p] = 0; m_opened[p] = 0; m_open[p] = 0 \
         :: else fi
 #endif
@@ -158,14 +173,23 @@ hidden byte i, x;
 #define REPEAT(c) (c)
 #endif
 
+/* sets of states */
+#define S_MENDING(p)  (sst[p] == S_OPENING || sst[p] == S_LINKING || sst[p] == S_PROVING)
+#define S_DRAINS(p)   (sst[p] == S_DOWN || sst[p] == S_LOOSE || sst[p] == S_ANSWERED) /* no proof yet */
+#define S_OVER(p)     (sst[p] == S_SETTLED || sst[p] == S_ENDED || sst[p] == S_MAKING)
+#define S_ASKS(p)     (sst[p] == S_DOWN || sst[p] == S_LOOSE || sst[p] == S_WAITING)
+#define R_DRAINS(p)   (rst[p] == R_DOWN || rst[p] == R_LOOSE)
+#define R_OVER(p)     (rst[p] == R_FENCED || rst[p] == R_HEARD)
+#define R_IS_OPEN(p)  (rep[p] == sep[p] && rst[p] == R_UP)
+
 /* ------------------------------------------------------------------------- sender */
 
 #ifdef ONERING
 #define RING(p,s)  ring[SLOT(s)]
-#define CTSOK(p)   (sst[p] == UP)           /* even with a perfect fence */
+#define CTSOK(p)   (sst[p] == S_UP)         /* even with a perfect fence */
 #else
 #define RING(p,s)  ring[N * (p) + SLOT(s)]
-#define CTSOK(p)   (sst[p] != OPENING)      /* even with no fence at all */
+#define CTSOK(p)   (sst[p] != S_OPENING && sst[p] != S_LINKING)    /* even with no fence at all */
 #endif
 #if PATHS > 2
 #define HAVECTS(s) (RING(0,s) == s + 1 || RING(1,s) == s + 1 || RING(2,s) == s + 1)
@@ -179,6 +203,9 @@ hidden byte i, x;
 #define FORGETP(p,s) if :: RING(p,s) == s + 1 -> RING(p,s) = 0 :: else fi
 
 /* the first message that is not out: new ones in order, a rewind before them */
+#define S_INIT(p) sst[p] = S_UP;
+#define R_INIT(p) rst[p] = R_UP;
+
 #define FIRST(s) (loc[s] == NONE && (s < 1 || loc[(s + M - 1) % M] != NONE) && \
         (s < 2 || loc[(s + M - 2) % M] != NONE) && (s < 3 || loc[(s + M - 3) % M] != NONE))
 
@@ -194,9 +221,9 @@ hidden byte i, x;
 #endif
 
 #ifdef NOSENDERFENCE
-#define MAYPOST(p) (sst[p] != OPENING)
+#define MAYPOST(p) (!S_MENDING(p))
 #else
-#define MAYPOST(p) (sst[p] == UP)
+#define MAYPOST(p) (sst[p] == S_UP)
 #endif
 
 /* any path that is up may carry any message, also while another one is being settled */
@@ -212,7 +239,7 @@ hidden byte i, x;
 #define ACKDONE(s) DONE
 #endif
 #define ACK(s,p) \
-    :: d_step { RUN && loc[s] == p + 1 && acked[s] == FULL && sst[p] <= DOWN -> \
+    :: d_step { RUN && loc[s] == p + 1 && acked[s] == FULL && (sst[p] == S_UP || S_DRAINS(p)) -> \
         bad_early = bad_early || !HELD(s); loc[s] = ACKDONE(s); acked[s] = 0; FORGET(s) }
 
 #ifdef TRUSTSENDER
@@ -247,53 +274,121 @@ inline settle(p) {
         :: else
         fi
     }
-    sst[p] = SETTLED;
-    TIDY(p);
 #ifdef IMMFILTER
     s_epoch++;
 #endif
 }
 
 #ifdef ANYRESUME
-#define RESUMED(p) (m_resume[p] != 0 && sst[p] != SETTLED)
+#define RESUMED(p) (m_resume[p] != 0 && sst[p] != S_ANSWERED && !S_OVER(p))
 #else
-#define RESUMED(p) (HAS(m_resume[p], sep[p]) && sst[p] != SETTLED)
+#define RESUMED(p) (HAS(m_resume[p], sep[p]) && sst[p] != S_ANSWERED)  /* there it has no row, and waits */
 #endif
 #ifdef ANYOPENED
-#define ISOPEN(p)  (m_opened[p] != 0 && sst[p] != UP)
+#define ISOPEN(p)  (m_opened[p] != 0 && (sst[p] == S_OPENING || S_ASKS(p)))
 #else
-#define ISOPEN(p)  (HAS(m_opened[p], sep[p]) && sst[p] == OPENING)
+#define ISOPEN(p)  (HAS(m_opened[p], sep[p]))
 #endif
 #ifdef OPENEARLY
-#define MAYOPEN(p) (sst[p] == SETTLED || sst[p] == DOWN)
+#define MAYOPEN(p) (sst[p] == S_SETTLED || S_ASKS(p))
+#define EARLY(p) :: ev == E_RECOVER && S_ASKS(p) -> sst[p] = S_MAKING
 #else
-#define MAYOPEN(p) (sst[p] == SETTLED)
+#define MAYOPEN(p) (sst[p] == S_SETTLED)
+#define EARLY(p)
+#endif
+#ifdef ANYOPENED
+#define WRONGLY(p) :: ev == E_HEAR_OPENED && S_ASKS(p) -> sst[p] = S_LINKING
+#else
+#define WRONGLY(p)
 #endif
 #define EMPTY(c)   do :: nempty(c) -> c?x :: empty(c) -> break od
+#define EMPTY_CTS(p) EMPTY(cts##p)
 
-#define S_PATH(p) \
+#define S_ROW(state, event, next, actions, words) \
+    :: sst[p] == S_##state && ev == E_##event -> sst[p] = S_##next; act = actions; word = W_##words
+#define S_WAS(state, repeats, text) :: sst[p] == S_##state -> said_before = W_##repeats
+#define S_NOW(state, repeats, text) :: sst[p] == S_##state -> says = W_##repeats
+
+inline sender_row() {
+    act = 0; word = W_NONE; said_before = W_NONE; says = W_NONE;
+    if DT_SENDER_STATES(S_WAS) :: else fi;
+    from = sst[p];
+    if DT_SENDER_TABLE(S_ROW) EARLY(p) WRONGLY(p) :: else fi;
+    if :: sst[p] != from -> if DT_SENDER_STATES(S_NOW) :: else fi :: else fi;
+    if :: word == W_NONE && says != said_before -> word = says :: else fi
+}
+
+inline sender_acts() {
+    if
+    :: act & A_NEXT_EPOCH ->
+        sep[p] = sep[p] + 1;
+        if :: p == 0 -> EMPTY(cts0) :: p == 1 -> EMPTY(cts1)
+#if PATHS > 2
+        :: p == 2 -> EMPTY(cts2)
+#endif
+        fi;
+        STALE(m_resume[p], sep[p]); STALE(m_opened[p], sep[p])
+    :: else
+    fi;
+    if :: act & A_SETTLE -> settle(p) :: else fi;
+    if                                          /* proven: no acknowledgement comes any more */
+    :: sst[p] == S_WAITING || S_OVER(p) ->
+        for (i : 0 .. M - 1) { if :: loc[i] == p + 1 -> acked[i] = 0 :: else fi }
+    :: else
+    fi;
+    if
+    :: word == W_SWITCH -> ADD(m_switch[p], sep[p])
+    :: word == W_HEARD -> ADD(m_heard[p], sep[p])
+    :: word == W_OPEN -> ADD(m_open[p], sep[p])
+    :: else
+    fi
+}
+
+/* One event; with -DFINE each of the steps that follow it by themselves is an event of its own. */
+inline sender_step() {
+    sender_row();
+    sender_acts();
+#ifndef FINE
+    if :: sst[p] == S_MAKING -> ev = E_MADE; sender_row(); sender_acts() :: else fi;
+    if :: sst[p] == S_LINKING -> ev = E_LINKED; sender_row(); sender_acts() :: else fi;
+    if :: sst[p] == S_PROVING && R_IS_OPEN(p) -> ev = E_STABLE; sender_row(); sender_acts() :: else fi;
+#endif
+    TIDY(p);
+    p = 0; ev = E_none; from = E_none; act = 0; word = 0; said_before = 0; says = 0
+}
+
+#define S_PATH(q) \
     /* error completion, event, stall, order: at any time */ \
-    :: d_step { RUN && SYM(p) && faults > 0 && sep[p] < K - 1 && (sst[p] == UP || sst[p] == OPENING) -> \
-        faults--; sst[p] = DOWN; ADD(m_switch[p], sep[p]) } \
-    /* retry exceeded against a fenced end */ \
-    :: d_step { RUN && sst[p] == UP && ON(p) && (closed || rep[p] > sep[p] || rst[p] == FENCED) -> \
-        sst[p] = DOWN; ADD(m_switch[p], sep[p]) } \
-    :: d_step { REPEAT(RUN && sst[p] == DOWN && QUIET(p, sep[p])) -> ADD(m_switch[p], sep[p]) } \
-    :: d_step { REPEAT(RUN && sst[p] == OPENING && QUIETO(p, sep[p])) -> ADD(m_open[p], sep[p]) } \
-    :: d_step { RUN && RESUMED(p) -> TAKE(m_resume[p], sep[p]); settle(p) } \
-    :: d_step { RUN && HAS(m_resume[p], sep[p]) && sst[p] == SETTLED && !HAS(m_heard[p], sep[p]) -> \
-        TAKE(m_resume[p], sep[p]); ADD(m_heard[p], sep[p]) } \
-    :: d_step { RUN && ISOPEN(p) -> TAKE(m_opened[p], sep[p]); sst[p] = UP } \
-    /* recovery: fresh queue pairs, the old ones and what was under way to them are gone */ \
-    :: d_step { RUN && MAYOPEN(p) && sep[p] < K - 1 && !SALL -> \
-        sep[p] = sep[p] + 1; sst[p] = OPENING; EMPTY(cts##p); ADD(m_open[p], sep[p]); \
-        STALE(m_resume[p], sep[p]); STALE(m_opened[p], sep[p]) }
+    :: RUN && SYM(q) && faults > 0 && sep[q] < K - 1 && (sst[q] == S_UP || S_MENDING(q)) -> \
+        faults--; p = q; ev = E_FAULT \
+    /* retry exceeded against a fenced end; a probe nobody answers */ \
+    :: RUN && sst[q] == S_UP && ON(q) && (closed || rep[q] > sep[q] || R_OVER(q)) -> p = q; ev = E_FAULT \
+    :: RUN && sst[q] == S_PROVING && !R_IS_OPEN(q) -> p = q; ev = E_FAILED \
+    :: RUN && sst[q] == S_PROVING && R_IS_OPEN(q) -> p = q; ev = E_STABLE \
+    :: RUN && sst[q] == S_MAKING -> p = q; ev = E_MADE \
+    :: RUN && sst[q] == S_LINKING -> p = q; ev = E_LINKED \
+    :: RUN && (sst[q] == S_MAKING || sst[q] == S_LINKING) && faults > 0 && sep[q] < K - 1 -> \
+        faults--; p = q; ev = E_FAILED \
+    /* the own proof comes early, late, or after its time */ \
+    :: RUN && (S_DRAINS(q) || sst[q] == S_ENDED) -> p = q; ev = E_FENCED \
+    :: RUN && (sst[q] == S_DOWN || sst[q] == S_ANSWERED) -> p = q; ev = E_UNFENCED \
+    :: RUN && MAYOPEN(q) && sep[q] < K - 1 && !SALL -> p = q; ev = E_RECOVER \
+    :: RUN && RESUMED(q) -> TAKE(m_resume[q], sep[q]); p = q; ev = E_HEAR_RESUME \
+    :: RUN && ISOPEN(q) -> TAKE(m_opened[q], sep[q]); p = q; ev = E_HEAR_OPENED
+
+/* a state that repeats something, while neither that nor an answer is under way */
+#define S_REPEAT(p) \
+    :: d_step { REPEAT(RUN && S_ASKS(p) && QUIET(p, sep[p])) -> ADD(m_switch[p], sep[p]) } \
+    :: d_step { REPEAT(RUN && sst[p] == S_OPENING && QUIETO(p, sep[p])) -> ADD(m_open[p], sep[p]) }
 
 active proctype Sender() {
+    byte p;
+    d_step { BY_PATH(S_INIT) skip };
 end: do
     BY_BOTH(POST)
     BY_BOTH(ACK)
-    BY_PATH(S_PATH)
+    BY_PATH(S_REPEAT)
+    :: atomic { if BY_PATH(S_PATH) fi; d_step { sender_step() } }
 #ifdef CLOSE
     :: d_step { RUN && m_close -> m_close = false;
         loc[0] = DONE; loc[1] = DONE; loc[2 % M] = DONE; loc[3 % M] = DONE }
@@ -305,7 +400,7 @@ end: do
 
 /* posted: its slot is free; on whichever living path; again when that path was fenced */
 #define PUBLISH(s,p) \
-    :: d_step { R_RUN && SYM(p) && rst[p] == UP && ctsp[s] == 0 && !HAS(done,s) && (s < N || HAS(done,s - N)) && \
+    :: d_step { R_RUN && SYM(p) && rst[p] == R_UP && ctsp[s] == 0 && !HAS(done,s) && (s < N || HAS(done,s - N)) && \
         (s == 0 || ctsp[(s + M - 1) % M] != 0 || HAS(done,(s + M - 1) % M)) -> \
         cts##p!s; ctsp[s] = p + 1 }
 
@@ -324,13 +419,9 @@ end: do
 #endif
 
 /* every queue of every queue pair of p has flushed: nothing comes in, all that came counts */
-inline proven(p) {
-    rst[p] = FENCED;
+inline forget() {
 #ifdef GONE
     done = done | cq[p]; cq[p] = 0;
-#endif
-#ifndef SAIDEARLY
-    said[p] = done;
 #endif
 #ifdef IMMFILTER
     r_epoch++;
@@ -348,60 +439,99 @@ inline proven(p) {
     }
 }
 
-/* the proof of a fence may take its time: until it is there nothing is said, and what succeeds counts */
-#ifdef SLOWFENCE
-inline fence(p) {
-    rst[p] = FENCING;
-#ifdef SAIDEARLY
-    said[p] = done
-#endif
-}
-#define FENCED_NOW(p) skip
-#define PROOF(p) \
-    :: d_step { R_RUN && rst[p] == FENCING -> proven(p); BOUNCE(p); ADD(m_resume[p], rep[p]) }
-#define ACCEPTING(p) (rst[p] == UP || rst[p] == FENCING)
+#define R_ROW(state, event, next, actions, words) \
+    :: rst[p] == R_##state && ev == E_##event -> rst[p] = R_##next; act = actions; word = W_##words
+#define R_WAS(state, repeats, text) :: rst[p] == R_##state -> said_before = W_##repeats
+#define R_NOW(state, repeats, text) :: rst[p] == R_##state -> says = W_##repeats
+#define BY_P(X) if :: p == 0 -> X(0) :: p == 1 -> X(1) BY_P2(X) fi
+#if PATHS > 2
+#define BY_P2(X) :: p == 2 -> X(2)
 #else
-inline fence(p) { proven(p) }
-#define FENCED_NOW(p) BOUNCE(p); ADD(m_resume[p], rep[p])
-#define PROOF(p)
-#define ACCEPTING(p) (rst[p] == UP)
+#define BY_P2(X)
+#endif
+#ifdef SAIDEARLY
+#define SNAPSHOT_AT A_FENCE
+#else
+#define SNAPSHOT_AT A_SNAPSHOT
 #endif
 
-#define R_PATH(p) \
-    :: d_step { R_RUN && SYM(p) && faults > 0 && rep[p] < K - 1 && rst[p] == UP -> \
-        faults--; fence(p); FENCED_NOW(p) } \
-    :: d_step { R_RUN && rst[p] == UP && nempty(cts##p) && sep[p] == rep[p] && (sst[p] == DOWN || sst[p] == SETTLED) -> \
-        fence(p); FENCED_NOW(p) } \
-    PROOF(p) \
-    :: d_step { REPEAT(R_RUN && rst[p] == FENCED && !heard[p] && QUIET(p, rep[p]) && !HAS(m_heard[p], rep[p])) -> \
-        ADD(m_resume[p], rep[p]) } \
-    :: d_step { R_RUN && HAS(m_heard[p], rep[p]) && !heard[p] -> TAKE(m_heard[p], rep[p]); heard[p] = true; TIDY(p) } \
-    :: d_step { R_RUN && HAS(m_switch[p], rep[p]) && rst[p] != FENCING -> \
-        TAKE(m_switch[p], rep[p]); heard[p] = true; \
-        if :: rst[p] == UP -> fence(p); FENCED_NOW(p) :: else -> ADD(m_resume[p], rep[p]) fi; \
-        TIDY(p) } \
-    /* an epoch I never saw opened counts as fenced */ \
-    :: d_step { R_RUN && HAS(m_switch[p], rep[p] + 1) -> TAKE(m_switch[p], rep[p] + 1); \
-        bad_fresh = bad_fresh || rst[p] != FENCED; \
-        rep[p] = rep[p] + 1; said[p] = done; heard[p] = true; ADD(m_resume[p], rep[p]); \
-        STALE(m_switch[p], rep[p]); STALE(m_open[p], rep[p]); STALE(m_heard[p], rep[p]); STALE(m_resume[p], rep[p]) } \
-    :: d_step { R_RUN && HAS(m_open[p], rep[p] + 1) -> TAKE(m_open[p], rep[p] + 1); \
-        bad_fresh = bad_fresh || rst[p] != FENCED; \
-        rep[p] = rep[p] + 1; rst[p] = UP; heard[p] = false; DROP(p); ADD(m_opened[p], rep[p]); \
-        STALE(m_switch[p], rep[p]); STALE(m_open[p], rep[p]); STALE(m_heard[p], rep[p]); STALE(m_resume[p], rep[p]) } \
-    :: d_step { R_RUN && HAS(m_open[p], rep[p]) && rst[p] != FENCING -> TAKE(m_open[p], rep[p]); \
-        if :: rst[p] == UP -> ADD(m_opened[p], rep[p]) \
-        :: else -> ADD(m_resume[p], rep[p]) fi }
+inline receiver_row() {
+    act = 0; word = W_NONE; said_before = W_NONE; says = W_NONE;
+    if DT_RECEIVER_STATES(R_WAS) :: else fi;
+    from = rst[p];
+    if DT_RECEIVER_TABLE(R_ROW) :: else fi;
+    if :: rst[p] != from -> if DT_RECEIVER_STATES(R_NOW) :: else fi :: else fi;
+    if :: word == W_NONE && says != said_before -> word = says :: else fi
+}
+
+inline receiver_acts() {
+    if
+    :: act & A_NEXT_EPOCH ->
+        bad_fresh = bad_fresh || !(from == R_FENCED || from == R_HEARD);
+        rep[p] = rep[p] + 1;
+        STALE(m_switch[p], rep[p]); STALE(m_open[p], rep[p]); STALE(m_heard[p], rep[p]); STALE(m_resume[p], rep[p])
+    :: else
+    fi;
+    if :: act & A_FORGET -> forget(); BY_P(BOUNCE) :: else fi;
+    if :: act & SNAPSHOT_AT -> said[p] = done :: else fi;
+    if :: act & A_USE -> BY_P(DROP) :: else fi;
+    if
+    :: word == W_RESUME -> ADD(m_resume[p], rep[p])
+    :: word == W_OPENED -> ADD(m_opened[p], rep[p])
+    :: else
+    fi
+}
+
+inline receiver_step() {
+    receiver_row();
+    receiver_acts();
+#ifndef FINE
+    if :: rst[p] == R_MAKING -> ev = E_MADE; receiver_row(); receiver_acts() :: else fi;
+#endif
+    TIDY(p);
+    p = 0; ev = E_none; from = E_none; act = 0; word = 0; said_before = 0; says = 0
+}
+
+#define R_PATH(q) \
+    :: R_RUN && SYM(q) && faults > 0 && rep[q] < K - 1 && rst[q] == R_UP -> faults--; p = q; ev = E_FAULT \
+    /* a clear-to-send that nobody takes */ \
+    :: R_RUN && rst[q] == R_UP && nempty(cts##q) && sep[q] == rep[q] && (S_ASKS(q) || S_OVER(q)) -> \
+        p = q; ev = E_FAULT \
+    /* the proof comes early or late */ \
+    :: R_RUN && R_DRAINS(q) -> p = q; ev = E_FENCED \
+    :: R_RUN && rst[q] == R_DOWN -> p = q; ev = E_UNFENCED \
+    :: R_RUN && rst[q] == R_MAKING -> p = q; ev = E_MADE \
+    :: R_RUN && rst[q] == R_MAKING && faults > 0 && rep[q] < K - 1 -> faults--; p = q; ev = E_FAILED \
+    /* its port is back: it asks for OPEN */ \
+    :: R_RUN && rst[q] == R_HEARD && adv > 0 && rep[q] < K - 1 -> adv--; p = q; ev = E_RECOVER \
+    :: R_RUN && HAS(m_heard[q], rep[q]) -> TAKE(m_heard[q], rep[q]); p = q; ev = E_HEAR_HEARD \
+    :: R_RUN && HAS(m_switch[q], rep[q]) && (rst[q] == R_UP || R_OVER(q)) -> \
+        TAKE(m_switch[q], rep[q]); p = q; ev = E_HEAR_SWITCH \
+    :: R_RUN && HAS(m_open[q], rep[q]) && (rst[q] == R_UP || R_OVER(q)) -> \
+        TAKE(m_open[q], rep[q]); p = q; ev = E_HEAR_OPEN \
+    :: R_RUN && HAS(m_switch[q], rep[q] + 1) && R_OVER(q) -> \
+        TAKE(m_switch[q], rep[q] + 1); p = q; ev = E_HEAR_SWITCH_NEXT \
+    :: R_RUN && HAS(m_open[q], rep[q] + 1) && R_OVER(q) -> \
+        TAKE(m_open[q], rep[q] + 1); p = q; ev = E_HEAR_OPEN_NEXT
+
+#define R_REPEAT(p) \
+    :: d_step { REPEAT(R_RUN && rst[p] == R_FENCED && QUIET(p, rep[p]) && !HAS(m_heard[p], rep[p])) -> \
+        ADD(m_resume[p], rep[p]) }
 
 active proctype Receiver() {
+    byte p;
+    d_step { BY_PATH(R_INIT) skip };
 end: do
     BY_BOTH(PUBLISH)
-    BY_PATH(R_PATH)
+    BY_PATH(R_REPEAT)
+    :: atomic { if BY_PATH(R_PATH) fi; d_step { receiver_step() } }
 #ifdef GONE
     :: d_step { R_RUN && cq[0] -> done = done | cq[0]; cq[0] = 0 }
     :: d_step { R_RUN && cq[1] -> done = done | cq[1]; cq[1] = 0 }
-    :: d_step { R_RUN && faults > 0 && rst[0] == UP && rep[0] < K - 1 && cq[0] ->
-        faults--; gone = true; cq[0] = 0; proven(0); BOUNCE(0); ADD(m_resume[0], rep[0]) }
+    /* the device is gone, with completions nobody has seen; its fence is proven by that */
+    :: d_step { R_RUN && faults > 0 && rst[0] == R_UP && rep[0] < K - 1 && cq[0] ->
+        faults--; gone = true; cq[0] = 0; ev = E_FAULT; receiver_row(); receiver_acts();
+        ev = E_FENCED; receiver_step() }
 #endif
 #ifdef CLOSE
     :: d_step { R_RUN && done == ALL -> closed = true;
@@ -418,7 +548,7 @@ end: do
 #ifdef NOFENCE
 #define ACCEPTS(p) true
 #else
-#define ACCEPTS(p) ACCEPTING(p)
+#define ACCEPTS(p) (rst[p] == R_UP || R_DRAINS(p))
 #endif
 
 /* the responder of p executes share j of message s */
@@ -451,7 +581,7 @@ inline execute(s, p, j) {
     fi;
 #endif
     if
-    :: loc[s] == p + 1 && sst[p] == UP -> ADD(acked[s], j)
+    :: loc[s] == p + 1 && (sst[p] == S_UP || S_DRAINS(p)) -> ADD(acked[s], j)
     :: else                                 /* nobody there to take the ACK */
     fi
 }
@@ -461,11 +591,11 @@ inline execute(s, p, j) {
 #define CTS(p) :: d_step { RUN && CTSOK(p) && nempty(cts##p) -> cts##p?s; RING(p,s) = (loc[s] < DONE -> s + 1 : 0); s = 0 }
 
 /* what the requester no longer repeats may be lost; so may an ACK for one in ERR */
-#define LOSEDATA(p)  :: d_step { RUN && sst[p] == DOWN && nempty(data##p) -> data##p?s; s = 0 }
-#define LOSEDATAB(p) :: d_step { RUN && sst[p] == DOWN && nempty(data##p##b) -> data##p##b?s; s = 0 }
+#define LOSEDATA(p)  :: d_step { RUN && S_ASKS(p) && nempty(data##p) -> data##p?s; s = 0 }
+#define LOSEDATAB(p) :: d_step { RUN && S_ASKS(p) && nempty(data##p##b) -> data##p##b?s; s = 0 }
 #define LOSECTS(p)   :: d_step { RUN && nempty(cts##p) && \
-        (sst[p] == DOWN || sst[p] == SETTLED || (sst[p] == UP && rst[p] == FENCED)) -> cts##p?s; s = 0 }
-#define LOSEACK(s,p) :: d_step { RUN && sst[p] == DOWN && loc[s] == p + 1 && acked[s] -> acked[s] = 0 }
+        (S_ASKS(p) || sst[p] == S_ANSWERED || S_OVER(p) || (sst[p] == S_UP && R_OVER(p))) -> cts##p?s; s = 0 }
+#define LOSEACK(s,p) :: d_step { RUN && S_DRAINS(p) && loc[s] == p + 1 && acked[s] -> acked[s] = 0 }
 
 /* the adversary on the control messages */
 #define LOSE1(v,e) :: d_step { RUN && adv > 0 && HAS(v,e) -> adv--; v = v & ~B(e) }
@@ -475,9 +605,9 @@ inline execute(s, p, j) {
 #define LOSE(v) LOSE1(v,0) LOSE1(v,1)
 #endif
 #define MEDDLE(p) LOSE(m_switch[p]) LOSE(m_resume[p]) LOSE(m_open[p]) LOSE(m_opened[p]) LOSE(m_heard[p]) \
-    :: d_step { RUN && adv > 0 && sst[p] == DOWN && !HAS(m_switch[p], sep[p]) -> adv--; ADD(m_switch[p], sep[p]) } \
-    :: d_step { RUN && adv > 0 && sst[p] == OPENING && !HAS(m_open[p], sep[p]) -> adv--; ADD(m_open[p], sep[p]) } \
-    :: d_step { R_RUN && adv > 0 && rst[p] == FENCED && !HAS(m_resume[p], rep[p]) -> adv--; ADD(m_resume[p], rep[p]) }
+    :: d_step { RUN && adv > 0 && S_ASKS(p) && !HAS(m_switch[p], sep[p]) -> adv--; ADD(m_switch[p], sep[p]) } \
+    :: d_step { RUN && adv > 0 && sst[p] == S_OPENING && !HAS(m_open[p], sep[p]) -> adv--; ADD(m_open[p], sep[p]) } \
+    :: d_step { R_RUN && adv > 0 && rst[p] == R_FENCED && !HAS(m_resume[p], rep[p]) -> adv--; ADD(m_resume[p], rep[p]) }
 
 active proctype Network() {
     byte s;
