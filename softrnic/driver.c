@@ -144,6 +144,10 @@ void dt_driver_poll(struct dt_soft_device *device, bool will_go_on)
     if (step(device, now_ns))
         device->arrived_ns = now_ns;
     bool is_idle = now_ns - device->arrived_ns > DT_DRIVER_PATIENCE_NS;
+    if (is_idle && now_ns - device->nudged_ns > DT_DRIVER_NUDGE_NS) {
+        device->nudged_ns = now_ns;
+        dt_local_wire_nudge(device->wire);
+    }
     dt_driver_unlock(device);
     /* A real RNIC works while its host polls; for this one somebody else may need the core that we spin on.
      */
@@ -178,14 +182,23 @@ static void serve_sources(uint64_t now_ns)
     }
 }
 
+/* Does somebody poll it, so that the helper thread need not? The RNIC's lock is held. */
+static bool is_polled(const struct dt_soft_device *device, uint64_t now_ns)
+{
+    uint64_t polled_ns = dt_load_relaxed(&device->polled_ns);
+
+    if (polled_ns + DT_DRIVER_WATCH_NS <= now_ns)
+        return false;
+    return polled_ns + DT_DRIVER_PATIENCE_NS > now_ns || !dt_local_wire_has_unread(device->wire);
+}
+
 /* Serves one device; returns when to look again: now_ns when there is more to do at once. */
 static uint64_t serve_device(struct dt_soft_device *device, uint64_t now_ns)
 {
     uint64_t look_ns;
 
     pthread_mutex_lock(&device->lock);
-    bool is_watched = dt_load_relaxed(&device->polled_ns) + DT_DRIVER_WATCH_NS > now_ns;
-    if (is_watched) {
+    if (is_polled(device, now_ns)) {
         if (device->peers_wake_us)
             dt_local_wire_awake(device->wire);
         device->peers_wake_us = false;

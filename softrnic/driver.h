@@ -5,7 +5,8 @@
  * Whoever posts or polls steps the RNIC itself, so that two ends that poll need no thread and no system call.
  * The helper thread serves timers and arrivals of RNICs that nobody polls; it sleeps in the kernel until a
  * deadline, a peer's wake-up, or a kick from this process. Of an RNIC that is being polled it only looks,
- * every DT_DRIVER_WATCH_NS, whether that is still so; peers then do not wake it.
+ * every DT_DRIVER_WATCH_NS, whether that is still so; peers then do not wake it, unless what they sent is not
+ * taken: who polls for its completion or posts a request, and then watches memory, is not polling any more.
  *
  * Every step of an engine, with the copies it makes, runs under its RNIC's lock, and is bounded. So whoever
  * has taken the lock and changed something (a queue pair to ERR, a region deregistered) knows when the lock
@@ -31,7 +32,8 @@ extern "C" {
 #endif
 
 #define DT_DRIVER_WATCH_NS    1000000ull
-#define DT_DRIVER_PATIENCE_NS 5000ull /* who polls for longer in vain gives way to other threads */
+#define DT_DRIVER_PATIENCE_NS 5000ull  /* who polls for longer in vain gives way to other threads */
+#define DT_DRIVER_NUDGE_NS    20000ull /* and sees so often whether a peer is asleep over what was sent */
 
 /* One RNIC of this process, from its first open to its last close. */
 struct dt_soft_device {
@@ -44,6 +46,7 @@ struct dt_soft_device {
     struct dt_faults *faults;
     uint64_t polled_ns;   /* atomic: when somebody last polled */
     uint64_t arrived_ns;  /* when a poll last found something */
+    uint64_t nudged_ns;   /* when a poll last looked for sleeping peers */
     uint64_t expected_ns; /* when the helper thread will look at the latest; 0: often enough */
     bool peers_wake_us;
     struct dt_list contexts; /* the front's; under `lock` */

@@ -61,9 +61,12 @@ struct dt_wire_link {
     struct dt_local_memory *memory; /* NULL: nobody is there */
     struct dt_local_ring ring;
     struct dt_local_socket socket;
-    uint64_t retry_ns; /* when to call again */
-    uint64_t probe;    /* what the receiver reads to learn whether it can */
-    bool is_blocked;   /* the engine waits for room */
+    uint64_t retry_ns;  /* when to call again */
+    uint64_t probe;     /* what the receiver reads to learn whether it can */
+    bool is_blocked;    /* the engine waits for room */
+    uint32_t seen_head; /* as dt_local_wire_nudge found the ring last time */
+    uint32_t seen_tail;
+    bool is_nudged; /* and the peer was woken for that */
 };
 
 /* The receiving end. */

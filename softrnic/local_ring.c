@@ -147,6 +147,11 @@ bool dt_local_ring_has_more_room(struct dt_local_ring *ring)
     return dt_local_ring_has_room(ring);
 }
 
+uint32_t dt_local_ring_taken(const struct dt_local_ring *ring)
+{
+    return dt_load_relaxed(&ring->shared->tail);
+}
+
 static void gather(uint8_t *dst, const struct dt_packet *packet)
 {
     for (uint32_t i = 0; i < packet->iov_count; i++) {

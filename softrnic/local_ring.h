@@ -119,6 +119,9 @@ bool dt_local_ring_has_room(struct dt_local_ring *ring);
  */
 bool dt_local_ring_has_more_room(struct dt_local_ring *ring);
 
+/* How far the consumer has come; `head` when it has taken everything. */
+uint32_t dt_local_ring_taken(const struct dt_local_ring *ring);
+
 /*
  * Puts a packet in and publishes it. With must_copy the payload is copied now, whatever its size. False, and
  * nothing done, when it does not fit (never after dt_local_ring_has_room, but for large must_copy packets).

@@ -358,6 +358,41 @@ void dt_local_wire_awake(struct dt_local_wire *wire)
     }
 }
 
+bool dt_local_wire_has_unread(const struct dt_local_wire *wire)
+{
+    dt_list_for_each(
+        node, &wire->inbounds) if (!dt_local_ring_is_empty(&dt_container_of(node, struct dt_inbound, node)
+                                                                ->ring)) return true;
+    return dt_load_relaxed(&wire->has_newcomers);
+}
+
+static void nudge_link(struct dt_wire_link *link)
+{
+    uint32_t tail = dt_local_ring_taken(&link->ring);
+
+    if (link->ring.head == tail)
+        return;
+    if (link->seen_head != link->ring.head || link->seen_tail != tail) {
+        link->seen_head = link->ring.head;
+        link->seen_tail = tail;
+        link->is_nudged = false;
+    } else if (!link->is_nudged) {
+        link->is_nudged = true;
+        dt_link_wake(link);
+    }
+}
+
+void dt_local_wire_nudge(struct dt_local_wire *wire)
+{
+    dt_list_for_each(node, &wire->links)
+    {
+        struct dt_wire_link *link = dt_container_of(node, struct dt_wire_link, node);
+
+        if (!dt_link_is_gone(link))
+            nudge_link(link);
+    }
+}
+
 void dt_local_wire_reap(struct dt_local_wire *wire)
 {
     struct dt_list *node;

@@ -64,6 +64,15 @@ uint64_t dt_local_wire_deadline_ns(const struct dt_local_wire *wire);
 bool dt_local_wire_sleep(struct dt_local_wire *wire);
 void dt_local_wire_awake(struct dt_local_wire *wire);
 
+/* Is there something that nobody has received? */
+bool dt_local_wire_has_unread(const struct dt_local_wire *wire);
+
+/*
+ * For an end that polls in vain, every so often: wakes each peer's helper thread, once, when that peer has
+ * taken nothing of what waits for it since the last call.
+ */
+void dt_local_wire_nudge(struct dt_local_wire *wire);
+
 /* Frees senders that have gone. Only on the thread that runs the sources, while none of them is running. */
 void dt_local_wire_reap(struct dt_local_wire *wire);
 

@@ -289,6 +289,36 @@ TEST(LocalWire, SleepersAreWoken)
     EXPECT_TRUE(a.Ops()->can_transmit(link));
 }
 
+// Who was awake, and then takes nothing: it is woken once for that, and only when it had its time.
+TEST(LocalWire, WhoTakesNothingIsNudged)
+{
+    Host a(1012), b(1013);
+    dt_wire_link *link = a.LinkTo(b);
+    b.ServeSources();
+    b.Receive();
+    EXPECT_FALSE(dt_local_wire_has_unread(b.wires[0]));
+    dt_local_wire_nudge(a.wires[0]);
+    EXPECT_EQ(b.ServeSources(), 0) << "nothing waits for it";
+
+    a.Transmit(link, {}, 1);
+    EXPECT_TRUE(dt_local_wire_has_unread(b.wires[0]));
+    dt_local_wire_nudge(a.wires[0]);
+    EXPECT_EQ(b.ServeSources(), 0) << "this is new";
+    dt_local_wire_nudge(a.wires[0]);
+    EXPECT_EQ(b.ServeSources(), 1) << "woken";
+    dt_local_wire_nudge(a.wires[0]);
+    EXPECT_EQ(b.ServeSources(), 0) << "once is enough";
+
+    a.Transmit(link, {}, 2);
+    dt_local_wire_nudge(a.wires[0]);
+    b.Receive();
+    a.Transmit(link, {}, 3);
+    dt_local_wire_nudge(a.wires[0]);
+    EXPECT_EQ(b.ServeSources(), 0) << "it took something meanwhile";
+    dt_local_wire_nudge(a.wires[0]);
+    EXPECT_EQ(b.ServeSources(), 1);
+}
+
 // Payload that its sender has taken back is lost, not landed with whatever is there now; other payload is
 // not.
 TEST(LocalWire, TakenBackIsLost)
