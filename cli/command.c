@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "cli/inject.h"
 #include "cli/nic.h"
 #include "cli/perf.h"
 #include "cli/sched.h"
@@ -12,6 +13,8 @@ const struct dt_command dt_commands[] = {
      dt_perf_command},
     {"nic", "list the RNICs of running processes, act on software ones: link down, up, packet loss",
      dt_nic_command},
+    {"inject", "make messages of running processes late by rules; record and replay what was injected",
+     dt_inject_command},
     {"sched", "pipeline schedules that absorb slow links: plan, simulate, check, adapt, compare",
      dt_sched_command},
     {NULL, NULL, NULL},

@@ -7,23 +7,18 @@
 
 #include <argp.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/param.h"
-#include "base/util.h"
 #include "cli/command.h"
+#include "cli/processes.h"
 #include "obs/client.h"
 #include "obs/command.h"
-#include "obs/page.h"
-#include "obs/runtime_dir.h"
 
-#define PROCESSES_MAX 1024
-#define TIMEOUT_MS    2000
-#define WORDS_MAX     3
+#define WORDS_MAX 3
 
 struct request {
     const char *words[WORDS_MAX]; /* "list", or device, action, argument */
@@ -50,13 +45,8 @@ static int complain(const char *format, ...)
 
 static error_t parse_pid(struct request *request, const char *text)
 {
-    uint64_t pid;
-
-    if (dt_parse_number(text, false, &pid) == DT_OK && pid > 0 && pid <= INT_MAX) {
-        request->pid = (int)pid;
-        return 0;
-    }
-    return complain("--pid %s: expected the number of a process", text);
+    request->pid = dt_processes_parse_pid(text);
+    return request->pid ? 0 : complain("--pid %s: expected the number of a process", text);
 }
 
 static error_t parse_word(struct request *request, const char *word)
@@ -166,18 +156,6 @@ static int check_request(const struct request *request)
  * Asking the processes
  */
 
-/* Its own word for itself; "-" when it has no page. */
-static void read_process_name(const struct dt_runtime_dir *dir, int pid, char *name, size_t bytes)
-{
-    struct dt_page_copy copy;
-
-    snprintf(name, bytes, "-");
-    if (dt_page_read(dir, pid, &copy) != DT_OK)
-        return;
-    snprintf(name, bytes, "%s", copy.header->process_name);
-    dt_page_copy_free(&copy);
-}
-
 /* "soft0 soft up, soft1 soft down" as table rows. */
 static void print_devices(int pid, const char *process, char *list)
 {
@@ -205,7 +183,7 @@ static void list_one(const struct dt_runtime_dir *dir, int pid, const char *proc
 {
     char answer[DT_COMMAND_ANSWER_BYTES];
 
-    if (dt_client_call(dir, pid, "nic list", TIMEOUT_MS, answer, sizeof answer) == DT_OK) {
+    if (dt_client_call(dir, pid, "nic list", DT_PROCESS_TIMEOUT_MS, answer, sizeof answer) == DT_OK) {
         print_devices(pid, process, answer);
         outcome->done++;
         return;
@@ -224,7 +202,7 @@ static void act_on_one(const struct dt_runtime_dir *dir, int pid, const char *pr
 
     snprintf(line, sizeof line, "nic %s %s%s%s", request->words[0], request->words[1],
              has_argument ? " " : "", has_argument ? request->words[2] : "");
-    status = dt_client_call(dir, pid, line, TIMEOUT_MS, answer, sizeof answer);
+    status = dt_client_call(dir, pid, line, DT_PROCESS_TIMEOUT_MS, answer, sizeof answer);
     if (status == DT_OK) {
         printf("%d (%s): %s\n", pid, process, answer);
         outcome->done++;
@@ -244,64 +222,38 @@ static int exit_code(const struct request *request, const struct outcome *outcom
     return outcome->done && !outcome->failed ? DT_EXIT_OK : DT_EXIT_FAILED;
 }
 
-static int ask_all(const struct dt_runtime_dir *dir, const struct request *request, const int *pids,
-                   size_t count)
+static int ask_all(const struct dt_processes *processes, const struct request *request)
 {
     bool is_list = !strcmp(request->words[0], "list");
     struct outcome outcome = {0, 0, 0};
 
     if (is_list)
         printf("%-8s %-20s %-16s %-8s %s\n", "PID", "PROCESS", "DEVICE", "KIND", "STATE");
-    for (size_t i = 0; i < count; i++) {
-        char process[64];
+    for (size_t i = 0; i < processes->count; i++) {
+        char process[DT_PROCESS_NAME_BYTES];
+        int pid = processes->pids[i];
 
-        read_process_name(dir, pids[i], process, sizeof process);
+        dt_process_name(processes, pid, process);
         if (is_list)
-            list_one(dir, pids[i], process, &outcome);
+            list_one(&processes->dir, pid, process, &outcome);
         else
-            act_on_one(dir, pids[i], process, request, &outcome);
+            act_on_one(&processes->dir, pid, process, request, &outcome);
     }
     return exit_code(request, &outcome);
-}
-
-static int find_and_ask(const struct dt_runtime_dir *dir, const struct request *request)
-{
-    int pids[PROCESSES_MAX];
-    size_t count;
-
-    dt_runtime_dir_sweep(dir);
-    count = dt_runtime_dir_list(dir, DT_RUNTIME_SOCKET, pids, PROCESSES_MAX);
-    if (request->pid) {
-        pids[0] = request->pid;
-        count = 1;
-    }
-    if (count)
-        return ask_all(dir, request, pids, count);
-    complain("no process of yours uses Detour now (looked in %s)", dir->path);
-    return DT_EXIT_FAILED;
 }
 
 int dt_nic_command(int argc, char **argv)
 {
     struct request request = {.word_count = 0};
-    struct dt_params params;
-    struct dt_runtime_dir dir;
-    char reason[512];
-    enum dt_status status;
+    struct dt_processes processes;
     int code;
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
         return DT_EXIT_USAGE;
-    if (dt_params_load(&params, dt_getenv_process, NULL, reason, sizeof reason) != DT_OK) {
-        complain("%s", reason);
-        return DT_EXIT_USAGE;
-    }
-    status = dt_runtime_dir_open(params.runtime_dir, 0, &dir, reason, sizeof reason);
-    if (status != DT_OK) {
-        complain("%s%s", status == DT_NOT_FOUND ? "no process of yours uses Detour now: " : "", reason);
-        return DT_EXIT_FAILED;
-    }
-    code = find_and_ask(&dir, &request);
-    dt_runtime_dir_close(&dir);
+    code = dt_processes_open("detour nic", request.pid, &processes);
+    if (code != DT_EXIT_OK)
+        return code;
+    code = ask_all(&processes, &request);
+    dt_processes_close(&processes);
     return code;
 }

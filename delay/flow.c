@@ -63,7 +63,7 @@ static void copy_name(char *to, const char *from)
     size_t used = 0;
 
     for (; *from && used + 1 < DT_DELAY_NAME_BYTES; from++)
-        to[used++] = *from < ' ' || *from > '~' || *from == ',' || *from == '"' ? '?' : *from;
+        to[used++] = *from < ' ' || *from > '~' || strchr(",;\"", *from) ? '?' : *from;
     to[used] = '\0';
 }
 

@@ -9,8 +9,7 @@
 
 struct dt_delay_table {
     uint32_t generation;        /* [atomic] */
-    uint32_t is_recording;      /* [atomic] */
-    struct dt_delay_ring *ring; /* [atomic pointer] made by the first record, kept */
+    struct dt_delay_ring *ring; /* [atomic pointer] made with the first rule, kept */
     pthread_mutex_t mutex;      /* the rest */
     uint32_t next_number;
     size_t count;
@@ -63,6 +62,17 @@ static void changed(struct dt_delay_table *table)
     dt_store_release(&table->generation, next ? next : 1);
 }
 
+/* With the mutex held. */
+static enum dt_status make_ring(struct dt_delay_table *table)
+{
+    struct dt_delay_ring *ring;
+    enum dt_status status = table->ring ? DT_OK : dt_delay_ring_create(&ring);
+
+    if (status == DT_OK && !table->ring)
+        dt_store_release(&table->ring, ring);
+    return status;
+}
+
 enum dt_status dt_delay_table_add(struct dt_delay_table *table, const struct dt_delay_rule *rule,
                                   const struct dt_delay_files *files, uint64_t now_ns, uint32_t *number)
 {
@@ -75,12 +85,13 @@ enum dt_status dt_delay_table_add(struct dt_delay_table *table, const struct dt_
     active->references = 1;
     active->since_ns = now_ns;
     pthread_mutex_lock(&table->mutex);
-    if (table->count < DT_DELAY_RULES_MAX) {
+    if (table->count < DT_DELAY_RULES_MAX)
+        status = make_ring(table);
+    if (status == DT_OK) {
         active->files = *files;
         active->number = *number = table->next_number++;
         table->active[table->count++] = active;
         changed(table);
-        status = DT_OK;
     }
     pthread_mutex_unlock(&table->mutex);
     if (status != DT_OK)
@@ -219,23 +230,6 @@ uint64_t dt_delay_table_link(struct dt_delay_table *table, const char *device, u
 /* ------------------------------------------------------------------------------------------------------------
  * The record
  */
-enum dt_status dt_delay_table_record(struct dt_delay_table *table, bool is_on)
-{
-    enum dt_status status = DT_OK;
-    struct dt_delay_ring *ring = NULL;
-
-    pthread_mutex_lock(&table->mutex);
-    if (is_on && !table->ring) {
-        status = dt_delay_ring_create(&ring);
-        if (status == DT_OK)
-            dt_store_release(&table->ring, ring);
-    }
-    if (status == DT_OK)
-        dt_store_release(&table->is_recording, is_on);
-    pthread_mutex_unlock(&table->mutex);
-    return status;
-}
-
 uint64_t dt_delay_table_read(struct dt_delay_table *table, uint64_t number, struct dt_delay_entry *entry)
 {
     struct dt_delay_ring *ring = dt_load_acquire(&table->ring);
@@ -245,7 +239,7 @@ uint64_t dt_delay_table_read(struct dt_delay_table *table, uint64_t number, stru
 
 struct dt_delay_ring *dt_delay_table_ring(struct dt_delay_table *table)
 {
-    return dt_load_acquire(&table->is_recording) ? dt_load_acquire(&table->ring) : NULL;
+    return dt_load_acquire(&table->ring);
 }
 
 /* ------------------------------------------------------------------------------------------------------------

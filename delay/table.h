@@ -66,10 +66,7 @@ enum dt_delay_link_state { DT_DELAY_LINK_UP, DT_DELAY_LINK_DOWN, DT_DELAY_LINK_D
 uint64_t dt_delay_table_link(struct dt_delay_table *table, const char *device, uint64_t now_ns,
                              enum dt_delay_link_state *state);
 
-/* Starts (anew) or stops recording. DT_NO_MEMORY. */
-enum dt_status dt_delay_table_record(struct dt_delay_table *table, bool is_on);
-
-/* dt_delay_ring_read() of the record; DT_NEVER_NS also when nothing was ever recorded. */
+/* dt_delay_ring_read() of the record; DT_NEVER_NS also when there was never a rule. */
 uint64_t dt_delay_table_read(struct dt_delay_table *table, uint64_t number, struct dt_delay_entry *entry);
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -104,7 +101,7 @@ static inline bool dt_delay_is_active(const struct dt_delay_active *active, uint
     return now_ns >= active->since_ns && age_ns >= active->rule.from_ns && age_ns < active->rule.to_ns;
 }
 
-/* The ring to write to, or NULL: nobody records. */
+/* The ring to write to, or NULL: there was never a rule. */
 struct dt_delay_ring *dt_delay_table_ring(struct dt_delay_table *table);
 
 #ifdef __cplusplus

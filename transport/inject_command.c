@@ -128,6 +128,8 @@ enum dt_status dt_net_inject(struct dt_net *net, const char *text, char *error, 
 /* ------------------------------------------------------------------------------------------------------------
  * Commands
  */
+#define ROW_BYTES_MAX (2 * DT_DELAY_NAME_BYTES + 8 * 21)
+
 struct call {
     struct dt_net *net;
     const char *args; /* after the command's name */
@@ -239,46 +241,35 @@ static enum dt_status run_timer(const struct call *call)
     return DT_OK;
 }
 
-/* "NEXT;ROW;ROW": as many rows as fit. */
+/* "FIRST;ROW;ROW": as many rows as fit. */
 static void read_record(const struct call *call, uint64_t number)
 {
+    struct dt_delay_table *table = call->net->inject.table;
     struct dt_delay_entry entry;
-    char rows[DT_DELAY_TEXT_BYTES * 8];
-    size_t used = 0;
-    uint64_t found;
+    uint64_t found = dt_delay_table_read(table, number, &entry);
+    size_t used =
+        (size_t)snprintf(call->answer, call->answer_bytes, "%" PRIu64, found == DT_NEVER_NS ? number : found);
 
-    while (sizeof rows - used > 400 && used + 440 < call->answer_bytes) {
-        found = dt_delay_table_read(call->net->inject.table, number, &entry);
-        if (found == DT_NEVER_NS)
-            break;
-        rows[used++] = ';';
-        used += (size_t)dt_delay_entry_print(&entry, rows + used, sizeof rows - used);
+    while (found != DT_NEVER_NS && call->answer_bytes - used > ROW_BYTES_MAX + 1) {
+        call->answer[used++] = ';';
+        used += (size_t)dt_delay_entry_print(&entry, call->answer + used, call->answer_bytes - used);
         number = found + 1;
+        found = dt_delay_table_read(table, number, &entry);
+        if (found != number)
+            break; /* the ring went round: the next call starts there */
     }
-    snprintf(call->answer, call->answer_bytes, "%" PRIu64 "%.*s", number, (int)used, rows);
 }
 
 static enum dt_status run_record(const struct call *call)
 {
-    bool is_start = strcmp(call->args, "start") == 0;
     uint64_t number;
-    enum dt_status status = DT_OK;
 
-    if (strncmp(call->args, "read ", 5) == 0 && dt_parse_number(call->args + 5, false, &number) == DT_OK) {
+    if (dt_parse_number(call->args, false, &number) == DT_OK) {
         read_record(call, number);
         return DT_OK;
     }
-    if (!is_start && strcmp(call->args, "stop") != 0) {
-        snprintf(call->answer, call->answer_bytes,
-                 "expected `record start`, `record stop` or `record read N`");
-        return DT_INVALID;
-    }
-    status = dt_delay_table_record(call->net->inject.table, is_start);
-    snprintf(call->answer, call->answer_bytes, "%s",
-             status != DT_OK ? dt_status_text(status)
-             : is_start      ? "recording"
-                             : "recording has stopped");
-    return status;
+    snprintf(call->answer, call->answer_bytes, "expected the number of an entry");
+    return DT_INVALID;
 }
 
 static const struct {

@@ -139,7 +139,6 @@ TEST_F(DelayTable, ChangesWhileFlowsSend)
             dt_delay_flow_destroy(flow);
         });
     }
-    dt_delay_table_record(table, true);
     for (int round = 0; round < 300; round++) {
         uint32_t number = Add(round % 2 ? "latency=uniform(1ms,2ms)" : "latency=1ms every=5ms");
         std::this_thread::yield();

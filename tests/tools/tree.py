@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     "hostpath": {"base", "verbs", "obs"},
     "transport": {"base", "softrnic", "verbs", "obs", "delay", "detect", "failover", "hostpath"},
     "plugin": {"base", "transport", "verbs", "obs"},
-    "cli": {"base", "obs"},
+    "cli": {"base", "delay", "obs"},
 }
 
 

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/inject.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/param.h"
+#include "base/util.h"
+#include "cli/command.h"
+#include "delay/rule.h"
+#include "obs/client.h"
+#include "obs/command.h"
+
+#define RULES_MAX     16
+#define RULE_FILE_MAX (64u << 10)
+#define FOR_NS_MAX_S  1000000u
+
+enum { OPTION_JSON = 256, OPTION_FOR };
+
+int dt_inject_complain(const char *format, ...)
+{
+    va_list args;
+
+    fputs("detour inject: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return EINVAL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * What the user wants
+ */
+static error_t parse_for(struct dt_inject_request *request, const char *text)
+{
+    char *end;
+    double seconds;
+
+    errno = 0;
+    seconds = strtod(text, &end);
+    if (end == text || *end || errno || !(seconds >= 0) || seconds > FOR_NS_MAX_S)
+        return dt_inject_complain("--for %s: expected seconds, from 0 to %u", text, FOR_NS_MAX_S);
+    request->is_bounded = true;
+    request->for_ns = (uint64_t)(seconds * 1e9);
+    return 0;
+}
+
+static error_t parse_word(struct dt_inject_request *request, const char *word)
+{
+    if (!request->action) {
+        request->action = word;
+        return 0;
+    }
+    if (request->word_count == DT_INJECT_WORDS_MAX)
+        return dt_inject_complain("too many arguments; '%s' is one", word);
+    request->words[request->word_count++] = word;
+    return 0;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct dt_inject_request *request = state->input;
+
+    switch (key) {
+    case 'p':
+        request->pid = dt_processes_parse_pid(arg);
+        return request->pid ? 0 : dt_inject_complain("--pid %s: expected the number of a process", arg);
+    case 'f':
+        request->file = arg;
+        return 0;
+    case OPTION_JSON:
+        request->is_json = true;
+        return 0;
+    case OPTION_FOR:
+        return parse_for(request, arg);
+    case ARGP_KEY_ARG:
+        return parse_word(request, arg);
+    case ARGP_KEY_INIT:
+        state->err_stream = NULL; /* getopt's one line is enough */
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option argp_options[] = {
+    {"pid", 'p', "PID", 0, "only this process (default: all of yours that use Detour)", 0},
+    {"file", 'f', "FILE", 0, "add: the rules in this file", 0},
+    {"for", OPTION_FOR, "SECONDS", 0, "record: stop after so long (0: write what there is)", 0},
+    {"json", OPTION_JSON, NULL, 0, "answers as JSON", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .args_doc = "add RULE...\nadd --file FILE\nremove N\nclear\nlist\nrecord FILE\nreplay FILE",
+    .doc = "Makes messages of running processes late, by rules.\v"
+           "  add RULE     put a rule in force, for instance: add device=soft0 latency=30ms\n"
+           "  remove N     take rule N back; what it holds is sent\n"
+           "  clear        take all rules back\n"
+           "  list         the rules of each process, and what they did\n"
+           "  record FILE  write every message that was late to FILE (CSV; - is standard output), those of "
+           "the past\n"
+           "               first, until the processes end, SECONDS are over or Control-C\n"
+           "  replay FILE  the same delays again, message by message: for the same job, started anew\n"
+           "\n"
+           "A rule: [device=NAME] [peer=TEXT] [connection=N] [id=HEX] [size=MIN..MAX] [from=TIME] [to=TIME], "
+           "and one of\n"
+           "  latency=VALUE [every=VALUE] [seed=N]      later by this; messages overlap\n"
+           "  serial=VALUE [per=BYTES] [every=VALUE]    one after the other, each (or each started piece) "
+           "this long\n"
+           "  rate=10Gbit                               one after the other, at this rate\n"
+           "  trace=FILE [link=NAME] [iteration=TIME]   latency by a file\n"
+           "  replay=FILE [process=N]                   the delays of a record\n"
+           "  down, flap=TIME/TIME                      the link of a software RNIC\n"
+           "VALUE: 30ms, uniform(A,B), normal(MEAN,DEVIATION), exponential(MEAN), pareto(LEAST,SHAPE).\n"
+           "docs/injection.md has the whole language.\n"
+           "\n"
+           "Processes are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID).\n"
+           "Exit code: 0 done; 1 a process could not do it; 2 bad input.",
+};
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Rules, checked here so that the user sees the place in what was typed
+ */
+struct rules {
+    struct dt_delay_rule rule[RULES_MAX];
+    size_t count;
+};
+
+/* Processes may have other working directories. */
+static int make_absolute(struct dt_delay_rule *rule)
+{
+    char path[PATH_MAX];
+
+    if (!rule->file[0])
+        return 0;
+    if (!realpath(rule->file, path))
+        return dt_inject_complain("%s: %s", rule->file, strerror(errno));
+    if (strlen(path) >= sizeof rule->file || strpbrk(path, "\"\n"))
+        return dt_inject_complain("%s: its full name, %s, is too long for a rule or has a quote in it",
+                                  rule->file, path);
+    strcpy(rule->file, path);
+    return 0;
+}
+
+/* `name` stands before the place of an error. */
+static int parse_rules(const char *name, const char *text, size_t bytes, struct rules *rules)
+{
+    struct dt_delay_error error;
+
+    if (dt_delay_parse(text, bytes, rules->rule, RULES_MAX, &rules->count, &error) != DT_OK)
+        return dt_inject_complain("%s%s", name, error.text);
+    if (rules->count == 0)
+        return dt_inject_complain("%sthere is no rule", name);
+    for (size_t i = 0; i < rules->count; i++) {
+        if (make_absolute(&rules->rule[i]))
+            return EINVAL;
+    }
+    return 0;
+}
+
+static int read_rules(const char *name, struct rules *rules)
+{
+    char text[RULE_FILE_MAX];
+    char prefix[PATH_MAX + 2];
+    FILE *file = strcmp(name, "-") ? fopen(name, "r") : stdin;
+    size_t bytes;
+
+    if (!file)
+        return dt_inject_complain("%s: %s", name, strerror(errno));
+    bytes = fread(text, 1, sizeof text, file);
+    if (file != stdin)
+        fclose(file);
+    if (bytes == sizeof text)
+        return dt_inject_complain("%s: a file of rules has less than %u bytes", name, RULE_FILE_MAX);
+    snprintf(prefix, sizeof prefix, "%s: ", name);
+    return parse_rules(prefix, text, bytes, rules);
+}
+
+static int join_rules(const struct dt_inject_request *request, struct rules *rules)
+{
+    char text[RULES_MAX * DT_DELAY_TEXT_BYTES];
+    size_t used = 0;
+
+    for (int i = 0; i < request->word_count && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", request->words[i]);
+    if (used >= sizeof text)
+        return dt_inject_complain("the rule is too long");
+    return parse_rules("", text, used, rules);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * One process
+ */
+struct job {
+    const struct dt_processes *processes;
+    const struct dt_inject_request *request;
+    json_t *json; /* an array, or NULL */
+    int done;
+    int skipped;
+    int failed;
+    int pid; /* the process in turn */
+    char process[DT_PROCESS_NAME_BYTES];
+};
+
+static enum dt_status ask(const struct job *job, const char *line, char answer[DT_COMMAND_ANSWER_BYTES])
+{
+    return dt_client_call(&job->processes->dir, job->pid, line, DT_PROCESS_TIMEOUT_MS, answer,
+                          DT_COMMAND_ANSWER_BYTES);
+}
+
+static void fail(struct job *job, const char *answer)
+{
+    dt_inject_complain("process %d (%s): %s", job->pid, job->process, answer);
+    job->failed++;
+}
+
+/* A line for a person, or an object. `object` is given away. */
+static void report(struct job *job, const char *text, json_t *object)
+{
+    job->done++;
+    if (!job->json) {
+        printf("%d (%s): %s\n", job->pid, job->process, text);
+        json_decref(object);
+        return;
+    }
+    json_object_set_new(object, "pid", json_integer(job->pid));
+    json_object_set_new(object, "process", json_string(job->process));
+    json_array_append_new(job->json, object);
+}
+
+static void add_one(struct job *job, const struct dt_delay_rule *rule)
+{
+    char text[DT_DELAY_TEXT_BYTES];
+    char line[DT_DELAY_TEXT_BYTES + 16];
+    char answer[DT_COMMAND_ANSWER_BYTES];
+    char told[DT_COMMAND_ANSWER_BYTES + 16];
+    char *rest;
+    uint64_t number;
+
+    dt_delay_rule_print(rule, text);
+    snprintf(line, sizeof line, "inject add %s", text);
+    if (ask(job, line, answer) != DT_OK) {
+        fail(job, answer);
+        return;
+    }
+    number = strtoull(answer, &rest, 10);
+    snprintf(told, sizeof told, "rule %s", answer);
+    report(job, told, json_pack("{s:I, s:s}", "rule", (json_int_t)number, "text", rest + strspn(rest, " ")));
+}
+
+static void add_all(struct job *job, const struct rules *rules)
+{
+    for (size_t i = 0; i < rules->count; i++)
+        add_one(job, &rules->rule[i]);
+}
+
+/* Process number `index` gets its own part of the record. */
+static void replay_in(struct job *job, const struct rules *rules, size_t index)
+{
+    struct dt_delay_rule rule = rules->rule[0];
+
+    rule.process = (uint32_t)index;
+    add_one(job, &rule);
+}
+
+static void remove_in(struct job *job)
+{
+    char line[64];
+    char answer[DT_COMMAND_ANSWER_BYTES];
+    enum dt_status status;
+
+    snprintf(line, sizeof line, "inject remove %s", job->request->words[0]);
+    status = ask(job, line, answer);
+    if (status == DT_OK)
+        report(job, answer, json_pack("{s:s}", "done", answer));
+    else if (status == DT_NOT_FOUND && !job->request->pid && !strncmp(answer, "no rule", 7))
+        job->skipped++;
+    else
+        fail(job, answer);
+}
+
+static void clear_in(struct job *job)
+{
+    char answer[DT_COMMAND_ANSWER_BYTES];
+
+    if (ask(job, "inject clear", answer) == DT_OK)
+        report(job, answer, json_pack("{s:s}", "done", answer));
+    else
+        fail(job, answer);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * list
+ */
+
+/* "AGE_NS MESSAGES DELAY_NS TEXT" */
+static void list_rule(struct job *job, const char *number, char *shown, json_t *rules)
+{
+    uint64_t age_ns, messages, delay_ns;
+    int used = 0;
+
+    if (sscanf(shown, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %n", &age_ns, &messages, &delay_ns, &used) != 3 ||
+        !used)
+        return;
+    if (!rules) {
+        printf("%-8d %-20s %-5s %10.3f %10" PRIu64 " %12.3f  %s\n", job->pid, job->process, number,
+               (double)age_ns / 1e9, messages, (double)delay_ns / 1e6, shown + used);
+        return;
+    }
+    json_array_append_new(rules, json_pack("{s:I, s:f, s:I, s:f, s:s}", "rule", (json_int_t)atoll(number),
+                                           "age_s", (double)age_ns / 1e9, "messages", (json_int_t)messages,
+                                           "delay_ms", (double)delay_ns / 1e6, "text", shown + used));
+}
+
+/* How the threads that post held messages fare: their share of spinning. */
+static void list_timer(struct job *job, json_t *object)
+{
+    char answer[DT_COMMAND_ANSWER_BYTES];
+    uint64_t margin_ns, waits, slept_ns, spun_ns;
+    double share;
+
+    if (!object || ask(job, "inject timer", answer) != DT_OK ||
+        sscanf(answer, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &margin_ns, &waits, &slept_ns,
+               &spun_ns) != 4)
+        return;
+    share = slept_ns + spun_ns ? (double)spun_ns / (double)(slept_ns + spun_ns) : 0;
+    json_object_set_new(object, "timer",
+                        json_pack("{s:f, s:I, s:f}", "margin_us", (double)margin_ns / 1e3, "waits",
+                                  (json_int_t)waits, "spin_share", share));
+}
+
+static void list_in(struct job *job)
+{
+    char numbers[DT_COMMAND_ANSWER_BYTES];
+    char shown[DT_COMMAND_ANSWER_BYTES];
+    char line[64];
+    char *rest = NULL;
+    json_t *rules = job->json ? json_array() : NULL;
+    json_t *object = json_object();
+
+    if (ask(job, "inject list", numbers) != DT_OK) {
+        fail(job, numbers);
+        json_decref(rules);
+        json_decref(object);
+        return;
+    }
+    for (const char *number = strtok_r(numbers, " ", &rest); number; number = strtok_r(NULL, " ", &rest)) {
+        snprintf(line, sizeof line, "inject show %.10s", number);
+        if (ask(job, line, shown) == DT_OK) /* else it was removed meanwhile */
+            list_rule(job, number, shown, rules);
+    }
+    if (!job->json) {
+        job->done++;
+        json_decref(object);
+        return;
+    }
+    json_object_set_new(object, "rules", rules);
+    list_timer(job, object);
+    report(job, "", object);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * All of them
+ */
+static int end(struct job *job)
+{
+    if (job->json) {
+        json_dumpf(job->json, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(job->json);
+    }
+    if (!job->done && job->skipped && !job->failed)
+        dt_inject_complain("none of %d processes has a rule %s; `detour inject list` shows them",
+                           job->skipped, job->request->words[0]);
+    return job->done && !job->failed ? DT_EXIT_OK : DT_EXIT_FAILED;
+}
+
+static int run_all(const struct dt_processes *processes, const struct dt_inject_request *request,
+                   const struct rules *rules)
+{
+    struct job job = {
+        .processes = processes, .request = request, .json = request->is_json ? json_array() : NULL};
+
+    if (!strcmp(request->action, "list") && !job.json)
+        printf("%-8s %-20s %-5s %10s %10s %12s  %s\n", "PID", "PROCESS", "RULE", "AGE(s)", "MESSAGES",
+               "DELAY(ms)", "TEXT");
+    for (size_t i = 0; i < processes->count; i++) {
+        job.pid = processes->pids[i];
+        dt_process_name(processes, job.pid, job.process);
+        if (!strcmp(request->action, "add"))
+            add_all(&job, rules);
+        else if (!strcmp(request->action, "replay"))
+            replay_in(&job, rules, i);
+        else if (!strcmp(request->action, "remove"))
+            remove_in(&job);
+        else if (!strcmp(request->action, "clear"))
+            clear_in(&job);
+        else
+            list_in(&job);
+    }
+    return end(&job);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Checks
+ */
+static const struct {
+    const char *name;
+    int words_min;
+    int words_max;
+    const char *expected;
+} actions[] = {
+    {"add", 0, DT_INJECT_WORDS_MAX, "a rule"},
+    {"remove", 1, 1, "the number of a rule"},
+    {"clear", 0, 0, "no argument"},
+    {"list", 0, 0, "no argument"},
+    {"record", 1, 1, "the name of the file to write"},
+    {"replay", 1, 1, "the name of a record"},
+};
+
+static int check_options(const struct dt_inject_request *request)
+{
+    uint64_t number;
+    bool is_add = !strcmp(request->action, "add");
+
+    if (request->file && !is_add)
+        return dt_inject_complain("--file belongs to `add`");
+    if (request->is_bounded && strcmp(request->action, "record"))
+        return dt_inject_complain("--for belongs to `record`");
+    if (is_add && (request->word_count > 0) == (request->file != NULL))
+        return dt_inject_complain("`add` takes a rule, or --file FILE");
+    if (!strcmp(request->action, "remove") && dt_parse_number(request->words[0], false, &number) != DT_OK)
+        return dt_inject_complain("remove %s: expected the number of a rule; `detour inject list` shows them",
+                                  request->words[0]);
+    return 0;
+}
+
+static int check_request(const struct dt_inject_request *request)
+{
+    if (!request->action)
+        return dt_inject_complain("what to do? add, remove, clear, list, record or replay (see --help)");
+    for (size_t i = 0; i < DT_COUNT_OF(actions); i++) {
+        if (strcmp(request->action, actions[i].name))
+            continue;
+        if (request->word_count >= actions[i].words_min && request->word_count <= actions[i].words_max)
+            return check_options(request);
+        return dt_inject_complain("`%s` takes %s", request->action, actions[i].expected);
+    }
+    return dt_inject_complain("unknown action '%s'; expected add, remove, clear, list, record or replay",
+                              request->action);
+}
+
+/* The rules that the request is about; none for most. */
+static int prepare(const struct dt_inject_request *request, struct rules *rules)
+{
+    rules->count = 0;
+    if (!strcmp(request->action, "replay")) {
+        struct dt_delay_rule *rule = &rules->rule[0];
+
+        *rule = (struct dt_delay_rule){
+            .scope = {.bytes_max = UINT64_MAX}, .to_ns = DT_NEVER_NS, .effect = DT_DELAY_REPLAY};
+        if (strlen(request->words[0]) >= sizeof rule->file)
+            return dt_inject_complain("%s: the name is too long", request->words[0]);
+        strcpy(rule->file, request->words[0]);
+        return make_absolute(rule);
+    }
+    if (strcmp(request->action, "add"))
+        return 0;
+    return request->file ? read_rules(request->file, rules) : join_rules(request, rules);
+}
+
+int dt_inject_command(int argc, char **argv)
+{
+    struct dt_inject_request request = {.action = NULL};
+    struct dt_processes processes;
+    struct rules rules;
+    int code;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request) ||
+        prepare(&request, &rules))
+        return DT_EXIT_USAGE;
+    code = dt_processes_open("detour inject", request.pid, &processes);
+    if (code != DT_EXIT_OK)
+        return code;
+    code = strcmp(request.action, "record") ? run_all(&processes, &request, &rules)
+                                            : dt_inject_record(&processes, &request);
+    dt_processes_close(&processes);
+    return code;
+}
