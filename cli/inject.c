@@ -13,6 +13,7 @@
 
 #include "base/param.h"
 #include "base/util.h"
+#include "cli/arg.h"
 #include "cli/command.h"
 #include "delay/rule.h"
 #include "obs/client.h"
@@ -20,7 +21,7 @@
 
 #define RULES_MAX     16
 #define RULE_FILE_MAX (64u << 10)
-#define FOR_NS_MAX_S  1000000u
+#define FOR_S_MAX     1000000.0
 
 enum { OPTION_JSON = 256, OPTION_FOR };
 
@@ -41,16 +42,12 @@ int dt_inject_complain(const char *format, ...)
  */
 static error_t parse_for(struct dt_inject_request *request, const char *text)
 {
-    char *end;
-    double seconds;
+    double seconds = 0;
+    int error = dt_arg_decimal("detour inject", "--for", text, FOR_S_MAX, &seconds);
 
-    errno = 0;
-    seconds = strtod(text, &end);
-    if (end == text || *end || errno || !(seconds >= 0) || seconds > FOR_NS_MAX_S)
-        return dt_inject_complain("--for %s: expected seconds, from 0 to %u", text, FOR_NS_MAX_S);
     request->is_bounded = true;
     request->for_ns = (uint64_t)(seconds * 1e9);
-    return 0;
+    return error;
 }
 
 static error_t parse_word(struct dt_inject_request *request, const char *word)

@@ -252,7 +252,7 @@ TEST_F(Inject, RefusesWhatMakesNoSenseInOneLine)
         {{"remove", "x"}, "remove x: expected the number of a rule; `detour inject list` shows them"},
         {{"list", "3"}, "`list` takes no argument"},
         {{"record"}, "`record` takes the name of the file to write"},
-        {{"record", "a", "--for", "soon"}, "--for soon: expected seconds, from 0 to 1000000"},
+        {{"record", "a", "--for", "soon"}, "--for soon: expected a number from 0 to 1000000"},
         {{"list", "--for", "1"}, "--for belongs to `record`"},
         {{"clear", "--file", "x"}, "--file belongs to `add`"},
         {{"replay", "/none"}, "/none: No such file or directory"},
