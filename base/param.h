@@ -41,7 +41,15 @@ extern "C" {
     X(connect_timeout_ms, "DETOUR_CONNECT_TIMEOUT_MS", NULL, "ms", 60000, 100, 3600000,                      \
       "how long connect and accept try before they fail with the reason")                                    \
     X(idle_takeover_us, "DETOUR_IDLE_TAKEOVER_US", NULL, "us", 2000, 50, 1000000,                            \
-      "how long NCCL may leave pending work untouched before Detour's own thread progresses it")
+      "how long NCCL may leave pending work untouched before Detour's own thread progresses it")             \
+    X(fence_ms, "DETOUR_FENCE_MS", NULL, "ms", 1000, 1, 3600000,                                             \
+      "how long the queue pairs of a failed path may take to flush before they are destroyed instead")       \
+    X(late_ms, "DETOUR_LATE_MS", NULL, "ms", 10000, 0, 3600000,                                              \
+      "how long a failed path's old queue pairs keep their numbers, for packets that come late")             \
+    X(stable_ms, "DETOUR_STABLE_MS", NULL, "ms", 1000, 0, 3600000,                                           \
+      "how long a path that is back has to answer probes before it is used, while another one lives")        \
+    X(dead_ms, "DETOUR_DEAD_MS", NULL, "ms", 120000, 100, 86400000,                                          \
+      "how long a connection without any path waits for one before it fails")
 
 /* X(field, name, alias or NULL, default, help) for texts. */
 #define DT_PARAM_TEXTS(X)                                                                       \

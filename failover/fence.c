@@ -41,7 +41,8 @@ enum dt_fence_verdict dt_fence_verdict(struct dt_fence *fence, uint64_t now_ns)
 
 uint64_t dt_fence_deadline_ns(const struct dt_fence *fence)
 {
-    uint64_t first_ns = dt_deadline_ns(fence->begun_ns, fence->limit_ns);
+    uint64_t first_ns =
+        fence->is_hopeless ? fence->begun_ns : dt_deadline_ns(fence->begun_ns, fence->limit_ns);
 
     if (!fence->is_active || fence->asked == DT_FENCE_LATE)
         return DT_NEVER_NS;

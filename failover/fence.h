@@ -29,6 +29,7 @@ enum dt_fence_verdict {
 
 struct dt_fence {
     bool is_active;
+    bool is_hopeless;  /* the device answers no call but destroy: it is asked for that at once */
     bool is_told;      /* the queue pairs were told to go to ERR, whatever came back */
     bool is_destroyed; /* all of them */
     bool is_gone;

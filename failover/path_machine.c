@@ -95,7 +95,7 @@ struct dt_path_step dt_path_machine_hear(struct dt_path_machine *machine, enum d
     static const uint8_t current[] = {
         [DT_PATH_SAY_SWITCH] = DT_PATH_HEAR_SWITCH, [DT_PATH_SAY_HEARD] = DT_PATH_HEAR_HEARD,
         [DT_PATH_SAY_RESUME] = DT_PATH_HEAR_RESUME, [DT_PATH_SAY_OPEN] = DT_PATH_HEAR_OPEN,
-        [DT_PATH_SAY_OPENED] = DT_PATH_HEAR_OPENED,
+        [DT_PATH_SAY_OPENED] = DT_PATH_HEAR_OPENED, [DT_PATH_SAY_USED] = DT_PATH_HEAR_USED,
     };
     struct dt_path_step nothing = {.from = machine->state};
     bool is_sender = machine->end == DT_PATH_END_SENDER;
@@ -106,6 +106,8 @@ struct dt_path_step dt_path_machine_hear(struct dt_path_machine *machine, enum d
     if (epoch == machine->epoch)
         return dt_path_machine_event(machine, (enum dt_path_event)current[message], now_ns);
     if (epoch != machine->epoch + 1 || is_sender)
+        return nothing;
+    if (message == DT_PATH_SAY_USED)
         return nothing;
     return dt_path_machine_event(
         machine, message == DT_PATH_SAY_OPEN ? DT_PATH_HEAR_OPEN_NEXT : DT_PATH_HEAR_SWITCH_NEXT, now_ns);

@@ -11,6 +11,7 @@
  *   RESUME{p,e, set}      R->S  it is fenced, and this is what I have
  *   OPEN{p,e, queues}     S->R  my queue pairs for epoch e
  *   OPENED{p,e, queues}   R->S  mine, connected to yours
+ *   USED{p,e}             S->R  mine are connected, too, and probes were answered: it is in use
  *
  * A message about another epoch than the table names changes nothing; neither does an event without a row.
  */
@@ -36,13 +37,14 @@
     X(LINKING, NONE, "connects to them")                                                    \
     X(PROVING, NONE, "sends probes until it has been stable for long enough")
 
-#define DT_RECEIVER_STATES(X)                                                   \
-    X(UP, NONE, "in use")                                                       \
-    X(DOWN, NONE, "failed: its fence is under way")                             \
-    X(LOOSE, NONE, "failed: no proof of the fence in time; waits, and says so") \
-    X(FENCED, RESUME, "fenced: the sender has not been heard of yet")           \
-    X(HEARD, NONE, "fenced: the sender knows, and asks again if it has to")     \
-    X(MAKING, NONE, "makes fresh queue pairs and connects them to the sender's")
+#define DT_RECEIVER_STATES(X)                                                    \
+    X(UP, NONE, "in use")                                                        \
+    X(DOWN, NONE, "failed: its fence is under way")                              \
+    X(LOOSE, NONE, "failed: no proof of the fence in time; waits, and says so")  \
+    X(FENCED, RESUME, "fenced: the sender has not been heard of yet")            \
+    X(HEARD, NONE, "fenced: the sender knows, and asks again if it has to")      \
+    X(MAKING, NONE, "makes fresh queue pairs and connects them to the sender's") \
+    X(READY, OPENED, "takes what comes; writes nothing before the sender's are connected")
 
 /*
  * X(event, text). The first group happens at this end, the second is what the peer says; NEXT is the epoch
@@ -62,6 +64,7 @@
     X(HEAR_SWITCH, "SWITCH of the current epoch")                                         \
     X(HEAR_HEARD, "HEARD of the current epoch")                                           \
     X(HEAR_OPEN, "OPEN of the current epoch")                                             \
+    X(HEAR_USED, "USED of the current epoch")                                             \
     X(HEAR_SWITCH_NEXT, "SWITCH or HEARD of the next epoch, which was never opened here") \
     X(HEAR_OPEN_NEXT, "OPEN of the next epoch")
 
@@ -76,10 +79,11 @@
     X(MAKE, "make fresh queue pairs")                                                                \
     X(LINK, "connect them to those that OPENED named")                                               \
     X(PROBE, "start probing")                                                                        \
-    X(USE, "new messages may take it")
+    X(LISTEN, "the fresh queue pairs are in use for what comes")                                     \
+    X(USE, "new messages, and clear-to-send writes, may take it")
 
 /* X(message) */
-#define DT_PATH_MESSAGES(X) X(NONE) X(SWITCH) X(HEARD) X(RESUME) X(OPEN) X(OPENED)
+#define DT_PATH_MESSAGES(X) X(NONE) X(SWITCH) X(HEARD) X(RESUME) X(OPEN) X(OPENED) X(USED)
 
 /*
  * X(state, event, next state, actions, what is said once at once)
@@ -89,6 +93,7 @@
 #define DT_SENDER_TABLE(X)                                       \
     X(UP, FAULT, DOWN, A(FENCE), NONE)                           \
     X(UP, HEAR_RESUME, ANSWERED, A(FENCE) | A(KEEP), NONE)       \
+    X(UP, HEAR_OPENED, UP, 0, USED)                              \
     X(DOWN, FENCED, WAITING, 0, NONE)                            \
     X(DOWN, UNFENCED, LOOSE, 0, NONE)                            \
     X(DOWN, HEAR_RESUME, ANSWERED, A(KEEP), NONE)                \
@@ -114,12 +119,11 @@
     X(PROVING, FAULT, DOWN, A(FENCE), NONE)                      \
     X(PROVING, FAILED, DOWN, A(FENCE), NONE)                     \
     X(PROVING, HEAR_RESUME, ANSWERED, A(FENCE) | A(KEEP), NONE)  \
-    X(PROVING, STABLE, UP, A(USE), NONE)
+    X(PROVING, STABLE, UP, A(USE), USED)
 
 #define DT_RECEIVER_TABLE(X)                                                \
     X(UP, FAULT, DOWN, A(FENCE), NONE)                                      \
     X(UP, HEAR_SWITCH, DOWN, A(FENCE), NONE)                                \
-    X(UP, HEAR_OPEN, UP, 0, OPENED)                                         \
     X(DOWN, FENCED, FENCED, A(FORGET) | A(SNAPSHOT), NONE)                  \
     X(DOWN, UNFENCED, LOOSE, 0, NONE)                                       \
     X(LOOSE, FENCED, FENCED, A(FORGET) | A(SNAPSHOT), NONE)                 \
@@ -133,7 +137,11 @@
     X(HEARD, HEAR_SWITCH_NEXT, HEARD, A(NEXT_EPOCH) | A(SNAPSHOT), RESUME)  \
     X(HEARD, HEAR_OPEN_NEXT, MAKING, A(NEXT_EPOCH) | A(MAKE), NONE)         \
     X(HEARD, RECOVER, HEARD, 0, RESUME)                                     \
-    X(MAKING, MADE, UP, A(USE), OPENED)                                     \
-    X(MAKING, FAILED, FENCED, A(SNAPSHOT), NONE)
+    X(MAKING, MADE, READY, A(LISTEN), NONE)                                 \
+    X(MAKING, FAILED, FENCED, A(SNAPSHOT), NONE)                            \
+    X(READY, FAULT, DOWN, A(FENCE), NONE)                                   \
+    X(READY, HEAR_SWITCH, DOWN, A(FENCE), NONE)                             \
+    X(READY, HEAR_OPEN, READY, 0, OPENED)                                   \
+    X(READY, HEAR_USED, UP, A(USE), NONE)
 
 #endif

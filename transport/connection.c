@@ -76,9 +76,15 @@ void dt_connection_choose_path(struct dt_connection *c)
 {
     c->current = NULL;
     for (uint32_t p = c->path_count; p-- > 0;) {
-        if (c->path[p].state == DT_PATH_UP)
-            c->current = &c->path[p];
+        struct dt_path *path = &c->path[p];
+
+        if (path->state == DT_PATH_UP)
+            c->current = path;
+        /* After a switch the peer may choose otherwise, and what it sent before is still under way. */
+        path->is_polled = path->state != DT_PATH_NONE && c->has_switched;
     }
+    if (c->current)
+        c->current->is_polled = true;
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -112,35 +118,74 @@ void dt_connection_fail(struct dt_connection *c, enum dt_status status, const ch
     dt_nic_wake(c->nic);
 }
 
+void dt_connection_suspect(struct dt_connection *c, struct dt_path *path, enum dt_fault fault)
+{
+    __atomic_fetch_or(&c->faults, 1u << (fault + path->index), __ATOMIC_ACQ_REL);
+    dt_nic_wake(c->nic);
+}
+
+/* Nothing new goes over it; Detour's thread takes it from here. */
+static void put_aside(struct dt_connection *c, struct dt_path *path, enum dt_fault fault)
+{
+    path->state = DT_PATH_NONE;
+    c->has_switched = true;
+    dt_connection_choose_path(c);
+    dt_connection_suspect(c, path, fault);
+}
+
+void dt_connection_path_refused(struct dt_connection *c, struct dt_path *path, const char *what)
+{
+    if (path->state == DT_PATH_NONE)
+        return;
+    path->refusal = what;
+    put_aside(c, path, DT_FAULT_REFUSED);
+}
+
 void dt_connection_path_failed(struct dt_connection *c, struct dt_path *path,
                                const struct dt_completion *completion)
 {
-    if (path->state != DT_PATH_UP)
+    if (path->state == DT_PATH_NONE)
         return;
-    path->state = DT_PATH_NONE;
-    dt_connection_choose_path(c);
-    dt_connection_fail(c, DT_PEER_ERROR,
-                       "path %u, %s to %s, queue pair %u to %u failed: %s (status %u, vendor_err 0x%x)",
-                       path->index, dt_path_name(path), path->peer_device, completion->qpn,
-                       path->peer_qp[dt_work_decode(completion->wr_id).qp % DT_QPS_MAX].qpn,
-                       dt_wc_status_text(completion->status), completion->status, completion->vendor_err);
+    path->bad_completion = *completion;
+    if (dt_wc_status_class(completion->status) == DT_WC_CLASS_TRANSPORT) {
+        put_aside(c, path, DT_FAULT_COMPLETION);
+        return;
+    }
+    dt_connection_fail(
+        c, DT_PEER_ERROR,
+        "path %u, %s to %s, queue pair %u to %u failed: %s (status %u, vendor_err 0x%x); another "
+        "path would fail the same way",
+        path->index, dt_path_name(path), path->peer_device, completion->qpn,
+        path->peer_qp[dt_work_decode(completion->wr_id).qp % DT_QPS_MAX].qpn,
+        dt_wc_status_text(completion->status), completion->status, completion->vendor_err);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
  * What Detour's thread found out
  */
-static void attend_devices(struct dt_connection *c, uint32_t news)
+/* Nothing has come from a peer that is gone for a while. */
+static void attend_loss(struct dt_connection *c, uint32_t notices)
 {
-    for (uint32_t p = 0; p < c->path_count; p++) {
-        const struct dt_path *path = &c->path[p];
+    if (!(notices & DT_NOTICE_PEER_CLOSED)) {
+        if (dt_load_relaxed(&c->open_requests) > 0)
+            dt_connection_fail(c, DT_PEER_ERROR,
+                               "the peer is dead: its control channel ended without a goodbye");
+        return;
+    }
+    if (!c->is_sender) {
+        struct dt_receiver *r = dt_receiver_of(c);
+        uint64_t first = dt_receiver_first_incomplete(r);
 
-        if (news & DT_NOTICE_DEVICE << p && path->state == DT_PATH_UP && path == c->current)
-            dt_connection_fail(c, DT_SYSTEM, "path %u, %s: %s", p, dt_path_name(path),
-                               path->device_event.name);
+        if (first < r->next && first < c->peer_close_sequence)
+            dt_connection_fail(
+                c, DT_PEER_ERROR,
+                "message %llu was acknowledged, and the sender has closed, but it never came: the "
+                "device that acknowledged it failed before it could be seen",
+                (unsigned long long)first);
     }
 }
 
-static void attend_peer(struct dt_connection *c, uint32_t news)
+static void attend_peer(struct dt_connection *c, uint32_t notices, uint32_t news)
 {
     if (news & DT_NOTICE_PEER_BROKEN)
         dt_connection_fail(c, DT_PROTOCOL,
@@ -151,8 +196,8 @@ static void attend_peer(struct dt_connection *c, uint32_t news)
         else
             dt_receiver_peer_closed(dt_receiver_of(c), c->peer_close_sequence);
     }
-    if (news & DT_NOTICE_PEER_LOST && dt_load_relaxed(&c->open_requests) > 0)
-        dt_connection_fail(c, DT_PEER_ERROR, "the peer is dead: its control channel ended without a goodbye");
+    if (news & DT_NOTICE_PEER_LOST)
+        attend_loss(c, notices);
 }
 
 /* What has arrived already counts, whatever happened afterwards. */
@@ -166,6 +211,20 @@ static void drain(struct dt_connection *c)
     } while (c->completions != before);
 }
 
+/* What waits to be posted or published again goes out as far as there is a path, and room on it. */
+static void attend_again(struct dt_connection *c)
+{
+    uint32_t left;
+
+    if (c->is_sender)
+        dt_sender_post_again(dt_sender_of(c));
+    else
+        dt_receiver_publish_again(dt_receiver_of(c));
+    left = c->is_sender ? dt_sender_of(c)->again : dt_receiver_of(c)->again;
+    if (left == 0)
+        __atomic_fetch_and(&c->notices, ~(uint32_t)DT_NOTICE_AGAIN, __ATOMIC_ACQ_REL);
+}
+
 enum dt_status dt_connection_attend(struct dt_connection *c)
 {
     uint32_t notices = dt_load_acquire(&c->notices);
@@ -175,10 +234,12 @@ enum dt_status dt_connection_attend(struct dt_connection *c)
         return DT_CLOSED;
     if (notices & DT_NOTICE_FAILING)
         return dt_load_acquire(&c->error) ? (enum dt_status)c->error : DT_AGAIN;
-    c->attended |= news;
-    drain(c);
-    attend_peer(c, news);
-    attend_devices(c, news);
+    c->attended |= news & ~(uint32_t)DT_NOTICE_AGAIN;
+    if (news != DT_NOTICE_AGAIN)
+        drain(c);
+    attend_peer(c, notices, news);
+    if (news & DT_NOTICE_AGAIN)
+        attend_again(c);
     if (news & DT_NOTICE_NO_FLUSH)
         dt_connection_fail(c, DT_SYSTEM, "cannot flush GPU memory: no loopback queue pair");
     return dt_load_relaxed(&c->failing) == DT_OK ? DT_OK : DT_AGAIN;

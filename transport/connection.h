@@ -17,6 +17,10 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "failover/fence.h"
+#include "failover/path_machine.h"
+#include "failover/recovery.h"
+#include "failover/resume.h"
 #include "transport/arrivals.h"
 #include "transport/channel.h"
 #include "transport/cts.h"
@@ -24,6 +28,7 @@
 #include "transport/inject.h"
 #include "transport/net.h"
 #include "transport/owner.h"
+#include "transport/wire_messages.h"
 #include "verbs/device.h"
 #include "verbs/flush.h"
 #include "verbs/queue.h"
@@ -38,15 +43,23 @@ struct dt_nic;
  * A path: one device at this end, and its queue pairs.
  */
 enum dt_path_state {
-    DT_PATH_NONE, /* not there: no device, or it could not be set up */
+    DT_PATH_NONE, /* not to be used: it could not be set up, or it is suspect, or failed; see `machine` */
+    DT_PATH_LISTENING, /* receiver: takes what comes, but nothing is written to the peer over it yet */
     DT_PATH_UP
 };
+
+/* What the control thread is asked to do by failover (path.h). */
+enum dt_path_op { DT_PATH_OP_FENCE, DT_PATH_OP_DESTROY, DT_PATH_OP_MAKE, DT_PATH_OP_LINK };
+enum dt_path_op_state { DT_PATH_OP_IS_IDLE, DT_PATH_OP_IS_BUSY, DT_PATH_OP_IS_DONE };
+
+struct dt_path_queues;
 
 struct dt_path {
     struct dt_connection *connection;
     struct dt_nic *nic;
     uint32_t index;
     uint32_t state; /* enum dt_path_state [owner] */
+    bool is_polled; /* receiver: it may bring something [owner] */
     uint32_t epoch; /* [owner] */
     uint32_t qp_count;
 
@@ -77,12 +90,37 @@ struct dt_path {
 
     struct dt_flush *flush;     /* receiver: loopback reads; made when first needed [atomic pointer] */
     uint32_t flush_outstanding; /* [owner] */
-
-    struct dt_device_event device_event; /* the first that concerns it, with its notice */
+    bool is_flush_broken;       /* until the next epoch [owner] */
 
     char peer_device[DT_NAME_BYTES];
     struct dt_qp_address peer_qp[DT_QPS_MAX];
     struct dt_qp_address peer_probe;
+
+    /* ---- failover (switch.h) */
+
+    /* Why it is suspect, each with its bit in connection->faults, written before the bit. */
+    struct dt_completion bad_completion; /* [owner] */
+    const char *refusal;                 /* what the device refused [owner] */
+    struct dt_device_event device_event; /* [detour, or the thread of the path's device, under nic->mutex] */
+
+    struct dt_path_machine machine; /* [detour], like all below */
+    struct dt_fence fence;
+    struct dt_recovery recovery;
+    bool is_used;                    /* this epoch was UP */
+    bool is_destroying;              /* queue pairs of this epoch, for the fence */
+    uint32_t marker_mask;            /* queue pairs whose marker is posted */
+    bool is_fence_wanted;            /* as soon as op_state is IDLE */
+    struct dt_resume resume;         /* receiver: what it has; sender: what the receiver said it has */
+    struct dt_path_offer peer_offer; /* of the last OPEN or OPENED */
+    struct dt_path_queues *fresh;    /* made, not in use yet */
+    struct dt_path_queues *doomed;   /* being destroyed */
+    struct dt_list retired;          /* struct dt_path_queues: earlier epochs', in the error state */
+    uint32_t make_epoch;
+    uint32_t op; /* enum dt_path_op */
+    enum dt_status op_status;
+    uint32_t op_state; /* enum dt_path_op_state [atomic] */
+    char why[224];     /* it failed */
+    uint64_t fault_ns, fenced_ns, answered_ns;
 
     /* What the control thread of the device does with the path, each at most once at a time (path.h). */
     struct dt_job create_job;
@@ -90,6 +128,7 @@ struct dt_path {
     struct dt_job fence_job;
     struct dt_job flush_job;
     struct dt_job destroy_job;
+    struct dt_job op_job;
 };
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -131,9 +170,16 @@ enum dt_notice {
     /* These two are never attended to, so they are seen by every call. */
     DT_NOTICE_ABANDONED = 32, /* memory was deregistered with requests open */
     DT_NOTICE_FAILING = 64,   /* it was decided that the connection fails */
-    /* The device, a CQ or a queue pair of path p failed: DT_NOTICE_DEVICE << p, and its `device_event` is
-       valid. */
-    DT_NOTICE_DEVICE = 256
+    /* Messages wait to be posted again, or receives to be published again. Taken back when none is left;
+       until then every call attends to it. */
+    DT_NOTICE_AGAIN = 128
+};
+
+/* Why a path is suspect: bit FAULT + path of connection->faults. */
+enum dt_fault {
+    DT_FAULT_COMPLETION = 0, /* path->bad_completion */
+    DT_FAULT_REFUSED = 8,    /* path->refusal */
+    DT_FAULT_EVENT = 16      /* path->device_event */
 };
 
 struct dt_connection {
@@ -171,6 +217,14 @@ struct dt_connection {
     bool is_peer_lost;          /* its channel ended without a goodbye [detour] */
     uint64_t peer_lost_ns;      /* when something was last completed since [detour] */
     uint64_t fence_deadline_ns; /* 0: no fence was started [detour] */
+    uint32_t faults;            /* enum dt_fault, by path [atomic] */
+    uint32_t hints;             /* paths that may be well again [atomic] */
+    bool has_switched;          /* a path was not UP at some time [owner] */
+    bool is_switching;          /* a path is not UP: the switch has to look [detour] */
+    bool is_failure_said;       /* to the peer [detour] */
+    bool is_heard;              /* `heard` is to be attended to [detour] */
+    struct dt_path_frame heard; /* what the peer said about a path [detour] */
+    uint64_t pathless_ns;       /* no path is UP since; 0: one is [detour] */
     uint32_t fences_pending;    /* paths whose fence is still to come [atomic] */
     uint32_t setup_pending;     /* paths whose create or link job is still to come [atomic] */
 
@@ -212,7 +266,8 @@ struct dt_send_slot {
 struct dt_sender {
     struct dt_connection connection;
     uint64_t next;       /* message that the next isend belongs to */
-    uint64_t next_post;  /* first message that is not posted; <= next */
+    uint64_t next_post;  /* first message that was never posted; <= next */
+    uint32_t again;      /* messages before it that are to be posted again: READY */
     struct dt_gate gate; /* READY messages may have to wait there */
     struct dt_send_slot slot[DT_SLOTS_MAX];
 };
@@ -229,7 +284,9 @@ struct dt_recv_slot {
     struct dt_request request;
     uint8_t state; /* enum dt_recv_state */
     uint8_t parts;
-    uint8_t path; /* that brought it, once it is done */
+    /* That its CTS went over; DT_PATHS_MAX more: that path failed, it is to go over another. Once the message
+       is done: the path that brought it. */
+    uint8_t path;
     uint32_t capacity[DT_PARTS_MAX];
     uint32_t bytes[DT_PARTS_MAX]; /* received */
     struct dt_memory *memory[DT_PARTS_MAX];
@@ -251,6 +308,7 @@ struct dt_receiver {
     uint64_t next;       /* sequence of the next irecv */
     uint32_t cts_period; /* of the clear-to-send writes every n-th is signalled */
     uint32_t idle_polls;
+    uint32_t again; /* open receives that are to be published again */
     struct dt_recv_slot slot[DT_SLOTS_MAX];
     uint32_t flush_wanted_mask; /* paths that need a loopback queue pair [atomic] */
     uint32_t flush_made_mask;   /* of them, those whose job was submitted [detour] */
@@ -291,6 +349,15 @@ static inline size_t dt_record_offset(uint32_t slots, uint64_t sequence, uint32_
     return dt_cts_ring_bytes(slots) + ((sequence & (slots - 1)) * DT_PARTS_MAX + part) * sizeof(uint64_t);
 }
 
+/* At the end of each control memory: what probes carry, and where they are written. */
+#define DT_PROBE_BYTES 4096u
+
+/* From what the peer named as its control memory to the place for our probes. */
+static inline size_t dt_peer_probe_offset(bool is_sender, uint32_t slots)
+{
+    return is_sender ? (size_t)slots * DT_PARTS_MAX * sizeof(uint64_t) : dt_cts_ring_bytes(slots);
+}
+
 /* ------------------------------------------------------------------------------------------------------------
  * Functions on both kinds
  */
@@ -314,6 +381,10 @@ const char *dt_path_name(const struct dt_path *path);
 void dt_connection_fail(struct dt_connection *connection, enum dt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
+/* Owner: the device refused something, or a completion queue failed; `what` is a constant. */
+__attribute__((cold)) void dt_connection_path_refused(struct dt_connection *connection, struct dt_path *path,
+                                                      const char *what);
+
 /* Owner: a work request of this path failed. */
 __attribute__((cold)) void dt_connection_path_failed(struct dt_connection *connection, struct dt_path *path,
                                                      const struct dt_completion *completion);
@@ -333,6 +404,10 @@ static inline enum dt_status dt_connection_check(struct dt_connection *c)
     return dt_connection_attend(c);
 }
 
+/* Any thread: a path is suspect; what `fault` refers to was written before. Detour's thread is woken. */
+__attribute__((cold)) void dt_connection_suspect(struct dt_connection *connection, struct dt_path *path,
+                                                 enum dt_fault fault);
+
 /* Any thread: adds a notice. What it refers to was written before. */
 static inline void dt_connection_notify(struct dt_connection *c, uint32_t notice)
 {
@@ -345,6 +420,16 @@ uint64_t dt_receiver_first_incomplete(const struct dt_receiver *receiver);
 
 /* memory.c: gives the regions back, if that was not done. */
 void dt_memory_deregister_all(struct dt_connection *connection, struct dt_memory *memory);
+
+/* sender.c, receiver.c: what the switch needs of them. Owner. */
+void dt_sender_complete(struct dt_sender *sender, struct dt_send_slot *slot);
+void dt_sender_handle(struct dt_sender *sender, struct dt_path *path, const struct dt_completion *completion);
+void dt_sender_post_again(struct dt_sender *sender);
+void dt_receiver_handle(struct dt_receiver *receiver, struct dt_path *path,
+                        const struct dt_completion *completion);
+void dt_receiver_publish_again(struct dt_receiver *receiver);
+/* flush.c: nothing is to be read through this path's device any more. */
+void dt_receiver_flush_forget(struct dt_receiver *receiver, struct dt_path *path);
 
 /* sender.c, receiver.c, flush.c: the parts of the functions above that depend on the kind. */
 void dt_sender_progress(struct dt_sender *sender);

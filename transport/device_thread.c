@@ -128,11 +128,15 @@ static void *thread_main(void *arg)
     bool is_device_watched = false;
 
     prctl(PR_SET_TIMERSLACK, 1ul); /* no 50 us on top of each sleep */
-    while (!dt_load_acquire(&nic->is_stopping)) {
+    for (;;) {
+        uint64_t deadline_ns;
+
         watch_device(nic, &is_device_watched);
-        wait_until(nic, dt_service_progress(nic, dt_clock_now_ns()));
+        deadline_ns = dt_service_progress(nic, dt_clock_now_ns());
+        if (dt_load_acquire(&nic->is_stopping)) /* after the round, which may have taken the wake-up for it */
+            return NULL;
+        wait_until(nic, deadline_ns);
     }
-    return NULL;
 }
 
 static bool open_files(struct dt_nic *nic)

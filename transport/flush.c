@@ -31,12 +31,12 @@ static void poll_path(struct dt_receiver *r, struct dt_path *path)
         if (completion[i].status == DT_WC_SUCCESS)
             settle(r, slot, 1u << path->index);
         else
-            dt_connection_fail(
-                &r->connection, DT_SYSTEM, "the loopback read of a flush on %s failed: %s (vendor_err 0x%x)",
-                dt_path_name(path), dt_wc_status_text(completion[i].status), completion[i].vendor_err);
+            path->is_flush_broken = true;
     }
-    if (count < 0)
-        dt_connection_fail(&r->connection, DT_SYSTEM, "a completion queue of %s failed", dt_path_name(path));
+    if (count >= 0 && !path->is_flush_broken)
+        return;
+    path->is_flush_broken = true;
+    dt_connection_path_refused(&r->connection, path, "failed the loopback read of a flush");
 }
 
 /* Posts the reads that a request still wants, as far as the loopback queue pairs are there. */
@@ -49,15 +49,35 @@ static void post_wanted(struct dt_receiver *r, struct dt_flush_slot *slot)
         struct dt_flush *flush = dt_load_acquire(&path->flush);
         uint64_t wr_id = dt_work_encode(DT_WORK_FLUSH, p, 0, path->epoch, (uint64_t)(slot - r->flush));
 
-        if (!(slot->wanted_mask & 1u << p) || !flush)
+        if (!(slot->wanted_mask & 1u << p) || !flush || path->is_flush_broken)
             continue;
         if (dt_flush_post(flush, slot->addr, slot->memory->mr[p]->rkey, wr_id) != DT_OK) {
-            dt_connection_fail(c, DT_SYSTEM, "%s refused the loopback read of a flush", dt_path_name(path));
+            path->is_flush_broken = true;
+            dt_connection_path_refused(c, path, "refused the loopback read of a flush");
             return;
         }
         slot->wanted_mask &= ~(1u << p);
         path->flush_outstanding++;
     }
+}
+
+/*
+ * The device of this path is gone, or its loopback queue pair has failed: what it wrote is where it will
+ * ever be, since its queue pairs are fenced. (CUDA's own flush belongs here, once CUDA is at hand.)
+ */
+void dt_receiver_flush_forget(struct dt_receiver *r, struct dt_path *path)
+{
+    uint32_t bit = 1u << path->index;
+
+    for (uint32_t i = 0; i < DT_FLUSHES_MAX; i++) {
+        struct dt_flush_slot *slot = &r->flush[i];
+
+        if (!slot->request.is_open || !(slot->left_mask & bit))
+            continue;
+        slot->wanted_mask &= ~bit;
+        settle(r, slot, bit);
+    }
+    path->flush_outstanding = 0;
 }
 
 void dt_receiver_flush_progress(struct dt_receiver *r)
@@ -71,8 +91,12 @@ void dt_receiver_flush_progress(struct dt_receiver *r)
             post_wanted(r, &r->flush[i]);
     }
     for (uint32_t p = 0; p < c->path_count; p++) {
-        if (c->path[p].flush_outstanding > 0)
-            poll_path(r, &c->path[p]);
+        struct dt_path *path = &c->path[p];
+
+        if (path->flush_outstanding > 0)
+            poll_path(r, path);
+        if (path->is_flush_broken && path->state == DT_PATH_NONE && !path->fence.is_active)
+            dt_receiver_flush_forget(r, path);
     }
 }
 
@@ -84,6 +108,16 @@ static int last_with_bytes(unsigned n, const uint32_t *bytes, struct dt_memory *
     while (last >= 0 && (bytes[last] == 0 || !memories[last] || memories[last]->written_mask == 0))
         last--;
     return last;
+}
+
+/* Paths whose device is gone. */
+static uint32_t dead_mask(const struct dt_connection *c)
+{
+    uint32_t mask = 0;
+
+    for (uint32_t p = 0; p < c->path_count; p++)
+        mask |= dt_load_relaxed(&c->path[p].nic->is_dead) ? 1u << p : 0;
+    return mask;
 }
 
 static enum dt_status iflush_owned(struct dt_receiver *r, unsigned n, void *const *data,
@@ -108,7 +142,7 @@ static enum dt_status iflush_owned(struct dt_receiver *r, unsigned n, void *cons
     r->flush_open++;
     slot->addr = (uintptr_t)data[last];
     slot->memory = memories[last];
-    slot->wanted_mask = slot->left_mask = slot->memory->written_mask;
+    slot->wanted_mask = slot->left_mask = slot->memory->written_mask & ~dead_mask(c);
     slot->request = (struct dt_request){
         .connection = c,
         .slot = (uint32_t)(slot - r->flush),
@@ -118,6 +152,9 @@ static enum dt_status iflush_owned(struct dt_receiver *r, unsigned n, void *cons
     dt_count(&slot->memory->open, 1);
     dt_count(&c->open_requests, 1);
     *request = &slot->request;
+    slot->request.is_done = slot->left_mask == 0;
+    if (slot->request.is_done)
+        dt_count(&slot->memory->open, -1u);
     for (uint32_t p = 0; p < c->path_count; p++)
         missing |= slot->wanted_mask & 1u << p && !dt_load_acquire(&c->path[p].flush) ? 1u << p : 0;
     if (missing) {

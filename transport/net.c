@@ -12,7 +12,7 @@
 #include "transport/name_filter.h"
 #include "transport/nic.h"
 #include "transport/owner.h"
-#include "transport/path.h"
+#include "transport/path_queues.h"
 #include "transport/service.h"
 #include "transport/setup.h"
 

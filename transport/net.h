@@ -101,9 +101,8 @@ enum dt_status dt_net_inject(struct dt_net *net, const char *text, char *error, 
  *   list                      the numbers of the rules
  *   show N                    `AGE_NS MESSAGES DELAY_NS TEXT`
  *   timer                     `MARGIN_NS WAITS SLEPT_NS SPUN_NS` of the threads that post held messages
- *   record N                  `FIRST;ROW;ROW...`: what was injected, from entry N (or the oldest that is left)
- *                             on, as many as fit; only FIRST, the next one: no more yet (delay/record.h)
- * `arg` is the net.
+ *   record N                  `FIRST;ROW;ROW...`: what was injected, from entry N (or the oldest that is
+ * left) on, as many as fit; only FIRST, the next one: no more yet (delay/record.h) `arg` is the net.
  */
 enum dt_status dt_net_inject_command(void *arg, const char *args, char *answer, size_t answer_bytes);
 

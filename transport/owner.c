@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 
+#define CALL_SPINS 2000 /* some tens of microseconds */
+
 static int membarrier(int command)
 {
     return (int)syscall(__NR_membarrier, command, 0, 0);
@@ -33,7 +35,10 @@ bool dt_owner_take(struct dt_owner *owner)
         DT_CHECK(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
         visits = dt_load_acquire(&owner->visits);
     }
-    if (!(visits & 1))
+    /* A call that is inside ends soon; whoever enters from now on sees that we hold it, and leaves. */
+    for (uint32_t i = 0; i < CALL_SPINS && visits & 1 && dt_load_acquire(&owner->visits) == visits; i++)
+        dt_cpu_relax();
+    if (!(visits & 1) || dt_load_acquire(&owner->visits) != visits)
         return true;
     dt_owner_give_back(owner);
     return false;

@@ -79,8 +79,8 @@ static inline void dt_owner_leave(struct dt_owner *owner)
 }
 
 /*
- * Detour's thread: takes the connection if NCCL is not inside at this moment. False: it is; try again later.
- * One system call.
+ * Detour's thread: takes the connection if NCCL is not inside, or is out again in a moment. False: it is; try
+ * again later. One system call.
  */
 bool dt_owner_take(struct dt_owner *owner);
 

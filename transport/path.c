@@ -9,47 +9,9 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "transport/nic.h"
-#include "transport/work_id.h"
+#include "transport/path_queues.h"
 
-#define PAGE_BYTES        4096
-#define PROBE_DEPTH       16
-#define RNR_RETRY_FOREVER 7
-#define RNR_TIMER         12 /* 0.64 ms */
-
-/* ------------------------------------------------------------------------------------------------------------
- * Sizes
- */
-
-/*
- * A sender's queue pair holds every part of every slot, one write each, and one message that takes as many
- * writes as a message can. More than that waits for room, as any sender does.
- */
-static uint32_t sender_depth(uint32_t slots)
-{
-    return slots * DT_PARTS_MAX + DT_WRITES_PER_MESSAGE_MAX;
-}
-
-/* A CTS write per slot, and as many whose completion is not known yet. */
-static uint32_t receiver_depth(uint32_t slots)
-{
-    return 2 * slots;
-}
-
-/* One receive per part and slot, also while a batch of used ones has not been posted again. */
-static uint32_t receive_depth(uint32_t slots)
-{
-    return slots * DT_PARTS_MAX + DT_BLANK_BATCH;
-}
-
-uint32_t dt_path_slots_max(const struct dt_device_info *info)
-{
-    for (uint32_t slots = DT_SLOTS_MAX; slots >= DT_SLOTS_MIN; slots /= 2) {
-        if (sender_depth(slots) <= info->qp_wr_max && receive_depth(slots) <= info->qp_wr_max &&
-            (uint64_t)receive_depth(slots) * DT_QPS_MAX <= info->cqe_max)
-            return slots;
-    }
-    return 0;
-}
+#define PAGE_BYTES 4096
 
 /* ------------------------------------------------------------------------------------------------------------
  * Create
@@ -68,27 +30,15 @@ static struct dt_device *nic_device(struct dt_nic *nic)
     return device;
 }
 
-static enum dt_posting_kind posting_kind(const struct dt_nic *nic)
-{
-    const char *posting = nic->net->params.posting;
-
-    if (strcmp(posting, "auto") == 0)
-        return nic->info.is_soft ? DT_POSTING_DV : DT_POSTING_STD;
-    return strcmp(posting, "dv") == 0 ? DT_POSTING_DV : DT_POSTING_STD;
-}
-
-static uint32_t random_psn(struct dt_net *net)
-{
-    return (uint32_t)dt_net_random(net) & 0xffffff;
-}
-
 static enum dt_status create_control(struct dt_path *path, struct dt_device *device)
 {
     const struct dt_connection *c = path->connection;
     size_t records = c->is_sender ? 0 : (size_t)c->slots * DT_PARTS_MAX * sizeof(uint64_t);
+    size_t allocated_bytes;
 
-    path->control_bytes = dt_align_up(dt_cts_ring_bytes(c->slots) + records, PAGE_BYTES);
-    path->control = aligned_alloc(PAGE_BYTES, path->control_bytes);
+    path->control_bytes = dt_cts_ring_bytes(c->slots) + records + DT_PROBE_BYTES;
+    allocated_bytes = dt_align_up(path->control_bytes, PAGE_BYTES);
+    path->control = aligned_alloc(PAGE_BYTES, allocated_bytes);
     if (!path->control)
         return DT_NO_MEMORY;
     memset(path->control, 0, path->control_bytes);
@@ -96,71 +46,20 @@ static enum dt_status create_control(struct dt_path *path, struct dt_device *dev
                           &path->control_mr);
 }
 
-static enum dt_status create_queue_pair(struct dt_path *path, struct dt_device *device, uint32_t q)
-{
-    const struct dt_connection *c = path->connection;
-    uint32_t sq_depth = c->is_sender ? sender_depth(c->slots) : receiver_depth(c->slots);
-    uint32_t rq_depth = c->is_sender ? 1 : receive_depth(c->slots);
-    enum dt_status status = dt_cq_create(device, sq_depth, path, &path->send_cq[q]);
-    struct dt_qp_options options = {
-        .send_cq = path->send_cq[q],
-        .recv_cq = path->recv_cq,
-        .sq_depth = sq_depth,
-        .rq_depth = rq_depth,
-        .inline_bytes = DT_INLINE_BYTES,
-        .recv_wr_id = dt_work_encode(DT_WORK_RECEIVE, path->index, q, path->epoch, 0),
-        .posting = posting_kind(path->nic),
-        .access = DT_MR_REMOTE_WRITE | DT_MR_LOCAL_WRITE,
-        .psn = random_psn(c->net),
-        .user = path,
-    };
-
-    path->payload_id[q] = dt_work_encode(DT_WORK_PAYLOAD, path->index, q, path->epoch, 0);
-    if (status != DT_OK)
-        return status;
-    status = dt_qp_create(device, &options, &path->qp[q]);
-    if (status != DT_OK)
-        return status;
-    path->inline_bytes = q == 0 || dt_qp_inline_bytes(path->qp[q]) < path->inline_bytes
-                             ? dt_qp_inline_bytes(path->qp[q])
-                             : path->inline_bytes;
-    return c->is_sender ? DT_OK : dt_qp_post_blank_recvs(path->qp[q], rq_depth);
-}
-
-static enum dt_status create_probe(struct dt_path *path, struct dt_device *device)
-{
-    enum dt_status status = dt_cq_create(device, 2 * PROBE_DEPTH, path, &path->probe_cq);
-    struct dt_qp_options options = {
-        .send_cq = path->probe_cq,
-        .recv_cq = path->probe_cq,
-        .sq_depth = PROBE_DEPTH,
-        .rq_depth = PROBE_DEPTH,
-        .recv_wr_id = dt_work_encode(DT_WORK_PROBE, path->index, 0, path->epoch, 0),
-        .posting = DT_POSTING_STD,
-        .access = DT_MR_LOCAL_WRITE,
-        .psn = random_psn(path->connection->net),
-        .user = path,
-    };
-
-    return status == DT_OK ? dt_qp_create(device, &options, &path->probe) : status;
-}
-
 static enum dt_status create(struct dt_path *path)
 {
-    const struct dt_connection *c = path->connection;
     struct dt_device *device = nic_device(path->nic);
+    struct dt_path_queues queues, none;
     enum dt_status status;
 
     if (!device)
         return DT_NOT_FOUND;
     status = create_control(path, device);
-    if (status == DT_OK)
-        status =
-            dt_cq_create(device, c->is_sender ? path->qp_count : receive_depth(c->slots) * path->qp_count,
-                         path, &path->recv_cq);
-    for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
-        status = create_queue_pair(path, device, q);
-    return status == DT_OK ? create_probe(path, device) : status;
+    if (status != DT_OK)
+        return status;
+    status = dt_path_queues_create(path, 0, &queues);
+    dt_path_adopt(path, &queues, &none);
+    return status;
 }
 
 /* Ends a create or link job. */
@@ -196,11 +95,11 @@ void dt_path_submit_create(struct dt_path *path)
 /* ------------------------------------------------------------------------------------------------------------
  * Link
  */
-void dt_path_offer(const struct dt_path *path, struct dt_path_offer *offer)
+void dt_path_offer(const struct dt_path *path, bool is_usable, struct dt_path_offer *offer)
 {
     memset(offer, 0, sizeof *offer);
-    offer->is_usable = path->state == DT_PATH_UP;
-    if (!offer->is_usable)
+    offer->is_usable = is_usable;
+    if (!is_usable)
         return;
     snprintf(offer->device, sizeof offer->device, "%s", path->nic->name);
     dt_qp_local_address(path->probe, &offer->probe);
@@ -225,30 +124,13 @@ void dt_path_accept_offer(struct dt_path *path, const struct dt_path_offer *offe
     path->peer_control_rkey = offer->control_rkey;
 }
 
-static struct dt_qp_link_options link_options(const struct dt_net *net)
-{
-    struct dt_qp_link_options options = {
-        .timeout_exponent = (uint32_t)net->params.timeout_exponent,
-        .retry_count = (uint32_t)net->params.retry_count,
-        .rnr_retry_count = RNR_RETRY_FOREVER,
-        .min_rnr_timer = RNR_TIMER,
-        .traffic_class = (uint32_t)net->params.traffic_class,
-        .service_level = (uint32_t)net->params.service_level,
-        .rd_atomic = 1,
-    };
-
-    return options;
-}
-
 static void run_link(struct dt_job *job)
 {
     struct dt_path *path = dt_container_of(job, struct dt_path, link_job);
-    struct dt_qp_link_options options = link_options(path->connection->net);
-    enum dt_status status = dt_qp_connect(path->probe, &path->peer_probe, &options);
+    struct dt_path_offer peer = {.probe = path->peer_probe};
 
-    for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
-        status = dt_qp_connect(path->qp[q], &path->peer_qp[q], &options);
-    setup_done(path, status);
+    memcpy(peer.qp, path->peer_qp, sizeof peer.qp);
+    setup_done(path, dt_path_queues_link(path, path->probe, path->qp, &peer));
 }
 
 void dt_path_submit_link(struct dt_path *path)
@@ -264,12 +146,13 @@ static void run_flush(struct dt_job *job)
 {
     struct dt_path *path = dt_container_of(job, struct dt_path, flush_job);
     struct dt_connection *c = path->connection;
-    struct dt_qp_link_options options = link_options(c->net);
+    struct dt_qp_link_options options = dt_path_link_options(c->net);
     struct dt_flush *flush;
 
-    if (dt_flush_create(path->nic->device, DT_FLUSHES_MAX, random_psn(c->net), &options, &flush) == DT_OK)
+    if (dt_flush_create(path->nic->device, DT_FLUSHES_MAX, dt_path_random_psn(c->net), &options, &flush) ==
+        DT_OK)
         dt_store_release(&path->flush, flush);
-    else
+    else if (!dt_load_relaxed(&path->nic->is_dead)) /* a dead device has nothing left to flush */
         dt_connection_notify(c, DT_NOTICE_NO_FLUSH);
     dt_connection_release(c);
 }
@@ -306,25 +189,28 @@ void dt_path_submit_fence(struct dt_path *path)
     submit(path, &path->fence_job, run_fence);
 }
 
+static void destroy_set(struct dt_path *path, struct dt_path_queues *queues)
+{
+    if (!queues)
+        return;
+    dt_path_queues_destroy(path, queues);
+    free(queues);
+}
+
 static void destroy(struct dt_path *path)
 {
+    struct dt_path_queues none, now;
+
     dt_path_fence(path);
+    memset(&none, 0, sizeof none);
+    dt_path_adopt(path, &none, &now);
     if (path->flush)
         dt_flush_destroy(path->flush);
-    for (uint32_t q = 0; q < path->qp_count; q++) {
-        if (path->qp[q])
-            dt_qp_destroy(path->qp[q]);
-    }
-    if (path->probe)
-        dt_qp_destroy(path->probe);
-    for (uint32_t q = 0; q < path->qp_count; q++) {
-        if (path->send_cq[q])
-            dt_cq_destroy(path->send_cq[q]);
-    }
-    if (path->recv_cq)
-        dt_cq_destroy(path->recv_cq);
-    if (path->probe_cq)
-        dt_cq_destroy(path->probe_cq);
+    dt_path_queues_destroy(path, &now);
+    destroy_set(path, path->fresh);
+    destroy_set(path, path->doomed);
+    dt_list_for_each(node, &path->retired)
+        destroy_set(path, dt_container_of(node, struct dt_path_queues, node));
     if (path->control_mr)
         dt_mr_deregister(path->nic->device, path->control_mr);
     free(path->control);
@@ -341,4 +227,68 @@ static void run_destroy(struct dt_job *job)
 void dt_path_submit_destroy(struct dt_path *path)
 {
     submit(path, &path->destroy_job, run_destroy);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Failover's jobs
+ */
+static enum dt_status make(struct dt_path *path)
+{
+    bool is_sender = path->connection->is_sender;
+    struct dt_device *device = nic_device(path->nic);
+    bool is_there = device && !dt_load_relaxed(&path->nic->is_dead);
+    enum dt_status status = is_there ? dt_device_refresh(device) : DT_NOT_FOUND;
+
+    if (status != DT_OK)
+        return status;
+    if (!path->control_mr)
+        status = create_control(path, device);
+    path->fresh = status == DT_OK ? calloc(1, sizeof *path->fresh) : NULL;
+    if (!path->fresh)
+        return status == DT_OK ? DT_NO_MEMORY : status;
+    status = dt_path_queues_create(path, path->make_epoch, path->fresh);
+    if (status == DT_OK && !is_sender)
+        status = dt_path_queues_link(path, path->fresh->probe, path->fresh->qp, &path->peer_offer);
+    if (status == DT_OK)
+        return status;
+    destroy_set(path, path->fresh);
+    path->fresh = NULL;
+    return status;
+}
+
+static enum dt_status run_op_now(struct dt_path *path)
+{
+    switch (path->op) {
+    case DT_PATH_OP_FENCE:
+        dt_path_fence(path);
+        return DT_OK;
+    case DT_PATH_OP_DESTROY:
+        destroy_set(path, path->doomed);
+        path->doomed = NULL;
+        return DT_OK;
+    case DT_PATH_OP_MAKE:
+        return make(path);
+    case DT_PATH_OP_LINK:
+        return dt_path_queues_link(path, path->probe, path->qp, &path->peer_offer);
+    }
+    return DT_INTERNAL;
+}
+
+static void run_op(struct dt_job *job)
+{
+    struct dt_path *path = dt_container_of(job, struct dt_path, op_job);
+    struct dt_connection *c = path->connection;
+
+    path->op_status = run_op_now(path);
+    dt_store_release(&path->op_state, (uint32_t)DT_PATH_OP_IS_DONE);
+    dt_nic_wake(c->nic);
+    dt_connection_release(c);
+}
+
+void dt_path_submit_op(struct dt_path *path, enum dt_path_op op)
+{
+    DT_CHECK(path->op_state == DT_PATH_OP_IS_IDLE);
+    path->op = op;
+    dt_store_release(&path->op_state, (uint32_t)DT_PATH_OP_IS_BUSY);
+    submit(path, &path->op_job, run_op);
 }

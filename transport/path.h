@@ -13,17 +13,14 @@
 extern "C" {
 #endif
 
-/* Slots that a device's queues can hold for every part; 0: not even DT_SLOTS_MIN. */
-uint32_t dt_path_slots_max(const struct dt_device_info *info);
-
 /*
  * Creates completion queues, queue pairs and control memory, and posts the receiver's blank receives. After
  * connection->setup_pending has come down, path->state says DT_PATH_UP if all of that is there.
  */
 void dt_path_submit_create(struct dt_path *path);
 
-/* What the peer has to know about the path. */
-void dt_path_offer(const struct dt_path *path, struct dt_path_offer *offer);
+/* What the peer has to know about the path, whose queue pairs are there if it is usable. */
+void dt_path_offer(const struct dt_path *path, bool is_usable, struct dt_path_offer *offer);
 
 /* Takes down what the peer said about it. */
 void dt_path_accept_offer(struct dt_path *path, const struct dt_path_offer *offer);
@@ -42,6 +39,17 @@ void dt_path_submit_flush(struct dt_path *path);
 
 /* Fences the path and frees everything of it. */
 void dt_path_submit_destroy(struct dt_path *path);
+
+/*
+ * One of failover's jobs; path->op_state becomes DONE, with path->op_status, and Detour's thread is woken.
+ * There is one at a time; op_state is IDLE.
+ *
+ *   FENCE    the queue pairs go to ERR, as far as the device does it
+ *   DESTROY  path->doomed is destroyed and freed
+ *   MAKE     path->fresh is made for path->make_epoch; at the receiver connected to path->peer_offer
+ *   LINK     sender: the queue pairs in use are connected to path->peer_offer
+ */
+void dt_path_submit_op(struct dt_path *path, enum dt_path_op op);
 
 #ifdef __cplusplus
 }

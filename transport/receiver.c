@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The receiving end: irecv with its clear-to-send, arrivals, and its test. */
 #include <endian.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "transport/connection.h"
@@ -84,10 +85,10 @@ static void refill(struct dt_receiver *r, struct dt_path *path, uint32_t q)
         return;
     path->recv_used[q] = 0;
     if (dt_qp_post_blank_recvs(path->qp[q], DT_BLANK_BATCH) != DT_OK)
-        dt_connection_fail(&r->connection, DT_SYSTEM, "%s refused receives", dt_path_name(path));
+        dt_connection_path_refused(&r->connection, path, "refused receives");
 }
 
-static void handle(struct dt_receiver *r, struct dt_path *path, const struct dt_completion *completion)
+void dt_receiver_handle(struct dt_receiver *r, struct dt_path *path, const struct dt_completion *completion)
 {
     uint32_t q = dt_work_decode(completion->wr_id).qp;
 
@@ -103,7 +104,8 @@ static void handle(struct dt_receiver *r, struct dt_path *path, const struct dt_
             completion->imm, completion->bytes, completion->qpn, dt_path_name(path));
         return;
     }
-    refill(r, path, q);
+    if (path->state != DT_PATH_NONE)
+        refill(r, path, q);
 }
 
 /* Finds out which clear-to-send writes are complete. */
@@ -119,7 +121,7 @@ static void poll_cts(struct dt_receiver *r, struct dt_path *path)
             path->cts_done = dt_work_decode(completion[i].wr_id).sequence;
     }
     if (count < 0)
-        dt_connection_fail(&r->connection, DT_SYSTEM, "a completion queue of %s failed", dt_path_name(path));
+        dt_connection_path_refused(&r->connection, path, "a completion queue failed");
 }
 
 void dt_receiver_progress(struct dt_receiver *r)
@@ -131,13 +133,13 @@ void dt_receiver_progress(struct dt_receiver *r)
         struct dt_path *path = &c->path[p];
         int count;
 
-        if (path->state != DT_PATH_UP || path->cts_posted == 0)
+        if (!path->is_polled)
             continue;
         count = dt_cq_poll(path->recv_cq, completion, POLL_MAX);
         for (int i = 0; i < count; i++)
-            handle(r, path, &completion[i]);
+            dt_receiver_handle(r, path, &completion[i]);
         if (count < 0)
-            dt_connection_fail(c, DT_SYSTEM, "a completion queue of %s failed", dt_path_name(path));
+            dt_connection_path_refused(c, path, "a completion queue failed");
         /* Also how a failed clear-to-send is noticed while nothing arrives. */
         if (count == 0 &&
             (path->cts_posted - path->cts_done >= r->cts_period || ++r->idle_polls % IDLE_POLLS == 0))
@@ -179,24 +181,27 @@ static void fill_entry(struct dt_cts_entry *entry, const struct dt_recv_slot *sl
     entry->sequence_plus_1 = htole64(slot->sequence + 1);
 }
 
-/* Writes the row of the message into the sender's ring of this path. */
-static enum dt_status send_cts(struct dt_receiver *r, struct dt_path *path, const struct dt_recv_slot *slot,
-                               void *const *data, const int *tags)
+/* The row of the message's slot, in this path's control memory. */
+static inline struct dt_cts_row *row_of(const struct dt_path *path, const struct dt_recv_slot *slot)
 {
-    const struct dt_connection *c = &r->connection;
-    size_t offset = (slot->sequence & (c->slots - 1)) * sizeof(struct dt_cts_row);
-    struct dt_cts_row *row = (struct dt_cts_row *)(void *)(path->control + offset);
+    return (struct dt_cts_row *)(void *)path->control + (slot->sequence & (path->connection->slots - 1));
+}
+
+/* Writes the row of the message, which is filled in, into the sender's ring of this path. */
+static inline __attribute__((always_inline)) void publish(struct dt_receiver *r, struct dt_path *path,
+                                                          struct dt_recv_slot *slot)
+{
+    struct dt_cts_row *row = row_of(path, slot);
     struct dt_write write = {
         .local_addr = (uintptr_t)row,
-        .remote_addr = path->peer_control_addr + offset,
+        .remote_addr = path->peer_control_addr + (uint64_t)((uint8_t *)row - path->control),
         .bytes = slot->parts * (uint32_t)sizeof row->entry[0],
         .lkey = path->control_mr->lkey,
         .rkey = path->peer_control_rkey,
     };
     enum dt_status status;
 
-    for (uint32_t i = 0; i < slot->parts; i++)
-        fill_entry(&row->entry[i], slot, i, (uintptr_t)data[i], tags[i], c->path_count);
+    slot->path = (uint8_t)path->index;
     path->cts_posted++;
     write.wr_id = dt_work_encode(DT_WORK_CTS, path->index, 0, path->epoch, path->cts_posted);
     if (path->cts_posted % r->cts_period == 0)
@@ -205,7 +210,28 @@ static enum dt_status send_cts(struct dt_receiver *r, struct dt_path *path, cons
         write.flags |= DT_POST_INLINE;
     status = dt_qp_post_write(path->qp[0], &write, 1);
     dt_qp_ring(path->qp[0]);
-    return status;
+    if (status != DT_OK)
+        dt_connection_path_refused(&r->connection, path, "refused a clear-to-send");
+}
+
+/* A row is the same on all paths, so the one that was written for the path that failed is copied. */
+void dt_receiver_publish_again(struct dt_receiver *r)
+{
+    struct dt_connection *c = &r->connection;
+
+    for (uint64_t sequence = dt_receiver_first_incomplete(r); r->again > 0 && sequence < r->next;
+         sequence++) {
+        struct dt_recv_slot *slot = slot_of(r, sequence);
+
+        if (slot->state != DT_RECV_OPEN || slot->path < DT_PATHS_MAX)
+            continue;
+        if (!c->current || !may_send_cts(r, c->current))
+            return;
+        memcpy(row_of(c->current, slot), row_of(&c->path[slot->path - DT_PATHS_MAX], slot),
+               slot->parts * sizeof(struct dt_cts_entry));
+        publish(r, c->current, slot);
+        r->again--;
+    }
 }
 
 static void open_slot(struct dt_receiver *r, struct dt_recv_slot *slot, unsigned n, const uint32_t *bytes,
@@ -255,10 +281,9 @@ static enum dt_status irecv_owned(struct dt_receiver *r, unsigned n, void *const
         return DT_OK;
     open_slot(r, slot, n, bytes, memories);
     *request = &slot->request;
-    status = send_cts(r, path, slot, data, tags);
-    if (status != DT_OK)
-        dt_connection_fail(c, DT_SYSTEM, "%s refused a clear-to-send: %s", dt_path_name(path),
-                           dt_status_text(status));
+    for (unsigned i = 0; i < n; i++)
+        fill_entry(&row_of(path, slot)->entry[i], slot, i, (uintptr_t)data[i], tags[i], c->path_count);
+    publish(r, path, slot);
     return DT_OK;
 }
 

@@ -33,7 +33,7 @@ static inline uint32_t reachable_mask(const struct dt_send_slot *slot)
     return mask;
 }
 
-/* Another path than the usual one, or NULL: the connection has failed. */
+/* Another path than the usual one, or NULL: none now, or the connection has failed. */
 static __attribute__((cold, noinline)) struct dt_path *other_path_for(struct dt_sender *s,
                                                                       const struct dt_send_slot *slot)
 {
@@ -44,9 +44,10 @@ static __attribute__((cold, noinline)) struct dt_path *other_path_for(struct dt_
         if (c->path[p].state == DT_PATH_UP && mask & 1u << p)
             return &c->path[p];
     }
-    dt_connection_fail(c, DT_SYSTEM, "no living path reaches the buffers of message %llu",
-                       (unsigned long long)slot->sequence);
-    return NULL;
+    if (!(mask & ((1u << c->path_count) - 1)))
+        dt_connection_fail(c, DT_SYSTEM, "no path reaches the buffers of message %llu at both ends",
+                           (unsigned long long)slot->sequence);
+    return NULL; /* one that does may come back */
 }
 
 static inline __attribute__((always_inline)) struct dt_path *path_for(struct dt_sender *s,
@@ -181,7 +182,8 @@ static inline __attribute__((always_inline)) enum dt_status post(struct dt_path 
     return has_room(path, slot) ? post_all(path, slot) : DT_FULL;
 }
 
-/* Posts the oldest message that is ready, which is `slot`'s. False: not now. */
+/* Posts a message that is ready. False: not now. A message that the device refused counts as posted: how much
+ * of it went out is not known. */
 static inline __attribute__((always_inline)) bool post_slot(struct dt_sender *s, struct dt_send_slot *slot)
 {
     struct dt_path *path = path_for(s, slot);
@@ -193,10 +195,17 @@ static inline __attribute__((always_inline)) bool post_slot(struct dt_sender *s,
     slot->epoch = path->epoch;
     slot->qps_left = (uint8_t)path->qp_count;
     slot->state = DT_SEND_POSTED;
-    s->next_post++;
     if (status != DT_OK)
-        dt_connection_fail(&s->connection, DT_SYSTEM, "%s refused a write of message %llu: %s",
-                           dt_path_name(path), (unsigned long long)slot->sequence, dt_status_text(status));
+        dt_connection_path_refused(&s->connection, path, "refused a write");
+    return true;
+}
+
+/* The oldest message that was never posted, which is `slot`'s. */
+static inline __attribute__((always_inline)) bool post_next(struct dt_sender *s, struct dt_send_slot *slot)
+{
+    if (!post_slot(s, slot))
+        return false;
+    s->next_post++;
     return true;
 }
 
@@ -205,7 +214,7 @@ static __attribute__((cold, noinline)) bool post_gated(struct dt_sender *s)
 {
     struct dt_send_slot *slot = slot_of(s, s->next_post);
 
-    if (!dt_gate_may_post(s) || !post_slot(s, slot))
+    if (!dt_gate_may_post(s) || !post_next(s, slot))
         return false;
     dt_gate_posted(s, slot->sequence);
     return true;
@@ -214,7 +223,7 @@ static __attribute__((cold, noinline)) bool post_gated(struct dt_sender *s)
 static __attribute__((noinline)) void post_ready(struct dt_sender *s)
 {
     while (s->next_post < s->next &&
-           (dt_gate_is_idle(&s->gate) ? post_slot(s, slot_of(s, s->next_post)) : post_gated(s)))
+           (dt_gate_is_idle(&s->gate) ? post_next(s, slot_of(s, s->next_post)) : post_gated(s)))
         continue;
 }
 
@@ -225,10 +234,25 @@ static __attribute__((cold, noinline)) void hand_over_gated(struct dt_sender *s,
     post_ready(s);
 }
 
+void dt_sender_post_again(struct dt_sender *s)
+{
+    uint64_t sequence = s->next_post > s->connection.slots ? s->next_post - s->connection.slots : 0;
+
+    for (; s->again > 0 && sequence < s->next_post; sequence++) {
+        struct dt_send_slot *slot = slot_of(s, sequence);
+
+        if (slot->sequence != sequence || slot->state != DT_SEND_READY)
+            continue;
+        if (!post_slot(s, slot))
+            return;
+        s->again--;
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------------------
  * Completions
  */
-static void complete(struct dt_sender *s, struct dt_send_slot *slot)
+void dt_sender_complete(struct dt_sender *s, struct dt_send_slot *slot)
 {
     slot->state = DT_SEND_DONE;
     for (uint32_t i = 0; i < slot->parts; i++) {
@@ -241,7 +265,8 @@ static void complete(struct dt_sender *s, struct dt_send_slot *slot)
     dt_count(&s->connection.completions, 1);
 }
 
-static void handle(struct dt_sender *s, struct dt_path *path, const struct dt_completion *completion)
+static inline __attribute__((always_inline)) void handle(struct dt_sender *s, struct dt_path *path,
+                                                         const struct dt_completion *completion)
 {
     struct dt_work work = dt_work_decode(completion->wr_id);
     struct dt_send_slot *slot = slot_of(s, work.sequence);
@@ -255,7 +280,12 @@ static void handle(struct dt_sender *s, struct dt_path *path, const struct dt_co
         slot->path != path->index || (slot->epoch & 0xffff) != work.epoch)
         return;
     if (--slot->qps_left == 0)
-        complete(s, slot);
+        dt_sender_complete(s, slot);
+}
+
+void dt_sender_handle(struct dt_sender *s, struct dt_path *path, const struct dt_completion *completion)
+{
+    handle(s, path, completion);
 }
 
 static void poll_queue(struct dt_sender *s, struct dt_path *path, uint32_t q)
@@ -266,7 +296,7 @@ static void poll_queue(struct dt_sender *s, struct dt_path *path, uint32_t q)
     for (int i = 0; i < count; i++)
         handle(s, path, &completion[i]);
     if (count < 0)
-        dt_connection_fail(&s->connection, DT_SYSTEM, "a completion queue of %s failed", dt_path_name(path));
+        dt_connection_path_refused(&s->connection, path, "a completion queue failed");
 }
 
 static void poll_path(struct dt_sender *s, struct dt_path *path)
@@ -309,8 +339,12 @@ void dt_sender_peer_closed(struct dt_sender *s, uint64_t sequence)
     for (uint32_t i = 0; i < s->connection.slots; i++) {
         struct dt_send_slot *slot = &s->slot[i];
 
-        if (slot->state == DT_SEND_POSTED && slot->sequence < sequence)
-            complete(s, slot); /* it has it; only the acknowledgement was lost */
+        /* It has it; only the acknowledgement was lost. */
+        if (slot->sequence < sequence && slot->sequence < s->next_post &&
+            (slot->state == DT_SEND_POSTED || slot->state == DT_SEND_READY)) {
+            s->again -= slot->state == DT_SEND_READY;
+            dt_sender_complete(s, slot);
+        }
         lost += slot->state == DT_SEND_POSTED || slot->state == DT_SEND_READY ||
                 (slot->state == DT_SEND_MATCHING && slot->taken_mask);
     }
@@ -450,7 +484,7 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
         if (!dt_gate_is_idle(&s->gate))
             hand_over_gated(s, slot);
         else if (__builtin_expect(slot->sequence == s->next_post, 1))
-            post_slot(s, slot);
+            post_next(s, slot);
         else
             post_ready(s); /* older ones wait for room */
     }

@@ -7,12 +7,17 @@
 #include "transport/listener.h"
 #include "transport/path.h"
 #include "transport/setup.h"
+#include "transport/switch.h"
 
 /* A fence that takes longer than this hangs in the driver: the error is shown without it. */
 #define FENCE_WAIT_NS     DT_NS_PER_S
 #define PEER_LOST_WAIT_NS (100 * DT_NS_PER_MS)
 /* Rounds over connections that nobody uses become rarer, up to this. */
 #define QUIET_PERIOD_NS_MAX (100 * DT_NS_PER_MS)
+/* NCCL is inside a connection that is to be taken: it will soon be out. */
+#define DOOR_WAIT_NS (2 * DT_NS_PER_US)
+/* Of one peer, which may talk without end. */
+#define FRAMES_PER_ROUND 64
 
 /* ------------------------------------------------------------------------------------------------------------
  * The control channel
@@ -39,6 +44,11 @@ static enum dt_status take_frame(struct dt_connection *c, const struct dt_frame 
     struct dt_close close;
     enum dt_status status;
 
+    if (frame->type == DT_FRAME_PATH) {
+        status = dt_path_frame_decode(frame->body, frame->bytes, c->path_count, c->qps, &c->heard);
+        c->is_heard = status == DT_OK;
+        return status;
+    }
     if (frame->type != DT_FRAME_CLOSE)
         return DT_PROTOCOL;
     status = dt_close_decode(frame->body, frame->bytes, &close);
@@ -49,16 +59,19 @@ static enum dt_status take_frame(struct dt_connection *c, const struct dt_frame 
     return DT_OK;
 }
 
+/* Up to a frame that the switch has to attend to before the next one is read. */
 static void read_channel(struct dt_connection *c)
 {
     enum dt_status status = DT_OK;
     struct dt_frame frame;
 
-    while (status == DT_OK) {
+    while (status == DT_OK && !c->is_heard) {
         status = dt_channel_receive(&c->channel, &frame);
         if (status == DT_OK)
             status = take_frame(c, &frame);
     }
+    if (c->is_heard)
+        return;
     if (status != DT_AGAIN && c->channel.stream)
         channel_ended(c, status);
     c->is_channel_ready = false;
@@ -75,8 +88,24 @@ static void start_fences(struct dt_connection *c, uint64_t now_ns)
         dt_path_submit_fence(&c->path[p]);
 }
 
+/* The peer, which may know nothing of the failure, hears that nothing more will come. */
+static void say_failing(struct dt_connection *c)
+{
+    struct dt_close close;
+
+    if (c->is_failure_said || !c->channel.stream || !dt_owner_take(&c->owner))
+        return;
+    c->is_failure_said = true;
+    close.sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
+                                  : dt_receiver_first_incomplete(dt_receiver_of(c));
+    dt_owner_give_back(&c->owner);
+    dt_close_encode(&close, &c->channel.out);
+    dt_channel_flush(&c->channel);
+}
+
 static void fence_failing(struct dt_connection *c, uint64_t now_ns)
 {
+    say_failing(c);
     if (c->fence_deadline_ns == 0)
         start_fences(c, now_ns);
     if (now_ns < c->fence_deadline_ns || dt_load_acquire(&c->error))
@@ -111,13 +140,21 @@ static void watch_progress(struct dt_connection *c, uint64_t now_ns)
     c->completions_seen = completions;
 }
 
+/* A sender that has closed was told that its messages arrived; a device that failed may have taken some
+ * along. */
+static bool waits_for_the_gone(const struct dt_connection *c)
+{
+    return !c->is_sender && dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_CLOSED &&
+           dt_load_relaxed(&c->open_requests) > 0;
+}
+
 /*
- * What a dead peer has sent may still be on its way to the completion queue: the connection ends when nothing
- * has come for a while.
+ * What a peer that is dead, or has closed, has sent may still be on its way to the completion queue: the
+ * connection ends when nothing has come for a while.
  */
 static void mourn(struct dt_connection *c, uint64_t now_ns)
 {
-    if (!c->is_peer_lost || dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_LOST)
+    if (!(c->is_peer_lost || waits_for_the_gone(c)) || dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_LOST)
         return;
     if (c->peer_lost_ns == 0 || c->completions_seen != dt_load_relaxed(&c->completions))
         c->peer_lost_ns = now_ns;
@@ -140,7 +177,8 @@ static bool look_after(struct dt_connection *c, uint64_t now_ns)
     } else if (is_busy && now_ns - c->idle_since_ns >= takeover_ns) {
         take_over(c);
     }
-    return is_busy || (c->is_peer_lost && !(dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_LOST));
+    return is_busy || ((c->is_peer_lost || waits_for_the_gone(c)) &&
+                       !(dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_LOST));
 }
 
 static void make_flushes(struct dt_connection *c)
@@ -155,16 +193,41 @@ static void make_flushes(struct dt_connection *c)
     }
 }
 
-static bool serve(struct dt_connection *c, uint64_t now_ns)
+/* Does what the switch and the control channel have to do. Returns when they want to be looked at again. */
+static uint64_t serve_switch(struct dt_connection *c, uint64_t now_ns)
 {
-    if (c->is_channel_ready || !dt_channel_has_fd(&c->channel))
-        read_channel(c);
+    bool was_heard = true;
+
+    for (uint32_t i = 0; was_heard && i < FRAMES_PER_ROUND; i++) {
+        if (!c->is_heard && (c->is_channel_ready || !dt_channel_has_fd(&c->channel)))
+            read_channel(c);
+        was_heard = c->is_heard;
+        if (!dt_switch_is_due(c, now_ns))
+            break;
+        if (!dt_owner_take(&c->owner))
+            return now_ns + DOOR_WAIT_NS;
+        dt_switch_progress(c, now_ns);
+        dt_owner_give_back(&c->owner);
+    }
+    if (c->channel.stream && c->channel.out.used > 0)
+        dt_channel_flush(&c->channel);
+    return c->is_channel_ready ? now_ns : dt_switch_deadline_ns(c, now_ns);
+}
+
+/* Returns whether the connection is in use, and brings *deadline_ns forward if it has to. */
+static bool serve(struct dt_connection *c, uint64_t now_ns, uint64_t *deadline_ns)
+{
+    uint64_t switch_ns = DT_NEVER_NS;
+
     if (dt_load_relaxed(&c->notices) & DT_NOTICE_ABANDONED)
         return false;
+    if (dt_load_acquire(&c->failing) == DT_OK)
+        switch_ns = serve_switch(c, now_ns);
     if (dt_load_acquire(&c->failing) != DT_OK) {
         fence_failing(c, now_ns);
         return dt_load_relaxed(&c->error) == DT_OK;
     }
+    *deadline_ns = dt_earlier_ns(*deadline_ns, switch_ns);
     if (!c->is_sender)
         make_flushes(c);
     return look_after(c, now_ns);
@@ -183,19 +246,24 @@ static bool concerns(const struct dt_device_event *event, const struct dt_path *
     case DT_EVENT_CQ_ERROR:
     case DT_EVENT_QP_FATAL:
         return event->user == path;
+    case DT_EVENT_PORT_ERROR:
+        return event->port == path->nic->info.port;
     default:
-        return false; /* ports and addresses: the queue pairs' own retries decide */
+        return false;
     }
 }
 
 static void tell(struct dt_connection *c, const struct dt_nic *nic, const struct dt_device_event *event)
 {
     for (uint32_t p = 0; p < c->path_count; p++) {
-        if (c->path[p].nic != nic || !concerns(event, &c->path[p]) ||
-            dt_load_relaxed(&c->notices) & DT_NOTICE_DEVICE << p)
+        if (c->path[p].nic == nic && event->type == DT_EVENT_PORT_ACTIVE && event->port == nic->info.port) {
+            __atomic_fetch_or(&c->hints, 1u << p, __ATOMIC_ACQ_REL);
+            dt_nic_wake(c->nic);
+        }
+        if (c->path[p].nic != nic || !concerns(event, &c->path[p]))
             continue;
         c->path[p].device_event = *event;
-        dt_connection_notify(c, DT_NOTICE_DEVICE << p);
+        dt_connection_suspect(c, &c->path[p], DT_FAULT_EVENT);
     }
 }
 
@@ -220,6 +288,8 @@ static void read_events(struct dt_nic *nic)
     nic->is_event_ready = false;
     while (device && dt_device_next_event(device, &event) == DT_OK) {
         dt_info("%s: %s (%s)", nic->name, dt_event_type_text(event.type), event.name);
+        if (event.type == DT_EVENT_DEVICE_FATAL)
+            dt_store_relaxed(&nic->is_dead, 1u);
         tell_all(nic, &event);
     }
 }
@@ -246,6 +316,7 @@ static void tidy_setup(struct dt_net *net, uint64_t now_ns)
 uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
 {
     uint64_t period_ns = nic->net->params.idle_takeover_us * DT_NS_PER_US;
+    uint64_t deadline_ns = DT_NEVER_NS;
     uint64_t inject_ns;
     bool is_busy = false;
     bool is_empty;
@@ -258,7 +329,7 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     if (nic->net->has_threads)
         dt_device_thread_collect(nic);
     dt_list_for_each(node, &nic->connections) is_busy |=
-        serve(dt_container_of(node, struct dt_connection, node), now_ns);
+        serve(dt_container_of(node, struct dt_connection, node), now_ns, &deadline_ns);
     inject_ns = dt_inject_release(nic, now_ns);
     is_empty = dt_list_is_empty(&nic->connections);
     pthread_mutex_unlock(&nic->mutex);
@@ -269,7 +340,8 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
         return inject_ns;
     /* Twice as long after every quiet time of the same length. */
     period_ns = dt_max_u64(period_ns, dt_earlier_ns(now_ns - nic->quiet_since_ns, QUIET_PERIOD_NS_MAX));
-    return dt_earlier_ns(inject_ns, dt_deadline_ns(now_ns, period_ns));
+    deadline_ns = dt_earlier_ns(deadline_ns, inject_ns);
+    return dt_earlier_ns(deadline_ns, dt_deadline_ns(now_ns, period_ns));
 }
 
 enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
@@ -290,6 +362,7 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
     pthread_mutex_lock(&nic->mutex);
     c->idle_since_ns = now_ns;
     dt_store_relaxed(&c->progress_ns, now_ns);
+    dt_switch_start(c, now_ns);
     dt_list_push_back(&nic->connections, &c->node);
     c->is_channel_ready = true; /* something may have come in with the last message of the set-up */
     if (c->net->has_threads)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/path.h"
+#include "transport/path_queues.h"
 #include "transport/service.h"
 
 /* A connect that is still called reports its time-out itself; this long after it, nobody calls any more. */
@@ -79,6 +80,7 @@ void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms)
         c->path[p].index = p;
         c->path[p].qp_count = terms->qps;
         c->path[p].nic = nic_of_path(c->nic, p);
+        dt_list_init(&c->path[p].retired);
     }
 }
 
@@ -158,7 +160,7 @@ static enum dt_status step_send_paths(struct dt_setup *setup, uint64_t now_ns)
     (void)now_ns;
     memset(&offer, 0, sizeof offer);
     for (uint32_t p = 0; p < c->path_count; p++)
-        dt_path_offer(&c->path[p], &offer.path[p]);
+        dt_path_offer(&c->path[p], c->path[p].state == DT_PATH_UP, &offer.path[p]);
     dt_paths_encode(&offer, &setup->terms, &c->channel.out);
     return DT_OK;
 }

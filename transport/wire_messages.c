@@ -330,3 +330,45 @@ enum dt_status dt_close_decode(const uint8_t *body, size_t bytes, struct dt_clos
     close->sequence = dt_get_uint(&r, 8);
     return finish(&r, true);
 }
+
+static bool has_offer(const struct dt_path_frame *frame)
+{
+    return frame->message == DT_PATH_SAY_OPEN || frame->message == DT_PATH_SAY_OPENED;
+}
+
+void dt_path_frame_encode(const struct dt_path_frame *frame, uint32_t qps, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, DT_FRAME_PATH);
+
+    dt_put_uint(w, frame->message, 1);
+    dt_put_uint(w, frame->path, 1);
+    dt_put_uint(w, frame->epoch, 4);
+    if (frame->message == DT_PATH_SAY_RESUME) {
+        dt_put_uint(w, frame->resume.first, 8);
+        dt_put_uint(w, frame->resume.later, 8);
+    }
+    if (has_offer(frame))
+        path_encode(&frame->offer, qps, w);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_path_frame_decode(const uint8_t *body, size_t bytes, uint32_t paths, uint32_t qps,
+                                    struct dt_path_frame *frame)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+    bool is_valid;
+
+    memset(frame, 0, sizeof *frame);
+    frame->message = (uint32_t)dt_get_uint(&r, 1);
+    frame->path = (uint32_t)dt_get_uint(&r, 1);
+    frame->epoch = (uint32_t)dt_get_uint(&r, 4);
+    is_valid =
+        frame->message > DT_PATH_SAY_NONE && frame->message < DT_PATH_MESSAGE_COUNT && frame->path < paths;
+    if (is_valid && frame->message == DT_PATH_SAY_RESUME) {
+        frame->resume.first = dt_get_uint(&r, 8);
+        frame->resume.later = dt_get_uint(&r, 8);
+    }
+    if (is_valid && has_offer(frame))
+        is_valid = path_decode(&r, qps, &frame->offer) && frame->offer.is_usable;
+    return finish(&r, is_valid);
+}

@@ -9,7 +9,8 @@
  *                                          ANSWER (what we agreed on)   or REJECT (why not), end
  *   PATHS   (my queue pairs and memory)    PATHS
  *   READY   (paths that work for me)       READY
- *   ... later, either end: CLOSE           and then the channel ends
+ *   ... later, either end: PATH (SWITCH, HEARD, RESUME, OPEN, OPENED: failover/path_table.h)
+ *   ... at last, either end: CLOSE         and then the channel ends
  *
  * A frame on the channel is 4 bytes magic, 2 bytes type, 2 bytes length of the body, body.
  */
@@ -19,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "failover/path_machine.h"
+#include "failover/resume.h"
 #include "transport/address.h"
 #include "transport/limits.h"
 #include "transport/wire_codec.h"
@@ -29,8 +32,8 @@ extern "C" {
 #endif
 
 /* Versions of this protocol that this code speaks. */
-#define DT_PROTOCOL_VERSION_MIN 1
-#define DT_PROTOCOL_VERSION_MAX 1
+#define DT_PROTOCOL_VERSION_MIN 2
+#define DT_PROTOCOL_VERSION_MAX 2
 
 #define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
 #define DT_FRAME_HEADER_BYTES 8
@@ -43,7 +46,8 @@ enum dt_frame_type {
     DT_FRAME_REJECT = 3,
     DT_FRAME_PATHS = 4,
     DT_FRAME_READY = 5,
-    DT_FRAME_CLOSE = 6
+    DT_FRAME_CLOSE = 6,
+    DT_FRAME_PATH = 7
 };
 
 #define DT_NAME_BYTES 64 /* host and device names, with the terminating zero */
@@ -126,6 +130,15 @@ struct dt_close {
     uint64_t sequence;
 };
 
+/* A fact about one epoch of one path. */
+struct dt_path_frame {
+    uint32_t message; /* enum dt_path_message, not NONE */
+    uint32_t path;
+    uint32_t epoch;
+    struct dt_resume resume;    /* RESUME */
+    struct dt_path_offer offer; /* OPEN, OPENED; usable */
+};
+
 /*
  * Encoders append a whole frame to *w; it is full afterwards if the frame did not fit. Decoders take the body
  * of a frame and answer DT_PROTOCOL for anything that is too short, too long or out of range.
@@ -144,6 +157,9 @@ enum dt_status dt_ready_decode(const uint8_t *body, size_t bytes, const struct d
                                struct dt_ready *ready);
 void dt_close_encode(const struct dt_close *close, struct dt_writer *w);
 enum dt_status dt_close_decode(const uint8_t *body, size_t bytes, struct dt_close *close);
+void dt_path_frame_encode(const struct dt_path_frame *frame, uint32_t qps, struct dt_writer *w);
+enum dt_status dt_path_frame_decode(const uint8_t *body, size_t bytes, uint32_t paths, uint32_t qps,
+                                    struct dt_path_frame *frame);
 
 struct dt_frame_header {
     uint16_t type; /* any value: whoever expects a frame compares */

@@ -19,7 +19,8 @@ enum dt_work_kind {
     DT_WORK_CTS = 2,     /* a clear-to-send write */
     DT_WORK_RECEIVE = 3, /* a blank receive: wr_id of the queue pair, sequence 0 */
     DT_WORK_FLUSH = 4,   /* a loopback read; sequence is the flush request's number */
-    DT_WORK_PROBE = 5
+    DT_WORK_PROBE = 5,
+    DT_WORK_MARKER = 6 /* posted to a queue pair in ERR: its flush is proof (failover/fence.h) */
 };
 
 struct dt_work {

@@ -132,6 +132,11 @@ void dt_device_close(struct dt_device *device)
     free(device);
 }
 
+enum dt_status dt_device_refresh(struct dt_device *device)
+{
+    return dt_discover_again(device->verbs, device->context, &device->info);
+}
+
 const struct dt_device_info *dt_device_get_info(const struct dt_device *device)
 {
     return &device->info;

@@ -148,6 +148,29 @@ enum dt_status dt_discover_port(const struct dt_verbs *verbs, struct ibv_context
     return dt_gid_choose(verbs, context, &port_attr, info);
 }
 
+enum dt_status dt_discover_again(const struct dt_verbs *verbs, struct ibv_context *context,
+                                 struct dt_device_info *info)
+{
+    struct dt_device_info found = *info;
+    struct ibv_port_attr port;
+
+    if (dt_table_query_port(&verbs->table, context, (uint8_t)info->port, &port, NULL))
+        return DT_SYSTEM;
+    if (port.state != IBV_PORT_ACTIVE)
+        return DT_AGAIN;
+    found.lid = port.lid;
+    found.mtu_bytes = mtu_bytes_of(port.active_mtu);
+    found.is_active = true;
+    if (!dt_gid_find(verbs, context, &port, &found) && dt_gid_choose(verbs, context, &port, &found) != DT_OK)
+        return DT_NOT_FOUND;
+    info->lid = found.lid;
+    info->mtu_bytes = found.mtu_bytes;
+    info->is_active = true;
+    info->gid_index = found.gid_index;
+    memcpy(info->gid, found.gid, sizeof info->gid);
+    return DT_OK;
+}
+
 /* A growing list of ports. */
 struct port_list {
     struct dt_device_info *entries;

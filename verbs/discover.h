@@ -21,6 +21,14 @@ enum dt_status dt_discover_port(const struct dt_verbs *verbs, struct ibv_context
                                 const struct ibv_device_attr *attr, uint32_t port,
                                 struct dt_device_info *info);
 
+/*
+ * Looks at the port of *info again: link, LID, MTU, and at which index its GID is now. The same GID is looked
+ * for first; if it is gone the best of the others takes its place. DT_AGAIN (silent): the port has no link;
+ * DT_SYSTEM (silent) or DT_NOT_FOUND (one INFO line): it cannot be used. *info is then unchanged.
+ */
+enum dt_status dt_discover_again(const struct dt_verbs *verbs, struct ibv_context *context,
+                                 struct dt_device_info *info);
+
 #ifdef __cplusplus
 }
 #endif

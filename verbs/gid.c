@@ -116,3 +116,23 @@ enum dt_status dt_gid_choose(const struct dt_verbs *verbs, struct ibv_context *c
     dt_info("verbs: %s port %u is left out: it has no GID", info->name, info->port);
     return DT_NOT_FOUND;
 }
+
+/* The same address may stand there for both versions of RoCE: then it is version 2's that was chosen. */
+bool dt_gid_find(const struct dt_verbs *verbs, struct ibv_context *context, const struct ibv_port_attr *port,
+                 struct dt_device_info *info)
+{
+    bool is_found = false;
+
+    for (int index = 0; index < port->gid_tbl_len; index++) {
+        union ibv_gid gid;
+        uint32_t type;
+
+        if (!read_gid(&verbs->table, context, info->port, (uint32_t)index, &gid, &type) ||
+            memcmp(gid.raw, info->gid, sizeof info->gid) != 0)
+            continue;
+        if (!is_found || type == IBV_GID_TYPE_ROCE_V2)
+            info->gid_index = (uint32_t)index;
+        is_found = true;
+    }
+    return is_found;
+}

@@ -18,6 +18,13 @@ extern "C" {
 enum dt_status dt_gid_choose(const struct dt_verbs *verbs, struct ibv_context *context,
                              const struct ibv_port_attr *port, struct dt_device_info *info);
 
+/*
+ * Looks where the GID of *info is in the port's table now: addresses survive a link's ups and downs, their
+ * places do not. Sets gid_index. False (silent): it is not there.
+ */
+bool dt_gid_find(const struct dt_verbs *verbs, struct ibv_context *context, const struct ibv_port_attr *port,
+                 struct dt_device_info *info);
+
 #ifdef __cplusplus
 }
 #endif

@@ -65,6 +65,15 @@ TEST_F(Fence, AsksForDestructionWhenTheTimeIsOverAndThenSaysSo)
     EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 1ull << 60)) << "late is not never";
 }
 
+TEST_F(Fence, OfADeadDeviceAsksForDestructionAtOnce)
+{
+    fence.is_hopeless = true;
+    EXPECT_EQ(100u, dt_fence_deadline_ns(&fence));
+    EXPECT_EQ(DT_FENCE_DESTROY, dt_fence_verdict(&fence, 100));
+    EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 1099));
+    EXPECT_EQ(DT_FENCE_LATE, dt_fence_verdict(&fence, 1100));
+}
+
 TEST_F(Fence, SaysNothingWhenItHasEnded)
 {
     fence.is_gone = true;

@@ -72,13 +72,13 @@ TEST(PathTable, AFaultAlwaysStartsAFence)
     });
 }
 
-TEST(PathTable, UpIsOnlyReachedFromStableProbesOrFreshQueuePairs)
+TEST(PathTable, UpIsOnlyReachedFromStableProbesAndTheNewsOfThem)
 {
     ForEachCell([](dt_path_end end, uint32_t state, dt_path_event event, const dt_path_machine &m,
                    dt_path_step step) {
         if (!step.is_known || !dt_path_machine_is_up(&m) || state == DT_PATH_STATE_UP)
             return;
-        EXPECT_EQ(end == DT_PATH_END_SENDER ? DT_PATH_STABLE : DT_PATH_MADE, event);
+        EXPECT_EQ(end == DT_PATH_END_SENDER ? DT_PATH_STABLE : DT_PATH_HEAR_USED, event);
         EXPECT_EQ((uint32_t)DT_PATH_DO_USE, step.actions);
     });
 }
@@ -177,7 +177,8 @@ TEST(PathHear, TheSenderNeverTakesTheNextEpochFromThePeer)
 TEST(PathHear, OnesOwnKindOfMessageChangesNothing)
 {
     dt_path_machine sender = Machine(DT_PATH_END_SENDER, DT_SENDER_UP);
-    for (dt_path_message message : {DT_PATH_SAY_SWITCH, DT_PATH_SAY_HEARD, DT_PATH_SAY_OPEN})
+    for (dt_path_message message :
+         {DT_PATH_SAY_SWITCH, DT_PATH_SAY_HEARD, DT_PATH_SAY_OPEN, DT_PATH_SAY_USED})
         EXPECT_FALSE(dt_path_machine_hear(&sender, message, 7, 1).is_known);
     dt_path_machine receiver = Machine(DT_PATH_END_RECEIVER, DT_RECEIVER_UP);
     for (dt_path_message message : {DT_PATH_SAY_RESUME, DT_PATH_SAY_OPENED})
@@ -272,6 +273,12 @@ void CheckReceiverStep(const World &before, const dt_path_step &step)
         EXPECT_EQ(before.receiver_epoch + 1, before.sender_epoch) << "the sender is not there yet";
         EXPECT_TRUE(before.receiver == DT_RECEIVER_FENCED || before.receiver == DT_RECEIVER_HEARD);
     }
+    if (step.actions & DT_PATH_DO_USE) {
+        EXPECT_EQ(before.sender_epoch, before.receiver_epoch);
+        EXPECT_NE((uint32_t)DT_SENDER_OPENING, before.sender)
+            << "it would write to queue pairs that are not connected";
+        EXPECT_NE((uint32_t)DT_SENDER_LINKING, before.sender);
+    }
 }
 
 World AfterSender(const World &before, const dt_path_machine &m, const dt_path_step &step)
@@ -360,6 +367,8 @@ void AddRepeats(const World &world, std::vector<World> *next)
         again.flying |= Bit(DT_PATH_SAY_OPEN, world.sender_epoch);
         break;
     }
+    if (world.receiver == DT_RECEIVER_READY)
+        again.flying |= Bit(DT_PATH_SAY_OPENED, world.receiver_epoch);
     if (world.receiver == DT_RECEIVER_FENCED)
         again.flying |= Bit(DT_PATH_SAY_RESUME, world.receiver_epoch);
     next->push_back(again);

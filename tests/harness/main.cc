@@ -28,6 +28,9 @@ void record(void *, enum dt_log_level level, const char *file, int line, const c
     Recorder &r = recorder();
     std::lock_guard<std::mutex> lock(r.mutex);
 
+    static const bool is_shown = getenv("DETOUR_TEST_LOG") != nullptr; // for whoever looks at a failing test
+    if (is_shown)
+        fprintf(stderr, "%s\n", text);
     r.lines.push_back(text);
     if (level == DT_LOG_WARN)
         r.warnings.push_back(std::string(text) + " (" + file + ":" + std::to_string(line) + ")");

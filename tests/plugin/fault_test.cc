@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices that fail, while only the first path carries data: the connection ends with one line that names
- * what failed, every call says so, and closing works. A program run per fault, since a dead device stays
- * dead.
+ * Devices that fail under traffic: what was posted arrives over another path, once and whole, and nothing is
+ * an error as long as one path lives. A program run per fault, since a dead device stays dead.
  */
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -29,18 +28,6 @@ void Order(const char *device, const char *action)
         << answer;
 }
 
-ncclResult_t ErrorOf(void *request)
-{
-    ncclResult_t result = ncclSuccess;
-    Until([&] {
-        int done = -1;
-        result = net->test(request, &done, nullptr);
-        EXPECT_EQ(0, done);
-        return result != ncclSuccess || ::testing::Test::HasFailure();
-    });
-    return result;
-}
-
 void MoveOne(Pair &pair, Buffer &from, Buffer &to)
 {
     void *receive = pair.Receive(to.data(), 1000, 0, to.mhandle);
@@ -49,47 +36,283 @@ void MoveOne(Pair &pair, Buffer &from, Buffer &to)
     pair.Wait(send);
 }
 
-TEST(Fault, LinkDownUnderASend)
+int CountLines(const char *text)
 {
-    detour_test::ExpectWarning("path 0, soft0 to soft1, queue pair");
-    ASSERT_EQ(ncclSuccess, net->init(nullptr));
-    Pair pair(net);
-    pair.Connect(0, 1);
-    Buffer &from = pair.Register(pair.send, 1000, 1), &to = pair.Register(pair.recv, 1000, 0);
-    MoveOne(pair, from, to);
-    void *receive = pair.Receive(to.data(), 1000, 0, to.mhandle);
-    ASSERT_NE(nullptr, receive);
-    usleep(20000); // the clear-to-send is through
-    Order("soft0", "down");
-    void *send = pair.Send(from.data(), 1000, 0, from.mhandle);
-    EXPECT_EQ(ncclRemoteError, ErrorOf(send));
-    bool is_named = false;
+    int count = 0;
     for (const std::string &line : detour_test::LoggedLines())
-        is_named |=
-            line.find("transport retry count exceeded (status 12, vendor_err 0x") != std::string::npos &&
-            line.find("requests open, nothing completed for") != std::string::npos;
-    EXPECT_TRUE(is_named);
-    void *request = nullptr;
-    EXPECT_EQ(ncclRemoteError, net->isend(pair.send, from.data(), 1000, 0, from.mhandle, &request));
-    EXPECT_EQ(nullptr, request);
-    Order("soft0", "up");
+        count += line.find(text) != std::string::npos;
+    return count;
 }
 
-TEST(Fault, DeviceFatalUnderAReceive)
+/* Messages of both ends of a connection, several at a time, each with its own content and place. */
+class Traffic
 {
-    detour_test::ExpectWarning("soft1");
+  public:
+    static const int kOpen = 8, kBytes = 30000;
+
+    explicit Traffic(Pair &pair)
+        : pair_(pair), from_(pair.Register(pair.send, kOpen * kBytes, 0)),
+          to_(pair.Register(pair.recv, kOpen * kBytes, 0))
+    {
+    }
+
+    /* Keeps receives and sends posted until `count` more messages are through; `at` is called in between. */
+    void Move(
+        int count, const std::function<void(int)> &at = [](int) {})
+    {
+        int end = posted_ + count;
+        Until([&] {
+            at(sent_);
+            PostReceives(end);
+            PostSends(end);
+            Reap();
+            return received_ == end && sent_ == end;
+        });
+    }
+
+    void PostReceives(int end)
+    {
+        while (posted_ < end && posted_ < received_ + kOpen) {
+            void *data = to_.data() + posted_ % kOpen * kBytes;
+            int size = kBytes, tag = posted_ % 3;
+            void *request = nullptr;
+            ASSERT_EQ(ncclSuccess,
+                      pair_.net->irecv(pair_.recv, 1, &data, &size, &tag, &to_.mhandle, &request));
+            if (!request)
+                return;
+            receives_[posted_++ % kOpen] = request;
+        }
+    }
+
+    void PostSends(int end)
+    {
+        while (begun_ < end && begun_ < sent_ + kOpen) {
+            uint8_t *data = from_.data() + begun_ % kOpen * kBytes;
+            void *request = nullptr;
+            detour_test::Fill(data, Size(begun_), begun_);
+            ASSERT_EQ(ncclSuccess,
+                      pair_.net->isend(pair_.send, data, Size(begun_), begun_ % 3, from_.mhandle, &request));
+            if (!request)
+                return;
+            sends_[begun_++ % kOpen] = request;
+        }
+    }
+
+    void Reap()
+    {
+        while (received_ < posted_) {
+            int bytes = -1;
+            if (!pair_.TestOnce(receives_[received_ % kOpen], &bytes))
+                break;
+            ASSERT_EQ(Size(received_), bytes) << "message " << received_;
+            ASSERT_EQ(0u, detour_test::CountWrong(to_.data() + received_ % kOpen * kBytes, bytes, received_))
+                << "message " << received_;
+            received_++;
+        }
+        while (sent_ < begun_ && pair_.TestOnce(sends_[sent_ % kOpen]))
+            sent_++;
+    }
+
+    static int Size(int message)
+    {
+        return message % 5 == 0 ? message % 50 : kBytes - message % 1000;
+    }
+
+  private:
+    Pair &pair_;
+    Buffer &from_, &to_;
+    void *receives_[kOpen] = {}, *sends_[kOpen] = {};
+    int posted_ = 0, received_ = 0, begun_ = 0, sent_ = 0;
+};
+
+/* Four devices: the sender's are soft0 and soft1, the receiver's soft2 and soft3. */
+class Fault : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        ASSERT_EQ(ncclSuccess, net->init(nullptr));
+        pair.Connect(0, 2);
+        traffic.reset(new Traffic(pair));
+        traffic->Move(50);
+    }
+    void FailUnderTraffic(const char *device, const char *action)
+    {
+        bool is_ordered = false;
+        traffic->Move(300, [&](int sent) {
+            if (sent >= 150 && !is_ordered)
+                Order(device, action);
+            is_ordered |= sent >= 150;
+        });
+        EXPECT_EQ(1, CountLines("epoch 0 is settled"));
+        EXPECT_EQ(1, CountLines("epoch 0 is fenced"));
+        traffic->Move(50);
+    }
+
+    Pair pair{net};
+    std::unique_ptr<Traffic> traffic;
+};
+
+TEST_F(Fault, LinkDownUnderASend)
+{
+    FailUnderTraffic("soft0", "down");
+}
+
+TEST_F(Fault, LinkDownUnderAReceive)
+{
+    FailUnderTraffic("soft2", "down");
+}
+
+TEST_F(Fault, DeviceFatalUnderASend)
+{
+    FailUnderTraffic("soft0", "fatal");
+    EXPECT_EQ(1, CountLines("(destroyed)"));
+}
+
+TEST_F(Fault, DeviceFatalUnderAReceive)
+{
+    FailUnderTraffic("soft2", "fatal");
+    EXPECT_EQ(1, CountLines("(destroyed)"));
+}
+
+/* Receives are published before the path fails, and the sender has not begun. */
+TEST_F(Fault, OpenReceivesAreOfferedAgainOverAnotherPath)
+{
+    traffic->PostReceives(58);
+    Order("soft2", "down");
+    traffic->Move(100);
+    EXPECT_EQ(1, CountLines("8 open receives go over soft3"));
+}
+
+/* Down and up again, many times, under traffic that never stops; each time it moves away and back. */
+TEST_F(Fault, APathThatIsWellAgainIsTakenBack)
+{
+    for (int round = 1; round <= 3; round++) {
+        const char *device = round % 2 ? "soft0" : "soft2";
+        Order(device, "down");
+        traffic->Move(100);
+        Order(device, "up");
+        Until([&] {
+            traffic->Move(20);
+            return CountLines("is in use again") == 2 * round || HasFailure();
+        });
+        traffic->Move(50);
+    }
+    EXPECT_EQ(3, CountLines("is settled"));
+    EXPECT_EQ(3, CountLines("is fenced"));
+}
+
+TEST_F(Fault, TheBackupFailsWhileTheSwitchToItIsUnderWay)
+{
+    bool is_ordered = false;
+    traffic->Move(300, [&](int sent) {
+        if (sent >= 100 && !is_ordered) {
+            Order("soft0", "down");
+            Order("soft3", "down");
+            Order("soft0", "up");
+        }
+        is_ordered |= sent >= 100;
+    });
+    Order("soft3", "up");
+    traffic->Move(100);
+}
+
+/* Everything is dead for a while: nothing is an error, and it goes on when something is back. */
+TEST_F(Fault, AllPathsFailAndOneComesBack)
+{
+    traffic->PostReceives(58);
+    for (const char *device : {"soft0", "soft1", "soft2", "soft3"})
+        Order(device, "down");
+    auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+    traffic->PostSends(58);
+    while (std::chrono::steady_clock::now() < end)
+        traffic->Reap();
+    Order("soft1", "up");
+    Order("soft3", "up");
+    traffic->Move(100);
+}
+
+/* The backup alone: nothing that is in use notices. */
+TEST_F(Fault, OfTheBackupDisturbsNobody)
+{
+    FailUnderTraffic("soft3", "down");
+    EXPECT_EQ(1, CountLines("0 messages again over soft0"));
+}
+
+/* One device, both ends on it: its next epoch is the second path. */
+TEST(One, DeviceIsItsOwnBackup)
+{
     ASSERT_EQ(ncclSuccess, net->init(nullptr));
     Pair pair(net);
-    pair.Connect(0, 1);
+    pair.Connect(0, 0);
+    Traffic traffic(pair);
+    traffic.Move(50);
+    traffic.PostReceives(58);
+    Order("soft0", "down");
+    traffic.PostSends(58);
+    Until([&] {
+        traffic.Reap();
+        return CountLines("epoch 0 is settled") == 1; /* its retries are over: DETOUR_TIMEOUT is short here */
+    });
+    Order("soft0", "up");
+    traffic.Move(200);
+    EXPECT_EQ(2, CountLines("is in use again as epoch 1"));
+}
+
+/* A link that is back before the retries are over: nothing has happened. */
+TEST(One, ShortLossOfTheOnlyLinkIsNothing)
+{
+    ASSERT_EQ(ncclSuccess, net->init(nullptr));
+    Pair pair(net);
+    pair.Connect(0, 0);
+    Traffic traffic(pair);
+    traffic.Move(50);
+    traffic.PostReceives(58);
+    Order("soft0", "down");
+    traffic.PostSends(58);
+    usleep(100000);
+    Order("soft0", "up");
+    traffic.Move(200);
+    EXPECT_EQ(0, CountLines("is settled"));
+    EXPECT_EQ(0, CountLines("is fenced"));
+}
+
+TEST(One, NoPathForTooLongIsOneErrorThatSaysWhy)
+{
+    detour_test::ExpectWarning("connection "); // the end that gives up first tells the other
+    ASSERT_EQ(ncclSuccess, net->init(nullptr));
+    Pair pair(net);
+    pair.Connect(0, 0);
+    Traffic traffic(pair);
+    traffic.Move(50);
     Buffer &from = pair.Register(pair.send, 1000, 1), &to = pair.Register(pair.recv, 1000, 0);
-    MoveOne(pair, from, to);
     void *receive = pair.Receive(to.data(), 1000, 0, to.mhandle);
-    Order("soft1", "fatal");
-    EXPECT_NE(ncclSuccess, ErrorOf(receive));
+    void *send = pair.Send(from.data(), 1000, 0, from.mhandle);
+    (void)send;
+    Order("soft0", "down");
+    void *second = pair.Receive(to.data(), 1000, 0, to.mhandle);
+    auto error = [&](void *request) {
+        ncclResult_t result = ncclSuccess;
+        Until([&] {
+            int done = 0;
+            result = net->test(request, &done, nullptr);
+            return result != ncclSuccess;
+        });
+        return result;
+    };
+    (void)receive;
+    EXPECT_EQ(ncclRemoteError, error(second));
+    void *request = nullptr;
+    Until([&] {
+        ncclResult_t result = net->isend(pair.send, from.data(), 1000, 0, from.mhandle, &request);
+        EXPECT_EQ(nullptr, request);
+        return result == ncclRemoteError;
+    });
+    EXPECT_GE(CountLines("transport retry count exceeded (status 12, vendor_err 0x"), 1);
 }
 
 /* The default device does not work: the connection comes up on its second path, and works. */
-TEST(Fault, ADeadDefaultDeviceIsNoReasonNotToConnect)
+TEST(Alone, ADeadDefaultDeviceIsNoReasonNotToConnect)
 {
     detour_test::ExpectWarning("soft0");
     ASSERT_EQ(ncclSuccess, net->init(nullptr));

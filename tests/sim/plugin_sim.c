@@ -101,6 +101,7 @@ static bool open_net(struct host *host, uint32_t index)
     char error[256];
 
     DT_CHECK(dt_params_load(&params, no_environment, NULL, error, sizeof error) == DT_OK);
+    params.dead_ms = 10000; /* within what a run may take */
     choose_devices(&host->options, params.hca, sizeof params.hca);
     if (host->options.set)
         host->options.set(host->options.set_arg, &params);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/path_queues.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "transport/nic.h"
+#include "transport/work_id.h"
+
+#define PROBE_DEPTH       16
+#define RNR_RETRY_FOREVER 7
+#define RNR_TIMER         12 /* 0.64 ms */
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Sizes
+ */
+/*
+ * A sender's queue pair holds every part of every slot, one write each, and one message that takes as many
+ * writes as a message can. More than that waits for room, as any sender does.
+ */
+static uint32_t sender_depth(uint32_t slots)
+{
+    return slots * DT_PARTS_MAX + DT_WRITES_PER_MESSAGE_MAX;
+}
+
+/* A CTS write per slot, and as many whose completion is not known yet. */
+static uint32_t receiver_depth(uint32_t slots)
+{
+    return 2 * slots;
+}
+
+/* One receive per part and slot, also while a batch of used ones has not been posted again. */
+static uint32_t receive_depth(uint32_t slots)
+{
+    return slots * DT_PARTS_MAX + DT_BLANK_BATCH;
+}
+
+uint32_t dt_path_slots_max(const struct dt_device_info *info)
+{
+    for (uint32_t slots = DT_SLOTS_MAX; slots >= DT_SLOTS_MIN; slots /= 2) {
+        if (sender_depth(slots) <= info->qp_wr_max && receive_depth(slots) <= info->qp_wr_max &&
+            (uint64_t)receive_depth(slots) * DT_QPS_MAX <= info->cqe_max)
+            return slots;
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Create
+ */
+static enum dt_posting_kind posting_kind(const struct dt_nic *nic)
+{
+    const char *posting = nic->net->params.posting;
+
+    if (strcmp(posting, "auto") == 0)
+        return nic->info.is_soft ? DT_POSTING_DV : DT_POSTING_STD;
+    return strcmp(posting, "dv") == 0 ? DT_POSTING_DV : DT_POSTING_STD;
+}
+
+uint32_t dt_path_random_psn(struct dt_net *net)
+{
+    return (uint32_t)dt_net_random(net) & 0xffffff;
+}
+
+static enum dt_status create_queue_pair(struct dt_path *path, struct dt_path_queues *queues, uint32_t q)
+{
+    const struct dt_connection *c = path->connection;
+    struct dt_device *device = path->nic->device;
+    uint32_t sq_depth = c->is_sender ? sender_depth(c->slots) : receiver_depth(c->slots);
+    uint32_t rq_depth = c->is_sender ? 1 : receive_depth(c->slots);
+    enum dt_status status = dt_cq_create(device, sq_depth, path, &queues->send_cq[q]);
+    struct dt_qp_options options = {
+        .send_cq = queues->send_cq[q],
+        .recv_cq = queues->recv_cq,
+        .sq_depth = sq_depth,
+        .rq_depth = rq_depth,
+        .inline_bytes = DT_INLINE_BYTES,
+        .recv_wr_id = dt_work_encode(DT_WORK_RECEIVE, path->index, q, queues->epoch, 0),
+        .posting = posting_kind(path->nic),
+        .access = DT_MR_REMOTE_WRITE | DT_MR_LOCAL_WRITE,
+        .psn = dt_path_random_psn(c->net),
+        .user = path,
+    };
+
+    if (status == DT_OK)
+        status = dt_qp_create(device, &options, &queues->qp[q]);
+    if (status != DT_OK)
+        return status;
+    if (q == 0 || dt_qp_inline_bytes(queues->qp[q]) < queues->inline_bytes)
+        queues->inline_bytes = dt_qp_inline_bytes(queues->qp[q]);
+    return c->is_sender ? DT_OK : dt_qp_post_blank_recvs(queues->qp[q], rq_depth);
+}
+
+static enum dt_status create_probe(struct dt_path *path, struct dt_path_queues *queues)
+{
+    enum dt_status status = dt_cq_create(path->nic->device, 2 * PROBE_DEPTH, path, &queues->probe_cq);
+    struct dt_qp_options options = {
+        .send_cq = queues->probe_cq,
+        .recv_cq = queues->probe_cq,
+        .sq_depth = PROBE_DEPTH,
+        .rq_depth = PROBE_DEPTH,
+        .recv_wr_id = dt_work_encode(DT_WORK_PROBE, path->index, 0, queues->epoch, 0),
+        .posting = DT_POSTING_STD,
+        .access = DT_MR_REMOTE_WRITE | DT_MR_LOCAL_WRITE,
+        .psn = dt_path_random_psn(path->connection->net),
+        .user = path,
+    };
+
+    return status == DT_OK ? dt_qp_create(path->nic->device, &options, &queues->probe) : status;
+}
+
+enum dt_status dt_path_queues_create(struct dt_path *path, uint32_t epoch, struct dt_path_queues *queues)
+{
+    const struct dt_connection *c = path->connection;
+    uint32_t receives = c->is_sender ? path->qp_count : receive_depth(c->slots) * path->qp_count;
+    enum dt_status status;
+
+    memset(queues, 0, sizeof *queues);
+    dt_list_init(&queues->node);
+    queues->epoch = epoch;
+    status = dt_cq_create(path->nic->device, receives, path, &queues->recv_cq);
+    for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
+        status = create_queue_pair(path, queues, q);
+    return status == DT_OK ? create_probe(path, queues) : status;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Link, destroy
+ */
+struct dt_qp_link_options dt_path_link_options(const struct dt_net *net)
+{
+    struct dt_qp_link_options options = {
+        .timeout_exponent = (uint32_t)net->params.timeout_exponent,
+        .retry_count = (uint32_t)net->params.retry_count,
+        .rnr_retry_count = RNR_RETRY_FOREVER,
+        .min_rnr_timer = RNR_TIMER,
+        .traffic_class = (uint32_t)net->params.traffic_class,
+        .service_level = (uint32_t)net->params.service_level,
+        .rd_atomic = 1,
+    };
+
+    return options;
+}
+
+enum dt_status dt_path_queues_link(struct dt_path *path, struct dt_qp *probe, struct dt_qp *const *qp,
+                                   const struct dt_path_offer *peer)
+{
+    struct dt_qp_link_options options = dt_path_link_options(path->connection->net);
+    enum dt_status status = dt_qp_connect(probe, &peer->probe, &options);
+
+    for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
+        status = dt_qp_connect(qp[q], &peer->qp[q], &options);
+    return status;
+}
+
+void dt_path_queues_destroy(struct dt_path *path, struct dt_path_queues *queues)
+{
+    if (queues->flush)
+        dt_flush_destroy(queues->flush);
+    for (uint32_t q = 0; q < path->qp_count; q++) {
+        if (queues->qp[q])
+            dt_qp_destroy(queues->qp[q]);
+    }
+    if (queues->probe)
+        dt_qp_destroy(queues->probe);
+    for (uint32_t q = 0; q < path->qp_count; q++) {
+        if (queues->send_cq[q])
+            dt_cq_destroy(queues->send_cq[q]);
+    }
+    if (queues->recv_cq)
+        dt_cq_destroy(queues->recv_cq);
+    if (queues->probe_cq)
+        dt_cq_destroy(queues->probe_cq);
+    memset(queues, 0, sizeof *queues);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Use
+ */
+void dt_path_adopt(struct dt_path *path, struct dt_path_queues *queues, struct dt_path_queues *old)
+{
+    memset(old, 0, sizeof *old);
+    dt_list_init(&old->node);
+    old->epoch = path->epoch;
+    memcpy(old->qp, path->qp, sizeof old->qp);
+    memcpy(old->send_cq, path->send_cq, sizeof old->send_cq);
+    old->recv_cq = path->recv_cq;
+    old->probe = path->probe;
+    old->probe_cq = path->probe_cq;
+
+    memcpy(path->qp, queues->qp, sizeof path->qp);
+    memcpy(path->send_cq, queues->send_cq, sizeof path->send_cq);
+    path->recv_cq = queues->recv_cq;
+    path->probe = queues->probe;
+    path->probe_cq = queues->probe_cq;
+    path->epoch = queues->epoch;
+    path->inline_bytes = queues->inline_bytes;
+    path->cts_posted = path->cts_done = 0;
+    memset(path->recv_used, 0, sizeof path->recv_used);
+    for (uint32_t q = 0; q < path->qp_count; q++)
+        path->payload_id[q] = dt_work_encode(DT_WORK_PAYLOAD, path->index, q, path->epoch, 0);
+}

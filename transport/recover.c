@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/recover.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "transport/nic.h"
+#include "transport/path.h"
+#include "transport/path_queues.h"
+#include "transport/work_id.h"
+
+#define POLL_MAX 4
+/* While a probe is under way its completion is polled. */
+#define POLL_NS (1 * DT_NS_PER_MS)
+
+static bool is_settled(const struct dt_path *path)
+{
+    return path->connection->is_sender && path->machine.state == DT_SENDER_SETTLED;
+}
+
+static bool is_proving(const struct dt_path *path)
+{
+    return path->connection->is_sender && path->machine.state == DT_SENDER_PROVING;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Probes: writes of nothing, and at the end one of a full path MTU, into memory that is there for that
+ */
+void dt_recover_prove(struct dt_path *path, uint64_t now_ns)
+{
+    const struct dt_connection *c = path->connection;
+
+    dt_recovery_prove(&path->recovery, c->current ? c->net->params.stable_ms * DT_NS_PER_MS : 0, now_ns);
+}
+
+static void send_probe(struct dt_path *path, enum dt_probe_kind kind)
+{
+    const struct dt_connection *c = path->connection;
+    struct dt_write write = {
+        .wr_id = dt_work_encode(DT_WORK_PROBE, path->index, 0, path->epoch, 0),
+        .flags = DT_POST_SIGNALED,
+    };
+
+    if (kind == DT_PROBE_FULL) {
+        const struct dt_device_info *info = dt_device_get_info(path->nic->device);
+
+        write.local_addr = (uintptr_t)path->control + path->control_bytes - DT_PROBE_BYTES;
+        write.lkey = path->control_mr->lkey;
+        write.remote_addr = path->peer_control_addr + dt_peer_probe_offset(c->is_sender, c->slots);
+        write.rkey = path->peer_control_rkey;
+        write.bytes = (uint32_t)dt_earlier_ns(info->mtu_bytes, path->peer_probe.mtu_bytes);
+    }
+    if (dt_qp_post_write(path->probe, &write, 1) == DT_OK)
+        dt_qp_ring(path->probe);
+}
+
+/* Returns false when the path has shown that it does not work. */
+static bool poll_probe(struct dt_path *path, uint64_t now_ns)
+{
+    struct dt_completion completion[POLL_MAX];
+    int count = dt_cq_poll(path->probe_cq, completion, POLL_MAX);
+
+    for (int i = 0; i < count; i++) {
+        if (completion[i].status != DT_WC_SUCCESS) {
+            snprintf(path->why, sizeof path->why, "a probe: %s (status %u, vendor_err 0x%x)",
+                     dt_wc_status_text(completion[i].status), completion[i].status, completion[i].vendor_err);
+            return false;
+        }
+        dt_recovery_answered(&path->recovery, now_ns);
+    }
+    if (dt_recovery_is_silent(&path->recovery, now_ns)) {
+        snprintf(path->why, sizeof path->why, "a probe was not answered");
+        return false;
+    }
+    return count >= 0;
+}
+
+static enum dt_path_event prove(struct dt_path *path, uint64_t now_ns)
+{
+    enum dt_probe_kind kind;
+
+    if (!poll_probe(path, now_ns))
+        return DT_PATH_FAILED;
+    if (dt_recovery_is_proven(&path->recovery))
+        return DT_PATH_STABLE;
+    kind = dt_recovery_probe(&path->recovery, now_ns);
+    if (kind != DT_PROBE_NONE)
+        send_probe(path, kind);
+    return DT_PATH_EVENT_COUNT;
+}
+
+enum dt_path_event dt_recover_progress(struct dt_path *path, uint64_t now_ns)
+{
+    if (is_proving(path))
+        return prove(path, now_ns);
+    if (is_settled(path) && dt_recovery_is_due(&path->recovery, now_ns) &&
+        dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE && !path->is_fence_wanted)
+        return DT_PATH_RECOVER;
+    return DT_PATH_EVENT_COUNT;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Old queue pairs
+ */
+static uint64_t retire_ns(const struct dt_path *path)
+{
+    const struct dt_path_queues *oldest;
+
+    if (dt_list_is_empty(&path->retired))
+        return DT_NEVER_NS;
+    oldest = dt_container_of(path->retired.next, struct dt_path_queues, node);
+    return dt_deadline_ns(oldest->retired_ns, path->connection->net->params.late_ms * DT_NS_PER_MS);
+}
+
+void dt_recover_retire(struct dt_path *path, uint64_t now_ns)
+{
+    if (now_ns < retire_ns(path) || dt_load_acquire(&path->op_state) != DT_PATH_OP_IS_IDLE)
+        return;
+    path->doomed = dt_container_of(dt_list_pop_front(&path->retired), struct dt_path_queues, node);
+    dt_path_submit_op(path, DT_PATH_OP_DESTROY);
+}
+
+uint64_t dt_recover_deadline_ns(const struct dt_path *path, uint64_t now_ns)
+{
+    uint64_t deadline_ns =
+        dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE ? retire_ns(path) : DT_NEVER_NS;
+
+    if (is_settled(path) && dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE)
+        deadline_ns = dt_earlier_ns(deadline_ns, path->recovery.next_ns);
+    if (is_proving(path)) {
+        deadline_ns = dt_earlier_ns(deadline_ns, dt_recovery_prove_deadline_ns(&path->recovery));
+        if (path->recovery.is_asked)
+            deadline_ns = dt_earlier_ns(deadline_ns, dt_deadline_ns(now_ns, POLL_NS));
+    }
+    return deadline_ns;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The receiver's half of a switch. Receives need no rewinding: which message it is travels in the immediate.
+ */
+#include "transport/switch.h"
+
+#include "transport/nic.h"
+
+uint32_t dt_switch_forget(struct dt_path *path)
+{
+    struct dt_receiver *r = dt_receiver_of(path->connection);
+    uint32_t count = 0;
+
+    if (dt_load_relaxed(&path->nic->is_dead) || path->is_flush_broken)
+        dt_receiver_flush_forget(r, path);
+    for (uint32_t i = 0; i < r->connection.slots; i++) {
+        struct dt_recv_slot *slot = &r->slot[i];
+
+        if (slot->state != DT_RECV_OPEN)
+            continue;
+        dt_arrivals_clear(&slot->arrivals[path->index]);
+        if (slot->path != path->index)
+            continue;
+        slot->path = (uint8_t)(slot->path + DT_PATHS_MAX);
+        count++;
+    }
+    r->again += count;
+    if (count > 0)
+        dt_connection_notify(&r->connection, DT_NOTICE_AGAIN);
+    return count;
+}
+
+struct dt_flush *dt_switch_retire_flush(struct dt_path *path)
+{
+    struct dt_flush *flush = dt_load_acquire(&path->flush);
+    struct dt_receiver *r = dt_receiver_of(path->connection);
+    uint32_t bit = 1u << path->index;
+
+    dt_receiver_flush_forget(r, path);
+    path->is_flush_broken = false;
+    if (!flush) /* none was made, or it is being made just now, and stays */
+        return NULL;
+    dt_store_release(&path->flush, (struct dt_flush *)NULL);
+    r->flush_made_mask &= ~bit;
+    __atomic_fetch_and(&r->flush_wanted_mask, ~bit, __ATOMIC_ACQ_REL);
+    return flush;
+}
+
+void dt_switch_snapshot(struct dt_path *path)
+{
+    struct dt_receiver *r = dt_receiver_of(path->connection);
+
+    path->resume.first = dt_receiver_first_incomplete(r);
+    path->resume.later = 0;
+    for (uint64_t sequence = path->resume.first + 1; sequence < r->next; sequence++) {
+        const struct dt_recv_slot *slot = &r->slot[sequence & (r->connection.slots - 1)];
+
+        if (slot->sequence != sequence || slot->state != DT_RECV_OPEN)
+            dt_resume_add(&path->resume, sequence);
+    }
+}

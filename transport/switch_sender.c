@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sender's half of a switch: RESUME{p,e} decides the messages last posted on (p,e), and no others. What
+ * the receiver has is complete; the rest is rewound, whole messages in the order of their sequence.
+ */
+#include "transport/switch.h"
+
+/*
+ * Rewinds what was posted on `from` and has not arrived. Here by `repost`: the slots are ready again, and the
+ * code that posted them first posts them on any path that is UP.
+ */
+static void rewind_slots(struct dt_sender *s, const struct dt_path *from, struct dt_send_slot *const *slots,
+                         uint32_t count)
+{
+    (void)from;
+    for (uint32_t i = 0; i < count; i++)
+        slots[i]->state = DT_SEND_READY;
+    s->again += count;
+    if (count > 0)
+        dt_connection_notify(&s->connection, DT_NOTICE_AGAIN);
+}
+
+static bool is_of(const struct dt_send_slot *slot, const struct dt_path *path)
+{
+    return slot->parts > 0 && slot->path == path->index && slot->epoch == path->epoch;
+}
+
+/* Acknowledged is not received: a device may acknowledge what it then takes along when it dies. */
+static void check_done(struct dt_sender *s, struct dt_path *path, const struct dt_send_slot *slot)
+{
+    if ((slot->state != DT_SEND_DONE && slot->state != DT_SEND_FREE) ||
+        dt_resume_has(&path->resume, slot->sequence))
+        return;
+    dt_connection_fail(
+        &s->connection, DT_PEER_ERROR,
+        "message %llu was acknowledged by %s, which failed before the receiver could see it; it is "
+        "lost (path %u, epoch %u)",
+        (unsigned long long)slot->sequence, path->peer_device, path->index, path->epoch);
+}
+
+uint32_t dt_switch_settle(struct dt_path *path, uint32_t *held)
+{
+    struct dt_sender *s = dt_sender_of(path->connection);
+    uint32_t slots = s->connection.slots;
+    struct dt_send_slot *missing[DT_SLOTS_MAX];
+    uint32_t count = 0;
+
+    *held = 0;
+    for (uint32_t i = 0; i < slots; i++) {
+        struct dt_send_slot *slot = &s->slot[(s->next_post + i) & (slots - 1)]; /* the oldest first */
+
+        if (!is_of(slot, path))
+            continue;
+        check_done(s, path, slot);
+        if (slot->state != DT_SEND_POSTED)
+            continue;
+        if (dt_resume_has(&path->resume, slot->sequence)) {
+            dt_sender_complete(s, slot);
+            ++*held;
+        } else {
+            missing[count++] = slot;
+        }
+    }
+    rewind_slots(s, path, missing, count);
+    dt_sender_post_again(s);
+    return count;
+}
