@@ -58,15 +58,24 @@ sent() {
     cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
 }
 
-# Until both rails of rank A have carried something, half a minute at most.
+# Does rank A run?
+is_running() {
+    kill -0 "${pids[0]}" 2>/dev/null && echo yes || echo no
+}
+
+# Until both rails of rank A have carried something, half a minute at most; false if they have not.
 wait_for_traffic() {
     local first second i
     first=$(($(sent rxa0) + 20)) second=$(($(sent rxa1) + 20))
     for i in $(seq 150); do
         [ "$(sent rxa0)" -lt "$first" ] || [ "$(sent rxa1)" -lt "$second" ] || return 0
+        [ "$(is_running)" = yes ] || break
         sleep 0.2
     done
-    check "traffic within 30 s" yes no
+    check "traffic on both rails" yes no
+    kill "${pids[@]}" 2>/dev/null
+    wait_ranks
+    return 1
 }
 
 # Waits for both, shows what they said; their exit codes are then in `codes`.

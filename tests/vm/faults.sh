@@ -11,7 +11,7 @@ link="$DETOUR_VM_SOURCE/tests/vm/link.sh"
 check_death() {
     local what=$1 fault=$2 start interface
     start_ranks sendrecv -b 64K -n 100000000 --timeout 20
-    wait_for_traffic
+    wait_for_traffic || return
     start=$(date +%s%N)
     for interface in a0 a1; do
         "$link" "$interface" $fault
@@ -21,14 +21,14 @@ check_death() {
     check "$what: exit codes" "1 1" "$codes"
     # Whoever notices first takes the other with it; a receiver's flushed receives may come before its own error.
     cat /dev/shm/rank.a /dev/shm/rank.b >/dev/shm/ranks
-    check_line "$what: the reason" "queue pair .* failed: .* (status \(12\|5\), vendor_err 0x0)" /dev/shm/ranks
+    check_line "$what: the reason" "queue pair [0-9]* to [0-9]*.*: .* (status \(12\|5\), vendor_err 0x0)" /dev/shm/ranks
     for interface in a0 a1; do
         "$link" "$interface" restore
     done
 }
 
-# 17 ms, six times.
-export DETOUR_TIMEOUT=12 DETOUR_RETRY_CNT=5
+# 17 ms, six times; then three seconds for a path to come back.
+export DETOUR_TIMEOUT=12 DETOUR_RETRY_CNT=5 DETOUR_DEAD_MS=3000
 check_death "all cables of rank A cut" down
 check_death "all that rank A sends is lost" "loss 100"
 finish
