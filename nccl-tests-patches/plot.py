@@ -44,11 +44,17 @@ def read_record(name):
         rows = csv.DictReader(file)
         if "delay_ns" not in (rows.fieldnames or []):
             fail(f"{name}: line 1: expected a record of `detour inject record`")
-        return [(int(row["time_ns"]), int(row["delay_ns"])) for row in rows]
+        try:
+            return [(int(row["time_ns"]), int(row["delay_ns"])) for row in rows]
+        except (TypeError, ValueError):
+            fail(f"{name}: line {rows.line_num}: time_ns and delay_ns must be whole numbers")
 
 
 def draw(log, delays, out):
-    import matplotlib
+    try:
+        import matplotlib
+    except ImportError:
+        fail("matplotlib is not installed (Debian: python3-matplotlib)")
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

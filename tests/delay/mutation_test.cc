@@ -50,7 +50,7 @@ void Search(const char *const *seeds, const char *(*check)(const char *, size_t)
     for (; *seeds; seeds++) {
         std::string seed = Slurp(*seeds);
         EXPECT_EQ(nullptr, check(seed.data(), seed.size())) << seed;
-        for (int round = 0; round < 20000; round++) {
+        for (int round = 0; round < 10000; round++) {
             std::string text = Mutate(seed, &prng);
             const char *problem = check(text.data(), text.size());
             ASSERT_EQ(nullptr, problem) << text;
