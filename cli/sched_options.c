@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/param.h"
 #include "base/util.h"
 #include "cli/arg.h"
 #include "cli/command.h"
@@ -39,6 +40,7 @@ enum {
     KEY_NOW_MS,
     KEY_STARTED,
     KEY_SVG,
+    KEY_TORCH,
 };
 
 static const struct argp_option common_options[] = {
@@ -63,6 +65,7 @@ static const struct argp_option generate_options[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 static const struct argp_option picture_options[] = {
+    {"torch", KEY_TORCH, "2.N", 0, "csv-comms: for PyTorch 2.N, 2.10 or later (default 2.15)", 0},
     {"ascii", KEY_ASCII, NULL, 0, "text: only ASCII characters", 0},
     {"color", KEY_COLOR, NULL, 0, "text: colours", 0},
     {"columns", KEY_COLUMNS, "N", 0, "text: at most so many columns", 0},
@@ -253,6 +256,19 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state)
     }
 }
 
+/* "2.14" */
+static error_t parse_torch(const struct parse *parse, const char *text)
+{
+    uint64_t minor;
+
+    if (!strncmp(text, "2.", 2) && dt_parse_number(text + 2, false, &minor) == DT_OK && minor >= 10 &&
+        minor < 1000) {
+        parse->options->picture.torch_minor = (int32_t)minor;
+        return 0;
+    }
+    return refuse(parse, "--torch %s: expected a version such as 2.14, from 2.10 on", text);
+}
+
 static error_t parse_picture(int key, char *arg, struct argp_state *state)
 {
     const struct parse *parse = state->input;
@@ -267,6 +283,8 @@ static error_t parse_picture(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_COLUMNS:
         return dt_arg_int(parse->options->command, "--columns", arg, 60, 4096, &picture->columns);
+    case KEY_TORCH:
+        return parse_torch(parse, arg);
     case KEY_TITLE:
         picture->title = arg;
         return 0;
@@ -353,7 +371,7 @@ static const struct {
     {DT_SCHED_TOLERANCE, &argp_tolerance, "Delays:"},
     {DT_SCHED_ADAPT, &argp_adapt, "What has changed, and when to change the schedule:"},
     {DT_SCHED_COMPARE, &argp_compare, NULL},
-    {DT_SCHED_PICTURE, &argp_picture, "Pictures:"},
+    {DT_SCHED_PICTURE, &argp_picture, "Formats:"},
 };
 
 /* The text ahead of the options in --help. */

@@ -133,8 +133,8 @@ class _AdaptNote(ctypes.Structure):
 
 
 class _FormatOptions(ctypes.Structure):
-    _fields_ = [("ascii", ctypes.c_bool), ("color", ctypes.c_bool), ("columns", _I32), ("title", ctypes.c_char_p),
-                ("report", ctypes.POINTER(_Report)), ("adapt", ctypes.POINTER(_AdaptNote))]
+    _fields_ = [("ascii", ctypes.c_bool), ("color", ctypes.c_bool), ("columns", _I32), ("torch_minor", _I32),
+                ("title", ctypes.c_char_p), ("report", ctypes.POINTER(_Report)), ("adapt", ctypes.POINTER(_AdaptNote))]
 
 
 _STRUCTS = {"detour_error": _Error, "detour_stage": _Stage, "detour_link": _Link, "detour_profile": _Profile,
@@ -271,15 +271,16 @@ def check(profile, schedule):
         call.run("detour_validate", read, made.contents.schedule)
 
 
-def convert(profile, schedule, form):
-    """The schedule, timed under the profile, as text: "json", "csv", "csv-comms", "trace", "svg" or "text"."""
+def convert(profile, schedule, form, torch_minor=0):
+    """The schedule, timed under the profile, as text: "json", "csv", "csv-comms", "trace", "svg" or "text".
+    "csv-comms" is for PyTorch 2.N with N = torch_minor, 0 for the newest known form."""
     if form not in _FORMATS:
         raise Error(1, f"form is {form}; it must be one of {', '.join(_FORMATS)}")
     with _Call() as call:
         read = call.profile(profile)
         made = call.schedule(read, schedule)
         call.time(read, made)
-        return call.write(read, made, form)
+        return call.write(read, made, form, _FormatOptions(torch_minor=torch_minor))
 
 
 def _row(call, profile, name, node_budget):

@@ -27,9 +27,12 @@ const char *const dt_csv_names[DT_CSV_KIND_COUNT] = {
     [DT_CSV_RECV_F] = "RECV_F",
     [DT_CSV_SEND_B] = "SEND_B",
     [DT_CSV_RECV_B] = "RECV_B",
+    [DT_CSV_WAIT_SEND_F] = "WAIT_SEND_F",
+    [DT_CSV_WAIT_SEND_B] = "WAIT_SEND_B",
     [DT_CSV_UNSHARD] = "UNSHARD",
     [DT_CSV_RESHARD] = "RESHARD",
     [DT_CSV_REDUCE_GRAD] = "REDUCE_GRAD",
+    [DT_CSV_WAIT_REDUCE_GRAD] = "WAIT_REDUCE_GRAD",
 };
 
 static const char overlap_name[] = ")OVERLAP_F_B";
@@ -140,7 +143,8 @@ static int read_kind(struct scanner *scan)
 
 static const char good_action[] =
     "STAGE KIND MICROBATCH, for example 0F0 (kinds: F, I, W, B, SEND_F, RECV_F, SEND_B, "
-    "RECV_B and, without microbatch, UNSHARD, RESHARD, REDUCE_GRAD)";
+    "RECV_B, WAIT_SEND_F, WAIT_SEND_B and, without microbatch, UNSHARD, RESHARD, REDUCE_GRAD, "
+    "WAIT_REDUCE_GRAD)";
 
 static enum detour_status read_action(struct scanner *scan)
 {

@@ -25,9 +25,12 @@ enum dt_csv_kind {
     DT_CSV_RECV_F = DETOUR_ACTION_RECV_F,
     DT_CSV_SEND_B = DETOUR_ACTION_SEND_B,
     DT_CSV_RECV_B = DETOUR_ACTION_RECV_B,
-    DT_CSV_UNSHARD, /* these three have no microbatch */
+    DT_CSV_WAIT_SEND_F,
+    DT_CSV_WAIT_SEND_B,
+    DT_CSV_UNSHARD, /* from here on without a microbatch */
     DT_CSV_RESHARD,
     DT_CSV_REDUCE_GRAD,
+    DT_CSV_WAIT_REDUCE_GRAD,
     DT_CSV_KIND_COUNT,
 };
 

@@ -22,6 +22,11 @@ static bool is_compute(const struct dt_csv_action *action)
     return action->kind < DT_CSV_SEND_F;
 }
 
+static bool is_message(const struct dt_csv_action *action)
+{
+    return action->kind >= DT_CSV_SEND_F && action->kind <= DT_CSV_RECV_B;
+}
+
 static bool has_microbatch(const struct dt_csv_action *action)
 {
     return action->kind < DT_CSV_UNSHARD;
@@ -146,7 +151,7 @@ static enum detour_status check_comms(const struct import *in, const struct deto
         return dt_fail_memory(in->reader.error);
     for (size_t i = 0; i < table->action_count; i++) {
         const struct dt_csv_action *action = &table->actions[i];
-        if (has_microbatch(action))
+        if (is_message(action) || is_compute(action))
             program.actions[program.action_count++] = (struct detour_action){
                 .microbatch = action->microbatch, .stage = action->stage, .kind = action->kind};
         program.first[action->row + 1] = program.action_count;
@@ -215,38 +220,77 @@ enum detour_status dt_write_csv(const struct dt_write *w, struct dt_text *text)
     return DETOUR_OK;
 }
 
+/* The versions whose compute_comms differ, as the N of 2.N. */
+enum { TORCH_REDUCE_GRAD = 10, TORCH_WAITS = 15 };
+
+/* What goes into the file between the actions of the program. */
+struct comms {
+    struct dt_text *text;
+    bool waits;    /* the version wants them */
+    int32_t *left; /* [stage]: backwards until its gradients are complete */
+};
+
 /*
  * Since 2.10 PyTorch reduces and scales a stage's gradients where the file says REDUCE_GRAD: behind the
- * stage's last W or B. `left` counts down to that one.
+ * stage's last W or B. Since 2.15 it also wants to be told where to wait for that.
  */
-static void add_reduce_grad(struct dt_text *text, const struct detour_action *action, int32_t *left)
+static void add_reduce_grad(struct comms *comms, const struct detour_action *action)
 {
     bool completes = action->kind == DETOUR_ACTION_W || action->kind == DETOUR_ACTION_BW;
 
-    if (completes && --left[action->stage] == 0)
-        dt_text_printf(text, ",%d%s", action->stage, dt_csv_names[DT_CSV_REDUCE_GRAD]);
+    if (!completes || --comms->left[action->stage] > 0)
+        return;
+    dt_text_printf(comms->text, ",%d%s", action->stage, dt_csv_names[DT_CSV_REDUCE_GRAD]);
+    if (comms->waits)
+        dt_text_printf(comms->text, ",%d%s", action->stage, dt_csv_names[DT_CSV_WAIT_REDUCE_GRAD]);
+}
+
+/*
+ * Since 2.15 every send has a wait, which must not come before its peer can receive: that of an activation
+ * behind its own backward, for which the peer has long received it; that of a gradient at the end.
+ */
+static void add_send_waits(struct comms *comms, const struct detour_program *program, int32_t device)
+{
+    for (size_t i = program->first[device]; i < program->first[device + 1]; i++)
+        if (program->actions[i].kind == DETOUR_ACTION_SEND_B)
+            add_action(comms->text, false, DT_CSV_WAIT_SEND_B, program->actions[i].stage,
+                       program->actions[i].microbatch);
+}
+
+static void add_device(const struct dt_write *w, struct comms *comms, const struct detour_program *program,
+                       int32_t device)
+{
+    for (size_t i = program->first[device]; i < program->first[device + 1]; i++) {
+        const struct detour_action *action = &program->actions[i];
+        bool is_backward = action->kind == DETOUR_ACTION_B || action->kind == DETOUR_ACTION_BW;
+        int32_t stage = action->stage;
+        add_action(comms->text, i == program->first[device], action->kind, stage, action->microbatch);
+        if (comms->waits && is_backward && stage + 1 < w->p->stage_count && w->p->device[stage + 1] != device)
+            add_action(comms->text, false, DT_CSV_WAIT_SEND_F, stage, action->microbatch);
+        add_reduce_grad(comms, action);
+    }
+    if (comms->waits)
+        add_send_waits(comms, program, device);
+    dt_text_add(comms->text, "\n");
 }
 
 enum detour_status dt_write_csv_comms(const struct dt_write *w, struct dt_text *text)
 {
+    int32_t torch_minor = w->options->torch_minor ? w->options->torch_minor : TORCH_WAITS;
+    struct comms comms = {.text = text, .waits = torch_minor >= TORCH_WAITS};
     struct detour_program *program;
-    int32_t *left;
 
-    if (!dt_arena_new(w->call->arena, left, w->p->stage_count))
+    if (torch_minor < TORCH_REDUCE_GRAD)
+        return dt_fail(w->call, DETOUR_INVALID,
+                       "torch_minor is %" PRId32 "; compute_comms is written for 2.%d and later", torch_minor,
+                       TORCH_REDUCE_GRAD);
+    if (!dt_arena_new(w->call->arena, comms.left, w->p->stage_count))
         return dt_fail_memory(w->call->error);
     enum detour_status status =
         detour_program_create(w->call->arena, w->p->profile, w->schedule, &program, w->call->error);
-    if (status)
-        return status;
-    for (int32_t i = 0; i < w->p->stage_count; i++)
-        left[i] = w->p->microbatch_count;
-    for (int32_t d = 0; d < program->device_count; d++) {
-        for (size_t i = program->first[d]; i < program->first[d + 1]; i++) {
-            const struct detour_action *action = &program->actions[i];
-            add_action(text, i == program->first[d], action->kind, action->stage, action->microbatch);
-            add_reduce_grad(text, action, left);
-        }
-        dt_text_add(text, "\n");
-    }
-    return DETOUR_OK;
+    for (int32_t i = 0; !status && i < w->p->stage_count; i++)
+        comms.left[i] = w->p->microbatch_count;
+    for (int32_t d = 0; !status && d < program->device_count; d++)
+        add_device(w, &comms, program, d);
+    return status;
 }

@@ -90,8 +90,8 @@ DETOUR_API enum detour_status detour_plan_from_json(struct detour_arena *arena,
  * Refuses what PyTorch would misread or what would give wrong gradients without a word: characters behind an
  * action, blank lines, doubled actions, microbatches that do not exist, F's of the last stage out of order.
  * Sends and receives of compute_comms are checked (detour_program_check()) and then dropped, as are UNSHARD,
- * RESHARD and REDUCE_GRAD; (F;B)OVERLAP_F_B is read as its parts one after the other. The schedule is not
- * timed.
+ * RESHARD, REDUCE_GRAD and the WAIT_... of 2.15; (F;B)OVERLAP_F_B is read as its parts one after the other.
+ * The schedule is not timed.
  */
 DETOUR_API enum detour_status detour_plan_from_csv(struct detour_arena *arena,
                                                    const struct detour_profile *profile, const char *name,
@@ -107,12 +107,13 @@ DETOUR_API enum detour_status detour_plan_read(struct detour_arena *arena,
 /* ---- schedule: writers ------------------------------------------------------------------------------ */
 
 enum detour_format {
-    DETOUR_FORMAT_JSON = 0,      /* native; read back by detour_plan_from_json() */
-    DETOUR_FORMAT_CSV = 1,       /* PyTorch, compute_only */
-    DETOUR_FORMAT_CSV_COMMS = 2, /* PyTorch 2.10 and later, compute_comms: sends, receives, REDUCE_GRAD */
-    DETOUR_FORMAT_TRACE = 3,     /* Chrome trace events, for Perfetto */
-    DETOUR_FORMAT_SVG = 4,       /* a Gantt chart in one file: operations, messages, memory */
-    DETOUR_FORMAT_TEXT = 5,      /* a Gantt chart for the terminal */
+    DETOUR_FORMAT_JSON = 0, /* native; read back by detour_plan_from_json() */
+    DETOUR_FORMAT_CSV = 1,  /* PyTorch, compute_only */
+    DETOUR_FORMAT_CSV_COMMS =
+        2,                   /* PyTorch 2.10 and later, compute_comms: sends, receives, REDUCE_GRAD, waits */
+    DETOUR_FORMAT_TRACE = 3, /* Chrome trace events, for Perfetto */
+    DETOUR_FORMAT_SVG = 4,   /* a Gantt chart in one file: operations, messages, memory */
+    DETOUR_FORMAT_TEXT = 5,  /* a Gantt chart for the terminal */
 };
 
 /* "json", "csv", "csv-comms", "trace", "svg", "text". NULL for other values. */
@@ -134,10 +135,11 @@ DETOUR_API const char *detour_adapt_verdict_text(enum detour_adapt_verdict verdi
 
 /* Zero is the default of every field. */
 struct detour_format_options {
-    bool ascii;        /* TEXT: no characters beyond ASCII */
-    bool color;        /* TEXT: ANSI colours */
-    int32_t columns;   /* TEXT: at most so many columns; 0: as many as it takes to name every microbatch */
-    const char *title; /* SVG and TEXT: the first line; NULL: one that says what the plan is */
+    bool ascii;          /* TEXT: no characters beyond ASCII */
+    bool color;          /* TEXT: ANSI colours */
+    int32_t columns;     /* TEXT: at most so many columns; 0: as many as it takes to name every microbatch */
+    int32_t torch_minor; /* CSV_COMMS: for PyTorch 2.N, N from 10 on; 0: the newest known form, 15 */
+    const char *title;   /* SVG and TEXT: the first line; NULL: one that says what the plan is */
     const struct detour_report *report;    /* JSON: adds a member "report" with it */
     const struct detour_adapt_note *adapt; /* JSON: adds a member "adapt" with it */
 };

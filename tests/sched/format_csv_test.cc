@@ -53,15 +53,32 @@ TEST(Csv, BlanksCarriageReturnsIdleCellsAndAMissingLastNewlineAreTolerated)
     }
 }
 
-TEST(Csv, ComputeCommsHasSendsReceivesAndReduceGradBehindTheLastGradient)
+TEST(Csv, ComputeCommsHasWhatItsPyTorchWants)
 {
     Arena arena;
     const struct detour_profile *profile = ReadProfile(arena, kPair);
-    std::string comms = WritePlan(arena, profile, ReadPlan(arena, profile, kCsv), DETOUR_FORMAT_CSV_COMMS);
+    struct detour_plan *plan = ReadPlan(arena, profile, kCsv);
+    struct detour_format_options options = {};
+    std::string newest = WritePlan(arena, profile, plan, DETOUR_FORMAT_CSV_COMMS);
 
+    EXPECT_EQ(newest,
+              "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0I0,0WAIT_SEND_F0,0W0,0RECV_B1,0I1,0WAIT_SEND_F1,0W1,"
+              "0REDUCE_GRAD,0WAIT_REDUCE_GRAD\n"
+              "1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,1SEND_B1,"
+              "1WAIT_SEND_B0,1WAIT_SEND_B1\n");
+    EXPECT_EQ(WritePlan(arena, profile, ReadPlan(arena, profile, newest), DETOUR_FORMAT_CSV), kCsv);
+    options.torch_minor = 14;
+    std::string comms = WritePlan(arena, profile, plan, DETOUR_FORMAT_CSV_COMMS, &options);
     EXPECT_EQ(comms, "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0I0,0W0,0RECV_B1,0I1,0W1,0REDUCE_GRAD\n"
                      "1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1REDUCE_GRAD,1SEND_B1\n");
     EXPECT_EQ(WritePlan(arena, profile, ReadPlan(arena, profile, comms), DETOUR_FORMAT_CSV), kCsv);
+
+    struct detour_text text;
+    struct detour_error error;
+    options.torch_minor = 9;
+    EXPECT_EQ(detour_plan_write(arena, profile, plan, DETOUR_FORMAT_CSV_COMMS, &options, &text, &error),
+              DETOUR_INVALID);
+    EXPECT_STREQ(error.text, "torch_minor is 9; compute_comms is written for 2.10 and later");
 }
 
 TEST(Csv, FsdpActionsAreDropped)
@@ -86,7 +103,7 @@ TEST(Csv, NoMessagesBetweenStagesOfOneDevice)
 
     ASSERT_TRUE(plan);
     EXPECT_EQ(WritePlan(arena, profile, plan, DETOUR_FORMAT_CSV_COMMS),
-              "0F0,1F0,1B0,0B0,0F1,1F1,1I1,0I1,0W1,0REDUCE_GRAD,1W1,1REDUCE_GRAD\n");
+              "0F0,1F0,1B0,0B0,0F1,1F1,1I1,0I1,0W1,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,1W1,1REDUCE_GRAD,1WAIT_REDUCE_GRAD\n");
 }
 
 TEST(Csv, BadInputIsOneLineWithRowAndColumnAndWhatIsRight)

@@ -32,7 +32,7 @@ rm -f objects/*
 # The comparisons of the readers guide the search to words and limits. Those of the schedulers' inner loops would only
 # cost three quarters of the time.
 (cd objects && "$clang" "${flags[@]}" -c "$root"/sched/{csv,format,json}*.c &&
-    find "$here"/*_fuzz.c "$root"/sched/*.c "$root/base/check.c" ! -name 'csv*' ! -name 'format*' ! -name 'json*' \
+    find "$here"/*_fuzz.c "$root"/sched/*.c "$root"/base/{check,prng}.c ! -name 'csv*' ! -name 'format*' ! -name 'json*' \
         -exec "$clang" "${flags[@]}" -fno-sanitize-coverage=trace-cmp -c {} + &&
     "$clang" "${flags[@]}" -fno-sanitize-coverage=trace-cmp -c "$here/format_fuzz.c")
 for target in "${targets[@]}"; do
