@@ -57,6 +57,17 @@ int dt_sched_write_json(struct dt_sched_run *run, json_t *value)
     return code;
 }
 
+/* A bound for a plan whose makespan is known. Fused operations may go below the library's; 0 then. */
+static int find_bound(struct dt_sched_run *run, struct detour_plan *plan)
+{
+    if (detour_lower_bound(run->arena, run->profile, &plan->lower_bound_ns, &run->error))
+        return dt_sched_fail(run, run->options->profile_path);
+    if (plan->lower_bound_ns > plan->makespan_ns)
+        plan->lower_bound_ns = 0;
+    plan->proven_optimal = plan->lower_bound_ns == plan->makespan_ns;
+    return DT_EXIT_OK;
+}
+
 int dt_sched_plan(struct dt_sched_run *run)
 {
     struct detour_options generate;
@@ -68,7 +79,8 @@ int dt_sched_plan(struct dt_sched_run *run)
         return code;
     if (detour_generate(run->arena, run->profile, &generate, &plan, &run->error))
         return dt_sched_fail(run, run->options->profile_path);
-    return dt_sched_write_plan(run, plan);
+    code = plan->lower_bound_ns ? DT_EXIT_OK : find_bound(run, plan); /* of those that know none */
+    return code == DT_EXIT_OK ? dt_sched_write_plan(run, plan) : code;
 }
 
 int dt_sched_time_schedule(struct dt_sched_run *run, struct detour_report **report)
@@ -79,13 +91,7 @@ int dt_sched_time_schedule(struct dt_sched_run *run, struct detour_report **repo
         return dt_sched_fail(run, run->options->schedule_path);
     plan->makespan_ns = (*report)->makespan_ns;
     plan->longest_span_ns = (*report)->longest_span_ns;
-    /* The file's bound was that of its own profile. Fused operations may go below the library's. */
-    if (detour_lower_bound(run->arena, run->profile, &plan->lower_bound_ns, &run->error))
-        return dt_sched_fail(run, run->options->profile_path);
-    if (plan->lower_bound_ns > plan->makespan_ns)
-        plan->lower_bound_ns = 0;
-    plan->proven_optimal = plan->lower_bound_ns == plan->makespan_ns;
-    return DT_EXIT_OK;
+    return find_bound(run, plan); /* the file's bound was that of its own profile */
 }
 
 int dt_sched_simulate(struct dt_sched_run *run)

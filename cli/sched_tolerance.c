@@ -43,6 +43,19 @@ struct findings {
     struct detour_curve **curves; /* [link]; the caller's */
 };
 
+/* What may be added to every latency. At least 1, so that a profile without work has a curve too. */
+static int64_t largest_delay(const struct detour_profile *profile)
+{
+    int64_t latency_ns = 0;
+
+    for (int32_t i = 0; i + 1 < profile->stage_count; i++) {
+        const struct detour_link *link = &profile->links[i];
+        int64_t longer_ns = link->forward_ns > link->backward_ns ? link->forward_ns : link->backward_ns;
+        latency_ns = longer_ns > latency_ns ? longer_ns : latency_ns;
+    }
+    return latency_ns + 2 < DETOUR_TIME_MAX_NS ? DETOUR_TIME_MAX_NS - latency_ns - 1 : 1;
+}
+
 static int find(struct dt_sched_run *run, struct findings *found)
 {
     const struct dt_sched_options *options = run->options;
@@ -54,8 +67,10 @@ static int find(struct dt_sched_run *run, struct findings *found)
         return code;
     found->makespan_ns = report->makespan_ns;
     found->delay_ns_max = options->delay_ns_max ? options->delay_ns_max : report->makespan_ns;
-    if (found->delay_ns_max > DETOUR_TIME_MAX_NS)
-        found->delay_ns_max = DETOUR_TIME_MAX_NS;
+    if (found->delay_ns_max < 1)
+        found->delay_ns_max = 1;
+    if (!options->delay_ns_max && found->delay_ns_max > largest_delay(run->profile))
+        found->delay_ns_max = largest_delay(run->profile);
     if (detour_tolerance(run->arena, run->profile, schedule, options->directions, found->delay_ns_max,
                          &found->tolerable_ns, &run->error))
         return dt_sched_fail(run, options->schedule_path);
