@@ -273,3 +273,40 @@ TEST(Anchors, ClosedFormOfAlternatingOrder)
     }
     printf("%d points\n", points);
 }
+
+/*
+ * ZB-V by what section 6 of the Zero Bubble paper says about it. (Its rates in table 8 are for times that
+ * were not published.) With p devices and equal times: no bubble; p M_B of activations on every device, which
+ * are 2 p activations of a stage, as there are two stages of half the size; 2 p - 1 forwards ahead of the
+ * first backward on each device, 2 p - i of the first stage and i - 1 of the second on device i = 1..p; and
+ * so the makespan is the work of a device after the p - 1 forwards that the last one waits.
+ */
+TEST(ZeroBubbleV, IsWhatThePaperSays)
+{
+    for (int32_t p = 2; p <= 8; p++) {
+        for (int32_t m : {2 * p, 2 * p + 1, 3 * p, 4 * p + 3}) {
+            SCOPED_TRACE(std::to_string(p) + " devices, " + std::to_string(m) + " microbatches");
+            Arena arena;
+            Profile profile = Profile::Uniform(2 * p, m, 10, 10, 10);
+            for (int32_t i = 0; i < 2 * p; i++) {
+                profile.stages[i].device = i < p ? i : 2 * p - 1 - i;
+                profile.stages[i].bytes_f = 1;
+            }
+            struct detour_plan *plan = Generate(arena, profile, DETOUR_ALGORITHM_ZB_V);
+            struct detour_report *report = nullptr;
+            ASSERT_EQ(detour_simulate(arena, profile.get(), plan->schedule, &report, nullptr), DETOUR_OK);
+            EXPECT_EQ(report->bubble_ratio_span, 0);
+            EXPECT_EQ(plan->makespan_ns, 10 * (6 * m + p - 1));
+            for (int32_t d = 0; d < p; d++) {
+                EXPECT_EQ(report->devices[d].idle_ns, 0) << "device " << d;
+                EXPECT_EQ(report->devices[d].peak_bytes, 2 * p) << "device " << d;
+                int32_t warmup[2] = {0, 0}; // of the stage on the way down, and up
+                for (size_t k = plan->schedule->first[d]; plan->schedule->ops[k].kind == DETOUR_OP_F; k++)
+                    warmup[plan->schedule->ops[k].stage >= p]++;
+                // The first F of the steady phase stands ahead of the first B too.
+                EXPECT_EQ(warmup[0], 2 * p - (d + 1)) << "device " << d;
+                EXPECT_EQ(warmup[1], d + 1) << "device " << d;
+            }
+        }
+    }
+}
