@@ -153,6 +153,8 @@ static void add_axis(struct gantt *g)
         size_t before = g->text->bytes;
         dt_text_add(g->text, "|");
         dt_text_add_ms(g->text, g->start_ns + t_ns);
+        if (column + (int64_t)(g->text->bytes - before) > g->columns)
+            dt_text_cut(g->text, before + 1); /* no room for the number */
         used = column + (int64_t)(g->text->bytes - before);
     }
     dt_text_add(g->text, "\n");
@@ -189,8 +191,8 @@ enum detour_status dt_write_gantt(const struct dt_write *w, struct dt_text *text
         add_memory(&g, &usage, d, top);
     }
     dt_text_printf(text,
-                   "F forward, B input gradient, W weight gradient, BW both%s; max: most %s held at once\n",
-                   w->p->one_stage_per_device ? "" : ", lower case: later stages of a device",
+                   "F forward, B input gradient, W weight gradient, BW both\n%smax: most %s held at once\n",
+                   w->p->one_stage_per_device ? "" : "lower case: later stages of a device; ",
                    usage.in_bytes ? "bytes of activations" : "microbatches");
     return DETOUR_OK;
 }

@@ -65,6 +65,14 @@ void dt_text_repeat(struct dt_text *text, const char *string, int64_t count)
         dt_text_add_bytes(text, string, bytes);
 }
 
+void dt_text_cut(struct dt_text *text, size_t bytes)
+{
+    if (text->failed || bytes >= text->bytes)
+        return;
+    text->bytes = bytes;
+    text->data[bytes] = '\0';
+}
+
 void dt_text_printf(struct dt_text *text, const char *format, ...)
 {
     va_list arguments;

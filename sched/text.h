@@ -34,6 +34,9 @@ void dt_text_add(struct dt_text *text, const char *string);
 /* `string` `count` times. */
 void dt_text_repeat(struct dt_text *text, const char *string, int64_t count);
 
+/* Takes back what is behind the first `bytes`. */
+void dt_text_cut(struct dt_text *text, size_t bytes);
+
 void dt_text_printf(struct dt_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*

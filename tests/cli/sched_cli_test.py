@@ -79,6 +79,35 @@ class Plan(Sched):
                     self.assertEqual(text.count("\n"), 4)
                     self.assertEqual("SEND" in text, name == "csv-comms")
 
+    def test_trace_is_what_perfetto_takes(self):
+        """Of the trace event format: slices that do not overlap, spans and arrows with both ends, counters."""
+        trace = json.loads(self.good("plan", "--profile", self.file("p", profile(5)), "--algo", "zb", "--format", "trace"))
+        self.assertEqual(trace["displayTimeUnit"], "ms")
+        rows, ends, kinds = {}, {}, set()
+        for event in trace["traceEvents"]:
+            kinds.add(event["ph"])
+            self.assertLessEqual({"ph", "name", "pid", "tid"}, event.keys())
+            if event["ph"] != "M":
+                self.assertGreaterEqual(event["ts"], 0)
+            if event["ph"] == "X":
+                rows.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+            elif event["ph"] in "besf":
+                ends.setdefault(({"b": "be", "e": "be"}.get(event["ph"], "sf"), event["cat"], event["id"]),
+                                []).append(event)
+            elif event["ph"] == "C":
+                self.assertTrue(all(isinstance(value, (int, float)) for value in event["args"].values()))
+        self.assertEqual(kinds, set("MXbesfC"))
+        self.assertEqual(sum(map(len, rows.values())), 144)
+        for row in rows.values():
+            row.sort()
+            self.assertTrue(all(end <= start for (_, end), (start, _) in zip(row, row[1:])))
+        for (pair, *_), both in ends.items():
+            self.assertEqual("".join(event["ph"] for event in both), pair)
+            self.assertLessEqual(both[0]["ts"], both[1]["ts"])
+        for (pair, *_), (start, end) in ends.items():  # an arrow begins and ends in a slice
+            for event in (start, end) if pair == "sf" else ():
+                self.assertTrue(any(begin <= event["ts"] <= finish for begin, finish in rows[event["pid"], event["tid"]]))
+
     def test_out_writes_the_file_and_nothing_else(self):
         out = str(self.folder / "s.json")
         self.assertEqual(self.good("plan", "--profile", self.file("p", profile()), "--algo", "1f1b", "--out", out), "")
@@ -91,6 +120,35 @@ class Plan(Sched):
     def test_same_input_same_output(self):
         args = ["plan", "--profile", self.file("p", profile(20))]
         self.assertEqual(self.good(*args), self.good(*args))
+
+
+class Wide(Sched):
+    """Pictures of 8 stages and 32 microbatches."""
+
+    def setUp(self):
+        super().setUp()
+        wide = {"version": 1, "microbatches": 32, "stages": [{"f_ms": 10, "b_ms": 11, "w_ms": 9}] * 8,
+                "links": [{"forward_ms": 3, "backward_ms": 3}] * 7}
+        self.path = self.file("p", wide)
+
+    def test_text_keeps_to_its_columns(self):
+        for columns in (60, 80, 120):
+            for more in ([], ["--ascii"]):
+                text = self.good("plan", "--profile", self.path, "--algo", "zb", "--format", "text", "--columns",
+                                 str(columns), *more)
+                self.assertEqual(sum(line.startswith("device") for line in text.splitlines()), 8)
+                self.assertLessEqual(max(map(len, text.splitlines())), max(columns, 80))  # the legend has 80
+                chart = [line for line in text.splitlines() if line.startswith(("device", "ms", " max"))]
+                self.assertEqual(len(chart), 17)
+                self.assertLessEqual(max(map(len, chart)), columns)
+
+    def test_every_operation_of_the_svg_is_named_and_inside(self):
+        drawn = xml.etree.ElementTree.fromstring(self.good("plan", "--profile", self.path, "--algo", "zb", "--format",
+                                                           "svg"))
+        width = float(drawn.get("width"))
+        texts = [element for element in drawn.iter() if element.tag.endswith("text")]
+        self.assertGreaterEqual(len(texts), 3 * 8 * 32)
+        self.assertTrue(all(0 <= float(element.get("x", 0)) <= width for element in texts))
 
 
 class Frozen(Sched):
