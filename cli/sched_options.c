@@ -204,6 +204,7 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_INIT:
+        state->err_stream = NULL; /* getopt's one line is enough: no "Try --help" after it */
         for (int i = 0; i < parse->group_count; i++)
             state->child_inputs[i] = state->input;
         return 0;

@@ -442,6 +442,8 @@ class BadInput(Sched):
         self.bad(2, "--format csv: expected one of json, svg, text", "compare", "--format", "csv")
         self.bad(2, "--budget-ms 0: expected a whole number from 1", "plan", "--budget-ms", "0")
         self.bad(2, "--budget-ms 1e3: expected a whole number", "plan", "--budget-ms", "1e3")
+        self.bad(2, "unrecognized option '--bogus'", "plan", "--bogus")
+        self.bad(2, "option '--profile' requires an argument", "plan", "--profile")
         self.bad(2, "--warmup 1,,2: expected whole numbers", "plan", "--warmup", "1,,2")
         self.bad(2, "--warmup has 2 numbers;", "plan", "--profile", path, "--warmup", "1,2")
         self.bad(2, "'p.json' is not an option", "plan", "p.json")

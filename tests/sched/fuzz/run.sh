@@ -4,7 +4,7 @@
 # the inputs kept in corpus/: the readers of profiles, delays, native JSON and CSV, and everything behind them (`plan`).
 # usage: run.sh OUT [RUNS [TARGET...]]
 #   OUT      keeps what was built, the growing corpus and any crash
-#   RUNS     per target: 300000, or what DETOUR_FUZZ_SECONDS (90) are enough for; -1 for no end
+#   RUNS     per target: 300000, or what DETOUR_FUZZ_SECONDS (60) are enough for; -1 for no end
 #   TARGET   profile, delays, json, csv, plan (all)
 # Millions: DETOUR_FUZZ_SECONDS=3600 run.sh OUT 2000000. What is worth keeping: run.sh OUT merge, which adds the
 # inputs of OUT that reach code corpus/ does not.
@@ -55,7 +55,7 @@ for target in "${targets[@]}"; do
     plan) limits=(-max_len=256) ;; # more bytes than there are choices
     esac
     echo "fuzz: $target, $runs runs, seed 1"
-    "./fuzz_$target" -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-90}" -timeout=10 -rss_limit_mb=2048 \
+    "./fuzz_$target" -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 \
         -max_len=8192 "-dict=$here/words.dict" -verbosity=0 -print_final_stats=1 "-artifact_prefix=$out/crash.$target." \
         "${limits[@]}" "corpus.$target" "$here/corpus/$target" 2>&1 | tail -n 12
 done
