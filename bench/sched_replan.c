@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "sched/simulate.h"
-#include "sched/schedule.h"
 #include "tests/sched/family.h"
 
 /* The columns: budgets of detour_replan(). One node is enough for ADAPTRA's dispatcher and for nothing else.
@@ -42,7 +40,7 @@ struct sums {
 /* An iteration at the moment of the change. */
 struct moment {
     struct family_problem changed;
-    const struct detour_schedule *present;
+    struct detour_schedule *present;
     size_t started[FAMILY_STAGES_MAX];
     int64_t now_ns;
 };
@@ -93,18 +91,13 @@ static void make_moment(struct detour_arena *arena, int limit, uint64_t seed, st
 
 static int64_t keep_order(struct detour_arena *arena, const struct moment *moment)
 {
-    const struct dt_prefix prefix = {moment->started, moment->now_ns};
-    struct detour_schedule *copy;
     struct detour_error error;
-    struct dt_problem *p;
-    struct dt_times times;
-    struct dt_call call;
+    int64_t makespan_ns;
 
-    dt_call_init(&call, arena, &error, NULL);
-    check(dt_problem_create(&call, &moment->changed.profile, &p), &error);
-    check(dt_schedule_copy(&call, moment->present, &copy), &error);
-    check(dt_simulate(&call, p, copy, &prefix, NULL, &times), &error);
-    return times.makespan_ns;
+    check(detour_simulate_from(arena, &moment->changed.profile, moment->present, moment->started,
+                               moment->now_ns, &makespan_ns, &error),
+          &error);
+    return makespan_ns;
 }
 
 static struct detour_plan replan(struct detour_arena *arena, const struct moment *moment, uint64_t budget_us)

@@ -4,8 +4,6 @@
  * dispatcher (dispatch.h) with the warm-ups that the new delays ask for, and what a search from the better of
  * these finds (search.h), all from where the iteration stands.
  */
-#include <inttypes.h>
-
 #include "base/util.h"
 #include "sched/dispatch.h"
 #include "sched/generator.h"
@@ -21,45 +19,6 @@ struct replan {
     enum detour_algorithm made_by;
     int64_t lower_bound_ns;
 };
-
-static enum detour_status check_started(struct dt_call *call, const struct replan *r, int32_t device)
-{
-    const struct detour_schedule *s = r->present;
-    size_t count = s->first[device + 1] - s->first[device];
-    char text[DT_OP_TEXT_BYTES];
-
-    if (r->prefix.started[device] > count)
-        return dt_fail(call, DETOUR_INVALID, "started[%" PRId32 "] is %zu; the device has %zu operations",
-                       device, r->prefix.started[device], count);
-    for (size_t k = 0; k < r->prefix.started[device]; k++) {
-        const struct detour_op *op = &s->ops[s->first[device] + k];
-        int64_t from_ns = k ? op[-1].finish_ns : 0;
-        if (op->start_ns < from_ns || op->start_ns > r->prefix.now_ns || op->finish_ns < op->start_ns ||
-            op->finish_ns > DT_TIMELINE_MAX_NS)
-            return dt_fail(
-                call, DETOUR_TIMES,
-                "device %" PRId32 ", position %zu: %s has started, so it must start between %" PRId64
-                " ns and now (%" PRId64 " ns), not run from %" PRId64 " to %" PRId64 " ns",
-                device, k, dt_op_text(text, op), from_ns, r->prefix.now_ns, op->start_ns, op->finish_ns);
-    }
-    return DETOUR_OK;
-}
-
-static enum detour_status check_arguments(struct dt_call *call, const struct replan *r)
-{
-    enum detour_status status = dt_schedule_check_ops(call, r->p, r->present);
-
-    if (status)
-        return status;
-    if (!r->prefix.started)
-        return dt_fail(call, DETOUR_INVALID, "started is NULL");
-    if (r->prefix.now_ns < 0 || r->prefix.now_ns > DT_TIMELINE_MAX_NS)
-        return dt_fail(call, DETOUR_INVALID, "now_ns is %" PRId64 "; it must be 0 to %" PRId64,
-                       r->prefix.now_ns, DT_TIMELINE_MAX_NS);
-    for (int32_t d = 0; !status && d < r->p->device_count; d++)
-        status = check_started(call, r, d);
-    return status;
-}
 
 static void keep(struct replan *r, const struct detour_schedule *s, const struct dt_times *times,
                  enum detour_algorithm made_by)
@@ -212,7 +171,7 @@ enum detour_status detour_replan(struct detour_arena *arena, const struct detour
     if (!plan)
         return dt_fail(&call, DETOUR_INVALID, "plan is NULL");
     r.p = p;
-    status = check_arguments(&call, &r);
+    status = dt_prefix_check(&call, p, present, &r.prefix);
     if (!status && !dt_arena_new(arena, made, 1))
         status = dt_fail_memory(error);
     if (!status)

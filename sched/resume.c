@@ -29,10 +29,9 @@ static enum detour_status check_device(struct dt_call *call, const struct detour
     return DETOUR_OK;
 }
 
-static enum detour_status check(struct dt_call *call, const struct dt_problem *p,
-                                const struct detour_schedule *s, const struct dt_prefix *prefix)
+enum detour_status dt_prefix_check(struct dt_call *call, const struct dt_problem *p,
+                                   const struct detour_schedule *s, const struct dt_prefix *prefix)
 {
-    struct dt_timeline timeline;
     enum detour_status status = dt_schedule_check_ops(call, p, s);
 
     if (status)
@@ -44,8 +43,7 @@ static enum detour_status check(struct dt_call *call, const struct dt_problem *p
                        prefix->now_ns, DT_TIMELINE_MAX_NS);
     for (int32_t d = 0; !status && d < p->device_count; d++)
         status = check_device(call, s, prefix, d);
-    /* What has started had what it needs. */
-    return status ? status : dt_timeline_resume(call, p, s, prefix, &timeline);
+    return status;
 }
 
 enum detour_status detour_simulate_from(struct detour_arena *arena, const struct detour_profile *profile,
@@ -53,6 +51,7 @@ enum detour_status detour_simulate_from(struct detour_arena *arena, const struct
                                         int64_t now_ns, int64_t *makespan_ns, struct detour_error *error)
 {
     struct dt_prefix prefix = {started, now_ns};
+    struct dt_timeline timeline;
     struct dt_problem *p;
     struct dt_times times;
     struct dt_call call;
@@ -60,7 +59,9 @@ enum detour_status detour_simulate_from(struct detour_arena *arena, const struct
     dt_call_init(&call, arena, error, NULL);
     enum detour_status status = dt_problem_create(&call, profile, &p);
     if (!status)
-        status = check(&call, p, schedule, &prefix);
+        status = dt_prefix_check(&call, p, schedule, &prefix);
+    if (!status) /* what has started had what it needs */
+        status = dt_timeline_resume(&call, p, schedule, &prefix, &timeline);
     if (!status)
         status = dt_simulate(&call, p, schedule, &prefix, NULL, &times);
     if (!status && makespan_ns)

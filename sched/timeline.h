@@ -36,6 +36,13 @@ struct dt_timeline {
 enum detour_status dt_timeline_init(struct dt_call *call, const struct dt_problem *p, struct dt_timeline *tl);
 
 /*
+ * Whether `schedule` is one of the problem and its prefix lies in the past, one operation behind the other:
+ * else DETOUR_INVALID, DETOUR_TIMES or what dt_schedule_check_ops() says.
+ */
+enum detour_status dt_prefix_check(struct dt_call *call, const struct dt_problem *p,
+                                   const struct detour_schedule *schedule, const struct dt_prefix *prefix);
+
+/*
  * A timeline in which the first started[d] operations of each device have been done at the times that
  * `present` has. DETOUR_UNSUPPORTED if they are not FIFO, DETOUR_DEPENDENCY if one lacks its input.
  */

@@ -363,9 +363,9 @@ typedef bool detour_should_stop_func(void *arg);
 /* Zero is the default of every field. */
 struct detour_options {
     enum detour_algorithm algorithm;
-    int32_t beam_width; /* states kept per step by `beam`; 0 lets it choose within the budget */
-    uint64_t
-        node_budget; /* search nodes `auto`, `beam` and `exact` may expand; 0 means about 100 ms of work */
+    int32_t beam_width;   /* states kept per step by `beam`; 0 lets it choose within the budget */
+    uint64_t node_budget; /* search nodes that `auto`, `beam`, `exact` and replanning may expand; 0 means
+                             about 100 ms of work */
     detour_should_stop_func *should_stop; /* NULL: never */
     void *should_stop_arg;
     const int32_t
@@ -501,10 +501,11 @@ DETOUR_API enum detour_status detour_adapt(struct detour_arena *arena, const str
  * The best continuation of an iteration that is under way. The first started[d] operations of each device of
  * `present` have started by `now_ns` and keep their place and their start_ns and finish_ns, which are what
  * was measured (of the one that is running: expected). The rest is ordered anew for `measured`; nothing new
- * starts before now_ns. Messages travel as `measured` says, those under way included. Never worse than going
- * on as `present` says; the plan's makespan counts from the iteration's first start, and its lower bound is
- * that of the continuation. Because the past need not agree with the profile, the result may fail
- * detour_validate() with DETOUR_TIMES, and with nothing else.
+ * starts before now_ns. Messages travel as `measured` says, those under way included. Searches within the
+ * options' budget; never worse than going on as `present` says or as ADAPTRA would. The plan's makespan
+ * counts from the iteration's first start, and its lower bound is that of the continuation. Because the past
+ * need not agree with the profile, the result may fail detour_validate() with DETOUR_TIMES, and with nothing
+ * else.
  *
  * DETOUR_UNSUPPORTED if a stage has taken microbatches out of order, DETOUR_DEPENDENCY if an operation is
  * said to have started without what it needs, DETOUR_TIMES if the past is not in the past.
