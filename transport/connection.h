@@ -425,6 +425,13 @@ void dt_memory_deregister_all(struct dt_connection *connection, struct dt_memory
 void dt_sender_complete(struct dt_sender *sender, struct dt_send_slot *slot);
 void dt_sender_handle(struct dt_sender *sender, struct dt_path *path, const struct dt_completion *completion);
 void dt_sender_post_again(struct dt_sender *sender);
+/* Where the message is to go now, or NULL. */
+struct dt_path *dt_sender_path_for(struct dt_sender *sender, const struct dt_send_slot *slot);
+/* For so many work requests, on each queue pair. */
+bool dt_sender_has_room(const struct dt_path *path, uint32_t writes);
+/* All that the message has on queue pair q; does not ring. There is room for it. */
+enum dt_status dt_sender_post_shares(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot);
+void dt_sender_mark_posted(const struct dt_path *path, struct dt_send_slot *slot);
 void dt_receiver_handle(struct dt_receiver *receiver, struct dt_path *path,
                         const struct dt_completion *completion);
 void dt_receiver_publish_again(struct dt_receiver *receiver);

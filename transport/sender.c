@@ -59,14 +59,24 @@ static inline __attribute__((always_inline)) struct dt_path *path_for(struct dt_
                                                                                  : other_path_for(s, slot);
 }
 
-/* Room for the most that the message can take, on each queue pair. */
-static bool has_room(const struct dt_path *path, const struct dt_send_slot *slot)
+struct dt_path *dt_sender_path_for(struct dt_sender *s, const struct dt_send_slot *slot)
+{
+    return path_for(s, slot);
+}
+
+bool dt_sender_has_room(const struct dt_path *path, uint32_t writes)
 {
     for (uint32_t q = 0; q < path->qp_count; q++) {
-        if (dt_qp_room(path->qp[q]) < (uint32_t)slot->parts * DT_WRITES_PER_PART_MAX)
+        if (dt_qp_room(path->qp[q]) < writes)
             return false;
     }
     return true;
+}
+
+/* Room for the most that the message can take, on each queue pair. */
+static bool has_room(const struct dt_path *path, const struct dt_send_slot *slot)
+{
+    return dt_sender_has_room(path, (uint32_t)slot->parts * DT_WRITES_PER_PART_MAX);
 }
 
 /* The size of a part that takes several writes, told to the receiver ahead of the immediate. */
@@ -130,15 +140,24 @@ static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct 
     return dt_qp_post_write(path->qp[q], write, count);
 }
 
+enum dt_status dt_sender_post_shares(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot)
+{
+    for (uint32_t i = 0; i < slot->parts; i++) {
+        enum dt_status status = post_share(path, q, slot, i);
+
+        if (status != DT_OK)
+            return status;
+    }
+    return DT_OK;
+}
+
 static enum dt_status post_all(struct dt_path *path, const struct dt_send_slot *slot)
 {
     for (uint32_t q = 0; q < path->qp_count; q++) {
-        for (uint32_t i = 0; i < slot->parts; i++) {
-            enum dt_status status = post_share(path, q, slot, i);
+        enum dt_status status = dt_sender_post_shares(path, q, slot);
 
-            if (status != DT_OK)
-                return status;
-        }
+        if (status != DT_OK)
+            return status;
         dt_qp_ring(path->qp[q]);
     }
     return DT_OK;
@@ -182,6 +201,20 @@ static inline __attribute__((always_inline)) enum dt_status post(struct dt_path 
     return has_room(path, slot) ? post_all(path, slot) : DT_FULL;
 }
 
+static inline __attribute__((always_inline)) void mark_posted(const struct dt_path *path,
+                                                              struct dt_send_slot *slot)
+{
+    slot->path = (uint8_t)path->index;
+    slot->epoch = path->epoch;
+    slot->qps_left = (uint8_t)path->qp_count;
+    slot->state = DT_SEND_POSTED;
+}
+
+void dt_sender_mark_posted(const struct dt_path *path, struct dt_send_slot *slot)
+{
+    mark_posted(path, slot);
+}
+
 /* Posts a message that is ready. False: not now. A message that the device refused counts as posted: how much
  * of it went out is not known. */
 static inline __attribute__((always_inline)) bool post_slot(struct dt_sender *s, struct dt_send_slot *slot)
@@ -191,10 +224,7 @@ static inline __attribute__((always_inline)) bool post_slot(struct dt_sender *s,
 
     if (status == DT_FULL)
         return false;
-    slot->path = (uint8_t)path->index;
-    slot->epoch = path->epoch;
-    slot->qps_left = (uint8_t)path->qp_count;
-    slot->state = DT_SEND_POSTED;
+    mark_posted(path, slot);
     if (status != DT_OK)
         dt_connection_path_refused(&s->connection, path, "refused a write");
     return true;

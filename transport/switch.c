@@ -108,18 +108,18 @@ static void do_snapshot(struct dt_path *path, uint64_t now_ns)
 static void do_settle(struct dt_path *path, uint64_t now_ns)
 {
     struct dt_connection *c = path->connection;
-    uint32_t held;
-    uint32_t again = dt_switch_settle(path, &held);
+    static const char *const engines[] = {"nothing to do", "wqe", "repost", "wqe and repost"};
+    struct dt_switch_settled settled = dt_switch_settle(path);
 
     if (!path->is_used)
         return;
-    dt_info(
-        "connection %016llx to %s: path %u, %s to %s, epoch %u is settled: %s; %u messages again over %s, %u "
-        "had arrived; fenced after %llu us (%s), answered after %llu us, %llu us in all",
-        (unsigned long long)c->id, c->peer, path->index, dt_path_name(path), path->peer_device, path->epoch,
-        path->why, again, c->current ? dt_path_name(c->current) : "the next path that is well", held,
-        us(path->fault_ns, path->fenced_ns), dt_fence_evidence(&path->fence),
-        us(path->fault_ns, path->answered_ns), us(path->fault_ns, now_ns));
+    dt_info("connection %016llx to %s: path %u, %s to %s, epoch %u is settled: %s; %u messages again over %s "
+            "(%s), %u had arrived; fenced after %llu us (%s), answered after %llu us, %llu us in all",
+            (unsigned long long)c->id, c->peer, path->index, dt_path_name(path), path->peer_device,
+            path->epoch, path->why, settled.again,
+            c->current ? dt_path_name(c->current) : "the next path that is well", engines[settled.engines],
+            settled.held, us(path->fault_ns, path->fenced_ns), dt_fence_evidence(&path->fence),
+            us(path->fault_ns, path->answered_ns), us(path->fault_ns, now_ns));
 }
 
 static void do_make(struct dt_path *path, uint64_t now_ns)

@@ -6,6 +6,7 @@
  *   switch.c           faults and messages in, table (failover/path_table.h), actions and messages out
  *   switch_fence.c     the search for the proof that an epoch of a path is fenced
  *   switch_sender.c    settling: what the receiver has is done, the rest is posted again
+ *   switch_rewind.c    posting again, by either engine of failover/rewind.h
  *   switch_receiver.c  what was received, and publishing open receives again
  *
  * Nothing here runs while all paths are UP and nothing is suspect.
@@ -51,11 +52,24 @@ void dt_switch_fence_destroyed(struct dt_path *path);
 /* Takes the completions of a path that is not UP: what succeeded counts. */
 void dt_switch_drain(struct dt_path *path);
 
+/* Who posted messages again (failover/rewind.h). */
+enum dt_switch_engines { DT_SWITCH_BY_WQE = 1, DT_SWITCH_BY_REPOST = 2 };
+
+struct dt_switch_settled {
+    uint32_t held;    /* messages that the receiver has */
+    uint32_t again;   /* messages that are posted again */
+    uint32_t engines; /* enum dt_switch_engines */
+};
+
+/* Sender: decides every message that was last posted on the path's epoch, by path->resume. */
+struct dt_switch_settled dt_switch_settle(struct dt_path *path);
+
 /*
- * Sender: decides every message that was last posted on the path's epoch, by path->resume. Returns how many
- * are to be posted again; *held is how many the receiver has.
+ * Sender: posts READY messages that were last posted on `from`, on paths that are up. Returns how many have
+ * no path or no room now.
  */
-uint32_t dt_switch_settle(struct dt_path *path, uint32_t *held);
+uint32_t dt_switch_rewind(struct dt_path *from, struct dt_send_slot *const *slots, uint32_t count,
+                          uint32_t *engines);
 
 /* Receiver: forgets parts that came over the path, and marks the receives that were published over it. */
 uint32_t dt_switch_forget(struct dt_path *path);

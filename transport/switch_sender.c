@@ -6,17 +6,21 @@
 #include "transport/switch.h"
 
 /*
- * Rewinds what was posted on `from` and has not arrived. Here by `repost`: the slots are ready again, and the
- * code that posted them first posts them on any path that is UP.
+ * Rewinds what was posted on `from` and has not arrived. What has no path or no room now stays ready, and
+ * goes out by itself as soon as it can.
  */
-static void rewind_slots(struct dt_sender *s, const struct dt_path *from, struct dt_send_slot *const *slots,
-                         uint32_t count)
+static void rewind_slots(struct dt_sender *s, struct dt_path *from, struct dt_send_slot *const *slots,
+                         uint32_t count, struct dt_switch_settled *settled)
 {
-    (void)from;
+    uint32_t left;
+
     for (uint32_t i = 0; i < count; i++)
         slots[i]->state = DT_SEND_READY;
-    s->again += count;
-    if (count > 0)
+    left = dt_switch_rewind(from, slots, count, &settled->engines);
+    settled->again = count;
+    settled->engines |= left > 0 ? DT_SWITCH_BY_REPOST : 0;
+    s->again += left;
+    if (left > 0)
         dt_connection_notify(&s->connection, DT_NOTICE_AGAIN);
 }
 
@@ -38,14 +42,14 @@ static void check_done(struct dt_sender *s, struct dt_path *path, const struct d
         (unsigned long long)slot->sequence, path->peer_device, path->index, path->epoch);
 }
 
-uint32_t dt_switch_settle(struct dt_path *path, uint32_t *held)
+struct dt_switch_settled dt_switch_settle(struct dt_path *path)
 {
     struct dt_sender *s = dt_sender_of(path->connection);
     uint32_t slots = s->connection.slots;
     struct dt_send_slot *missing[DT_SLOTS_MAX];
+    struct dt_switch_settled settled = {0};
     uint32_t count = 0;
 
-    *held = 0;
     for (uint32_t i = 0; i < slots; i++) {
         struct dt_send_slot *slot = &s->slot[(s->next_post + i) & (slots - 1)]; /* the oldest first */
 
@@ -56,12 +60,12 @@ uint32_t dt_switch_settle(struct dt_path *path, uint32_t *held)
             continue;
         if (dt_resume_has(&path->resume, slot->sequence)) {
             dt_sender_complete(s, slot);
-            ++*held;
+            settled.held++;
         } else {
             missing[count++] = slot;
         }
     }
-    rewind_slots(s, path, missing, count);
+    rewind_slots(s, path, missing, count, &settled);
     dt_sender_post_again(s);
-    return count;
+    return settled;
 }
