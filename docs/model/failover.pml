@@ -80,7 +80,8 @@ mtype = { DT_SENDER_STATES(NAME_S) DT_RECEIVER_STATES(NAME_R) DT_PATH_EVENTS(NAM
 #define A_MAKE       64
 #define A_LINK       128
 #define A_PROBE      256
-#define A_USE        512
+#define A_LISTEN     512
+#define A_USE        1024
 
 #define W_NONE   0
 #define W_SWITCH 1
@@ -88,6 +89,7 @@ mtype = { DT_SENDER_STATES(NAME_S) DT_RECEIVER_STATES(NAME_R) DT_PATH_EVENTS(NAM
 #define W_RESUME 3
 #define W_OPEN   4
 #define W_OPENED 5
+#define W_USED   6
 
 #define NONE    0               /* loc: not posted; p + 1: posted on path p; from DONE on: done */
 #define DONE    4               /* with GONE DONE + p + 1: acknowledged on p, epoch not settled */
@@ -119,7 +121,7 @@ chan data0b = [2 * N] of { byte };
 chan data1b = [2 * N] of { byte };
 #endif
 byte acked[M];                  /* shares executed, ACK on its way */
-byte m_switch[PATHS], m_resume[PATHS], m_open[PATHS], m_opened[PATHS], m_heard[PATHS];
+byte m_switch[PATHS], m_resume[PATHS], m_open[PATHS], m_opened[PATHS], m_heard[PATHS], m_used[PATHS];
 bool m_close;
 byte faults = FAULTS, adv = ADV;
 bool failed;                    /* the connection ended with an error */
@@ -161,7 +163,7 @@ hidden mtype ev, from;
 #define TIDY(p) skip
 #else
 #define TIDY(p) if :: rst[p] == R_HEARD && sst[p] == S_SETTLED && sep[p] == rep[p] -> \
-        m_switch[p] = 0; m_resume[p] = 0; m_heard[p] = 0; m_opened[p] = 0; m_open[p] = 0 \
+        m_switch[p] = 0; m_resume[p] = 0; m_heard[p] = 0; m_opened[p] = 0; m_open[p] = 0; m_used[p] = 0 \
         :: else fi
 #endif
 /* neither the question nor an answer to it is under way */
@@ -180,7 +182,8 @@ hidden mtype ev, from;
 #define S_ASKS(p)     (sst[p] == S_DOWN || sst[p] == S_LOOSE || sst[p] == S_WAITING)
 #define R_DRAINS(p)   (rst[p] == R_DOWN || rst[p] == R_LOOSE)
 #define R_OVER(p)     (rst[p] == R_FENCED || rst[p] == R_HEARD)
-#define R_IS_OPEN(p)  (rep[p] == sep[p] && rst[p] == R_UP)
+#define R_TAKES(p)    (rst[p] == R_UP || rst[p] == R_READY)
+#define R_IS_OPEN(p)  (rep[p] == sep[p] && R_TAKES(p))
 
 /* ------------------------------------------------------------------------- sender */
 
@@ -287,7 +290,7 @@ inline settle(p) {
 #ifdef ANYOPENED
 #define ISOPEN(p)  (m_opened[p] != 0 && (sst[p] == S_OPENING || S_ASKS(p)))
 #else
-#define ISOPEN(p)  (HAS(m_opened[p], sep[p]))
+#define ISOPEN(p)  (HAS(m_opened[p], sep[p]) && (sst[p] == S_OPENING || sst[p] == S_UP))
 #endif
 #ifdef OPENEARLY
 #define MAYOPEN(p) (sst[p] == S_SETTLED || S_ASKS(p))
@@ -340,6 +343,7 @@ inline sender_acts() {
     :: word == W_SWITCH -> ADD(m_switch[p], sep[p])
     :: word == W_HEARD -> ADD(m_heard[p], sep[p])
     :: word == W_OPEN -> ADD(m_open[p], sep[p])
+    :: word == W_USED -> ADD(m_used[p], sep[p])
     :: else
     fi
 }
@@ -469,12 +473,13 @@ inline receiver_acts() {
     :: act & A_NEXT_EPOCH ->
         bad_fresh = bad_fresh || !(from == R_FENCED || from == R_HEARD);
         rep[p] = rep[p] + 1;
-        STALE(m_switch[p], rep[p]); STALE(m_open[p], rep[p]); STALE(m_heard[p], rep[p]); STALE(m_resume[p], rep[p])
+        STALE(m_switch[p], rep[p]); STALE(m_open[p], rep[p]); STALE(m_heard[p], rep[p]); STALE(m_resume[p], rep[p]);
+        STALE(m_used[p], rep[p])
     :: else
     fi;
     if :: act & A_FORGET -> forget(); BY_P(BOUNCE) :: else fi;
     if :: act & SNAPSHOT_AT -> said[p] = done :: else fi;
-    if :: act & A_USE -> BY_P(DROP) :: else fi;
+    if :: act & A_LISTEN -> BY_P(DROP) :: else fi;
     if
     :: word == W_RESUME -> ADD(m_resume[p], rep[p])
     :: word == W_OPENED -> ADD(m_opened[p], rep[p])
@@ -493,7 +498,7 @@ inline receiver_step() {
 }
 
 #define R_PATH(q) \
-    :: R_RUN && SYM(q) && faults > 0 && rep[q] < K - 1 && rst[q] == R_UP -> faults--; p = q; ev = E_FAULT \
+    :: R_RUN && SYM(q) && faults > 0 && rep[q] < K - 1 && R_TAKES(q) -> faults--; p = q; ev = E_FAULT \
     /* a clear-to-send that nobody takes */ \
     :: R_RUN && rst[q] == R_UP && nempty(cts##q) && sep[q] == rep[q] && (S_ASKS(q) || S_OVER(q)) -> \
         p = q; ev = E_FAULT \
@@ -505,9 +510,10 @@ inline receiver_step() {
     /* its port is back: it asks for OPEN */ \
     :: R_RUN && rst[q] == R_HEARD && adv > 0 && rep[q] < K - 1 -> adv--; p = q; ev = E_RECOVER \
     :: R_RUN && HAS(m_heard[q], rep[q]) -> TAKE(m_heard[q], rep[q]); p = q; ev = E_HEAR_HEARD \
-    :: R_RUN && HAS(m_switch[q], rep[q]) && (rst[q] == R_UP || R_OVER(q)) -> \
+    :: R_RUN && HAS(m_used[q], rep[q]) -> TAKE(m_used[q], rep[q]); p = q; ev = E_HEAR_USED \
+    :: R_RUN && HAS(m_switch[q], rep[q]) && (R_TAKES(q) || R_OVER(q)) -> \
         TAKE(m_switch[q], rep[q]); p = q; ev = E_HEAR_SWITCH \
-    :: R_RUN && HAS(m_open[q], rep[q]) && (rst[q] == R_UP || R_OVER(q)) -> \
+    :: R_RUN && HAS(m_open[q], rep[q]) && (R_TAKES(q) || R_OVER(q)) -> \
         TAKE(m_open[q], rep[q]); p = q; ev = E_HEAR_OPEN \
     :: R_RUN && HAS(m_switch[q], rep[q] + 1) && R_OVER(q) -> \
         TAKE(m_switch[q], rep[q] + 1); p = q; ev = E_HEAR_SWITCH_NEXT \
@@ -516,7 +522,9 @@ inline receiver_step() {
 
 #define R_REPEAT(p) \
     :: d_step { REPEAT(R_RUN && rst[p] == R_FENCED && QUIET(p, rep[p]) && !HAS(m_heard[p], rep[p])) -> \
-        ADD(m_resume[p], rep[p]) }
+        ADD(m_resume[p], rep[p]) } \
+    :: d_step { REPEAT(R_RUN && rst[p] == R_READY && !HAS(m_opened[p], rep[p]) && !HAS(m_used[p], rep[p])) -> \
+        ADD(m_opened[p], rep[p]) }
 
 active proctype Receiver() {
     byte p;
@@ -548,7 +556,7 @@ end: do
 #ifdef NOFENCE
 #define ACCEPTS(p) true
 #else
-#define ACCEPTS(p) (rst[p] == R_UP || R_DRAINS(p))
+#define ACCEPTS(p) (R_TAKES(p) || R_DRAINS(p))
 #endif
 
 /* the responder of p executes share j of message s */
@@ -604,7 +612,7 @@ inline execute(s, p, j) {
 #else
 #define LOSE(v) LOSE1(v,0) LOSE1(v,1)
 #endif
-#define MEDDLE(p) LOSE(m_switch[p]) LOSE(m_resume[p]) LOSE(m_open[p]) LOSE(m_opened[p]) LOSE(m_heard[p]) \
+#define MEDDLE(p) LOSE(m_switch[p]) LOSE(m_resume[p]) LOSE(m_open[p]) LOSE(m_opened[p]) LOSE(m_heard[p]) LOSE(m_used[p]) \
     :: d_step { RUN && adv > 0 && S_ASKS(p) && !HAS(m_switch[p], sep[p]) -> adv--; ADD(m_switch[p], sep[p]) } \
     :: d_step { RUN && adv > 0 && sst[p] == S_OPENING && !HAS(m_open[p], sep[p]) -> adv--; ADD(m_open[p], sep[p]) } \
     :: d_step { R_RUN && adv > 0 && rst[p] == R_FENCED && !HAS(m_resume[p], rep[p]) -> adv--; ADD(m_resume[p], rep[p]) }
