@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/param.h"
+#include "base/planted.h"
+#include "base/util.h"
 #include "tests/sim/exhaustive.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/world.h"
@@ -28,10 +30,12 @@ struct arguments {
     bool goes_on;
     uint64_t stride;       /* not 0: the exhaustive search */
     const char *case_name; /* of it, only this */
+    bool hunts;            /* every planted bug in turn */
 };
 
 #define KEY_EXHAUSTIVE 1000
 #define KEY_CASE       1001
+#define KEY_PLANTED    1002
 
 static const struct argp_option options[] = {
     {"profile", 'P', "NAME", 0, "what a seed draws: lossy (default) or failover", 0},
@@ -43,6 +47,10 @@ static const struct argp_option options[] = {
      "every STRIDE-th)",
      0},
     {"case", KEY_CASE, "NAME", 0, "one case of the exhaustive search, as it was named there", 0},
+#ifdef DT_PLANTED_BUGS
+    {"planted", KEY_PLANTED, "BUG", 0, "with this bug in Detour; all: each in turn, until a seed shows it",
+     0},
+#endif
     {"keep-going", 'k', NULL, 0, "go on after a failure, and name them all", 0},
     {"verbose", 'v', NULL, 0, "every fault, call and log line with its time; twice: every packet", 0},
     {0},
@@ -60,6 +68,37 @@ static bool parse_seeds(const char *text, struct arguments *arguments)
     return dt_parse_number(first, false, &arguments->first) == DT_OK &&
            dt_parse_number(colon + 1, true, &arguments->count) == DT_OK;
 }
+
+/* ---- planted bugs ---- */
+
+#ifdef DT_PLANTED_BUGS
+
+uint32_t dt_planted;
+
+static const struct {
+    const char *name;
+    const char *text;
+} bugs[] = {{"NONE", "none"},
+#define BUG_ROW(bug, text) {#bug, text},
+            DT_PLANTED_LIST(BUG_ROW)
+#undef BUG_ROW
+};
+
+static bool plant(const char *name, struct arguments *arguments)
+{
+    arguments->hunts = strcmp(name, "all") == 0;
+    for (uint32_t i = 0; i < DT_COUNT_OF(bugs); i++) {
+        if (strcmp(name, bugs[i].name) == 0) {
+            dt_planted = i;
+            return true;
+        }
+    }
+    return arguments->hunts;
+}
+
+#endif
+
+/* ---- arguments ---- */
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
@@ -88,6 +127,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_CASE:
         arguments->case_name = text;
         return 0;
+#ifdef DT_PLANTED_BUGS
+    case KEY_PLANTED:
+        if (!plant(text, arguments))
+            argp_error(state, "no bug '%s'", text);
+        return 0;
+#endif
     case 'k':
         arguments->goes_on = true;
         return 0;
@@ -214,6 +259,56 @@ static int run_exhaustive(const struct arguments *arguments)
     return search.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* ---- the hunt ---- */
+
+#ifdef DT_PLANTED_BUGS
+
+/* The first seed that shows the bug which is planted; 0: none of them does. */
+static uint64_t find_seed(const struct arguments *arguments, struct dt_world_report *report)
+{
+    static struct dt_scenario scenario;
+
+    for (uint64_t i = 0; i < arguments->count; i++) {
+        dt_scenario_draw(arguments->profile, arguments->first + i, &scenario);
+        if (!dt_world_run(&scenario, report))
+            return arguments->first + i;
+    }
+    return 0;
+}
+
+/* Without a bug no seed may fail, with one some seed must. */
+static int hunt(const struct arguments *arguments)
+{
+    struct dt_world_report report;
+    uint64_t missed = 0;
+
+    for (dt_planted = DT_PLANTED_NONE; dt_planted < DT_PLANTED_COUNT; dt_planted++) {
+        uint64_t seed = find_seed(arguments, &report);
+
+        missed += (seed == 0) != (dt_planted == DT_PLANTED_NONE);
+        printf("%-18s %-70s ", bugs[dt_planted].name, bugs[dt_planted].text);
+        if (seed)
+            printf("seed %" PRIu64 ": %s\n", seed, report.failure);
+        else
+            printf("no seed from %" PRIu64 " to %" PRIu64 "\n", arguments->first,
+                   arguments->first + arguments->count - 1);
+        fflush(stdout);
+    }
+    if (missed)
+        printf("FAILED: %" PRIu64 " not as it must be\n", missed);
+    return missed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#else
+
+static int hunt(const struct arguments *arguments)
+{
+    (void)arguments;
+    return EXIT_FAILURE;
+}
+
+#endif
+
 int main(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -225,5 +320,7 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     dt_trace_start(arguments.trace);
+    if (arguments.hunts)
+        return hunt(&arguments);
     return arguments.stride || arguments.case_name ? run_exhaustive(&arguments) : run_seeds(&arguments);
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bugs planted on purpose, one at a time, to show that the simulation would find them: mistakes in failover
+ * that look right. `detour-sim-planted` has a copy of the sources of its own, compiled with DT_PLANTED_BUGS;
+ * everywhere else DT_PLANTED(bug) is the constant false, and the compiler leaves nothing of it.
+ */
+#ifndef DETOUR_BASE_PLANTED_H
+#define DETOUR_BASE_PLANTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(bug, text) */
+#define DT_PLANTED_LIST(X)                                                                  \
+    X(NO_RECEIVER_FENCE, "the receiver resumes without a fence")                            \
+    X(NO_SENDER_FENCE, "the sender posts again without a fence")                            \
+    X(ONE_RING, "one clear-to-send ring shared by all paths")                               \
+    X(REWIND_ALL, "every unfinished message is posted again, not those of the epoch alone") \
+    X(ANY_RESUME, "a RESUME of another epoch is accepted")                                  \
+    X(ANY_OPENED, "an OPENED of another epoch is accepted")                                 \
+    X(KEEP_PARTS, "parts that came over a fenced path are kept")                            \
+    X(SAME_PSN, "packet sequence numbers are used again, and old queue pairs go at once")   \
+    X(OPEN_EARLY, "a path is opened before it is settled")                                  \
+    X(NO_REPUBLISH, "open receives are not published again")                                \
+    X(NO_REPEAT, "control messages are not repeated")                                       \
+    X(SILENT_CLOSE, "a receiver closes without a word")                                     \
+    X(FILTER_EPOCH, "completions of a fenced path are dropped for being old")               \
+    X(BLIND_TRUST, "what was acknowledged is taken for received")
+
+#ifdef DT_PLANTED_BUGS
+
+enum dt_planted {
+    DT_PLANTED_NONE,
+#define DT_PLANTED_ENUM(bug, text) DT_PLANTED_##bug,
+    DT_PLANTED_LIST(DT_PLANTED_ENUM)
+#undef DT_PLANTED_ENUM
+        DT_PLANTED_COUNT
+};
+
+/* The one that is planted now. Not atomic: simulations have one thread. */
+extern uint32_t dt_planted;
+
+#define DT_PLANTED(bug) (dt_planted == DT_PLANTED_##bug)
+
+#else
+
+#define DT_PLANTED(bug) false
+
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
