@@ -311,6 +311,16 @@ static void draw_chaos(struct dt_scenario *s, struct dt_prng *prng, uint64_t spa
     }
 }
 
+/* The queue pairs' timers are longer than a round trip, or nothing works even when all is well. */
+static void fit_timers(struct dt_scenario *s)
+{
+    uint64_t wanted_ns = 10 * (s->network.latency_ns + s->network.jitter_ns);
+
+    for (uint32_t host = 0; host < DT_HOSTS; host++)
+        while (4096ull << s->settings[host].timeout_exponent < wanted_ns)
+            s->settings[host].timeout_exponent++;
+}
+
 static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
 {
     static const uint32_t exponents[] = {5, 7, 8, 10, 12, 14, 16};
@@ -332,6 +342,7 @@ static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
         settings->dead_ms = s->is_doomed ? draw_log(prng, 100, 2000) : 60000;
     }
     draw_network(s, prng, draw_one_in(prng, 2) ? 0 : 20000);
+    fit_timers(s);
     s->plugin.control_latency_ns = draw_log(prng, 1000, 2 * DT_NS_PER_MS);
     s->plugin.job_ns_max = draw_one_in(prng, 3) ? 0 : draw_log(prng, 1000, 5 * DT_NS_PER_MS);
     s->flow_count = draw_one_in(prng, 2) ? 1 : (uint32_t)dt_prng_between(prng, 2, DT_FLOWS_MAX);

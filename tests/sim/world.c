@@ -19,6 +19,7 @@ struct world {
     struct dt_prng prng;
     const ncclNet_v8_t *net;
     struct dt_flow *flows[DT_FLOWS_MAX];
+    bool is_calm;
     uint64_t wanted_ns[DT_HOSTS]; /* when the host's threads want to be called again */
 };
 
@@ -183,6 +184,15 @@ static void start_chaos(struct world *w)
     dt_chaos_start(&w->scenario->chaos, now_ns());
 }
 
+/* All faults are over: from now on the network does not lose, double or hold back anything either. */
+static void calm_network(struct world *w)
+{
+    for (uint32_t i = 0; i < w->scenario->device_count; i++)
+        dt_faults_clear(dt_sim_faults(dt_driver_sim_port(i)));
+    w->is_calm = true;
+    dt_say("** all faults are over");
+}
+
 static bool run_flows(struct world *w)
 {
     struct dt_chaos_run *chaos = &w->scenario->chaos;
@@ -202,6 +212,8 @@ static bool run_flows(struct world *w)
             return false;
         if (dt_chaos_next_ns(chaos) != DT_NEVER_NS)
             deadline_ns = now_ns() + w->scenario->patience_ns;
+        else if (chaos->count && chaos->origin_ns && !w->is_calm)
+            calm_network(w);
         if (now_ns() > deadline_ns)
             return fail(w, "did not finish: ", open);
     }
