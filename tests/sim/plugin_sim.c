@@ -134,7 +134,7 @@ const ncclNet_v8_t *dt_plugin_sim_start(const struct dt_plugin_sim_options *opti
     memset(&sim, 0, sizeof sim);
     sim.start_ns = true_now_ns();
     dt_executor_sim_start(options->seed, options->job_ns_max);
-    dt_verbs_sim_start();
+    dt_verbs_sim_start(options->qp_wr_max);
     dt_driver_sim_on_event(dt_verbs_sim_event);
     dt_driver_sim_set_clock(running_now_ns);
     sim.network = dt_sim_network_create(&network_options);

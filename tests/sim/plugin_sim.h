@@ -32,6 +32,7 @@ struct dt_host_options {
 struct dt_plugin_sim_options {
     uint64_t seed;
     uint64_t control_latency_ns;
+    uint32_t qp_wr_max;  /* of each device's queues, which makes for fewer slots; 0: no limit */
     uint64_t job_ns_max; /* a control thread's job takes up to this */
     struct dt_host_options host[DT_HOSTS];
 };

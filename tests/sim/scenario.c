@@ -41,6 +41,21 @@ static uint32_t draw_fault_ppm(struct dt_prng *prng, uint32_t ppm_max)
 /* ---- what both profiles have ----------------------------------------------------------------------------
  */
 
+/*
+ * Half of the runs have less than the usual 64 slots, so that they are used again and again. `dv` queue pairs
+ * need more room than such devices have.
+ */
+static void draw_queues(struct dt_scenario *s, struct dt_prng *prng)
+{
+    static const uint32_t for_slots[] = {200 /* 8 */, 264 /* 16 */, 392 /* 32 */};
+
+    if (draw_one_in(prng, 2))
+        return;
+    s->plugin.qp_wr_max = for_slots[dt_prng_below(prng, DT_COUNT_OF(for_slots))];
+    for (uint32_t host = 0; host < DT_HOSTS; host++)
+        s->settings[host].posting = "std";
+}
+
 static void draw_network(struct dt_scenario *s, struct dt_prng *prng, uint32_t ppm_max)
 {
     struct dt_sim_options *o = &s->network;
@@ -119,6 +134,7 @@ static void draw_lossy(struct dt_scenario *s, struct dt_prng *prng)
     /* Seven losses in a row of one packet would end its queue pair, rightly: at 3 % that does not happen. */
     draw_network(s, prng, 30000);
     s->plugin.control_latency_ns = dt_prng_between(prng, 1000, 300000);
+    draw_queues(s, prng);
     s->plugin.job_ns_max = draw_one_in(prng, 2) ? 0 : draw_log(prng, 1000, DT_NS_PER_MS);
     s->flow_count = (uint32_t)dt_prng_between(prng, 1, DT_FLOWS_MAX);
     for (uint32_t i = 0; i < s->flow_count; i++)
@@ -344,6 +360,7 @@ static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
     draw_network(s, prng, draw_one_in(prng, 2) ? 0 : 20000);
     fit_timers(s);
     s->plugin.control_latency_ns = draw_log(prng, 1000, 2 * DT_NS_PER_MS);
+    draw_queues(s, prng);
     s->plugin.job_ns_max = draw_one_in(prng, 3) ? 0 : draw_log(prng, 1000, 5 * DT_NS_PER_MS);
     s->flow_count = draw_one_in(prng, 2) ? 1 : (uint32_t)dt_prng_between(prng, 2, DT_FLOWS_MAX);
     for (uint32_t i = 0; i < s->flow_count; i++) {
@@ -503,10 +520,10 @@ void dt_scenario_print(const struct dt_scenario *s)
 
     printf(
         "  network: latency %.1f+%.1f us, loss %.2f %%, duplicates %.2f %%, reordering %.2f %% by %.1f us, "
-        "segments %" PRIu64 ", %u under way; control %.3f ms, verbs up to %.3f ms\n",
+        "segments %" PRIu64 ", %u under way; control %.3f ms, verbs up to %.3f ms, queues of %u (0: full)\n",
         (double)n->latency_ns / 1e3, (double)n->jitter_ns / 1e3, n->loss_ppm / 1e4, n->duplicate_ppm / 1e4,
         n->reorder_ppm / 1e4, (double)n->reorder_ns / 1e3, n->segment_bytes_max, n->link_packets_max,
-        (double)s->plugin.control_latency_ns / 1e6, (double)s->plugin.job_ns_max / 1e6);
+        (double)s->plugin.control_latency_ns / 1e6, (double)s->plugin.job_ns_max / 1e6, s->plugin.qp_wr_max);
     for (uint32_t host = 0; host < DT_HOSTS; host++)
         print_host(s, host);
     for (uint32_t i = 0; i < s->flow_count; i++)

@@ -12,12 +12,14 @@
 static struct {
     struct dt_verbs_table soft;
     int (*poll_cq)(struct ibv_cq *cq, int count, struct ibv_wc *wcs);
+    uint32_t qp_wr_max;
     uint32_t faults[DT_SOFT_DEVICES_MAX];
     bool may_have_event[DT_SOFT_DEVICES_MAX];
 } sim;
 
-void dt_verbs_sim_start(void)
+void dt_verbs_sim_start(uint32_t qp_wr_max)
 {
+    sim.qp_wr_max = qp_wr_max;
     memset(sim.faults, 0, sizeof sim.faults);
     memset(sim.may_have_event, 0, sizeof sim.may_have_event);
 }
@@ -111,6 +113,15 @@ static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
     return taken < 0 ? taken : kept;
 }
 
+static int query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    int error = sim.soft.query_device(context, attr);
+
+    if (!error && sim.qp_wr_max)
+        attr->max_qp_wr = (int)sim.qp_wr_max;
+    return error;
+}
+
 static struct ibv_context *open_device(struct ibv_device *device)
 {
     struct ibv_context *context = sim.soft.open_device(device);
@@ -131,6 +142,7 @@ enum dt_status dt_verbs_sim_open(uint32_t device_count, struct dt_verbs **verbs)
     if (status != DT_OK)
         return status;
     table = sim.soft;
+    table.query_device = query_device;
     table.modify_qp = modify_qp;
     table.create_qp = create_qp;
     table.get_async_event = get_async_event;

@@ -26,8 +26,8 @@ enum dt_verbs_fault {
     DT_VERBS_EVENTS_HELD = 128  /* asynchronous events are held back */
 };
 
-/* No device misbehaves. */
-void dt_verbs_sim_start(void);
+/* No device misbehaves. Each takes `qp_wr_max` work requests per queue; 0: as many as it can. */
+void dt_verbs_sim_start(uint32_t qp_wr_max);
 
 /* As dt_verbs_open(), for one host. */
 enum dt_status dt_verbs_sim_open(uint32_t device_count, struct dt_verbs **verbs);
