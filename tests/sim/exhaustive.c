@@ -35,13 +35,6 @@ static const char pair_name[] = "cut-both";
 
 static struct dt_scenario scenario;
 
-/* A lost packet is the queue pair's own business. */
-static void allow_failure(void)
-{
-    for (uint32_t i = 0; !DT_HAS_RECOVERY && i < scenario.flow_count; i++)
-        scenario.flow[i].mercy = DT_MERCY_ANY;
-}
-
 static struct dt_chaos *add(const struct dt_chaos *fault, uint64_t packet)
 {
     struct dt_chaos *f = &scenario.chaos.list[scenario.chaos.count++];
@@ -65,8 +58,6 @@ static bool run_single(const struct kind *kind, uint64_t packet, dt_exhaustive_f
     char name[64];
 
     dt_scenario_draw(DT_PROFILE_SCRIPT, SEED, &scenario);
-    if (kind->fault.kind != DT_CHAOS_DROP)
-        allow_failure();
     add(&kind->fault, packet);
     snprintf(name, sizeof name, "%s:%" PRIu64, kind->name, packet);
     return finish(name, done, arg);
@@ -79,7 +70,6 @@ static bool run_pair(uint64_t first, uint64_t second, dt_exhaustive_func *done, 
     char name[64];
 
     dt_scenario_draw(DT_PROFILE_SCRIPT, SEED, &scenario);
-    allow_failure();
     add(&cut, first);
     cut.device = 1;
     cut.other = 3;

@@ -277,9 +277,17 @@ static bool may_lose_completions(const struct dt_scenario *s, const struct dt_fl
     return false;
 }
 
+static bool may_lose_channel(const struct dt_scenario *s)
+{
+    for (uint32_t i = 0; i < s->chaos.count; i++)
+        if (s->chaos.list[i].kind == DT_CHAOS_CONTROL_BREAK)
+            return true;
+    return false;
+}
+
 static enum dt_flow_mercy mercy_for(const struct dt_scenario *s, const struct dt_flow_options *flow)
 {
-    if (!DT_HAS_RECOVERY || s->is_doomed || !keeps_a_path(s, flow))
+    if (!DT_HAS_RECOVERY || s->is_doomed || !keeps_a_path(s, flow) || (!DT_HAS_REDIAL && may_lose_channel(s)))
         return DT_MERCY_ANY;
     return may_lose_completions(s, flow) ? DT_MERCY_UNSEEN : DT_MERCY_NONE;
 }
@@ -413,6 +421,7 @@ static void make_script(struct dt_scenario *s)
         o->side[0].host = i;
         o->side[1].host = !i;
         o->closes_early = true;
+        o->mercy = DT_HAS_RECOVERY ? DT_MERCY_NONE : DT_MERCY_ANY;
     }
     s->patience_ns = 300 * DT_NS_PER_S;
     s->may_warn = true;
