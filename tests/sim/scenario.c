@@ -80,6 +80,10 @@ static void set_params(void *arg, struct dt_params *params)
     params->qps_per_path = settings->qps_per_path;
     params->timeout_exponent = settings->timeout_exponent;
     params->retry_count = settings->retry_count;
+    params->fence_ms = settings->fence_ms;
+    params->late_ms = settings->late_ms;
+    params->dead_ms = settings->dead_ms;
+    params->stable_ms = settings->stable_ms;
     params->idle_takeover_us = settings->idle_takeover_us;
     snprintf(params->posting, sizeof params->posting, "%s", settings->posting);
     snprintf(params->inject, sizeof params->inject, "%s", settings->inject);
@@ -103,6 +107,10 @@ static void draw_host(struct dt_scenario *s, struct dt_prng *prng, uint32_t host
     settings->timeout_exponent = 16;
     settings->retry_count = 6;
     settings->idle_takeover_us = 2000;
+    settings->fence_ms = 1000;
+    settings->late_ms = 10000;
+    settings->dead_ms = 120000;
+    settings->stable_ms = 1000;
 }
 
 static void draw_flow(struct dt_scenario *s, struct dt_prng *prng, uint32_t i)
@@ -285,9 +293,22 @@ static bool may_lose_channel(const struct dt_scenario *s)
     return false;
 }
 
+/* The loopback queue pair of a flush is made when it is first needed, and an error ends the connection. */
+static bool may_lack_flush(const struct dt_scenario *s, const struct dt_flow_options *flow)
+{
+    const struct dt_host_options *host = &s->plugin.host[flow->side[DT_FLOW_RECEIVER].host];
+
+    for (uint32_t i = 0; flow->is_gpu && i < s->chaos.count; i++)
+        if (s->chaos.list[i].kind == DT_CHAOS_CREATE_FAILS &&
+            s->chaos.list[i].device - host->device_first < host->device_count)
+            return true;
+    return false;
+}
+
 static enum dt_flow_mercy mercy_for(const struct dt_scenario *s, const struct dt_flow_options *flow)
 {
-    if (!DT_HAS_RECOVERY || s->is_doomed || !keeps_a_path(s, flow) || (!DT_HAS_REDIAL && may_lose_channel(s)))
+    if (s->is_doomed || !keeps_a_path(s, flow) || may_lack_flush(s, flow) ||
+        (!DT_HAS_REDIAL && may_lose_channel(s)))
         return DT_MERCY_ANY;
     return may_lose_completions(s, flow) ? DT_MERCY_UNSEEN : DT_MERCY_NONE;
 }
@@ -364,6 +385,7 @@ static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
         settings->fence_ms = draw_log(prng, 1, 1000);
         settings->late_ms = draw_log(prng, 1, 5000);
         settings->dead_ms = s->is_doomed ? draw_log(prng, 100, 2000) : 60000;
+        settings->stable_ms = draw_one_in(prng, 4) ? 0 : draw_log(prng, 1, 500);
     }
     draw_network(s, prng, draw_one_in(prng, 2) ? 0 : 20000);
     fit_timers(s);
@@ -407,7 +429,8 @@ static void make_script(struct dt_scenario *s)
                                                       .idle_takeover_us = 500,
                                                       .fence_ms = 20,
                                                       .late_ms = 50,
-                                                      .dead_ms = 2000};
+                                                      .dead_ms = 2000,
+                                                      .stable_ms = 5};
         s->plugin.host[host] = (struct dt_host_options){
             .device_first = 2 * host, .device_count = 2, .set = set_params, .set_arg = &s->settings[host]};
     }
@@ -421,7 +444,6 @@ static void make_script(struct dt_scenario *s)
         o->side[0].host = i;
         o->side[1].host = !i;
         o->closes_early = true;
-        o->mercy = DT_HAS_RECOVERY ? DT_MERCY_NONE : DT_MERCY_ANY;
     }
     s->patience_ns = 300 * DT_NS_PER_S;
     s->may_warn = true;

@@ -23,9 +23,6 @@ extern "C" {
 
 #define DT_FLOWS_MAX 4
 
-/* Failed paths are opened again. While they are not, a connection may end up without one. */
-#define DT_HAS_RECOVERY false
-
 /* A control channel that ends without a goodbye is dialled again. While it is not, that ends the connection.
  */
 #define DT_HAS_REDIAL false
@@ -48,6 +45,7 @@ struct dt_host_settings {
     uint64_t fence_ms;
     uint64_t late_ms;
     uint64_t dead_ms;
+    uint64_t stable_ms;
 };
 
 struct dt_scenario {
