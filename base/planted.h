@@ -18,12 +18,9 @@ extern "C" {
 #define DT_PLANTED_LIST(X)                                                                  \
     X(NO_RECEIVER_FENCE, "the receiver resumes without a fence")                            \
     X(NO_SENDER_FENCE, "the sender posts again without a fence")                            \
-    X(ONE_RING, "one clear-to-send ring shared by all paths")                               \
     X(REWIND_ALL, "every unfinished message is posted again, not those of the epoch alone") \
     X(ANY_RESUME, "a RESUME of another epoch is accepted")                                  \
-    X(ANY_OPENED, "an OPENED of another epoch is accepted")                                 \
     X(KEEP_PARTS, "parts that came over a fenced path are kept")                            \
-    X(SAME_PSN, "packet sequence numbers are used again, and old queue pairs go at once")   \
     X(OPEN_EARLY, "a path is opened before it is settled")                                  \
     X(NO_REPUBLISH, "open receives are not published again")                                \
     X(NO_REPEAT, "control messages are not repeated")                                       \

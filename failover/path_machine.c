@@ -2,6 +2,7 @@
 #include "failover/path_machine.h"
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "base/util.h"
 
 struct state_row {
@@ -69,6 +70,8 @@ struct dt_path_step dt_path_machine_event(struct dt_path_machine *machine, enum 
 {
     struct dt_path_step step = {.from = machine->state};
     uint32_t repeated_before = state_of(machine)->repeats;
+    if (DT_PLANTED(OPEN_EARLY) && event == DT_PATH_RECOVER && machine->state == DT_SENDER_WAITING)
+        machine->state = DT_SENDER_SETTLED;
     const struct cell *cell = machine->end == DT_PATH_END_SENDER ? &sender_cells[machine->state][event]
                                                                  : &receiver_cells[machine->state][event];
 
@@ -103,6 +106,8 @@ struct dt_path_step dt_path_machine_hear(struct dt_path_machine *machine, enum d
 
     if (message == DT_PATH_SAY_NONE || message >= DT_PATH_MESSAGE_COUNT || is_for_sender != is_sender)
         return nothing;
+    if (DT_PLANTED(ANY_RESUME) && message == DT_PATH_SAY_RESUME)
+        epoch = machine->epoch;
     if (epoch == machine->epoch)
         return dt_path_machine_event(machine, (enum dt_path_event)current[message], now_ns);
     if (epoch != machine->epoch + 1 || is_sender)
@@ -115,6 +120,8 @@ struct dt_path_step dt_path_machine_hear(struct dt_path_machine *machine, enum d
 
 enum dt_path_message dt_path_machine_repeat(struct dt_path_machine *machine, uint64_t now_ns)
 {
+    if (DT_PLANTED(NO_REPEAT))
+        return DT_PATH_SAY_NONE;
     return dt_repeat_due(&machine->repeat, now_ns) ? (enum dt_path_message)state_of(machine)->repeats
                                                    : DT_PATH_SAY_NONE;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/planted.h"
 #include "transport/nic.h"
 #include "transport/path.h"
 #include "transport/path_queues.h"
@@ -15,7 +16,9 @@
 
 static bool is_settled(const struct dt_path *path)
 {
-    return path->connection->is_sender && path->machine.state == DT_SENDER_SETTLED;
+    return path->connection->is_sender &&
+           (path->machine.state == DT_SENDER_SETTLED ||
+            (DT_PLANTED(OPEN_EARLY) && path->machine.state == DT_SENDER_WAITING));
 }
 
 static bool is_proving(const struct dt_path *path)

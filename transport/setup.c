@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/planted.h"
 #include "transport/path.h"
 #include "transport/path_queues.h"
 #include "transport/service.h"
@@ -359,7 +360,7 @@ void dt_net_close(struct dt_connection *c)
     if (dt_load_relaxed(&c->open_requests) > 0)
         dt_info("connection %016llx %s %s is closed with %u requests outstanding", (unsigned long long)c->id,
                 c->is_sender ? "to" : "from", c->peer, dt_load_relaxed(&c->open_requests));
-    if (c->channel.stream) {
+    if (c->channel.stream && !DT_PLANTED(SILENT_CLOSE)) {
         close.sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
                                       : dt_receiver_first_incomplete(dt_receiver_of(c));
         dt_close_encode(&close, &c->channel.out);

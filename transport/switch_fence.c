@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/planted.h"
 #include "transport/nic.h"
 #include "transport/path.h"
 #include "transport/path_queues.h"
@@ -29,6 +30,11 @@ void dt_switch_fence(struct dt_path *path, uint64_t now_ns)
     if (c->is_sender)
         path->fence.receives_mask = path->fence.all_mask; /* none are posted */
     path->is_fence_wanted = !path->fence.is_hopeless;
+    if (c->is_sender ? DT_PLANTED(NO_SENDER_FENCE) : DT_PLANTED(NO_RECEIVER_FENCE)) {
+        path->fence.marker_mask = path->fence.receives_mask = path->fence.all_mask;
+        path->fence.is_told = true;
+        path->is_fence_wanted = false;
+    }
 }
 
 void dt_switch_fence_told(struct dt_path *path)
@@ -61,7 +67,7 @@ static void take(struct dt_path *path, const struct dt_completion *completion)
         return;
     if (c->is_sender)
         dt_sender_handle(dt_sender_of(c), path, completion);
-    else if (work.kind == DT_WORK_RECEIVE)
+    else if (work.kind == DT_WORK_RECEIVE && !DT_PLANTED(FILTER_EPOCH))
         dt_receiver_handle(dt_receiver_of(c), path, completion);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The receiver's half of a switch. Receives need no rewinding: which message it is travels in the immediate.
  */
+#include "base/planted.h"
 #include "transport/switch.h"
 
 #include "transport/nic.h"
@@ -17,8 +18,9 @@ uint32_t dt_switch_forget(struct dt_path *path)
 
         if (slot->state != DT_RECV_OPEN)
             continue;
-        dt_arrivals_clear(&slot->arrivals[path->index]);
-        if (slot->path != path->index)
+        if (!DT_PLANTED(KEEP_PARTS))
+            dt_arrivals_clear(&slot->arrivals[path->index]);
+        if (slot->path != path->index || DT_PLANTED(NO_REPUBLISH))
             continue;
         slot->path = (uint8_t)(slot->path + DT_PATHS_MAX);
         count++;
