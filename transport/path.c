@@ -130,7 +130,7 @@ static void run_link(struct dt_job *job)
     struct dt_path_offer peer = {.probe = path->peer_probe};
 
     memcpy(peer.qp, path->peer_qp, sizeof peer.qp);
-    setup_done(path, dt_path_queues_link(path, path->probe, path->qp, &peer));
+    setup_done(path, dt_path_queues_link(path, path->probe, path->qp, &peer, false));
 }
 
 void dt_path_submit_link(struct dt_path *path)
@@ -248,7 +248,7 @@ static enum dt_status make(struct dt_path *path)
         return status == DT_OK ? DT_NO_MEMORY : status;
     status = dt_path_queues_create(path, path->make_epoch, path->fresh);
     if (status == DT_OK && !is_sender)
-        status = dt_path_queues_link(path, path->fresh->probe, path->fresh->qp, &path->peer_offer);
+        status = dt_path_queues_link(path, path->fresh->probe, path->fresh->qp, &path->peer_offer, true);
     if (status == DT_OK)
         return status;
     destroy_set(path, path->fresh);
@@ -269,7 +269,7 @@ static enum dt_status run_op_now(struct dt_path *path)
     case DT_PATH_OP_MAKE:
         return make(path);
     case DT_PATH_OP_LINK:
-        return dt_path_queues_link(path, path->probe, path->qp, &path->peer_offer);
+        return dt_path_queues_link(path, path->probe, path->qp, &path->peer_offer, true);
     }
     return DT_INTERNAL;
 }

@@ -143,11 +143,13 @@ struct dt_qp_link_options dt_path_link_options(const struct dt_net *net)
 }
 
 enum dt_status dt_path_queues_link(struct dt_path *path, struct dt_qp *probe, struct dt_qp *const *qp,
-                                   const struct dt_path_offer *peer)
+                                   const struct dt_path_offer *peer, bool is_attempt)
 {
     struct dt_qp_link_options options = dt_path_link_options(path->connection->net);
-    enum dt_status status = dt_qp_connect(probe, &peer->probe, &options);
+    enum dt_status status;
 
+    options.is_attempt = is_attempt;
+    status = dt_qp_connect(probe, &peer->probe, &options);
     for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
         status = dt_qp_connect(qp[q], &peer->qp[q], &options);
     return status;

@@ -64,14 +64,23 @@ static void destroy_ibv_qp(struct dt_qp *qp)
         dt_warn("%s: QP %u cannot be destroyed: %s", qp->device->info.name, qp->qpn, strerror(error));
 }
 
-static enum dt_status modify(struct dt_qp *qp, struct ibv_qp_attr *attr, int mask, const char *to)
+static enum dt_status modify_or_say(struct dt_qp *qp, struct ibv_qp_attr *attr, int mask, const char *to,
+                                    bool is_attempt)
 {
     int error = qp->device->verbs->table.modify_qp(qp->ibv, attr, mask);
 
     if (!error)
         return DT_OK;
-    dt_warn("%s: QP %u cannot go to %s: %s", qp->device->info.name, qp->qpn, to, strerror(error));
+    if (is_attempt)
+        dt_info("%s: QP %u cannot go to %s: %s", qp->device->info.name, qp->qpn, to, strerror(error));
+    else
+        dt_warn("%s: QP %u cannot go to %s: %s", qp->device->info.name, qp->qpn, to, strerror(error));
     return DT_SYSTEM;
+}
+
+static enum dt_status modify(struct dt_qp *qp, struct ibv_qp_attr *attr, int mask, const char *to)
+{
+    return modify_or_say(qp, attr, mask, to, false);
 }
 
 static enum dt_status to_init(struct dt_qp *qp, uint32_t access)
@@ -251,10 +260,10 @@ static enum dt_status to_rtr(struct dt_qp *qp, const struct dt_qp_address *remot
         .min_rnr_timer = (uint8_t)options->min_rnr_timer};
 
     fill_path(qp, remote, options, &attr.ah_attr);
-    return modify(qp, &attr,
-                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-                  "RTR");
+    return modify_or_say(qp, &attr,
+                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+                         "RTR", options->is_attempt);
 }
 
 static enum dt_status to_rts(struct dt_qp *qp, const struct dt_qp_link_options *options)
@@ -266,10 +275,10 @@ static enum dt_status to_rts(struct dt_qp *qp, const struct dt_qp_link_options *
                                .sq_psn = qp->psn,
                                .max_rd_atomic = reads_limit(qp, options)};
 
-    return modify(qp, &attr,
-                  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                      IBV_QP_MAX_QP_RD_ATOMIC,
-                  "RTS");
+    return modify_or_say(qp, &attr,
+                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                             IBV_QP_MAX_QP_RD_ATOMIC,
+                         "RTS", options->is_attempt);
 }
 
 static void say_addresses(const struct dt_qp *qp, const struct dt_qp_address *remote)

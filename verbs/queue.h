@@ -155,6 +155,7 @@ struct dt_qp_link_options {
     uint32_t traffic_class;    /* 0..255 */
     uint32_t service_level;    /* 0..15 */
     uint32_t rd_atomic;        /* reads outstanding in each direction; >= 1 where reads are posted */
+    bool is_attempt;           /* that may well fail: the device's refusal is said at INFO, not WARN */
 };
 
 /*
@@ -169,7 +170,8 @@ void dt_qp_local_address(const struct dt_qp *qp, struct dt_qp_address *address);
 
 /*
  * INIT to RTR to RTS, towards *remote; the path MTU is the smaller of both ends. DT_INVALID when an option or
- * the address cannot be, DT_SYSTEM when the device refuses (one WARN names step, errno and both addresses).
+ * the address cannot be, DT_SYSTEM when the device refuses (one WARN names step and errno, one INFO both
+ * addresses).
  * Posting sends is allowed afterwards.
  */
 enum dt_status dt_qp_connect(struct dt_qp *qp, const struct dt_qp_address *remote,

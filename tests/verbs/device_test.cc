@@ -483,6 +483,9 @@ TEST_F(Pair, FailedStepsOfConnectNameTheStepAndBothAddresses)
     detour_test::ExpectWarning("cannot go to RTS: Invalid argument");
     EXPECT_EQ(DT_SYSTEM, dt_qp_connect(a, &address_b, &link));
     EXPECT_NE(std::string::npos, detour_test::LoggedLines().back().find("::ffff:10.0.0.1"));
+    link.is_attempt = true; // which no warning follows
+    fake::Fail("modify_to_rtr", ETIMEDOUT);
+    EXPECT_EQ(DT_SYSTEM, dt_qp_connect(a, &address_b, &link));
     fake::Fail("modify_to_err", EIO);
     detour_test::ExpectWarning("cannot go to ERR");
     EXPECT_EQ(DT_SYSTEM, dt_qp_fail(a));
