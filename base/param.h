@@ -42,6 +42,8 @@ extern "C" {
       "how long connect and accept try before they fail with the reason")                                    \
     X(idle_takeover_us, "DETOUR_IDLE_TAKEOVER_US", NULL, "us", 2000, 50, 1000000,                            \
       "how long NCCL may leave pending work untouched before Detour's own thread progresses it")             \
+    X(stall_ms, "DETOUR_STALL_MS", NULL, "ms", 500, 10, 3600000,                                             \
+      "how long a path may make no progress before it is probed, and given up if only others answer")        \
     X(fence_ms, "DETOUR_FENCE_MS", NULL, "ms", 1000, 1, 3600000,                                             \
       "how long the queue pairs of a failed path may take to flush before they are destroyed instead")       \
     X(late_ms, "DETOUR_LATE_MS", NULL, "ms", 10000, 0, 3600000,                                              \

@@ -21,6 +21,7 @@
 #include "failover/path_machine.h"
 #include "failover/recovery.h"
 #include "failover/resume.h"
+#include "failover/stall.h"
 #include "transport/arrivals.h"
 #include "transport/channel.h"
 #include "transport/cts.h"
@@ -106,6 +107,7 @@ struct dt_path {
     struct dt_path_machine machine; /* [detour], like all below */
     struct dt_fence fence;
     struct dt_recovery recovery;
+    struct dt_stall stall;
     bool is_used;                    /* this epoch was UP */
     bool is_destroying;              /* queue pairs of this epoch, for the fence */
     uint32_t marker_mask;            /* queue pairs whose marker is posted */
@@ -224,6 +226,7 @@ struct dt_connection {
     bool is_failure_said;       /* to the peer [detour] */
     bool is_heard;              /* `heard` is to be attended to [detour] */
     struct dt_path_frame heard; /* what the peer said about a path [detour] */
+    uint64_t watched_ns;        /* when the paths were last looked at for grey failure [detour] */
     uint64_t pathless_ns;       /* no path is UP since; 0: one is [detour] */
     uint32_t fences_pending;    /* paths whose fence is still to come [atomic] */
     uint32_t setup_pending;     /* paths whose create or link job is still to come [atomic] */

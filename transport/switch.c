@@ -12,6 +12,7 @@
 #include "transport/path.h"
 #include "transport/path_queues.h"
 #include "transport/recover.h"
+#include "transport/watch.h"
 #include "transport/work_id.h"
 
 /* While a proof is looked for its completions are polled; after a while less often. */
@@ -160,6 +161,7 @@ static void do_use(struct dt_path *path, uint64_t now_ns)
     const struct dt_connection *c = path->connection;
 
     dt_recovery_up(&path->recovery, now_ns);
+    memset(&path->stall, 0, sizeof path->stall);
     path->is_used = true;
     dt_info("connection %016llx %s %s: path %u, %s to %s, is in use again as epoch %u",
             (unsigned long long)c->id, c->is_sender ? "to" : "from", c->peer, path->index, dt_path_name(path),
@@ -406,11 +408,22 @@ static void watch_death(struct dt_connection *c, uint64_t now_ns)
                        (unsigned long long)((now_ns - c->pathless_ns) / DT_NS_PER_MS), deaths);
 }
 
+static void watch(struct dt_connection *c, uint64_t now_ns)
+{
+    struct dt_path *failed = dt_watch_progress(c, now_ns);
+
+    if (failed) {
+        step(failed, DT_PATH_FAULT, now_ns);
+        c->is_switching = true;
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------------------
  * Driving
  */
 void dt_switch_start(struct dt_connection *c, uint64_t now_ns)
 {
+    c->watched_ns = now_ns;
     for (uint32_t p = 0; p < c->path_count; p++) {
         struct dt_path *path = &c->path[p];
         bool is_up = path->state == DT_PATH_UP;
@@ -470,6 +483,8 @@ bool dt_switch_is_due(const struct dt_connection *c, uint64_t now_ns)
 {
     if (dt_load_acquire(&c->faults) || dt_load_acquire(&c->hints) || c->is_heard)
         return true;
+    if (dt_watch_is_due(c, now_ns))
+        return true;
     if (!c->is_switching)
         return false;
     for (uint32_t p = 0; p < c->path_count; p++) {
@@ -498,6 +513,8 @@ void dt_switch_progress(struct dt_connection *c, uint64_t now_ns)
         is_switching |= !is_quiet(path);
     }
     c->is_switching = is_switching;
+    if (dt_watch_is_due(c, now_ns))
+        watch(c, now_ns);
     watch_death(c, now_ns);
     if (dt_load_acquire(&c->notices) & DT_NOTICE_AGAIN)
         dt_connection_attend(c);

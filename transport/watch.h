@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks for grey failure (failover/stall.h): paths in use whose work makes no progress are probed, together
+ * with another path. Detour's thread, as the owner, every quarter of DETOUR_STALL_MS while requests are open.
+ */
+#ifndef DETOUR_TRANSPORT_WATCH_H
+#define DETOUR_TRANSPORT_WATCH_H
+
+#include <stdint.h>
+
+#include "transport/connection.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Is it time to look? Without ownership. */
+bool dt_watch_is_due(const struct dt_connection *connection, uint64_t now_ns);
+
+/* The path that has failed, with its `why`, or NULL. */
+struct dt_path *dt_watch_progress(struct dt_connection *connection, uint64_t now_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
