@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks on several machines: rank 0's launcher listens at --rendezvous, the other ranks dial it. A connection that
- * does not introduce itself as a rank of this run within a second is dropped.
+ * Ranks on several machines: rank 0's launcher listens at --rendezvous, the other ranks dial it. A connection
+ * that does not introduce itself as a rank of this run within a second is dropped.
  */
 #ifndef DETOUR_CLI_PERF_MEET_H
 #define DETOUR_CLI_PERF_MEET_H

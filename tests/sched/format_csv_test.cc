@@ -103,7 +103,8 @@ TEST(Csv, NoMessagesBetweenStagesOfOneDevice)
 
     ASSERT_TRUE(plan);
     EXPECT_EQ(WritePlan(arena, profile, plan, DETOUR_FORMAT_CSV_COMMS),
-              "0F0,1F0,1B0,0B0,0F1,1F1,1I1,0I1,0W1,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,1W1,1REDUCE_GRAD,1WAIT_REDUCE_GRAD\n");
+              "0F0,1F0,1B0,0B0,0F1,1F1,1I1,0I1,0W1,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,1W1,1REDUCE_GRAD,1WAIT_"
+              "REDUCE_GRAD\n");
 }
 
 TEST(Csv, BadInputIsOneLineWithRowAndColumnAndWhatIsRight)
