@@ -95,6 +95,18 @@ size_t dt_perf_channel_part(const struct dt_perf_shape *shape, size_t count, siz
     return dt_min_u64(part, count - *first);
 }
 
+void dt_perf_plan_slices(const struct dt_perf_shape *shape, unsigned hops, dt_perf_slice_func *add_slice,
+                         struct dt_perf_actions *actions)
+{
+    size_t first;
+    size_t count = dt_perf_channel_part(shape, shape->count, &first);
+    size_t begin = first * shape->type->bytes, end = begin + count * shape->type->bytes;
+
+    for (size_t at = begin; at < end; at += shape->slice_bytes)
+        for (unsigned h = 0; h < hops; h++)
+            add_slice(shape, h, at, dt_min_u64(shape->slice_bytes, end - at), actions);
+}
+
 unsigned dt_perf_one(unsigned ranks)
 {
     (void)ranks;

@@ -124,6 +124,14 @@ void dt_perf_op_fill(const struct dt_perf_op *op, const struct dt_perf_type *typ
  */
 size_t dt_perf_channel_part(const struct dt_perf_shape *shape, size_t count, size_t *first);
 
+/* Adds the action of hop `h` for one slice: `bytes` at `offset` of the data, or of a share. */
+typedef void dt_perf_slice_func(const struct dt_perf_shape *shape, unsigned h, size_t offset, size_t bytes,
+                                struct dt_perf_actions *actions);
+
+/* The channel's part of shape->count elements, slice after slice, each with all its hops. */
+void dt_perf_plan_slices(const struct dt_perf_shape *shape, unsigned hops, dt_perf_slice_func *add_slice,
+                         struct dt_perf_actions *actions);
+
 /* Most operations: one program, or one hop. */
 unsigned dt_perf_one(unsigned ranks);
 

@@ -7,8 +7,8 @@
 enum hop { FIRST_SEND, COPY_AND_SEND, COPY_LAST };
 
 /* A slice of `bytes` at `offset` of a share; hop h brings the share of the rank h before. */
-static void add_slice(const struct dt_perf_shape *shape, struct dt_perf_actions *actions, unsigned h,
-                      size_t offset, size_t bytes)
+static void add_slice(const struct dt_perf_shape *shape, unsigned h, size_t offset, size_t bytes,
+                      struct dt_perf_actions *actions)
 {
     unsigned owner = (shape->rank + shape->ranks - h) % shape->ranks;
     enum hop hop = h == 0 ? FIRST_SEND : h + 1 < shape->ranks ? COPY_AND_SEND : COPY_LAST;
@@ -24,14 +24,8 @@ static void add_slice(const struct dt_perf_shape *shape, struct dt_perf_actions 
 
 static void plan(const struct dt_perf_shape *shape, unsigned program, struct dt_perf_actions *actions)
 {
-    size_t first;
-    size_t count = dt_perf_channel_part(shape, shape->count, &first);
-    size_t begin = first * shape->type->bytes, end = begin + count * shape->type->bytes;
-
     (void)program;
-    for (size_t at = begin; at < end; at += shape->slice_bytes)
-        for (unsigned h = 0; h < shape->ranks; h++)
-            add_slice(shape, actions, h, at, dt_min_u64(shape->slice_bytes, end - at));
+    dt_perf_plan_slices(shape, shape->ranks, add_slice, actions);
 }
 
 static void layout(const struct dt_perf_shape *shape, struct dt_perf_layout *layout_out)

@@ -2,23 +2,23 @@
 /* Ring broadcast from rank 0, slice by slice; the last rank passes nothing on. */
 #include "cli/perf_op.h"
 
-#include "base/util.h"
+static void add_slice(const struct dt_perf_shape *shape, unsigned h, size_t offset, size_t bytes,
+                      struct dt_perf_actions *actions)
+{
+    (void)h;
+    dt_perf_actions_add(actions, (struct dt_perf_action){
+                                     .bytes = bytes,
+                                     .source = shape->rank == 0 ? offset : DT_PERF_NOWHERE,
+                                     .target = offset,
+                                     .receive = shape->rank != 0,
+                                     .send = shape->rank + 1 < shape->ranks,
+                                 });
+}
 
 static void plan(const struct dt_perf_shape *shape, unsigned program, struct dt_perf_actions *actions)
 {
-    size_t first;
-    size_t count = dt_perf_channel_part(shape, shape->count, &first);
-    size_t begin = first * shape->type->bytes, end = begin + count * shape->type->bytes;
-
     (void)program;
-    for (size_t at = begin; at < end; at += shape->slice_bytes)
-        dt_perf_actions_add(actions, (struct dt_perf_action){
-                                         .bytes = dt_min_u64(shape->slice_bytes, end - at),
-                                         .source = shape->rank == 0 ? at : DT_PERF_NOWHERE,
-                                         .target = at,
-                                         .receive = shape->rank != 0,
-                                         .send = shape->rank + 1 < shape->ranks,
-                                     });
+    dt_perf_plan_slices(shape, 1, add_slice, actions);
 }
 
 static void expect(const struct dt_perf_shape *shape, uint64_t iteration, size_t offset, size_t bytes,

@@ -5,11 +5,9 @@
  */
 #include "cli/perf_op.h"
 
-#include "base/util.h"
-
 /* A slice of `bytes` at `offset` of a share; at hop h this rank has the share of the rank h + 1 before it. */
-static void add_slice(const struct dt_perf_shape *shape, struct dt_perf_actions *actions, unsigned h,
-                      size_t offset, size_t bytes)
+static void add_slice(const struct dt_perf_shape *shape, unsigned h, size_t offset, size_t bytes,
+                      struct dt_perf_actions *actions)
 {
     unsigned owner = (shape->rank + 2 * shape->ranks - 1 - h) % shape->ranks;
     bool is_first = h == 0, is_last = h + 1 == shape->ranks;
@@ -26,14 +24,8 @@ static void add_slice(const struct dt_perf_shape *shape, struct dt_perf_actions 
 
 static void plan(const struct dt_perf_shape *shape, unsigned program, struct dt_perf_actions *actions)
 {
-    size_t first;
-    size_t count = dt_perf_channel_part(shape, shape->count, &first);
-    size_t begin = first * shape->type->bytes, end = begin + count * shape->type->bytes;
-
     (void)program;
-    for (size_t at = begin; at < end; at += shape->slice_bytes)
-        for (unsigned h = 0; h < shape->ranks; h++)
-            add_slice(shape, actions, h, at, dt_min_u64(shape->slice_bytes, end - at));
+    dt_perf_plan_slices(shape, shape->ranks, add_slice, actions);
 }
 
 static void layout(const struct dt_perf_shape *shape, struct dt_perf_layout *layout_out)
