@@ -285,13 +285,8 @@ void dt_sender_post_again(struct dt_sender *s)
 void dt_sender_complete(struct dt_sender *s, struct dt_send_slot *slot)
 {
     slot->state = DT_SEND_DONE;
-    for (uint32_t i = 0; i < slot->parts; i++) {
-        struct dt_send_part *part = &slot->part[i];
-
-        part->request.is_done = true;
-        if (part->memory)
-            dt_count(&part->memory->open, -1u);
-    }
+    for (uint32_t i = 0; i < slot->parts; i++)
+        slot->part[i].request.is_done = true;
     dt_count(&s->connection.completions, 1);
 }
 
@@ -542,9 +537,13 @@ enum dt_status dt_isend(struct dt_connection *c, void *data, uint32_t bytes, int
 static void report(struct dt_sender *s, struct dt_request *request, int *bytes)
 {
     struct dt_send_slot *slot = &s->slot[request->slot];
+    struct dt_send_part *part = &slot->part[request->part];
 
     if (bytes)
-        *bytes = (int)slot->part[request->part].bytes;
+        *bytes = (int)part->bytes;
+    /* Not before: until it is reported the message may have to be sent again (switch_sender.c). */
+    if (part->memory)
+        dt_count(&part->memory->open, -1u);
     request->is_open = false;
     dt_count(&s->connection.open_requests, -1u);
     if (++slot->reported == slot->parts)

@@ -30,12 +30,25 @@ static bool is_of(const struct dt_send_slot *slot, const struct dt_path *path)
     return slot->parts > 0 && slot->path == path->index && slot->epoch == path->epoch;
 }
 
-/* Acknowledged is not received: a device may acknowledge what it then takes along when it dies. */
-static void check_done(struct dt_sender *s, struct dt_path *path, const struct dt_send_slot *slot)
+/*
+ * Acknowledged is not received: a device may acknowledge what it then takes along when it dies. As long as
+ * NCCL has not been told of the send, its buffers are still there to be sent again; afterwards the message is
+ * lost.
+ */
+static bool take_back(struct dt_sender *s, struct dt_send_slot *slot)
 {
-    if (DT_PLANTED(BLIND_TRUST) || (slot->state != DT_SEND_DONE && slot->state != DT_SEND_FREE) ||
-        dt_resume_has(&path->resume, slot->sequence))
-        return;
+    if (slot->state != DT_SEND_DONE || slot->reported > 0)
+        return false;
+    for (uint32_t i = 0; i < slot->parts; i++)
+        slot->part[i].request.is_done = false;
+    slot->state = DT_SEND_READY;
+    s->again++;
+    dt_connection_notify(&s->connection, DT_NOTICE_AGAIN);
+    return true;
+}
+
+static void say_lost(struct dt_sender *s, const struct dt_path *path, const struct dt_send_slot *slot)
+{
     dt_connection_fail(
         &s->connection, DT_PEER_ERROR,
         "message %llu was acknowledged by %s, which failed before the receiver could see it; it is "
@@ -49,14 +62,21 @@ struct dt_switch_settled dt_switch_settle(struct dt_path *path)
     uint32_t slots = s->connection.slots;
     struct dt_send_slot *missing[DT_SLOTS_MAX];
     struct dt_switch_settled settled = {0};
-    uint32_t count = 0;
+    uint32_t count = 0, taken_back = 0;
 
     for (uint32_t i = 0; i < slots; i++) {
         struct dt_send_slot *slot = &s->slot[(s->next_post + i) & (slots - 1)]; /* the oldest first */
 
         if (!is_of(slot, path) && !(DT_PLANTED(REWIND_ALL) && slot->state == DT_SEND_POSTED))
             continue;
-        check_done(s, path, slot);
+        if (slot->state == DT_SEND_DONE || slot->state == DT_SEND_FREE) {
+            if (DT_PLANTED(BLIND_TRUST) || dt_resume_has(&path->resume, slot->sequence))
+                continue;
+            if (take_back(s, slot))
+                taken_back++;
+            else
+                say_lost(s, path, slot);
+        }
         if (slot->state != DT_SEND_POSTED)
             continue;
         if (dt_resume_has(&path->resume, slot->sequence)) {
@@ -67,6 +87,8 @@ struct dt_switch_settled dt_switch_settle(struct dt_path *path)
         }
     }
     rewind_slots(s, path, missing, count, &settled);
+    settled.again += taken_back;
+    settled.engines |= taken_back > 0 ? DT_SWITCH_BY_REPOST : 0;
     dt_sender_post_again(s);
     return settled;
 }
