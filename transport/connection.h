@@ -92,6 +92,8 @@ struct dt_path {
     struct dt_flush *flush;     /* receiver: loopback reads; made when first needed [atomic pointer] */
     uint32_t flush_outstanding; /* [owner] */
     bool is_flush_broken;       /* until the next epoch [owner] */
+    uint32_t
+        is_flush_refused; /* the device refused to make `flush`, and nobody has attended to it [atomic] */
 
     char peer_device[DT_NAME_BYTES];
     struct dt_qp_address peer_qp[DT_QPS_MAX];
@@ -168,7 +170,6 @@ enum dt_notice {
     DT_NOTICE_PEER_CLOSED = 1, /* peer_close_sequence is valid */
     DT_NOTICE_PEER_LOST = 2,   /* the control channel ended without CLOSE: the peer is dead */
     DT_NOTICE_PEER_BROKEN = 4, /* the peer sent what it must not */
-    DT_NOTICE_NO_FLUSH = 16,   /* a loopback queue pair could not be made */
     /* These two are never attended to, so they are seen by every call. */
     DT_NOTICE_ABANDONED = 32, /* memory was deregistered with requests open */
     DT_NOTICE_FAILING = 64,   /* it was decided that the connection fails */

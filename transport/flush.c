@@ -93,6 +93,11 @@ void dt_receiver_flush_progress(struct dt_receiver *r)
     for (uint32_t p = 0; p < c->path_count; p++) {
         struct dt_path *path = &c->path[p];
 
+        if (dt_load_acquire(&path->is_flush_refused)) {
+            dt_store_release(&path->is_flush_refused, 0u);
+            path->is_flush_broken = true;
+            dt_connection_path_refused(c, path, "refused the loopback queue pair of a flush");
+        }
         if (path->flush_outstanding > 0)
             poll_path(r, path);
         if (path->is_flush_broken && path->state == DT_PATH_NONE && !path->fence.is_active)

@@ -152,8 +152,8 @@ static void run_flush(struct dt_job *job)
     if (dt_flush_create(path->nic->device, DT_FLUSHES_MAX, dt_path_random_psn(c->net), &options, &flush) ==
         DT_OK)
         dt_store_release(&path->flush, flush);
-    else if (!dt_load_relaxed(&path->nic->is_dead)) /* a dead device has nothing left to flush */
-        dt_connection_notify(c, DT_NOTICE_NO_FLUSH);
+    else
+        dt_store_release(&path->is_flush_refused, 1u);
     dt_connection_release(c);
 }
 

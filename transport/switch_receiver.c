@@ -36,10 +36,11 @@ struct dt_flush *dt_switch_retire_flush(struct dt_path *path)
     struct dt_flush *flush = dt_load_acquire(&path->flush);
     struct dt_receiver *r = dt_receiver_of(path->connection);
     uint32_t bit = 1u << path->index;
+    bool is_refused = path->is_flush_broken && !flush;
 
     dt_receiver_flush_forget(r, path);
     path->is_flush_broken = false;
-    if (!flush) /* none was made, or it is being made just now, and stays */
+    if (!flush && !is_refused) /* none was wanted, or it is being made just now, and stays */
         return NULL;
     dt_store_release(&path->flush, (struct dt_flush *)NULL);
     r->flush_made_mask &= ~bit;
