@@ -160,8 +160,11 @@ static bool may_send_cts(struct dt_receiver *r, struct dt_path *path)
 {
     uint32_t window = r->connection.slots;
 
-    if (path->cts_posted - path->cts_done >= window / 2)
+    if (path->cts_posted - path->cts_done >= window / 2) {
         poll_cts(r, path);
+        if (path->state != DT_PATH_UP) /* it failed just now */
+            return false;
+    }
     return path->cts_posted - path->cts_done < window && dt_qp_room(path->qp[0]) > 0;
 }
 
