@@ -111,6 +111,7 @@ struct dt_path {
     struct dt_recovery recovery;
     struct dt_stall stall;
     bool is_used;                    /* this epoch was UP */
+    bool is_destroy_wanted;          /* by the fence, as soon as the control thread is free */
     bool is_destroying;              /* queue pairs of this epoch, for the fence */
     uint32_t marker_mask;            /* queue pairs whose marker is posted */
     bool is_fence_wanted;            /* as soon as op_state is IDLE */

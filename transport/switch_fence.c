@@ -27,6 +27,7 @@ void dt_switch_fence(struct dt_path *path, uint64_t now_ns)
     dt_fence_begin(&path->fence, path->qp_count, c->net->params.fence_ms * DT_NS_PER_MS, now_ns);
     path->fence.is_hopeless = is_device_dead(path);
     path->marker_mask = 0;
+    path->is_destroy_wanted = false;
     if (c->is_sender)
         path->fence.receives_mask = path->fence.all_mask; /* none are posted */
     path->is_fence_wanted = !path->fence.is_hopeless;
@@ -127,7 +128,8 @@ static void destroy(struct dt_path *path)
     struct dt_path_queues *doomed = calloc(1, sizeof *doomed);
 
     if (!doomed)
-        return; /* asked again when the proof is late */
+        return; /* still wanted */
+    path->is_destroy_wanted = false;
     dt_path_adopt(path, &none, doomed);
     path->doomed = doomed;
     path->is_destroying = true;
@@ -149,9 +151,8 @@ enum dt_path_event dt_switch_fence_progress(struct dt_path *path, uint64_t now_n
         break;
     case DT_FENCE_PROVEN:
         return DT_PATH_FENCED;
-    case DT_FENCE_DESTROY:
-        if (path->op_state == DT_PATH_OP_IS_IDLE)
-            destroy(path);
+    case DT_FENCE_DESTROY: /* said once, and the control thread may still be busy with telling them */
+        path->is_destroy_wanted = true;
         break;
     case DT_FENCE_LATE:
         dt_info("connection %016llx: %s has neither flushed nor destroyed the queue pairs of path %u for "
@@ -163,5 +164,7 @@ enum dt_path_event dt_switch_fence_progress(struct dt_path *path, uint64_t now_n
                              : "what was sent over it waits until it has, since it may still be written");
         return DT_PATH_UNFENCED;
     }
+    if (path->is_destroy_wanted && path->op_state == DT_PATH_OP_IS_IDLE)
+        destroy(path);
     return DT_PATH_EVENT_COUNT;
 }
