@@ -86,6 +86,7 @@ struct dt_qp {
     uint32_t recv_key; /* entry in recv_cq */
     uint32_t qpn;
     uint32_t psn;
+    struct dt_qp_address local; /* as the device was when it was created; it may be looked up again later */
     uint32_t sq_depth;
     uint32_t rq_depth;
     uint32_t inline_bytes;

@@ -111,6 +111,18 @@ static struct dt_qp *new_qp(struct dt_device *device, const struct dt_qp_options
     return qp;
 }
 
+static void note_local_address(struct dt_qp *qp)
+{
+    const struct dt_device_info *info = &qp->device->info;
+
+    memcpy(qp->local.gid, info->gid, sizeof qp->local.gid);
+    qp->local.qpn = qp->qpn;
+    qp->local.psn = qp->psn;
+    qp->local.lid = info->lid;
+    qp->local.mtu_bytes = info->mtu_bytes;
+    qp->local.link_layer = info->link_layer;
+}
+
 enum dt_status dt_qp_create(struct dt_device *device, const struct dt_qp_options *options,
                             struct dt_qp **created)
 {
@@ -135,6 +147,7 @@ enum dt_status dt_qp_create(struct dt_device *device, const struct dt_qp_options
     status = to_init(qp, options->access);
     if (status != DT_OK)
         goto detach_recv;
+    note_local_address(qp);
     *created = qp;
     return DT_OK;
 
@@ -172,15 +185,7 @@ uint32_t dt_qp_inline_bytes(const struct dt_qp *qp)
  */
 void dt_qp_local_address(const struct dt_qp *qp, struct dt_qp_address *address)
 {
-    const struct dt_device_info *info = &qp->device->info;
-
-    memset(address, 0, sizeof *address);
-    memcpy(address->gid, info->gid, sizeof address->gid);
-    address->qpn = qp->qpn;
-    address->psn = qp->psn;
-    address->lid = info->lid;
-    address->mtu_bytes = info->mtu_bytes;
-    address->link_layer = info->link_layer;
+    *address = qp->local;
 }
 
 static bool is_mtu(uint32_t bytes)
