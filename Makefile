@@ -25,7 +25,7 @@ test:
 	scripts/setup.sh test
 	cmake --preset release
 	cmake --build $(BUILD) -j $(JOBS)
-	ctest --test-dir $(BUILD) -L quick --output-on-failure
+	ctest --test-dir $(BUILD) -L quick --output-on-failure --timeout 300
 
 test-full:
 	scripts/setup.sh ci
