@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/util.h"
 
 static const struct dt_param_info param_table[] = {
@@ -75,14 +76,36 @@ static bool unit_takes_suffixes(const char *unit)
     return strcmp(unit, "bytes") == 0 || strcmp(unit, "bytes/s") == 0;
 }
 
+/*
+ * NCCL reads its numbers as C does, 0x1f too, and takes a negative one for "the default". It has counts that
+ * are larger than what Detour knows to use; a job that runs with them must not be turned away for that.
+ */
+static enum dt_status parse_nccl_number(const struct dt_param_info *info, const char *text, uint64_t *value)
+{
+    char *end;
+
+    errno = 0;
+    long long number = strtoll(text, &end, 0);
+    if (errno || *end || isspace((unsigned char)text[0]))
+        return DT_INVALID;
+    *value = number < 0 ? info->number_default : (uint64_t)number;
+    if (*value > info->number_max && strcmp(info->unit, "count") == 0) {
+        dt_warn("%s=%s: Detour uses at most %" PRIu64 ", and %" PRIu64 " it is", info->alias, text,
+                info->number_max, info->number_max);
+        *value = info->number_max;
+    }
+    return DT_OK;
+}
+
 static enum dt_status load_number(const struct dt_param_info *info, const char *name, const char *text,
                                   uint64_t *field, char *error, size_t error_bytes)
 {
     uint64_t value;
     bool suffixes = unit_takes_suffixes(info->unit);
+    enum dt_status status =
+        name == info->alias ? parse_nccl_number(info, text, &value) : dt_parse_number(text, suffixes, &value);
 
-    if (dt_parse_number(text, suffixes, &value) != DT_OK || value < info->number_min ||
-        value > info->number_max) {
+    if (status != DT_OK || value < info->number_min || value > info->number_max) {
         snprintf(error, error_bytes, "%s=%s: expected a number from %" PRIu64 " to %" PRIu64 " (%s%s)", name,
                  text, info->number_min, info->number_max, info->unit,
                  suffixes ? "; K, M, G are powers of 1024" : "");
@@ -106,17 +129,23 @@ static enum dt_status load_text(const char *name, const char *text, char *field,
     return DT_OK;
 }
 
+const char *dt_param_source(const struct dt_param_info *info, dt_getenv_func *get, void *arg)
+{
+    const char *text;
+
+    if (get(arg, info->name))
+        return info->name;
+    text = info->alias ? get(arg, info->alias) : NULL;
+    return text && *text ? info->alias : NULL;
+}
+
 static enum dt_status load_one(struct dt_params *params, const struct dt_param_info *info,
                                dt_getenv_func *get, void *arg, char *error, size_t error_bytes)
 {
     void *field = (char *)params + info->offset;
-    const char *name = info->name;
-    const char *text = get(arg, name);
+    const char *name = dt_param_source(info, get, arg);
+    const char *text = name ? get(arg, name) : NULL;
 
-    if (!text && info->alias) {
-        name = info->alias;
-        text = get(arg, name);
-    }
     if (info->unit) {
         *(uint64_t *)field = info->number_default;
         return text ? load_number(info, name, text, field, error, error_bytes) : DT_OK;

@@ -4,7 +4,8 @@
  * against it, and `detour doctor` prints it. Only plugin/, cli/ and dropin/ call dt_params_load() with the
  * real environment; everything else receives option structs.
  *
- * A setting may have a second name that users know from NCCL; Detour's own name wins when both are set.
+ * A setting may have a second name that users know from NCCL; Detour's own name wins when both are set. Under
+ * NCCL's name a value is read as NCCL reads it: empty is unset, 0x1f is 31, a negative number is the default.
  */
 #ifndef DETOUR_BASE_PARAM_H
 #define DETOUR_BASE_PARAM_H
@@ -104,9 +105,13 @@ typedef const char *dt_getenv_func(void *arg, const char *name);
 /* The process environment, as a dt_getenv_func. */
 const char *dt_getenv_process(void *arg, const char *name);
 
+/* The name that a setting's value comes from: its own, NCCL's, or NULL: it is the default. */
+const char *dt_param_source(const struct dt_param_info *info, dt_getenv_func *get, void *arg);
+
 /*
  * Fills *params: defaults, then what the environment says. On a bad value returns DT_INVALID and writes one
- * line to `error` that names the variable, the value and what would be right; *params is then unusable.
+ * line to `error` that names the variable, the value and what would be right; *params is then unusable. A
+ * count under NCCL's name that is larger than Detour takes is brought down to that, with one WARN.
  */
 enum dt_status dt_params_load(struct dt_params *params, dt_getenv_func *get, void *arg, char *error,
                               size_t error_bytes);

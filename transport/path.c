@@ -6,12 +6,10 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "base/node_memory.h"
 #include "base/util.h"
 #include "transport/nic.h"
 #include "transport/path_queues.h"
-
-#define PAGE_BYTES 4096
 
 /* ------------------------------------------------------------------------------------------------------------
  * Create
@@ -34,14 +32,12 @@ static enum dt_status create_control(struct dt_path *path, struct dt_device *dev
 {
     const struct dt_connection *c = path->connection;
     size_t records = c->is_sender ? 0 : (size_t)c->slots * DT_PARTS_MAX * sizeof(uint64_t);
-    size_t allocated_bytes;
 
     path->control_bytes = dt_cts_ring_bytes(c->slots) + records + DT_PROBE_BYTES;
-    allocated_bytes = dt_align_up(path->control_bytes, PAGE_BYTES);
-    path->control = aligned_alloc(PAGE_BYTES, allocated_bytes);
+    if (!path->control)
+        path->control = dt_node_memory_alloc(path->control_bytes, path->nic->info.numa_node);
     if (!path->control)
         return DT_NO_MEMORY;
-    memset(path->control, 0, path->control_bytes);
     return dt_mr_register(device, path->control, path->control_bytes, DT_MR_LOCAL_WRITE | DT_MR_REMOTE_WRITE,
                           &path->control_mr);
 }
@@ -213,7 +209,7 @@ static void destroy(struct dt_path *path)
         destroy_set(path, dt_container_of(node, struct dt_path_queues, node));
     if (path->control_mr)
         dt_mr_deregister(path->nic->device, path->control_mr);
-    free(path->control);
+    dt_node_memory_free(path->control, path->control_bytes);
 }
 
 static void run_destroy(struct dt_job *job)

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/param.h"
+#include "tests/harness/harness.h"
 
 namespace
 {
@@ -57,6 +58,46 @@ TEST(Param, OwnNameWinsOverTheNcclName)
     EXPECT_EQ(20u, params.timeout_exponent);
     ASSERT_EQ(DT_OK, Load({{"NCCL_IB_TIMEOUT", "20"}, {"DETOUR_TIMEOUT", "16"}}, &params));
     EXPECT_EQ(16u, params.timeout_exponent);
+}
+
+TEST(Param, UnderNcclsNameAValueIsReadAsNcclReadsIt)
+{
+    dt_params params;
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_TC", "0x6a"}, {"NCCL_IB_SL", "-1"}, {"NCCL_IB_TIMEOUT", ""}}, &params));
+    EXPECT_EQ(106u, params.traffic_class);
+    EXPECT_EQ(0u, params.service_level);
+    EXPECT_EQ(16u, params.timeout_exponent);
+    EXPECT_EQ(DT_INVALID, Load({{"DETOUR_TC", "0x6a"}}, &params));
+    for (const char *bad : {"x", "256", "1 ", " 1", "99999999999999999999"})
+        EXPECT_EQ(DT_INVALID, Load({{"NCCL_IB_TC", bad}}, &params)) << bad;
+}
+
+TEST(Param, MoreQueuePairsThanThereAreForAConnectionAreCutWithOneWarningUnderNcclsName)
+{
+    dt_params params;
+    std::string error;
+    detour_test::ExpectWarning("NCCL_IB_QPS_PER_CONNECTION=128: Detour uses at most 8, and 8 it is");
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_QPS_PER_CONNECTION", "128"}}, &params));
+    EXPECT_EQ(8u, params.qps_per_path);
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_QPS_PER_CONNECTION", "8"}}, &params)) << "without a warning";
+    EXPECT_EQ(DT_INVALID, Load({{"NCCL_IB_QPS_PER_CONNECTION", "0"}}, &params));
+    EXPECT_EQ(DT_INVALID, Load({{"DETOUR_QPS_PER_PATH", "9"}}, &params, &error));
+    EXPECT_EQ("DETOUR_QPS_PER_PATH=9: expected a number from 1 to 8 (count)", error);
+}
+
+TEST(Param, ASettingKnowsWhereItsValueComesFrom)
+{
+    Environment environment = {
+        {"NCCL_IB_TC", "1"}, {"DETOUR_SL", "1"}, {"NCCL_IB_SL", "2"}, {"NCCL_IB_HCA", ""}};
+    std::map<std::string, const char *> sources;
+    size_t count;
+    const dt_param_info *table = dt_param_table(&count);
+    for (size_t i = 0; i < count; i++)
+        sources[table[i].name] = dt_param_source(&table[i], Lookup, &environment);
+    EXPECT_STREQ("NCCL_IB_TC", sources["DETOUR_TC"]);
+    EXPECT_STREQ("DETOUR_SL", sources["DETOUR_SL"]);
+    EXPECT_EQ(nullptr, sources["DETOUR_HCA"]) << "empty is unset";
+    EXPECT_EQ(nullptr, sources["DETOUR_PATHS"]);
 }
 
 TEST(Param, RatesTakeSuffixesAndCountsDoNot)
