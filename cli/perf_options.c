@@ -22,6 +22,7 @@ enum {
     KEY_RAW,
     KEY_FLUSH,
     KEY_TIMEOUT,
+    KEY_SECONDS,
     KEY_RANK,
     KEY_RENDEZVOUS
 };
@@ -33,6 +34,8 @@ static const struct argp_option argp_options[] = {
     {"stepbytes", 'i', "SIZE", 0, "add SIZE from one size to the next", 0},
     {"stepfactor", 'f', "N", 0, "multiply by N from one size to the next (default 2)", 0},
     {"iters", 'n', "N", 0, "timed iterations per size (default 20)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "repeat the timed iterations until S seconds have passed, for each size",
+     0},
     {"warmup_iters", 'w', "N", 0, "iterations before the timed ones (default 1)", 0},
     {"check", 'c', "0|1|2", 0,
      "compare the data: 0 never, 1 in iterations after the timed ones (default), 2 always", 0},
@@ -140,6 +143,8 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
         return parse_number("-n", arg, 1, UINT32_MAX, &options->iterations);
     case 'w':
         return parse_number("-w", arg, 0, UINT32_MAX, &options->warmup_iterations);
+    case KEY_SECONDS:
+        return parse_unsigned("--seconds", arg, 1, 86400, &options->seconds);
     case 'c':
         return parse_check(parse, arg);
     case 'd':
@@ -329,12 +334,13 @@ uint64_t dt_perf_options_digest(const struct dt_perf_options *options)
     char text[512];
     uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a */
 
-    snprintf(
-        text, sizeof text,
-        "%s %s %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %d %u %d %u %u",
-        options->op->name, options->type->name, options->redop, options->bytes_min, options->bytes_max,
-        options->step_bytes, options->step_factor, options->iterations, options->warmup_iterations,
-        options->check, options->raw, options->window, options->flush, options->ranks, options->channels);
+    snprintf(text, sizeof text,
+             "%s %s %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+             " %d %d %u %d %u %u %u",
+             options->op->name, options->type->name, options->redop, options->bytes_min, options->bytes_max,
+             options->step_bytes, options->step_factor, options->iterations, options->warmup_iterations,
+             options->check, options->raw, options->window, options->flush, options->ranks, options->channels,
+             options->seconds);
     for (const char *at = text; *at; at++)
         hash = (hash ^ (unsigned char)*at) * 0x100000001b3ull;
     return hash;

@@ -34,6 +34,7 @@ struct dt_perf_options {
     uint64_t step_factor; /* from one size to the next, when > 1 */
     uint64_t iterations;
     uint64_t warmup_iterations;
+    unsigned seconds; /* the timed iterations are done again until so long has passed; 0: once */
     enum dt_perf_check check;
     bool raw;        /* whole messages straight from user buffers */
     unsigned window; /* --raw: messages in flight per connection and direction */

@@ -41,6 +41,7 @@ struct rank {
     struct dt_perf_run timed;
     struct dt_perf_run checked;
     uint64_t elapsed_ns;
+    uint64_t timed_iterations; /* that took it */
     struct dt_perf_error job_error;
 };
 
@@ -83,9 +84,15 @@ static void job_measure(void *arg)
     uint64_t start_ns = dt_clock_now_ns();
     if (!engine->funcs->run(engine, &rank->timed))
         return;
-    rank->elapsed_ns = dt_clock_now_ns() - start_ns;
-    if (rank->checked.iterations)
-        engine->funcs->run(engine, &rank->checked);
+    rank->elapsed_ns += dt_clock_now_ns() - start_ns;
+    rank->timed_iterations += rank->timed.iterations;
+}
+
+static void job_check(void *arg)
+{
+    struct rank *rank = arg;
+
+    rank->engine->funcs->run(rank->engine, &rank->checked);
 }
 
 /* ---- Watching a job. ---- */
@@ -263,20 +270,24 @@ static uint64_t checked_iterations(const struct rank *rank, uint64_t bytes)
     return bytes <= 16 * SMALL_BYTES ? 3 : 1;
 }
 
-static void plan_runs(struct rank *rank, uint64_t bytes, bool in_place)
+static struct dt_perf_run next_run(struct rank *rank, uint64_t iterations, bool is_checked, bool in_place)
+{
+    struct dt_perf_run run = {.iterations = iterations,
+                              .first_iteration = rank->next_iteration,
+                              .checked = is_checked,
+                              .in_place = in_place};
+
+    rank->next_iteration += iterations;
+    return run;
+}
+
+static void plan_column(struct rank *rank, uint64_t bytes, bool in_place)
 {
     const struct dt_perf_options *options = rank->options;
-    struct dt_perf_run run = {.in_place = in_place, .checked = options->check == DT_PERF_CHECK_ALWAYS};
 
-    rank->warmup = rank->timed = rank->checked = run;
-    rank->warmup.iterations = options->warmup_iterations;
-    rank->warmup.first_iteration = rank->next_iteration;
-    rank->timed.iterations = options->iterations;
-    rank->timed.first_iteration = rank->next_iteration += rank->warmup.iterations;
-    rank->checked.iterations = checked_iterations(rank, bytes);
-    rank->checked.first_iteration = rank->next_iteration += rank->timed.iterations;
-    rank->checked.checked = true;
-    rank->next_iteration += rank->checked.iterations;
+    rank->warmup =
+        next_run(rank, options->warmup_iterations, options->check == DT_PERF_CHECK_ALWAYS, in_place);
+    rank->elapsed_ns = rank->timed_iterations = 0;
     rank->status_total = options->iterations;
     snprintf(rank->doing, sizeof rank->doing, "%s, %" PRIu64 " bytes, %s", options->op->name, bytes,
              in_place ? "in place" : "out of place");
@@ -296,12 +307,42 @@ static void fill_column(const struct rank *rank, const struct column_result *all
         if (!first_wrong[0])
             memcpy(first_wrong, all[i].tally.first, sizeof all[i].tally.first);
     }
-    seconds /= (double)rank->options->iterations * op->hops(rank->net.ranks);
+    seconds /= (double)rank->timed_iterations * op->hops(rank->net.ranks);
     column->ran = true;
     column->time_us = seconds * 1e6;
     column->alg_bw = seconds > 0 ? (double)bytes / seconds / 1e9 : 0;
     column->bus_bw = column->alg_bw * op->bus_factor(rank->net.ranks);
     column->wrong = rank->options->check == DT_PERF_CHECK_NEVER ? -1 : (int64_t)wrong;
+}
+
+/* The clock of rank 0 says whether the timed iterations are to be done again. */
+static bool is_over(struct rank *rank, bool *over)
+{
+    uint64_t elapsed_ns[DT_PERF_RANKS_MAX];
+
+    *over = rank->options->seconds == 0;
+    if (*over)
+        return true;
+    if (!dt_perf_exchange(rank->link, &rank->elapsed_ns, sizeof rank->elapsed_ns, elapsed_ns, rank->error))
+        return false;
+    *over = elapsed_ns[0] >= rank->options->seconds * DT_NS_PER_S;
+    return true;
+}
+
+/* The timed iterations, as often as is asked for, and those that are only checked. */
+static bool run_column(struct rank *rank, uint64_t bytes, bool in_place)
+{
+    const struct dt_perf_options *options = rank->options;
+    bool over = false;
+
+    do {
+        rank->timed = next_run(rank, options->iterations, options->check == DT_PERF_CHECK_ALWAYS, in_place);
+        if (!do_job(rank, &rank->progress, job_measure) || !is_over(rank, &over))
+            return false;
+        rank->warmup.iterations = 0;
+    } while (!over);
+    rank->checked = next_run(rank, checked_iterations(rank, bytes), true, in_place);
+    return !rank->checked.iterations || do_job(rank, &rank->progress, job_check);
 }
 
 static bool measure_column(struct rank *rank, uint64_t bytes, bool in_place, struct dt_perf_row *row)
@@ -310,8 +351,8 @@ static bool measure_column(struct rank *rank, uint64_t bytes, bool in_place, str
     struct column_result *all;
     bool ok;
 
-    plan_runs(rank, bytes, in_place);
-    ok = do_job(rank, &rank->progress, job_measure);
+    plan_column(rank, bytes, in_place);
+    ok = run_column(rank, bytes, in_place);
     rank->status_total = 0;
     /* When all ranks are through, nobody has a reason left to write into our buffers. */
     if (!ok || !dt_perf_exchange(rank->link, NULL, 0, NULL, rank->error))

@@ -55,6 +55,15 @@ TEST(PerfOptions, SizesGoByFactorOrByStep)
     EXPECT_EQ(Sizes(Parsed({"sendrecv", "-b", "8", "-e", "16", "-f", "1"})), (std::vector<uint64_t>{8}));
 }
 
+TEST(PerfOptions, SecondsRepeatTheIterations)
+{
+    EXPECT_EQ(Parsed({"all_reduce"}).seconds, 0u);
+    EXPECT_EQ(Parsed({"all_reduce", "--seconds", "60"}).seconds, 60u);
+    Parsed({"all_reduce", "--seconds", "0"}, DT_EXIT_USAGE);
+    struct dt_perf_options once = Parsed({"all_reduce"}), longer = Parsed({"all_reduce", "--seconds", "2"});
+    EXPECT_NE(dt_perf_options_digest(&once), dt_perf_options_digest(&longer)) << "ranks must agree on it";
+}
+
 // A variable for the time of a test.
 class Variable
 {

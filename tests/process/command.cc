@@ -79,34 +79,57 @@ std::vector<pid_t> Command::Children() const
     return children;
 }
 
+void Command::Read(int timeout_ms)
+{
+    struct pollfd fds[2] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};
+
+    poll(fds, 2, timeout_ms);
+    if (fds[0].revents && !Drain(out_, &outcome_.out)) {
+        close(out_);
+        out_ = -1;
+    }
+    if (fds[1].revents && !Drain(err_, &outcome_.err)) {
+        close(err_);
+        err_ = -1;
+    }
+}
+
+bool Command::IsRunning()
+{
+    size_t before;
+
+    do {
+        before = outcome_.out.size() + outcome_.err.size();
+        Read(0);
+    } while (outcome_.out.size() + outcome_.err.size() > before);
+    return out_ >= 0 || err_ >= 0;
+}
+
+std::string Command::Written()
+{
+    IsRunning();
+    return outcome_.out + outcome_.err;
+}
+
 Outcome Command::Wait(int timeout_s)
 {
-    Outcome outcome;
     struct timespec begin, now;
-    bool out_open = true, err_open = true;
 
     waited_ = true;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    while (out_open || err_open) {
-        struct pollfd fds[2] = {{out_open ? out_ : -1, POLLIN, 0}, {err_open ? err_ : -1, POLLIN, 0}};
-        poll(fds, 2, 100);
-        if (fds[0].revents)
-            out_open = Drain(out_, &outcome.out);
-        if (fds[1].revents)
-            err_open = Drain(err_, &outcome.err);
+    while (out_ >= 0 || err_ >= 0) {
+        Read(100);
         clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec - begin.tv_sec >= timeout_s && !outcome.timed_out && (out_open || err_open)) {
-            outcome.timed_out = true;
+        if (now.tv_sec - begin.tv_sec >= timeout_s && !outcome_.timed_out && (out_ >= 0 || err_ >= 0)) {
+            outcome_.timed_out = true;
             kill(-pid_, SIGKILL);
         }
     }
     int status = 0;
     waitpid(pid_, &status, 0);
-    outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    outcome.signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    close(out_);
-    close(err_);
-    return outcome;
+    outcome_.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    outcome_.signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return outcome_;
 }
 
 Outcome RunDetour(std::vector<std::string> arguments,

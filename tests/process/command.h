@@ -34,13 +34,21 @@ class Command
     }
     /* Processes that it has started and that still run. */
     std::vector<pid_t> Children() const;
+    /* What it has written so far, standard output first. Reads what is there and does not wait. */
+    std::string Written();
+    /* Its standard output and error are open: it, or a process that it started, still runs. */
+    bool IsRunning();
     /* Waits, at most so long; then kills the whole group. */
     Outcome Wait(int timeout_s = 60);
 
   private:
+    /* Waits so long for output, and keeps what came. */
+    void Read(int timeout_ms);
+
     pid_t pid_;
-    int out_;
+    int out_; // -1: at its end
     int err_;
+    Outcome outcome_;
     bool waited_ = false;
 };
 
