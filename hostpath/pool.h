@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory to stage messages in: one region per process, bounded, handed out in runs of equal granules.
+ *
+ * The owner of each connection takes and gives, so several threads are at it at once. Nobody waits for
+ * anybody: a run is taken word by word from a bitmap, and given up again when another thread was faster. The
+ * lowest run that fits is taken first, so that a few messages in flight stay in the same memory, and in the
+ * caches.
+ *
+ * The region is registered by those who use it; it stays where it is until dt_pool_close().
+ */
+#ifndef DETOUR_HOSTPATH_POOL_H
+#define DETOUR_HOSTPATH_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_POOL_GRANULES_MAX      4096u
+#define DT_POOL_GRANULE_BYTES_MIN 4096u
+
+struct dt_pool {
+    uint8_t *base;
+    uint64_t bytes; /* a multiple of granule_bytes */
+    uint64_t granule_bytes;
+    uint32_t granule_count;
+    uint64_t taken[DT_POOL_GRANULES_MAX / 64]; /* bit: the granule is taken [atomic] */
+};
+
+/* At least one granule, at most what DT_POOL_GRANULES_MAX granules of the right size hold. DT_NO_MEMORY. */
+enum dt_status dt_pool_open(struct dt_pool *pool, uint64_t bytes);
+
+/* Everything was given back, or nobody will. */
+void dt_pool_close(struct dt_pool *pool);
+
+/* A run for so many bytes (not 0), page aligned, or NULL: there is none now. Any thread. */
+void *dt_pool_take(struct dt_pool *pool, uint64_t bytes);
+
+/* The same bytes as were taken. Any thread. */
+void dt_pool_give(struct dt_pool *pool, void *run, uint64_t bytes);
+
+/* Granules that are taken now, for statistics and tests. */
+uint32_t dt_pool_taken(const struct dt_pool *pool);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
