@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,23 +18,12 @@
 #include "obs/client.h"
 #include "obs/command.h"
 
+#define COMMAND       DT_INJECT_COMMAND
 #define RULES_MAX     16
 #define RULE_FILE_MAX (64u << 10)
 #define FOR_S_MAX     1000000.0
 
 enum { OPTION_JSON = 256, OPTION_FOR };
-
-int dt_inject_complain(const char *format, ...)
-{
-    va_list args;
-
-    fputs("detour inject: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    return EINVAL;
-}
 
 /* ------------------------------------------------------------------------------------------------------------
  * What the user wants
@@ -43,7 +31,7 @@ int dt_inject_complain(const char *format, ...)
 static error_t parse_for(struct dt_inject_request *request, const char *text)
 {
     double seconds = 0;
-    int error = dt_arg_decimal("detour inject", "--for", text, FOR_S_MAX, &seconds);
+    int error = dt_arg_decimal(COMMAND, "--for", text, FOR_S_MAX, &seconds);
 
     request->is_bounded = true;
     request->for_ns = (uint64_t)(seconds * 1e9);
@@ -57,7 +45,7 @@ static error_t parse_word(struct dt_inject_request *request, const char *word)
         return 0;
     }
     if (request->word_count == DT_INJECT_WORDS_MAX)
-        return dt_inject_complain("too many arguments; '%s' is one", word);
+        return dt_arg_refuse(COMMAND, "too many arguments; '%s' is one", word);
     request->words[request->word_count++] = word;
     return 0;
 }
@@ -67,9 +55,6 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     struct dt_inject_request *request = state->input;
 
     switch (key) {
-    case 'p':
-        request->pid = dt_processes_parse_pid(arg);
-        return request->pid ? 0 : dt_inject_complain("--pid %s: expected the number of a process", arg);
     case 'f':
         request->file = arg;
         return 0;
@@ -81,7 +66,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_ARG:
         return parse_word(request, arg);
     case ARGP_KEY_INIT:
-        state->err_stream = NULL; /* getopt's one line is enough */
+        state->child_inputs[0] = &request->choice;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -89,16 +74,18 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"pid", 'p', "PID", 0, "only this process (default: all of yours that use Detour)", 0},
     {"file", 'f', "FILE", 0, "add: the rules in this file", 0},
     {"for", OPTION_FOR, "SECONDS", 0, "record: stop after so long (0: write what there is)", 0},
     {"json", OPTION_JSON, NULL, 0, "answers as JSON", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
+static const struct argp_child children[] = {{&dt_process_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
+    .children = children,
     .args_doc = "add RULE...\nadd --file FILE\nremove N\nclear\nlist\nrecord FILE\nreplay FILE",
     .doc = "Makes messages of running processes late, by rules.\v"
            "  add RULE     put a rule in force, for instance: add device=soft0 latency=30ms\n"
@@ -142,10 +129,10 @@ static int make_absolute(struct dt_delay_rule *rule)
     if (!rule->file[0])
         return 0;
     if (!realpath(rule->file, path))
-        return dt_inject_complain("%s: %s", rule->file, strerror(errno));
+        return dt_arg_refuse(COMMAND, "%s: %s", rule->file, strerror(errno));
     if (strlen(path) >= sizeof rule->file || strpbrk(path, "\"\n"))
-        return dt_inject_complain("%s: its full name, %s, is too long for a rule or has a quote in it",
-                                  rule->file, path);
+        return dt_arg_refuse(COMMAND, "%s: its full name, %s, is too long for a rule or has a quote in it",
+                             rule->file, path);
     strcpy(rule->file, path);
     return 0;
 }
@@ -156,9 +143,9 @@ static int parse_rules(const char *name, const char *text, size_t bytes, struct 
     struct dt_delay_error error;
 
     if (dt_delay_parse(text, bytes, rules->rule, RULES_MAX, &rules->count, &error) != DT_OK)
-        return dt_inject_complain("%s%s", name, error.text);
+        return dt_arg_refuse(COMMAND, "%s%s", name, error.text);
     if (rules->count == 0)
-        return dt_inject_complain("%sthere is no rule", name);
+        return dt_arg_refuse(COMMAND, "%sthere is no rule", name);
     for (size_t i = 0; i < rules->count; i++) {
         if (make_absolute(&rules->rule[i]))
             return EINVAL;
@@ -174,12 +161,12 @@ static int read_rules(const char *name, struct rules *rules)
     size_t bytes;
 
     if (!file)
-        return dt_inject_complain("%s: %s", name, strerror(errno));
+        return dt_arg_refuse(COMMAND, "%s: %s", name, strerror(errno));
     bytes = fread(text, 1, sizeof text, file);
     if (file != stdin)
         fclose(file);
     if (bytes == sizeof text)
-        return dt_inject_complain("%s: a file of rules has less than %u bytes", name, RULE_FILE_MAX);
+        return dt_arg_refuse(COMMAND, "%s: a file of rules has less than %u bytes", name, RULE_FILE_MAX);
     snprintf(prefix, sizeof prefix, "%s: ", name);
     return parse_rules(prefix, text, bytes, rules);
 }
@@ -192,7 +179,7 @@ static int join_rules(const struct dt_inject_request *request, struct rules *rul
     for (int i = 0; i < request->word_count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", request->words[i]);
     if (used >= sizeof text)
-        return dt_inject_complain("the rule is too long");
+        return dt_arg_refuse(COMMAND, "the rule is too long");
     return parse_rules("", text, used, rules);
 }
 
@@ -218,7 +205,7 @@ static enum dt_status ask(const struct job *job, const char *line, char answer[D
 
 static void fail(struct job *job, const char *answer)
 {
-    dt_inject_complain("process %d (%s): %s", job->pid, job->process, answer);
+    dt_arg_refuse(COMMAND, "process %d (%s): %s", job->pid, job->process, answer);
     job->failed++;
 }
 
@@ -281,7 +268,7 @@ static void remove_in(struct job *job)
     status = ask(job, line, answer);
     if (status == DT_OK)
         report(job, answer, json_pack("{s:s}", "done", answer));
-    else if (status == DT_NOT_FOUND && !job->request->pid && !strncmp(answer, "no rule", 7))
+    else if (status == DT_NOT_FOUND && !job->request->choice.pid && !strncmp(answer, "no rule", 7))
         job->skipped++;
     else
         fail(job, answer);
@@ -378,8 +365,8 @@ static int end(struct job *job)
         json_decref(job->json);
     }
     if (!job->done && job->skipped && !job->failed)
-        dt_inject_complain("none of %d processes has a rule %s; `detour inject list` shows them",
-                           job->skipped, job->request->words[0]);
+        dt_arg_refuse(COMMAND, "none of %d processes has a rule %s; `detour inject list` shows them",
+                      job->skipped, job->request->words[0]);
     return job->done && !job->failed ? DT_EXIT_OK : DT_EXIT_FAILED;
 }
 
@@ -432,30 +419,31 @@ static int check_options(const struct dt_inject_request *request)
     bool is_add = !strcmp(request->action, "add");
 
     if (request->file && !is_add)
-        return dt_inject_complain("--file belongs to `add`");
+        return dt_arg_refuse(COMMAND, "--file belongs to `add`");
     if (request->is_bounded && strcmp(request->action, "record"))
-        return dt_inject_complain("--for belongs to `record`");
+        return dt_arg_refuse(COMMAND, "--for belongs to `record`");
     if (is_add && (request->word_count > 0) == (request->file != NULL))
-        return dt_inject_complain("`add` takes a rule, or --file FILE");
+        return dt_arg_refuse(COMMAND, "`add` takes a rule, or --file FILE");
     if (!strcmp(request->action, "remove") && dt_parse_number(request->words[0], false, &number) != DT_OK)
-        return dt_inject_complain("remove %s: expected the number of a rule; `detour inject list` shows them",
-                                  request->words[0]);
+        return dt_arg_refuse(COMMAND,
+                             "remove %s: expected the number of a rule; `detour inject list` shows them",
+                             request->words[0]);
     return 0;
 }
 
 static int check_request(const struct dt_inject_request *request)
 {
     if (!request->action)
-        return dt_inject_complain("what to do? add, remove, clear, list, record or replay (see --help)");
+        return dt_arg_refuse(COMMAND, "what to do? add, remove, clear, list, record or replay (see --help)");
     for (size_t i = 0; i < DT_COUNT_OF(actions); i++) {
         if (strcmp(request->action, actions[i].name))
             continue;
         if (request->word_count >= actions[i].words_min && request->word_count <= actions[i].words_max)
             return check_options(request);
-        return dt_inject_complain("`%s` takes %s", request->action, actions[i].expected);
+        return dt_arg_refuse(COMMAND, "`%s` takes %s", request->action, actions[i].expected);
     }
-    return dt_inject_complain("unknown action '%s'; expected add, remove, clear, list, record or replay",
-                              request->action);
+    return dt_arg_refuse(COMMAND, "unknown action '%s'; expected add, remove, clear, list, record or replay",
+                         request->action);
 }
 
 /* The rules that the request is about; none for most. */
@@ -468,7 +456,7 @@ static int prepare(const struct dt_inject_request *request, struct rules *rules)
         *rule = (struct dt_delay_rule){
             .scope = {.bytes_max = UINT64_MAX}, .to_ns = DT_NEVER_NS, .effect = DT_DELAY_REPLAY};
         if (strlen(request->words[0]) >= sizeof rule->file)
-            return dt_inject_complain("%s: the name is too long", request->words[0]);
+            return dt_arg_refuse(COMMAND, "%s: the name is too long", request->words[0]);
         strcpy(rule->file, request->words[0]);
         return make_absolute(rule);
     }
@@ -479,7 +467,7 @@ static int prepare(const struct dt_inject_request *request, struct rules *rules)
 
 int dt_inject_command(int argc, char **argv)
 {
-    struct dt_inject_request request = {.action = NULL};
+    struct dt_inject_request request = {.choice = {.command = COMMAND}};
     struct dt_processes processes;
     struct rules rules;
     int code;
@@ -487,7 +475,7 @@ int dt_inject_command(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request) ||
         prepare(&request, &rules))
         return DT_EXIT_USAGE;
-    code = dt_processes_open("detour inject", request.pid, &processes);
+    code = dt_processes_open(&request.choice, &processes);
     if (code != DT_EXIT_OK)
         return code;
     code = strcmp(request.action, "record") ? run_all(&processes, &request, &rules)

@@ -12,13 +12,14 @@
 extern "C" {
 #endif
 
+#define DT_INJECT_COMMAND   "detour inject"
 #define DT_INJECT_WORDS_MAX 32
 
 struct dt_inject_request {
     const char *action; /* "add" and so on */
     const char *words[DT_INJECT_WORDS_MAX];
     int word_count;
-    int pid;          /* 0: all */
+    struct dt_process_choice choice;
     const char *file; /* add --file */
     bool is_json;
     bool is_bounded; /* record --for was given */
@@ -26,9 +27,6 @@ struct dt_inject_request {
 };
 
 int dt_inject_command(int argc, char **argv);
-
-/* One line on standard error. Returns EINVAL. */
-int dt_inject_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* inject_record.c: writes what is injected to the file named by the first word, until the end. */
 int dt_inject_record(const struct dt_processes *processes, const struct dt_inject_request *request);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "cli/arg.h"
 #include "cli/command.h"
 #include "cli/inject.h"
 #include "delay/record.h"
@@ -85,7 +86,7 @@ static void drain(struct recorder *r, size_t index)
         if (dt_client_call(&r->processes->dir, source->pid, line, DT_PROCESS_TIMEOUT_MS, answer,
                            sizeof answer) != DT_OK) {
             if (!r->has_answer && r->processes->count == 1)
-                dt_inject_complain("process %d: %s", source->pid, answer);
+                dt_arg_refuse(DT_INJECT_COMMAND, "process %d: %s", source->pid, answer);
             source->pid = 0;
             r->living--;
             return;
@@ -134,7 +135,8 @@ static void summarise(const struct recorder *r, const struct dt_inject_request *
         fprintf(to, "%s: %" PRIu64 " late messages of %zu processes\n", request->words[0], r->rows,
                 r->processes->count);
     if (r->lost)
-        dt_inject_complain("%" PRIu64 " messages were overwritten before they could be fetched", r->lost);
+        dt_arg_refuse(DT_INJECT_COMMAND, "%" PRIu64 " messages were overwritten before they could be fetched",
+                      r->lost);
 }
 
 int dt_inject_record(const struct dt_processes *processes, const struct dt_inject_request *request)
@@ -149,7 +151,7 @@ int dt_inject_record(const struct dt_processes *processes, const struct dt_injec
     r->living = processes->count;
     r->out = strcmp(name, "-") ? fopen(name, "w") : stdout;
     if (!r->out) {
-        dt_inject_complain("%s: %s", name, strerror(errno));
+        dt_arg_refuse(DT_INJECT_COMMAND, "%s: %s", name, strerror(errno));
         free(r);
         return DT_EXIT_FAILED;
     }
@@ -160,7 +162,7 @@ int dt_inject_record(const struct dt_processes *processes, const struct dt_injec
     follow(r, request);
     is_good = !ferror(r->out) && (r->out == stdout || fclose(r->out) == 0);
     if (!is_good)
-        dt_inject_complain("%s could not be written", name);
+        dt_arg_refuse(DT_INJECT_COMMAND, "%s could not be written", name);
     else
         summarise(r, request);
     is_good = is_good && r->has_answer && r->lost == 0;

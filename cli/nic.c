@@ -6,56 +6,36 @@
 #include "cli/nic.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/param.h"
+#include "cli/arg.h"
 #include "cli/command.h"
 #include "cli/processes.h"
 #include "obs/client.h"
 #include "obs/command.h"
 
+#define COMMAND   "detour nic"
 #define WORDS_MAX 3
 
 struct request {
     const char *words[WORDS_MAX]; /* "list", or device, action, argument */
     int word_count;
-    int pid; /* 0: all */
+    struct dt_process_choice choice;
 };
 
 /* ------------------------------------------------------------------------------------------------------------
  * What the user wants
  */
-static int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static int complain(const char *format, ...)
-{
-    va_list args;
-
-    fputs("detour nic: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    return EINVAL;
-}
-
-static error_t parse_pid(struct request *request, const char *text)
-{
-    request->pid = dt_processes_parse_pid(text);
-    return request->pid ? 0 : complain("--pid %s: expected the number of a process", text);
-}
-
 static error_t parse_word(struct request *request, const char *word)
 {
     if (request->word_count < WORDS_MAX) {
         request->words[request->word_count++] = word;
         return 0;
     }
-    return complain("unexpected argument '%s'", word);
+    return dt_arg_refuse(COMMAND, "unexpected argument '%s'", word);
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)
@@ -63,26 +43,21 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     struct request *request = state->input;
 
     switch (key) {
-    case 'p':
-        return parse_pid(request, arg);
     case ARGP_KEY_ARG:
         return parse_word(request, arg);
     case ARGP_KEY_INIT:
-        state->err_stream = NULL; /* getopt's one line is enough */
+        state->child_inputs[0] = &request->choice;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-static const struct argp_option argp_options[] = {
-    {"pid", 'p', "PID", 0, "only this process (default: all of yours that use Detour)", 0},
-    {NULL, 0, NULL, 0, NULL, 0},
-};
+static const struct argp_child children[] = {{&dt_process_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 
 static const struct argp argp = {
-    .options = argp_options,
     .parser = parse_one,
+    .children = children,
     .args_doc = "list\nDEVICE down|up|fatal\nDEVICE drop N|P%",
     .doc = "Looks at the RNICs of running processes, and acts on software ones (soft0, soft1, ...).\v"
            "  list     the devices of each process\n"
@@ -133,22 +108,24 @@ static int check_request(const struct request *request)
     const char *action = request->words[1];
 
     if (request->word_count == 0)
-        return complain("what to do? `detour nic --help` says what there is");
+        return dt_arg_refuse(COMMAND, "what to do? `detour nic --help` says what there is");
     if (!strcmp(request->words[0], "list"))
-        return request->word_count == 1 ? 0 : complain("`list` takes no argument; got '%s'", action);
+        return request->word_count == 1
+                   ? 0
+                   : dt_arg_refuse(COMMAND, "`list` takes no argument; got '%s'", action);
     if (!is_device_name(request->words[0]))
-        return complain("the first argument is no device name; `detour nic list` shows them");
+        return dt_arg_refuse(COMMAND, "the first argument is no device name; `detour nic list` shows them");
     if (request->word_count == 1)
-        return complain("what to do with '%s'? down, up, fatal or drop", request->words[0]);
+        return dt_arg_refuse(COMMAND, "what to do with '%s'? down, up, fatal or drop", request->words[0]);
     if (is_plain_action(action))
         return request->word_count == 2
                    ? 0
-                   : complain("`%s` takes no argument; got '%s'", action, request->words[2]);
+                   : dt_arg_refuse(COMMAND, "`%s` takes no argument; got '%s'", action, request->words[2]);
     if (strcmp(action, "drop"))
-        return complain("unknown action '%s'; expected down, up, fatal or drop", action);
+        return dt_arg_refuse(COMMAND, "unknown action '%s'; expected down, up, fatal or drop", action);
     if (request->word_count == 2 || !is_drop_argument(request->words[2]))
-        return complain("drop %s: expected a number of packets, or 0%% to 100%%",
-                        request->word_count == 2 ? "what?" : request->words[2]);
+        return dt_arg_refuse(COMMAND, "drop %s: expected a number of packets, or 0%% to 100%%",
+                             request->word_count == 2 ? "what?" : request->words[2]);
     return 0;
 }
 
@@ -188,7 +165,7 @@ static void list_one(const struct dt_runtime_dir *dir, int pid, const char *proc
         outcome->done++;
         return;
     }
-    complain("process %d (%s): %s", pid, process, answer);
+    dt_arg_refuse(COMMAND, "process %d (%s): %s", pid, process, answer);
     outcome->failed++;
 }
 
@@ -206,10 +183,10 @@ static void act_on_one(const struct dt_runtime_dir *dir, int pid, const char *pr
     if (status == DT_OK) {
         printf("%d (%s): %s\n", pid, process, answer);
         outcome->done++;
-    } else if (!request->pid && (status == DT_NOT_FOUND || status == DT_UNSUPPORTED)) {
+    } else if (!request->choice.pid && (status == DT_NOT_FOUND || status == DT_UNSUPPORTED)) {
         outcome->skipped++;
     } else {
-        complain("process %d (%s): %s", pid, process, answer);
+        dt_arg_refuse(COMMAND, "process %d (%s): %s", pid, process, answer);
         outcome->failed++;
     }
 }
@@ -217,8 +194,9 @@ static void act_on_one(const struct dt_runtime_dir *dir, int pid, const char *pr
 static int exit_code(const struct request *request, const struct outcome *outcome)
 {
     if (!outcome->done && outcome->skipped)
-        complain("none of %d processes has a software RNIC named '%s'; `detour nic list` shows them",
-                 outcome->skipped, request->words[0]);
+        dt_arg_refuse(COMMAND,
+                      "none of %d processes has a software RNIC named '%s'; `detour nic list` shows them",
+                      outcome->skipped, request->words[0]);
     return outcome->done && !outcome->failed ? DT_EXIT_OK : DT_EXIT_FAILED;
 }
 
@@ -244,13 +222,13 @@ static int ask_all(const struct dt_processes *processes, const struct request *r
 
 int dt_nic_command(int argc, char **argv)
 {
-    struct request request = {.word_count = 0};
+    struct request request = {.choice = {.command = COMMAND}};
     struct dt_processes processes;
     int code;
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
         return DT_EXIT_USAGE;
-    code = dt_processes_open("detour nic", request.pid, &processes);
+    code = dt_processes_open(&request.choice, &processes);
     if (code != DT_EXIT_OK)
         return code;
     code = ask_all(&processes, &request);

@@ -6,6 +6,7 @@
 #ifndef DETOUR_CLI_PROCESSES_H
 #define DETOUR_CLI_PROCESSES_H
 
+#include <argp.h>
 #include <stddef.h>
 
 #include "obs/runtime_dir.h"
@@ -24,14 +25,27 @@ struct dt_processes {
     size_t count;
 };
 
-/* The number of a process from the command line; 0 when it is none. */
-int dt_processes_parse_pid(const char *text);
+/* Which of them the user means. */
+struct dt_process_choice {
+    const char
+        *command; /* who asks, "detour nic" for instance: stands before what is said on standard error */
+    int pid;      /* 0: all of the user's */
+};
 
 /*
- * Finds them; pid 0 is all. The answer is the exit code (command.h): anything but DT_EXIT_OK was explained on
- * standard error as `command`, "detour nic" for instance. Close it after DT_EXIT_OK.
+ * The option --pid, as a child of a command's own argp; its input is a struct dt_process_choice with the
+ * command's name:
+ *
+ *   static const struct argp_child children[] = {{&dt_process_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+ *   ... case ARGP_KEY_INIT: state->child_inputs[0] = &request->choice;
  */
-int dt_processes_open(const char *command, int pid, struct dt_processes *processes);
+extern const struct argp dt_process_argp;
+
+/*
+ * Finds them. The answer is the exit code (command.h): anything but DT_EXIT_OK was explained on standard
+ * error. Close it after DT_EXIT_OK.
+ */
+int dt_processes_open(const struct dt_process_choice *choice, struct dt_processes *processes);
 void dt_processes_close(struct dt_processes *processes);
 
 /* Its own word for itself; "-" when it has no page. */

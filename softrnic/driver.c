@@ -2,7 +2,6 @@
 #include "softrnic/driver.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,7 +18,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "softrnic/local_copy.h"
 
 /* Sources served between two looks at the devices. */
 #define SOURCES_MAX 64
@@ -327,62 +325,6 @@ static void let_siblings_read(void)
         prctl(PR_SET_PTRACER, (unsigned long)launcher, 0, 0, 0);
 }
 
-/* Moves DT_LOCAL_SEGMENT_BYTES_MAX as the wire does it: by fetch, or by the sender's copy; each with the
- * landing. */
-static int move(uint8_t *from, uint8_t *through, uint8_t *to, bool by_fetch)
-{
-    const uint64_t bytes = DT_LOCAL_SEGMENT_BYTES_MAX;
-    struct iovec iov = {.iov_base = from, .iov_len = bytes};
-    int error = 0;
-
-    if (!by_fetch) {
-        dt_copy_out(through, from, bytes);
-        dt_copy_ascending(to, through, bytes);
-    }
-    for (uint64_t at = 0; by_fetch && at < bytes && !error; at += DT_FETCH_PIECE_BYTES) {
-        error = dt_fetch(getpid(), &iov, 1, at, through, DT_FETCH_PIECE_BYTES);
-        dt_copy_ascending(to + at, through, DT_FETCH_PIECE_BYTES);
-    }
-    return error;
-}
-
-/* The shortest of some tries. */
-static uint64_t measure_move_ns(uint8_t *from, uint8_t *through, uint8_t *to, bool by_fetch)
-{
-    uint64_t best_ns = DT_NEVER_NS;
-
-    for (int i = 0; i < 4; i++) {
-        uint64_t start_ns = dt_clock_now_ns();
-
-        if (move(from, through, to, by_fetch))
-            return DT_NEVER_NS;
-        best_ns = dt_earlier_ns(best_ns, dt_clock_now_ns() - start_ns);
-    }
-    return best_ns;
-}
-
-/*
- * The sender's copy, or the kernel's, which has to look up every page: which is faster differs between
- * machines. Asked once in a process's life; well under a millisecond.
- */
-static bool copies_are_faster(void)
-{
-    static int answer = -1;
-    const uint64_t bytes = DT_LOCAL_SEGMENT_BYTES_MAX;
-    uint8_t *memory = answer < 0 ? malloc(3 * bytes) : NULL;
-
-    if (memory) {
-        memset(memory, 1, 3 * bytes);
-        uint64_t fetch_ns = measure_move_ns(memory, memory + bytes, memory + 2 * bytes, true);
-        uint64_t copies_ns = measure_move_ns(memory, memory + bytes, memory + 2 * bytes, false);
-        answer = copies_ns < fetch_ns;
-        dt_trace("software RNIC: %u KiB moved in %" PRIu64 " ns by fetch, %" PRIu64 " ns by two copies",
-                 DT_LOCAL_SEGMENT_BYTES_MAX >> 10, fetch_ns, copies_ns);
-        free(memory);
-    }
-    return answer > 0;
-}
-
 /* All signals stay with the application's threads. */
 static int start_thread(void)
 {
@@ -403,7 +345,7 @@ static int start(void)
     int error;
 
     options.prefers_copy =
-        !driver.options.always_fetch && !driver.options.no_process_vm && copies_are_faster();
+        !driver.options.always_fetch && !driver.options.no_process_vm && dt_driver_copies_are_faster();
     driver.kick_source.ready = kick_ready;
     driver.stop = 0;
     driver.is_kicked = 0;

@@ -95,6 +95,13 @@ void dt_driver_poll(struct dt_soft_device *device, bool will_go_on);
 /* The caller will sleep now, until a completion channel wakes it: the helper thread takes over at once. */
 void dt_driver_leave(struct dt_soft_device *device);
 
+/*
+ * The sender's copy, or the kernel's, which has to look up every page: which is faster differs between
+ * machines. Measured by the first call of a process's life, well under a millisecond; the driver's open lock
+ * is held. (driver_copy.c)
+ */
+bool dt_driver_copies_are_faster(void);
+
 #ifdef __cplusplus
 }
 #endif
