@@ -39,6 +39,15 @@ static void poll_path(struct dt_receiver *r, struct dt_path *path)
     dt_connection_path_refused(&r->connection, path, "failed the loopback read of a flush");
 }
 
+/* The loopback queue pair is being made; or the device has refused to make it. */
+static void await_flush(struct dt_receiver *r, struct dt_path *path)
+{
+    if (!dt_exchange_acq_rel(&path->is_flush_refused, 0u))
+        return;
+    path->is_flush_broken = true;
+    dt_connection_path_refused(&r->connection, path, "refused the loopback queue pair of a flush");
+}
+
 /* Posts the reads that a request still wants, as far as the loopback queue pairs are there. */
 static void post_wanted(struct dt_receiver *r, struct dt_flush_slot *slot)
 {
@@ -49,8 +58,12 @@ static void post_wanted(struct dt_receiver *r, struct dt_flush_slot *slot)
         struct dt_flush *flush = dt_load_acquire(&path->flush);
         uint64_t wr_id = dt_work_encode(DT_WORK_FLUSH, p, 0, path->epoch, (uint64_t)(slot - r->flush));
 
-        if (!(slot->wanted_mask & 1u << p) || !flush || path->is_flush_broken)
+        if (!(slot->wanted_mask & 1u << p) || path->is_flush_broken)
             continue;
+        if (!flush) {
+            await_flush(r, path);
+            continue;
+        }
         if (dt_flush_post(flush, slot->addr, slot->memory->mr[p]->rkey, wr_id) != DT_OK) {
             path->is_flush_broken = true;
             dt_connection_path_refused(c, path, "refused the loopback read of a flush");
@@ -93,11 +106,6 @@ void dt_receiver_flush_progress(struct dt_receiver *r)
     for (uint32_t p = 0; p < c->path_count; p++) {
         struct dt_path *path = &c->path[p];
 
-        if (dt_load_acquire(&path->is_flush_refused)) {
-            dt_store_release(&path->is_flush_refused, 0u);
-            path->is_flush_broken = true;
-            dt_connection_path_refused(c, path, "refused the loopback queue pair of a flush");
-        }
         if (path->flush_outstanding > 0)
             poll_path(r, path);
         if (path->is_flush_broken && path->state == DT_PATH_NONE && !path->fence.is_active)

@@ -36,7 +36,7 @@ struct dt_flush *dt_switch_retire_flush(struct dt_path *path)
     struct dt_flush *flush = dt_load_acquire(&path->flush);
     struct dt_receiver *r = dt_receiver_of(path->connection);
     uint32_t bit = 1u << path->index;
-    bool is_refused = path->is_flush_broken && !flush;
+    bool is_refused = !flush && (path->is_flush_broken | dt_exchange_acq_rel(&path->is_flush_refused, 0u));
 
     dt_receiver_flush_forget(r, path);
     path->is_flush_broken = false;
