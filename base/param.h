@@ -63,6 +63,8 @@ extern "C" {
       "which RNICs to use: prefix list, ^ excludes, = matches exactly, NAME:PORT picks a port") \
     X(gid_index, "DETOUR_GID_INDEX", "NCCL_IB_GID_INDEX", "auto",                               \
       "GID of every port: an index from 0 to 255, or auto (-1): RoCE v2 with IPv4 first")       \
+    X(backup, "DETOUR_BACKUP", NULL, "",                                                        \
+      "which RNICs back up which: NAME,... for all, or DEVICE=NAME,...; empty: the nearest")    \
     X(posting, "DETOUR_POSTING", NULL, "auto", "posting back end: std, dv or auto")             \
     X(interface, "DETOUR_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",                              \
       "network interfaces for set-up and control: prefix list, ^ excludes, = matches exactly")  \

@@ -41,8 +41,10 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
     }
     memcpy(answer.host, c->net->host, sizeof answer.host);
     memcpy(answer.device, c->nic->name, sizeof answer.device);
+    answer.agreed.paths =
+        dt_backup_make_pairs(&setup->hello.devices, &c->nic->backup_offer, answer.agreed.paths, answer.path);
     dt_answer_encode(&answer, &c->channel.out);
-    dt_setup_take_terms(setup, &answer.agreed);
+    dt_setup_take_terms(setup, &answer.agreed, answer.path);
     return DT_OK;
 }
 

@@ -72,6 +72,7 @@ static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
         .connection_id = c->id,
         .wanted = dt_setup_wishes(c->nic),
         .pid = c->net->pid,
+        .devices = c->nic->backup_offer,
     };
 
     (void)now_ns;
@@ -79,6 +80,16 @@ static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
     memcpy(hello.device, c->nic->name, sizeof hello.device);
     dt_hello_encode(&hello, &c->channel.out);
     return DT_OK;
+}
+
+/* The listener chooses among the devices that it was offered, and path 0 is NCCL's. */
+static bool are_ours(const struct dt_nic *nic, const struct dt_answer *answer)
+{
+    bool is_valid = answer->path[0].sender == 0;
+
+    for (uint32_t p = 0; p < answer->agreed.paths; p++)
+        is_valid &= answer->path[p].sender < nic->backups.count;
+    return is_valid;
 }
 
 /*
@@ -98,12 +109,12 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
         return redial(setup, now_ns);
     if (status != DT_OK)
         return status;
-    if (dt_answer_decode(frame.body, frame.bytes, &answer) != DT_OK) {
+    if (dt_answer_decode(frame.body, frame.bytes, &answer) != DT_OK || !are_ours(c->nic, &answer)) {
         snprintf(setup->why, sizeof setup->why, "the listener's answer makes no sense");
         return DT_PROTOCOL;
     }
     snprintf(c->peer, sizeof c->peer, "%s:%u", answer.host, answer.pid);
-    dt_setup_take_terms(setup, &answer.agreed);
+    dt_setup_take_terms(setup, &answer.agreed, answer.path);
     return DT_OK;
 }
 

@@ -23,6 +23,7 @@
 #include "failover/resume.h"
 #include "failover/stall.h"
 #include "transport/arrivals.h"
+#include "transport/backup.h"
 #include "transport/channel.h"
 #include "transport/cts.h"
 #include "transport/executor.h"
@@ -59,9 +60,10 @@ struct dt_path {
     struct dt_connection *connection;
     struct dt_nic *nic;
     uint32_t index;
-    uint32_t state; /* enum dt_path_state [owner] */
-    bool is_polled; /* receiver: it may bring something [owner] */
-    uint32_t epoch; /* [owner] */
+    uint32_t backup_kind; /* enum dt_backup_kind */
+    uint32_t state;       /* enum dt_path_state [owner] */
+    bool is_polled;       /* receiver: it may bring something [owner] */
+    uint32_t epoch;       /* [owner] */
     uint32_t qp_count;
 
     struct dt_qp *qp[DT_QPS_MAX];

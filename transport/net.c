@@ -19,14 +19,21 @@
 /* ------------------------------------------------------------------------------------------------------------
  * Devices
  */
-static enum dt_status nic_init(struct dt_net *net, struct dt_nic *nic, const struct dt_device_info *info)
+static void name_device(const struct dt_device_info *info, char name[DT_NAME_BYTES])
+{
+    snprintf(name, DT_NAME_BYTES, info->port > 1 ? "%.48s:%u" : "%.48s", info->name, info->port);
+}
+
+static enum dt_status nic_init(struct dt_net *net, struct dt_nic *nic, const struct dt_device_info *info,
+                               uint32_t rail)
 {
     enum dt_status status;
 
     nic->net = net;
     nic->index = (uint32_t)(nic - net->nic);
     nic->info = *info;
-    snprintf(nic->name, sizeof nic->name, info->port > 1 ? "%.48s:%u" : "%.48s", info->name, info->port);
+    nic->rail = rail;
+    name_device(info, nic->name);
     dt_list_init(&nic->connections);
     dt_inject_nic_init(&nic->inject);
     status = dt_executor_init(&nic->executor, net->has_threads);
@@ -40,10 +47,8 @@ static enum dt_status nic_init(struct dt_net *net, struct dt_nic *nic, const str
 }
 
 /* Devices whose queues hold enough, and that have a link. Says why one is left out. */
-static bool is_usable(const struct dt_device_info *info, const char *filter)
+static bool is_usable(const struct dt_device_info *info)
 {
-    if (!dt_name_filter_match(filter, info->name, info->port))
-        return false;
     if (!info->is_active)
         dt_info("%s port %u has no link: left out", info->name, info->port);
     else if (dt_path_slots_max(info) == 0)
@@ -55,20 +60,80 @@ static bool is_usable(const struct dt_device_info *info, const char *filter)
 
 static enum dt_status add_devices(struct dt_net *net, const struct dt_device_info *list, size_t count)
 {
+    uint32_t rail = 0;
+
     net->nic = calloc(count ? count : 1, sizeof *net->nic);
     if (!net->nic)
         return DT_NO_MEMORY;
     for (size_t i = 0; i < count; i++) {
         enum dt_status status;
 
-        if (!is_usable(&list[i], net->params.hca))
+        if (!dt_name_filter_match(net->params.hca, list[i].name, list[i].port))
             continue;
-        status = nic_init(net, &net->nic[net->nic_count], &list[i]);
+        rail++;
+        if (!is_usable(&list[i]))
+            continue;
+        status = nic_init(net, &net->nic[net->nic_count], &list[i], rail - 1);
         if (status != DT_OK)
             return status;
         net->nic_count++;
     }
     return net->nic_count > 0 ? DT_OK : DT_UNSUPPORTED;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Backups
+ */
+
+/* What DETOUR_BACKUP names must be there. */
+static enum dt_status check_backups(const struct dt_net *net, const struct dt_device_info *list, size_t count)
+{
+    struct dt_backup_device *devices = calloc(count, sizeof *devices);
+    char(*names)[DT_NAME_BYTES] = calloc(count, sizeof *names);
+    enum dt_status status = devices && names ? DT_OK : DT_NO_MEMORY;
+    char error[512];
+
+    for (size_t i = 0; status == DT_OK && i < count; i++) {
+        name_device(&list[i], names[i]);
+        devices[i].name = names[i];
+        devices[i].link_layer = list[i].link_layer;
+    }
+    if (status == DT_OK) {
+        status = dt_backup_check(net->params.backup, devices, (uint32_t)count, error, sizeof error);
+        if (status != DT_OK)
+            dt_warn("DETOUR_BACKUP=%s: %s", net->params.backup, error);
+    }
+    free(devices);
+    free(names);
+    return status;
+}
+
+/* What is there and not in use is said once. */
+static enum dt_status choose_backups(struct dt_net *net, const struct dt_device_info *list, size_t count)
+{
+    enum dt_status status = check_backups(net, list, count);
+    struct dt_backup_device *devices = status == DT_OK ? calloc(net->nic_count, sizeof *devices) : NULL;
+    char error[512];
+
+    if (!devices)
+        return status == DT_OK ? DT_NO_MEMORY : status;
+    for (size_t i = 0; i < net->nic_count; i++) {
+        const struct dt_nic *nic = &net->nic[i];
+
+        devices[i] =
+            (struct dt_backup_device){nic->name, nic->rail, nic->info.numa_node, nic->info.link_layer};
+    }
+    if (dt_backup_check(net->params.backup, devices, (uint32_t)net->nic_count, error, sizeof error) != DT_OK)
+        dt_info("DETOUR_BACKUP=%s: a device without a link, or left out by DETOUR_HCA, backs up nothing: %s",
+                net->params.backup, error);
+    for (size_t i = 0; i < net->nic_count; i++) {
+        struct dt_nic *nic = &net->nic[i];
+
+        dt_backup_make_list(devices, (uint32_t)net->nic_count, (uint32_t)i, net->params.backup, &nic->backups);
+        dt_backup_make_offer(devices, &nic->backups, &nic->backup_offer);
+    }
+    free(devices);
+    return DT_OK;
 }
 
 static void take_options(struct dt_net *net, const struct dt_net_options *options)
@@ -105,6 +170,8 @@ enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net
         status = dt_verbs_devices(net->verbs, &list, &count);
     if (status == DT_OK)
         status = add_devices(net, list, count);
+    if (status == DT_OK)
+        status = choose_backups(net, list, count);
     dt_verbs_devices_free(list);
     if (status != DT_OK) {
         dt_net_destroy(net);

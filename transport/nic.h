@@ -13,6 +13,7 @@
 
 #include "base/list.h"
 #include "base/param.h"
+#include "transport/backup.h"
 #include "transport/executor.h"
 #include "transport/inject.h"
 #include "transport/net.h"
@@ -30,6 +31,9 @@ struct dt_nic {
     uint32_t index;
     struct dt_device_info info;
     char name[DT_NAME_BYTES];
+    uint32_t rail;                       /* backup.h */
+    struct dt_backup_list backups;       /* of net->nic: which may serve its connections, itself first */
+    struct dt_backup_offer backup_offer; /* the same for the other end */
     struct dt_executor executor;
     struct dt_device *device; /* opened by the first job, on the control thread [atomic pointer] */
     bool is_broken;           /* it could not be opened; control thread only */

@@ -19,55 +19,29 @@
  * Which devices, and how much of everything
  */
 
-/* May this device be a path of a connection whose default device is `nic`? */
-static bool may_back_up(const struct dt_nic *nic, const struct dt_nic *other)
-{
-    return other->info.link_layer == nic->info.link_layer;
-}
-
-/* Device of path `index`: the default, then those of its NUMA node, then the others, each from the next one
- * on. */
-static struct dt_nic *nic_of_path(struct dt_nic *nic, uint32_t index)
-{
-    struct dt_net *net = nic->net;
-    uint32_t seen = 0;
-
-    for (int same_node = 1; same_node >= 0; same_node--) {
-        for (size_t i = same_node ? 0 : 1; i < net->nic_count; i++) {
-            struct dt_nic *other = &net->nic[(nic->index + i) % net->nic_count];
-            bool is_same = other->info.numa_node == nic->info.numa_node;
-
-            if (is_same != (bool)same_node || !may_back_up(nic, other))
-                continue;
-            if (seen++ == index)
-                return other;
-        }
-    }
-    return NULL;
-}
-
 struct dt_terms dt_setup_wishes(const struct dt_nic *nic)
 {
     const struct dt_net *net = nic->net;
     struct dt_terms terms = {
+        .paths = (uint32_t)net->params.paths,
         .qps = (uint32_t)net->params.qps_per_path,
         .slots = DT_SLOTS_MAX,
         .chunk_bytes = net->chunk_bytes,
     };
 
-    for (size_t i = 0; i < net->nic_count; i++) {
-        if (!may_back_up(nic, &net->nic[i]))
-            continue;
-        terms.paths++;
-        terms.slots = (uint32_t)dt_min_u64(terms.slots, dt_path_slots_max(&net->nic[i].info));
+    for (uint32_t i = 0; i < nic->backups.count; i++) {
+        const struct dt_nic *backup = &net->nic[nic->backups.index[i]];
+
+        terms.slots = (uint32_t)dt_min_u64(terms.slots, dt_path_slots_max(&backup->info));
     }
-    terms.paths = (uint32_t)dt_min_u64(terms.paths, net->params.paths);
     return terms;
 }
 
-void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms)
+void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms,
+                         const struct dt_backup_pair *pairs)
 {
     struct dt_connection *c = setup->connection;
+    const struct dt_backup_list *backups = &c->nic->backups;
 
     setup->terms = *terms;
     c->path_count = terms->paths;
@@ -80,7 +54,8 @@ void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms)
         c->path[p].connection = c;
         c->path[p].index = p;
         c->path[p].qp_count = terms->qps;
-        c->path[p].nic = nic_of_path(c->nic, p);
+        c->path[p].nic = &c->net->nic[backups->index[c->is_sender ? pairs[p].sender : pairs[p].receiver]];
+        c->path[p].backup_kind = pairs[p].kind;
         dt_list_init(&c->path[p].retired);
     }
 }
@@ -293,17 +268,21 @@ static void describe_paths(const struct dt_connection *c, char *text, size_t byt
 
     for (uint32_t p = 0; p < c->path_count && used < bytes; p++) {
         const struct dt_path *path = &c->path[p];
+        const char *kind = dt_backup_kind_text(path->backup_kind);
+        bool is_down = path->state != DT_PATH_UP;
 
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s-%s%s", p ? ", " : "", dt_path_name(path),
-                                 *path->peer_device ? path->peer_device : "none",
-                                 path->state == DT_PATH_UP ? "" : " (down)");
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s-%s", p ? ", " : "", dt_path_name(path),
+                                 *path->peer_device ? path->peer_device : "none");
+        if (used < bytes && (*kind || is_down))
+            used += (size_t)snprintf(text + used, bytes - used, " (%s%s%s)", kind,
+                                     *kind && is_down ? ", " : "", is_down ? "down" : "");
     }
 }
 
 static void say_agreement(const struct dt_setup *setup, uint64_t now_ns)
 {
     const struct dt_connection *c = setup->connection;
-    char paths[320];
+    char paths[640];
 
     describe_paths(c, paths, sizeof paths);
     dt_info("connection %016llx %s %s: paths %s; %u queue pairs each, %u slots, writes up to %u KiB; set up "

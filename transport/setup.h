@@ -89,8 +89,9 @@ enum dt_status dt_step_flush(struct dt_setup *setup, uint64_t now_ns);
 /* The next frame, which must be of this type. DT_AGAIN, or why it cannot be (in setup->why). */
 enum dt_status dt_setup_expect(struct dt_setup *setup, enum dt_frame_type type, struct dt_frame *frame);
 
-/* Takes the terms over and chooses the devices of the paths. */
-void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms);
+/* Takes the terms over, and the devices of the paths; `pairs` has terms->paths of them, in range. */
+void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms,
+                         const struct dt_backup_pair *pairs);
 
 #ifdef __cplusplus
 }

@@ -142,6 +142,62 @@ static bool terms_decode(struct dt_reader *r, struct dt_terms *terms)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
+ * Backups
+ */
+static void backups_encode(const struct dt_backup_offer *offer, struct dt_writer *w)
+{
+    dt_put_uint(w, offer->is_chosen, 1);
+    dt_put_uint(w, offer->count, 1);
+    for (uint32_t i = 0; i < offer->count; i++) {
+        dt_put_uint(w, offer->device[i].rail, 2);
+        dt_put_uint(w, offer->device[i].is_near, 1);
+    }
+}
+
+static bool backups_decode(struct dt_reader *r, struct dt_backup_offer *offer)
+{
+    uint64_t is_chosen = dt_get_uint(r, 1);
+    bool is_valid = is_chosen <= 1;
+
+    offer->is_chosen = is_chosen == 1;
+    offer->count = (uint32_t)dt_get_uint(r, 1);
+    if (offer->count < 1 || offer->count > DT_BACKUPS_MAX)
+        return false;
+    for (uint32_t i = 0; i < offer->count; i++) {
+        uint64_t is_near;
+
+        offer->device[i].rail = (uint32_t)dt_get_uint(r, 2);
+        is_near = dt_get_uint(r, 1);
+        offer->device[i].is_near = is_near == 1;
+        is_valid &= is_near <= 1;
+    }
+    return is_valid;
+}
+
+static void pairs_encode(const struct dt_backup_pair *pair, uint32_t count, struct dt_writer *w)
+{
+    for (uint32_t p = 0; p < count; p++) {
+        dt_put_uint(w, pair[p].sender, 1);
+        dt_put_uint(w, pair[p].receiver, 1);
+        dt_put_uint(w, pair[p].kind, 1);
+    }
+}
+
+static bool pairs_decode(struct dt_reader *r, uint32_t count, struct dt_backup_pair *pair)
+{
+    bool is_valid = true;
+
+    for (uint32_t p = 0; p < count; p++) {
+        pair[p].sender = (uint32_t)dt_get_uint(r, 1);
+        pair[p].receiver = (uint32_t)dt_get_uint(r, 1);
+        pair[p].kind = (uint32_t)dt_get_uint(r, 1);
+        is_valid &= pair[p].sender < DT_BACKUPS_MAX && pair[p].receiver < DT_BACKUPS_MAX &&
+                    pair[p].kind < DT_BACKUP_KIND_COUNT;
+    }
+    return is_valid;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
  * Messages of the set-up
  */
 void dt_hello_encode(const struct dt_hello *hello, struct dt_writer *w)
@@ -157,6 +213,7 @@ void dt_hello_encode(const struct dt_hello *hello, struct dt_writer *w)
     dt_put_uint(w, hello->pid, 4);
     dt_put_text(w, hello->host);
     dt_put_text(w, hello->device);
+    backups_encode(&hello->devices, w);
     frame_end(w, begin);
 }
 
@@ -175,6 +232,7 @@ enum dt_status dt_hello_decode(const uint8_t *body, size_t bytes, struct dt_hell
     hello->pid = (uint32_t)dt_get_uint(&r, 4);
     dt_get_text(&r, hello->host, sizeof hello->host);
     dt_get_text(&r, hello->device, sizeof hello->device);
+    is_valid = backups_decode(&r, &hello->devices) && is_valid;
     return finish(&r, is_valid && hello->version_min <= hello->version_max);
 }
 
@@ -187,6 +245,7 @@ void dt_answer_encode(const struct dt_answer *answer, struct dt_writer *w)
     dt_put_uint(w, answer->pid, 4);
     dt_put_text(w, answer->host);
     dt_put_text(w, answer->device);
+    pairs_encode(answer->path, answer->agreed.paths, w);
     frame_end(w, begin);
 }
 
@@ -201,7 +260,7 @@ enum dt_status dt_answer_decode(const uint8_t *body, size_t bytes, struct dt_ans
     answer->pid = (uint32_t)dt_get_uint(&r, 4);
     dt_get_text(&r, answer->host, sizeof answer->host);
     dt_get_text(&r, answer->device, sizeof answer->device);
-    return finish(&r, is_valid);
+    return finish(&r, is_valid && pairs_decode(&r, answer->agreed.paths, answer->path));
 }
 
 void dt_reject_encode(const struct dt_reject *reject, struct dt_writer *w)

@@ -23,6 +23,7 @@
 #include "failover/path_machine.h"
 #include "failover/resume.h"
 #include "transport/address.h"
+#include "transport/backup.h"
 #include "transport/limits.h"
 #include "transport/wire_codec.h"
 #include "verbs/queue.h"
@@ -32,8 +33,8 @@ extern "C" {
 #endif
 
 /* Versions of this protocol that this code speaks. */
-#define DT_PROTOCOL_VERSION_MIN 2
-#define DT_PROTOCOL_VERSION_MAX 2
+#define DT_PROTOCOL_VERSION_MIN 3
+#define DT_PROTOCOL_VERSION_MAX 3
 
 #define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
 #define DT_FRAME_HEADER_BYTES 8
@@ -89,6 +90,7 @@ struct dt_hello {
     uint32_t pid;
     char host[DT_NAME_BYTES];
     char device[DT_NAME_BYTES]; /* the connecting end's default device */
+    struct dt_backup_offer devices;
 };
 
 struct dt_answer {
@@ -97,6 +99,7 @@ struct dt_answer {
     uint32_t pid;
     char host[DT_NAME_BYTES];
     char device[DT_NAME_BYTES];
+    struct dt_backup_pair path[DT_PATHS_MAX]; /* the first agreed.paths; `sender` is a place in `devices` */
 };
 
 struct dt_reject {

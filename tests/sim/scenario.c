@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/prng.h"
 #include "base/util.h"
+#include "transport/backup.h"
 
 #define DEVICES_PER_HOST_MAX 4
 #define DATA_OPS             (DT_FAULT_OP(DT_PACKET_SEND) | DT_FAULT_OP(DT_PACKET_WRITE))
@@ -232,41 +233,46 @@ static bool is_survivable(const struct dt_scenario *s, const struct dt_chaos *f)
     return true;
 }
 
-/* The device, of the network's, of one end of a path: from the connection's own on, in turn. */
-static uint32_t device_of(const struct dt_scenario *s, const struct dt_flow_options *flow, int side,
-                          uint32_t path)
+/* What one end of a flow offers: devices without sysfs are all near. */
+static void offer_of(const struct dt_scenario *s, const struct dt_flow_options *flow, int side,
+                     struct dt_backup_list *list, struct dt_backup_offer *offer)
 {
     const struct dt_host_options *host = &s->plugin.host[flow->side[side].host];
+    struct dt_backup_device device[DEVICES_PER_HOST_MAX] = {0};
 
-    return host->device_first + ((uint32_t)flow->side[side].device + path) % host->device_count;
+    for (uint32_t i = 0; i < host->device_count; i++)
+        device[i].rail = i;
+    dt_backup_make_list(device, host->device_count, (uint32_t)flow->side[side].device, "", list);
+    dt_backup_make_offer(device, list, offer);
 }
 
-static uint32_t paths_of(const struct dt_scenario *s, const struct dt_flow_options *flow)
+static bool is_dead(const struct dt_scenario *s, const struct dt_flow_options *flow, int side,
+                    uint32_t device)
 {
-    uint64_t paths = DT_HOSTS * DEVICES_PER_HOST_MAX;
-
-    for (int side = 0; side < DT_FLOW_SIDES; side++) {
-        uint32_t host = flow->side[side].host;
-
-        paths = dt_min_u64(paths, s->settings[host].paths);
-        paths = dt_min_u64(paths, s->plugin.host[host].device_count);
-    }
-    return (uint32_t)paths;
+    device += s->plugin.host[flow->side[side].host].device_first;
+    for (uint32_t i = 0; i < s->chaos.count; i++)
+        if (is_death(&s->chaos.list[i]) && s->chaos.list[i].device == device)
+            return true;
+    return false;
 }
 
 /* Is there a path whose devices live at the end? */
 static bool keeps_a_path(const struct dt_scenario *s, const struct dt_flow_options *flow)
 {
-    for (uint32_t p = 0; p < paths_of(s, flow); p++) {
-        bool is_dead = false;
+    uint64_t paths = DT_PATHS_MAX;
+    struct dt_backup_list list[DT_FLOW_SIDES];
+    struct dt_backup_offer offer[DT_FLOW_SIDES];
+    struct dt_backup_pair pair[DT_PATHS_MAX];
 
-        for (uint32_t i = 0; i < s->chaos.count; i++)
-            for (int side = 0; side < DT_FLOW_SIDES; side++)
-                is_dead |=
-                    is_death(&s->chaos.list[i]) && s->chaos.list[i].device == device_of(s, flow, side, p);
-        if (!is_dead)
-            return true;
+    for (int side = 0; side < DT_FLOW_SIDES; side++) {
+        offer_of(s, flow, side, &list[side], &offer[side]);
+        paths = dt_min_u64(paths, s->settings[flow->side[side].host].paths);
     }
+    paths = dt_backup_make_pairs(&offer[DT_FLOW_SENDER], &offer[DT_FLOW_RECEIVER], (uint32_t)paths, pair);
+    for (uint32_t p = 0; p < paths; p++)
+        if (!is_dead(s, flow, DT_FLOW_SENDER, list[DT_FLOW_SENDER].index[pair[p].sender]) &&
+            !is_dead(s, flow, DT_FLOW_RECEIVER, list[DT_FLOW_RECEIVER].index[pair[p].receiver]))
+            return true;
     return false;
 }
 

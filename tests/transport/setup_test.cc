@@ -137,6 +137,7 @@ dt_hello HelloTo(const uint8_t *handle)
     hello.wanted = {1, 1, 64, 65536};
     strcpy(hello.host, "stranger");
     strcpy(hello.device, "none");
+    hello.devices.count = 1;
     return hello;
 }
 
@@ -206,11 +207,105 @@ TEST_F(Setup, ConnectsAndSaysWhatWasAgreedInOneLineAtEachEnd)
     EXPECT_FALSE(dt_connection_is_sender(receiver));
     int lines = 0;
     for (const std::string &line : detour_test::LoggedLines())
-        lines +=
-            line.find(
-                "paths soft0-soft0, soft1-soft1; 1 queue pairs each, 64 slots, writes up to 65536 KiB") !=
-            std::string::npos;
+        lines += line.find("paths soft0-soft0, soft1-soft1 (same rail); 1 queue pairs each, 64 slots, writes "
+                           "up to 65536 KiB") != std::string::npos;
     EXPECT_EQ(2, lines);
+}
+
+/* What both ends say of their paths, for a connection of these devices at the connecting end, named by
+ * DETOUR_HCA and DETOUR_BACKUP, to the first of these at the listening end. */
+std::string Paths(const char *from, const char *from_backup, const char *to, const char *to_backup,
+                  uint64_t paths)
+{
+    auto with = [&](const char *hca, const char *backup) {
+        return [=](dt_params &params, dt_net_options &) {
+            strcpy(params.hca, hca);
+            strcpy(params.backup, backup);
+            params.paths = paths;
+        };
+    };
+    Net here(1, with(to, to_backup)), there(2, with(from, from_backup));
+    uint8_t handle[DT_HANDLE_BYTES] = {};
+    uint64_t now_ns = DT_NS_PER_S;
+    dt_listen *listen = nullptr;
+    dt_connection *receiver = nullptr, *sender = nullptr;
+    std::vector<std::string> said;
+
+    EXPECT_EQ(DT_OK, dt_net_listen(here.net, 0, handle, now_ns, &listen));
+    for (int i = 0; i < 20000 && !(receiver && sender); i++) {
+        if (!sender) {
+            EXPECT_EQ(DT_OK, dt_net_connect(there.net, 0, handle, now_ns, &sender));
+        }
+        if (!receiver) {
+            EXPECT_EQ(DT_OK, dt_net_accept(listen, now_ns, &receiver));
+        }
+        now_ns += 100 * DT_NS_PER_US;
+        dt_net_progress(here.net, now_ns);
+        dt_net_progress(there.net, now_ns);
+        struct timespec pause = {0, 100000};
+        nanosleep(&pause, nullptr);
+    }
+    EXPECT_TRUE(receiver && sender);
+    for (dt_connection *end : {sender, receiver})
+        if (end)
+            dt_net_close(end);
+    dt_net_close_listen(listen);
+    dt_net_progress(here.net, now_ns);
+    dt_net_progress(there.net, now_ns);
+    for (const std::string &line : detour_test::LoggedLines()) {
+        size_t at = line.find(": paths ");
+        if (at != std::string::npos)
+            said.insert(line.find(" to ") < at ? said.begin() : said.end(),
+                        line.substr(at + 8, line.find("; ") - at - 8));
+    }
+    return said.size() == 2 ? said[0] + " | " + said[1] : "not two lines";
+}
+
+TEST(SetupPaths, OfHostsThatDifferAreTheSameAtBothEnds)
+{
+    EXPECT_EQ("soft0-soft0, soft0-soft1 (same node) | soft0-soft0, soft1-soft0 (same node)",
+              Paths("=soft0", "", "=soft0,soft1", "", 4));
+}
+
+TEST(SetupPaths, FewerAreWantedThanCouldBe)
+{
+    EXPECT_EQ("soft0-soft0 | soft0-soft0", Paths("", "", "", "", 1));
+}
+
+TEST(SetupPaths, FollowDetourBackupOfTheListeningEnd)
+{
+    EXPECT_EQ("soft0-soft0, soft0-soft1 (DETOUR_BACKUP) | soft0-soft0, soft1-soft0 (DETOUR_BACKUP)",
+              Paths("=soft0", "", "=soft0,soft1", "soft1", 2));
+}
+
+TEST(SetupPaths, FollowDetourBackupOfTheConnectingEnd)
+{
+    EXPECT_EQ("soft0-soft0, soft1-soft1 (DETOUR_BACKUP) | soft0-soft0, soft1-soft1 (DETOUR_BACKUP)",
+              Paths("", "soft0=soft1", "", "", 2));
+}
+
+TEST(SetupPaths, ABackupThatIsNotThereIsAnErrorThatNamesThoseThatAre)
+{
+    dt_params params;
+    dt_verbs *verbs = nullptr;
+    dt_net *net = nullptr;
+    char error[256];
+    std::mt19937_64 generator;
+    dt_verbs_options verbs_options = {};
+    dt_net_options options = {};
+    detour_test::ExpectWarning("DETOUR_BACKUP=soft0=soft9: 'soft9' is no device here; there are soft0 soft1");
+    ASSERT_EQ(DT_OK, dt_params_load(&params, NoEnvironment, nullptr, error, sizeof error));
+    strcpy(params.backup, "soft0=soft9");
+    verbs_options.kind = DT_VERBS_SOFT;
+    verbs_options.soft_device_count = 2;
+    ASSERT_EQ(DT_OK, dt_verbs_open(&verbs_options, &verbs));
+    options.params = &params;
+    options.verbs = verbs;
+    options.network = dt_network_tcp();
+    options.random = Random;
+    options.random_arg = &generator;
+    EXPECT_EQ(DT_INVALID, dt_net_create(&options, &net));
+    dt_verbs_close(verbs);
 }
 
 TEST_F(Setup, NobodyWaitsForTheOther)
@@ -429,7 +524,7 @@ TEST_F(Setup, AClosedListenerTellsItsPeer)
 
 TEST_F(Setup, VersionsWithoutOverlapAreNamedAtBothEnds)
 {
-    detour_test::ExpectWarning("no common protocol version: 7 to 9 at the connecting end, 2 to 2");
+    detour_test::ExpectWarning("no common protocol version: 7 to 9 at the connecting end, 3 to 3");
     Listen();
     dt_hello hello = HelloTo(handle);
     hello.version_min = 7;

@@ -43,7 +43,25 @@ dt_hello Hello()
     hello.pid = 4711;
     strcpy(hello.host, "node-17");
     strcpy(hello.device, "mlx5_0");
+    hello.devices.count = DT_BACKUPS_MAX;
+    hello.devices.is_chosen = true;
+    for (uint32_t i = 0; i < DT_BACKUPS_MAX; i++) {
+        hello.devices.device[i].rail = 65535 - i;
+        hello.devices.device[i].is_near = i % 3 == 0;
+    }
     return hello;
+}
+
+dt_answer Answer()
+{
+    dt_answer answer = {};
+    answer.version = 1;
+    answer.agreed = kTerms;
+    answer.pid = 9;
+    strcpy(answer.host, "h");
+    strcpy(answer.device, "d");
+    answer.path[1] = {1, DT_BACKUPS_MAX - 1, DT_BACKUP_DISTANT};
+    return answer;
 }
 
 dt_paths_offer Offer()
@@ -127,6 +145,33 @@ TEST(Messages, HelloComesBackAsItWas)
     EXPECT_EQ(in.pid, out.pid);
     EXPECT_STREQ(in.host, out.host);
     EXPECT_STREQ(in.device, out.device);
+    EXPECT_EQ(in.devices.count, out.devices.count);
+    EXPECT_EQ(in.devices.is_chosen, out.devices.is_chosen);
+    for (uint32_t i = 0; i < DT_BACKUPS_MAX; i++) {
+        EXPECT_EQ(in.devices.device[i].rail, out.devices.device[i].rail);
+        EXPECT_EQ(in.devices.device[i].is_near, out.devices.device[i].is_near);
+    }
+}
+
+TEST(Messages, DevicesAndPathsOutOfRangeAreRefused)
+{
+    for (uint32_t count : {0u, DT_BACKUPS_MAX + 1u}) {
+        Frame frame;
+        dt_hello hello = Hello(), out;
+        hello.devices.count = count ? DT_BACKUPS_MAX : 0;
+        dt_hello_encode(&hello, &frame.w);
+        if (count)
+            frame.bytes[frame.w.used - 3 * DT_BACKUPS_MAX - 1] = (uint8_t)count;
+        EXPECT_EQ(DT_PROTOCOL, dt_hello_decode(frame.body(), frame.body_bytes(), &out)) << count;
+    }
+    for (dt_backup_pair pair : {dt_backup_pair{DT_BACKUPS_MAX, 0, 0}, dt_backup_pair{0, DT_BACKUPS_MAX, 0},
+                                dt_backup_pair{0, 0, DT_BACKUP_KIND_COUNT}}) {
+        Frame frame;
+        dt_answer answer = Answer(), out;
+        answer.path[1] = pair;
+        dt_answer_encode(&answer, &frame.w);
+        EXPECT_EQ(DT_PROTOCOL, dt_answer_decode(frame.body(), frame.body_bytes(), &out));
+    }
 }
 
 TEST(Messages, PathsComeBackAsTheyWereAndMissingOnesStayMissing)
@@ -179,12 +224,7 @@ TEST(Messages, ShortOnesComeBack)
     EXPECT_STREQ(reject.reason, reject_out.reason);
 
     Frame answering;
-    dt_answer answer = {}, answer_out;
-    answer.version = 1;
-    answer.agreed = kTerms;
-    answer.pid = 9;
-    strcpy(answer.host, "h");
-    strcpy(answer.device, "d");
+    dt_answer answer = Answer(), answer_out;
     dt_answer_encode(&answer, &answering.w);
     ASSERT_EQ(DT_OK, dt_answer_decode(answering.body(), answering.body_bytes(), &answer_out));
     EXPECT_EQ(0, memcmp(&answer, &answer_out, sizeof answer));
@@ -252,7 +292,7 @@ std::vector<std::pair<std::vector<uint8_t>, Decoder>> Bodies()
         dt_hello out;
         return dt_hello_decode(b, n, &out);
     });
-    dt_answer answer = {1, kTerms, 1, "host", "dev"};
+    dt_answer answer = Answer();
     dt_answer_encode(&answer, &answer_frame.w);
     add(answer_frame, [](const uint8_t *b, size_t n) {
         dt_answer out;
