@@ -42,3 +42,8 @@ void dt_perf_engine_beat(struct dt_perf_engine *engine)
 {
     dt_store_relaxed(engine->net->heartbeat, dt_load_relaxed(engine->net->heartbeat) + 1);
 }
+
+void dt_perf_engine_received(struct dt_perf_engine *engine, size_t bytes)
+{
+    dt_store_relaxed(&engine->net->bytes_received, dt_load_relaxed(&engine->net->bytes_received) + bytes);
+}

@@ -76,6 +76,9 @@ void dt_perf_check_received(struct dt_perf_engine *engine, const struct dt_perf_
 /* Counts a step forward, for the watchdog. */
 void dt_perf_engine_beat(struct dt_perf_engine *engine);
 
+/* Counts what a receive has brought; its flush, if there is one, is done. */
+void dt_perf_engine_received(struct dt_perf_engine *engine, size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -266,6 +266,8 @@ static void take_frame(struct launcher *launcher, unsigned rank, const struct dt
         dt_perf_report_row(report, payload);
     else if (frame->kind == DT_PERF_FRAME_STATUS)
         dt_perf_report_status(report, payload, dt_clock_now_ns());
+    else if (frame->kind == DT_PERF_FRAME_SAMPLE && frame->bytes == sizeof(struct dt_perf_sample))
+        dt_perf_series_add(&report->series, rank, payload);
     else if (frame->kind == DT_PERF_FRAME_ERROR && frame->bytes == sizeof(struct dt_perf_error))
         take_error(launcher, rank, payload);
     else if (frame->kind == DT_PERF_FRAME_DONE)

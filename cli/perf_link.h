@@ -25,6 +25,7 @@ enum dt_perf_frame_kind {
     DT_PERF_FRAME_START,     /* rank 0 -> launcher: what goes above the table, as text */
     DT_PERF_FRAME_ROW,       /* rank 0 -> launcher: struct dt_perf_row */
     DT_PERF_FRAME_STATUS,    /* rank 0 -> launcher: what is going on, as text */
+    DT_PERF_FRAME_SAMPLE,    /* rank -> launcher: struct dt_perf_sample */
     DT_PERF_FRAME_ERROR,     /* either way: struct dt_perf_error; the run is over */
     DT_PERF_FRAME_DONE,      /* rank -> launcher: all closed down */
 };

@@ -47,6 +47,7 @@ struct dt_perf_net {
     struct dt_perf_connection *receiving; /* likewise */
     unsigned connected;  /* of both kinds, with their buffers; relaxed, any thread may read */
     uint64_t *heartbeat; /* counts steps forward; relaxed */
+    uint64_t bytes_received; /* in receives that are done; relaxed, any thread may read */
 };
 
 /* The connection of a channel and a distance >= 1. */

@@ -23,6 +23,8 @@ enum {
     KEY_FLUSH,
     KEY_TIMEOUT,
     KEY_SECONDS,
+    KEY_SERIES,
+    KEY_PLOT,
     KEY_RANK,
     KEY_RENDEZVOUS
 };
@@ -59,6 +61,9 @@ static const struct argp_option argp_options[] = {
     {"timeout", KEY_TIMEOUT, "SECONDS", 0, "give up after so long without progress (default 30)", 0},
     {NULL, 0, NULL, 0, "What to write:", 3},
     {"json", 'J', "FILE", 0, "also write the results to FILE as JSON", 0},
+    {"series", KEY_SERIES, "FILE", 0, "write to FILE what each rank receives, a JSON line every 100 ms", 0},
+    {"plot", KEY_PLOT, "FILE", 0,
+     "draw the bandwidth over time: as text below the table, and to FILE as an SVG picture", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -193,6 +198,12 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return parse_unsigned("--timeout", arg, 1, 86400, &options->timeout_s);
     case 'J':
         options->json_path = arg;
+        return 0;
+    case KEY_SERIES:
+        options->series_path = arg;
+        return 0;
+    case KEY_PLOT:
+        options->plot_path = arg;
         return 0;
     case ARGP_KEY_INIT:
         state->err_stream = NULL; /* getopt's one line is enough: no "Try --help" after it */

@@ -23,7 +23,7 @@ enum dt_perf_check {
     DT_PERF_CHECK_ALWAYS /* the timed ones too; their times include the checking */
 };
 
-/* Every member but rank, rendezvous and json_path must be the same on all ranks. */
+/* Every member but rank, rendezvous and the paths of what is written must be the same on all ranks. */
 struct dt_perf_options {
     const struct dt_perf_op *op;
     const struct dt_perf_type *type;
@@ -43,6 +43,8 @@ struct dt_perf_options {
     unsigned channels;       /* 0: one per device of the plugin */
     const char *plugin_path; /* NULL: Detour's own */
     const char *json_path;   /* NULL: none */
+    const char *series_path; /* NULL: none */
+    const char *plot_path;   /* NULL: none */
     unsigned timeout_s;      /* without progress for so long a rank gives up */
     int rank;                /* of this process; -1: all ranks are started here */
     const char *rendezvous;  /* HOST:PORT where rank 0 waits for the others; with `rank` */

@@ -14,9 +14,10 @@
 #include "cli/perf_engine.h"
 #include "cli/perf_net.h"
 #include "cli/perf_report.h"
+#include "cli/perf_series.h"
 #include "cli/perf_worker.h"
 
-#define WATCH_PERIOD_MS  200
+#define WATCH_PERIOD_MS  DT_PERF_SERIES_PERIOD_MS
 #define STATUS_PERIOD_NS DT_NS_PER_S
 #define SMALL_BYTES      (1024ul * 1024) /* checked as often as it takes */
 
@@ -32,6 +33,9 @@ struct rank {
     uint64_t heartbeat;
     uint64_t next_iteration; /* numbers the data; the same on every rank */
     char doing[96];          /* for the watchdog's message and the progress line */
+    uint64_t size;           /* being measured */
+    uint64_t measuring_ns;   /* since then; 0: not yet */
+    uint64_t sampled_ns;
     uint64_t status_due_ns;
     uint64_t status_total; /* iterations of the job; 0: no progress line */
     /* Arguments and results of the jobs. */
@@ -109,6 +113,27 @@ static void send_status(struct rank *rank, uint64_t now_ns)
     dt_perf_frame_send(rank->link->fd, DT_PERF_FRAME_STATUS, text, strlen(text));
 }
 
+/* Periods of all ranks begin together, as far as clocks and the barrier allow. */
+static void send_sample(struct rank *rank, uint64_t now_ns)
+{
+    struct dt_perf_sample sample = {
+        .time_ns = now_ns - rank->measuring_ns,
+        .bytes = dt_load_relaxed(&rank->net.bytes_received),
+        .size = rank->size,
+    };
+
+    if (!rank->measuring_ns)
+        return;
+    rank->sampled_ns = now_ns;
+    dt_perf_frame_send(rank->link->fd, DT_PERF_FRAME_SAMPLE, &sample, sizeof sample);
+}
+
+static void sample_if_due(struct rank *rank, uint64_t now_ns)
+{
+    if (now_ns - rank->sampled_ns >= DT_PERF_SERIES_PERIOD_MS * DT_NS_PER_MS)
+        send_sample(rank, now_ns);
+}
+
 static bool stalled(struct rank *rank)
 {
     unsigned connections = 2 * (unsigned)dt_perf_net_handle_count(&rank->net);
@@ -148,7 +173,9 @@ static bool do_job(struct rank *rank, struct dt_perf_worker *worker, dt_perf_job
             return stalled(rank);
         seen = beat;
         send_status(rank, now_ns);
+        sample_if_due(rank, now_ns);
     }
+    sample_if_due(rank, dt_clock_now_ns());
     if (rank->job_error.exit_code)
         *rank->error = rank->job_error;
     return !rank->job_error.exit_code;
@@ -357,6 +384,7 @@ static bool measure_column(struct rank *rank, uint64_t bytes, bool in_place, str
     /* When all ranks are through, nobody has a reason left to write into our buffers. */
     if (!ok || !dt_perf_exchange(rank->link, NULL, 0, NULL, rank->error))
         return false;
+    send_sample(rank, dt_clock_now_ns());
     if (rank->checked.iterations)
         rank->engine->funcs->sweep(rank->engine);
     mine.elapsed_ns = rank->elapsed_ns;
@@ -380,6 +408,7 @@ static bool measure_size(struct rank *rank, uint64_t size)
     struct dt_perf_row row = {.bytes = count * options->type->bytes * (options->op->has_shares ? ranks : 1),
                               .count = count};
 
+    rank->size = row.bytes;
     if (!rank->engine->funcs->prepare(rank->engine, count)) {
         *rank->error = rank->job_error;
         return false;
@@ -397,6 +426,9 @@ static bool measure_all(struct rank *rank)
 {
     uint64_t size = rank->options->bytes_min;
 
+    if (!dt_perf_exchange(rank->link, NULL, 0, NULL, rank->error))
+        return false;
+    rank->measuring_ns = dt_clock_now_ns();
     do {
         if (!measure_size(rank, size))
             return false;

@@ -175,6 +175,7 @@ static bool test_receive(struct raw_engine *engine, struct lane *lane, bool *mov
     *moved = true;
     if (lane->flushing)
         return true;
+    dt_perf_engine_received(&engine->base, lane->bytes[index]);
     if (engine->checked)
         check_message(engine, lane, buffer);
     lane->completed++;

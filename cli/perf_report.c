@@ -18,6 +18,8 @@ bool dt_perf_report_init(struct dt_perf_report *report, const struct dt_perf_opt
 {
     memset(report, 0, sizeof *report);
     report->options = options;
+    if (!dt_perf_series_init(&report->series, options, error))
+        return false;
     if (!options->json_path)
         return true;
     report->json_file = fopen(options->json_path, "ae");
@@ -152,6 +154,7 @@ void dt_perf_report_status(struct dt_perf_report *report, const char *text, uint
 bool dt_perf_report_finish(struct dt_perf_report *report, const struct dt_perf_error *error)
 {
     double average = report->bus_bw_count ? report->bus_bw_sum / report->bus_bw_count : 0;
+    bool is_written;
 
     clear_status(report);
     if (!error->exit_code) {
@@ -164,9 +167,11 @@ bool dt_perf_report_finish(struct dt_perf_report *report, const struct dt_perf_e
         fflush(stdout);
         fprintf(stderr, "detour perf: %s\n", error->text);
     }
+    is_written = dt_perf_series_finish(&report->series, report->options, stdout);
+    fflush(stdout);
     if (!report->json_file ||
         dt_perf_json_finish(report->json, report->json_file, report->wrong, average, error))
-        return true;
+        return is_written;
     fprintf(stderr, "detour perf: -J %s: could not be written: %s\n", report->options->json_path,
             strerror(errno));
     return false;

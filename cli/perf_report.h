@@ -12,6 +12,7 @@
 
 #include "cli/perf_error.h"
 #include "cli/perf_options.h"
+#include "cli/perf_series.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,6 +58,7 @@ struct dt_perf_report {
     const char *note; /* a line for the header when the plugin is Detour's, or NULL */
     FILE *json_file;  /* or NULL */
     struct json_t *json;
+    struct dt_perf_series series;
     uint64_t wrong;
     double bus_bw_sum;
     unsigned bus_bw_count;
@@ -64,7 +66,7 @@ struct dt_perf_report {
     uint64_t status_due_ns; /* not before */
 };
 
-/* Opens the JSON file, so that a bad path is known at once (bad input). */
+/* Opens the files, so that a bad path is known at once (bad input). */
 bool dt_perf_report_init(struct dt_perf_report *report, const struct dt_perf_options *options, int argc,
                          char **argv, struct dt_perf_error *error);
 
@@ -75,8 +77,8 @@ void dt_perf_report_row(struct dt_perf_report *report, const struct dt_perf_row 
 void dt_perf_report_status(struct dt_perf_report *report, const char *text, uint64_t now_ns);
 
 /*
- * The footer, and the JSON file. An error is printed on one line and is part of the JSON. False, and said,
- * when the JSON file could not be written.
+ * The footer, the files, and the drawing. An error is printed on one line and is part of the JSON. False, and
+ * said, when a file could not be written.
  */
 bool dt_perf_report_finish(struct dt_perf_report *report, const struct dt_perf_error *error);
 

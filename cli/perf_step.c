@@ -140,8 +140,10 @@ static bool test_receive(struct step_engine *engine, struct receiver *receiver, 
     if (engine->base.options->flush && !was_flushing && *bytes &&
         !start_flush(engine, receiver, slot_of(engine, receiver->connection, sequence), *bytes, request))
         return false;
-    if (!receiver->flushing)
+    if (!receiver->flushing) {
         receiver->received++;
+        dt_perf_engine_received(&engine->base, *bytes);
+    }
     dt_perf_engine_beat(&engine->base);
     *moved = true;
     return true;
