@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies that go on in the background, in chunks, so that whoever sends the bytes on can send chunk k while
+ * k+1 is on its way.
+ *
+ * A lane is one direction of one GPU (cuda.h). It moves bytes in the order in which they were asked for, at
+ * most `depth` chunks at a time. A copy is embedded in what wants it and joins a lane; a lane serves its
+ * copies one after the other. Nothing here allocates, blocks or reads a clock.
+ *
+ * Threads: a lane and the copies in it belong to one thread. Any other thread may ask a copy how far it is
+ * (dt_copy_done_bytes(), dt_copy_state()) and then touch the bytes that are done.
+ *
+ * A chunk that was started cannot be stopped. Memory that a copy reads or writes must stay until the copy's
+ * state says that it is at rest (DONE, FAILED or CANCELLED).
+ */
+#ifndef DETOUR_HOSTPATH_COPY_H
+#define DETOUR_HOSTPATH_COPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomics.h"
+#include "base/list.h"
+#include "base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Chunks that a lane can have on their way; a power of two. */
+#define DT_COPY_DEPTH_MAX 16u
+
+enum dt_copy_state {
+    DT_COPY_IDLE,       /* never started */
+    DT_COPY_RUNNING,    /* in a lane */
+    DT_COPY_CANCELLING, /* cancelled or failed; chunks are still on their way */
+    DT_COPY_DONE,       /* all bytes are there */
+    DT_COPY_FAILED,     /* they will never be all there; what dt_copy_done_bytes() says is */
+    DT_COPY_CANCELLED
+};
+
+/*
+ * DT_COPY_POLLED: somebody reads the destination while the copy is under way, as GPUs do that run NCCL's LL
+ * and LL128 protocols: aligned 8-byte words must appear whole, and the last word of an aligned 128-byte line
+ * not before the rest of the line.
+ */
+enum dt_copy_flag { DT_COPY_POLLED = 1 };
+
+struct dt_copy_lane;
+
+struct dt_copy {
+    struct dt_list node; /* in lane->copies while chunks are to be started */
+    struct dt_copy_lane *lane;
+    uint8_t *to; /* in the address space of the lane: may be a GPU's address */
+    const uint8_t *from;
+    uint64_t bytes;
+    uint64_t started_bytes;
+    uint64_t done_bytes; /* from the start on, without gaps [atomic] */
+    uint32_t chunk_bytes;
+    uint32_t flags;  /* enum dt_copy_flag */
+    uint32_t on_way; /* chunks started and not finished */
+    uint32_t rest;   /* enum dt_copy_state: what CANCELLING ends in */
+    uint32_t state;  /* enum dt_copy_state [atomic] */
+};
+
+struct dt_copy_lane_ops {
+    /*
+     * Starts the chunk number `ticket`. DT_OK: it is on its way. DT_AGAIN: not now. Else it was logged,
+     * nothing was started and the copy has failed. Does not block.
+     */
+    enum dt_status (*start)(struct dt_copy_lane *lane, void *to, const void *from, size_t bytes,
+                            uint32_t flags, uint32_t ticket);
+    /*
+     * The ticket of the last chunk that is finished, or that of one before all. An error, which was logged:
+     * the lane is broken, and nothing of what is on its way will ever touch memory again.
+     */
+    enum dt_status (*poll)(struct dt_copy_lane *lane, uint64_t now_ns, uint32_t *ticket);
+};
+
+struct dt_copy_lane {
+    const struct dt_copy_lane_ops *ops;
+    uint32_t depth;    /* at most DT_COPY_DEPTH_MAX */
+    uint32_t started;  /* ticket of the last chunk that was started; tickets wrap */
+    uint32_t finished; /* of the last that was seen to be finished */
+    bool is_broken;
+    struct dt_list copies; /* with chunks to start, oldest first */
+    struct {
+        struct dt_copy *copy;
+        uint32_t bytes;
+    } chunk[DT_COPY_DEPTH_MAX]; /* on their way, by ticket */
+};
+
+/* `ops` is for ever; depth in [1, DT_COPY_DEPTH_MAX]. */
+void dt_copy_lane_init(struct dt_copy_lane *lane, const struct dt_copy_lane_ops *ops, uint32_t depth);
+
+/*
+ * Starts to copy. `copy` is at rest or zeroed; none of its fields need to be set. A copy of 0 bytes is done
+ * at once; any other only through dt_copy_lane_progress(). chunk_bytes > 0; with DT_COPY_POLLED chunks end at
+ * 128-byte lines of the destination, so chunk_bytes >= 128.
+ */
+void dt_copy_start(struct dt_copy *copy, struct dt_copy_lane *lane, void *to, const void *from,
+                   uint64_t bytes, uint32_t chunk_bytes, uint32_t flags);
+
+/*
+ * No more chunks are started. The copy is at rest when those on their way are finished, which needs
+ * dt_copy_lane_progress(). Harmless for a copy at rest.
+ */
+void dt_copy_cancel(struct dt_copy *copy);
+
+/* Sees what is finished and starts what there is room for. */
+void dt_copy_lane_progress(struct dt_copy_lane *lane, uint64_t now_ns);
+
+/* Is there anything for dt_copy_lane_progress() to wait for? */
+static inline bool dt_copy_lane_is_idle(const struct dt_copy_lane *lane)
+{
+    return lane->started == lane->finished && dt_list_is_empty(&lane->copies);
+}
+
+/* Any thread: bytes from the start on that have arrived, and may be read. */
+static inline uint64_t dt_copy_done_bytes(const struct dt_copy *copy)
+{
+    return dt_load_acquire(&copy->done_bytes);
+}
+
+/* Any thread. */
+static inline enum dt_copy_state dt_copy_state(const struct dt_copy *copy)
+{
+    return (enum dt_copy_state)dt_load_acquire(&copy->state);
+}
+
+/* Any thread: true when the memory of both ends is the caller's again. */
+static inline bool dt_copy_is_at_rest(const struct dt_copy *copy)
+{
+    enum dt_copy_state state = dt_copy_state(copy);
+
+    return state != DT_COPY_RUNNING && state != DT_COPY_CANCELLING;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
