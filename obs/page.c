@@ -20,16 +20,21 @@
 #include "detour/version.h"
 #include "obs/words.h"
 
+#define CACHE_LINE_BYTES 64
+
 struct page_layout {
     struct dt_page_header header;
     struct dt_page_device devices[DT_PAGE_DEVICES];
-    struct dt_page_connection connections[DT_PAGE_CONNECTIONS];
+    /* Rows of different writers share no cache line. */
+    _Alignas(CACHE_LINE_BYTES) struct dt_page_connection connections[DT_PAGE_CONNECTIONS];
     struct dt_event_ring events;
 };
 
 DT_STATIC_CHECK(sizeof(struct dt_page_device) % 8 == 0, "rows are whole words");
 DT_STATIC_CHECK(offsetof(struct dt_page_device, name) % 8 == 0, "names are whole words");
-DT_STATIC_CHECK(sizeof(struct dt_page_connection) % 8 == 0, "rows are whole words");
+DT_STATIC_CHECK(sizeof(struct dt_page_connection) % CACHE_LINE_BYTES == 0, "rows are whole cache lines");
+DT_STATIC_CHECK(sizeof(struct dt_page_health) % 8 == 0, "what is written as one is whole words");
+DT_STATIC_CHECK(offsetof(struct dt_page_connection, health) % 8 == 0, "and lies like them");
 DT_STATIC_CHECK(offsetof(struct page_layout, events) % 8 == 0, "records are aligned");
 
 struct dt_page {
@@ -141,11 +146,12 @@ enum dt_status dt_page_open(const struct dt_page_options *options, struct dt_pag
     if (options->dir && !open_shared(page, options))
         dt_info("no counter page in %s: %s; counting goes on unseen", options->dir->path, strerror(errno));
     if (!page->layout) {
-        page->layout = calloc(1, sizeof *page->layout);
+        page->layout = aligned_alloc(CACHE_LINE_BYTES, sizeof *page->layout);
         if (!page->layout) {
             free(page);
             return DT_NO_MEMORY;
         }
+        memset(page->layout, 0, sizeof *page->layout);
     }
     pthread_mutex_init(&page->lock, NULL);
     fill_header(page->layout, options);
@@ -153,16 +159,22 @@ enum dt_status dt_page_open(const struct dt_page_options *options, struct dt_pag
     return DT_OK;
 }
 
-void dt_page_close(struct dt_page *page)
+void dt_page_withdraw(struct dt_page *page)
 {
     char name[32];
 
+    if (page->file_fd < 0 || page->owner != getpid())
+        return;
+    dt_runtime_file_name(DT_RUNTIME_PAGE, page->pid, name, sizeof name);
+    unlinkat(page->dir_fd, name, 0);
+}
+
+void dt_page_close(struct dt_page *page)
+{
     if (page->file_fd < 0) {
         free(page->layout);
     } else {
-        dt_runtime_file_name(DT_RUNTIME_PAGE, page->pid, name, sizeof name);
-        if (page->owner == getpid())
-            unlinkat(page->dir_fd, name, 0);
+        dt_page_withdraw(page);
         munmap(page->layout, sizeof *page->layout);
         close(page->file_fd);
         close(page->dir_fd);
@@ -225,19 +237,17 @@ struct dt_page_device *dt_page_claim_device(struct dt_page *page, const char *na
     return &devices[row];
 }
 
-struct dt_page_connection *dt_page_claim_connection(struct dt_page *page, uint32_t device_row, bool is_send,
-                                                    const char *peer)
+struct dt_page_connection *dt_page_claim_connection(struct dt_page *page,
+                                                    const struct dt_page_connection *content)
 {
-    struct dt_page_connection content = {.device = device_row, .is_send = is_send};
     struct dt_page_connection *connections = page->layout->connections;
     uint32_t row = 0;
 
-    snprintf(content.peer, sizeof content.peer, "%s", peer);
     pthread_mutex_lock(&page->lock);
     while (row < DT_PAGE_CONNECTIONS - 1 && connections[row].row.state == DT_PAGE_ROW_USED)
         row++;
     if (connections[row].row.state != DT_PAGE_ROW_USED)
-        write_row(&connections[row].row, &content, sizeof content);
+        write_row(&connections[row].row, content, sizeof *content);
     pthread_mutex_unlock(&page->lock);
     return &connections[row];
 }
@@ -252,6 +262,15 @@ void dt_page_release_connection(struct dt_page *page, struct dt_page_connection 
     dt_store_release(&connection->row.state, (uint32_t)DT_PAGE_ROW_FREE);
     end_change(&connection->row);
     pthread_mutex_unlock(&page->lock);
+}
+
+void dt_page_set_health(struct dt_page_connection *connection, const struct dt_page_health *health,
+                        int32_t to_rank)
+{
+    begin_change(&connection->row);
+    dt_words_store(&connection->health, health, sizeof *health);
+    dt_store_release(&connection->to_rank, to_rank);
+    end_change(&connection->row);
 }
 
 uint32_t dt_page_device_row(const struct dt_page *page, const struct dt_page_device *device)

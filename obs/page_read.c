@@ -76,6 +76,12 @@ static void end_texts(char *page, const struct dt_page_header *header)
             (void *)(page + header->connection_offset + row * header->connection_bytes);
 
         connection->peer[sizeof connection->peer - 1] = '\0';
+        for (uint32_t path = 0; path < DT_PAGE_PATHS; path++) {
+            struct dt_page_path *names = &connection->path[path];
+
+            names->own[sizeof names->own - 1] = '\0';
+            names->peer[sizeof names->peer - 1] = '\0';
+        }
     }
 }
 

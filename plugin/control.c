@@ -71,10 +71,12 @@ static enum dt_status open_page(struct dt_control *control, const struct dt_runt
     };
     enum dt_status status = dt_page_open(&options, &control->page);
 
-    if (status == DT_OK)
-        dt_event_write(dt_page_events(control->page), options.start_ns, DT_EVENT_KIND_PROCESS, UINT32_MAX, 0,
-                       "Detour %s started", DETOUR_VERSION_STRING);
-    return status;
+    if (status != DT_OK)
+        return status;
+    dt_net_use_page(control->net, control->page);
+    dt_event_write(dt_page_events(control->page), options.start_ns, DT_EVENT_KIND_PROCESS, UINT32_MAX, 0,
+                   "Detour %s started", DETOUR_VERSION_STRING);
+    return DT_OK;
 }
 
 static void start_server(struct dt_control *control, const struct dt_runtime_dir *dir)
@@ -139,7 +141,7 @@ void dt_control_stop(struct dt_control *control)
     if (control->commands)
         dt_command_table_destroy(control->commands);
     if (control->page)
-        dt_page_close(control->page);
+        dt_page_withdraw(control->page); /* NCCL's threads may be counting in it */
     free(control);
 }
 

@@ -34,6 +34,9 @@ struct dt_connection *dt_connection_create(struct dt_net *net, struct dt_nic *ni
     c->nic = nic;
     c->is_sender = is_sender;
     c->references = 1;
+    if (is_sender)
+        dt_sender_init(dt_sender_of(c));
+    dt_meter_init(&c->meter, &net->ticks, is_sender);
     dt_list_init(&c->memories);
     dt_list_init(&c->node);
     return c;
@@ -58,6 +61,7 @@ void dt_connection_release(struct dt_connection *c)
     dt_channel_close(&c->channel);
     if (c->is_sender)
         dt_gate_close(&dt_sender_of(c)->gate);
+    dt_meter_fini(&c->meter);
     pthread_mutex_destroy(&c->memory_mutex);
     free(c->is_sender ? (void *)dt_sender_of(c) : (void *)dt_receiver_of(c));
 }
@@ -85,6 +89,7 @@ void dt_connection_choose_path(struct dt_connection *c)
     }
     if (c->current)
         c->current->is_polled = true;
+    dt_meter_path(c);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -147,6 +152,7 @@ void dt_connection_path_failed(struct dt_connection *c, struct dt_path *path,
     if (path->state == DT_PATH_NONE)
         return;
     path->bad_completion = *completion;
+    dt_page_add(&c->meter.row->error_count, 1);
     if (dt_wc_status_class(completion->status) == DT_WC_CLASS_TRANSPORT) {
         put_aside(c, path, DT_FAULT_COMPLETION);
         return;

@@ -28,6 +28,7 @@
 #include "transport/cts.h"
 #include "transport/executor.h"
 #include "transport/inject.h"
+#include "transport/meter.h"
 #include "transport/net.h"
 #include "transport/owner.h"
 #include "transport/wire_messages.h"
@@ -237,6 +238,7 @@ struct dt_connection {
 
     pthread_mutex_t memory_mutex;
     struct dt_list memories;
+    struct dt_meter meter;
     uint32_t references; /* control jobs that hold the connection, and one for its life [atomic] */
 };
 
@@ -266,6 +268,8 @@ struct dt_send_slot {
     uint8_t path;       /* it was posted on */
     uint8_t qps_left;   /* completions to come */
     uint32_t epoch;     /* of that path */
+    uint64_t wanted;    /* stamps for the meter */
+    uint64_t handed;
     struct dt_cts_entry entry[DT_PARTS_MAX];
     struct dt_send_part part[DT_PARTS_MAX];
 };
@@ -429,6 +433,7 @@ uint64_t dt_receiver_first_incomplete(const struct dt_receiver *receiver);
 void dt_memory_deregister_all(struct dt_connection *connection, struct dt_memory *memory);
 
 /* sender.c, receiver.c: what the switch needs of them. Owner. */
+void dt_sender_init(struct dt_sender *sender); /* what a request says of its place never changes */
 void dt_sender_complete(struct dt_sender *sender, struct dt_send_slot *slot);
 void dt_sender_handle(struct dt_sender *sender, struct dt_path *path, const struct dt_completion *completion);
 void dt_sender_post_again(struct dt_sender *sender);

@@ -153,6 +153,7 @@ static enum dt_status iflush_owned(struct dt_receiver *r, unsigned n, void *cons
     }
     r->flush_next++;
     r->flush_open++;
+    dt_page_add(&c->meter.row->flush_count, 1);
     slot->addr = (uintptr_t)data[last];
     slot->memory = memories[last];
     slot->wanted_mask = slot->left_mask = slot->memory->written_mask & ~dead_mask(c);

@@ -147,6 +147,10 @@ static void take_options(struct dt_net *net, const struct dt_net_options *option
     net->chunk_bytes = options->chunk_bytes ? options->chunk_bytes : DT_CHUNK_BYTES_DEFAULT;
     net->has_threads = options->has_threads;
     net->has_membarrier = dt_owner_setup();
+    if (options->has_threads)
+        dt_ticks_init(&net->ticks);
+    else
+        dt_ticks_init_virtual(&net->ticks, options->now_ns, options->now_arg);
     net->pid = (uint32_t)getpid();
     dt_list_init(&net->setups);
     if (gethostname(net->host, sizeof net->host - 1) != 0)
@@ -208,6 +212,13 @@ void dt_net_stop_threads(struct dt_net *net)
 {
     for (size_t i = 0; i < net->nic_count; i++)
         dt_nic_stop(&net->nic[i]);
+}
+
+void dt_net_use_page(struct dt_net *net, struct dt_page *page)
+{
+    net->page = page;
+    for (size_t i = 0; i < net->nic_count; i++)
+        dt_page_claim_device(page, net->nic[i].name);
 }
 
 size_t dt_net_device_count(const struct dt_net *net)

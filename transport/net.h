@@ -10,7 +10,8 @@
  * one moves data ("progress"); they may work at the same time, except that close comes after the last data
  * call. These are NCCL's own rules.
  *
- * Time: set-up functions take now_ns. The data path has no clock: Detour's own threads measure.
+ * Time: set-up functions take now_ns. The data path has no clock, only stamps (base/ticks.h): Detour's own
+ * threads measure.
  *
  * Errors: a connection that fails says so once at WARN, and from then on every call on it that cannot be
  * answered from what is complete already returns that error.
@@ -24,6 +25,7 @@
 
 #include "base/param.h"
 #include "base/status.h"
+#include "obs/page.h"
 #include "transport/address.h"
 #include "transport/limits.h"
 #include "transport/stream.h"
@@ -79,6 +81,12 @@ size_t dt_net_device_count(const struct dt_net *net);
 const struct dt_device_info *dt_net_device_info(const struct dt_net *net, size_t index);
 /* Unique, also where a device has several ports: "mlx5_0", "mlx5_0:2". */
 const char *dt_net_device_name(const struct dt_net *net, size_t index);
+
+/*
+ * From now on devices and connections count in the page; before the first connection. The page is the
+ * caller's, and must stay until the net is gone. Without one they count for nobody.
+ */
+void dt_net_use_page(struct dt_net *net, struct dt_page *page);
 
 /* Without threads: does what they would do; returns when it wants to be called again at the latest. */
 uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns);

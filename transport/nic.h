@@ -13,6 +13,8 @@
 
 #include "base/list.h"
 #include "base/param.h"
+#include "base/ticks.h"
+#include "obs/page.h"
 #include "transport/backup.h"
 #include "transport/executor.h"
 #include "transport/inject.h"
@@ -68,6 +70,9 @@ struct dt_net {
     char host[DT_NAME_BYTES];
     uint32_t pid;
     uint64_t tick_ns; /* time as Detour's threads last saw it [atomic] */
+    struct dt_ticks ticks;
+    uint64_t calibrated_ns; /* when they were last compared with the clock [atomic] */
+    struct dt_page *page;   /* or NULL: nobody looks */
 
     struct dt_inject inject;
     size_t nic_count;

@@ -22,6 +22,7 @@ static struct dt_recv_slot *slot_of(struct dt_receiver *r, uint64_t sequence)
 static void complete(struct dt_receiver *r, struct dt_path *path, struct dt_recv_slot *slot)
 {
     const struct dt_arrivals *arrivals = &slot->arrivals[path->index];
+    uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < slot->parts; i++) {
         if (arrivals->bytes[i] > slot->capacity[i]) {
@@ -32,6 +33,7 @@ static void complete(struct dt_receiver *r, struct dt_path *path, struct dt_recv
             return;
         }
         slot->bytes[i] = (uint32_t)arrivals->bytes[i];
+        bytes += slot->bytes[i];
         if (slot->memory[i]) {
             slot->memory[i]->written_mask |= 1u << path->index;
             dt_count(&slot->memory[i]->open, -1u);
@@ -41,6 +43,7 @@ static void complete(struct dt_receiver *r, struct dt_path *path, struct dt_recv
     slot->state = DT_RECV_DONE;
     slot->request.is_done = true;
     dt_count(&r->connection.completions, 1);
+    dt_meter_received(&r->connection.meter, bytes);
 }
 
 /* The size of a part that came in several writes; false: the record is not this message's. */
@@ -280,12 +283,16 @@ static enum dt_status irecv_owned(struct dt_receiver *r, unsigned n, void *const
         return DT_OK;
     }
     path = c->current;
-    if (slot->state != DT_RECV_FREE || !path || !may_send_cts(r, path))
+    if (slot->state != DT_RECV_FREE || !path || !may_send_cts(r, path)) {
+        dt_meter_refused(&c->meter);
         return DT_OK;
+    }
     open_slot(r, slot, n, bytes, memories);
     *request = &slot->request;
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
+        dt_meter_tag(&c->meter, tags[i]);
         fill_entry(&row_of(path, slot)->entry[i], slot, i, (uintptr_t)data[i], tags[i], c->path_count);
+    }
     publish(r, path, slot);
     return DT_OK;
 }

@@ -284,10 +284,15 @@ void dt_sender_post_again(struct dt_sender *s)
  */
 void dt_sender_complete(struct dt_sender *s, struct dt_send_slot *slot)
 {
+    uint64_t bytes = 0;
+
     slot->state = DT_SEND_DONE;
-    for (uint32_t i = 0; i < slot->parts; i++)
+    for (uint32_t i = 0; i < slot->parts; i++) {
         slot->part[i].request.is_done = true;
+        bytes += slot->part[i].bytes;
+    }
     dt_count(&s->connection.completions, 1);
+    dt_meter_sent(&s->connection.meter, slot->wanted, slot->handed, bytes);
 }
 
 static inline __attribute__((always_inline)) void handle(struct dt_sender *s, struct dt_path *path,
@@ -428,6 +433,7 @@ static struct dt_send_slot *matching_slot(struct dt_sender *s)
     if (slot->state != DT_SEND_FREE)
         return NULL;
     if (!fetch_cts(s, slot)) {
+        dt_meter_waits(&s->connection.meter);
         poll_waiting(s);
         return NULL;
     }
@@ -452,19 +458,36 @@ static int find_part(const struct dt_send_slot *slot, int tag)
     return -1;
 }
 
+void dt_sender_init(struct dt_sender *s)
+{
+    for (uint32_t i = 0; i < DT_SLOTS_MAX; i++) {
+        for (uint32_t part = 0; part < DT_PARTS_MAX; part++)
+            s->slot[i].part[part].request = (struct dt_request){
+                .connection = &s->connection,
+                .kind = DT_REQUEST_SEND,
+                .part = (uint8_t)part,
+                .slot = i,
+            };
+    }
+}
+
 static struct dt_send_part *take_part(struct dt_sender *s, struct dt_send_slot *slot, int i)
 {
     struct dt_send_part *part = &slot->part[i];
 
     slot->taken_mask |= (uint8_t)(1u << i);
-    part->request.connection = &s->connection;
-    part->request.slot = (uint32_t)slot->sequence & (s->connection.slots - 1);
-    part->request.kind = DT_REQUEST_SEND;
-    part->request.part = (uint8_t)i;
     part->request.is_open = true;
     part->request.is_done = false;
     dt_count(&s->connection.open_requests, 1);
     return part;
+}
+
+/* The message may go. */
+static inline void stamp(struct dt_meter *meter, struct dt_send_slot *slot)
+{
+    slot->handed = dt_ticks_now(meter->ticks);
+    slot->wanted = __builtin_expect(meter->wanted != 0, 0) ? meter->wanted : slot->handed;
+    meter->wanted = 0;
 }
 
 static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t bytes, int tag,
@@ -485,8 +508,10 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
     }
     slot = matching_slot(s);
     i = slot ? find_part(slot, tag) : -1;
-    if (i < 0)
+    if (i < 0) {
+        dt_meter_refused(&s->connection.meter);
         return DT_OK;
+    }
     capacity = le32toh(slot->entry[i].bytes);
     if (bytes > capacity) {
         dt_connection_fail(
@@ -496,6 +521,7 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
             bytes, tag, capacity);
         return DT_INVALID;
     }
+    dt_meter_tag(&s->connection.meter, tag);
     part = take_part(s, slot, i);
     part->addr = (uintptr_t)data;
     part->bytes = bytes;
@@ -506,6 +532,7 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
     if (--slot->missing == 0) {
         slot->state = DT_SEND_READY;
         s->next++;
+        stamp(&s->connection.meter, slot);
         if (!dt_gate_is_idle(&s->gate))
             hand_over_gated(s, slot);
         else if (__builtin_expect(slot->sequence == s->next_post, 1))

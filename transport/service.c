@@ -124,6 +124,7 @@ static void take_over(struct dt_connection *c)
 {
     if (!dt_owner_take(&c->owner))
         return;
+    dt_page_add(&c->meter.row->takeover_count, 1);
     dt_connection_progress(c);
     if (dt_load_acquire(&c->notices) != c->attended)
         dt_connection_attend(c);
@@ -313,6 +314,15 @@ static void tidy_setup(struct dt_net *net, uint64_t now_ns)
     pthread_mutex_unlock(&net->mutex);
 }
 
+/* The stamps' scale gets better with time; one thread at a time. */
+static void calibrate(struct dt_net *net, uint64_t now_ns)
+{
+    uint64_t last_ns = dt_load_relaxed(&net->calibrated_ns);
+
+    if (now_ns - last_ns >= DT_NS_PER_S && dt_compare_swap(&net->calibrated_ns, &last_ns, now_ns))
+        dt_ticks_calibrate(&net->ticks);
+}
+
 uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
 {
     uint64_t period_ns = nic->net->params.idle_takeover_us * DT_NS_PER_US;
@@ -325,6 +335,7 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     if (nic->is_event_ready || !nic->net->has_threads)
         read_events(nic);
     tidy_setup(nic->net, now_ns);
+    calibrate(nic->net, now_ns);
     pthread_mutex_lock(&nic->mutex);
     if (nic->net->has_threads)
         dt_device_thread_collect(nic);
@@ -362,6 +373,8 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
     pthread_mutex_lock(&nic->mutex);
     c->idle_since_ns = now_ns;
     dt_store_relaxed(&c->progress_ns, now_ns);
+    dt_ticks_calibrate(&c->net->ticks);
+    dt_meter_open(c, now_ns);
     dt_switch_start(c, now_ns);
     dt_list_push_back(&nic->connections, &c->node);
     c->is_channel_ready = true; /* something may have come in with the last message of the set-up */
@@ -378,5 +391,6 @@ void dt_service_remove(struct dt_connection *c)
     if (c->net->has_threads)
         dt_device_thread_forget(c->nic, c);
     dt_list_remove(&c->node);
+    dt_meter_close(c);
     pthread_mutex_unlock(&c->nic->mutex);
 }

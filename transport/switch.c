@@ -73,6 +73,7 @@ static void do_next_epoch(struct dt_path *path, uint64_t now_ns)
 static void do_fence(struct dt_path *path, uint64_t now_ns)
 {
     dt_recovery_lost(&path->recovery, now_ns);
+    dt_page_add(&path->connection->meter.row->path_down_count, 1);
     path->fault_ns = now_ns;
     path->fenced_ns = path->answered_ns = 0;
     dt_switch_fence(path, now_ns);
@@ -111,6 +112,9 @@ static void do_settle(struct dt_path *path, uint64_t now_ns)
     struct dt_connection *c = path->connection;
     static const char *const engines[] = {"nothing to do", "wqe", "repost", "wqe and repost"};
     struct dt_switch_settled settled = dt_switch_settle(path);
+
+    dt_page_add(&c->meter.row->rewound_count, settled.again);
+    dt_page_add(&c->meter.row->failover_ns, now_ns - path->fault_ns);
 
     if (!path->is_used)
         return;
@@ -161,6 +165,7 @@ static void do_use(struct dt_path *path, uint64_t now_ns)
     const struct dt_connection *c = path->connection;
 
     dt_recovery_up(&path->recovery, now_ns);
+    dt_page_add(&c->meter.row->path_up_count, 1);
     memset(&path->stall, 0, sizeof path->stall);
     path->is_used = true;
     dt_info("connection %016llx %s %s: path %u, %s to %s, is in use again as epoch %u",

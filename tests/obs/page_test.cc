@@ -22,6 +22,15 @@ namespace
 class Page : public ::testing::Test
 {
   protected:
+    static dt_page_connection *Claim(dt_page *page, uint32_t device, bool is_send, const char *peer)
+    {
+        dt_page_connection content = {};
+        content.device = device;
+        content.is_send = is_send;
+        snprintf(content.peer, sizeof content.peer, "%s", peer);
+        return dt_page_claim_connection(page, &content);
+    }
+
     dt_page *Open(const dt_runtime_dir *dir, int pid = 4711)
     {
         dt_page_options options = {dir, pid, "trainer", 1700000000000000000, 5000};
@@ -40,8 +49,7 @@ TEST_F(Page, AnotherReadsWhatWasCounted)
 
     ASSERT_TRUE(dt_page_is_shared(page));
     dt_page_device *device = dt_page_claim_device(page, "soft1");
-    dt_page_connection *connection =
-        dt_page_claim_connection(page, dt_page_device_row(page, device), true, "10.0.0.7:1234");
+    dt_page_connection *connection = Claim(page, dt_page_device_row(page, device), true, "10.0.0.7:1234");
     dt_page_add(&device->write_bytes, 1000);
     dt_page_add(&device->write_bytes, 24);
     dt_page_add(&connection->message_count, 3);
@@ -84,11 +92,11 @@ TEST_F(Page, ADeviceKeepsItsRowAndAConnectionGivesItsBack)
     EXPECT_FALSE(dt_page_is_shared(page));
     EXPECT_NE(soft0, soft1);
     EXPECT_EQ(soft0, dt_page_claim_device(page, "soft0"));
-    dt_page_connection *first = dt_page_claim_connection(page, 1, false, "a");
-    dt_page_connection *second = dt_page_claim_connection(page, 1, false, "b");
+    dt_page_connection *first = Claim(page, 1, false, "a");
+    dt_page_connection *second = Claim(page, 1, false, "b");
     dt_page_add(&first->message_count, 9);
     dt_page_release_connection(page, first);
-    EXPECT_EQ(first, dt_page_claim_connection(page, 0, true, "c")) << "the row is used again";
+    EXPECT_EQ(first, Claim(page, 0, true, "c")) << "the row is used again";
     EXPECT_EQ(0u, first->message_count);
     EXPECT_STREQ("c", first->peer);
     EXPECT_EQ(1u, dt_page_connection_row(page, second));
@@ -105,10 +113,10 @@ TEST_F(Page, FullTablesShareTheirLastRow)
         device = dt_page_claim_device(page, ("soft" + std::to_string(i)).c_str());
     EXPECT_EQ(DT_PAGE_DEVICES - 1, dt_page_device_row(page, device));
     for (uint32_t i = 0; i < DT_PAGE_CONNECTIONS + 5; i++)
-        connection = dt_page_claim_connection(page, 0, false, "peer");
+        connection = Claim(page, 0, false, "peer");
     EXPECT_EQ(DT_PAGE_CONNECTIONS - 1, dt_page_connection_row(page, connection));
     dt_page_release_connection(page, connection);
-    EXPECT_EQ(connection, dt_page_claim_connection(page, 0, false, "peer"));
+    EXPECT_EQ(connection, Claim(page, 0, false, "peer"));
     dt_page_close(page);
 }
 
@@ -214,7 +222,7 @@ TEST_F(Page, WhatIsNoPageIsRefused)
         }
     }
     std::string newer = good;
-    newer[offsetof(dt_page_header, version)] = 2;
+    newer[offsetof(dt_page_header, version)] = DT_PAGE_VERSION + 1;
     WriteFile(folder, newer);
     EXPECT_EQ(DT_PROTOCOL, dt_page_read(&folder.dir, 99, &copy));
     ASSERT_EQ(0, symlink("/etc/passwd", (folder.path + "/98.page").c_str()));
@@ -295,8 +303,7 @@ TEST_F(Page, ACopyNeverHasAMixedRow)
     std::thread writer([&] {
         for (int i = 0; i < 3000; i++) {
             std::string peer(60, static_cast<char>('a' + i % 26));
-            dt_page_connection *connection =
-                dt_page_claim_connection(page, static_cast<uint32_t>(i % 26), true, peer.c_str());
+            dt_page_connection *connection = Claim(page, static_cast<uint32_t>(i % 26), true, peer.c_str());
             dt_page_add(&connection->message_count, 1);
             dt_page_release_connection(page, connection);
         }

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/meter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/connection.h"
+#include "transport/nic.h"
+
+#define NO_TAG INT32_MIN
+
+void dt_meter_init(struct dt_meter *meter, const struct dt_ticks *ticks, bool is_sender)
+{
+    meter->row = &meter->own;
+    meter->ticks = ticks;
+    meter->tag = NO_TAG;
+    if (!is_sender)
+        return;
+    meter->sample = calloc(DT_METER_SAMPLES, sizeof *meter->sample);
+    meter->room = meter->sample ? DT_METER_SAMPLES : 0;
+}
+
+void dt_meter_fini(struct dt_meter *meter)
+{
+    free(meter->sample);
+}
+
+static void describe_paths(const struct dt_connection *c, struct dt_page_connection *row)
+{
+    row->path_count = c->path_count;
+    for (uint32_t p = 0; p < c->path_count && p < DT_PAGE_PATHS; p++) {
+        const struct dt_path *path = &c->path[p];
+
+        snprintf(row->path[p].own, sizeof row->path[p].own, "%.31s", path->nic ? path->nic->name : "");
+        snprintf(row->path[p].peer, sizeof row->path[p].peer, "%.31s", path->peer_device);
+    }
+}
+
+void dt_meter_open(struct dt_connection *c, uint64_t now_ns)
+{
+    struct dt_meter *meter = &c->meter;
+    struct dt_page *page = c->net->page;
+    struct dt_page_connection *row = &meter->own;
+
+    row->is_send = c->is_sender;
+    row->id = c->id;
+    row->opened_ns = now_ns;
+    row->from_rank = row->to_rank = DT_PAGE_RANK_UNKNOWN;
+    snprintf(row->peer, sizeof row->peer, "%.95s", c->peer);
+    describe_paths(c, row);
+    if (page) {
+        row->device = dt_page_device_row(page, dt_page_claim_device(page, c->nic->name));
+        meter->row = dt_page_claim_connection(page, row);
+    }
+    dt_meter_path(c);
+}
+
+void dt_meter_close(struct dt_connection *c)
+{
+    struct dt_page_connection *row = c->meter.row;
+
+    if (row == &c->meter.own)
+        return;
+    c->meter.row = &c->meter.own;
+    dt_page_release_connection(c->net->page, row);
+}
+
+void dt_meter_path(struct dt_connection *c)
+{
+    dt_store_relaxed(&c->meter.row->path_now, c->current ? c->current->index : UINT32_MAX);
+}
+
+void dt_meter_tag_changed(struct dt_meter *meter, int32_t tag)
+{
+    bool is_first = meter->tag == NO_TAG;
+
+    meter->tag = tag;
+    dt_store_relaxed(&meter->row->from_rank, !is_first  ? DT_PAGE_RANK_SEVERAL
+                                             : tag >= 0 ? tag
+                                                        : DT_PAGE_RANK_UNKNOWN);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a connection counts: a row of the counter page (obs/page.h), written by the connection's owner with
+ * plain stores. Without a page the row is the connection's own, so that the data path asks for nothing.
+ *
+ * A sender also stamps its messages (base/ticks.h) and leaves a sample of each that is complete in a ring,
+ * which Detour's thread empties for detection. When the ring is full the sample is dropped: the owner never
+ * waits.
+ */
+#ifndef DETOUR_TRANSPORT_METER_H
+#define DETOUR_TRANSPORT_METER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/ticks.h"
+#include "obs/page.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_connection;
+
+#define DT_METER_SAMPLES                                                               \
+    256 /* what a link of 100 Gbit/s carries of 64 KiB messages in about a millisecond \
+         */
+
+/* A message that is complete; stamps are ticks. */
+struct dt_sample {
+    uint64_t wanted; /* NCCL asked for it first */
+    uint64_t handed; /* its clear-to-send was there, and all its parts */
+    uint64_t done;
+    uint64_t bytes;
+};
+
+struct dt_meter {
+    struct dt_page_connection *row; /* never NULL while the connection lives */
+    const struct dt_ticks *ticks;
+    uint64_t wanted;               /* NCCL asks in vain for the next message since; 0: it does not [owner] */
+    int32_t tag;                   /* of the last message [owner] */
+    uint64_t lost;                 /* samples that found the ring full [atomic; written by the owner] */
+    uint32_t head;                 /* samples made, modulo 2^32 [atomic; written by the owner] */
+    uint32_t tail;                 /* samples taken [atomic; written by Detour's thread] */
+    uint32_t room;                 /* DT_METER_SAMPLES, or 0: there was no memory for them */
+    struct dt_sample *sample;      /* sender: DT_METER_SAMPLES */
+    struct dt_page_connection own; /* the row of a connection without a page */
+};
+
+/* A new connection, and its end. Out of memory is not reported: then nothing is sampled. */
+void dt_meter_init(struct dt_meter *meter, const struct dt_ticks *ticks, bool is_sender);
+void dt_meter_fini(struct dt_meter *meter);
+
+/*
+ * The connection is set up, or closed: its row is claimed and given back. In between others may look at it.
+ * Not on the data path; the owner is quiet.
+ */
+void dt_meter_open(struct dt_connection *connection, uint64_t now_ns);
+void dt_meter_close(struct dt_connection *connection);
+
+/* The connection's path for new messages is another. Owner. */
+void dt_meter_path(struct dt_connection *connection);
+
+/* Messages carry another tag than before. Owner. */
+__attribute__((cold)) void dt_meter_tag_changed(struct dt_meter *meter, int32_t tag);
+
+static inline void dt_meter_tag(struct dt_meter *meter, int32_t tag)
+{
+    if (__builtin_expect(meter->tag != tag, 0))
+        dt_meter_tag_changed(meter, tag);
+}
+
+/* NCCL asked for something that cannot be had now. Owner. */
+static inline void dt_meter_refused(struct dt_meter *meter)
+{
+    dt_page_add(&meter->row->refused_count, 1);
+}
+
+/* NCCL asked for the next message, and the peer has not said clear-to-send. Owner. */
+static inline void dt_meter_waits(struct dt_meter *meter)
+{
+    if (meter->wanted == 0)
+        meter->wanted = dt_ticks_now(meter->ticks);
+}
+
+static inline void dt_meter_received(struct dt_meter *meter, uint64_t bytes)
+{
+    dt_page_add(&meter->row->message_count, 1);
+    dt_page_add(&meter->row->payload_bytes, bytes);
+}
+
+/* A message is complete that was handed over, and wanted, at these stamps. Owner. */
+static inline void dt_meter_sent(struct dt_meter *meter, uint64_t wanted, uint64_t handed, uint64_t bytes)
+{
+    struct dt_page_connection *row = meter->row;
+    uint32_t head = meter->head;
+    struct dt_sample *sample = &meter->sample[head % DT_METER_SAMPLES];
+    uint64_t done = dt_ticks_now(meter->ticks);
+    /* Stamps of two cores may differ by the time between two instructions. */
+    uint64_t service_ns = dt_ticks_to_ns(meter->ticks, done > handed ? done - handed : 0);
+
+    dt_page_add(&row->message_count, 1);
+    dt_page_add(&row->payload_bytes, bytes);
+    dt_page_add(&row->service_ns, service_ns);
+    dt_page_add(&row->service_count[dt_page_service_bucket(service_ns)], 1);
+    if (__builtin_expect(head - dt_load_acquire(&meter->tail) >= meter->room, 0)) {
+        dt_store_relaxed(&meter->lost, meter->lost + 1);
+        return;
+    }
+    sample->wanted = wanted;
+    sample->handed = handed;
+    sample->done = done;
+    sample->bytes = bytes;
+    dt_store_release(&meter->head, head + 1);
+}
+
+/* The oldest sample, or NULL; dt_meter_taken() gives its place back. Detour's thread. */
+static inline const struct dt_sample *dt_meter_sample(const struct dt_meter *meter)
+{
+    uint32_t tail = meter->tail;
+
+    return dt_load_acquire(&meter->head) == tail ? NULL : &meter->sample[tail % DT_METER_SAMPLES];
+}
+
+static inline void dt_meter_taken(struct dt_meter *meter)
+{
+    dt_store_release(&meter->tail, meter->tail + 1);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
