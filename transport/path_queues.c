@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "transport/nic.h"
+#include "transport/reach.h"
 #include "transport/work_id.h"
 
 #define PROBE_DEPTH       16
@@ -146,10 +147,15 @@ enum dt_status dt_path_queues_link(struct dt_path *path, struct dt_qp *probe, st
                                    const struct dt_path_offer *peer, bool is_attempt)
 {
     struct dt_qp_link_options options = dt_path_link_options(path->connection->net);
+    struct dt_qp_link_options probe_options = options;
     enum dt_status status;
 
-    options.is_attempt = is_attempt;
-    status = dt_qp_connect(probe, &peer->probe, &options);
+    options.is_attempt = probe_options.is_attempt = is_attempt;
+    if (!is_attempt) { /* set-up: reach.h */
+        probe_options.timeout_exponent = DT_REACH_TIMEOUT_EXPONENT;
+        probe_options.retry_count = DT_REACH_RETRY_COUNT;
+    }
+    status = dt_qp_connect(probe, &peer->probe, &probe_options);
     for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
         status = dt_qp_connect(qp[q], &peer->qp[q], &options);
     return status;

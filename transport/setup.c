@@ -199,6 +199,27 @@ static enum dt_status step_receive_ready(struct dt_setup *setup, uint64_t now_ns
     return paths_up(c) ? DT_OK : fail(setup, DT_SYSTEM, "no path works at both ends");
 }
 
+static enum dt_status step_ask(struct dt_setup *setup, uint64_t now_ns)
+{
+    dt_reach_ask(setup->connection, &setup->reach, now_ns);
+    return DT_OK;
+}
+
+static enum dt_status step_wait_answers(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+    char pairs[700];
+
+    if (!dt_reach_is_known(c, &setup->reach, now_ns, setup->deadline_ns))
+        return DT_AGAIN;
+    setup->path_mask = paths_up(c);
+    if (setup->path_mask)
+        return DT_OK;
+    dt_reach_describe(c, pairs, sizeof pairs);
+    snprintf(setup->why, sizeof setup->why, "no path reaches the peer: %s", pairs);
+    return DT_PEER_ERROR;
+}
+
 const struct dt_step dt_steps_after_agreement[] = {
     {step_create, "this end's control thread"},
     {step_wait_jobs, "this end's devices to create queue pairs"},
@@ -210,6 +231,11 @@ const struct dt_step dt_steps_after_agreement[] = {
     {step_send_ready, "nobody"},
     {dt_step_flush, "room to send that this end is ready"},
     {step_receive_ready, "the peer's devices to connect queue pairs"},
+    {step_ask, "nobody"},
+    {step_wait_answers, "an answer over each path"},
+    {step_send_ready, "nobody"},
+    {dt_step_flush, "room to send what this end has reached"},
+    {step_receive_ready, "what the peer has reached"},
     {NULL, NULL},
 };
 

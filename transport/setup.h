@@ -19,6 +19,7 @@
 #include "transport/connection.h"
 #include "transport/listener.h"
 #include "transport/nic.h"
+#include "transport/reach.h"
 #include "transport/wire_messages.h"
 
 #ifdef __cplusplus
@@ -38,12 +39,13 @@ struct dt_setup {
     bool is_agreed;             /* it is in dt_steps_after_agreement, which follows the first table */
     uint64_t started_ns;
     uint64_t deadline_ns;
-    char why[256];    /* of a failure */
+    char why[768];    /* of a failure */
     bool is_rejected; /* the peer said why */
 
     struct dt_terms terms;
     struct dt_paths_offer peer_offer;
-    uint32_t path_mask; /* paths that are linked at this end */
+    uint32_t path_mask; /* paths that are linked, and later: that are reached, at this end */
+    struct dt_reach reach;
 
     /* connect only */
     struct dt_list node; /* in net->setups */

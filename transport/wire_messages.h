@@ -8,7 +8,8 @@
  *   HELLO   (what I can, listener's nonce)
  *                                          ANSWER (what we agreed on)   or REJECT (why not), end
  *   PATHS   (my queue pairs and memory)    PATHS
- *   READY   (paths that work for me)       READY
+ *   READY   (paths that are connected)     READY
+ *   READY   (paths that reach you)         READY
  *   ... later, either end: PATH (SWITCH, HEARD, RESUME, OPEN, OPENED: failover/path_table.h)
  *   ... at last, either end: CLOSE         and then the channel ends
  *
@@ -122,7 +123,8 @@ struct dt_paths_offer {
 };
 
 struct dt_ready {
-    uint32_t path_mask; /* paths that are connected at this end; not zero */
+    uint32_t
+        path_mask; /* paths that are connected at this end, or, the second time, that reach the peer; not 0 */
 };
 
 /*

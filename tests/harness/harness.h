@@ -20,6 +20,9 @@ void ExpectWarning(const std::string &part);
 
 /* All lines logged so far in the running test, at any level, oldest first. */
 std::vector<std::string> LoggedLines();
+
+/* How many of them were warnings. */
+size_t WarningCount();
 } // namespace detour_test
 
 extern "C" {

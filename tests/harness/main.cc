@@ -81,6 +81,12 @@ std::vector<std::string> LoggedLines()
     std::lock_guard<std::mutex> lock(recorder().mutex);
     return recorder().lines;
 }
+
+size_t WarningCount()
+{
+    std::lock_guard<std::mutex> lock(recorder().mutex);
+    return recorder().warnings.size();
+}
 } // namespace detour_test
 
 int main(int argc, char **argv)

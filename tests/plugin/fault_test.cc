@@ -242,6 +242,30 @@ TEST_F(Fault, ASilentPathIsLeft)
     Order("soft0", "drop 0%");
 }
 
+/* Nothing that leaves soft0 arrives when another connection is set up: it begins on its other path. */
+TEST_F(Fault, APathThatDoesNotAnswerAtSetUpIsUsedWhenItDoes)
+{
+    detour_test::ExpectWarning("path 0 is not used until it answers: soft0 (GID ");
+    detour_test::ExpectWarning("path 0 is not used until it answers: soft2 (GID ");
+    Order("soft0", "drop 100%");
+    Pair late(net);
+    late.Connect(0, 2);
+    ASSERT_FALSE(HasFailure());
+    EXPECT_EQ(1, CountLines("paths soft0-soft2 (down), soft1-soft3 ("));
+    EXPECT_EQ(1, CountLines("paths soft2-soft0 (down), soft3-soft1 ("));
+    Traffic more(late);
+    more.Move(50);
+    Order("soft0", "drop 0%");
+    Until([&] {
+        more.Move(20);
+        return CountLines("path 0, soft0 to soft2, is in use again") +
+                       CountLines("path 0, soft2 to soft0, is in use again") >=
+                   2 ||
+               HasFailure();
+    });
+    more.Move(50);
+}
+
 /* The backup alone: nothing that is in use notices. */
 TEST_F(Fault, OfTheBackupDisturbsNobody)
 {

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/reach.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/nic.h"
+#include "transport/work_id.h"
+
+#define POLL_MAX 4
+/* Without an answer a path is given up after this long, while another has one; */
+#define WAIT_NS (2 * DT_NS_PER_S)
+/* while none has. */
+#define WAIT_NS_ALONE (10 * DT_NS_PER_S)
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Saying
+ */
+static void describe_address(const struct dt_qp_address *address, char *text, size_t bytes)
+{
+    char gid[INET6_ADDRSTRLEN];
+
+    inet_ntop(AF_INET6, address->gid, gid, sizeof gid);
+    if (address->lid)
+        snprintf(text, bytes, "GID %s, LID %u", gid, address->lid);
+    else
+        snprintf(text, bytes, "GID %s", gid);
+}
+
+static void describe_pair(const struct dt_path *path, char *text, size_t bytes)
+{
+    struct dt_qp_address address;
+    char local[80];
+    char remote[80];
+
+    dt_qp_local_address(path->probe, &address);
+    describe_address(&address, local, sizeof local);
+    describe_address(&path->peer_probe, remote, sizeof remote);
+    snprintf(text, bytes, "%s (%s) to %s (%s): %s", dt_path_name(path), local, path->peer_device, remote,
+             path->why);
+}
+
+void dt_reach_describe(const struct dt_connection *c, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    *text = '\0';
+    for (uint32_t p = 0; p < c->path_count && used < bytes; p++) {
+        char pair[600];
+
+        if (!*c->path[p].why || !c->path[p].probe)
+            continue;
+        describe_pair(&c->path[p], pair, sizeof pair);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? "; " : "", pair);
+    }
+}
+
+/* A job has hundreds of connections over the same two devices: one warning for each device, the rest at INFO.
+ */
+static void say_unreached(struct dt_path *path)
+{
+    const struct dt_connection *c = path->connection;
+    bool is_first = !dt_exchange_acq_rel(&path->nic->is_unreached_said, 1u);
+    char pair[600];
+
+    describe_pair(path, pair, sizeof pair);
+    dt_log_write(is_first ? DT_LOG_WARN : DT_LOG_INFO, __FILE__, __LINE__,
+                 "connection %016llx %s %s: path %u is not used until it answers: %s",
+                 (unsigned long long)c->id, c->is_sender ? "to" : "from", c->peer, path->index, pair);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Asking
+ */
+void dt_reach_ask(struct dt_connection *c, struct dt_reach *reach, uint64_t now_ns)
+{
+    *reach = (struct dt_reach){.asked_ns = now_ns};
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        struct dt_path *path = &c->path[p];
+        struct dt_write write = {
+            .wr_id = dt_work_encode(DT_WORK_PROBE, p, 0, path->epoch, 0),
+            .flags = DT_POST_SIGNALED,
+        };
+
+        if (path->state != DT_PATH_UP)
+            continue;
+        reach->waiting_mask |= 1u << p;
+        if (dt_qp_post_write(path->probe, &write, 1) == DT_OK)
+            dt_qp_ring(path->probe); /* what was refused is never answered */
+    }
+}
+
+static void take_answer(struct dt_path *path, struct dt_reach *reach)
+{
+    struct dt_completion completion[POLL_MAX];
+    int count = dt_cq_poll(path->probe_cq, completion, POLL_MAX);
+    uint32_t bit = 1u << path->index;
+
+    if (count == 0)
+        return;
+    reach->waiting_mask &= ~bit;
+    if (count < 0)
+        snprintf(path->why, sizeof path->why, "its completion queue failed");
+    else if (completion[0].status == DT_WC_SUCCESS)
+        reach->answered_mask |= bit;
+    else
+        snprintf(path->why, sizeof path->why, "%s (status %u, vendor_err 0x%x)",
+                 dt_wc_status_text(completion[0].status), completion[0].status, completion[0].vendor_err);
+}
+
+static void give_up(struct dt_connection *c, struct dt_reach *reach, uint64_t now_ns)
+{
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (reach->waiting_mask & 1u << p)
+            snprintf(c->path[p].why, sizeof c->path[p].why, "no answer within %llu ms",
+                     (unsigned long long)((now_ns - reach->asked_ns) / DT_NS_PER_MS));
+    }
+    reach->waiting_mask = 0;
+}
+
+bool dt_reach_is_known(struct dt_connection *c, struct dt_reach *reach, uint64_t now_ns, uint64_t deadline_ns)
+{
+    uint64_t limit_ns;
+
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (reach->waiting_mask & 1u << p)
+            take_answer(&c->path[p], reach);
+    }
+    limit_ns = reach->asked_ns + (reach->answered_mask ? WAIT_NS : WAIT_NS_ALONE);
+    if (now_ns >= dt_earlier_ns(limit_ns, deadline_ns))
+        give_up(c, reach, now_ns);
+    if (reach->waiting_mask)
+        return false;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        struct dt_path *path = &c->path[p];
+
+        if (path->state != DT_PATH_UP || reach->answered_mask & 1u << p)
+            continue;
+        path->state = DT_PATH_NONE;
+        if (reach->answered_mask) /* else the set-up fails, and says it for all */
+            say_unreached(path);
+    }
+    return true;
+}
