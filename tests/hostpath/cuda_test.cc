@@ -316,8 +316,7 @@ TEST_P(CudaLaneTest, ContextsThatAreGoneFailWhatIsUnderWay)
     EXPECT_EQ(dt_copy_state(&copy), DT_COPY_FAILED) << "also where no flag is ever written";
     dt_copy_start(&next, lane, host_.data(), gpu_memory_, 40000, 10000, 0);
     EXPECT_EQ(dt_copy_state(&next), DT_COPY_FAILED);
-    fake_cuda_reset();
-    fake_cuda_set_time(now_ns_);
+    fake_cuda_mend();
 }
 
 // The bytes are under way, but nothing tells of their arrival: their memory is not given back before the

@@ -524,6 +524,18 @@ void fake_cuda_reset(void)
         munmap(region.alias, region.bytes);
     }
     driver.memory.clear();
+    for (Stream *stream : driver.streams)
+        delete stream;
+    for (Event *event : driver.events)
+        delete event;
+    for (void *memory : driver.allocated)
+        free(memory);
+    driver.streams.clear();
+    driver.events.clear();
+    driver.allocated.clear();
+    driver.pinned.clear();
+    for (Context &context : driver.context)
+        context.retained = 0;
     driver.failures.clear();
     driver.calls.clear();
     driver.faults = {};
@@ -597,6 +609,7 @@ void fake_cuda_mend(void)
 {
     LOCKED;
     driver.failures.clear();
+    driver.broken = 0;
 }
 
 void fake_cuda_break(int result)

@@ -46,10 +46,10 @@ FAKE_CUDA_API void fake_cuda_set_time(uint64_t now_ns);
 /* Call number `after` (0: the next) of the function with this exported name, and every one after that,
  * returns `result`. */
 FAKE_CUDA_API void fake_cuda_fail(const char *name, unsigned after, int result);
-/* No function fails any more. */
+/* No function fails any more, and contexts are back (what was on its way is not). */
 FAKE_CUDA_API void fake_cuda_mend(void);
 
-/* The contexts are gone: what is on its way never arrives, and calls return `result` (until reset). */
+/* The contexts are gone: what is on its way never arrives, and calls return `result`. */
 FAKE_CUDA_API void fake_cuda_break(int result);
 
 /* As a driver that has no stream memory operations. */

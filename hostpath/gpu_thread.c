@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hostpath/gpu_thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+/* After something has come or arrived the thread looks without pause for so long, and then this often. */
+#define SPIN_NS  (50 * DT_NS_PER_US)
+#define PAUSE_NS (20 * DT_NS_PER_US)
+
+/* A GPU that has not finished then has failed, though its driver does not say so. */
+#define CLOSE_NS (2 * DT_NS_PER_S)
+
+/* Until there is something to do, or until_ns. */
+static void wait(struct dt_gpus *gpus, uint64_t until_ns)
+{
+    struct timespec until = {.tv_sec = (time_t)(until_ns / DT_NS_PER_S),
+                             .tv_nsec = (long)(until_ns % DT_NS_PER_S)};
+    int error;
+
+    do
+        error = until_ns == DT_NEVER_NS ? sem_wait(&gpus->wake)
+                                        : sem_clockwait(&gpus->wake, CLOCK_MONOTONIC, &until);
+    while (error && errno == EINTR);
+}
+
+static void *thread_main(void *arg)
+{
+    struct dt_gpus *gpus = arg;
+    uint64_t progress_ns = 0, closing_ns = 0;
+
+    for (;;) {
+        bool is_last = dt_load_acquire(&gpus->is_stopping);
+        uint64_t now_ns = dt_clock_now_ns();
+        bool is_busy;
+
+        closing_ns = is_last && !closing_ns ? now_ns : closing_ns;
+        if (dt_gpus_run(gpus, now_ns))
+            progress_ns = now_ns;
+        is_busy = dt_gpus_is_busy(gpus);
+        if (is_last && (!is_busy || now_ns - closing_ns > CLOSE_NS))
+            return NULL;
+        if (!is_busy) {
+            wait(gpus, DT_NEVER_NS);
+            progress_ns = dt_clock_now_ns();
+        } else if (now_ns - progress_ns < SPIN_NS) {
+            dt_cpu_relax();
+        } else {
+            wait(gpus, now_ns + PAUSE_NS);
+        }
+    }
+}
+
+/* The application's signals are not for this thread. */
+bool dt_gpu_thread_start(struct dt_gpus *gpus)
+{
+    sigset_t all, old;
+    int error;
+
+    if (!gpus->has_threads || gpus->is_started)
+        return true;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&gpus->thread, NULL, thread_main, gpus);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (error)
+        dt_warn("cannot start the thread that copies GPU memory for the host path: %s", strerror(error));
+    else
+        pthread_setname_np(gpus->thread, "detour-gpu");
+    gpus->is_started = !error;
+    return !error;
+}
+
+void dt_gpu_thread_stop(struct dt_gpus *gpus)
+{
+    if (!gpus->is_started)
+        return;
+    dt_store_release(&gpus->is_stopping, 1u);
+    sem_post(&gpus->wake);
+    pthread_join(gpus->thread, NULL);
+    gpus->is_started = false;
+}
