@@ -7,10 +7,14 @@
 #include "cli/nic.h"
 #include "cli/perf.h"
 #include "cli/sched.h"
+#include "cli/stat.h"
 
 const struct dt_command dt_commands[] = {
     {"perf", "run a communication pattern through a network plugin as NCCL does, check and time it",
      dt_perf_command},
+    {"stat",
+     "what running processes have sent and received, and which links are slow; for people and machines",
+     dt_stat_command},
     {"nic", "list the RNICs of running processes, act on software ones: link down, up, packet loss",
      dt_nic_command},
     {"inject", "make messages of running processes late by rules; record and replay what was injected",

@@ -264,12 +264,10 @@ void dt_page_release_connection(struct dt_page *page, struct dt_page_connection 
     pthread_mutex_unlock(&page->lock);
 }
 
-void dt_page_set_health(struct dt_page_connection *connection, const struct dt_page_health *health,
-                        int32_t to_rank)
+void dt_page_set_health(struct dt_page_connection *connection, const struct dt_page_health *health)
 {
     begin_change(&connection->row);
     dt_words_store(&connection->health, health, sizeof *health);
-    dt_store_release(&connection->to_rank, to_rank);
     end_change(&connection->row);
 }
 

@@ -128,7 +128,7 @@ struct dt_page_connection {
     /* From here on all is written while readers look, each word by itself. */
     uint32_t path_now; /* the one that new messages take; UINT32_MAX: none */
     int32_t from_rank; /* of the sending end, or DT_PAGE_RANK_... */
-    int32_t to_rank;   /* of the receiving end */
+    uint32_t unused;
     DT_PAGE_CONNECTION_COUNTERS(DT_PAGE_FIELD)
 #undef DT_PAGE_FIELD
     uint64_t service_count[DT_PAGE_SERVICE_BUCKETS]; /* sender */
@@ -194,9 +194,8 @@ struct dt_page_connection *dt_page_claim_connection(struct dt_page *page,
                                                     const struct dt_page_connection *content);
 void dt_page_release_connection(struct dt_page *page, struct dt_page_connection *connection);
 
-/* Writes a row's health and to_rank as one; not for the data path. */
-void dt_page_set_health(struct dt_page_connection *connection, const struct dt_page_health *health,
-                        int32_t to_rank);
+/* Writes a row's health as one; not for the data path. One thread at a time. */
+void dt_page_set_health(struct dt_page_connection *connection, const struct dt_page_health *health);
 
 /* Which row it is, for event records and dt_page_claim_connection(). */
 uint32_t dt_page_device_row(const struct dt_page *page, const struct dt_page_device *device);

@@ -46,7 +46,7 @@ void dt_meter_open(struct dt_connection *c, uint64_t now_ns)
     row->is_send = c->is_sender;
     row->id = c->id;
     row->opened_ns = now_ns;
-    row->from_rank = row->to_rank = DT_PAGE_RANK_UNKNOWN;
+    row->from_rank = DT_PAGE_RANK_UNKNOWN;
     snprintf(row->peer, sizeof row->peer, "%.95s", c->peer);
     describe_paths(c, row);
     if (page) {

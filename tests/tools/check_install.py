@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `cmake --install` puts down works from a folder of the user's choice: pkg-config, find_package(detour),
-the command, and the symbols that the two libraries show."""
+the command, and the symbols that the libraries show."""
 import pathlib
 import re
 import subprocess
@@ -9,9 +9,12 @@ import tempfile
 
 PROGRAM = """#include <stdio.h>
 #include <detour/sched.h>
+#include <detour/stat.h>
 #include <detour/version.h>
 int main(void)
 {
+    if (detour_stat_api() < DETOUR_STAT_API)
+        return 1;
     printf("%s: %s\\n", DETOUR_VERSION_STRING, detour_status_text(DETOUR_OK));
     return 0;
 }
@@ -23,7 +26,7 @@ if(NOT EXISTS "${{DETOUR_NCCL_PLUGIN}}")
   message(FATAL_ERROR "DETOUR_NCCL_PLUGIN is ${{DETOUR_NCCL_PLUGIN}}: no such file")
 endif()
 add_executable(user user.c)
-target_link_libraries(user PRIVATE detour::detour-sched)
+target_link_libraries(user PRIVATE detour::detour-sched detour::detour-stat)
 """
 
 
@@ -42,8 +45,8 @@ def exported(library):
 
 
 def pkg_config(libdir, *options):
-    # Only the installed file is to be found, not one that the machine has.
-    return run("pkg-config", *options, "detour", env={"PKG_CONFIG_LIBDIR": str(libdir / "pkgconfig"),
+    # Only the installed files are to be found, not those that the machine has.
+    return run("pkg-config", *options, "detour", "detour-stat", env={"PKG_CONFIG_LIBDIR": str(libdir / "pkgconfig"),
                                                      "PATH": "/usr/local/bin:/usr/bin:/bin"}).split()
 
 
@@ -58,9 +61,10 @@ def check(build, cmake, compiler, scratch):
     dropin = libdir / "detour/softrnic/libibverbs.so.1"
     assert {"ibv_open_device", "ibv_create_qp"} <= exported(dropin), f"{dropin}: exports {exported(dropin)}"
     assert (dropin.parent / "libibverbs.so").resolve() == dropin.resolve()
-    names = exported(libdir / "libdetour-sched.so")
-    strangers = {name for name in names if not name.startswith("detour_")}
-    assert names and not strangers, f"libdetour-sched.so exports {strangers or 'nothing'}"
+    for library, prefix_of in (("libdetour-sched.so", "detour_"), ("libdetour-stat.so", "detour_stat_")):
+        names = exported(libdir / library)
+        strangers = {name for name in names if not name.startswith(prefix_of)}
+        assert names and not strangers, f"{library} exports {strangers or 'nothing'}"
 
     source = scratch / "user.c"
     source.write_text(PROGRAM)
@@ -70,7 +74,7 @@ def check(build, cmake, compiler, scratch):
         pkg_config(libdir, "--cflags", "--libs")))]
     run(compiler, source, "-o", scratch / "by-pkg-config", *flags, f"-Wl,-rpath,{libdir}")
     assert run(scratch / "by-pkg-config") == wanted
-    assert pkg_config(libdir, "--modversion") == [version]
+    assert pkg_config(libdir, "--modversion") == [version, version]
 
     (scratch / "CMakeLists.txt").write_text(PROJECT.format(version=version))
     run(cmake, "-S", scratch, "-B", scratch / "build", f"-DCMAKE_PREFIX_PATH={prefix}",

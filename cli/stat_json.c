@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `detour stat --json`. docs/stat.md has the format; `links` is that of docs/sched-cli.md, "Delays". */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/stat.h"
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Links: pairs of ranks, each with the worst of its connections
+ */
+struct link {
+    int32_t from, to;
+    const struct detour_stat_connection *worst;
+};
+
+static int link_order(const void *a, const void *b)
+{
+    const struct link *x = a, *y = b;
+
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+/* Is `a` worse than `b`? Slow before well, and then by what a transfer takes longer. */
+static bool is_worse(const struct detour_stat_connection *a, const struct detour_stat_connection *b)
+{
+    bool a_slow = a->verdict == DETOUR_STAT_SLOW, b_slow = b->verdict == DETOUR_STAT_SLOW;
+
+    return a_slow != b_slow ? a_slow : a->delay_ns > b->delay_ns;
+}
+
+/* What has not been judged yet says nothing about its link. */
+static bool has_link(const struct detour_stat_connection *c)
+{
+    return c->is_send && c->from_rank >= 0 && c->to_rank >= 0 && c->verdict != DETOUR_STAT_LEARNING;
+}
+
+static void add_link(struct link *links, size_t *count, const struct detour_stat_connection *c)
+{
+    for (size_t i = 0; i < *count; i++) {
+        if (links[i].from != c->from_rank || links[i].to != c->to_rank)
+            continue;
+        if (is_worse(c, links[i].worst))
+            links[i].worst = c;
+        return;
+    }
+    links[(*count)++] = (struct link){c->from_rank, c->to_rank, c};
+}
+
+/* NULL when out of memory. */
+static struct link *find_links(const struct detour_stat_snapshot *snapshot, size_t *count)
+{
+    struct link *links;
+    size_t most = 1;
+
+    for (size_t i = 0; i < detour_stat_process_count(snapshot); i++)
+        most += detour_stat_get_process(snapshot, i)->connection_count;
+    links = calloc(most, sizeof *links);
+    *count = 0;
+    for (size_t i = 0; links && i < detour_stat_process_count(snapshot); i++) {
+        const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
+
+        for (size_t j = 0; j < process->connection_count; j++) {
+            const struct detour_stat_connection *c = detour_stat_get_connection(process, j);
+
+            if (has_link(c))
+                add_link(links, count, c);
+        }
+    }
+    if (links)
+        qsort(links, *count, sizeof *links, link_order);
+    return links;
+}
+
+/* Waiting for the peer is not network time: such a link is healthy. */
+static json_t *link_json(const struct link *link)
+{
+    const struct detour_stat_connection *c = link->worst;
+    bool is_slow = c->verdict == DETOUR_STAT_SLOW;
+
+    return json_pack("{s:i, s:i, s:f, s:f, s:s, s:s}", "from", (int)link->from, "to", (int)link->to,
+                     "delay_ms", is_slow ? (double)c->delay_ns / 1e6 : 0.0, "factor",
+                     is_slow ? c->factor : 1.0, "verdict", is_slow ? "slow" : "healthy", "cause",
+                     detour_stat_cause_text((enum detour_stat_cause)c->cause));
+}
+
+static json_t *links_json(const struct detour_stat_snapshot *snapshot)
+{
+    size_t count;
+    struct link *links = find_links(snapshot, &count);
+    json_t *array = links ? json_array() : NULL;
+
+    for (size_t i = 0; array && i < count; i++) {
+        if (json_array_append_new(array, link_json(&links[i]))) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    free(links);
+    return array;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Processes
+ */
+static json_t *rank_json(int32_t rank)
+{
+    return rank >= 0 ? json_integer(rank) : json_null();
+}
+
+/* Upper ends of the buckets in microseconds, and what is in them; empty ones are left out. */
+static json_t *histogram_json(const struct detour_stat_connection *c)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < DETOUR_STAT_BUCKETS; i++) {
+        if (c->service_count[i])
+            json_array_append_new(array, json_pack("{s:f, s:I}", "below_us", (double)(1ull << (10 + i)) / 1e3,
+                                                   "messages", (json_int_t)c->service_count[i]));
+    }
+    return array;
+}
+
+static json_t *health_json(const struct detour_stat_connection *c)
+{
+    return json_pack("{s:s, s:s, s:f, s:f, s:o, s:I, s:I, s:I}", "verdict",
+                     detour_stat_verdict_text((enum detour_stat_verdict)c->verdict), "cause",
+                     detour_stat_cause_text((enum detour_stat_cause)c->cause), "factor", c->factor,
+                     "delay_ms", (double)c->delay_ns / 1e6, "since_s",
+                     c->since_ns ? json_real((double)c->since_ns / 1e9) : json_null(), "transfer_bytes",
+                     (json_int_t)c->transfer_bytes, "samples", (json_int_t)c->samples, "missed",
+                     (json_int_t)c->missed);
+}
+
+static json_t *connection_json(const struct detour_stat_connection *c)
+{
+    char id[24];
+    json_t *object;
+
+    snprintf(id, sizeof id, "%016" PRIx64, c->id);
+    object =
+        json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:i}", "connection", id, "direction",
+                  c->is_send ? "send" : "recv", "from", rank_json(c->from_rank), "to", rank_json(c->to_rank),
+                  "peer", c->peer, "nic", c->nic, "peer_nic", c->peer_nic, "path", (int)c->path);
+#define COUNTER(field, unit, help) json_object_set_new(object, #field, json_integer((json_int_t)c->field));
+    DETOUR_STAT_COUNTERS(COUNTER)
+#undef COUNTER
+    if (c->is_send) {
+        json_object_set_new(object, "service", histogram_json(c));
+        json_object_set_new(object, "health", health_json(c));
+    }
+    return object;
+}
+
+static json_t *process_json(const struct detour_stat_process *process)
+{
+    json_t *connections = json_array();
+
+    for (size_t i = 0; i < process->connection_count; i++)
+        json_array_append_new(connections, connection_json(detour_stat_get_connection(process, i)));
+    return json_pack("{s:i, s:s, s:s, s:f, s:o, s:o}", "pid", (int)process->pid, "process", process->name,
+                     "detour", process->version, "started_s", (double)process->start_ns / 1e9, "rank",
+                     rank_json(process->rank), "connections", connections);
+}
+
+static bool print_document(json_t *document)
+{
+    bool is_made = document != NULL;
+
+    if (is_made) {
+        json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
+        putchar('\n');
+        json_decref(document);
+    }
+    return is_made;
+}
+
+bool dt_stat_print_json(const struct detour_stat_snapshot *snapshot)
+{
+    json_t *processes = json_array();
+
+    for (size_t i = 0; i < detour_stat_process_count(snapshot); i++)
+        json_array_append_new(processes, process_json(detour_stat_get_process(snapshot, i)));
+    return print_document(json_pack("{s:i, s:f, s:o, s:o}", "version", 1, "time_s",
+                                    (double)detour_stat_time_ns(snapshot) / 1e9, "links",
+                                    links_json(snapshot), "processes", processes));
+}
+
+static json_t *event_json(const struct detour_stat_process *process, const struct detour_stat_event *event)
+{
+    return json_pack("{s:f, s:i, s:s, s:s, s:s, s:I}", "time_s", (double)event->time_ns / 1e9, "pid",
+                     (int)process->pid, "process", process->name, "kind", event->kind, "text", event->text,
+                     "value", (json_int_t)event->value);
+}
+
+bool dt_stat_print_json_events(const struct detour_stat_snapshot *snapshot)
+{
+    json_t *events = json_array();
+
+    for (size_t i = 0; i < detour_stat_process_count(snapshot); i++) {
+        const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
+
+        for (size_t j = 0; j < process->event_count; j++)
+            json_array_append_new(events, event_json(process, detour_stat_get_event(process, j)));
+    }
+    return print_document(json_pack("{s:i, s:o}", "version", 1, "events", events));
+}

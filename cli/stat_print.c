@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `detour stat`: for people, and for Prometheus. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/util.h"
+#include "cli/stat.h"
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The table
+ */
+static const char *rank_text(int32_t rank, char text[16])
+{
+    if (rank >= 0)
+        snprintf(text, 16, "%" PRId32, rank);
+    else
+        snprintf(text, 16, "%s", rank == DETOUR_STAT_RANK_SEVERAL ? "many" : "-");
+    return text;
+}
+
+/* 1.5G and the like: three digits, powers of 1024. */
+static const char *bytes_text(double bytes, char text[16])
+{
+    static const char units[] = "BKMGTPE";
+    size_t unit = 0;
+
+    for (; bytes >= 1000 && unit + 2 < sizeof units; unit++)
+        bytes /= 1024;
+    snprintf(text, 16,
+             unit && bytes < 10    ? "%.2f%c"
+             : unit && bytes < 100 ? "%.1f%c"
+                                   : "%.0f%c",
+             bytes, units[unit]);
+    return text;
+}
+
+static const char *time_text(double ns, char text[16])
+{
+    static const struct {
+        double ns;
+        const char *unit;
+    } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
+
+    snprintf(text, 16, "-");
+    for (size_t i = 0; i < DT_COUNT_OF(units); i++) {
+        if (ns >= units[i].ns || i + 1 == DT_COUNT_OF(units)) {
+            double value = ns / units[i].ns;
+
+            if (ns > 0)
+                snprintf(text, 16,
+                         value < 10    ? "%.2f%s"
+                         : value < 100 ? "%.1f%s"
+                                       : "%.0f%s",
+                         value, units[i].unit);
+            break;
+        }
+    }
+    return text;
+}
+
+static void print_verdict(const struct detour_stat_snapshot *snapshot, const struct detour_stat_connection *c)
+{
+    char delay[16], since[16];
+
+    if (!c->is_send) {
+        puts("-");
+        return;
+    }
+    fputs(detour_stat_verdict_text((enum detour_stat_verdict)c->verdict), stdout);
+    if (c->verdict == DETOUR_STAT_SLOW)
+        printf(" %.2fx (+%s) for %s: %s", c->factor, time_text((double)c->delay_ns, delay),
+               time_text((double)(detour_stat_time_ns(snapshot) - c->since_ns), since),
+               detour_stat_cause_text((enum detour_stat_cause)c->cause));
+    else if (c->verdict == DETOUR_STAT_WAITING)
+        printf(" for %s: %s", time_text((double)(detour_stat_time_ns(snapshot) - c->since_ns), since),
+               detour_stat_cause_text((enum detour_stat_cause)c->cause));
+    putchar('\n');
+}
+
+/* The same connection in an earlier snapshot, or NULL. */
+static const struct detour_stat_connection *find_before(const struct detour_stat_snapshot *before,
+                                                        int32_t pid, const struct detour_stat_connection *c)
+{
+    for (size_t i = 0; before && i < detour_stat_process_count(before); i++) {
+        const struct detour_stat_process *process = detour_stat_get_process(before, i);
+
+        for (size_t j = 0; process->pid == pid && j < process->connection_count; j++) {
+            const struct detour_stat_connection *old = detour_stat_get_connection(process, j);
+
+            if (old->id == c->id && old->is_send == c->is_send)
+                return old;
+        }
+    }
+    return NULL;
+}
+
+/* Bytes a second since `before`, or "-". */
+static const char *rate_text(const struct detour_stat_snapshot *snapshot,
+                             const struct detour_stat_snapshot *before, int32_t pid,
+                             const struct detour_stat_connection *c, char text[16])
+{
+    const struct detour_stat_connection *old = find_before(before, pid, c);
+    double seconds = before ? (double)(detour_stat_time_ns(snapshot) - detour_stat_time_ns(before)) / 1e9 : 0;
+
+    snprintf(text, 16, "-");
+    return old && seconds > 0 && c->bytes >= old->bytes
+               ? bytes_text((double)(c->bytes - old->bytes) / seconds, text)
+               : text;
+}
+
+static void print_connection(const struct detour_stat_snapshot *snapshot,
+                             const struct detour_stat_snapshot *before,
+                             const struct detour_stat_process *process,
+                             const struct detour_stat_connection *c)
+{
+    char from[16], to[16], bytes[16], rate[16], mean[16], p99[16];
+    char nics[72];
+    bool is_timed = c->is_send && c->messages > 0;
+
+    snprintf(nics, sizeof nics, "%s-%s", *c->nic ? c->nic : "none", *c->peer_nic ? c->peer_nic : "none");
+    printf("%-8" PRId32 " %-12.12s %-4s %4s %4s %-20s %-15s %9" PRIu64 " %7s ", process->pid, process->name,
+           c->is_send ? "send" : "recv", rank_text(c->from_rank, from), rank_text(c->to_rank, to), c->peer,
+           nics, c->messages, bytes_text((double)c->bytes, bytes));
+    if (before)
+        printf("%7s ", rate_text(snapshot, before, process->pid, c, rate));
+    printf("%7s %7s %7" PRIu64 " %8" PRIu64 " %6" PRIu64 "  ",
+           time_text(is_timed ? (double)c->service_ns / (double)c->messages : 0, mean),
+           time_text(is_timed ? (double)detour_stat_service_quantile_ns(c, 0.99) : 0, p99), c->retries,
+           c->switches, c->staged_messages);
+    print_verdict(snapshot, c);
+}
+
+void dt_stat_print_table(const struct detour_stat_snapshot *snapshot,
+                         const struct detour_stat_snapshot *before)
+{
+    printf("%-8s %-12s %-4s %4s %4s %-20s %-15s %9s %7s ", "PID", "PROCESS", "DIR", "FROM", "TO", "PEER",
+           "NICS", "MESSAGES", "BYTES");
+    if (before)
+        printf("%7s ", "BYTES/s");
+    printf("%7s %7s %7s %8s %6s  %s\n", "MEAN", "P99", "RETRIES", "SWITCHES", "STAGED", "VERDICT");
+    for (size_t i = 0; i < detour_stat_process_count(snapshot); i++) {
+        const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
+
+        for (size_t j = 0; j < process->connection_count; j++)
+            print_connection(snapshot, before, process, detour_stat_get_connection(process, j));
+        if (process->connection_count == 0)
+            printf("%-8" PRId32 " %-12.12s no connection\n", process->pid, process->name);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Events
+ */
+void dt_stat_print_events(const struct detour_stat_snapshot *snapshot)
+{
+    printf("%-24s %-8s %-16s %-10s %s\n", "TIME", "PID", "PROCESS", "KIND", "EVENT");
+    for (size_t i = 0; i < detour_stat_process_count(snapshot); i++) {
+        const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
+
+        for (size_t j = 0; j < process->event_count; j++) {
+            const struct detour_stat_event *event = detour_stat_get_event(process, j);
+            time_t seconds = (time_t)(event->time_ns / 1000000000);
+            struct tm parts;
+            char text[32] = "?";
+
+            if (localtime_r(&seconds, &parts))
+                strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+            printf("%s.%03d  %-8" PRId32 " %-16.16s %-10s %s\n", text, (int)(event->time_ns / 1000000 % 1000),
+                   process->pid, process->name, event->kind, event->text);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Prometheus' text format
+ */
+
+/* A label value, with what the format wants escaped. */
+static void print_label(const char *name, const char *value)
+{
+    printf("%s=\"", name);
+    for (; *value; value++) {
+        if (*value == '"' || *value == '\\')
+            putchar('\\');
+        if (*value == '\n')
+            fputs("\\n", stdout);
+        else
+            putchar(*value);
+    }
+    putchar('"');
+}
+
+/* Everything that names a connection; `more` stands behind it. */
+static void print_labels(const struct detour_stat_process *process, const struct detour_stat_connection *c,
+                         const char *more)
+{
+    char from[16], to[16];
+
+    printf("{pid=\"%" PRId32 "\",", process->pid);
+    print_label("process", process->name);
+    printf(",connection=\"%016" PRIx64 "\",direction=\"%s\",from=\"%s\",to=\"%s\",", c->id,
+           c->is_send ? "send" : "recv", rank_text(c->from_rank, from), rank_text(c->to_rank, to));
+    print_label("peer", c->peer);
+    putchar(',');
+    print_label("nic", c->nic);
+    putchar(',');
+    print_label("peer_nic", c->peer_nic);
+    printf("%s}", more);
+}
+
+typedef void print_value_func(const struct detour_stat_process *process,
+                              const struct detour_stat_connection *c, const char *name, size_t offset);
+
+static void print_count(const struct detour_stat_process *process, const struct detour_stat_connection *c,
+                        const char *name, size_t offset)
+{
+    uint64_t value;
+
+    memcpy(&value, (const char *)c + offset, sizeof value);
+    fputs(name, stdout);
+    print_labels(process, c, "");
+    printf(" %" PRIu64 "\n", value);
+}
+
+static void print_seconds(const struct detour_stat_process *process, const struct detour_stat_connection *c,
+                          const char *name, size_t offset)
+{
+    uint64_t value;
+
+    memcpy(&value, (const char *)c + offset, sizeof value);
+    fputs(name, stdout);
+    print_labels(process, c, "");
+    printf(" %.9f\n", (double)value / 1e9);
+}
+
+static void print_histogram(const struct detour_stat_process *process, const struct detour_stat_connection *c,
+                            const char *name, size_t offset)
+{
+    uint64_t seen = 0;
+    char more[48];
+
+    (void)offset;
+    if (!c->is_send)
+        return;
+    for (uint32_t i = 0; i < DETOUR_STAT_BUCKETS; i++) {
+        seen += c->service_count[i];
+        if (i + 1 < DETOUR_STAT_BUCKETS)
+            snprintf(more, sizeof more, ",le=\"%.9g\"", (double)(1ull << (10 + i)) / 1e9);
+        else
+            snprintf(more, sizeof more, ",le=\"+Inf\"");
+        printf("%s_bucket", name);
+        print_labels(process, c, more);
+        printf(" %" PRIu64 "\n", seen);
+    }
+    printf("%s_sum", name);
+    print_labels(process, c, "");
+    printf(" %.9f\n%s_count", (double)c->service_ns / 1e9, name);
+    print_labels(process, c, "");
+    printf(" %" PRIu64 "\n", seen);
+}
+
+static void print_is_slow(const struct detour_stat_process *process, const struct detour_stat_connection *c,
+                          const char *name, size_t offset)
+{
+    (void)offset;
+    if (!c->is_send)
+        return;
+    fputs(name, stdout);
+    print_labels(process, c, "");
+    printf(" %d\n", c->verdict == DETOUR_STAT_SLOW);
+}
+
+static void print_factor(const struct detour_stat_process *process, const struct detour_stat_connection *c,
+                         const char *name, size_t offset)
+{
+    (void)offset;
+    if (!c->is_send)
+        return;
+    fputs(name, stdout);
+    print_labels(process, c, "");
+    printf(" %.3f\n", c->factor);
+}
+
+/* A metric of all connections. */
+static void print_metric(const struct detour_stat_snapshot *snapshot, const char *name, const char *type,
+                         const char *help, print_value_func *print_value, size_t offset)
+{
+    printf("# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+    for (size_t i = 0; i < detour_stat_process_count(snapshot); i++) {
+        const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
+
+        for (size_t j = 0; j < process->connection_count; j++)
+            print_value(process, detour_stat_get_connection(process, j), name, offset);
+    }
+}
+
+void dt_stat_print_prometheus(const struct detour_stat_snapshot *snapshot)
+{
+    static const struct {
+        const char *name, *unit, *help;
+        size_t offset;
+    } counters[] = {
+#define ROW(field, unit, help) {#field, unit, help, offsetof(struct detour_stat_connection, field)},
+        DETOUR_STAT_COUNTERS(ROW)
+#undef ROW
+    };
+
+    for (size_t i = 0; i < DT_COUNT_OF(counters); i++) {
+        bool is_time = !strcmp(counters[i].unit, "ns");
+        char name[64];
+
+        if (counters[i].offset == offsetof(struct detour_stat_connection, service_ns))
+            continue; /* the histogram's sum */
+        snprintf(name, sizeof name, "detour_%.*s%s_total",
+                 (int)(strlen(counters[i].name) - (is_time ? 3 : 0)), counters[i].name,
+                 is_time ? "_seconds" : "");
+        print_metric(snapshot, name, "counter", counters[i].help, is_time ? print_seconds : print_count,
+                     counters[i].offset);
+    }
+    print_metric(snapshot, "detour_service_seconds", "histogram",
+                 "time of a message from hand-over to completion", print_histogram, 0);
+    print_metric(snapshot, "detour_is_slow", "gauge", "1: the sender's messages take longer than they should",
+                 print_is_slow, 0);
+    print_metric(snapshot, "detour_slow_factor", "gauge", "present network time over the healthy one",
+                 print_factor, 0);
+}

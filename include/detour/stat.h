@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libdetour-stat: what running processes that use Detour have counted, and which of their links are slow.
+ *
+ * Each such process keeps a page of counters in shared memory (DETOUR_RUNTIME_DIR, by default
+ * /dev/shm/detour-UID). This library copies them; it never writes to one, and the process does not notice.
+ * Only the user's own processes on this host are seen. `detour stat` prints what this library reads,
+ * python/detour_stat.py is the same for Python.
+ *
+ *     struct detour_stat_snapshot *snapshot;
+ *     char error[DETOUR_STAT_ERROR_BYTES];
+ *
+ *     if (detour_stat_read(NULL, 0, &snapshot, error) != DETOUR_STAT_OK)
+ *         ...
+ *     for (size_t i = 0; i < detour_stat_process_count(snapshot); i++)
+ *         ... detour_stat_get_process(snapshot, i)->name
+ *     detour_stat_free(snapshot);
+ *
+ * A snapshot is read only: everything in it lives until detour_stat_free(), and any number of threads may
+ * look at it. Times are nanoseconds; moments are since 1970 (UTC). Counters only grow while a connection
+ * lives.
+ *
+ * Structs grow at their end alone, and arrays are reached by functions, so a program goes on working with a
+ * newer library of the same soname. DETOUR_STAT_API says what a header has; detour_stat_api() what the
+ * library has.
+ */
+#ifndef DETOUR_STAT_H
+#define DETOUR_STAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef DETOUR_API
+#define DETOUR_API __attribute__((visibility("default")))
+#endif
+
+#define DETOUR_STAT_API 1
+
+/* The largest DETOUR_STAT_API whose fields this library fills. */
+DETOUR_API int detour_stat_api(void);
+
+enum detour_stat_status {
+    DETOUR_STAT_OK = 0,
+    DETOUR_STAT_NOT_FOUND = 1, /* no such process, or it does not use Detour */
+    DETOUR_STAT_REFUSED = 2,   /* the folder cannot be trusted or read, or the page is of another version */
+    DETOUR_STAT_NO_MEMORY = 3
+};
+
+#define DETOUR_STAT_ERROR_BYTES 512
+
+/* X(NAME, value, text): what is known about how a sender's messages fare */
+#define DETOUR_STAT_VERDICTS(X)                                     \
+    X(LEARNING, 0, "learning") /* it has not sent enough to tell */ \
+    X(HEALTHY, 1, "healthy")                                        \
+    X(SLOW, 2, "slow")                                              \
+    X(WAITING, 3, "waiting") /* well, but the peer is late to receive */
+
+enum detour_stat_verdict {
+#define DETOUR_STAT_ENUM(name, value, text) DETOUR_STAT_##name = value,
+    DETOUR_STAT_VERDICTS(DETOUR_STAT_ENUM)
+#undef DETOUR_STAT_ENUM
+};
+
+/* X(NAME, value, text): whose fault it is; from the connections of one process alone (docs/detection.md) */
+#define DETOUR_STAT_CAUSES(X)                   \
+    X(NONE, 0, "-")                             \
+    X(OWN_NIC, 1, "this host's NIC")            \
+    X(PEER_NIC, 2, "the peer's NIC")            \
+    X(LINK, 3, "the link between the two NICs") \
+    X(PEER_NOT_READY, 4, "the peer, which is late to receive")
+
+enum detour_stat_cause {
+#define DETOUR_STAT_ENUM(name, value, text) DETOUR_STAT_CAUSE_##name = value,
+    DETOUR_STAT_CAUSES(DETOUR_STAT_ENUM)
+#undef DETOUR_STAT_ENUM
+};
+
+/* Never NULL. */
+DETOUR_API const char *detour_stat_verdict_text(enum detour_stat_verdict verdict);
+DETOUR_API const char *detour_stat_cause_text(enum detour_stat_cause cause);
+
+/* Ranks: what is not known, and what cannot be said of one. */
+#define DETOUR_STAT_RANK_UNKNOWN (-1)
+#define DETOUR_STAT_RANK_SEVERAL (-2) /* several ranks share the connection */
+
+/* X(field, unit, help) */
+#define DETOUR_STAT_COUNTERS(X)                                                                  \
+    X(messages, "", "messages completed")                                                        \
+    X(bytes, "bytes", "payload of messages completed")                                           \
+    X(service_ns, "ns", "sender: time from hand-over to completion, added up over the messages") \
+    X(refused, "", "calls told to come again: no clear-to-send yet, or no free slot")            \
+    X(staged_messages, "", "sender: messages that went through host memory")                     \
+    X(staged_bytes, "bytes", "sender: payload that went through host memory")                    \
+    X(flushes, "", "receiver: flushes of received data")                                         \
+    X(takeovers, "", "times Detour's own thread moved the connection on")                        \
+    X(errors, "", "completions with an error")                                                   \
+    X(switches, "", "times a path was declared bad")                                             \
+    X(recoveries, "", "times a path came back")                                                  \
+    X(retries, "", "sender: messages sent again over another path")                              \
+    X(failover_ns, "ns", "time from declaring a path bad to carrying on, added up over the switches")
+
+/*
+ * Service times, by powers of two: bucket 0 counts messages below 1024 ns, bucket k those below 2^(10+k) ns,
+ * the last one all that took longer.
+ */
+#define DETOUR_STAT_BUCKETS 28
+
+/* One direction of one connection, as one end sees it. */
+struct detour_stat_connection {
+    uint64_t id;          /* the same at both ends, and in the logs */
+    int64_t opened_ns;    /* moment */
+    const char *peer;     /* process at the other end, "host:pid" */
+    const char *nic;      /* this end's, on the path that new messages take; "" when there is none */
+    const char *peer_nic; /* the other end's */
+    bool is_send;
+    int32_t from_rank; /* of the sending end, as NCCL tags messages */
+    int32_t to_rank;   /* of the receiving end, if it can be found out: it sends something itself */
+    int32_t path;      /* 0 is the default, others are backups; -1: none is up */
+#define DETOUR_STAT_FIELD(field, unit, help) uint64_t field;
+    DETOUR_STAT_COUNTERS(DETOUR_STAT_FIELD)
+#undef DETOUR_STAT_FIELD
+    uint64_t service_count[DETOUR_STAT_BUCKETS];
+    /* What detection says; sender. */
+    int32_t verdict;         /* enum detour_stat_verdict */
+    int32_t cause;           /* enum detour_stat_cause */
+    int64_t since_ns;        /* moment, when slow or waiting; else 0 */
+    double factor;           /* present time over the healthy one; 1 while nothing is known */
+    uint64_t delay_ns;       /* what a transfer takes longer than a healthy one */
+    uint64_t transfer_bytes; /* of a typical transfer: what is sent between two pauses */
+    uint64_t samples;        /* iterations that were judged */
+    uint64_t missed;         /* messages that detection did not see, for want of time */
+};
+
+struct detour_stat_event {
+    int64_t time_ns;  /* moment */
+    const char *kind; /* "path", "verdict" and so on */
+    const char *text; /* one line */
+    int64_t value;    /* a number that belongs to it */
+};
+
+struct detour_stat_process {
+    int32_t pid;
+    int32_t rank;     /* if all its senders agree, else DETOUR_STAT_RANK_... */
+    int64_t start_ns; /* moment it began to use Detour */
+    const char *name;
+    const char *version; /* of its Detour */
+    size_t connection_count;
+    size_t event_count; /* the newest ones; older ones were overwritten */
+};
+
+struct detour_stat_snapshot;
+
+/*
+ * Reads the pages in the folder `dir` (NULL or "": the default one) of all processes, or of one (`pid` not
+ * 0). Files of processes that are gone are removed, and are not found. Without any process the snapshot is
+ * empty, and that is DETOUR_STAT_OK unless `pid` was given. On anything else *snapshot is NULL and `error`,
+ * unless it is NULL, holds one line.
+ */
+DETOUR_API enum detour_stat_status detour_stat_read(const char *dir, int pid,
+                                                    struct detour_stat_snapshot **snapshot,
+                                                    char error[DETOUR_STAT_ERROR_BYTES]);
+
+/* NULL is allowed. */
+DETOUR_API void detour_stat_free(struct detour_stat_snapshot *snapshot);
+
+/* Moment at which it was read. */
+DETOUR_API int64_t detour_stat_time_ns(const struct detour_stat_snapshot *snapshot);
+
+/* In ascending order of their numbers; NULL when `index` is out of range. */
+DETOUR_API size_t detour_stat_process_count(const struct detour_stat_snapshot *snapshot);
+DETOUR_API const struct detour_stat_process *
+detour_stat_get_process(const struct detour_stat_snapshot *snapshot, size_t index);
+
+/* NULL when `index` is out of range. Events are the oldest first. */
+DETOUR_API const struct detour_stat_connection *
+detour_stat_get_connection(const struct detour_stat_process *process, size_t index);
+DETOUR_API const struct detour_stat_event *detour_stat_get_event(const struct detour_stat_process *process,
+                                                                 size_t index);
+
+/* Below this so many nanoseconds were `share` (0 to 1) of the messages, to a factor of two; 0: none was
+ * timed. */
+DETOUR_API uint64_t detour_stat_service_quantile_ns(const struct detour_stat_connection *connection,
+                                                    double share);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

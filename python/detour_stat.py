@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What running processes that use Detour have counted, and which of their links are slow: libdetour-stat from Python.
+
+No build step: this file needs libdetour-stat.so, which it looks for in DETOUR_STAT_LIBRARY (a path), in ../build/lib and
+../lib beside it, and where the loader looks.
+
+    import detour_stat
+    for process in detour_stat.read():
+        for c in process["connections"]:
+            print(process["pid"], c["from_rank"], c["to_rank"], c["verdict"], c["delay_ns"])
+
+Members are named as the fields in detour/stat.h; ranks that are not known are None.
+"""
+import ctypes
+import os
+import pathlib
+
+__all__ = ["Error", "read", "slow_links"]
+
+_SONAME = "libdetour-stat.so.0"
+_ERROR_BYTES = 512
+_I32, _I64, _U64, _TEXT = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_char_p
+
+
+class Error(RuntimeError):
+    """Why nothing was read, in one line; `status` is the library's detour_stat_status."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+
+# The structs of detour/stat.h, field by field; tests/obs/python_test.py compares them with the header.
+class _Connection(ctypes.Structure):
+    _fields_ = [("id", _U64), ("opened_ns", _I64), ("peer", _TEXT), ("nic", _TEXT), ("peer_nic", _TEXT),
+                ("is_send", ctypes.c_bool), ("from_rank", _I32), ("to_rank", _I32), ("path", _I32)] + [
+        (name, _U64) for name in ("messages", "bytes", "service_ns", "refused", "staged_messages", "staged_bytes",
+                                  "flushes", "takeovers", "errors", "switches", "recoveries", "retries",
+                                  "failover_ns")] + [
+        ("service_count", _U64 * 28), ("verdict", _I32), ("cause", _I32), ("since_ns", _I64),
+        ("factor", ctypes.c_double), ("delay_ns", _U64), ("transfer_bytes", _U64), ("samples", _U64), ("missed", _U64)]
+
+
+class _Event(ctypes.Structure):
+    _fields_ = [("time_ns", _I64), ("kind", _TEXT), ("text", _TEXT), ("value", _I64)]
+
+
+class _Process(ctypes.Structure):
+    _fields_ = [("pid", _I32), ("rank", _I32), ("start_ns", _I64), ("name", _TEXT), ("version", _TEXT),
+                ("connection_count", ctypes.c_size_t), ("event_count", ctypes.c_size_t)]
+
+
+_STRUCTS = {"detour_stat_connection": _Connection, "detour_stat_event": _Event, "detour_stat_process": _Process}
+
+
+def _load():
+    here = pathlib.Path(__file__).resolve().parent
+    named = os.environ.get("DETOUR_STAT_LIBRARY")
+    places = [named] if named else [here / "../build/lib" / _SONAME, here / "../lib" / _SONAME, _SONAME]
+    problem = None
+    for place in places:
+        try:
+            library = ctypes.CDLL(str(place))
+        except OSError as error:
+            problem = problem or error
+            continue
+        pointer, size = ctypes.c_void_p, ctypes.c_size_t
+        for name, result, arguments in [
+                ("detour_stat_read", ctypes.c_int, [_TEXT, ctypes.c_int, ctypes.POINTER(pointer), _TEXT]),
+                ("detour_stat_free", None, [pointer]), ("detour_stat_process_count", size, [pointer]),
+                ("detour_stat_get_process", ctypes.POINTER(_Process), [pointer, size]),
+                ("detour_stat_get_connection", ctypes.POINTER(_Connection), [ctypes.POINTER(_Process), size]),
+                ("detour_stat_get_event", ctypes.POINTER(_Event), [ctypes.POINTER(_Process), size]),
+                ("detour_stat_verdict_text", _TEXT, [ctypes.c_int]), ("detour_stat_cause_text", _TEXT, [ctypes.c_int])]:
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+        return library
+    raise ImportError(f"{_SONAME} was not found; build Detour, or name it in DETOUR_STAT_LIBRARY ({problem})")
+
+
+_library = _load()
+
+
+def _dictionary(struct):
+    row = {}
+    for name, kind in struct._fields_:
+        value = getattr(struct, name)
+        if isinstance(value, bytes):
+            value = value.decode(errors="replace")
+        elif name.endswith("rank"):
+            value = value if value >= 0 else None
+        elif kind is _U64 * 28:
+            value = list(value)
+        row[name] = value
+    return row
+
+
+def _connection(struct):
+    row = _dictionary(struct)
+    row["verdict"] = _library.detour_stat_verdict_text(struct.verdict).decode()
+    row["cause"] = _library.detour_stat_cause_text(struct.cause).decode()
+    return row
+
+
+def _process(pointer):
+    row = _dictionary(pointer.contents)
+    connections, events = row.pop("connection_count"), row.pop("event_count")
+    row["connections"] = [_connection(_library.detour_stat_get_connection(pointer, i).contents)
+                          for i in range(connections)]
+    row["events"] = [_dictionary(_library.detour_stat_get_event(pointer, i).contents) for i in range(events)]
+    return row
+
+
+def read(pid=0, folder=None):
+    """The processes of yours on this host that use Detour, or the one with this number: a list of dictionaries, each
+    with its "connections" and "events"."""
+    snapshot, error = ctypes.c_void_p(), ctypes.create_string_buffer(_ERROR_BYTES)
+    folder = folder or os.environ.get("DETOUR_RUNTIME_DIR") or ""
+    status = _library.detour_stat_read(os.fsencode(folder), pid, ctypes.byref(snapshot), error)
+    if status:
+        raise Error(status, error.value.decode(errors="replace"))
+    try:
+        return [_process(_library.detour_stat_get_process(snapshot, i))
+                for i in range(_library.detour_stat_process_count(snapshot))]
+    finally:
+        _library.detour_stat_free(snapshot)
+
+
+def slow_links(processes):
+    """Of what read() gave: {(from_rank, to_rank): seconds that a transfer takes longer}, for links that are slow."""
+    links = {}
+    for process in processes:
+        for c in process["connections"]:
+            pair = c["from_rank"], c["to_rank"]
+            if c["is_send"] and c["verdict"] == "slow" and None not in pair:
+                links[pair] = max(links.get(pair, 0.0), c["delay_ns"] / 1e9)
+    return links
