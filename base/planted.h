@@ -17,6 +17,9 @@ extern "C" {
 /* X(bug, text) */
 #define DT_PLANTED_LIST(X)                                                                  \
     X(NO_RECEIVER_FENCE, "the receiver resumes without a fence")                            \
+    X(NO_SENDER_FENCE, "the sender posts again without a fence")                            \
+    X(ONE_RING, "all paths write one clear-to-send ring")                                   \
+    X(SAME_PSNS, "every epoch begins with the same packet sequence numbers")                \
     X(REWIND_ALL, "every unfinished message is posted again, not those of the epoch alone") \
     X(ANY_RESUME, "a RESUME of another epoch is accepted")                                  \
     X(KEEP_PARTS, "parts that came over a fenced path are kept")                            \

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/node_memory.h"
+#include "base/planted.h"
 #include "base/util.h"
 #include "transport/nic.h"
 #include "transport/path_queues.h"
@@ -34,8 +35,12 @@ static enum dt_status create_control(struct dt_path *path, struct dt_device *dev
     size_t records = c->is_sender ? 0 : (size_t)c->slots * DT_PARTS_MAX * sizeof(uint64_t);
 
     path->control_bytes = dt_cts_ring_bytes(c->slots) + records + DT_PROBE_BYTES;
+    if (DT_PLANTED(ONE_RING) && c->is_sender)
+        path->control = c->path[0].control;
     if (!path->control)
         path->control = dt_node_memory_alloc(path->control_bytes, path->nic->info.numa_node);
+    if (DT_PLANTED(ONE_RING) && c->is_sender)
+        path->connection->path[0].control = path->control;
     if (!path->control)
         return DT_NO_MEMORY;
     return dt_mr_register(device, path->control, path->control_bytes, DT_MR_LOCAL_WRITE | DT_MR_REMOTE_WRITE,
@@ -209,7 +214,8 @@ static void destroy(struct dt_path *path)
         destroy_set(path, dt_container_of(node, struct dt_path_queues, node));
     if (path->control_mr)
         dt_mr_deregister(path->nic->device, path->control_mr);
-    dt_node_memory_free(path->control, path->control_bytes);
+    if (!DT_PLANTED(ONE_RING) || !path->connection->is_sender || path->index == 0)
+        dt_node_memory_free(path->control, path->control_bytes);
 }
 
 static void run_destroy(struct dt_job *job)

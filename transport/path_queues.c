@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/planted.h"
 #include "transport/nic.h"
 #include "transport/reach.h"
 #include "transport/work_id.h"
@@ -60,7 +61,9 @@ static enum dt_posting_kind posting_kind(const struct dt_nic *nic)
 
 uint32_t dt_path_random_psn(struct dt_net *net)
 {
-    return (uint32_t)dt_net_random(net) & 0xffffff;
+    uint32_t psn = (uint32_t)dt_net_random(net) & 0xffffff;
+
+    return DT_PLANTED(SAME_PSNS) ? 0 : psn;
 }
 
 static enum dt_status create_queue_pair(struct dt_path *path, struct dt_path_queues *queues, uint32_t q)

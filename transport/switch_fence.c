@@ -31,7 +31,7 @@ void dt_switch_fence(struct dt_path *path, uint64_t now_ns)
     if (c->is_sender)
         path->fence.receives_mask = path->fence.all_mask; /* none are posted */
     path->is_fence_wanted = !path->fence.is_hopeless;
-    if (!c->is_sender && DT_PLANTED(NO_RECEIVER_FENCE)) {
+    if (c->is_sender ? DT_PLANTED(NO_SENDER_FENCE) : DT_PLANTED(NO_RECEIVER_FENCE)) {
         path->fence.marker_mask = path->fence.receives_mask = path->fence.all_mask;
         path->fence.is_told = true;
         path->is_fence_wanted = false;
