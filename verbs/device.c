@@ -16,7 +16,7 @@
 /* ------------------------------------------------------------------------------------------------------------
  * Opening. Each step undoes what the ones before it did.
  */
-static struct ibv_context *open_by_name(const struct dt_verbs_table *table, const char *name)
+struct ibv_context *dt_open_by_name(const struct dt_verbs_table *table, const char *name)
 {
     int count = 0;
     struct ibv_device **devices = table->get_device_list(&count);
@@ -97,7 +97,7 @@ enum dt_status dt_device_open(struct dt_verbs *verbs, const struct dt_device_inf
         return DT_NO_MEMORY;
     opened->verbs = verbs;
     opened->info = *info;
-    opened->context = open_by_name(&verbs->table, info->name);
+    opened->context = dt_open_by_name(&verbs->table, info->name);
     if (!opened->context) {
         status = errno == ENODEV ? DT_NOT_FOUND : DT_SYSTEM;
         dt_warn("%s: the device cannot be opened: %s", info->name, strerror(errno));

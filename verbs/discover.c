@@ -264,13 +264,25 @@ static enum dt_status append_ports(const struct dt_verbs *verbs, struct ibv_cont
     return DT_OK;
 }
 
+/* InfiniBand's queue pairs, which are RoCE's: iWARP connects by other means, and EFA has other queue pairs.
+ */
+static bool has_our_transport(const struct ibv_device *device)
+{
+    return device->transport_type == IBV_TRANSPORT_IB || device->transport_type == IBV_TRANSPORT_UNKNOWN;
+}
+
 static enum dt_status append_device(const struct dt_verbs *verbs, struct ibv_device *device,
                                     struct port_list *list)
 {
     const struct dt_verbs_table *table = &verbs->table;
-    struct ibv_context *context = table->open_device(device);
+    struct ibv_context *context;
     enum dt_status status;
 
+    if (!has_our_transport(device)) {
+        dt_info("verbs: %s is left out: it is neither InfiniBand nor RoCE", table->get_device_name(device));
+        return DT_OK;
+    }
+    context = table->open_device(device);
     if (!context) {
         dt_info("verbs: %s is left out: it cannot be opened: %s", table->get_device_name(device),
                 strerror(errno));

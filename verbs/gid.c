@@ -13,27 +13,37 @@ static bool is_empty(const union ibv_gid *gid)
     return !memcmp(gid->raw, zero, sizeof zero);
 }
 
-/*
- * How good a GID is for RoCE: version 2 with an IPv4 address before version 2 with an IPv6 address,
- * link-local ones after that, version 1 last; 0 is unusable.
- */
-static int gid_rank(const union ibv_gid *gid, uint32_t type)
+const char *dt_gid_kind_text(uint32_t kind)
+{
+    static const char *const texts[] = {
+#define DT_GID_KIND_TEXT(name, text) text,
+        DT_GID_KINDS(DT_GID_KIND_TEXT)
+#undef DT_GID_KIND_TEXT
+    };
+
+    return kind < DT_GID_KIND_COUNT ? texts[kind] : "unknown";
+}
+
+static enum dt_gid_kind gid_kind(const union ibv_gid *gid, uint32_t type)
 {
     static const uint8_t ipv4_prefix[12] = {[10] = 0xff, [11] = 0xff};
     bool is_version_2 = type == IBV_GID_TYPE_ROCE_V2;
 
     if (is_empty(gid))
-        return 0;
+        return DT_GID_EMPTY;
     if (gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80)
-        return is_version_2 ? 2 : 1;
+        return is_version_2 ? DT_GID_ROCE_V2_LINK_LOCAL : DT_GID_ROCE_V1_LINK_LOCAL;
     if (!is_version_2)
-        return 3;
-    return memcmp(gid->raw, ipv4_prefix, sizeof ipv4_prefix) ? 4 : 5;
+        return DT_GID_ROCE_V1;
+    return memcmp(gid->raw, ipv4_prefix, sizeof ipv4_prefix) ? DT_GID_ROCE_V2_IPV6 : DT_GID_ROCE_V2_IPV4;
 }
 
-/* One GID and its type; where types are not known all are taken for version 2. */
-static bool read_gid(const struct dt_verbs_table *table, struct ibv_context *context, uint32_t port,
-                     uint32_t index, union ibv_gid *gid, uint32_t *type)
+/*
+ * One GID, its type and the network interface that it belongs to; where types are not known all are taken for
+ * version 2.
+ */
+static bool read_entry(const struct dt_verbs_table *table, struct ibv_context *context, uint32_t port,
+                       uint32_t index, union ibv_gid *gid, uint32_t *type, uint32_t *interface_index)
 {
     struct ibv_gid_entry entry = {0};
     int error = EOPNOTSUPP;
@@ -43,10 +53,20 @@ static bool read_gid(const struct dt_verbs_table *table, struct ibv_context *con
     if (error != EOPNOTSUPP) {
         *gid = entry.gid;
         *type = entry.gid_type;
+        *interface_index = entry.ndev_ifindex;
         return !error;
     }
     *type = IBV_GID_TYPE_ROCE_V2;
+    *interface_index = 0;
     return !table->query_gid(context, (uint8_t)port, (int)index, gid);
+}
+
+static bool read_gid(const struct dt_verbs_table *table, struct ibv_context *context, uint32_t port,
+                     uint32_t index, union ibv_gid *gid, uint32_t *type)
+{
+    uint32_t interface_index;
+
+    return read_entry(table, context, port, index, gid, type, &interface_index);
 }
 
 static void take(struct dt_device_info *info, uint32_t index, const union ibv_gid *gid)
@@ -71,22 +91,22 @@ static enum dt_status take_asked_for(const struct dt_verbs *verbs, struct ibv_co
     return DT_OK;
 }
 
-static int take_first(const struct dt_verbs_table *table, struct ibv_context *context,
-                      struct dt_device_info *info)
+static bool take_first(const struct dt_verbs_table *table, struct ibv_context *context,
+                       struct dt_device_info *info)
 {
     union ibv_gid gid;
 
     if (table->query_gid(context, (uint8_t)info->port, 0, &gid))
-        return 0;
+        return false;
     take(info, 0, &gid);
-    return 1;
+    return true;
 }
 
-/* The rank of what was taken. */
-static int take_best(const struct dt_verbs_table *table, struct ibv_context *context,
-                     const struct ibv_port_attr *port, struct dt_device_info *info)
+/* The kind of what was taken. */
+static enum dt_gid_kind take_best(const struct dt_verbs_table *table, struct ibv_context *context,
+                                  const struct ibv_port_attr *port, struct dt_device_info *info)
 {
-    int best = 0;
+    enum dt_gid_kind best = DT_GID_EMPTY;
 
     for (int index = 0; index < port->gid_tbl_len; index++) {
         union ibv_gid gid;
@@ -94,8 +114,8 @@ static int take_best(const struct dt_verbs_table *table, struct ibv_context *con
 
         if (!read_gid(table, context, info->port, (uint32_t)index, &gid, &type))
             continue;
-        if (gid_rank(&gid, type) > best) {
-            best = gid_rank(&gid, type);
+        if (gid_kind(&gid, type) > best) {
+            best = gid_kind(&gid, type);
             take(info, (uint32_t)index, &gid);
         }
     }
@@ -105,13 +125,14 @@ static int take_best(const struct dt_verbs_table *table, struct ibv_context *con
 enum dt_status dt_gid_choose(const struct dt_verbs *verbs, struct ibv_context *context,
                              const struct ibv_port_attr *port, struct dt_device_info *info)
 {
-    int rank;
+    bool is_taken;
 
     if (verbs->has_gid_index && !info->is_soft)
         return take_asked_for(verbs, context, port, info);
-    rank = info->link_layer == DT_LINK_INFINIBAND ? take_first(&verbs->table, context, info)
-                                                  : take_best(&verbs->table, context, port, info);
-    if (rank > 0)
+    is_taken = info->link_layer == DT_LINK_INFINIBAND
+                   ? take_first(&verbs->table, context, info)
+                   : take_best(&verbs->table, context, port, info) != DT_GID_EMPTY;
+    if (is_taken)
         return DT_OK;
     dt_info("verbs: %s port %u is left out: it has no GID", info->name, info->port);
     return DT_NOT_FOUND;
@@ -135,4 +156,46 @@ bool dt_gid_find(const struct dt_verbs *verbs, struct ibv_context *context, cons
         is_found = true;
     }
     return is_found;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * For people
+ */
+static size_t list_gids(const struct dt_verbs_table *table, struct ibv_context *context,
+                        const struct dt_device_info *info, struct dt_gid_info *list, size_t count_max)
+{
+    struct ibv_port_attr port;
+    size_t count = 0;
+
+    if (dt_table_query_port(table, context, (uint8_t)info->port, &port, NULL))
+        return 0;
+    for (int index = 0; index < port.gid_tbl_len && count < count_max; index++) {
+        struct dt_gid_info *entry = &list[count];
+        union ibv_gid gid;
+        uint32_t type;
+
+        if (!read_entry(table, context, info->port, (uint32_t)index, &gid, &type, &entry->interface_index) ||
+            is_empty(&gid))
+            continue;
+        memcpy(entry->gid, gid.raw, sizeof entry->gid);
+        entry->index = (uint32_t)index;
+        entry->kind = info->link_layer == DT_LINK_INFINIBAND ? DT_GID_INFINIBAND : gid_kind(&gid, type);
+        count++;
+    }
+    return count;
+}
+
+size_t dt_verbs_gids(struct dt_verbs *verbs, const struct dt_device_info *info, struct dt_gid_info *list,
+                     size_t count_max)
+{
+    struct ibv_context *context = dt_open_by_name(&verbs->table, info->name);
+    size_t count;
+
+    if (!context) {
+        dt_warn("%s: the device cannot be opened: %s", info->name, strerror(errno));
+        return 0;
+    }
+    count = list_gids(&verbs->table, context, info, list, count_max);
+    verbs->table.close_device(context);
+    return count;
 }

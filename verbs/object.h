@@ -23,6 +23,9 @@ struct dt_verbs {
     uint32_t gid_index;
 };
 
+/* The device of this name; NULL with errno set, ENODEV when there is none. */
+struct ibv_context *dt_open_by_name(const struct dt_verbs_table *table, const char *name);
+
 struct dt_device {
     struct dt_verbs *verbs;
     struct dt_device_info info;

@@ -104,6 +104,44 @@ enum dt_status dt_verbs_devices(struct dt_verbs *verbs, struct dt_device_info **
 void dt_verbs_devices_free(struct dt_device_info *list);
 
 /*
+ * What an entry of a port's GID table is good for, worst first: RoCE takes the best that there is. X(name,
+ * text)
+ */
+#define DT_GID_KINDS(X)                                 \
+    X(DT_GID_EMPTY, "empty")                            \
+    X(DT_GID_ROCE_V1_LINK_LOCAL, "RoCE v1, link-local") \
+    X(DT_GID_ROCE_V2_LINK_LOCAL, "RoCE v2, link-local") \
+    X(DT_GID_ROCE_V1, "RoCE v1")                        \
+    X(DT_GID_ROCE_V2_IPV6, "RoCE v2, IPv6")             \
+    X(DT_GID_ROCE_V2_IPV4, "RoCE v2, IPv4")             \
+    X(DT_GID_INFINIBAND, "InfiniBand")
+
+enum dt_gid_kind {
+#define DT_GID_KIND_ENUM(name, text) name,
+    DT_GID_KINDS(DT_GID_KIND_ENUM)
+#undef DT_GID_KIND_ENUM
+        DT_GID_KIND_COUNT
+};
+
+/* Never NULL. */
+const char *dt_gid_kind_text(uint32_t kind);
+
+struct dt_gid_info {
+    uint8_t gid[16]; /* network byte order */
+    uint32_t index;
+    uint32_t kind;            /* enum dt_gid_kind */
+    uint32_t interface_index; /* of the network interface that it belongs to; 0: none, or not known */
+};
+
+/*
+ * The entries of the GID table of *info's port that are not empty, at most count_max; returns how many. 0
+ * also when the device cannot be asked (one WARN). For people: connections use what is in *info. May block;
+ * any thread.
+ */
+size_t dt_verbs_gids(struct dt_verbs *verbs, const struct dt_device_info *info, struct dt_gid_info *list,
+                     size_t count_max);
+
+/*
  * Acts on a software RNIC of this process: `action` is "down", "up", "fatal", "drop N" (the next N packets
  * that it sends are lost) or "drop P%" (from now on P percent of them; 0% ends it), the words of `detour
  * nic`. A one-line answer without newline goes to `answer`: for DT_OK what was done, else why not.

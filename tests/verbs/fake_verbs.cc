@@ -64,6 +64,7 @@ ibv_device **GetDeviceList(int *count)
         auto *device = new Device();
         device->script = world->devices[i].get();
         snprintf(device->name, sizeof device->name, "%s", device->script->name.c_str());
+        device->transport_type = device->script->transport;
         snprintf(device->ibdev_path, sizeof device->ibdev_path, "%s", device->script->ibdev_path.c_str());
         list[i] = device;
     }

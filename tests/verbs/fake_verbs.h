@@ -44,6 +44,7 @@ struct DeviceScript {
     uint64_t guid;
     std::vector<Port> ports;
     std::string ibdev_path; /* sysfs, or empty */
+    ibv_transport_type transport = IBV_TRANSPORT_IB;
 };
 
 /* A device with one RoCE port and one RoCE v2 GID of 10.0.0.`number`. */

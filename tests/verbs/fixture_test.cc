@@ -4,102 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
-#include <vector>
 
 #include "tests/harness/harness.h"
-#include "tests/verbs/fake_verbs.h"
-#include "verbs/object.h"
-#include "verbs/verbs.h"
+#include "tests/verbs/machine.h"
 
 namespace
 {
 namespace fs = std::filesystem;
+using detour_test::Ipv4;
+using detour_test::LinkLocal;
+using detour_test::RoceGids;
 
-fake::Gid LinkLocal(uint8_t number, uint32_t type)
+class Fixture : public detour_test::Machine
 {
-    return {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 0, number}, type};
-}
-
-fake::Gid Ipv4(uint8_t number, uint32_t type)
-{
-    return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, number, 1}, type};
-}
-
-// As the kernel fills it for an interface with an IPv4 address: link-local first, version 1 before version 2.
-std::vector<fake::Gid> RoceGids(uint8_t number)
-{
-    return {LinkLocal(number, IBV_GID_TYPE_ROCE_V1), LinkLocal(number, IBV_GID_TYPE_ROCE_V2),
-            Ipv4(number, IBV_GID_TYPE_ROCE_V1), Ipv4(number, IBV_GID_TYPE_ROCE_V2)};
-}
-
-class Fixture : public ::testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        std::string pattern = (fs::temp_directory_path() / "detour-machine-XXXXXX").string();
-        ASSERT_NE(nullptr, mkdtemp(pattern.data()));
-        root = fs::canonical(pattern).string();
-        fake::Reset();
-        fake::TheWorld().devices.clear();
-        table = *fake::Table();
-        table.root = root.c_str();
-    }
-
-    void TearDown() override
-    {
-        dt_verbs_devices_free(list);
-        if (verbs)
-            dt_verbs_close(verbs);
-        EXPECT_EQ(0, fake::TheWorld().live);
-        fs::remove_all(root);
-    }
-
-    // A device at a PCI address ("0000:0c:00.0"), on a NUMA node. Its ports may be changed afterwards.
-    fake::DeviceScript &Add(const std::string &name, const std::string &pci, int numa, uint8_t number)
-    {
-        std::string folder = "/sys/devices/pci" + pci.substr(0, 7) + "/" + pci;
-        std::string link = "/sys/class/infiniband/" + name;
-        auto script = std::make_unique<fake::DeviceScript>(fake::RoceDevice(name, number));
-
-        fs::create_directories(root + folder);
-        fs::create_directories(root + link);
-        fs::create_directory_symlink(root + folder, root + link + "/device");
-        std::ofstream(root + folder + "/numa_node") << numa << "\n";
-        script->ibdev_path = link;
-        script->ports[0].gids = RoceGids(number);
-        fake::TheWorld().devices.push_back(std::move(script));
-        return *fake::TheWorld().devices.back();
-    }
-
-    void AddFile(const std::string &path)
-    {
-        fs::create_directories(fs::path(root + path).parent_path());
-        std::ofstream(root + path) << "1\n";
-    }
-
-    void Discover(int gid_index = -1)
-    {
-        if (!verbs) {
-            ASSERT_EQ(DT_OK, dt_verbs_open_table(&table, &verbs));
-        }
-        verbs->has_gid_index = gid_index >= 0;
-        verbs->gid_index = static_cast<uint32_t>(gid_index);
-        dt_verbs_devices_free(list);
-        list = nullptr;
-        ASSERT_EQ(DT_OK, dt_verbs_devices(verbs, &list, &count));
-    }
-
-    std::string root;
-    dt_verbs_table table;
-    dt_verbs *verbs = nullptr;
-    dt_device_info *list = nullptr;
-    size_t count = 0;
 };
 
 TEST_F(Fixture, EightRoceNicsComeInTheOrderOfTheirSlots)
@@ -179,6 +98,18 @@ TEST_F(Fixture, ADualPortDeviceIsTwoEntriesInOrderAndEachPortHasItsOwnLink)
     EXPECT_FALSE(list[2].is_active);
 }
 
+TEST_F(Fixture, DevicesOfOtherTransportsAreLeftOut)
+{
+    Add("efa_0", "0000:0c:00.0", 0, 1).transport = IBV_TRANSPORT_UNSPECIFIED;
+    Add("iw_0", "0000:0d:00.0", 0, 2).transport = IBV_TRANSPORT_IWARP;
+    Add("mlx5_0", "0000:0e:00.0", 0, 3);
+    Discover();
+    ASSERT_EQ(1u, count);
+    EXPECT_STREQ("mlx5_0", list[0].name);
+    EXPECT_EQ("verbs: iw_0 is left out: it is neither InfiniBand nor RoCE",
+              detour_test::LoggedLines().back());
+}
+
 TEST_F(Fixture, ABondIsOneDeviceAtItsFirstFunction)
 {
     fake::Port &port = Add("mlx5_bond_0", "0000:c1:00.0", 1, 1).ports[0];
@@ -256,7 +187,7 @@ TEST_F(Fixture, DmabufIsWhatDriverAndLibraryBothKnow)
     fake::TheWorld().knows_dmabuf = true;
     Discover();
     EXPECT_EQ(uint32_t{DT_MEMORY_HOST | DT_MEMORY_DMABUF}, list[0].capabilities);
-    fake::Fail("alloc_pd", ENOMEM);
+    fake::Fail("create_pd", ENOMEM);
     Discover();
     EXPECT_EQ(uint32_t{DT_MEMORY_HOST}, list[0].capabilities) << "could not be found out";
     verbs->table.reg_dmabuf_mr = nullptr;
