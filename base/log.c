@@ -25,6 +25,13 @@ void dt_log_set_sink(dt_log_sink_func *sink, void *arg, enum dt_log_level level_
     log_level_max = level_max;
 }
 
+void dt_log_get_sink(dt_log_sink_func **sink, void **arg, enum dt_log_level *level_max)
+{
+    *sink = log_sink;
+    *arg = log_arg;
+    *level_max = log_level_max;
+}
+
 void dt_log_write(enum dt_log_level level, const char *file, int line, const char *format, ...)
 {
     char text[LINE_BYTES_MAX];

@@ -28,6 +28,9 @@ typedef void dt_log_sink_func(void *arg, enum dt_log_level level, const char *fi
  */
 void dt_log_set_sink(dt_log_sink_func *sink, void *arg, enum dt_log_level level_max);
 
+/* What is set, for those who listen for a while and put it back. */
+void dt_log_get_sink(dt_log_sink_func **sink, void **arg, enum dt_log_level *level_max);
+
 void dt_log_write(enum dt_log_level level, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

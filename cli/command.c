@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "cli/doctor.h"
 #include "cli/inject.h"
 #include "cli/nic.h"
 #include "cli/perf.h"
@@ -15,6 +16,8 @@ const struct dt_command dt_commands[] = {
     {"stat",
      "what running processes have sent and received, and which links are slow; for people and machines",
      dt_stat_command},
+    {"doctor", "look at this machine: devices, GIDs, backups, settings, limits, NCCL; and what is wrong",
+     dt_doctor_command},
     {"nic", "list the RNICs of running processes, act on software ones: link down, up, packet loss",
      dt_nic_command},
     {"inject", "make messages of running processes late by rules; record and replay what was injected",

@@ -16,7 +16,8 @@ MAY_INCLUDE = {
     "hostpath": {"base", "verbs", "obs"},
     "transport": {"base", "softrnic", "verbs", "obs", "delay", "detect", "failover", "hostpath"},
     "plugin": {"base", "transport", "verbs", "obs"},
-    "cli": {"base", "delay", "obs"},
+    "doctor": {"base", "verbs", "transport"},
+    "cli": {"base", "delay", "obs", "doctor"},
 }
 
 

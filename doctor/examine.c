@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "doctor/doctor.h"
+
+static void examine_devices(const struct dt_doctor_options *options, struct dt_report *report,
+                            const struct dt_params *params)
+{
+    char reason[512] = "";
+    struct dt_verbs_options verbs_options = {
+        .kind = strcmp(params->verbs, "soft") == 0 ? DT_VERBS_SOFT : DT_VERBS_SYSTEM,
+        .library = params->verbs_library,
+        .soft_device_count = (uint32_t)params->soft_devices,
+        .soft_rate_bytes_per_s = params->soft_rate_bytes_per_s,
+        .reason = reason,
+        .reason_bytes = sizeof reason,
+    };
+    struct dt_verbs *verbs;
+    enum dt_status status;
+
+    verbs_options.has_gid_index = dt_params_gid_index(params, &verbs_options.gid_index);
+    dt_doctor_listen(report, "devices", DT_LEVEL_WARNING);
+    status = dt_verbs_open(&verbs_options, &verbs);
+    dt_doctor_stop_listening();
+    if (status != DT_OK) {
+        dt_report_find(report, DT_LEVEL_PROBLEM, "devices",
+                       "Debian: libibverbs1 and ibverbs-providers; or DETOUR_IBV_LIB", "%s", reason);
+        dt_doctor_gpu(options, report, 0);
+        return;
+    }
+    dt_doctor_devices(options, report, verbs, params);
+    dt_verbs_close(verbs);
+}
+
+void dt_doctor_examine(const struct dt_doctor_options *options, struct dt_report *report)
+{
+    struct dt_params params;
+
+    (void)dt_doctor_settings(options, report, &params);
+    examine_devices(options, report, &params);
+    dt_doctor_interface(report, &params);
+    dt_doctor_limits(options, report, strcmp(params.verbs, "soft") == 0);
+    dt_doctor_nccl(options, report);
+}

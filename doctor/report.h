@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `detour doctor` found: one JSON document, which is printed as it is or as text. Findings are judged;
+ * facts (settings, devices) stand beside them.
+ *
+ *   {"findings": [{"topic", "level", "text", "advice"}...], "settings": [...], "devices": [...], ...}
+ *
+ * What does not fit in memory is left out: looking never fails. One thread.
+ */
+#ifndef DETOUR_DOCTOR_REPORT_H
+#define DETOUR_DOCTOR_REPORT_H
+
+#include <jansson.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How bad a finding is. X(name, word) */
+#define DT_LEVELS(X)                                                \
+    X(DT_LEVEL_OK, "ok")                                            \
+    X(DT_LEVEL_WARNING, "warning") /* works, but costs something */ \
+    X(DT_LEVEL_PROBLEM, "problem") /* Detour does not start, or not work */
+
+enum dt_level {
+#define DT_LEVEL_ENUM(name, word) name,
+    DT_LEVELS(DT_LEVEL_ENUM)
+#undef DT_LEVEL_ENUM
+        DT_LEVEL_COUNT
+};
+
+const char *dt_level_word(enum dt_level level);
+
+struct dt_report {
+    json_t *document; /* NULL: out of memory; everything else then does nothing */
+    unsigned counts[DT_LEVEL_COUNT];
+};
+
+void dt_report_init(struct dt_report *report);
+void dt_report_free(struct dt_report *report);
+
+/* A finding. `advice`: what would be right; NULL with DT_LEVEL_OK alone. */
+void dt_report_find(struct dt_report *report, enum dt_level level, const char *topic, const char *advice,
+                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Appends a fact to the list of this name; takes over the reference, NULL too. */
+void dt_report_fact(struct dt_report *report, const char *list, json_t *fact);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor/doctor.h"
+
+static const char *nothing(void *arg, const char *name)
+{
+    (void)arg;
+    (void)name;
+    return NULL;
+}
+
+static json_t *value_of(const struct dt_param_info *info, const struct dt_params *params)
+{
+    const char *field = (const char *)params + info->offset;
+    uint64_t number;
+
+    if (!info->unit)
+        return json_string(field);
+    memcpy(&number, field, sizeof number);
+    return json_integer((json_int_t)number);
+}
+
+static void list_settings(const struct dt_doctor_options *options, struct dt_report *report,
+                          const struct dt_params *params)
+{
+    size_t count;
+    const struct dt_param_info *table = dt_param_table(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        const char *source = dt_param_source(&table[i], options->get, options->get_arg);
+
+        dt_report_fact(report, "settings",
+                       json_pack("{s:s, s:o, s:s*, s:s}", "name", table[i].name, "value",
+                                 value_of(&table[i], params), "unit", table[i].unit, "source",
+                                 source ? source : "default"));
+    }
+}
+
+/* Names that begin with DETOUR_ and are none: a setting that was mistyped does nothing, without a word. */
+static void look_for_strangers(const struct dt_doctor_options *options, struct dt_report *report)
+{
+    size_t count;
+    const struct dt_param_info *table = dt_param_table(&count);
+
+    for (char *const *entry = options->environment; entry && *entry; entry++) {
+        size_t length = strcspn(*entry, "=");
+        bool is_known = strncmp(*entry, "DETOUR_", 7) != 0;
+
+        for (size_t i = 0; i < count && !is_known; i++)
+            is_known = strlen(table[i].name) == length && strncmp(table[i].name, *entry, length) == 0;
+        if (!is_known)
+            dt_report_find(report, DT_LEVEL_WARNING, "settings",
+                           "correct or unset it; the settings are listed below",
+                           "%.*s is no setting: it has no effect", (int)length, *entry);
+    }
+}
+
+bool dt_doctor_settings(const struct dt_doctor_options *options, struct dt_report *report,
+                        struct dt_params *params)
+{
+    char error[512];
+    bool is_right;
+
+    dt_doctor_listen(report, "settings", DT_LEVEL_WARNING);
+    is_right = dt_params_load(params, options->get, options->get_arg, error, sizeof error) == DT_OK;
+    dt_doctor_stop_listening();
+    if (is_right && strcmp(params->verbs, "system") && strcmp(params->verbs, "soft") &&
+        strcmp(params->verbs, "auto")) {
+        snprintf(error, sizeof error, "DETOUR_VERBS=%s: expected system, soft or auto", params->verbs);
+        is_right = false;
+    }
+    if (is_right) {
+        dt_report_find(report, DT_LEVEL_OK, "settings", NULL, "all are in their ranges");
+        list_settings(options, report, params);
+    } else {
+        dt_report_find(report, DT_LEVEL_PROBLEM, "settings", "correct it: with it the plugin does not start",
+                       "%s", error);
+        (void)dt_params_load(params, nothing, NULL, error, sizeof error);
+    }
+    look_for_strangers(options, report);
+    return is_right;
+}
