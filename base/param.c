@@ -163,6 +163,14 @@ static enum dt_status check_posting(const struct dt_params *params, char *error,
     return DT_INVALID;
 }
 
+static enum dt_status check_hostpath(const struct dt_params *params, char *error, size_t error_bytes)
+{
+    if (strcmp(params->hostpath, "off") == 0 || strcmp(params->hostpath, "on") == 0)
+        return DT_OK;
+    snprintf(error, error_bytes, "DETOUR_HOSTPATH=%s: expected off or on", params->hostpath);
+    return DT_INVALID;
+}
+
 static bool parse_gid_index(const char *text, bool *is_auto, uint32_t *index)
 {
     uint64_t value = 0;
@@ -204,5 +212,7 @@ enum dt_status dt_params_load(struct dt_params *params, dt_getenv_func *get, voi
             return status;
     }
     enum dt_status status = check_gid_index(params, error, error_bytes);
+    if (status == DT_OK)
+        status = check_hostpath(params, error, error_bytes);
     return status == DT_OK ? check_posting(params, error, error_bytes) : status;
 }

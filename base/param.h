@@ -52,7 +52,13 @@ extern "C" {
     X(stable_ms, "DETOUR_STABLE_MS", NULL, "ms", 1000, 0, 3600000,                                           \
       "how long a path that is back has to answer probes before it is used, while another one lives")        \
     X(dead_ms, "DETOUR_DEAD_MS", NULL, "ms", 120000, 100, 86400000,                                          \
-      "how long a connection without any path waits for one before it fails")
+      "how long a connection without any path waits for one before it fails")                                \
+    X(hostpath_bytes, "DETOUR_HOSTPATH_BYTES", NULL, "bytes", 64u << 20, 4096, 1ull << 36,                   \
+      "memory per process to stage messages in, with DETOUR_HOSTPATH")                                       \
+    X(hostpath_queues, "DETOUR_HOSTPATH_QUEUES", NULL, "count", 1, 1, 16,                                    \
+      "threads per RNIC that copy large messages into it")                                                   \
+    X(linger_ms, "DETOUR_LINGER_MS", NULL, "ms", 5000, 0, 3600000,                                           \
+      "how long staged messages may take to be delivered after close, and at exit")
 
 /* X(field, name, alias or NULL, default, help) for texts. */
 #define DT_PARAM_TEXTS(X)                                                                       \
@@ -71,7 +77,9 @@ extern "C" {
     X(runtime_dir, "DETOUR_RUNTIME_DIR", NULL, "",                                              \
       "folder of the counter pages and control sockets (default: /dev/shm/detour-UID)")         \
     X(inject, "DETOUR_INJECT", NULL, "",                                                        \
-      "delays to inject from the start: rules, or the name of a file of rules")
+      "delays to inject from the start: rules, or the name of a file of rules")                 \
+    X(hostpath, "DETOUR_HOSTPATH", NULL, "off",                                                 \
+      "send from memory of Detour's own, so that a slow link does not hold NCCL up: off or on")
 
 struct dt_params {
 #define DT_PARAM_NUMBER_FIELD(field, name, alias, unit, value, min, max, help) uint64_t field;

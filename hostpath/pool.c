@@ -3,35 +3,29 @@
 
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/atomics.h"
 #include "base/check.h"
+#include "base/node_memory.h"
 #include "base/util.h"
 
 #define WORD_BITS 64u
 
-enum dt_status dt_pool_open(struct dt_pool *pool, uint64_t bytes)
+enum dt_status dt_pool_open(struct dt_pool *pool, uint64_t bytes, int32_t numa_node)
 {
     uint64_t each = dt_round_up_power_of_two((bytes + DT_POOL_GRANULES_MAX - 1) / DT_POOL_GRANULES_MAX);
-    void *base;
 
     memset(pool, 0, sizeof *pool);
     pool->granule_bytes = dt_max_u64(each, DT_POOL_GRANULE_BYTES_MIN);
     pool->granule_count = (uint32_t)dt_max_u64(bytes / pool->granule_bytes, 1);
     pool->bytes = pool->granule_count * pool->granule_bytes;
-    base =
-        mmap(NULL, pool->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED)
-        return DT_NO_MEMORY;
-    pool->base = base;
-    return DT_OK;
+    pool->base = dt_node_memory_alloc(pool->bytes, numa_node);
+    return pool->base ? DT_OK : DT_NO_MEMORY;
 }
 
 void dt_pool_close(struct dt_pool *pool)
 {
-    if (pool->base)
-        munmap(pool->base, pool->bytes);
+    dt_node_memory_free(pool->base, pool->bytes);
     pool->base = NULL;
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "transport/nic.h"
 #include "transport/path.h"
+#include "transport/staging.h"
 #include "transport/work_id.h"
 
 #define CACHE_LINE_BYTES 64
@@ -59,8 +60,10 @@ void dt_connection_release(struct dt_connection *c)
         return;
     free_memories(c);
     dt_channel_close(&c->channel);
-    if (c->is_sender)
+    if (c->is_sender) {
+        dt_stage_close(dt_sender_of(c));
         dt_gate_close(&dt_sender_of(c)->gate);
+    }
     dt_meter_fini(&c->meter);
     pthread_mutex_destroy(&c->memory_mutex);
     free(c->is_sender ? (void *)dt_sender_of(c) : (void *)dt_receiver_of(c));
@@ -272,6 +275,8 @@ enum dt_status dt_test(struct dt_request *request, int *done, int *bytes)
         status = dt_send_test(request, done, bytes);
     else if (request->kind == DT_REQUEST_RECEIVE)
         status = dt_receive_test(request, done, bytes);
+    else if (request->kind == DT_REQUEST_STAGED)
+        status = dt_stage_test(request, done, bytes);
     else
         status = dt_flush_test(request, done, bytes);
     dt_owner_leave(&c->owner);

@@ -41,6 +41,8 @@ extern "C" {
 #endif
 
 struct dt_nic;
+struct dt_stage;
+struct dt_staged;
 
 /* ------------------------------------------------------------------------------------------------------------
  * A path: one device at this end, and its queue pairs.
@@ -85,6 +87,7 @@ struct dt_path {
     uint8_t *control;
     size_t control_bytes;
     struct dt_mr *control_mr;
+    struct dt_mr *staging_mr; /* sender: the host path's memory, or NULL */
     uint64_t peer_control_addr;
     uint32_t peer_control_rkey;
 
@@ -142,7 +145,12 @@ struct dt_path {
 /* ------------------------------------------------------------------------------------------------------------
  * Requests and memory
  */
-enum dt_request_kind { DT_REQUEST_SEND, DT_REQUEST_RECEIVE, DT_REQUEST_FLUSH };
+enum dt_request_kind {
+    DT_REQUEST_SEND,
+    DT_REQUEST_RECEIVE,
+    DT_REQUEST_FLUSH,
+    DT_REQUEST_STAGED /* a send that goes over the host path */
+};
 
 struct dt_request {
     struct dt_connection *connection;
@@ -233,6 +241,8 @@ struct dt_connection {
     struct dt_path_frame heard; /* what the peer said about a path [detour] */
     uint64_t watched_ns;        /* when the paths were last looked at for grey failure [detour] */
     uint64_t pathless_ns;       /* no path is UP since; 0: one is [detour] */
+    bool is_closed;             /* by NCCL, while messages are staged [detour] */
+    uint64_t linger_until_ns;   /* 0: not seen yet [detour] */
     uint32_t fences_pending;    /* paths whose fence is still to come [atomic] */
     uint32_t setup_pending;     /* paths whose create or link job is still to come [atomic] */
 
@@ -256,19 +266,21 @@ struct dt_send_part {
     uint64_t addr;
     struct dt_memory *memory; /* or NULL: no bytes */
     uint32_t bytes;
+    struct dt_staged *staged; /* staging.h: if its bit is in staged_mask */
 };
 
 struct dt_send_slot {
     uint64_t sequence;
     uint8_t state; /* enum dt_send_state */
     uint8_t parts;
-    uint8_t taken_mask; /* parts that have their isend */
-    uint8_t missing;    /* parts that do not */
-    uint8_t reported;   /* parts whose test said done */
-    uint8_t path;       /* it was posted on */
-    uint8_t qps_left;   /* completions to come */
-    uint32_t epoch;     /* of that path */
-    uint64_t wanted;    /* stamps for the meter */
+    uint8_t taken_mask;  /* parts that have their isend */
+    uint8_t staged_mask; /* of them, those whose payload is staged, until it is delivered */
+    uint8_t missing;     /* parts that do not */
+    uint8_t reported;    /* parts whose test said done, or that were staged and are delivered */
+    uint8_t path;        /* it was posted on */
+    uint8_t qps_left;    /* completions to come */
+    uint32_t epoch;      /* of that path */
+    uint64_t wanted;     /* stamps for the meter */
     uint64_t handed;
     struct dt_cts_entry entry[DT_PARTS_MAX];
     struct dt_send_part part[DT_PARTS_MAX];
@@ -276,10 +288,11 @@ struct dt_send_slot {
 
 struct dt_sender {
     struct dt_connection connection;
-    uint64_t next;       /* message that the next isend belongs to */
-    uint64_t next_post;  /* first message that was never posted; <= next */
-    uint32_t again;      /* messages before it that are to be posted again: READY */
-    struct dt_gate gate; /* READY messages may have to wait there */
+    uint64_t next;          /* message that the next isend belongs to */
+    uint64_t next_post;     /* first message that was never posted; <= next */
+    uint32_t again;         /* messages before it that are to be posted again: READY */
+    struct dt_gate gate;    /* READY messages may have to wait there */
+    struct dt_stage *stage; /* or NULL: everything goes directly */
     struct dt_send_slot slot[DT_SLOTS_MAX];
 };
 
@@ -379,6 +392,10 @@ struct dt_connection *dt_connection_create(struct dt_net *net, struct dt_nic *ni
 /* Gives a reference back; the last frees it. */
 void dt_connection_release(struct dt_connection *connection);
 
+/* setup.c: says goodbye and frees what the connection has, in the background where it may block. Nobody else
+ * touches it any more. */
+void dt_connection_end(struct dt_connection *connection);
+
 /* Owner: chooses the path for new messages, after the state of one has changed. */
 void dt_connection_choose_path(struct dt_connection *connection);
 
@@ -444,6 +461,18 @@ bool dt_sender_has_room(const struct dt_path *path, uint32_t writes);
 /* All that the message has on queue pair q; does not ring. There is room for it. */
 enum dt_status dt_sender_post_shares(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot);
 void dt_sender_mark_posted(const struct dt_path *path, struct dt_send_slot *slot);
+/* sender.c: what staging needs of it. Owner. The message that isends belong to now, or NULL: there is none.
+ */
+struct dt_send_slot *dt_sender_matching_slot(struct dt_sender *sender);
+/* Its first free part with this tag, or -1. */
+int dt_sender_find_part(const struct dt_send_slot *slot, int tag);
+/* So many bytes fit there; if not, the connection fails. */
+bool dt_sender_fits(struct dt_sender *sender, const struct dt_send_slot *slot, int part, uint32_t bytes);
+/* It has all its parts: it goes out as soon as it can. */
+void dt_sender_hand_over(struct dt_sender *sender, struct dt_send_slot *slot);
+/* isend without staging. */
+enum dt_status dt_sender_isend_direct(struct dt_sender *sender, void *data, uint32_t bytes, int tag,
+                                      struct dt_memory *memory, struct dt_request **request);
 void dt_receiver_handle(struct dt_receiver *receiver, struct dt_path *path,
                         const struct dt_completion *completion);
 void dt_receiver_publish_again(struct dt_receiver *receiver);

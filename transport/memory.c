@@ -7,6 +7,7 @@
 #include "transport/connection.h"
 #include "transport/nic.h"
 #include "transport/path.h"
+#include "transport/staging.h"
 
 struct source {
     void *addr;
@@ -114,6 +115,8 @@ static void abandon(struct dt_connection *c, const struct dt_memory *memory)
     pthread_mutex_unlock(&c->nic->mutex);
     for (uint32_t p = 0; p < c->path_count; p++)
         dt_path_fence(&c->path[p]);
+    if (c->is_sender && dt_sender_of(c)->stage)
+        dt_stage_finish_copies(dt_sender_of(c)->stage);
 }
 
 void dt_net_deregister(struct dt_connection *c, struct dt_memory *memory)

@@ -16,6 +16,8 @@
 #include "transport/service.h"
 #include "transport/setup.h"
 
+#define LINGER_POLL_US 200
+
 /* ------------------------------------------------------------------------------------------------------------
  * Devices
  */
@@ -177,6 +179,8 @@ enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net
     if (status == DT_OK)
         status = choose_backups(net, list, count);
     dt_verbs_devices_free(list);
+    if (status == DT_OK)
+        status = dt_hostpath_open(net);
     if (status != DT_OK) {
         dt_net_destroy(net);
         return status;
@@ -189,6 +193,7 @@ static void nic_fini(struct dt_nic *nic)
 {
     dt_executor_stop(&nic->executor);
     dt_nic_close(nic);
+    dt_delegates_close(&nic->delegates);
     if (nic->device)
         dt_device_close(nic->device);
     pthread_mutex_destroy(&nic->mutex);
@@ -199,13 +204,37 @@ void dt_net_destroy(struct dt_net *net)
     dt_setups_abandon(net, DT_NEVER_NS);
     dt_net_stop_threads(net);
     for (size_t i = 0; i < net->nic_count; i++)
+        dt_service_end_lingering(&net->nic[i]);
+    for (size_t i = 0; i < net->nic_count; i++)
         nic_fini(&net->nic[i]);
     if (net->listener)
         dt_listener_destroy(net->listener);
     dt_inject_close(&net->inject);
+    dt_hostpath_close(net);
     pthread_mutex_destroy(&net->mutex);
     free(net->nic);
     free(net);
+}
+
+/* Staged messages that can still be delivered. */
+static bool has_staged(struct dt_net *net)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < net->nic_count && !has; i++) {
+        pthread_mutex_lock(&net->nic[i].mutex);
+        has = dt_service_has_staged(&net->nic[i]);
+        pthread_mutex_unlock(&net->nic[i].mutex);
+    }
+    return has;
+}
+
+void dt_net_linger(struct dt_net *net)
+{
+    uint64_t until_ns = dt_deadline_ns(dt_clock_now_ns(), net->params.linger_ms * DT_NS_PER_MS);
+
+    while (has_staged(net) && dt_clock_now_ns() < until_ns)
+        usleep(LINGER_POLL_US);
 }
 
 void dt_net_stop_threads(struct dt_net *net)
@@ -245,6 +274,7 @@ uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns)
 
     for (size_t i = 0; i < net->nic_count; i++) {
         dt_executor_run(&net->nic[i].executor);
+        dt_delegates_run(&net->nic[i].delegates);
         deadline_ns = dt_earlier_ns(deadline_ns, dt_service_progress(&net->nic[i], now_ns));
     }
     return deadline_ns;

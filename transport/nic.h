@@ -14,11 +14,13 @@
 #include "base/list.h"
 #include "base/param.h"
 #include "base/ticks.h"
+#include "hostpath/delegate.h"
 #include "obs/page.h"
 #include "transport/backup.h"
 #include "transport/executor.h"
 #include "transport/inject.h"
 #include "transport/net.h"
+#include "transport/staging.h"
 #include "transport/wire_messages.h"
 #include "verbs/device.h"
 
@@ -48,6 +50,8 @@ struct dt_nic {
     uint64_t quiet_since_ns; /* no connection was busy since */
     bool is_event_ready;     /* the device may have an event */
 
+    struct dt_delegates delegates; /* that copy for the host path; opened under the mutex, for good */
+
     struct dt_inject_nic inject; /* [Detour's thread, but for what is atomic] */
 
     /* Detour's thread itself (device_thread.h). */
@@ -76,6 +80,7 @@ struct dt_net {
     struct dt_page *page;   /* or NULL: nobody looks */
 
     struct dt_inject inject;
+    struct dt_hostpath hostpath;
     size_t nic_count;
     struct dt_nic *nic;
 

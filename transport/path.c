@@ -47,6 +47,16 @@ static enum dt_status create_control(struct dt_path *path, struct dt_device *dev
                           &path->control_mr);
 }
 
+/* A device that does not take it carries no staged messages: no reason to fail. */
+static void register_staging(struct dt_path *path, struct dt_device *device)
+{
+    struct dt_net *net = path->connection->net;
+    uint32_t access = DT_MR_LOCAL_WRITE | (net->params.relaxed_ordering ? DT_MR_RELAXED_ORDERING : 0);
+
+    if (path->connection->is_sender && net->hostpath.is_on)
+        dt_mr_register(device, net->hostpath.pool.base, net->hostpath.pool.bytes, access, &path->staging_mr);
+}
+
 static enum dt_status create(struct dt_path *path)
 {
     struct dt_device *device = nic_device(path->nic);
@@ -58,6 +68,7 @@ static enum dt_status create(struct dt_path *path)
     status = create_control(path, device);
     if (status != DT_OK)
         return status;
+    register_staging(path, device);
     status = dt_path_queues_create(path, 0, &queues);
     dt_path_adopt(path, &queues, &none);
     return status;
@@ -214,6 +225,8 @@ static void destroy(struct dt_path *path)
         destroy_set(path, dt_container_of(node, struct dt_path_queues, node));
     if (path->control_mr)
         dt_mr_deregister(path->nic->device, path->control_mr);
+    if (path->staging_mr)
+        dt_mr_deregister(path->nic->device, path->staging_mr);
     if (!DT_PLANTED(ONE_RING) || !path->connection->is_sender || path->index == 0)
         dt_node_memory_free(path->control, path->control_bytes);
 }

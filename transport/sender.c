@@ -6,6 +6,7 @@
 #include "transport/connection.h"
 #include "transport/immediate.h"
 #include "transport/split.h"
+#include "transport/staging.h"
 #include "transport/work_id.h"
 
 #define POLL_MAX 8
@@ -250,9 +251,15 @@ static __attribute__((cold, noinline)) bool post_gated(struct dt_sender *s)
     return true;
 }
 
+/* What it is to send is there: a staged message may still be on its way to where it is sent from. */
+static inline bool is_there(const struct dt_send_slot *slot)
+{
+    return __builtin_expect(slot->staged_mask == 0, 1) || dt_stage_is_copied(slot);
+}
+
 static __attribute__((noinline)) void post_ready(struct dt_sender *s)
 {
-    while (s->next_post < s->next &&
+    while (s->next_post < s->next && is_there(slot_of(s, s->next_post)) &&
            (dt_gate_is_idle(&s->gate) ? post_next(s, slot_of(s, s->next_post)) : post_gated(s)))
         continue;
 }
@@ -355,6 +362,8 @@ void dt_sender_progress(struct dt_sender *s)
         if (c->path[p].state == DT_PATH_UP)
             poll_path(s, &c->path[p]);
     }
+    if (__builtin_expect(s->stage != NULL, 0))
+        dt_stage_progress(s);
     if (__builtin_expect(s->next_post < s->next, 0))
         post_ready(s);
 }
@@ -378,6 +387,7 @@ void dt_sender_peer_closed(struct dt_sender *s, uint64_t sequence)
         lost += slot->state == DT_SEND_POSTED || slot->state == DT_SEND_READY ||
                 (slot->state == DT_SEND_MATCHING && slot->taken_mask);
     }
+    lost += s->stage ? dt_stage_unmatched(s->stage) : 0;
     if (lost > 0)
         dt_connection_fail(&s->connection, DT_PEER_ERROR, "the receiver closed with %u messages outstanding",
                            lost);
@@ -424,7 +434,7 @@ static bool fetch_cts(struct dt_sender *s, struct dt_send_slot *slot)
 
 /* The slot of the message that is being matched, or NULL: no CTS, or an older message still holds the slot.
  */
-static struct dt_send_slot *matching_slot(struct dt_sender *s)
+static inline struct dt_send_slot *matching_slot(struct dt_sender *s)
 {
     struct dt_send_slot *slot = slot_of(s, s->next);
 
@@ -440,6 +450,7 @@ static struct dt_send_slot *matching_slot(struct dt_sender *s)
     slot->sequence = s->next;
     slot->parts = slot->entry[0].parts;
     slot->taken_mask = 0;
+    slot->staged_mask = 0;
     slot->missing = slot->parts;
     slot->reported = 0;
     slot->state = DT_SEND_MATCHING;
@@ -490,37 +501,47 @@ static inline void stamp(struct dt_meter *meter, struct dt_send_slot *slot)
     meter->wanted = 0;
 }
 
-static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t bytes, int tag,
-                                  struct dt_memory *memory, struct dt_request **request)
+bool dt_sender_fits(struct dt_sender *s, const struct dt_send_slot *slot, int i, uint32_t bytes)
 {
-    enum dt_status status = dt_connection_check(&s->connection);
-    struct dt_send_slot *slot;
-    struct dt_send_part *part;
-    uint32_t capacity;
-    int i;
+    uint32_t capacity = le32toh(slot->entry[i].bytes);
 
-    if (status != DT_OK)
-        return status == DT_AGAIN ? DT_OK : status;
-    if (__builtin_expect(s->connection.attended & (DT_NOTICE_PEER_CLOSED | DT_NOTICE_PEER_LOST), 0)) {
-        dt_connection_fail(&s->connection, DT_PEER_ERROR, "isend of message %llu, but the receiver is gone",
-                           (unsigned long long)s->next);
-        return DT_OK;
-    }
-    slot = matching_slot(s);
-    i = slot ? find_part(slot, tag) : -1;
+    if (__builtin_expect(bytes <= capacity, 1))
+        return true;
+    dt_connection_fail(&s->connection, DT_INVALID,
+                       "isend of %u bytes (tag %d) for an irecv of %u bytes: the two ranks disagree about "
+                       "counts or settings",
+                       bytes, (int)le32toh(slot->entry[i].tag), capacity);
+    return false;
+}
+
+static inline __attribute__((always_inline)) void hand_over(struct dt_sender *s, struct dt_send_slot *slot,
+                                                            bool may_be_staged)
+{
+    slot->state = DT_SEND_READY;
+    s->next++;
+    stamp(&s->connection.meter, slot);
+    if (!dt_gate_is_idle(&s->gate))
+        hand_over_gated(s, slot);
+    else if (__builtin_expect(slot->sequence == s->next_post, 1) && !may_be_staged)
+        post_next(s, slot);
+    else
+        post_ready(s); /* older ones wait for room */
+}
+
+static inline __attribute__((always_inline)) enum dt_status
+isend_direct(struct dt_sender *s, void *data, uint32_t bytes, int tag, struct dt_memory *memory,
+             struct dt_request **request, bool may_be_staged)
+{
+    struct dt_send_slot *slot = matching_slot(s);
+    int i = slot ? find_part(slot, tag) : -1;
+    struct dt_send_part *part;
+
     if (i < 0) {
         dt_meter_refused(&s->connection.meter);
         return DT_OK;
     }
-    capacity = le32toh(slot->entry[i].bytes);
-    if (bytes > capacity) {
-        dt_connection_fail(
-            &s->connection, DT_INVALID,
-            "isend of %u bytes (tag %d) for an irecv of %u bytes: the two ranks disagree about "
-            "counts or settings",
-            bytes, tag, capacity);
+    if (!dt_sender_fits(s, slot, i, bytes))
         return DT_INVALID;
-    }
     dt_meter_tag(&s->connection.meter, tag);
     part = take_part(s, slot, i);
     part->addr = (uintptr_t)data;
@@ -529,18 +550,47 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
     if (memory)
         dt_count(&memory->open, 1);
     *request = &part->request;
-    if (--slot->missing == 0) {
-        slot->state = DT_SEND_READY;
-        s->next++;
-        stamp(&s->connection.meter, slot);
-        if (!dt_gate_is_idle(&s->gate))
-            hand_over_gated(s, slot);
-        else if (__builtin_expect(slot->sequence == s->next_post, 1))
-            post_next(s, slot);
-        else
-            post_ready(s); /* older ones wait for room */
-    }
+    if (--slot->missing == 0)
+        hand_over(s, slot, may_be_staged);
     return DT_OK;
+}
+
+static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t bytes, int tag,
+                                  struct dt_memory *memory, struct dt_request **request)
+{
+    enum dt_status status = dt_connection_check(&s->connection);
+
+    if (status != DT_OK)
+        return status == DT_AGAIN ? DT_OK : status;
+    if (__builtin_expect(s->connection.attended & (DT_NOTICE_PEER_CLOSED | DT_NOTICE_PEER_LOST), 0)) {
+        dt_connection_fail(&s->connection, DT_PEER_ERROR, "isend of message %llu, but the receiver is gone",
+                           (unsigned long long)s->next);
+        return DT_OK;
+    }
+    if (__builtin_expect(s->stage != NULL, 0))
+        return dt_stage_isend(s, data, bytes, tag, memory, request);
+    return isend_direct(s, data, bytes, tag, memory, request, false);
+}
+
+struct dt_send_slot *dt_sender_matching_slot(struct dt_sender *s)
+{
+    return matching_slot(s);
+}
+
+int dt_sender_find_part(const struct dt_send_slot *slot, int tag)
+{
+    return find_part(slot, tag);
+}
+
+void dt_sender_hand_over(struct dt_sender *s, struct dt_send_slot *slot)
+{
+    hand_over(s, slot, true);
+}
+
+enum dt_status dt_sender_isend_direct(struct dt_sender *s, void *data, uint32_t bytes, int tag,
+                                      struct dt_memory *memory, struct dt_request **request)
+{
+    return isend_direct(s, data, bytes, tag, memory, request, true);
 }
 
 enum dt_status dt_isend(struct dt_connection *c, void *data, uint32_t bytes, int tag,

@@ -7,6 +7,7 @@
 #include "transport/listener.h"
 #include "transport/path.h"
 #include "transport/setup.h"
+#include "transport/staging.h"
 #include "transport/switch.h"
 
 /* A fence that takes longer than this hangs in the driver: the error is shown without it. */
@@ -16,6 +17,8 @@
 #define QUIET_PERIOD_NS_MAX (100 * DT_NS_PER_MS)
 /* NCCL is inside a connection that is to be taken: it will soon be out. */
 #define DOOR_WAIT_NS (2 * DT_NS_PER_US)
+/* What is staged is nobody's but Detour's: it is looked after so often while NCCL does not call. */
+#define STAGED_PERIOD_NS (100 * DT_NS_PER_US)
 /* Of one peer, which may talk without end. */
 #define FRAMES_PER_ROUND 64
 
@@ -163,11 +166,13 @@ static void mourn(struct dt_connection *c, uint64_t now_ns)
         dt_connection_notify(c, DT_NOTICE_PEER_LOST);
 }
 
+static bool has_staged(const struct dt_connection *c);
+
 /* Returns whether the connection is in use. */
 static bool look_after(struct dt_connection *c, uint64_t now_ns)
 {
     uint32_t visits = dt_owner_visits(&c->owner);
-    uint64_t takeover_ns = c->net->params.idle_takeover_us * DT_NS_PER_US;
+    uint64_t takeover_ns = has_staged(c) ? STAGED_PERIOD_NS : c->net->params.idle_takeover_us * DT_NS_PER_US;
     bool is_busy = visits != c->visits_seen || dt_load_relaxed(&c->open_requests) > 0;
 
     mourn(c, now_ns);
@@ -232,6 +237,86 @@ static bool serve(struct dt_connection *c, uint64_t now_ns, uint64_t *deadline_n
     if (!c->is_sender)
         make_flushes(c);
     return look_after(c, now_ns);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Closed, with messages staged
+ */
+static uint32_t staged_count(const struct dt_connection *c)
+{
+    const struct dt_stage *stage =
+        c->is_sender ? dt_sender_of((struct dt_connection *)(uintptr_t)c)->stage : NULL;
+
+    return stage ? dt_load_acquire(&stage->undelivered) : 0;
+}
+
+/* They may still be delivered. */
+static bool has_staged(const struct dt_connection *c)
+{
+    return staged_count(c) > 0 && dt_load_acquire(&c->failing) == DT_OK &&
+           !(dt_load_relaxed(&c->notices) & DT_NOTICE_ABANDONED);
+}
+
+bool dt_service_linger(struct dt_connection *c)
+{
+    struct dt_nic *nic = c->nic;
+    bool lingers;
+
+    pthread_mutex_lock(&nic->mutex);
+    lingers = has_staged(c);
+    c->is_closed = lingers;
+    pthread_mutex_unlock(&nic->mutex);
+    if (lingers)
+        dt_nic_wake(nic);
+    return lingers;
+}
+
+bool dt_service_has_staged(const struct dt_nic *nic)
+{
+    for (const struct dt_list *node = nic->connections.next; node != &nic->connections; node = node->next) {
+        if (has_staged(dt_container_of(node, const struct dt_connection, node)))
+            return true;
+    }
+    return false;
+}
+
+static void end_lingering(struct dt_connection *c)
+{
+    if (c->net->has_threads)
+        dt_device_thread_forget(c->nic, c);
+    dt_list_remove(&c->node);
+    dt_connection_end(c);
+}
+
+/* Returns when the connection is to be looked at again; DT_NEVER_NS: it does not linger, or no longer exists.
+ */
+static uint64_t linger(struct dt_connection *c, uint64_t now_ns)
+{
+    if (!c->is_closed)
+        return DT_NEVER_NS;
+    if (c->linger_until_ns == 0)
+        c->linger_until_ns = dt_deadline_ns(now_ns, c->net->params.linger_ms * DT_NS_PER_MS);
+    if (has_staged(c) && now_ns < c->linger_until_ns)
+        return c->linger_until_ns;
+    if (has_staged(c))
+        dt_warn(
+            "connection %016llx to %s: %u staged messages could not be delivered within %llu ms of its close "
+            "(DETOUR_LINGER_MS); they are lost",
+            (unsigned long long)c->id, c->peer, staged_count(c),
+            (unsigned long long)c->net->params.linger_ms);
+    end_lingering(c);
+    return DT_NEVER_NS;
+}
+
+void dt_service_end_lingering(struct dt_nic *nic)
+{
+    dt_list_for_each(node, &nic->connections)
+    {
+        struct dt_connection *c = dt_container_of(node, struct dt_connection, node);
+
+        if (c->is_closed)
+            end_lingering(c);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -339,8 +424,15 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     pthread_mutex_lock(&nic->mutex);
     if (nic->net->has_threads)
         dt_device_thread_collect(nic);
-    dt_list_for_each(node, &nic->connections) is_busy |=
-        serve(dt_container_of(node, struct dt_connection, node), now_ns, &deadline_ns);
+    dt_list_for_each(node, &nic->connections)
+    {
+        struct dt_connection *c = dt_container_of(node, struct dt_connection, node);
+
+        is_busy |= serve(c, now_ns, &deadline_ns);
+        if (has_staged(c))
+            deadline_ns = dt_earlier_ns(deadline_ns, dt_deadline_ns(now_ns, STAGED_PERIOD_NS));
+        deadline_ns = dt_earlier_ns(deadline_ns, linger(c, now_ns));
+    }
     inject_ns = dt_inject_release(nic, now_ns);
     is_empty = dt_list_is_empty(&nic->connections);
     pthread_mutex_unlock(&nic->mutex);
@@ -359,6 +451,9 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
 {
     struct dt_nic *nic = c->nic;
     enum dt_status status = c->is_sender ? dt_gate_open(dt_sender_of(c)) : DT_OK;
+
+    if (status == DT_OK && c->is_sender)
+        status = dt_stage_open(dt_sender_of(c));
 
     if (status != DT_OK)
         return status;

@@ -30,6 +30,18 @@ enum dt_status dt_service_add(struct dt_connection *connection, uint64_t now_ns)
 /* Takes it away again: when it returned, Detour's thread does not touch it any more. */
 void dt_service_remove(struct dt_connection *connection);
 
+/*
+ * NCCL has closed the connection: Detour's thread delivers what is staged, for DETOUR_LINGER_MS at most, and
+ * then ends it. False: nothing is staged that could be delivered; nothing was done.
+ */
+bool dt_service_linger(struct dt_connection *connection);
+
+/* A connection has staged messages that may still be delivered. The caller holds nic->mutex. */
+bool dt_service_has_staged(const struct dt_nic *nic);
+
+/* Ends connections that linger, delivered or not. Detour's thread has ended. */
+void dt_service_end_lingering(struct dt_nic *nic);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #include "transport/path.h"
 #include "transport/path_queues.h"
 #include "transport/service.h"
+#include "transport/staging.h"
 
 /* A connect that is still called reports its time-out itself; this long after it, nobody calls any more. */
 #define ABANDON_WAIT_NS (10 * DT_NS_PER_S)
@@ -357,14 +358,11 @@ void dt_setups_abandon(struct dt_net *net, uint64_t now_ns)
     }
 }
 
-void dt_net_close(struct dt_connection *c)
+/* The peer hears what it will not get any more, and what there is of the connection goes. */
+void dt_connection_end(struct dt_connection *c)
 {
     struct dt_close close;
 
-    dt_service_remove(c);
-    if (dt_load_relaxed(&c->open_requests) > 0)
-        dt_info("connection %016llx %s %s is closed with %u requests outstanding", (unsigned long long)c->id,
-                c->is_sender ? "to" : "from", c->peer, dt_load_relaxed(&c->open_requests));
     if (c->channel.stream && !DT_PLANTED(SILENT_CLOSE)) {
         close.sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
                                       : dt_receiver_first_incomplete(dt_receiver_of(c));
@@ -372,4 +370,19 @@ void dt_net_close(struct dt_connection *c)
         dt_channel_close(&c->channel);
     }
     dispose(c);
+}
+
+void dt_net_close(struct dt_connection *c)
+{
+    struct dt_stage *stage = c->is_sender ? dt_sender_of(c)->stage : NULL;
+
+    if (stage && dt_load_relaxed(&stage->given_out) == 0 && dt_service_linger(c))
+        return;
+    dt_service_remove(c);
+    if (stage)
+        dt_stage_finish_copies(stage);
+    if (dt_load_relaxed(&c->open_requests) > 0)
+        dt_info("connection %016llx %s %s is closed with %u requests outstanding", (unsigned long long)c->id,
+                c->is_sender ? "to" : "from", c->peer, dt_load_relaxed(&c->open_requests));
+    dt_connection_end(c);
 }

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sends over the host path (DETOUR_HOSTPATH=on in CMakeLists.txt, with pools from one slot up): an isend is
+ * done when its payload is staged, whatever the receiver and the link do, and arrives without a further call.
+ */
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "base/prng.h"
+#include "plugin/plugin.h"
+#include "tests/harness/harness.h"
+#include "tests/plugin/pair.h"
+#include "transport/nic.h"
+
+extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
+
+namespace
+{
+using detour_test::Buffer;
+using detour_test::CountWrong;
+using detour_test::Fill;
+using detour_test::Pair;
+using detour_test::Until;
+
+class Hostpath : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        ASSERT_EQ(ncclSuccess, ncclNetPlugin_v8.init(nullptr));
+    }
+    /* One isend; NULL: not now. */
+    void *TrySend(void *data, int bytes, int tag, void *mhandle)
+    {
+        void *request = reinterpret_cast<void *>(0x57a1e);
+        EXPECT_EQ(ncclSuccess, pair.net->isend(pair.send, data, bytes, tag, mhandle, &request));
+        return request;
+    }
+    /* Sends, waits until NCCL would have its buffer back, and overwrites it. */
+    void SendAndScribble(Buffer &from, size_t at, int bytes, int tag, uint64_t sequence)
+    {
+        Fill(from.data() + at, bytes, sequence);
+        pair.Wait(pair.Send(from.data() + at, bytes, tag, from.mhandle));
+        memset(from.data() + at, 0xdd, bytes);
+    }
+    /* The last receive of the pair, of so many bytes of this sequence. */
+    void ReceiveAndCheck(Buffer &to, int bytes, int tag, uint64_t sequence)
+    {
+        int received = -1;
+        memset(to.data(), 0xee, bytes);
+        pair.Wait(pair.Receive(to.data(), bytes, tag, to.mhandle), &received);
+        ASSERT_EQ(bytes, received);
+        ASSERT_EQ(0u, CountWrong(to.data(), bytes, sequence)) << "message " << sequence;
+    }
+    dt_net *net() const
+    {
+        return dt_plugin_current()->net;
+    }
+    size_t PoolBytes() const
+    {
+        return net()->hostpath.pool.bytes;
+    }
+
+    Pair pair{&ncclNetPlugin_v8};
+};
+
+TEST_F(Hostpath, AnIsendIsDoneBeforeItsReceiveIsPosted)
+{
+    static const int bytes = 3000, count = 12;
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, bytes, 0);
+    Buffer &to = pair.Register(pair.recv, bytes, 0);
+    int staged = 0;
+    for (; staged < count; staged++) {
+        Fill(from.data(), bytes, staged);
+        void *request = TrySend(from.data(), bytes, 0, from.mhandle);
+        if (!request)
+            break; /* the pool is full */
+        pair.Wait(request);
+        memset(from.data(), 0xdd, bytes);
+    }
+    EXPECT_EQ((int)std::min<size_t>(count, PoolBytes() / net()->hostpath.pool.granule_bytes), staged);
+    /* Nobody calls the sender any more. */
+    for (int i = 0; i < staged; i++)
+        ReceiveAndCheck(to, bytes, 0, i);
+}
+
+TEST_F(Hostpath, LargeMessagesAreCopiedByDelegatesAndArriveWhole)
+{
+    for (int bytes : {65536, 65537, 1 << 20, (3 << 20) + 77}) {
+        Pair one(&ncclNetPlugin_v8);
+        one.Connect();
+        Buffer &from = one.Register(one.send, bytes, 0);
+        Buffer &to = one.Register(one.recv, bytes, 0);
+        for (int i = 0; i < 5; i++) {
+            Fill(from.data(), bytes, i);
+            void *receive = one.Receive(to.data(), bytes, 0, to.mhandle);
+            one.Wait(one.Send(from.data(), bytes, 0, from.mhandle));
+            memset(from.data(), 0xdd, bytes);
+            one.Wait(receive);
+            ASSERT_EQ(0u, CountWrong(to.data(), bytes, i)) << bytes << " bytes, message " << i;
+        }
+    }
+}
+
+/*
+ * Isends of several messages in advance, in any order of their tags; those of one tag in their order. With a
+ * pool too small for them some go directly.
+ */
+TEST_F(Hostpath, GroupedReceivesAreMatchedByTagAndInOrder)
+{
+    static const int most = 5000, rounds = 300;
+    dt_prng prng;
+    dt_prng_init(&prng, 7);
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, DT_PARTS_MAX * most, 0);
+    Buffer &to = pair.Register(pair.recv, DT_PARTS_MAX * most, 0);
+    for (int round = 0; round < rounds; round++) {
+        int n = (int)dt_prng_between(&prng, 1, DT_PARTS_MAX);
+        void *data[DT_PARTS_MAX], *mhandles[DT_PARTS_MAX], *sends[DT_PARTS_MAX] = {}, *receive = nullptr;
+        int capacity[DT_PARTS_MAX], tags[DT_PARTS_MAX], bytes[DT_PARTS_MAX], order[DT_PARTS_MAX];
+        int received[DT_PARTS_MAX], left = n;
+        bool posts_late = dt_prng_chance(&prng, 1, 2);
+        for (int i = 0; i < n; i++) {
+            capacity[i] = (int)dt_prng_between(&prng, 1, most);
+            bytes[i] = (int)dt_prng_below(&prng, capacity[i] + 1);
+            data[i] = to.data() + i * most;
+            mhandles[i] = to.mhandle;
+            tags[i] = i / 2; /* pairs of equal ones: their order counts */
+            order[i] = i;
+            Fill(from.data() + i * most, bytes[i], round * 8 + i);
+        }
+        for (int k = 0; k + 3 < n; k += 2)
+            if (dt_prng_chance(&prng, 1, 2))
+                std::swap_ranges(order + k, order + k + 2, order + k + 2);
+        if (!posts_late)
+            receive = pair.Receive(n, data, capacity, tags, mhandles);
+        ASSERT_TRUE(Until([&] {
+            for (int k = 0; k < n; k++) {
+                int i = order[k];
+                bool follows = i % 2 && !sends[i - 1]; /* the order within a tag */
+                if (!sends[i] && !follows)
+                    sends[i] = TrySend(from.data() + i * most, bytes[i], tags[i], from.mhandle);
+            }
+            if (!receive)
+                receive = pair.Receive(n, data, capacity, tags, mhandles);
+            return std::all_of(sends, sends + n, [](void *send) { return send != nullptr; });
+        }));
+        while (left > 0) {
+            for (int i = 0; i < n; i++)
+                if (sends[i] && pair.TestOnce(sends[i])) {
+                    memset(from.data() + i * most, 0xdd, most);
+                    sends[i] = nullptr;
+                    left--;
+                }
+            ASSERT_FALSE(HasFailure());
+        }
+        pair.Wait(receive, received);
+        for (int i = 0; i < n; i++) {
+            ASSERT_EQ(bytes[i], received[i]) << "round " << round << ", part " << i;
+            ASSERT_EQ(0u, CountWrong(to.data() + i * most, bytes[i], round * 8 + i)) << "round " << round;
+        }
+    }
+}
+
+TEST_F(Hostpath, OfTwoConnectionsOnOnePoolNeitherWaitsForTheOther)
+{
+    static const int bytes = 4096;
+    Pair other(&ncclNetPlugin_v8);
+    pair.Connect();
+    other.Connect();
+    Buffer &from = pair.Register(pair.send, bytes, 0);
+    Buffer &to = pair.Register(pair.recv, bytes, 0);
+    Buffer &other_from = other.Register(other.send, bytes, 0);
+    Buffer &other_to = other.Register(other.recv, bytes, 0);
+    int staged = 0;
+    Fill(from.data(), bytes, 0);
+    while (staged < 100) { /* all the pool, or a hundred: their receives are not posted */
+        void *request = TrySend(from.data(), bytes, 0, from.mhandle);
+        if (!request)
+            break;
+        pair.Wait(request);
+        staged++;
+    }
+    for (int i = 0; i < 50; i++) {
+        Fill(other_from.data(), bytes, i);
+        void *receive = other.Receive(other_to.data(), bytes, 0, other_to.mhandle);
+        other.Wait(other.Send(other_from.data(), bytes, 0, other_from.mhandle));
+        other.Wait(receive);
+        ASSERT_EQ(0u, CountWrong(other_to.data(), bytes, i));
+    }
+    for (int i = 0; i < staged; i++)
+        ReceiveAndCheck(to, bytes, 0, 0);
+}
+
+TEST_F(Hostpath, AllMemoryComesBack)
+{
+    static const int bytes = 2000;
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, bytes, 0);
+    Buffer &to = pair.Register(pair.recv, bytes, 0);
+    for (int i = 0; i < 200; i++) {
+        SendAndScribble(from, 0, i % 3 ? bytes : 0, 0, i);
+        ReceiveAndCheck(to, i % 3 ? bytes : 0, 0, i);
+    }
+    EXPECT_TRUE(Until([&] { return dt_pool_taken(&net()->hostpath.pool) == 0; }));
+    Until(
+        [&] { return !TrySend(from.data(), bytes, 0, from.mhandle); }); /* as much as fits, never received */
+    pair.Close();
+    EXPECT_TRUE(Until([&] { return dt_pool_taken(&net()->hostpath.pool) == 0; }));
+}
+
+TEST_F(Hostpath, WhatIsStagedIsDeliveredAfterClose)
+{
+    static const int bytes = 3500;
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, bytes, 0);
+    Buffer &to = pair.Register(pair.recv, bytes, 0);
+    SendAndScribble(from, 0, bytes, 0, 5);
+    pair.Deregister(from);
+    ASSERT_EQ(ncclSuccess, pair.net->closeSend(pair.send));
+    pair.send = nullptr;
+    ReceiveAndCheck(to, bytes, 0, 5);
+}
+
+TEST_F(Hostpath, WhatNobodyReceivesIsGivenUpAfterTheLingerTime)
+{
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, 100, 0);
+    SendAndScribble(from, 0, 100, 0, 5);
+    detour_test::ExpectWarning("1 staged messages could not be delivered");
+    pair.Deregister(from);
+    ASSERT_EQ(ncclSuccess, pair.net->closeSend(pair.send));
+    pair.send = nullptr;
+    EXPECT_TRUE(Until([&] {
+        for (const std::string &line : detour_test::LoggedLines())
+            if (line.find("could not be delivered") != std::string::npos)
+                return true;
+        return false;
+    }));
+}
+
+TEST_F(Hostpath, AReceiverThatClosesMakesWhatIsStagedAnError)
+{
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, 100, 0);
+    SendAndScribble(from, 0, 100, 0, 5);
+    detour_test::ExpectWarning("the receiver closed with 1 messages outstanding");
+    ASSERT_EQ(ncclSuccess, pair.net->closeRecv(pair.recv));
+    pair.recv = nullptr;
+    void *request = nullptr;
+    EXPECT_TRUE(Until([&] {
+        return pair.net->isend(pair.send, from.data(), 100, 0, from.mhandle, &request) == ncclRemoteError;
+    }));
+}
+
+TEST_F(Hostpath, ClosingWithCopiesUnderWayReadsNothingAfterwards)
+{
+    static const int bytes = 8 << 20;
+    for (int i = 0; i < 10; i++) {
+        Pair one(&ncclNetPlugin_v8);
+        one.Connect();
+        auto *data = static_cast<uint8_t *>(calloc(1, bytes));
+        void *mhandle, *request = nullptr;
+        ASSERT_EQ(ncclSuccess, one.net->regMr(one.send, data, bytes, NCCL_PTR_HOST, &mhandle));
+        ASSERT_EQ(ncclSuccess, one.net->isend(one.send, data, bytes, 0, mhandle, &request));
+        ASSERT_EQ(ncclSuccess, one.net->deregMr(one.send, mhandle)); /* as an abort does */
+        free(data);
+        ASSERT_EQ(ncclSuccess, one.net->closeSend(one.send));
+        one.send = nullptr;
+    }
+}
+
+} // namespace

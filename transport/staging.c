@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/staging.h"
+
+#include <endian.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "transport/nic.h"
+
+/* Up to here a copy by NCCL's own thread is quicker than telling another one. */
+#define INLINE_COPY_BYTES (64u << 10)
+#define PIECE_BYTES_MIN   (256u << 10)
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Life
+ */
+enum dt_status dt_hostpath_open(struct dt_net *net)
+{
+    net->hostpath.is_on = strcmp(net->params.hostpath, "off") != 0;
+    if (!net->hostpath.is_on)
+        return DT_OK;
+    return dt_pool_open(&net->hostpath.pool, net->params.hostpath_bytes, net->nic[0].info.numa_node);
+}
+
+void dt_hostpath_close(struct dt_net *net)
+{
+    dt_pool_close(&net->hostpath.pool);
+}
+
+/* The delegates of the device, started with its first sender. */
+static enum dt_status open_delegates(struct dt_nic *nic)
+{
+    struct dt_net *net = nic->net;
+    int node = nic->info.numa_node;
+    enum dt_status status = DT_OK;
+
+    pthread_mutex_lock(&nic->mutex);
+    if (nic->delegates.count == 0) {
+        status =
+            dt_delegates_open(&nic->delegates, (uint32_t)net->params.hostpath_queues, node, net->has_threads);
+    }
+    pthread_mutex_unlock(&nic->mutex);
+    return status;
+}
+
+static void fill(struct dt_stage *stage, struct dt_connection *c)
+{
+    stage->pool = &c->net->hostpath.pool;
+    stage->delegates = &c->nic->delegates;
+    stage->memory.is_host = true;
+    stage->memory.addr = (uintptr_t)stage->pool->base;
+    stage->memory.bytes = stage->pool->bytes;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        stage->memory.mr[p] = c->path[p].staging_mr;
+        stage->memory.path_mask |= stage->memory.mr[p] ? 1u << p : 0;
+    }
+    dt_list_init(&stage->queue);
+    dt_list_init(&stage->free);
+    for (uint32_t i = 0; i < DT_STAGED_MAX; i++)
+        dt_list_push_back(&stage->free, &stage->entry[i].node);
+}
+
+enum dt_status dt_stage_open(struct dt_sender *s)
+{
+    struct dt_connection *c = &s->connection;
+    struct dt_stage *stage;
+    enum dt_status status;
+
+    if (!c->net->hostpath.is_on)
+        return DT_OK;
+    status = open_delegates(c->nic);
+    if (status != DT_OK)
+        return status;
+    stage = calloc(1, sizeof *stage);
+    if (!stage)
+        return DT_NO_MEMORY;
+    fill(stage, c);
+    if (stage->memory.path_mask) {
+        s->stage = stage;
+        return DT_OK;
+    }
+    free(stage);
+    dt_info("connection %016llx: no device takes the memory to stage messages in; they go directly",
+            (unsigned long long)c->id);
+    return DT_OK;
+}
+
+void dt_stage_close(struct dt_sender *s)
+{
+    struct dt_stage *stage = s->stage;
+
+    if (!stage)
+        return;
+    for (uint32_t i = 0; i < DT_STAGED_MAX; i++) {
+        if (stage->entry[i].at)
+            dt_pool_give(stage->pool, stage->entry[i].at, stage->entry[i].bytes);
+    }
+    s->stage = NULL;
+    free(stage);
+}
+
+void dt_stage_finish_copies(struct dt_stage *stage)
+{
+    for (uint32_t i = 0; i < DT_STAGED_MAX; i++) {
+        while (dt_load_acquire(&stage->entry[i].copies_left) > 0) {
+            if (!stage->delegates->has_threads)
+                dt_delegates_run(stage->delegates);
+            else
+                sched_yield();
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Entries
+ */
+
+/* Its request was reported, and its message delivered. */
+static void free_entry(struct dt_sender *s, struct dt_staged *entry)
+{
+    dt_list_push_back(&s->stage->free, &entry->node);
+    dt_count(&s->connection.open_requests, -1u);
+}
+
+static void start_copy(struct dt_stage *stage, struct dt_staged *entry, const void *data)
+{
+    uint32_t pieces = (uint32_t)dt_min_u64(entry->bytes / PIECE_BYTES_MIN, stage->delegates->count);
+    uint32_t each;
+    uint64_t offset = 0;
+
+    if (entry->bytes <= INLINE_COPY_BYTES) {
+        if (entry->bytes > 0)
+            memcpy(entry->at, data, entry->bytes);
+        return;
+    }
+    pieces = (uint32_t)dt_max_u64(1, dt_min_u64(pieces, DT_STAGED_PIECES_MAX));
+    each = (uint32_t)dt_align_up((entry->bytes + pieces - 1) / pieces, DT_CUT_BYTES);
+    dt_store_relaxed(&entry->copies_left, pieces);
+    for (uint32_t i = 0; i < pieces; i++, offset += each) {
+        entry->job[i] = (struct dt_copy_job){
+            .to = (uint8_t *)entry->at + offset,
+            .from = (const uint8_t *)data + offset,
+            .bytes = dt_min_u64(each, entry->bytes - offset),
+            .left = &entry->copies_left,
+        };
+        dt_delegates_push(stage->delegates, &entry->job[i]);
+    }
+}
+
+/* A new entry with the payload, at the end of the queue; NULL: no room. */
+static struct dt_staged *stage_payload(struct dt_sender *s, const void *data, uint32_t bytes, int tag,
+                                       struct dt_memory *memory)
+{
+    struct dt_stage *stage = s->stage;
+    struct dt_staged *entry;
+    void *at = NULL;
+
+    if (dt_list_is_empty(&stage->free))
+        return NULL;
+    if (bytes > 0 && !(at = dt_pool_take(stage->pool, bytes)))
+        return NULL;
+    entry = dt_container_of(dt_list_pop_front(&stage->free), struct dt_staged, node);
+    entry->request = (struct dt_request){
+        .connection = &s->connection,
+        .slot = (uint32_t)(entry - stage->entry),
+        .kind = DT_REQUEST_STAGED,
+        .is_open = true,
+    };
+    entry->tag = tag;
+    entry->bytes = bytes;
+    entry->at = at;
+    entry->memory = memory;
+    entry->is_delivered = false;
+    start_copy(stage, entry, data);
+    dt_list_push_back(&stage->queue, &entry->node);
+    return entry;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * From the queue into messages
+ */
+
+/* The oldest entry that a part of the message waits for. */
+static struct dt_staged *find_entry(struct dt_stage *stage, const struct dt_send_slot *slot, int *part)
+{
+    dt_list_for_each(node, &stage->queue)
+    {
+        struct dt_staged *entry = dt_container_of(node, struct dt_staged, node);
+
+        *part = dt_sender_find_part(slot, entry->tag);
+        if (*part >= 0)
+            return entry;
+    }
+    return NULL;
+}
+
+/* False: the receiver has posted less; the connection fails. */
+static bool put(struct dt_sender *s, struct dt_send_slot *slot, int i, struct dt_staged *entry)
+{
+    struct dt_send_part *part = &slot->part[i];
+
+    if (!dt_sender_fits(s, slot, i, entry->bytes))
+        return false;
+    dt_list_remove(&entry->node);
+    part->request.is_open = false;
+    part->addr = (uintptr_t)entry->at;
+    part->bytes = entry->bytes;
+    part->memory = entry->bytes > 0 ? &s->stage->memory : NULL;
+    part->staged = entry;
+    slot->staged_mask |= (uint8_t)(1u << i);
+    slot->taken_mask |= (uint8_t)(1u << i);
+    if (--slot->missing == 0)
+        dt_sender_hand_over(s, slot);
+    return true;
+}
+
+static void match(struct dt_sender *s)
+{
+    while (!dt_list_is_empty(&s->stage->queue)) {
+        struct dt_send_slot *slot = dt_sender_matching_slot(s);
+        struct dt_staged *entry;
+        int part;
+
+        entry = slot ? find_entry(s->stage, slot, &part) : NULL;
+        if (!entry || !put(s, slot, part, entry))
+            return;
+    }
+}
+
+bool dt_stage_is_copied(const struct dt_send_slot *slot)
+{
+    for (uint32_t i = 0; i < slot->parts; i++) {
+        if (slot->staged_mask & 1u << i && dt_load_acquire(&slot->part[i].staged->copies_left) > 0)
+            return false;
+    }
+    return true;
+}
+
+uint32_t dt_stage_unmatched(const struct dt_stage *stage)
+{
+    uint32_t count = 0;
+
+    for (const struct dt_list *node = stage->queue.next; node != &stage->queue; node = node->next)
+        count++;
+    return count;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Delivered
+ */
+static void release_part(struct dt_sender *s, struct dt_send_part *part)
+{
+    struct dt_staged *entry = part->staged;
+
+    if (entry->at)
+        dt_pool_give(s->stage->pool, entry->at, entry->bytes);
+    entry->at = NULL;
+    entry->is_delivered = true;
+    part->staged = NULL;
+    dt_count(&s->stage->undelivered, -1u);
+    if (!entry->request.is_open)
+        free_entry(s, entry);
+}
+
+static void release_slot(struct dt_sender *s, struct dt_send_slot *slot)
+{
+    for (uint32_t i = 0; i < slot->parts; i++) {
+        if (!(slot->staged_mask & 1u << i))
+            continue;
+        release_part(s, &slot->part[i]);
+        slot->reported++;
+    }
+    slot->staged_mask = 0;
+    if (slot->reported == slot->parts)
+        slot->state = DT_SEND_FREE;
+}
+
+/* In the order of the messages. */
+static void reclaim(struct dt_sender *s)
+{
+    struct dt_stage *stage = s->stage;
+
+    for (; stage->reclaim_next < s->next_post; stage->reclaim_next++) {
+        struct dt_send_slot *slot = &s->slot[stage->reclaim_next & (s->connection.slots - 1)];
+
+        if (slot->sequence != stage->reclaim_next || slot->staged_mask == 0)
+            continue;
+        if (slot->state != DT_SEND_DONE)
+            return;
+        release_slot(s, slot);
+    }
+}
+
+void dt_stage_progress(struct dt_sender *s)
+{
+    reclaim(s);
+    match(s);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * isend, and its test
+ */
+
+/* An older isend with this tag waits: nobody overtakes it, though its clear-to-send may have come just now.
+ */
+static bool has_tag(const struct dt_stage *stage, int tag)
+{
+    for (const struct dt_list *node = stage->queue.next; node != &stage->queue; node = node->next) {
+        if (dt_container_of(node, const struct dt_staged, node)->tag == tag)
+            return true;
+    }
+    return false;
+}
+
+enum dt_status dt_stage_isend(struct dt_sender *s, void *data, uint32_t bytes, int tag,
+                              struct dt_memory *memory, struct dt_request **request)
+{
+    struct dt_staged *entry = NULL;
+
+    dt_stage_progress(s);
+    if (dt_load_relaxed(&s->connection.failing) != DT_OK)
+        return DT_OK;
+    if (!memory || memory->is_host)
+        entry = stage_payload(s, data, bytes, tag, memory);
+    if (!entry)
+        return has_tag(s->stage, tag) ? DT_OK : dt_sender_isend_direct(s, data, bytes, tag, memory, request);
+    if (memory)
+        dt_count(&memory->open, 1);
+    dt_count(&s->connection.open_requests, 1);
+    dt_count(&s->stage->given_out, 1);
+    dt_count(&s->stage->undelivered, 1);
+    *request = &entry->request;
+    match(s);
+    return DT_OK;
+}
+
+enum dt_status dt_stage_test(struct dt_request *request, int *done, int *bytes)
+{
+    struct dt_sender *s = dt_sender_of(request->connection);
+    struct dt_staged *entry = &s->stage->entry[request->slot];
+    enum dt_status status;
+
+    if (!request->is_open)
+        return DT_INVALID;
+    status = dt_connection_check(&s->connection);
+    if (status == DT_OK)
+        dt_sender_progress(s);
+    /* The caller's memory is being read: whatever happened, it is not given back yet. */
+    if (dt_load_acquire(&entry->copies_left) > 0)
+        return DT_OK;
+    if (status != DT_OK && !entry->is_delivered)
+        return status == DT_AGAIN ? DT_OK : status;
+    if (bytes)
+        *bytes = (int)entry->bytes;
+    if (entry->memory)
+        dt_count(&entry->memory->open, -1u);
+    entry->memory = NULL;
+    request->is_open = false;
+    dt_count(&s->stage->given_out, -1u);
+    if (entry->is_delivered)
+        free_entry(s, entry);
+    *done = 1;
+    return DT_OK;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host path of a sender: isend hands the payload to memory of Detour's own, and NCCL has its buffer back
+ * when the copy is made. From there the message goes the way of any other, into the irecv's buffer, driven by
+ * NCCL's calls while there are some and by Detour's thread when there are none. Private to transport/.
+ *
+ * An isend that is staged does not wait for its clear-to-send. Until that is here it is in `queue`, in the
+ * order of the isends, and is then matched by its tag exactly as an isend would be that came at that moment.
+ * So the order among isends of one tag is kept, and one that has found no message does not hold up those of
+ * other tags.
+ *
+ * Nothing waits for staging: when there is no room (or the memory is a GPU's) the isend goes directly, or
+ * gets "not now" for want of a clear-to-send, as it would without the host path. What is staged holds pool
+ * memory only until its own irecv is posted, which the direct path waits for as well, so connections that
+ * share a pool cannot wait for one another (docs/hostpath.md).
+ *
+ * All functions: owner of the connection, unless they say otherwise.
+ */
+#ifndef DETOUR_TRANSPORT_STAGING_H
+#define DETOUR_TRANSPORT_STAGING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "hostpath/delegate.h"
+#include "hostpath/pool.h"
+#include "transport/connection.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* isends that are staged and not delivered, of one connection. */
+#define DT_STAGED_MAX 256
+
+#define DT_STAGED_PIECES_MAX 4
+
+/* One isend's payload. */
+struct dt_staged {
+    struct dt_request request; /* `slot` is the number of the entry */
+    struct dt_list node;       /* in the stage's queue or free list, or in none: it has found its message */
+    int tag;
+    uint32_t bytes;
+    void *at;                 /* in the pool; NULL without bytes */
+    struct dt_memory *memory; /* of the isend, until its test has said done */
+    bool is_delivered;
+    uint32_t copies_left; /* [atomic; written by the delegates] */
+    struct dt_copy_job job[DT_STAGED_PIECES_MAX];
+};
+
+struct dt_stage {
+    struct dt_pool *pool;
+    struct dt_delegates *delegates;
+    struct dt_memory memory; /* the pool, as the paths' devices know it */
+    struct dt_list queue;    /* no message yet, the oldest first */
+    struct dt_list free;
+    uint64_t reclaim_next; /* messages before it hold nothing here */
+    uint32_t given_out;    /* requests whose test has not said done [atomic; written by the owner] */
+    uint32_t undelivered;  /* entries [atomic; written by the owner] */
+    struct dt_staged entry[DT_STAGED_MAX];
+};
+
+/* Process-wide: the pool of all connections. Part of struct dt_net. */
+struct dt_hostpath {
+    bool is_on;
+    struct dt_pool pool;
+};
+
+/* With DETOUR_HOSTPATH=off nothing. DT_NO_MEMORY. */
+enum dt_status dt_hostpath_open(struct dt_net *net);
+void dt_hostpath_close(struct dt_net *net);
+
+/* The sender is set up: it gets its stage if it is to have one. DT_NO_MEMORY, DT_SYSTEM (one WARN). */
+enum dt_status dt_stage_open(struct dt_sender *sender);
+/* Nothing is copied or read by a device any more. */
+void dt_stage_close(struct dt_sender *sender);
+
+/* Stages the payload or, if that cannot be, sends it directly. */
+enum dt_status dt_stage_isend(struct dt_sender *sender, void *data, uint32_t bytes, int tag,
+                              struct dt_memory *memory, struct dt_request **request);
+enum dt_status dt_stage_test(struct dt_request *request, int *done, int *bytes);
+
+/* Finds messages for what is staged, and takes back the memory of what was delivered. */
+void dt_stage_progress(struct dt_sender *sender);
+
+/* All that is staged of the message is in the pool: it can be posted. */
+bool dt_stage_is_copied(const struct dt_send_slot *slot);
+
+/* Entries that no message was found for. */
+uint32_t dt_stage_unmatched(const struct dt_stage *stage);
+
+/* Waits until no caller's memory is read any more, which is as long as a copy takes. Not on NCCL's progress
+ * thread; nobody may stage meanwhile. */
+void dt_stage_finish_copies(struct dt_stage *stage);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
