@@ -28,7 +28,11 @@ extern "C" {
     X(NO_REPEAT, "control messages are not repeated")                                       \
     X(SILENT_CLOSE, "a receiver closes without a word")                                     \
     X(FILTER_EPOCH, "completions of a fenced path are dropped for being old")               \
-    X(BLIND_TRUST, "what was acknowledged is taken for received")
+    X(BLIND_TRUST, "what was acknowledged is taken for received")                           \
+    X(STAGED_EARLY, "staged memory is used again before its message is acknowledged")       \
+    X(STAGED_ORDER, "of staged messages with one tag the newest goes first")                \
+    X(STAGED_RAW, "a staged message is posted before it is copied")                         \
+    X(STAGED_CLOSE, "what is staged is forgotten at close")
 
 #ifdef DT_PLANTED_BUGS
 

@@ -254,7 +254,6 @@ __attribute__((destructor)) static void at_exit(void)
 
     if (!plugin || init_pid != getpid())
         return;
-    dt_net_linger(plugin->net);
     dt_net_stop_threads(plugin->net);
     dt_control_stop(plugin->control);
 }

@@ -147,7 +147,7 @@ static void append_by_distance(struct dt_backup_list *list, const struct dt_back
 }
 
 void dt_backup_make_list(const struct dt_backup_device *devices, uint32_t count, uint32_t self,
-                    const char *setting, struct dt_backup_list *list)
+                         const char *setting, struct dt_backup_list *list)
 {
     memset(list, 0, sizeof *list);
     list->count = 1;
@@ -159,7 +159,7 @@ void dt_backup_make_list(const struct dt_backup_device *devices, uint32_t count,
 }
 
 void dt_backup_make_offer(const struct dt_backup_device *devices, const struct dt_backup_list *list,
-                     struct dt_backup_offer *offer)
+                          struct dt_backup_offer *offer)
 {
     memset(offer, 0, sizeof *offer);
     offer->is_chosen = list->is_chosen;
@@ -240,7 +240,7 @@ static bool find_pair(const struct dt_backup_offer *sender, const struct dt_back
 }
 
 uint32_t dt_backup_make_pairs(const struct dt_backup_offer *sender, const struct dt_backup_offer *receiver,
-                         uint32_t paths_max, struct dt_backup_pair *pairs)
+                              uint32_t paths_max, struct dt_backup_pair *pairs)
 {
     uint32_t used_sender = 1, used_receiver = 1, count = 1;
 

@@ -58,7 +58,7 @@ enum dt_status dt_backup_check(const char *setting, const struct dt_backup_devic
  * that devices that fail do not all fall on one. Devices of another link layer never serve.
  */
 void dt_backup_make_list(const struct dt_backup_device *devices, uint32_t count, uint32_t self,
-                    const char *setting, struct dt_backup_list *list);
+                         const char *setting, struct dt_backup_list *list);
 
 /* What the other end has to know of a list; the position in it names a device. */
 struct dt_backup_offer {
@@ -71,7 +71,7 @@ struct dt_backup_offer {
 };
 
 void dt_backup_make_offer(const struct dt_backup_device *devices, const struct dt_backup_list *list,
-                     struct dt_backup_offer *offer);
+                          struct dt_backup_offer *offer);
 
 /* How a path has been chosen. X(name, text for the log) */
 #define DT_BACKUP_KINDS(X)               \
@@ -112,7 +112,7 @@ struct dt_backup_pair {
  * A connection sends over the first of its paths that is up: the others are standby, never striped.
  */
 uint32_t dt_backup_make_pairs(const struct dt_backup_offer *sender, const struct dt_backup_offer *receiver,
-                         uint32_t paths_max, struct dt_backup_pair *pairs);
+                              uint32_t paths_max, struct dt_backup_pair *pairs);
 
 #ifdef __cplusplus
 }

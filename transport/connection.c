@@ -255,7 +255,7 @@ enum dt_status dt_connection_attend(struct dt_connection *c)
 void dt_connection_progress(struct dt_connection *c)
 {
     if (c->is_sender)
-        dt_sender_progress(dt_sender_of(c));
+        dt_stage_progress(dt_sender_of(c));
     else
         dt_receiver_progress(dt_receiver_of(c));
 }
@@ -275,10 +275,10 @@ enum dt_status dt_test(struct dt_request *request, int *done, int *bytes)
         status = dt_send_test(request, done, bytes);
     else if (request->kind == DT_REQUEST_RECEIVE)
         status = dt_receive_test(request, done, bytes);
-    else if (request->kind == DT_REQUEST_STAGED)
-        status = dt_stage_test(request, done, bytes);
-    else
+    else if (request->kind == DT_REQUEST_FLUSH)
         status = dt_flush_test(request, done, bytes);
+    else
+        status = dt_stage_test(request, done, bytes);
     dt_owner_leave(&c->owner);
     return status;
 }

@@ -149,7 +149,8 @@ enum dt_request_kind {
     DT_REQUEST_SEND,
     DT_REQUEST_RECEIVE,
     DT_REQUEST_FLUSH,
-    DT_REQUEST_STAGED /* a send that goes over the host path */
+    DT_REQUEST_STAGED, /* a send that goes over the host path */
+    DT_REQUEST_BESIDE  /* one of the same connection that goes directly */
 };
 
 struct dt_request {
@@ -187,7 +188,10 @@ enum dt_notice {
     DT_NOTICE_FAILING = 64,   /* it was decided that the connection fails */
     /* Messages wait to be posted again, or receives to be published again. Taken back when none is left;
        until then every call attends to it. */
-    DT_NOTICE_AGAIN = 128
+    DT_NOTICE_AGAIN = 128,
+    /* The sender has a stage (staging.h). Set and attended to for good, so that isend finds it without
+       looking for it. */
+    DT_NOTICE_STAGED = 256
 };
 
 /* Why a path is suspect: bit FAULT + path of connection->faults. */

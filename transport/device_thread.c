@@ -122,6 +122,21 @@ static void watch_device(struct dt_nic *nic, bool *is_watched)
         dt_info("cannot watch the events of %s: %s", nic->name, strerror(errno));
 }
 
+/* Asked to end, and nothing is staged any more that could be delivered, or it took too long. */
+static bool is_over(struct dt_nic *nic, uint64_t now_ns)
+{
+    bool has_staged;
+
+    if (!dt_load_acquire(&nic->is_stopping))
+        return false;
+    if (nic->stop_until_ns == 0)
+        nic->stop_until_ns = dt_deadline_ns(now_ns, nic->net->params.linger_ms * DT_NS_PER_MS);
+    pthread_mutex_lock(&nic->mutex);
+    has_staged = dt_service_has_staged(nic);
+    pthread_mutex_unlock(&nic->mutex);
+    return !has_staged || now_ns >= nic->stop_until_ns;
+}
+
 static void *thread_main(void *arg)
 {
     struct dt_nic *nic = arg;
@@ -133,8 +148,10 @@ static void *thread_main(void *arg)
 
         watch_device(nic, &is_device_watched);
         deadline_ns = dt_service_progress(nic, dt_clock_now_ns());
-        if (dt_load_acquire(&nic->is_stopping)) /* after the round, which may have taken the wake-up for it */
+        if (is_over(nic, dt_clock_now_ns())) /* after the round, which may have taken the wake-up for it */
             return NULL;
+        if (nic->stop_until_ns > 0)
+            deadline_ns = dt_earlier_ns(deadline_ns, nic->stop_until_ns);
         wait_until(nic, deadline_ns);
     }
 }
@@ -203,11 +220,18 @@ void dt_nic_wake(struct dt_nic *nic)
         return;
 }
 
+void dt_nic_ask_to_stop(struct dt_nic *nic)
+{
+    dt_store_release(&nic->is_stopping, 1u);
+    dt_nic_wake(nic);
+}
+
 void dt_nic_stop(struct dt_nic *nic)
 {
-    if (!nic->is_started || dt_exchange_acq_rel(&nic->is_stopping, 1u))
+    if (!nic->is_started || nic->is_joined)
         return;
-    dt_nic_wake(nic);
+    nic->is_joined = true;
+    dt_nic_ask_to_stop(nic);
     pthread_join(nic->thread, NULL);
 }
 

@@ -16,8 +16,6 @@
 #include "transport/service.h"
 #include "transport/setup.h"
 
-#define LINGER_POLL_US 200
-
 /* ------------------------------------------------------------------------------------------------------------
  * Devices
  */
@@ -131,7 +129,8 @@ static enum dt_status choose_backups(struct dt_net *net, const struct dt_device_
     for (size_t i = 0; i < net->nic_count; i++) {
         struct dt_nic *nic = &net->nic[i];
 
-        dt_backup_make_list(devices, (uint32_t)net->nic_count, (uint32_t)i, net->params.backup, &nic->backups);
+        dt_backup_make_list(devices, (uint32_t)net->nic_count, (uint32_t)i, net->params.backup,
+                            &nic->backups);
         dt_backup_make_offer(devices, &nic->backups, &nic->backup_offer);
     }
     free(devices);
@@ -216,29 +215,10 @@ void dt_net_destroy(struct dt_net *net)
     free(net);
 }
 
-/* Staged messages that can still be delivered. */
-static bool has_staged(struct dt_net *net)
-{
-    bool has = false;
-
-    for (size_t i = 0; i < net->nic_count && !has; i++) {
-        pthread_mutex_lock(&net->nic[i].mutex);
-        has = dt_service_has_staged(&net->nic[i]);
-        pthread_mutex_unlock(&net->nic[i].mutex);
-    }
-    return has;
-}
-
-void dt_net_linger(struct dt_net *net)
-{
-    uint64_t until_ns = dt_deadline_ns(dt_clock_now_ns(), net->params.linger_ms * DT_NS_PER_MS);
-
-    while (has_staged(net) && dt_clock_now_ns() < until_ns)
-        usleep(LINGER_POLL_US);
-}
-
 void dt_net_stop_threads(struct dt_net *net)
 {
+    for (size_t i = 0; i < net->nic_count; i++)
+        dt_nic_ask_to_stop(&net->nic[i]);
     for (size_t i = 0; i < net->nic_count; i++)
         dt_nic_stop(&net->nic[i]);
 }

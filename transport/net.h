@@ -71,11 +71,9 @@ enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net
  */
 void dt_net_destroy(struct dt_net *net);
 
-/* Waits for messages that are staged (DETOUR_HOSTPATH) to be delivered, DETOUR_LINGER_MS at most. With
- * threads. */
-void dt_net_linger(struct dt_net *net);
-
-/* Ends Detour's threads, with connections or without: the process is about to exit. Nothing else is touched.
+/*
+ * Ends Detour's threads, with connections or without: the process is about to exit. Waits for messages that
+ * are staged (DETOUR_HOSTPATH) to be delivered, DETOUR_LINGER_MS at most. Nothing else is touched.
  */
 void dt_net_stop_threads(struct dt_net *net);
 

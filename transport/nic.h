@@ -57,7 +57,9 @@ struct dt_nic {
     /* Detour's thread itself (device_thread.h). */
     pthread_t thread;
     bool is_started;
-    uint32_t is_stopping; /* atomic */
+    bool is_joined;
+    uint32_t is_stopping;   /* atomic */
+    uint64_t stop_until_ns; /* for what is staged; 0: not asked yet [Detour's thread] */
     int epoll_fd;
     int wake_fd;
 };
@@ -109,7 +111,10 @@ enum dt_status dt_nic_start(struct dt_nic *nic);
 /* Something happened that Detour's thread should look at now. Any thread; one system call. */
 void dt_nic_wake(struct dt_nic *nic);
 
-/* Ends Detour's thread; others may still wake it, in vain. Harmless when repeated. */
+/* Tells Detour's thread to end as soon as nothing is staged, or the time for that is over. */
+void dt_nic_ask_to_stop(struct dt_nic *nic);
+
+/* The same, and waits for it; others may still wake it, in vain. Harmless when repeated. */
 void dt_nic_stop(struct dt_nic *nic);
 
 /* The same, and nobody wakes it any more. */

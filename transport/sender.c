@@ -11,6 +11,9 @@
 
 #define POLL_MAX 8
 
+/* Notices that make an isend something else than the usual. */
+#define IS_UNUSUAL ((uint32_t)(DT_NOTICE_PEER_CLOSED | DT_NOTICE_PEER_LOST | DT_NOTICE_STAGED))
+
 static struct dt_send_slot *slot_of(struct dt_sender *s, uint64_t sequence)
 {
     return &s->slot[sequence & (s->connection.slots - 1)];
@@ -362,8 +365,6 @@ void dt_sender_progress(struct dt_sender *s)
         if (c->path[p].state == DT_PATH_UP)
             poll_path(s, &c->path[p]);
     }
-    if (__builtin_expect(s->stage != NULL, 0))
-        dt_stage_progress(s);
     if (__builtin_expect(s->next_post < s->next, 0))
         post_ready(s);
 }
@@ -450,7 +451,6 @@ static inline struct dt_send_slot *matching_slot(struct dt_sender *s)
     slot->sequence = s->next;
     slot->parts = slot->entry[0].parts;
     slot->taken_mask = 0;
-    slot->staged_mask = 0;
     slot->missing = slot->parts;
     slot->reported = 0;
     slot->state = DT_SEND_MATCHING;
@@ -562,13 +562,13 @@ static enum dt_status isend_owned(struct dt_sender *s, void *data, uint32_t byte
 
     if (status != DT_OK)
         return status == DT_AGAIN ? DT_OK : status;
-    if (__builtin_expect(s->connection.attended & (DT_NOTICE_PEER_CLOSED | DT_NOTICE_PEER_LOST), 0)) {
+    if (__builtin_expect(s->connection.attended & IS_UNUSUAL, 0)) {
+        if (!(s->connection.attended & ~(uint32_t)DT_NOTICE_STAGED & IS_UNUSUAL))
+            return dt_stage_isend(s, data, bytes, tag, memory, request);
         dt_connection_fail(&s->connection, DT_PEER_ERROR, "isend of message %llu, but the receiver is gone",
                            (unsigned long long)s->next);
         return DT_OK;
     }
-    if (__builtin_expect(s->stage != NULL, 0))
-        return dt_stage_isend(s, data, bytes, tag, memory, request);
     return isend_direct(s, data, bytes, tag, memory, request, false);
 }
 

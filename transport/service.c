@@ -285,6 +285,7 @@ static void end_lingering(struct dt_connection *c)
     if (c->net->has_threads)
         dt_device_thread_forget(c->nic, c);
     dt_list_remove(&c->node);
+    dt_meter_close(c);
     dt_connection_end(c);
 }
 
@@ -454,7 +455,6 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
 
     if (status == DT_OK && c->is_sender)
         status = dt_stage_open(dt_sender_of(c));
-
     if (status != DT_OK)
         return status;
     if (c->net->has_threads) {

@@ -376,7 +376,7 @@ void dt_net_close(struct dt_connection *c)
 {
     struct dt_stage *stage = c->is_sender ? dt_sender_of(c)->stage : NULL;
 
-    if (stage && dt_load_relaxed(&stage->given_out) == 0 && dt_service_linger(c))
+    if (stage && dt_load_relaxed(&stage->given_out) == 0 && !DT_PLANTED(STAGED_CLOSE) && dt_service_linger(c))
         return;
     dt_service_remove(c);
     if (stage)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/planted.h"
 #include "transport/nic.h"
 
 /* Up to here a copy by NCCL's own thread is quicker than telling another one. */
@@ -62,6 +63,17 @@ static void fill(struct dt_stage *stage, struct dt_connection *c)
         dt_list_push_back(&stage->free, &stage->entry[i].node);
 }
 
+static void use(struct dt_sender *s, struct dt_stage *stage)
+{
+    s->stage = stage;
+    s->connection.attended |= DT_NOTICE_STAGED;
+    dt_connection_notify(&s->connection, DT_NOTICE_STAGED);
+    for (uint32_t i = 0; i < DT_SLOTS_MAX; i++) {
+        for (uint32_t part = 0; part < DT_PARTS_MAX; part++)
+            s->slot[i].part[part].request.kind = DT_REQUEST_BESIDE;
+    }
+}
+
 enum dt_status dt_stage_open(struct dt_sender *s)
 {
     struct dt_connection *c = &s->connection;
@@ -78,7 +90,7 @@ enum dt_status dt_stage_open(struct dt_sender *s)
         return DT_NO_MEMORY;
     fill(stage, c);
     if (stage->memory.path_mask) {
-        s->stage = stage;
+        use(s, stage);
         return DT_OK;
     }
     free(stage);
@@ -185,15 +197,22 @@ static struct dt_staged *stage_payload(struct dt_sender *s, const void *data, ui
 /* The oldest entry that a part of the message waits for. */
 static struct dt_staged *find_entry(struct dt_stage *stage, const struct dt_send_slot *slot, int *part)
 {
+    struct dt_staged *found = NULL;
+
     dt_list_for_each(node, &stage->queue)
     {
         struct dt_staged *entry = dt_container_of(node, struct dt_staged, node);
 
-        *part = dt_sender_find_part(slot, entry->tag);
-        if (*part >= 0)
-            return entry;
+        int i = dt_sender_find_part(slot, entry->tag);
+
+        if (i < 0)
+            continue;
+        *part = i;
+        found = entry;
+        if (!DT_PLANTED(STAGED_ORDER))
+            break;
     }
-    return NULL;
+    return found;
 }
 
 /* False: the receiver has posted less; the connection fails. */
@@ -204,6 +223,7 @@ static bool put(struct dt_sender *s, struct dt_send_slot *slot, int i, struct dt
     if (!dt_sender_fits(s, slot, i, entry->bytes))
         return false;
     dt_list_remove(&entry->node);
+    dt_meter_tag(&s->connection.meter, entry->tag);
     part->request.is_open = false;
     part->addr = (uintptr_t)entry->at;
     part->bytes = entry->bytes;
@@ -231,6 +251,8 @@ static void match(struct dt_sender *s)
 
 bool dt_stage_is_copied(const struct dt_send_slot *slot)
 {
+    if (DT_PLANTED(STAGED_RAW))
+        return true;
     for (uint32_t i = 0; i < slot->parts; i++) {
         if (slot->staged_mask & 1u << i && dt_load_acquire(&slot->part[i].staged->copies_left) > 0)
             return false;
@@ -250,13 +272,23 @@ uint32_t dt_stage_unmatched(const struct dt_stage *stage)
 /* ------------------------------------------------------------------------------------------------------------
  * Delivered
  */
+/* The memory of what is staged of the message. */
+static void give_back_memory(struct dt_sender *s, struct dt_send_slot *slot)
+{
+    for (uint32_t i = 0; i < slot->parts; i++) {
+        struct dt_staged *entry = slot->part[i].staged;
+
+        if (!(slot->staged_mask & 1u << i) || !entry->at)
+            continue;
+        dt_pool_give(s->stage->pool, entry->at, entry->bytes);
+        entry->at = NULL;
+    }
+}
+
 static void release_part(struct dt_sender *s, struct dt_send_part *part)
 {
     struct dt_staged *entry = part->staged;
 
-    if (entry->at)
-        dt_pool_give(s->stage->pool, entry->at, entry->bytes);
-    entry->at = NULL;
     entry->is_delivered = true;
     part->staged = NULL;
     dt_count(&s->stage->undelivered, -1u);
@@ -266,6 +298,7 @@ static void release_part(struct dt_sender *s, struct dt_send_part *part)
 
 static void release_slot(struct dt_sender *s, struct dt_send_slot *slot)
 {
+    give_back_memory(s, slot);
     for (uint32_t i = 0; i < slot->parts; i++) {
         if (!(slot->staged_mask & 1u << i))
             continue;
@@ -287,6 +320,8 @@ static void reclaim(struct dt_sender *s)
 
         if (slot->sequence != stage->reclaim_next || slot->staged_mask == 0)
             continue;
+        if (DT_PLANTED(STAGED_EARLY) && slot->state == DT_SEND_POSTED)
+            give_back_memory(s, slot);
         if (slot->state != DT_SEND_DONE)
             return;
         release_slot(s, slot);
@@ -295,6 +330,9 @@ static void reclaim(struct dt_sender *s)
 
 void dt_stage_progress(struct dt_sender *s)
 {
+    dt_sender_progress(s);
+    if (!s->stage)
+        return;
     reclaim(s);
     match(s);
 }
@@ -319,7 +357,8 @@ enum dt_status dt_stage_isend(struct dt_sender *s, void *data, uint32_t bytes, i
 {
     struct dt_staged *entry = NULL;
 
-    dt_stage_progress(s);
+    reclaim(s);
+    match(s);
     if (dt_load_relaxed(&s->connection.failing) != DT_OK)
         return DT_OK;
     if (!memory || memory->is_host)
@@ -336,22 +375,32 @@ enum dt_status dt_stage_isend(struct dt_sender *s, void *data, uint32_t bytes, i
     return DT_OK;
 }
 
+/* A direct send: what is staged moves on as well, since the two may be parts of one message. */
+static enum dt_status test_beside(struct dt_sender *s, struct dt_request *request, int *done, int *bytes)
+{
+    if (dt_connection_check(&s->connection) == DT_OK)
+        dt_stage_progress(s);
+    return dt_send_test(request, done, bytes);
+}
+
 enum dt_status dt_stage_test(struct dt_request *request, int *done, int *bytes)
 {
     struct dt_sender *s = dt_sender_of(request->connection);
     struct dt_staged *entry = &s->stage->entry[request->slot];
     enum dt_status status;
 
+    if (request->kind == DT_REQUEST_BESIDE)
+        return test_beside(s, request, done, bytes);
     if (!request->is_open)
         return DT_INVALID;
     status = dt_connection_check(&s->connection);
     if (status == DT_OK)
-        dt_sender_progress(s);
-    /* The caller's memory is being read: whatever happened, it is not given back yet. */
-    if (dt_load_acquire(&entry->copies_left) > 0)
-        return DT_OK;
+        dt_stage_progress(s);
+    /* The caller's memory may still be read; whoever deregisters it, or closes, waits for that. */
     if (status != DT_OK && !entry->is_delivered)
         return status == DT_AGAIN ? DT_OK : status;
+    if (dt_load_acquire(&entry->copies_left) > 0)
+        return DT_OK;
     if (bytes)
         *bytes = (int)entry->bytes;
     if (entry->memory)

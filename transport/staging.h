@@ -79,9 +79,13 @@ void dt_stage_close(struct dt_sender *sender);
 /* Stages the payload or, if that cannot be, sends it directly. */
 enum dt_status dt_stage_isend(struct dt_sender *sender, void *data, uint32_t bytes, int tag,
                               struct dt_memory *memory, struct dt_request **request);
+/* Of all requests of a sender with a stage. */
 enum dt_status dt_stage_test(struct dt_request *request, int *done, int *bytes);
 
-/* Finds messages for what is staged, and takes back the memory of what was delivered. */
+/*
+ * dt_sender_progress(), and what is staged: messages are found for it, and the memory of what was delivered
+ * is taken back.
+ */
 void dt_stage_progress(struct dt_sender *sender);
 
 /* All that is staged of the message is in the pool: it can be posted. */

@@ -5,7 +5,8 @@
  *
  *   every part is delivered once, whole, in the buffer of its own irecv, with its size; nothing is written
  *   before an irecv was accepted or after it was reported done; a send that is reported done lies in the
- *   receiver's buffer, and its own buffer is free; after an error everything is answered, at once.
+ *   receiver's buffer (unless it is staged), and its own buffer is free; after an error everything is
+ * answered, at once.
  *
  * Each end closes on its own, when it has what it wanted.
  */
@@ -43,6 +44,7 @@ struct dt_flow_options {
         int device; /* of the host's */
     } side[DT_FLOW_SIDES];
     bool closes_early; /* each end on its own; else both when both have finished */
+    bool is_staged;    /* a send may be accepted before its irecv, and done before it is received */
     bool is_gpu;       /* registered as GPU memory, and flushed */
     enum dt_flow_mercy mercy;
 };

@@ -11,6 +11,7 @@
 #include "transport/backup.h"
 
 #define DEVICES_PER_HOST_MAX 4
+#define LINGER_MS            3600000 /* what is staged is owed; other limits end what cannot be delivered */
 #define DATA_OPS             (DT_FAULT_OP(DT_PACKET_SEND) | DT_FAULT_OP(DT_PACKET_WRITE))
 
 /* ---- draws ----------------------------------------------------------------------------------------------
@@ -86,6 +87,12 @@ static void set_params(void *arg, struct dt_params *params)
     params->dead_ms = settings->dead_ms;
     params->stable_ms = settings->stable_ms;
     params->idle_takeover_us = settings->idle_takeover_us;
+    if (settings->hostpath_bytes > 0) {
+        snprintf(params->hostpath, sizeof params->hostpath, "on");
+        params->hostpath_bytes = settings->hostpath_bytes;
+        params->hostpath_queues = settings->hostpath_queues;
+        params->linger_ms = LINGER_MS;
+    }
     snprintf(params->posting, sizeof params->posting, "%s", settings->posting);
     snprintf(params->inject, sizeof params->inject, "%s", settings->inject);
 }
@@ -563,6 +570,30 @@ static void draw_inject(struct dt_scenario *s)
                                        : "";
 }
 
+/*
+ * The host path at a third of the hosts, often with next to no memory. Drawn apart from the rest, like the
+ * delays.
+ */
+static void draw_hostpath(struct dt_scenario *s)
+{
+    static const uint64_t bytes[] = {4096, 4096, 12288, 65536, 1 << 20};
+    struct dt_prng prng;
+
+    dt_prng_init_stream(&prng, s->seed, 1001);
+    for (uint32_t host = 0; host < DT_HOSTS; host++) {
+        struct dt_host_settings *settings = &s->settings[host];
+
+        if (s->profile != DT_PROFILE_SCRIPT && draw_one_in(&prng, 3))
+            settings->hostpath_bytes = bytes[dt_prng_below(&prng, DT_COUNT_OF(bytes))];
+        settings->hostpath_queues = dt_prng_between(&prng, 1, 3);
+    }
+    for (uint32_t i = 0; i < s->flow_count; i++) {
+        struct dt_flow_options *flow = &s->flow[i];
+
+        flow->is_staged = s->settings[flow->side[DT_FLOW_SENDER].host].hostpath_bytes > 0 && !flow->is_gpu;
+    }
+}
+
 void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario *s)
 {
     struct dt_prng prng;
@@ -582,6 +613,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     draw_ghosts(s);
     for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++)
         s->flow[i].mercy = mercy_for(s, &s->flow[i]);
+    draw_hostpath(s);
 }
 
 /* ---- words ----------------------------------------------------------------------------------------------
@@ -613,11 +645,11 @@ static void print_host(const struct dt_scenario *s, uint32_t host)
     printf(
         "  host %u: soft%u to soft%u, %u paths x %u queue pairs (%s), timer 2^%u with %u retries, chunk %u, "
         "fence %" PRIu64 " ms, late %" PRIu64 " ms, dead %" PRIu64 " ms, clock %+.3f s %+" PRId64
-        " ppm, delays '%s'\n",
+        " ppm, delays '%s', host path of %" PRIu64 " bytes\n",
         host, o->device_first, o->device_first + o->device_count - 1, settings->paths, settings->qps_per_path,
         settings->posting, settings->timeout_exponent, settings->retry_count, o->chunk_bytes,
         settings->fence_ms, settings->late_ms, settings->dead_ms, (double)o->clock_offset_ns / 1e9,
-        o->clock_drift_ppm, settings->inject);
+        o->clock_drift_ppm, settings->inject, settings->hostpath_bytes);
 }
 
 static void print_flow(const struct dt_scenario *s, uint32_t i)

@@ -46,6 +46,8 @@ struct dt_host_settings {
     uint64_t late_ms;
     uint64_t dead_ms;
     uint64_t stable_ms;
+    uint64_t hostpath_bytes; /* 0: sends go directly */
+    uint64_t hostpath_queues;
 };
 
 struct dt_scenario {
