@@ -65,6 +65,8 @@ extern "C" {
     X(verbs, "DETOUR_VERBS", NULL, "auto",                                                      \
       "where RNICs come from: system, soft or auto (auto: real devices only, inside NCCL)")     \
     X(verbs_library, "DETOUR_IBV_LIB", NULL, "libibverbs.so.1", "the verbs library to load")    \
+    X(cuda_library, "DETOUR_CUDA_LIB", NULL, "libcuda.so.1",                                    \
+      "the CUDA driver's library to load, for the host path; empty: GPU memory is not staged")  \
     X(hca, "DETOUR_HCA", "NCCL_IB_HCA", "",                                                     \
       "which RNICs to use: prefix list, ^ excludes, = matches exactly, NAME:PORT picks a port") \
     X(gid_index, "DETOUR_GID_INDEX", "NCCL_IB_GID_INDEX", "auto",                               \

@@ -99,6 +99,8 @@ static void load(struct dt_gpus *gpus)
     char reason[256] = "out of memory";
 
     gpus->was_tried = true;
+    if (!gpus->library[0])
+        return;
     if (dt_cuda_open(gpus->library, &gpus->cuda, reason, sizeof reason) != DT_OK)
         dt_info("host path: GPU memory is not staged: %s", reason);
 }
@@ -162,8 +164,15 @@ struct dt_gpu *dt_gpus_find(struct dt_gpus *gpus, const void *address)
     return gpu;
 }
 
+void dt_gpus_stop(struct dt_gpus *gpus)
+{
+    dt_gpu_thread_stop(gpus);
+}
+
 void dt_gpus_close(struct dt_gpus *gpus)
 {
+    if (!gpus->library)
+        return;
     dt_gpu_thread_stop(gpus);
     if (dt_gpus_is_busy(gpus)) {
         dt_warn("host path: a GPU has not finished copying; it is left alone");

@@ -79,6 +79,10 @@ void dt_gpus_open(struct dt_gpus *gpus, const char *library, void *pool, size_t 
  */
 void dt_gpus_close(struct dt_gpus *gpus);
 
+/* Only what ends the thread: the process is about to exit. Harmless when it is not open, like
+ * dt_gpus_close(). */
+void dt_gpus_stop(struct dt_gpus *gpus);
+
 /*
  * The GPU whose memory `address` is, ready to copy; valid until dt_gpus_close(). NULL: it is none of a GPU's,
  * or its GPU cannot be used, which was logged. Any thread but NCCL's progress thread; may block.

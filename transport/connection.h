@@ -40,6 +40,7 @@
 extern "C" {
 #endif
 
+struct dt_gpu;
 struct dt_nic;
 struct dt_stage;
 struct dt_staged;
@@ -166,6 +167,7 @@ struct dt_memory {
     struct dt_list node;  /* in connection->memories */
     bool is_deregistered; /* but requests were open: the connection is over */
     bool is_host;         /* the CPU may read it: small payloads are sent inline */
+    struct dt_gpu *gpu;   /* sender: whose memory it is, if it can be staged from there; or NULL */
     uint64_t addr;
     uint64_t bytes;
     struct dt_mr *mr[DT_PATHS_MAX]; /* NULL where the path has no device or its device refused */

@@ -67,6 +67,7 @@ static enum dt_status add(struct dt_connection *c, const struct source *from, bo
     memory->addr = (uintptr_t)from->addr;
     memory->bytes = from->bytes;
     memory->is_host = is_host;
+    memory->gpu = is_host ? NULL : dt_stage_gpu_of(c, from->addr);
     status = register_all(c, from, memory);
     if (status != DT_OK) {
         free(memory);

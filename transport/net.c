@@ -221,6 +221,7 @@ void dt_net_stop_threads(struct dt_net *net)
         dt_nic_ask_to_stop(&net->nic[i]);
     for (size_t i = 0; i < net->nic_count; i++)
         dt_nic_stop(&net->nic[i]);
+    dt_gpus_stop(&net->hostpath.gpus);
 }
 
 void dt_net_use_page(struct dt_net *net, struct dt_page *page)
@@ -257,6 +258,8 @@ uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns)
         dt_delegates_run(&net->nic[i].delegates);
         deadline_ns = dt_earlier_ns(deadline_ns, dt_service_progress(&net->nic[i], now_ns));
     }
+    if (net->hostpath.is_on)
+        dt_gpus_run(&net->hostpath.gpus, now_ns);
     return deadline_ns;
 }
 

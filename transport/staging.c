@@ -20,14 +20,26 @@
 enum dt_status dt_hostpath_open(struct dt_net *net)
 {
     net->hostpath.is_on = strcmp(net->params.hostpath, "off") != 0;
+    enum dt_status status;
+
     if (!net->hostpath.is_on)
         return DT_OK;
-    return dt_pool_open(&net->hostpath.pool, net->params.hostpath_bytes, net->nic[0].info.numa_node);
+    status = dt_pool_open(&net->hostpath.pool, net->params.hostpath_bytes, net->nic[0].info.numa_node);
+    if (status == DT_OK)
+        dt_gpus_open(&net->hostpath.gpus, net->params.cuda_library, net->hostpath.pool.base,
+                     net->hostpath.pool.bytes, net->has_threads);
+    return status;
 }
 
 void dt_hostpath_close(struct dt_net *net)
 {
+    dt_gpus_close(&net->hostpath.gpus);
     dt_pool_close(&net->hostpath.pool);
+}
+
+struct dt_gpu *dt_stage_gpu_of(const struct dt_connection *c, const void *address)
+{
+    return c->is_sender && c->net->hostpath.is_on ? dt_gpus_find(&c->net->hostpath.gpus, address) : NULL;
 }
 
 /* The delegates of the device, started with its first sender. */
@@ -50,6 +62,7 @@ static void fill(struct dt_stage *stage, struct dt_connection *c)
 {
     stage->pool = &c->net->hostpath.pool;
     stage->delegates = &c->nic->delegates;
+    stage->gpus = &c->net->hostpath.gpus;
     stage->memory.is_host = true;
     stage->memory.addr = (uintptr_t)stage->pool->base;
     stage->memory.bytes = stage->pool->bytes;
@@ -117,10 +130,12 @@ void dt_stage_finish_copies(struct dt_stage *stage)
 {
     for (uint32_t i = 0; i < DT_STAGED_MAX; i++) {
         while (dt_load_acquire(&stage->entry[i].copies_left) > 0) {
-            if (!stage->delegates->has_threads)
-                dt_delegates_run(stage->delegates);
-            else
+            if (stage->delegates->has_threads) {
                 sched_yield();
+                continue;
+            }
+            dt_delegates_run(stage->delegates);
+            dt_gpus_run(stage->gpus, 0);
         }
     }
 }
@@ -136,12 +151,30 @@ static void free_entry(struct dt_sender *s, struct dt_staged *entry)
     dt_count(&s->connection.open_requests, -1u);
 }
 
+static void start_gpu_copy(struct dt_stage *stage, struct dt_staged *entry, const void *data)
+{
+    entry->gpu_copy = (struct dt_gpu_copy){
+        .gpu = entry->memory->gpu,
+        .direction = DT_CUDA_TO_HOST,
+        .to = entry->at,
+        .from = data,
+        .bytes = entry->bytes,
+        .left = &entry->copies_left,
+    };
+    dt_store_relaxed(&entry->copies_left, 1u);
+    dt_gpus_push(stage->gpus, &entry->gpu_copy);
+}
+
 static void start_copy(struct dt_stage *stage, struct dt_staged *entry, const void *data)
 {
     uint32_t pieces = (uint32_t)dt_min_u64(entry->bytes / PIECE_BYTES_MIN, stage->delegates->count);
     uint32_t each;
     uint64_t offset = 0;
 
+    if (entry->is_of_gpu) {
+        start_gpu_copy(stage, entry, data);
+        return;
+    }
     if (entry->bytes <= INLINE_COPY_BYTES) {
         if (entry->bytes > 0)
             memcpy(entry->at, data, entry->bytes);
@@ -185,6 +218,7 @@ static struct dt_staged *stage_payload(struct dt_sender *s, const void *data, ui
     entry->at = at;
     entry->memory = memory;
     entry->is_delivered = false;
+    entry->is_of_gpu = bytes > 0 && memory->gpu;
     start_copy(stage, entry, data);
     dt_list_push_back(&stage->queue, &entry->node);
     return entry;
@@ -249,13 +283,31 @@ static void match(struct dt_sender *s)
     }
 }
 
+/* The copy is over, and not all bytes came. */
+static bool has_failed(const struct dt_staged *entry)
+{
+    return entry->is_of_gpu && dt_load_acquire(&entry->copies_left) == 0 && entry->gpu_copy.is_failed;
+}
+
+static __attribute__((cold, noinline)) void fail(const struct dt_staged *entry)
+{
+    dt_connection_fail(entry->request.connection, DT_SYSTEM,
+                       "a message of %u bytes could not be copied out of the GPU's memory", entry->bytes);
+}
+
 bool dt_stage_is_copied(const struct dt_send_slot *slot)
 {
     if (DT_PLANTED(STAGED_RAW))
         return true;
     for (uint32_t i = 0; i < slot->parts; i++) {
-        if (slot->staged_mask & 1u << i && dt_load_acquire(&slot->part[i].staged->copies_left) > 0)
+        if (!(slot->staged_mask & 1u << i))
+            continue;
+        if (dt_load_acquire(&slot->part[i].staged->copies_left) > 0)
             return false;
+        if (__builtin_expect(has_failed(slot->part[i].staged), 0)) {
+            fail(slot->part[i].staged);
+            return false;
+        }
     }
     return true;
 }
@@ -361,7 +413,7 @@ enum dt_status dt_stage_isend(struct dt_sender *s, void *data, uint32_t bytes, i
     match(s);
     if (dt_load_relaxed(&s->connection.failing) != DT_OK)
         return DT_OK;
-    if (!memory || memory->is_host)
+    if (!memory || memory->is_host || memory->gpu)
         entry = stage_payload(s, data, bytes, tag, memory);
     if (!entry)
         return has_tag(s->stage, tag) ? DT_OK : dt_sender_isend_direct(s, data, bytes, tag, memory, request);
@@ -401,6 +453,10 @@ enum dt_status dt_stage_test(struct dt_request *request, int *done, int *bytes)
         return status == DT_AGAIN ? DT_OK : status;
     if (dt_load_acquire(&entry->copies_left) > 0)
         return DT_OK;
+    if (__builtin_expect(has_failed(entry), 0)) {
+        fail(entry);
+        return DT_OK;
+    }
     if (bytes)
         *bytes = (int)entry->bytes;
     if (entry->memory)

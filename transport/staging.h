@@ -24,6 +24,7 @@
 
 #include "base/list.h"
 #include "hostpath/delegate.h"
+#include "hostpath/gpu.h"
 #include "hostpath/pool.h"
 #include "transport/connection.h"
 
@@ -45,13 +46,18 @@ struct dt_staged {
     void *at;                 /* in the pool; NULL without bytes */
     struct dt_memory *memory; /* of the isend, until its test has said done */
     bool is_delivered;
-    uint32_t copies_left; /* [atomic; written by the delegates] */
-    struct dt_copy_job job[DT_STAGED_PIECES_MAX];
+    bool is_of_gpu;
+    uint32_t copies_left; /* [atomic; written by the delegates and the GPUs' thread] */
+    union {
+        struct dt_copy_job job[DT_STAGED_PIECES_MAX];
+        struct dt_gpu_copy gpu_copy; /* is_of_gpu */
+    };
 };
 
 struct dt_stage {
     struct dt_pool *pool;
     struct dt_delegates *delegates;
+    struct dt_gpus *gpus;
     struct dt_memory memory; /* the pool, as the paths' devices know it */
     struct dt_list queue;    /* no message yet, the oldest first */
     struct dt_list free;
@@ -65,11 +71,16 @@ struct dt_stage {
 struct dt_hostpath {
     bool is_on;
     struct dt_pool pool;
+    struct dt_gpus gpus;
 };
 
 /* With DETOUR_HOSTPATH=off nothing. DT_NO_MEMORY. */
 enum dt_status dt_hostpath_open(struct dt_net *net);
 void dt_hostpath_close(struct dt_net *net);
+
+/* The GPU whose memory `address` is, if senders of this connection can stage it; NULL: they cannot. May
+ * block. */
+struct dt_gpu *dt_stage_gpu_of(const struct dt_connection *connection, const void *address);
 
 /* The sender is set up: it gets its stage if it is to have one. DT_NO_MEMORY, DT_SYSTEM (one WARN). */
 enum dt_status dt_stage_open(struct dt_sender *sender);
@@ -88,7 +99,8 @@ enum dt_status dt_stage_test(struct dt_request *request, int *done, int *bytes);
  */
 void dt_stage_progress(struct dt_sender *sender);
 
-/* All that is staged of the message is in the pool: it can be posted. */
+/* All that is staged of the message is in the pool: it can be posted. If it never will be the connection
+ * fails. */
 bool dt_stage_is_copied(const struct dt_send_slot *slot);
 
 /* Entries that no message was found for. */

@@ -545,6 +545,16 @@ void fake_cuda_reset(void)
     driver.latency_ns = driver.bytes_per_s = 0;
 }
 
+void *fake_cuda_alloc_for_rnic(int ordinal, size_t bytes)
+{
+    void *address = fake_cuda_alloc(ordinal, bytes);
+
+    if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+        address)
+        memset(address, 0xbd, bytes);
+    return address;
+}
+
 void *fake_cuda_alloc(int ordinal, size_t bytes)
 {
     LOCKED;

@@ -32,6 +32,9 @@ FAKE_CUDA_API void fake_cuda_reset(void);
 
 /* GPU memory of GPU `ordinal`, zeroed, as cuMemAlloc would give it. Aborts when there is none. */
 FAKE_CUDA_API void *fake_cuda_alloc(int ordinal, size_t bytes);
+/* The same, but a RNIC takes it: its addresses can be read and written, and lead to other bytes (0xbd at
+ * first). */
+FAKE_CUDA_API void *fake_cuda_alloc_for_rnic(int ordinal, size_t bytes);
 FAKE_CUDA_API void fake_cuda_free(void *address);
 /* The same bytes where a test can read and write them. */
 FAKE_CUDA_API void *fake_cuda_alias(void *address);

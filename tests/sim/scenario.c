@@ -92,6 +92,7 @@ static void set_params(void *arg, struct dt_params *params)
         params->hostpath_bytes = settings->hostpath_bytes;
         params->hostpath_queues = settings->hostpath_queues;
         params->linger_ms = LINGER_MS;
+        params->cuda_library[0] = '\0'; /* no thread, no machine's GPU has a say here */
     }
     snprintf(params->posting, sizeof params->posting, "%s", settings->posting);
     snprintf(params->inject, sizeof params->inject, "%s", settings->inject);
