@@ -16,6 +16,9 @@
 #include "transport/service.h"
 #include "transport/setup.h"
 
+/* Without threads: copies of GPU memory are looked at so often. */
+#define GPU_PERIOD_NS (20 * DT_NS_PER_US)
+
 /* ------------------------------------------------------------------------------------------------------------
  * Devices
  */
@@ -258,8 +261,11 @@ uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns)
         dt_delegates_run(&net->nic[i].delegates);
         deadline_ns = dt_earlier_ns(deadline_ns, dt_service_progress(&net->nic[i], now_ns));
     }
-    if (net->hostpath.is_on)
+    if (net->hostpath.is_on) {
         dt_gpus_run(&net->hostpath.gpus, now_ns);
+        if (dt_gpus_is_busy(&net->hostpath.gpus))
+            deadline_ns = dt_earlier_ns(deadline_ns, now_ns + GPU_PERIOD_NS);
+    }
     return deadline_ns;
 }
 

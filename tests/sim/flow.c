@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "tests/sim/cuda_sim.h"
 #include "tests/sim/driver_sim.h"
 #include "tests/sim/plugin_sim.h"
 #include "tests/sim/trace.h"
@@ -190,6 +191,8 @@ static ncclResult_t register_pool(struct dt_flow *flow, enum dt_flow_side side)
     uint32_t bytes = (is_sender ? plan->send_bytes : plan->recv_bytes) + 1;
 
     plan->is_registered |= !is_sender;
+    if (is_sender && flow->options.is_gpu)
+        dt_cuda_sim_claim(plan->send_pool, bytes);
     return flow->net->regMr(flow->end[side].comm, is_sender ? plan->send_pool : plan->recv_pool, bytes,
                             flow->options.is_gpu ? NCCL_PTR_CUDA : NCCL_PTR_HOST, &flow->end[side].mhandle);
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/prng.h"
 #include "plugin/plugin.h"
+#include "tests/sim/cuda_sim.h"
 #include "tests/sim/driver_sim.h"
 #include "tests/sim/executor_sim.h"
 #include "tests/sim/verbs_sim.h"
@@ -135,6 +136,7 @@ const ncclNet_v8_t *dt_plugin_sim_start(const struct dt_plugin_sim_options *opti
     sim.start_ns = true_now_ns();
     dt_executor_sim_start(options->seed, options->job_ns_max);
     dt_verbs_sim_start(options->qp_wr_max);
+    dt_cuda_sim_start(options->seed);
     dt_driver_sim_on_event(dt_verbs_sim_event);
     dt_driver_sim_set_clock(running_now_ns);
     sim.network = dt_sim_network_create(&network_options);
@@ -165,6 +167,7 @@ uint64_t dt_plugin_sim_progress(uint32_t index)
 
     dt_plugin_sim_enter(index);
     dt_sim_network_set_now(sim.network, true_now_ns());
+    dt_cuda_sim_advance();
     now_ns = host_now_ns(host);
     next_ns = dt_net_progress(host->plugin.net, now_ns);
     if (next_ns == DT_NEVER_NS)

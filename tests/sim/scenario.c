@@ -92,7 +92,6 @@ static void set_params(void *arg, struct dt_params *params)
         params->hostpath_bytes = settings->hostpath_bytes;
         params->hostpath_queues = settings->hostpath_queues;
         params->linger_ms = LINGER_MS;
-        params->cuda_library[0] = '\0'; /* no thread, no machine's GPU has a say here */
     }
     snprintf(params->posting, sizeof params->posting, "%s", settings->posting);
     snprintf(params->inject, sizeof params->inject, "%s", settings->inject);
@@ -591,7 +590,7 @@ static void draw_hostpath(struct dt_scenario *s)
     for (uint32_t i = 0; i < s->flow_count; i++) {
         struct dt_flow_options *flow = &s->flow[i];
 
-        flow->is_staged = s->settings[flow->side[DT_FLOW_SENDER].host].hostpath_bytes > 0 && !flow->is_gpu;
+        flow->is_staged = s->settings[flow->side[DT_FLOW_SENDER].host].hostpath_bytes > 0;
     }
 }
 

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sim/cuda_sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomics.h"
+#include "base/check.h"
+#include "base/prng.h"
+#include "base/util.h"
+#include "hostpath/copy.h"
+#include "hostpath/cuda_table.h"
+#include "tests/sim/driver_sim.h"
+
+#define REGIONS_MAX    64
+#define OPERATIONS_MAX (4 * DT_COPY_DEPTH_MAX)
+#define LATENCY_NS_MAX 300000
+#define BYTES_PER_NS   10
+/* Asked so often while time stands still, somebody waits for the stream: it comes to its end. */
+#define PATIENCE 100
+
+struct operation {
+    uint64_t due_ns;
+    void *to; /* NULL: write `value` to `flag` */
+    const void *from;
+    size_t bytes;
+    uint32_t *flag;
+    uint32_t value;
+};
+
+struct stream {
+    struct operation operation[OPERATIONS_MAX];
+    uint32_t first, count;
+    uint64_t busy_until_ns;
+    uint64_t asked_ns;
+    uint32_t asked;
+    struct stream *next;
+};
+
+static struct {
+    struct dt_prng prng;
+    struct {
+        uintptr_t at;
+        size_t bytes;
+    } region[REGIONS_MAX];
+    size_t region_count;
+    struct stream *streams;
+} sim;
+
+static uint64_t now_ns(void)
+{
+    return dt_sim_now_ns(dt_driver_sim_network());
+}
+
+/* ---- what is under way ----------------------------------------------------------------------------------
+ */
+static void run_until(struct stream *stream, uint64_t until_ns)
+{
+    while (stream->count > 0 && stream->operation[stream->first].due_ns <= until_ns) {
+        struct operation *operation = &stream->operation[stream->first];
+
+        if (operation->to)
+            memcpy(operation->to, operation->from, operation->bytes);
+        else
+            dt_store_release(operation->flag, operation->value);
+        stream->first = (stream->first + 1) % OPERATIONS_MAX;
+        stream->count--;
+    }
+}
+
+void dt_cuda_sim_advance(void)
+{
+    for (struct stream *stream = sim.streams; stream; stream = stream->next)
+        run_until(stream, now_ns());
+}
+
+static int enqueue(void *handle, struct operation operation, uint64_t takes_ns)
+{
+    struct stream *stream = handle;
+
+    DT_CHECK(stream->count < OPERATIONS_MAX);
+    stream->busy_until_ns = dt_max_u64(stream->busy_until_ns, now_ns()) + takes_ns;
+    operation.due_ns = stream->busy_until_ns;
+    stream->operation[(stream->first + stream->count++) % OPERATIONS_MAX] = operation;
+    return DT_CUDA_SUCCESS;
+}
+
+void dt_cuda_sim_start(uint64_t seed)
+{
+    memset(&sim, 0, sizeof sim);
+    dt_prng_init_stream(&sim.prng, seed, 300);
+}
+
+void dt_cuda_sim_claim(const void *memory, size_t bytes)
+{
+    DT_CHECK(sim.region_count < REGIONS_MAX);
+    sim.region[sim.region_count].at = (uintptr_t)memory;
+    sim.region[sim.region_count++].bytes = bytes;
+}
+
+/* ---- the driver's functions that the host path calls ----------------------------------------------------
+ */
+static int do_nothing(unsigned flags)
+{
+    (void)flags;
+    return DT_CUDA_SUCCESS;
+}
+
+static int get_version(int *version)
+{
+    *version = 12000;
+    return DT_CUDA_SUCCESS;
+}
+
+static int get_text(int result, const char **text)
+{
+    (void)result;
+    *text = "simulated";
+    return DT_CUDA_SUCCESS;
+}
+
+static int get_device(int *device, int ordinal)
+{
+    *device = ordinal;
+    return DT_CUDA_SUCCESS;
+}
+
+static int retain(void **context, int device)
+{
+    (void)device;
+    *context = &sim;
+    return DT_CUDA_SUCCESS;
+}
+
+static int release(int device)
+{
+    (void)device;
+    return DT_CUDA_SUCCESS;
+}
+
+static int push(void *context)
+{
+    (void)context;
+    return DT_CUDA_SUCCESS;
+}
+
+static int pop(void **context)
+{
+    *context = &sim;
+    return DT_CUDA_SUCCESS;
+}
+
+static int create_stream(void **handle, unsigned flags)
+{
+    struct stream *stream = calloc(1, sizeof *stream);
+
+    (void)flags;
+    if (!stream)
+        return DT_CUDA_OUT_OF_MEMORY;
+    stream->next = sim.streams;
+    sim.streams = stream;
+    *handle = stream;
+    return DT_CUDA_SUCCESS;
+}
+
+static int destroy_stream(void *handle)
+{
+    struct stream **link = &sim.streams;
+
+    while (*link != handle)
+        link = &(*link)->next;
+    *link = (*link)->next;
+    free(handle);
+    return DT_CUDA_SUCCESS;
+}
+
+static int query_stream(void *handle)
+{
+    struct stream *stream = handle;
+
+    stream->asked = stream->asked_ns == now_ns() ? stream->asked + 1 : 0;
+    stream->asked_ns = now_ns();
+    run_until(stream, stream->asked > PATIENCE ? UINT64_MAX : now_ns());
+    return stream->count > 0 ? DT_CUDA_NOT_READY : DT_CUDA_SUCCESS;
+}
+
+static int write_value(void *stream, uint64_t address, uint32_t value, unsigned flags)
+{
+    struct operation operation = {.flag = (uint32_t *)(uintptr_t)address, .value = value};
+
+    (void)flags;
+    return enqueue(stream, operation, 0);
+}
+
+static int alloc_host(void **memory, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    *memory = calloc(1, bytes);
+    return *memory ? DT_CUDA_SUCCESS : DT_CUDA_OUT_OF_MEMORY;
+}
+
+static int free_host(void *memory)
+{
+    free(memory);
+    return DT_CUDA_SUCCESS;
+}
+
+static int get_device_pointer(uint64_t *address, void *memory, unsigned flags)
+{
+    (void)flags;
+    *address = (uintptr_t)memory;
+    return DT_CUDA_SUCCESS;
+}
+
+static int pin(void *memory, size_t bytes, unsigned flags)
+{
+    (void)memory;
+    (void)bytes;
+    (void)flags;
+    return DT_CUDA_SUCCESS;
+}
+
+static int unpin(void *memory)
+{
+    (void)memory;
+    return DT_CUDA_SUCCESS;
+}
+
+static int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
+{
+    struct operation operation = {.to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes};
+
+    return enqueue(stream, operation, dt_prng_below(&sim.prng, LATENCY_NS_MAX) + bytes / BYTES_PER_NS);
+}
+
+static int get_attribute(void *value, int attribute, uint64_t address)
+{
+    for (size_t i = 0; i < sim.region_count; i++) {
+        if (address - sim.region[i].at >= sim.region[i].bytes)
+            continue;
+        *(int *)value = attribute == DT_CUDA_POINTER_MEMORY_TYPE ? DT_CUDA_MEMORY_DEVICE : 0;
+        return DT_CUDA_SUCCESS;
+    }
+    return DT_CUDA_INVALID_VALUE;
+}
+
+enum dt_status dt_cuda_table_load(const char *library, struct dt_cuda_table *table, char *reason,
+                                  size_t reason_bytes)
+{
+    (void)library;
+    (void)reason;
+    (void)reason_bytes;
+    *table = (struct dt_cuda_table){
+        .init = do_nothing,
+        .driver_get_version = get_version,
+        .get_error_string = get_text,
+        .device_get = get_device,
+        .device_primary_ctx_retain = retain,
+        .device_primary_ctx_release = release,
+        .ctx_push_current = push,
+        .ctx_pop_current = pop,
+        .stream_create = create_stream,
+        .stream_destroy = destroy_stream,
+        .stream_query = query_stream,
+        .stream_write_value32 = write_value,
+        .mem_host_alloc = alloc_host,
+        .mem_free_host = free_host,
+        .mem_host_get_device_pointer = get_device_pointer,
+        .mem_host_register = pin,
+        .mem_host_unregister = unpin,
+        .memcpy_dtoh_async = copy_to_host,
+        .pointer_get_attribute = get_attribute,
+    };
+    return DT_OK;
+}
