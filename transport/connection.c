@@ -156,17 +156,17 @@ void dt_connection_path_failed(struct dt_connection *c, struct dt_path *path,
         return;
     path->bad_completion = *completion;
     dt_page_add(&c->meter.row->error_count, 1);
-    if (dt_wc_status_class(completion->status) == DT_WC_CLASS_TRANSPORT) {
+    if (dt_wc_status_class(path->nic->info.provider, completion->status) == DT_WC_CLASS_TRANSPORT) {
         put_aside(c, path, DT_FAULT_COMPLETION);
         return;
     }
-    dt_connection_fail(
-        c, DT_PEER_ERROR,
-        "path %u, %s to %s, queue pair %u to %u failed: %s (status %u, vendor_err 0x%x); another "
-        "path would fail the same way",
-        path->index, dt_path_name(path), path->peer_device, completion->qpn,
-        path->peer_qp[dt_work_decode(completion->wr_id).qp % DT_QPS_MAX].qpn,
-        dt_wc_status_text(completion->status), completion->status, completion->vendor_err);
+    dt_connection_fail(c, DT_PEER_ERROR,
+                       "path %u, %s to %s, queue pair %u to %u failed: %s (status %u, vendor_err 0x%x, %s "
+                       "device); another path would fail the same way",
+                       path->index, dt_path_name(path), path->peer_device, completion->qpn,
+                       path->peer_qp[dt_work_decode(completion->wr_id).qp % DT_QPS_MAX].qpn,
+                       dt_wc_status_text(completion->status), completion->status, completion->vendor_err,
+                       dt_provider_text(path->nic->info.provider));
 }
 
 /* ------------------------------------------------------------------------------------------------------------

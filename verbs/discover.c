@@ -109,6 +109,33 @@ static void read_sysfs(const char *root, const struct ibv_device *device, struct
     fclose(file);
 }
 
+const char *dt_provider_text(uint32_t provider)
+{
+    static const char *const texts[] = {
+#define PROVIDER_TEXT(name, text, vendor_id) text,
+        DT_PROVIDERS(PROVIDER_TEXT)
+#undef PROVIDER_TEXT
+    };
+
+    return provider < DT_COUNT_OF(texts) ? texts[provider] : "other";
+}
+
+static uint32_t provider_of(const struct dt_verbs_table *table, uint32_t vendor_id)
+{
+    static const uint32_t ids[] = {
+#define PROVIDER_ID(name, text, vendor_id) vendor_id,
+        DT_PROVIDERS(PROVIDER_ID)
+#undef PROVIDER_ID
+    };
+    uint32_t provider = DT_PROVIDER_COUNT - 1;
+
+    if (table->is_soft)
+        return DT_PROVIDER_SOFT;
+    while (provider != DT_PROVIDER_OTHER && (ids[provider] == 0 || ids[provider] != vendor_id))
+        provider--;
+    return provider;
+}
+
 static void fill_limits(const struct ibv_device_attr *attr, struct dt_device_info *info)
 {
     info->qp_wr_max = (uint32_t)attr->max_qp_wr;
@@ -140,6 +167,7 @@ enum dt_status dt_discover_port(const struct dt_verbs *verbs, struct ibv_context
     info->link_layer = link_layer_of(&port_attr);
     info->is_active = port_attr.state == IBV_PORT_ACTIVE;
     info->is_soft = table->is_soft;
+    info->provider = provider_of(table, attr->vendor_id);
     info->mtu_bytes = mtu_bytes_of(port_attr.active_mtu);
     info->speed_mbps = lane_count(port_attr.active_width) * lane_mbps(speed);
     info->capabilities = DT_MEMORY_HOST;

@@ -47,8 +47,8 @@ struct dt_qp;
  */
 enum dt_wc_class { DT_WC_CLASS_OK, DT_WC_CLASS_CALLER, DT_WC_CLASS_TRANSPORT };
 
-/* name, text, class; in the order of libibverbs' ibv_wc_status, whose values are the same (asserted in
- * queue.c) */
+/* name, text, class wherever the table of exceptions in wc_status.c does not say otherwise; in the order of
+ * libibverbs' ibv_wc_status, whose values are the same (asserted in queue.c) */
 #define DT_WC_STATUS_LIST(X)                                                                      \
     X(DT_WC_SUCCESS, "success", DT_WC_CLASS_OK)                                                   \
     X(DT_WC_LOCAL_LENGTH, "local length error", DT_WC_CLASS_CALLER)                               \
@@ -61,7 +61,7 @@ enum dt_wc_class { DT_WC_CLASS_OK, DT_WC_CLASS_CALLER, DT_WC_CLASS_TRANSPORT };
     X(DT_WC_LOCAL_ACCESS, "local access error", DT_WC_CLASS_CALLER)                               \
     X(DT_WC_REMOTE_INVALID_REQUEST, "remote invalid request", DT_WC_CLASS_CALLER)                 \
     X(DT_WC_REMOTE_ACCESS, "remote access error", DT_WC_CLASS_CALLER)                             \
-    X(DT_WC_REMOTE_OPERATION, "remote operation error", DT_WC_CLASS_TRANSPORT)                    \
+    X(DT_WC_REMOTE_OPERATION, "remote operation error", DT_WC_CLASS_CALLER)                       \
     X(DT_WC_RETRY_EXCEEDED, "transport retry count exceeded", DT_WC_CLASS_TRANSPORT)              \
     X(DT_WC_RNR_RETRY_EXCEEDED, "receiver-not-ready retry count exceeded", DT_WC_CLASS_TRANSPORT) \
     X(DT_WC_LOCAL_RDD_VIOLATION, "local RDD violation", DT_WC_CLASS_CALLER)                       \
@@ -83,8 +83,8 @@ enum dt_wc_status {
 /* Never NULL; "unknown completion status" outside the list. */
 const char *dt_wc_status_text(uint32_t status);
 
-/* A status outside the list (a newer library's) is TRANSPORT. */
-enum dt_wc_class dt_wc_status_class(uint32_t status);
+/* On a device of this provider. A status outside the list (a newer library's) is TRANSPORT. */
+enum dt_wc_class dt_wc_status_class(enum dt_provider provider, uint32_t status);
 
 enum dt_wc_direction {
     DT_WC_SEND, /* one of our writes or reads */

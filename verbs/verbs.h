@@ -45,6 +45,26 @@ struct dt_verbs_options {
 
 enum dt_link_layer { DT_LINK_UNKNOWN, DT_LINK_INFINIBAND, DT_LINK_ETHERNET };
 
+/*
+ * Who drives a device, from what ibv_query_device() says of its vendor: what completions mean is not the same
+ * everywhere (dt_wc_status_class()). X(name, text, vendor_id)
+ */
+#define DT_PROVIDERS(X)                \
+    X(DT_PROVIDER_OTHER, "other", 0)   \
+    X(DT_PROVIDER_SOFT, "soft", 0)     \
+    X(DT_PROVIDER_MLX, "mlx5", 0x02c9) \
+    X(DT_PROVIDER_RXE, "rxe", 0xffffff)
+
+enum dt_provider {
+#define DT_PROVIDER_ENUM(name, text, vendor_id) name,
+    DT_PROVIDERS(DT_PROVIDER_ENUM)
+#undef DT_PROVIDER_ENUM
+        DT_PROVIDER_COUNT
+};
+
+/* Never NULL. */
+const char *dt_provider_text(uint32_t provider);
+
 /* Memory that a device can register. */
 enum dt_memory_capability {
     DT_MEMORY_HOST = 1,
@@ -74,6 +94,7 @@ struct dt_device_info {
     uint32_t mr_max;        /* memory regions */
     uint32_t rd_atomic_max; /* RDMA reads outstanding per QP */
     uint64_t mr_bytes_max;  /* largest memory region */
+    uint32_t provider;      /* enum dt_provider */
     enum dt_link_layer link_layer;
     bool is_active; /* the port carries traffic */
     bool is_soft;

@@ -32,8 +32,27 @@ const char *dt_wc_status_text(uint32_t status)
     return status < DT_COUNT_OF(status_table) ? status_table[status].text : "unknown completion status";
 }
 
-enum dt_wc_class dt_wc_status_class(uint32_t status)
+/*
+ * Where a provider means something else by a status. A local QP operation error is, by the InfiniBand
+ * specification, an element that makes no sense, and that is what it is here and on ConnectX: the element
+ * would make no more sense elsewhere. Linux' soft-RoCE says it when its own link is down (tests/vm/ shows
+ * it); what others mean by it is not known, so that the path gets the blame.
+ */
+static const struct {
+    enum dt_provider provider;
+    enum dt_wc_status status;
+    enum dt_wc_class class_of;
+} exceptions[] = {
+    {DT_PROVIDER_SOFT, DT_WC_LOCAL_QP_OPERATION, DT_WC_CLASS_CALLER},
+    {DT_PROVIDER_MLX, DT_WC_LOCAL_QP_OPERATION, DT_WC_CLASS_CALLER},
+};
+
+enum dt_wc_class dt_wc_status_class(enum dt_provider provider, uint32_t status)
 {
+    for (size_t i = 0; i < DT_COUNT_OF(exceptions); i++) {
+        if (exceptions[i].provider == provider && (uint32_t)exceptions[i].status == status)
+            return exceptions[i].class_of;
+    }
     return status < DT_COUNT_OF(status_table) ? status_table[status].class_of : DT_WC_CLASS_TRANSPORT;
 }
 

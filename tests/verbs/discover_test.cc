@@ -78,6 +78,20 @@ TEST_F(Discover, SaysWhatAPortIs)
     EXPECT_EQ(4096u, list[0].qp_wr_max);
 }
 
+/* libibverbs' vendor numbers: Linux' soft-RoCE has made up one of its own. */
+TEST_F(Discover, TheVendorNamesTheProvider)
+{
+    for (auto [vendor_id, name] : {std::pair<uint32_t, const char *>(0x02c9, "mlx5"),
+                                   {0xffffff, "rxe"},
+                                   {0x8086, "other"},
+                                   {0, "other"}}) {
+        fake::TheWorld().devices[0]->vendor_id = vendor_id;
+        ASSERT_EQ(DT_OK, List());
+        EXPECT_STREQ(name, dt_provider_text(list[0].provider)) << vendor_id;
+    }
+    EXPECT_STREQ("other", dt_provider_text(DT_PROVIDER_COUNT));
+}
+
 TEST_F(Discover, ContextsThatAreOldAreAskedTheOldWay)
 {
     fake::TheWorld().whole_contexts = false;

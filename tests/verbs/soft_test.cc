@@ -163,7 +163,7 @@ TEST_F(Soft, ALinkThatStaysDownIsRetryExceeded)
     ASSERT_EQ(1u, done.size());
     EXPECT_EQ(9u, done[0].wr_id);
     EXPECT_EQ(DT_WC_RETRY_EXCEEDED, done[0].status);
-    EXPECT_EQ(DT_WC_CLASS_TRANSPORT, dt_wc_status_class(done[0].status));
+    EXPECT_EQ(DT_WC_CLASS_TRANSPORT, dt_wc_status_class(DT_PROVIDER_SOFT, done[0].status));
     Do("soft1 up");
 }
 
