@@ -31,6 +31,7 @@
 #include "transport/meter.h"
 #include "transport/net.h"
 #include "transport/owner.h"
+#include "transport/switch_report.h"
 #include "transport/wire_messages.h"
 #include "verbs/device.h"
 #include "verbs/flush.h"
@@ -132,7 +133,7 @@ struct dt_path {
     enum dt_status op_status;
     uint32_t op_state; /* enum dt_path_op_state [atomic] */
     char why[224];     /* it failed */
-    uint64_t fault_ns, fenced_ns, answered_ns;
+    struct dt_switch_report report;
 
     /* What the control thread of the device does with the path, each at most once at a time (path.h). */
     struct dt_job create_job;

@@ -486,6 +486,8 @@ void dt_service_remove(struct dt_connection *c)
     if (c->net->has_threads)
         dt_device_thread_forget(c->nic, c);
     dt_list_remove(&c->node);
+    for (uint32_t p = 0; p < c->path_count; p++)
+        dt_switch_report_end(&c->path[p]);
     dt_meter_close(c);
     pthread_mutex_unlock(&c->nic->mutex);
 }

@@ -45,11 +45,6 @@ static void say(struct dt_path *path, enum dt_path_message message)
 /* ------------------------------------------------------------------------------------------------------------
  * Actions, in the order of DT_PATH_ACTIONS
  */
-static unsigned long long us(uint64_t from_ns, uint64_t to_ns)
-{
-    return from_ns == 0 || to_ns < from_ns ? 0 : (to_ns - from_ns) / DT_NS_PER_US;
-}
-
 /* The queue pairs in use are put aside; a sender's fresh ones take their place. */
 static void do_next_epoch(struct dt_path *path, uint64_t now_ns)
 {
@@ -74,31 +69,30 @@ static void do_fence(struct dt_path *path, uint64_t now_ns)
 {
     dt_recovery_lost(&path->recovery, now_ns);
     dt_page_add(&path->connection->meter.row->path_down_count, 1);
-    path->fault_ns = now_ns;
-    path->fenced_ns = path->answered_ns = 0;
+    dt_switch_report_begin(path, now_ns);
     dt_switch_fence(path, now_ns);
 }
 
 static void do_keep(struct dt_path *path, uint64_t now_ns)
 {
     path->resume = path->connection->heard.resume;
-    path->answered_ns = now_ns;
+    path->report.steps.agreed_ns = now_ns;
 }
 
-/* One line for an epoch that was in use; attempts to take a path back that come to nothing go unsaid. */
+/* One report for an epoch that was in use; attempts to take a path back that come to nothing go unsaid. */
 static void do_forget(struct dt_path *path, uint64_t now_ns)
 {
     struct dt_connection *c = path->connection;
     uint32_t count = dt_switch_forget(path);
 
     if (path->is_used)
-        dt_info(
+        dt_switch_report_resumed(
+            path, now_ns,
             "connection %016llx from %s: path %u, %s to %s, epoch %u is fenced: %s; %u open receives go over "
-            "%s; fenced in %llu us (%s)",
+            "%s",
             (unsigned long long)c->id, c->peer, path->index, dt_path_name(path), path->peer_device,
             path->epoch, path->why, count,
-            c->current ? dt_path_name(c->current) : "the next path that is well", us(path->fault_ns, now_ns),
-            dt_fence_evidence(&path->fence));
+            c->current ? dt_path_name(c->current) : "the next path that is well");
 }
 
 static void do_snapshot(struct dt_path *path, uint64_t now_ns)
@@ -114,17 +108,18 @@ static void do_settle(struct dt_path *path, uint64_t now_ns)
     struct dt_switch_settled settled = dt_switch_settle(path);
 
     dt_page_add(&c->meter.row->rewound_count, settled.again);
-    dt_page_add(&c->meter.row->failover_ns, now_ns - path->fault_ns);
+    dt_page_add(&c->meter.row->failover_ns, now_ns - path->report.steps.detected_ns);
 
     if (!path->is_used)
         return;
-    dt_info("connection %016llx to %s: path %u, %s to %s, epoch %u is settled: %s; %u messages again over %s "
-            "(%s), %u had arrived; fenced after %llu us (%s), answered after %llu us, %llu us in all",
-            (unsigned long long)c->id, c->peer, path->index, dt_path_name(path), path->peer_device,
-            path->epoch, path->why, settled.again,
-            c->current ? dt_path_name(c->current) : "the next path that is well", engines[settled.engines],
-            settled.held, us(path->fault_ns, path->fenced_ns), dt_fence_evidence(&path->fence),
-            us(path->fault_ns, path->answered_ns), us(path->fault_ns, now_ns));
+    dt_switch_report_resumed(path, now_ns,
+                             "connection %016llx to %s: path %u, %s to %s, epoch %u is settled: %s; %u "
+                             "messages again over %s (%s), "
+                             "%u had arrived",
+                             (unsigned long long)c->id, c->peer, path->index, dt_path_name(path),
+                             path->peer_device, path->epoch, path->why, settled.again,
+                             c->current ? dt_path_name(c->current) : "the next path that is well",
+                             engines[settled.engines], settled.held);
 }
 
 static void do_make(struct dt_path *path, uint64_t now_ns)
@@ -351,7 +346,7 @@ static void look_for_proof(struct dt_path *path, uint64_t now_ns)
     if (event == DT_PATH_EVENT_COUNT)
         return;
     if (event == DT_PATH_FENCED) {
-        path->fenced_ns = now_ns;
+        path->report.steps.fenced_ns = now_ns;
         dt_fence_end(&path->fence);
     }
     step(path, event, now_ns);
@@ -360,6 +355,13 @@ static void look_for_proof(struct dt_path *path, uint64_t now_ns)
 /* ------------------------------------------------------------------------------------------------------------
  * The peer's word
  */
+/* The receiver learns that the sender knows of the end of this epoch. */
+static bool is_told_of_fence(const struct dt_path *path, enum dt_path_message message)
+{
+    return !path->connection->is_sender && path->report.steps.agreed_ns == 0 &&
+           (message == DT_PATH_SAY_SWITCH || message == DT_PATH_SAY_HEARD);
+}
+
 static void hear(struct dt_connection *c, uint64_t now_ns)
 {
     const struct dt_path_frame *frame = &c->heard;
@@ -380,6 +382,8 @@ static void hear(struct dt_connection *c, uint64_t now_ns)
     if (frame->message == DT_PATH_SAY_RESUME && taken.is_known && !(taken.actions & DT_PATH_DO_KEEP))
         dt_recovery_hint(&path->recovery, now_ns);
     follow(path, &taken, now_ns);
+    if (is_told_of_fence(path, (enum dt_path_message)frame->message))
+        path->report.steps.agreed_ns = now_ns;
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -447,7 +451,7 @@ void dt_switch_start(struct dt_connection *c, uint64_t now_ns)
 static bool is_quiet(const struct dt_path *path)
 {
     return dt_path_machine_is_up(&path->machine) && path->state == DT_PATH_UP &&
-           dt_list_is_empty(&path->retired);
+           dt_list_is_empty(&path->retired) && !path->report.is_pending;
 }
 
 /* When this path wants to be looked at. */
@@ -456,7 +460,7 @@ static uint64_t path_deadline_ns(const struct dt_path *path, uint64_t now_ns)
     uint64_t deadline_ns = dt_path_machine_repeat_ns(&path->machine);
 
     deadline_ns = dt_earlier_ns(deadline_ns, dt_recover_deadline_ns(path, now_ns));
-
+    deadline_ns = dt_earlier_ns(deadline_ns, dt_switch_report_deadline_ns(path, now_ns));
     if (path->is_fence_wanted || dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_DONE)
         return now_ns;
     if (path->fence.is_active) {
@@ -493,7 +497,10 @@ bool dt_switch_is_due(const struct dt_connection *c, uint64_t now_ns)
     if (!c->is_switching)
         return false;
     for (uint32_t p = 0; p < c->path_count; p++) {
-        if (c->path[p].fence.is_active || (c->is_sender && c->path[p].machine.state == DT_SENDER_PROVING))
+        const struct dt_path *path = &c->path[p];
+
+        if (path->fence.is_active || (c->is_sender && path->machine.state == DT_SENDER_PROVING) ||
+            dt_switch_report_is_due(path, now_ns))
             return true;
     }
     return dt_switch_deadline_ns(c, now_ns) <= now_ns;
@@ -515,6 +522,7 @@ void dt_switch_progress(struct dt_connection *c, uint64_t now_ns)
         recover(path, now_ns);
         take_job(path, now_ns);
         say(path, dt_path_machine_repeat(&path->machine, now_ns));
+        dt_switch_report_progress(path, now_ns);
         is_switching |= !is_quiet(path);
     }
     c->is_switching = is_switching;

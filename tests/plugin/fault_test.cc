@@ -6,6 +6,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "obs/page.h"
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
 #include "tests/plugin/pair.h"
@@ -125,6 +130,63 @@ class Traffic
     int posted_ = 0, received_ = 0, begun_ = 0, sent_ = 0;
 };
 
+/* What another process reads: the counter page of this one. */
+std::vector<dt_event_record> ReadSwitches()
+{
+    std::vector<dt_event_record> switches;
+    dt_runtime_dir dir;
+    dt_page_copy copy;
+    char reason[256];
+    EXPECT_EQ(DT_OK, dt_runtime_dir_open("", 0, &dir, reason, sizeof reason)) << reason;
+    EXPECT_EQ(DT_OK, dt_page_read(&dir, getpid(), &copy));
+    dt_event_record event;
+    for (uint64_t i = 0; dt_event_read(dt_page_copy_events(&copy), i, &event); i++) {
+        if (event.kind != DT_EVENT_KIND_PATH || strncmp(event.text, "switch ", 7) != 0)
+            continue;
+        EXPECT_NE(nullptr, dt_page_copy_connection(&copy, event.subject)) << event.text;
+        switches.push_back(event);
+    }
+    dt_page_copy_free(&copy);
+    dt_runtime_dir_close(&dir);
+    return switches;
+}
+
+/* Fenced, agreed, again, first; "-" for one that did not come. */
+using Steps = std::vector<std::string>;
+
+Steps StepsOfLine(const std::string &line)
+{
+    Steps steps;
+    for (const char *step :
+         {"; fenced after ", "agreed after ", "ed again after ", "first completion after "}) {
+        size_t begin = line.find(step) + strlen(step);
+        steps.push_back(line.substr(begin, line.find(' ', begin) - begin));
+    }
+    return steps;
+}
+
+Steps StepsOfEvent(const dt_event_record &event)
+{
+    unsigned path, epoch;
+    char text[5][24] = {};
+    unsigned long long us[5] = {}, resumed, last = 0;
+    EXPECT_EQ(7,
+              sscanf(event.text,
+                     "switch path %u epoch %u us: fenced %23s agreed %23s resumed %23s again %23s first %23s",
+                     &path, &epoch, text[0], text[1], text[2], text[3], text[4]))
+        << event.text;
+    for (int i = 0; i < 5; i++) {
+        us[i] = strtoull(text[i], nullptr, 10);
+        last = std::max(last, us[i]);
+    }
+    resumed = us[2];
+    EXPECT_LE(us[0], resumed) << event.text;
+    for (int i : {3, 4})
+        EXPECT_TRUE(us[i] >= resumed || text[i] == std::string("-")) << event.text;
+    EXPECT_EQ(last, (unsigned long long)event.value / 1000) << event.text;
+    return {text[0], text[1], text[3], text[4]};
+}
+
 /* Four devices: the sender's are soft0 and soft1, the receiver's soft2 and soft3. */
 class Fault : public ::testing::Test
 {
@@ -144,9 +206,32 @@ class Fault : public ::testing::Test
                 Order(device, action);
             is_ordered |= sent >= 150;
         });
-        EXPECT_EQ(1, CountLines("epoch 0 is settled"));
-        EXPECT_EQ(1, CountLines("epoch 0 is fenced"));
+        AwaitReports(1);
         traffic->Move(50);
+        ExpectReports(1);
+    }
+
+    /* A report waits for the first completion over another path. */
+    void AwaitReports(int count)
+    {
+        Until([&] {
+            traffic->Move(10);
+            return (CountLines("is settled") >= count && CountLines("is fenced") >= count) || HasFailure();
+        });
+    }
+    /* Each end has one line and one event for each switch, with the same steps, in their order. */
+    void ExpectReports(int count)
+    {
+        EXPECT_EQ(count, CountLines("is settled"));
+        EXPECT_EQ(count, CountLines("is fenced"));
+        std::multiset<Steps> lines, events;
+        for (const std::string &line : detour_test::LoggedLines())
+            if (line.find("first completion after") != std::string::npos)
+                lines.insert(StepsOfLine(line));
+        for (const dt_event_record &event : ReadSwitches())
+            events.insert(StepsOfEvent(event));
+        EXPECT_EQ(2u * count, lines.size());
+        EXPECT_EQ(lines, events);
     }
 
     Pair pair{net};
@@ -181,6 +266,7 @@ TEST_F(Fault, OpenReceivesAreOfferedAgainOverAnotherPath)
     traffic->PostReceives(58);
     Order("soft2", "down");
     traffic->Move(100);
+    AwaitReports(1);
     EXPECT_EQ(1, CountLines("8 open receives go over soft3"));
 }
 
@@ -198,8 +284,8 @@ TEST_F(Fault, APathThatIsWellAgainIsTakenBack)
         });
         traffic->Move(50);
     }
-    EXPECT_EQ(3, CountLines("is settled"));
-    EXPECT_EQ(3, CountLines("is fenced"));
+    AwaitReports(3);
+    ExpectReports(3);
 }
 
 TEST_F(Fault, TheBackupFailsWhileTheSwitchToItIsUnderWay)
@@ -238,6 +324,7 @@ TEST_F(Fault, ASilentPathIsLeft)
     traffic->PostReceives(58);
     Order("soft0", "drop 100%");
     traffic->Move(100);
+    AwaitReports(1);
     EXPECT_GE(CountLines("a probe over it is not answered while another path's is"), 1);
     Order("soft0", "drop 0%");
 }

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/switch_report.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "transport/connection.h"
+#include "transport/nic.h"
+
+#define WAIT_NS (1 * DT_NS_PER_S)
+/* The first completion is looked for this often at first, and then with this part of the time that has
+ * passed. */
+#define POLL_NS   (20 * DT_NS_PER_US)
+#define POLL_PART 8
+
+static bool has_completed(const struct dt_path *path)
+{
+    return dt_load_relaxed(&path->connection->completions) != path->report.completions;
+}
+
+/* Messages, or receives, still wait for a path or for room on it. */
+static bool has_waiting(const struct dt_path *path)
+{
+    return dt_load_relaxed(&path->connection->notices) & DT_NOTICE_AGAIN;
+}
+
+static bool is_over(const struct dt_path *path, uint64_t now_ns)
+{
+    return now_ns - path->report.steps.resumed_ns >= WAIT_NS ||
+           dt_load_relaxed(&path->connection->open_requests) == 0;
+}
+
+bool dt_switch_report_is_due(const struct dt_path *path, uint64_t now_ns)
+{
+    bool is_whole = has_completed(path) && !has_waiting(path) && path->report.steps.agreed_ns != 0;
+
+    return path->report.is_pending && (is_whole || is_over(path, now_ns));
+}
+
+uint64_t dt_switch_report_deadline_ns(const struct dt_path *path, uint64_t now_ns)
+{
+    uint64_t age_ns = now_ns - path->report.steps.resumed_ns;
+
+    if (!path->report.is_pending)
+        return DT_NEVER_NS;
+    return now_ns + dt_max_u64(POLL_NS, age_ns / POLL_PART);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Writing
+ */
+#define STEP_BYTES 24
+
+/* Microseconds since it was detected, or "-". */
+static const char *step_text(const struct dt_switch_steps *steps, uint64_t step_ns, char text[STEP_BYTES])
+{
+    if (step_ns < steps->detected_ns)
+        snprintf(text, STEP_BYTES, "-");
+    else
+        snprintf(text, STEP_BYTES, "%" PRIu64, (uint64_t)((step_ns - steps->detected_ns) / DT_NS_PER_US));
+    return text;
+}
+
+static uint64_t last_step_ns(const struct dt_switch_steps *steps)
+{
+    uint64_t last_ns = dt_max_u64(steps->resumed_ns, dt_max_u64(steps->again_ns, steps->first_ns));
+
+    return dt_max_u64(last_ns, steps->agreed_ns);
+}
+
+static void write_event(const struct dt_path *path, const char *agreed, const char *again, const char *first)
+{
+    const struct dt_connection *c = path->connection;
+    const struct dt_switch_report *report = &path->report;
+    const struct dt_switch_steps *steps = &report->steps;
+    char fenced[STEP_BYTES], resumed[STEP_BYTES];
+    uint32_t row;
+
+    if (!c->net->page)
+        return;
+    row = c->meter.row == &c->meter.own ? UINT32_MAX : dt_page_connection_row(c->net->page, c->meter.row);
+    dt_event_write(dt_page_events(c->net->page), steps->detected_ns, DT_EVENT_KIND_PATH, row,
+                   (int64_t)(last_step_ns(steps) - steps->detected_ns),
+                   "switch path %u epoch %u us: fenced %s agreed %s resumed %s again %s first %s",
+                   path->index, report->epoch, step_text(steps, steps->fenced_ns, fenced), agreed,
+                   step_text(steps, steps->resumed_ns, resumed), again, first);
+}
+
+void dt_switch_report_end(struct dt_path *path)
+{
+    struct dt_switch_report *report = &path->report;
+    const struct dt_switch_steps *steps = &report->steps;
+    char fenced[STEP_BYTES], agreed[STEP_BYTES], again[STEP_BYTES], first[STEP_BYTES];
+
+    if (!report->is_pending)
+        return;
+    report->is_pending = false;
+    step_text(steps, steps->agreed_ns, agreed);
+    step_text(steps, steps->again_ns, again);
+    step_text(steps, steps->first_ns, first);
+    dt_info("%s; fenced after %s us (%s), agreed after %s us, %s after %s us, first completion after %s us, "
+            "%" PRIu64 " us in all",
+            report->what, step_text(steps, steps->fenced_ns, fenced), report->evidence, agreed,
+            path->connection->is_sender ? "posted again" : "offered again", again, first,
+            (uint64_t)((last_step_ns(steps) - steps->detected_ns) / DT_NS_PER_US));
+    write_event(path, agreed, again, first);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * A switch
+ */
+void dt_switch_report_begin(struct dt_path *path, uint64_t now_ns)
+{
+    dt_switch_report_end(path);
+    memset(&path->report, 0, sizeof path->report);
+    path->report.steps.detected_ns = now_ns;
+}
+
+void dt_switch_report_resumed(struct dt_path *path, uint64_t now_ns, const char *format, ...)
+{
+    struct dt_switch_report *report = &path->report;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(report->what, sizeof report->what, format, args);
+    va_end(args);
+    report->is_pending = true;
+    report->epoch = path->epoch;
+    report->completions = dt_load_relaxed(&path->connection->completions);
+    report->evidence = dt_fence_evidence(&path->fence);
+    report->steps.resumed_ns = now_ns;
+}
+
+/* What goes elsewhere has gone. */
+static bool has_gone(struct dt_connection *c)
+{
+    return (c->is_sender ? dt_sender_of(c)->again : dt_receiver_of(c)->again) == 0;
+}
+
+void dt_switch_report_progress(struct dt_path *path, uint64_t now_ns)
+{
+    struct dt_switch_report *report = &path->report;
+
+    if (!report->is_pending)
+        return;
+    if (report->steps.again_ns == 0 && has_gone(path->connection))
+        report->steps.again_ns = now_ns;
+    if (report->steps.first_ns == 0 && has_completed(path))
+        report->steps.first_ns = now_ns;
+    if (dt_switch_report_is_due(path, now_ns))
+        dt_switch_report_end(path);
+}
