@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `detour nic`: looks at the RNICs of running processes and acts on software ones, over their control sockets
- * (obs/server.h). Without --pid all processes of the user are meant.
+ * `detour nic`: looks at the RNICs of running processes, moves traffic off them, and acts on software ones,
+ * over their control sockets (obs/server.h). Without --pid all processes of the user are meant.
  */
 #include "cli/nic.h"
 
@@ -58,9 +58,12 @@ static const struct argp_child children[] = {{&dt_process_argp, 0, NULL, 0}, {NU
 static const struct argp argp = {
     .parser = parse_one,
     .children = children,
-    .args_doc = "list\nDEVICE down|up|fatal\nDEVICE drop N|P%",
-    .doc = "Looks at the RNICs of running processes, and acts on software ones (soft0, soft1, ...).\v"
+    .args_doc = "list\nDEVICE migrate|back\nDEVICE down|up|fatal\nDEVICE drop N|P%",
+    .doc = "Looks at the RNICs of running processes, moves traffic off them, and acts on software ones "
+           "(soft0, soft1, ...).\v"
            "  list     the devices of each process\n"
+           "  migrate  traffic leaves the device for other ones, where there are any: for maintenance\n"
+           "  back     the device may be used again\n"
            "  down     pull the link: nothing goes in or out\n"
            "  up       plug it in again\n"
            "  fatal    the device dies for good\n"
@@ -88,9 +91,15 @@ static bool is_drop_argument(const char *text)
     return dt_parse_number(digits, false, &value) == DT_OK && (!is_percent || value <= 100);
 }
 
+/* What is done to the connections, whatever the device is. */
+static bool is_about_traffic(const char *word)
+{
+    return !strcmp(word, "migrate") || !strcmp(word, "back");
+}
+
 static bool is_plain_action(const char *word)
 {
-    return !strcmp(word, "down") || !strcmp(word, "up") || !strcmp(word, "fatal");
+    return !strcmp(word, "down") || !strcmp(word, "up") || !strcmp(word, "fatal") || is_about_traffic(word);
 }
 
 /* Names go into a line for another process: no blanks, no control characters. */
@@ -116,13 +125,15 @@ static int check_request(const struct request *request)
     if (!is_device_name(request->words[0]))
         return dt_arg_refuse(COMMAND, "the first argument is no device name; `detour nic list` shows them");
     if (request->word_count == 1)
-        return dt_arg_refuse(COMMAND, "what to do with '%s'? down, up, fatal or drop", request->words[0]);
+        return dt_arg_refuse(COMMAND, "what to do with '%s'? migrate, back, down, up, fatal or drop",
+                             request->words[0]);
     if (is_plain_action(action))
         return request->word_count == 2
                    ? 0
                    : dt_arg_refuse(COMMAND, "`%s` takes no argument; got '%s'", action, request->words[2]);
     if (strcmp(action, "drop"))
-        return dt_arg_refuse(COMMAND, "unknown action '%s'; expected down, up, fatal or drop", action);
+        return dt_arg_refuse(COMMAND, "unknown action '%s'; expected migrate, back, down, up, fatal or drop",
+                             action);
     if (request->word_count == 2 || !is_drop_argument(request->words[2]))
         return dt_arg_refuse(COMMAND, "drop %s: expected a number of packets, or 0%% to 100%%",
                              request->word_count == 2 ? "what?" : request->words[2]);
@@ -194,9 +205,9 @@ static void act_on_one(const struct dt_runtime_dir *dir, int pid, const char *pr
 static int exit_code(const struct request *request, const struct outcome *outcome)
 {
     if (!outcome->done && outcome->skipped)
-        dt_arg_refuse(COMMAND,
-                      "none of %d processes has a software RNIC named '%s'; `detour nic list` shows them",
-                      outcome->skipped, request->words[0]);
+        dt_arg_refuse(COMMAND, "none of %d processes has a %sRNIC named '%s'; `detour nic list` shows them",
+                      outcome->skipped, is_about_traffic(request->words[1]) ? "" : "software ",
+                      request->words[0]);
     return outcome->done && !outcome->failed ? DT_EXIT_OK : DT_EXIT_FAILED;
 }
 

@@ -42,10 +42,26 @@ static enum dt_status run_inject(void *arg, const char *args, char *answer, size
     return status;
 }
 
+/* `DEVICE migrate` and `DEVICE back` are the connections' business, all else the devices'. */
+static enum dt_status act_on_nic(const struct dt_control *control, const char *args, char *answer,
+                                 size_t answer_bytes)
+{
+    size_t name_bytes = strcspn(args, " ");
+    const char *action = args + name_bytes + strspn(args + name_bytes, " ");
+    bool is_away = strcmp(action, "migrate") == 0;
+    char device[64];
+
+    if ((!is_away && strcmp(action, "back") != 0) || name_bytes >= sizeof device)
+        return dt_verbs_nic_command(control->verbs, args, answer, answer_bytes);
+    memcpy(device, args, name_bytes);
+    device[name_bytes] = '\0';
+    return dt_net_migrate(control->net, device, is_away, answer, answer_bytes);
+}
+
 static enum dt_status run_nic(void *arg, const char *args, char *answer, size_t answer_bytes)
 {
     struct dt_control *control = (struct dt_control *)arg;
-    enum dt_status status = dt_verbs_nic_command(control->verbs, args, answer, answer_bytes);
+    enum dt_status status = act_on_nic(control, args, answer, answer_bytes);
 
     if (status == DT_OK && strcmp(args, "list"))
         note_order(control, "nic", args, answer);

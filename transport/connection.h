@@ -201,7 +201,8 @@ enum dt_notice {
 enum dt_fault {
     DT_FAULT_COMPLETION = 0, /* path->bad_completion */
     DT_FAULT_REFUSED = 8,    /* path->refusal */
-    DT_FAULT_EVENT = 16      /* path->device_event */
+    DT_FAULT_EVENT = 16,     /* path->device_event */
+    DT_FAULT_ORDER = 24      /* path->nic->is_away */
 };
 
 struct dt_connection {

@@ -93,6 +93,15 @@ void dt_net_use_page(struct dt_net *net, struct dt_page *page);
 /* Without threads: does what they would do; returns when it wants to be called again at the latest. */
 uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns);
 
+/*
+ * Takes a device out of use by order (`migrate`), for maintenance, or gives it back (`back`): its connections
+ * move to their other paths as if it had failed, and return. A connection without another path that is up
+ * stays until it has one. One line of what was done, or why not, goes to `answer`. DT_NOT_FOUND: no such
+ * device. Any thread.
+ */
+enum dt_status dt_net_migrate(struct dt_net *net, const char *device, bool is_away, char *answer,
+                              size_t answer_bytes);
+
 /* ------------------------------------------------------------------------------------------------------------
  * Injection (delay/rule.h has the language). Any thread.
  */

@@ -21,6 +21,13 @@ static bool is_settled(const struct dt_path *path)
             (DT_PLANTED(OPEN_EARLY) && path->machine.state == DT_SENDER_WAITING));
 }
 
+/* A device that was taken out of use is left alone until it is given back. */
+static bool may_try(const struct dt_path *path)
+{
+    return is_settled(path) && dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE &&
+           !dt_load_acquire(&path->nic->is_away);
+}
+
 static bool is_proving(const struct dt_path *path)
 {
     return path->connection->is_sender && path->machine.state == DT_SENDER_PROVING;
@@ -96,8 +103,7 @@ enum dt_path_event dt_recover_progress(struct dt_path *path, uint64_t now_ns)
 {
     if (is_proving(path))
         return prove(path, now_ns);
-    if (is_settled(path) && dt_recovery_is_due(&path->recovery, now_ns) &&
-        dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE && !path->is_fence_wanted)
+    if (may_try(path) && dt_recovery_is_due(&path->recovery, now_ns) && !path->is_fence_wanted)
         return DT_PATH_RECOVER;
     return DT_PATH_EVENT_COUNT;
 }
@@ -128,7 +134,7 @@ uint64_t dt_recover_deadline_ns(const struct dt_path *path, uint64_t now_ns)
     uint64_t deadline_ns =
         dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE ? retire_ns(path) : DT_NEVER_NS;
 
-    if (is_settled(path) && dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE)
+    if (may_try(path))
         deadline_ns = dt_earlier_ns(deadline_ns, path->recovery.next_ns);
     if (is_proving(path)) {
         deadline_ns = dt_earlier_ns(deadline_ns, dt_recovery_prove_deadline_ns(&path->recovery));

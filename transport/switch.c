@@ -155,6 +155,15 @@ static void do_listen(struct dt_path *path, uint64_t now_ns)
     dt_path_accept_offer(path, &path->peer_offer);
 }
 
+/* Devices that are out of use by order are left as soon as there is another path. */
+static void obey_orders(struct dt_connection *c)
+{
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (c->path[p].nic && dt_load_acquire(&c->path[p].nic->is_away))
+            dt_connection_suspect(c, &c->path[p], DT_FAULT_ORDER);
+    }
+}
+
 static void do_use(struct dt_path *path, uint64_t now_ns)
 {
     const struct dt_connection *c = path->connection;
@@ -166,6 +175,7 @@ static void do_use(struct dt_path *path, uint64_t now_ns)
     dt_info("connection %016llx %s %s: path %u, %s to %s, is in use again as epoch %u",
             (unsigned long long)c->id, c->is_sender ? "to" : "from", c->peer, path->index, dt_path_name(path),
             path->peer_device, path->epoch);
+    obey_orders(path->connection);
 }
 
 static void (*const actions[DT_PATH_ACTION_COUNT])(struct dt_path *path, uint64_t now_ns) = {
@@ -238,10 +248,12 @@ static void explain(struct dt_path *path, uint32_t faults)
         snprintf(path->why, sizeof path->why, "queue pair %u to %u: %s (status %u, vendor_err 0x%x)",
                  bad->qpn, path->peer_qp[dt_work_decode(bad->wr_id).qp % DT_QPS_MAX].qpn,
                  dt_wc_status_text(bad->status), bad->status, bad->vendor_err);
+    else if (faults & 1u << (DT_FAULT_REFUSED + p))
+        snprintf(path->why, sizeof path->why, "%s %s", dt_path_name(path), path->refusal);
     else if (faults & 1u << (DT_FAULT_EVENT + p))
         memcpy(path->why, path->device_event.name, sizeof path->device_event.name);
     else
-        snprintf(path->why, sizeof path->why, "%s %s", dt_path_name(path), path->refusal);
+        snprintf(path->why, sizeof path->why, "%s was taken out of use by order", dt_path_name(path));
 }
 
 static uint32_t others_up(const struct dt_connection *c, const struct dt_path *path)
@@ -254,26 +266,37 @@ static uint32_t others_up(const struct dt_connection *c, const struct dt_path *p
 }
 
 /*
- * A port without a link may have it again before the hardware's retries are over: with no other path left,
- * nothing is gained by fencing this one.
+ * A port without a link may have it again before the hardware's retries are over, and an order can wait: with
+ * no other path left, nothing is gained by fencing this one.
  */
-static bool is_left_to_hardware(const struct dt_path *path, uint32_t faults)
+static bool may_stay(const struct dt_path *path, uint32_t faults)
 {
     const uint32_t bit = 1u << path->index;
 
-    return !(faults & (bit << DT_FAULT_COMPLETION | bit << DT_FAULT_REFUSED)) &&
-           path->device_event.type == DT_EVENT_PORT_ERROR && others_up(path->connection, path) == 0;
+    if (faults & (bit << DT_FAULT_COMPLETION | bit << DT_FAULT_REFUSED))
+        return false;
+    if (faults & bit << DT_FAULT_EVENT && path->device_event.type != DT_EVENT_PORT_ERROR)
+        return false;
+    return others_up(path->connection, path) == 0;
+}
+
+/* The order may have been taken back meanwhile. */
+static uint32_t standing(const struct dt_path *path, uint32_t faults)
+{
+    return dt_load_acquire(&path->nic->is_away) ? faults : faults & ~(1u << (DT_FAULT_ORDER + path->index));
 }
 
 static void take_faults(struct dt_connection *c, uint64_t now_ns)
 {
     uint32_t faults = dt_exchange_acq_rel(&c->faults, 0u);
-    const uint32_t of_path = 1u << DT_FAULT_COMPLETION | 1u << DT_FAULT_REFUSED | 1u << DT_FAULT_EVENT;
+    const uint32_t of_path =
+        1u << DT_FAULT_COMPLETION | 1u << DT_FAULT_REFUSED | 1u << DT_FAULT_EVENT | 1u << DT_FAULT_ORDER;
 
     for (uint32_t p = 0; p < c->path_count; p++) {
         struct dt_path *path = &c->path[p];
 
-        if (!(faults & of_path << p) || is_left_to_hardware(path, faults))
+        faults = standing(path, faults);
+        if (!(faults & of_path << p) || may_stay(path, faults))
             continue;
         explain(path, faults);
         step(path, DT_PATH_FAULT, now_ns);
@@ -446,6 +469,7 @@ void dt_switch_start(struct dt_connection *c, uint64_t now_ns)
             c->is_switching = true;
         }
     }
+    obey_orders(c);
 }
 
 static bool is_quiet(const struct dt_path *path)

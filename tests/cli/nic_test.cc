@@ -158,6 +158,12 @@ TEST_F(Nic, ProcessesWithoutTheDeviceAreSkippedUnlessItIsAll)
         err);
     Run({"soft0", "down", "--pid", "11"}, DT_EXIT_FAILED);
     EXPECT_EQ("detour nic: process 11 (rank0): cannot\n", err);
+    two.says = DT_NOT_FOUND;
+    Run({"mlx5_0", "migrate"}, DT_EXIT_FAILED);
+    EXPECT_EQ("detour nic: none of 2 processes has a RNIC named 'mlx5_0'; `detour nic list` shows them\n",
+              err);
+    Run({"mlx5_0", "back", "now"}, DT_EXIT_USAGE);
+    EXPECT_EQ("detour nic: `back` takes no argument; got 'now'\n", err);
     two.says = DT_OK;
     one.says = DT_INTERNAL;
     Run({"soft0", "down"}, DT_EXIT_FAILED);
@@ -183,8 +189,8 @@ TEST_F(Nic, BadInputIsOneLineAndNobodyHearsOfIt)
     } rows[] = {
         {{}, "what to do? `detour nic --help` says what there is"},
         {{"list", "soft0"}, "`list` takes no argument; got 'soft0'"},
-        {{"soft0"}, "what to do with 'soft0'? down, up, fatal or drop"},
-        {{"soft0", "bang"}, "unknown action 'bang'; expected down, up, fatal or drop"},
+        {{"soft0"}, "what to do with 'soft0'? migrate, back, down, up, fatal or drop"},
+        {{"soft0", "bang"}, "unknown action 'bang'; expected migrate, back, down, up, fatal or drop"},
         {{"soft0", "down", "now"}, "`down` takes no argument; got 'now'"},
         {{"soft0", "drop"}, "drop what?: expected a number of packets, or 0% to 100%"},
         {{"soft0", "drop", "101%"}, "drop 101%: expected a number of packets, or 0% to 100%"},

@@ -353,6 +353,57 @@ TEST_F(Fault, APathThatDoesNotAnswerAtSetUpIsUsedWhenItDoes)
     more.Move(50);
 }
 
+void Migrate(const char *device, bool is_away)
+{
+    char answer[256];
+    ASSERT_EQ(DT_OK, dt_net_migrate(dt_plugin_current()->net, device, is_away, answer, sizeof answer))
+        << answer;
+}
+
+/* At either end; it stays away, however long, until it is given back. */
+TEST_F(Fault, ADeviceIsLeftByOrderAndComesBack)
+{
+    int round = 0;
+    for (const char *device : {"soft0", "soft2"}) {
+        round++;
+        Migrate(device, true);
+        AwaitReports(round);
+        auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+        while (std::chrono::steady_clock::now() < end && !HasFailure())
+            traffic->Move(20);
+        EXPECT_EQ(2 * (round - 1), CountLines("is in use again")) << "five times what is stable";
+        Migrate(device, false);
+        Until([&] {
+            traffic->Move(20);
+            return CountLines("is in use again") == 2 * round || HasFailure();
+        });
+    }
+    ExpectReports(2);
+    EXPECT_EQ(1, CountLines("is settled: soft0 was taken out of use by order"));
+    EXPECT_EQ(1, CountLines("is fenced: soft2 was taken out of use by order"));
+}
+
+/* Its backup is down: it is left once the backup is there, and not before. */
+TEST_F(Fault, ADeviceWithoutABackupIsLeftByOrderOnceThereIsOne)
+{
+    Order("soft1", "down");
+    AwaitReports(1);
+    Migrate("soft0", true);
+    traffic->Move(100);
+    EXPECT_EQ(1, CountLines("is settled"));
+    Order("soft1", "up");
+    AwaitReports(2);
+    EXPECT_EQ(1, CountLines("is settled: soft0 was taken out of use by order"));
+    traffic->Move(100);
+}
+
+TEST_F(Fault, AnOrderForADeviceThatIsNotThereNamesThoseThatAre)
+{
+    char answer[256];
+    EXPECT_EQ(DT_NOT_FOUND, dt_net_migrate(dt_plugin_current()->net, "soft9", true, answer, sizeof answer));
+    EXPECT_STREQ("no device named 'soft9' is in use; there are soft0 soft1 soft2 soft3", answer);
+}
+
 /* The backup alone: nothing that is in use notices. */
 TEST_F(Fault, OfTheBackupDisturbsNobody)
 {

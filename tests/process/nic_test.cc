@@ -105,6 +105,51 @@ TEST_F(Nic, LostPacketsDoNotReachTheData)
     EXPECT_EQ(0, ended.exit_code) << ended.out << ended.err;
     EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a process that ends removes its page and socket";
 }
+
+/* An order moves the traffic of both ranks, and back. */
+TEST_F(Nic, TrafficLeavesADeviceByOrderAndComesBack)
+{
+    auto variables = Environment();
+    variables.emplace_back("DETOUR_STABLE_MS", "5");
+    variables.emplace_back("NCCL_DEBUG", "INFO");
+    // It ends because all its links are pulled.
+    Command perf({"perf", "sendrecv", "-b", "64K", "-n", "4000000000", "--channels", "1", "--timeout", "60"},
+                 variables);
+    auto count = [&](const std::string &text) {
+        std::string all = perf.Written();
+        size_t n = 0;
+        for (size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + text.size()))
+            n++;
+        return n;
+    };
+    auto await = [&](const std::string &text, size_t n) {
+        while (perf.IsRunning() && count(text) < n)
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        EXPECT_GE(count(text), n) << text;
+    };
+
+    ListWhenBothAreThere();
+    await(": paths ", 2);
+    Outcome away = Call({"soft0", "migrate"});
+    EXPECT_EQ(0, away.exit_code) << away.err;
+    EXPECT_EQ(2u, LineCount(away.out)) << away.out;
+    EXPECT_NE(std::string::npos, away.out.find("leave it, those that have another path")) << away.out;
+    await("soft0 was taken out of use by order", 1);
+    Outcome unknown = Call({"soft7", "migrate"});
+    EXPECT_EQ(1, unknown.exit_code);
+    EXPECT_EQ("detour nic: none of 2 processes has a RNIC named 'soft7'; `detour nic list` shows them\n",
+              unknown.err);
+    EXPECT_EQ(0u, count("is in use again"));
+    EXPECT_EQ(0, Call({"soft0", "back"}).exit_code);
+    await("is in use again as epoch", 2);
+    EXPECT_TRUE(perf.IsRunning());
+    Call({"soft0", "down"});
+    Call({"soft1", "down"});
+    Outcome ended = perf.Wait(60);
+    EXPECT_FALSE(ended.timed_out);
+    EXPECT_NE(std::string::npos, (ended.out + ended.err).find("no path for")) << ended.out << ended.err;
+}
+
 // The event of a standby device changes nothing, and must not hide the one that matters: a dead device
 // completes nothing any more, so that the ranks would wait for ever.
 TEST_F(Nic, ADeviceThatDiesAfterItsBackupIsAnError)
