@@ -90,6 +90,7 @@ struct dt_path {
     size_t control_bytes;
     struct dt_mr *control_mr;
     struct dt_mr *staging_mr; /* sender: the host path's memory, or NULL */
+    uint64_t verbs_ns;        /* that control verbs took to set it up [control thread, then constant] */
     uint64_t peer_control_addr;
     uint32_t peer_control_rkey;
 

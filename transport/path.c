@@ -84,11 +84,22 @@ static void setup_done(struct dt_path *path, enum dt_status status)
     dt_connection_release(c);
 }
 
+/* Of control verbs, since the stamp. */
+static void add_time(struct dt_path *path, uint64_t begun)
+{
+    const struct dt_ticks *ticks = &path->connection->net->ticks;
+
+    path->verbs_ns += dt_ticks_to_ns(ticks, dt_ticks_now(ticks) - begun);
+}
+
 static void run_create(struct dt_job *job)
 {
     struct dt_path *path = dt_container_of(job, struct dt_path, create_job);
+    uint64_t begun = dt_ticks_now(&path->connection->net->ticks);
+    enum dt_status status = create(path);
 
-    setup_done(path, create(path));
+    add_time(path, begun);
+    setup_done(path, status);
 }
 
 static void submit(struct dt_path *path, struct dt_job *job, void (*run)(struct dt_job *))
@@ -140,9 +151,13 @@ static void run_link(struct dt_job *job)
 {
     struct dt_path *path = dt_container_of(job, struct dt_path, link_job);
     struct dt_path_offer peer = {.probe = path->peer_probe};
+    uint64_t begun = dt_ticks_now(&path->connection->net->ticks);
+    enum dt_status status;
 
     memcpy(peer.qp, path->peer_qp, sizeof peer.qp);
-    setup_done(path, dt_path_queues_link(path, path->probe, path->qp, &peer, false));
+    status = dt_path_queues_link(path, path->probe, path->qp, &peer, false);
+    add_time(path, begun);
+    setup_done(path, status);
 }
 
 void dt_path_submit_link(struct dt_path *path)

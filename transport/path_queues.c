@@ -10,6 +10,9 @@
 #include "transport/work_id.h"
 
 #define PROBE_DEPTH       16
+#define SEND_BYTES        64
+#define RECEIVE_BYTES     16
+#define COMPLETION_BYTES  64
 #define RNR_RETRY_FOREVER 7
 #define RNR_TIMER         12 /* 0.64 ms */
 
@@ -45,6 +48,18 @@ uint32_t dt_path_slots_max(const struct dt_device_info *info)
             return slots;
     }
     return 0;
+}
+
+uint64_t dt_path_bytes(const struct dt_path *path)
+{
+    const struct dt_connection *c = path->connection;
+    uint64_t sends = c->is_sender ? sender_depth(c->slots) : receiver_depth(c->slots);
+    uint64_t receives = c->is_sender ? 1 : receive_depth(c->slots);
+    uint64_t completions = sends + receives;
+    uint64_t of_probe = PROBE_DEPTH * (SEND_BYTES + RECEIVE_BYTES + 2 * COMPLETION_BYTES);
+
+    return path->control_bytes + of_probe +
+           path->qp_count * (sends * SEND_BYTES + receives * RECEIVE_BYTES + completions * COMPLETION_BYTES);
 }
 
 /* ------------------------------------------------------------------------------------------------------------

@@ -33,6 +33,12 @@ struct dt_path_queues {
     struct dt_flush *flush; /* receiver: of a retired epoch; the one in use stays with the path */
 };
 
+/*
+ * What the queues of one epoch of the path take, at 64 bytes for a send or a completion and 16 for a receive,
+ * as on ConnectX, and its control memory; what the driver adds is not known.
+ */
+uint64_t dt_path_bytes(const struct dt_path *path);
+
 /* Slots that a device's queues can hold for every part; 0: not even DT_SLOTS_MIN. */
 uint32_t dt_path_slots_max(const struct dt_device_info *info);
 

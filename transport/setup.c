@@ -306,16 +306,34 @@ static void describe_paths(const struct dt_connection *c, char *text, size_t byt
     }
 }
 
+/* "812 + 790 us of control verbs, 190 + 190 KiB of queues": of each path. */
+static void describe_cost(const struct dt_connection *c, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    for (uint32_t p = 0; p < c->path_count && used < bytes; p++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%llu", p ? " + " : "",
+                                 (unsigned long long)(c->path[p].verbs_ns / DT_NS_PER_US));
+    if (used < bytes)
+        used += (size_t)snprintf(text + used, bytes - used, " us of control verbs, ");
+    for (uint32_t p = 0; p < c->path_count && used < bytes; p++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%llu", p ? " + " : "",
+                                 (unsigned long long)(dt_path_bytes(&c->path[p]) >> 10));
+    if (used < bytes)
+        snprintf(text + used, bytes - used, " KiB of queues");
+}
+
 static void say_agreement(const struct dt_setup *setup, uint64_t now_ns)
 {
     const struct dt_connection *c = setup->connection;
-    char paths[640];
+    char paths[640], cost[160];
 
     describe_paths(c, paths, sizeof paths);
+    describe_cost(c, cost, sizeof cost);
     dt_info("connection %016llx %s %s: paths %s; %u queue pairs each, %u slots, writes up to %u KiB; set up "
-            "in %llu us",
+            "in %llu us, with %s",
             (unsigned long long)c->id, c->is_sender ? "to" : "from", c->peer, paths, c->qps, c->slots,
-            c->chunk_bytes >> 10, (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_US));
+            c->chunk_bytes >> 10, (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_US), cost);
 }
 
 /* Frees what a connection has, in the background where it may block. */

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <random>
+#include <regex>
 
 #include "base/clock.h"
 #include "tests/harness/harness.h"
@@ -207,8 +208,12 @@ TEST_F(Setup, ConnectsAndSaysWhatWasAgreedInOneLineAtEachEnd)
     EXPECT_FALSE(dt_connection_is_sender(receiver));
     int lines = 0;
     for (const std::string &line : detour_test::LoggedLines())
-        lines += line.find("paths soft0-soft0, soft1-soft1 (same rail); 1 queue pairs each, 64 slots, writes "
-                           "up to 65536 KiB") != std::string::npos;
+        lines += std::regex_search(
+            line,
+            std::regex(
+                "paths soft0-soft0, soft1-soft1 \\(same rail\\); 1 queue pairs each, 64 slots, writes up to "
+                "65536 KiB; set up in [0-9]+ us, with [0-9]+ \\+ [0-9]+ us of control verbs, "
+                "[1-9][0-9]+ \\+ [1-9][0-9]+ KiB of queues$"));
     EXPECT_EQ(2, lines);
 }
 
