@@ -89,6 +89,13 @@ static void cut(const struct dt_chaos *f, bool is_cut)
     }
 }
 
+void dt_chaos_cut_off(uint32_t device, bool is_cut)
+{
+    const struct dt_chaos all = {.device = device, .other = device, .is_in = true, .is_out = true};
+
+    cut(&all, is_cut);
+}
+
 static uint32_t add_rule(const struct dt_chaos *f)
 {
     struct dt_fault_rule rule = {

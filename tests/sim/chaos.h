@@ -82,6 +82,9 @@ struct dt_chaos_run {
     bool is_device_dead[16];
 };
 
+/* Nothing passes between the device and all others, before the faults begin; and again. */
+void dt_chaos_cut_off(uint32_t device, bool is_cut);
+
 /* The connections are there: starts the clock of the faults. */
 void dt_chaos_start(struct dt_chaos_run *run, uint64_t now_ns);
 

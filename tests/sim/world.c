@@ -179,6 +179,8 @@ static bool all_connected(const struct world *w)
 
 static void start_chaos(struct world *w)
 {
+    if (w->scenario->has_cut_at_setup)
+        dt_chaos_cut_off(w->scenario->cut_at_setup, false);
     dt_trace_set_origin(now_ns());
     dt_say("all are connected");
     dt_chaos_start(&w->scenario->chaos, now_ns());
@@ -262,6 +264,8 @@ static bool start(struct world *w)
         w->report->messages += s->flow[i].plan.message_count;
     }
     dt_sim_set_watch(dt_driver_sim_network(), &watch);
+    if (s->has_cut_at_setup)
+        dt_chaos_cut_off(s->cut_at_setup, true);
     return true;
 }
 
