@@ -35,11 +35,21 @@ static double class_median(const struct dt_blame_connection *connections, uint32
     return median;
 }
 
+/* Of connection i's class: that of an earlier member, if there is one. */
+static double median_of(struct dt_blame_connection *connections, uint32_t count, uint32_t i)
+{
+    for (uint32_t j = 0; j < i; j++) {
+        if (connections[j].size_class == connections[i].size_class)
+            return connections[j].class_median;
+    }
+    return class_median(connections, count, connections[i].size_class);
+}
+
 static void compare(struct dt_blame_connection *connections, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct dt_blame_connection *connection = &connections[i];
-        double median = class_median(connections, count, connection->size_class);
+        double median = connection->class_median = median_of(connections, count, i);
 
         connection->of_median =
             median > 0 && connection->seconds_a_byte > 0 ? connection->seconds_a_byte / median : 0;

@@ -51,10 +51,11 @@ struct dt_blame_connection {
     /* out */
     bool is_suspicious;
     enum dt_blame blame;
-    double of_median; /* its time over its class's median; 0: not known */
+    double class_median; /* of its size class's seconds_a_byte; 0: not known */
+    double of_median;    /* its time over that; 0: not known */
 };
 
-/* count^2 steps: not for the data path. */
+/* count^2 steps for each size class: not for the data path. */
 void dt_blame_decide(struct dt_blame_connection *connections, uint32_t count);
 
 /* Never NULL. */

@@ -49,8 +49,11 @@ static void learn(struct dt_surge *surge, uint32_t class, uint64_t service_ns)
 void dt_surge_message(struct dt_surge *surge, uint64_t bytes, uint64_t service_ns, uint64_t now_ns)
 {
     uint32_t class = class_of(bytes);
+    uint64_t usual = usual_ns(surge, class);
 
-    if (is_slow(service_ns, usual_ns(surge, class))) {
+    if (is_slow(service_ns, usual)) {
+        surge->slow_ns = service_ns;
+        surge->usual_of_slow_ns = usual;
         surge->well_in_row = 0;
         if (++surge->slow_in_row >= DT_SURGE_ON_MESSAGES)
             surge->is_on = true;
@@ -70,6 +73,8 @@ void dt_surge_waiting(struct dt_surge *surge, uint64_t bytes, uint64_t since_ns,
 
     if (now_ns > since_ns && usual > 0 && now_ns - since_ns > usual + DT_SURGE_OVERDUE_NS &&
         is_slow(now_ns - since_ns, usual)) {
+        surge->slow_ns = now_ns - since_ns;
+        surge->usual_of_slow_ns = usual;
         surge->is_on = true;
         surge->well_in_row = 0;
     }

@@ -36,6 +36,8 @@ struct dt_surge {
     uint32_t slow_in_row;
     uint32_t well_in_row;
     uint64_t well_since_ns;
+    uint64_t slow_ns; /* what the last slow message took, and what it should have taken */
+    uint64_t usual_of_slow_ns;
     bool is_on;
 };
 

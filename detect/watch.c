@@ -61,6 +61,7 @@ static void end_burst(struct dt_watch *watch)
     watch->iteration_network_ns += watch->burst_network_ns;
     watch->iteration_waiting_ns += watch->burst_waiting_ns;
     watch->burst_bytes = watch->burst_network_ns = watch->burst_waiting_ns = 0;
+    watch->burst_messages = 0;
     if (watch->period == 0 && watch->burst_count % FIND_EVERY == 0)
         find_period(watch);
     else if (watch->period && watch->iteration_bursts >= watch->period)
@@ -87,4 +88,6 @@ void dt_watch_message(struct dt_watch *watch, const struct dt_watched *message)
         watch->burst_waiting_ns += message->handed_ns - waits_from_ns;
     watch->burst_bytes += message->bytes;
     watch->busy_until_ns = dt_max_u64(watch->busy_until_ns, message->done_ns);
+    if (++watch->burst_messages == DT_WATCH_BURST_MESSAGES && watch->burst_bytes > 0)
+        end_burst(watch);
 }

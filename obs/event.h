@@ -28,6 +28,7 @@ extern "C" {
     X(DT_EVENT_KIND_DEVICE, "device")         /* an asynchronous event of a device */ \
     X(DT_EVENT_KIND_CONNECTION, "connection") /* opened, closed, failed */            \
     X(DT_EVENT_KIND_PATH, "path")             /* up, down, fenced, settled */         \
+    X(DT_EVENT_KIND_VERDICT, "verdict")       /* detection: slow, healthy again */    \
     X(DT_EVENT_KIND_CONTROL, "control")       /* an order from the control socket */
 
 enum dt_event_kind {

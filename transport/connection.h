@@ -27,6 +27,7 @@
 #include "transport/channel.h"
 #include "transport/cts.h"
 #include "transport/executor.h"
+#include "transport/health.h"
 #include "transport/inject.h"
 #include "transport/meter.h"
 #include "transport/net.h"
@@ -302,6 +303,7 @@ struct dt_sender {
     uint32_t again;         /* messages before it that are to be posted again: READY */
     struct dt_gate gate;    /* READY messages may have to wait there */
     struct dt_stage *stage; /* or NULL: everything goes directly */
+    struct dt_health health;
     struct dt_send_slot slot[DT_SLOTS_MAX];
 };
 

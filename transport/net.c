@@ -173,6 +173,12 @@ enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net
         return DT_NO_MEMORY;
     }
     take_options(net, options);
+    status = dt_health_open(&net->health);
+    if (status != DT_OK) {
+        pthread_mutex_destroy(&net->mutex);
+        free(net);
+        return status;
+    }
     status = dt_inject_open(&net->inject, options->now_ns, options->now_arg);
     if (status == DT_OK)
         status = dt_verbs_devices(net->verbs, &list, &count);
@@ -213,6 +219,7 @@ void dt_net_destroy(struct dt_net *net)
         dt_listener_destroy(net->listener);
     dt_inject_close(&net->inject);
     dt_hostpath_close(net);
+    dt_health_close(&net->health);
     pthread_mutex_destroy(&net->mutex);
     free(net->nic);
     free(net);

@@ -18,6 +18,7 @@
 #include "obs/page.h"
 #include "transport/backup.h"
 #include "transport/executor.h"
+#include "transport/health.h"
 #include "transport/inject.h"
 #include "transport/net.h"
 #include "transport/staging.h"
@@ -81,6 +82,7 @@ struct dt_net {
     struct dt_ticks ticks;
     uint64_t calibrated_ns; /* when they were last compared with the clock [atomic] */
     struct dt_page *page;   /* or NULL: nobody looks */
+    struct dt_health_net health;
 
     struct dt_inject inject;
     struct dt_hostpath hostpath;

@@ -234,7 +234,9 @@ static bool serve(struct dt_connection *c, uint64_t now_ns, uint64_t *deadline_n
         return dt_load_relaxed(&c->error) == DT_OK;
     }
     *deadline_ns = dt_earlier_ns(*deadline_ns, switch_ns);
-    if (!c->is_sender)
+    if (c->is_sender)
+        dt_health_feed(dt_sender_of(c), now_ns);
+    else
         make_flushes(c);
     return look_after(c, now_ns);
 }
@@ -280,12 +282,22 @@ bool dt_service_has_staged(const struct dt_nic *nic)
     return false;
 }
 
-static void end_lingering(struct dt_connection *c)
+/* Detour's thread does not touch it any more, and nobody sees it. Holds nic->mutex. */
+static void forget(struct dt_connection *c)
 {
     if (c->net->has_threads)
         dt_device_thread_forget(c->nic, c);
     dt_list_remove(&c->node);
+    for (uint32_t p = 0; p < c->path_count; p++)
+        dt_switch_report_end(&c->path[p]);
+    if (c->is_sender)
+        dt_health_remove(dt_sender_of(c));
     dt_meter_close(c);
+}
+
+static void end_lingering(struct dt_connection *c)
+{
+    forget(c);
     dt_connection_end(c);
 }
 
@@ -437,6 +449,7 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     inject_ns = dt_inject_release(nic, now_ns);
     is_empty = dt_list_is_empty(&nic->connections);
     pthread_mutex_unlock(&nic->mutex);
+    dt_health_judge(nic->net, now_ns);
     inject_ns = dt_earlier_ns(inject_ns, dt_inject_links(nic, now_ns));
     if (is_busy)
         nic->quiet_since_ns = now_ns;
@@ -470,6 +483,9 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
     dt_store_relaxed(&c->progress_ns, now_ns);
     dt_ticks_calibrate(&c->net->ticks);
     dt_meter_open(c, now_ns);
+    if (c->is_sender && dt_health_add(dt_sender_of(c)) != DT_OK)
+        dt_info("connection %016llx: out of memory; nobody will say whether it is slow",
+                (unsigned long long)c->id);
     dt_switch_start(c, now_ns);
     dt_list_push_back(&nic->connections, &c->node);
     c->is_channel_ready = true; /* something may have come in with the last message of the set-up */
@@ -483,11 +499,6 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
 void dt_service_remove(struct dt_connection *c)
 {
     pthread_mutex_lock(&c->nic->mutex);
-    if (c->net->has_threads)
-        dt_device_thread_forget(c->nic, c);
-    dt_list_remove(&c->node);
-    for (uint32_t p = 0; p < c->path_count; p++)
-        dt_switch_report_end(&c->path[p]);
-    dt_meter_close(c);
+    forget(c);
     pthread_mutex_unlock(&c->nic->mutex);
 }

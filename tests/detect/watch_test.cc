@@ -82,6 +82,25 @@ TEST_F(Watch, OverlappingMessagesAreCountedOnce)
     EXPECT_EQ(watch.burst_bytes, 300u);
 }
 
+// A benchmark never pauses; nor does a link that is the bottleneck.
+TEST_F(Watch, TrafficWithoutAPauseIsJudgedToo)
+{
+    auto Send = [&](int count, uint64_t ns_each) {
+        for (int i = 0; i < count; i++) {
+            dt_watched message = {now_ns, now_ns, now_ns + ns_each, 65536};
+            now_ns += ns_each;
+            dt_watch_message(&watch, &message);
+        }
+    };
+    Send(128 * 80, 20000);
+    EXPECT_EQ(watch.period, 1u);
+    EXPECT_TRUE(dt_monitor_verdict(&watch.network).is_known);
+    EXPECT_FALSE(dt_monitor_verdict(&watch.network).is_slow);
+    Send(128 * 20, 30000);
+    EXPECT_TRUE(dt_monitor_verdict(&watch.network).is_slow);
+    EXPECT_NEAR(dt_monitor_verdict(&watch.network).factor, 1.5, 0.01);
+}
+
 TEST_F(Watch, TheVoteOverrulesAndAnImpossibleOneDoesNot)
 {
     dt_watch_set_period(&watch, 10);

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verdicts from samples, in virtual time: what the owner of a sender leaves in its ring, and what the page
+ * says. */
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "tests/harness/harness.h"
+#include "transport/connection.h"
+#include "transport/nic.h"
+
+namespace
+{
+/* Senders of one process, each from one of its NICs to one of a peer's; no device, no thread. */
+class Health : public ::testing::Test
+{
+  protected:
+    struct Sender {
+        dt_sender *sender;
+        uint64_t ns_a_message; // network time
+        uint64_t wait_ns;      // for the peer
+    };
+
+    void SetUp() override
+    {
+        net = new dt_net();
+        net->nic_count = 2;
+        net->nic = new dt_nic[2]();
+        for (uint32_t i = 0; i < 2; i++) {
+            net->nic[i].net = net;
+            net->nic[i].index = i;
+            snprintf(net->nic[i].name, sizeof net->nic[i].name, "soft%u", i);
+            dt_list_init(&net->nic[i].connections);
+        }
+        dt_ticks_init_virtual(&net->ticks, Now, &now_ns);
+        ASSERT_EQ(DT_OK, dt_health_open(&net->health));
+        dt_page_options options = {nullptr, 1, "x", 0, 0};
+        ASSERT_EQ(DT_OK, dt_page_open(&options, &net->page));
+    }
+    void TearDown() override
+    {
+        while (!senders.empty())
+            Remove(0);
+        dt_health_close(&net->health);
+        dt_page_close(net->page);
+        delete[] net->nic;
+        delete net;
+    }
+
+    void Add(uint32_t nic, const char *peer, const char *peer_nic)
+    {
+        dt_connection *c = dt_connection_create(net, &net->nic[nic], true);
+        c->id = 100 + senders.size();
+        c->path_count = 1;
+        c->path[0].nic = &net->nic[nic];
+        c->current = &c->path[0];
+        snprintf(c->peer, sizeof c->peer, "%s", peer);
+        snprintf(c->path[0].peer_device, sizeof c->path[0].peer_device, "%s", peer_nic);
+        dt_meter_open(c, now_ns);
+        ASSERT_EQ(DT_OK, dt_health_add(dt_sender_of(c)));
+        senders.push_back({dt_sender_of(c), 100 * DT_NS_PER_US, 0});
+    }
+
+    void Remove(size_t index)
+    {
+        dt_connection *c = &senders[index].sender->connection;
+        dt_health_remove(senders[index].sender);
+        dt_meter_close(c);
+        dt_connection_release(c);
+        senders.erase(senders.begin() + static_cast<long>(index));
+    }
+
+    /* Training steps: each sender sends four messages in a row, then there is a pause. */
+    void Step(int count)
+    {
+        for (int i = 0; i < count; i++) {
+            uint64_t longest_ns = 0, began_ns = now_ns;
+            for (Sender &s : senders) {
+                uint64_t wanted_ns = began_ns;
+                for (int message = 0; message < 4; message++) {
+                    uint64_t handed_ns = wanted_ns + (message == 0 ? s.wait_ns : 0);
+                    // a healthy link is not quite steady
+                    now_ns = handed_ns +
+                             s.ns_a_message * static_cast<uint64_t>(1000 + (i * 7 + message * 3) % 20) / 1000;
+                    dt_meter_sent(&s.sender->connection.meter, wanted_ns, handed_ns, 1 << 20);
+                    wanted_ns = now_ns;
+                }
+                longest_ns = std::max(longest_ns, now_ns - began_ns);
+            }
+            now_ns = began_ns + longest_ns + 10 * DT_NS_PER_MS;
+            Look();
+        }
+    }
+
+    void Look()
+    {
+        for (Sender &s : senders)
+            dt_health_feed(s.sender, now_ns);
+        dt_health_judge(net, now_ns);
+    }
+
+    const dt_page_health &Of(size_t index)
+    {
+        return senders[index].sender->connection.meter.row->health;
+    }
+
+    std::vector<std::string> Verdicts()
+    {
+        std::vector<std::string> found;
+        for (const std::string &line : detour_test::LoggedLines()) {
+            if (line.find("connection ") != std::string::npos)
+                found.push_back(line);
+        }
+        return found;
+    }
+
+    static uint64_t Now(void *arg)
+    {
+        return *static_cast<uint64_t *>(arg);
+    }
+
+    uint64_t now_ns = 5 * DT_NS_PER_S;
+    dt_net *net = nullptr;
+    std::vector<Sender> senders;
+};
+
+TEST_F(Health, ALinkGetsSlowAndWellAgain)
+{
+    Add(0, "a:1", "soft0");
+    Look();
+    EXPECT_EQ(DT_PAGE_VERDICT_LEARNING, Of(0).verdict);
+    Step(120);
+    EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
+    EXPECT_TRUE(Verdicts().empty()) << "to be healthy is no news";
+    EXPECT_EQ(4u << 20, Of(0).transfer_bytes);
+    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
+
+    uint64_t slow_ns = now_ns;
+    senders[0].ns_a_message *= 3; // not enough for a surge, which needs a millisecond more
+    Step(30);
+    ASSERT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
+    EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_LINK), Of(0).cause);
+    EXPECT_NEAR(3000, static_cast<double>(Of(0).factor_permille), 100);
+    EXPECT_NEAR(800e3, static_cast<double>(Of(0).delay_ns), 40e3) << "four messages, each 0.2 ms longer";
+    EXPECT_LE(slow_ns - 50 * DT_NS_PER_MS, Of(0).since_ns);
+    EXPECT_GE(slow_ns + 50 * DT_NS_PER_MS, Of(0).since_ns) << "as good as when it began";
+    EXPECT_TRUE(dt_health_is_slow(&senders[0].sender->health));
+    ASSERT_EQ(1u, Verdicts().size());
+    EXPECT_NE(std::string::npos, Verdicts()[0].find("times its healthy time")) << Verdicts()[0];
+    EXPECT_NE(std::string::npos, Verdicts()[0].find("to a:1 on soft0 is slow since")) << Verdicts()[0];
+
+    senders[0].ns_a_message /= 3;
+    Step(60);
+    EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
+    EXPECT_EQ(0u, Of(0).since_ns);
+    EXPECT_EQ(2u, Verdicts().size());
+    EXPECT_NE(std::string::npos, Verdicts()[1].find("healthy again")) << Verdicts()[1];
+    dt_event_record record;
+    ASSERT_TRUE(dt_event_read(dt_page_events(net->page), 1, &record));
+    EXPECT_EQ(static_cast<uint32_t>(DT_EVENT_KIND_VERDICT), record.kind);
+    EXPECT_STREQ("to a:1: healthy again", record.text);
+}
+
+/* 30 ms on top of 0.1: three messages are enough, long before the monitor has learnt anything. */
+TEST_F(Health, ASurgeIsNoticedAtOnce)
+{
+    Add(0, "a:1", "soft0");
+    Step(3); // twelve messages: what is usual is known
+    senders[0].ns_a_message += 30 * DT_NS_PER_MS;
+    Step(1);
+    Look();
+    EXPECT_TRUE(dt_health_is_slow(&senders[0].sender->health));
+    now_ns += DT_NS_PER_S;
+    Look();
+    ASSERT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
+    EXPECT_NEAR(30e6, static_cast<double>(Of(0).delay_ns), 1e6);
+    senders[0].ns_a_message -= 30 * DT_NS_PER_MS;
+    Step(100);
+    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
+}
+
+/* Nothing comes back at all: what is overdue says so. */
+TEST_F(Health, AMessageThatDoesNotReturnIsASurge)
+{
+    Add(0, "a:1", "soft0");
+    Step(5);
+    dt_connection *c = &senders[0].sender->connection;
+    dt_store_release(&c->open_requests, 1u);
+    dt_store_relaxed(&c->progress_ns, now_ns);
+    now_ns += 90 * DT_NS_PER_MS;
+    Look();
+    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
+    now_ns += 30 * DT_NS_PER_MS;
+    Look();
+    EXPECT_TRUE(dt_health_is_slow(&senders[0].sender->health));
+    dt_store_release(&c->open_requests, 0u);
+}
+
+TEST_F(Health, NeighboursTellWhoseFaultItIs)
+{
+    Add(0, "a:1", "soft0"); // over NIC 0 of this host
+    Add(0, "b:1", "soft0");
+    Add(0, "c:1", "soft1");
+    Add(1, "a:1", "soft1"); // over NIC 1
+    Add(1, "b:1", "soft0"); // to the same NIC of b as the second
+    Add(1, "c:1", "soft0");
+    Step(120);
+    for (size_t i : {0, 1, 2})
+        senders[i].ns_a_message = senders[i].ns_a_message * 3 / 2;
+    Step(40);
+    for (size_t i : {0, 1, 2}) {
+        EXPECT_EQ(DT_PAGE_VERDICT_SLOW, Of(i).verdict) << i;
+        EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_OWN_NIC), Of(i).cause) << i;
+    }
+    for (size_t i : {3, 4, 5})
+        EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(i).verdict) << i;
+    for (size_t i : {0, 1, 2})
+        senders[i].ns_a_message = senders[i].ns_a_message * 2 / 3;
+    Step(100);
+    for (size_t i : {1, 4}) // both to the same NIC of b
+        senders[i].ns_a_message = senders[i].ns_a_message * 3 / 2;
+    Step(40);
+    for (size_t i : {1, 4})
+        EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_PEER_NIC), Of(i).cause) << i;
+    for (size_t i : {0, 2, 3, 5})
+        EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(i).verdict) << i;
+}
+
+/* No clear-to-send is no slow network. */
+TEST_F(Health, APeerThatIsNotReadyIsNoSlowLink)
+{
+    Add(0, "a:1", "soft0");
+    Step(120);
+    senders[0].wait_ns = 20 * DT_NS_PER_MS;
+    Step(60);
+    EXPECT_EQ(DT_PAGE_VERDICT_WAITING, Of(0).verdict);
+    EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_PEER_NOT_READY), Of(0).cause);
+    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
+    senders[0].wait_ns = 0;
+    Step(100);
+    EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
+}
+
+/* Detour's thread may be late: samples are lost, never waited for, and counted. */
+TEST_F(Health, AFullRingLosesSamples)
+{
+    Add(0, "a:1", "soft0");
+    dt_meter *meter = &senders[0].sender->connection.meter;
+    for (int i = 0; i < DT_METER_SAMPLES + 7; i++)
+        dt_meter_sent(meter, now_ns, now_ns, 1);
+    now_ns += DT_NS_PER_S;
+    Look();
+    EXPECT_EQ(7u, Of(0).missed_count);
+    EXPECT_EQ(nullptr, dt_meter_sample(meter));
+    EXPECT_EQ(static_cast<uint64_t>(DT_METER_SAMPLES) + 7, meter->row->message_count) << "all are counted";
+}
+
+TEST_F(Health, ConnectionsComeAndGo)
+{
+    for (int i = 0; i < 40; i++)
+        Add(static_cast<uint32_t>(i % 2), ("peer:" + std::to_string(i)).c_str(), "soft0");
+    Step(3);
+    for (int i = 0; i < 20; i++)
+        Remove(static_cast<size_t>(i));
+    Step(3);
+    EXPECT_EQ(20u, net->health.count);
+}
+} // namespace

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/health.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "detect/period.h"
+#include "detour/stat.h"
+#include "transport/connection.h"
+#include "transport/nic.h"
+
+#define JUDGE_EVERY_NS (100 * DT_NS_PER_MS)
+#define ROOM_FIRST     16
+
+DT_STATIC_CHECK((int)DT_BLAME_NONE == (int)DETOUR_STAT_CAUSE_NONE &&
+                    (int)DT_BLAME_OWN_NIC == (int)DETOUR_STAT_CAUSE_OWN_NIC &&
+                    (int)DT_BLAME_PEER_NIC == (int)DETOUR_STAT_CAUSE_PEER_NIC &&
+                    (int)DT_BLAME_LINK == (int)DETOUR_STAT_CAUSE_LINK &&
+                    (int)DT_BLAME_PEER_NOT_READY == (int)DETOUR_STAT_CAUSE_PEER_NOT_READY,
+                "causes are shown as they are");
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Feeding
+ */
+
+/* When the monitor's sample `number` began, as far back as is remembered. */
+static uint64_t began_ns(const struct dt_health *health, uint64_t number)
+{
+    uint64_t count = health->watch.network.sample_count;
+    uint64_t oldest = count > DT_HEALTH_SAMPLES ? count - DT_HEALTH_SAMPLES : 0;
+
+    return health->began_ns[dt_max_u64(number, oldest) % DT_HEALTH_SAMPLES];
+}
+
+/* The monitor may have a sample more than before: the present iteration has ended. A new period forgets them
+ * all. */
+static void note_iteration(struct dt_health *health, uint64_t count_before, uint64_t next_ns)
+{
+    uint64_t count = health->watch.network.sample_count;
+
+    if (count > count_before)
+        health->began_ns[count_before % DT_HEALTH_SAMPLES] = health->iteration_ns;
+    if (count != count_before || health->iteration_ns == 0)
+        health->iteration_ns = next_ns;
+}
+
+static void take(struct dt_health *health, const struct dt_ticks *ticks, const struct dt_sample *sample)
+{
+    struct dt_watched message = {
+        .wanted_ns = dt_ticks_moment_ns(ticks, sample->wanted),
+        .handed_ns = dt_ticks_moment_ns(ticks, sample->handed),
+        .done_ns = dt_ticks_moment_ns(ticks, sample->done),
+        .bytes = sample->bytes,
+    };
+    uint64_t count = health->watch.network.sample_count;
+    bool was_surge = health->surge.is_on;
+
+    message.done_ns = dt_max_u64(message.done_ns, message.handed_ns);
+    dt_watch_message(&health->watch, &message);
+    note_iteration(health, count, message.handed_ns);
+    dt_surge_message(&health->surge, message.bytes, message.done_ns - message.handed_ns, message.done_ns);
+    if (health->surge.is_on && !was_surge)
+        health->surge_since_ns = message.handed_ns;
+    health->message_bytes = message.bytes;
+}
+
+/* The verdict's beginning: it is dated better with every sample, until it lies too far back. */
+static uint64_t since_ns(const struct dt_health *health, const struct dt_verdict *verdict, uint64_t *sample,
+                         uint64_t *sample_ns)
+{
+    if (!verdict->is_slow) {
+        *sample_ns = 0;
+    } else if (*sample_ns == 0 || *sample != verdict->since) {
+        *sample = verdict->since;
+        *sample_ns = began_ns(health, verdict->since);
+    }
+    return *sample_ns;
+}
+
+/* Bytes between two pauses. */
+static uint64_t transfer_bytes(const struct dt_watch *watch)
+{
+    uint64_t count = dt_min_u64(watch->burst_count, DT_WATCH_BURSTS);
+    double sum = 0;
+
+    for (uint64_t i = 0; i < count; i++)
+        sum += watch->sizes[i];
+    return count ? (uint64_t)(sum / (double)count) : watch->burst_bytes;
+}
+
+/* What only the surge knows, when the monitor has not learnt enough or sees nothing yet. */
+static void add_surge(const struct dt_health *health, struct dt_health_summary *summary)
+{
+    const struct dt_surge *surge = &health->surge;
+
+    if (!surge->is_on)
+        return;
+    if (!summary->is_slow) {
+        summary->slow_since_ns = health->surge_since_ns;
+        summary->factor =
+            surge->usual_of_slow_ns ? (double)surge->slow_ns / (double)surge->usual_of_slow_ns : 1;
+        summary->delay_ns =
+            surge->slow_ns > surge->usual_of_slow_ns ? surge->slow_ns - surge->usual_of_slow_ns : 0;
+    }
+    summary->is_slow = true;
+}
+
+static struct dt_health_summary summarize(struct dt_health *health)
+{
+    const struct dt_monitor *network = &health->watch.network, *waiting = &health->watch.waiting;
+    struct dt_verdict slow = dt_monitor_verdict(network), late = dt_monitor_verdict(waiting);
+    struct dt_health_summary summary = {
+        .is_slow = slow.is_slow,
+        .is_known = slow.is_known,
+        .period = health->watch.period,
+        .slow_since_ns = since_ns(health, &slow, &health->slow_sample, &health->slow_since_ns),
+        .waiting_since_ns = since_ns(health, &late, &health->waiting_sample, &health->waiting_since_ns),
+        .factor = slow.factor,
+        .seconds_a_byte = slow.is_known ? exp(network->level) : 0,
+        .transfer_bytes = transfer_bytes(&health->watch),
+        .message_bytes = health->message_bytes,
+        .sample_count = network->sample_count,
+    };
+    double iteration_bytes = (double)summary.transfer_bytes * (double)dt_max_u64(health->watch.period, 1);
+
+    if (slow.is_slow)
+        summary.delay_ns = (uint64_t)fmax(0, (exp(network->level) - exp(network->reference)) *
+                                                 (double)summary.transfer_bytes * 1e9);
+    summary.is_waiting = late.is_slow && exp(waiting->level) > summary.seconds_a_byte * iteration_bytes;
+    add_surge(health, &summary);
+    return summary;
+}
+
+/* The oldest message under way, by what Detour's thread sees: nothing was completed since, though something
+ * is open. */
+static void watch_overdue(struct dt_sender *s, uint64_t now_ns)
+{
+    struct dt_health *health = &s->health;
+    uint64_t progress_ns = dt_load_relaxed(&s->connection.progress_ns);
+    bool was_on = health->surge.is_on;
+
+    if (dt_load_relaxed(&s->connection.open_requests) == 0 || health->message_bytes == 0)
+        return;
+    dt_surge_waiting(&health->surge, health->message_bytes, progress_ns, now_ns);
+    if (health->surge.is_on && !was_on)
+        health->surge_since_ns = progress_ns;
+}
+
+void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
+{
+    struct dt_health *health = &s->health;
+    struct dt_meter *meter = &s->connection.meter;
+    struct dt_health_net *net = &s->connection.net->health;
+    uint64_t count_before = health->watch.network.sample_count;
+    bool was_surge = health->surge.is_on;
+    uint32_t taken = 0;
+
+    if (!health->connection)
+        return;
+    for (const struct dt_sample *sample; taken < DT_METER_SAMPLES && (sample = dt_meter_sample(meter));
+         taken++) {
+        take(health, meter->ticks, sample);
+        dt_meter_taken(meter);
+    }
+    watch_overdue(s, now_ns);
+    uint64_t count = health->watch.network.sample_count;
+    dt_watch_idle(&health->watch, now_ns);
+    note_iteration(health, count, 0);
+    if (taken == 0 && health->surge.is_on == was_surge && health->watch.network.sample_count == count_before)
+        return;
+    struct dt_health_summary summary = summarize(health);
+    dt_store_relaxed(&health->is_slow_now, (uint32_t)summary.is_slow);
+    pthread_mutex_lock(&net->mutex);
+    health->summary = summary;
+    uint32_t voted = health->voted;
+    pthread_mutex_unlock(&net->mutex);
+    if (health->watch.period == 0)
+        dt_watch_set_period(&health->watch, voted);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Judging; all under the mutex
+ */
+
+/* A number for a name: FNV-1a. Two names with the same number would only blur whose fault it is. */
+static uint32_t number_of(const char *name, size_t bytes)
+{
+    uint32_t hash = 2166136261u;
+
+    for (size_t i = 0; i < bytes && name[i]; i++)
+        hash = (hash ^ (uint8_t)name[i]) * 16777619u;
+    return hash;
+}
+
+static uint32_t size_class(uint64_t bytes)
+{
+    return bytes ? 64 - (uint32_t)__builtin_clzll(bytes) : 0;
+}
+
+static void fill_blame(const struct dt_health *health, struct dt_blame_connection *blame)
+{
+    const struct dt_connection *c = health->connection;
+    uint32_t now = dt_load_relaxed(&c->meter.row->path_now);
+    const struct dt_path *path = &c->path[now < c->path_count ? now : 0];
+
+    *blame = (struct dt_blame_connection){
+        .own_nic = path->nic ? path->nic->index : UINT32_MAX,
+        .peer = number_of(c->peer, sizeof c->peer),
+        .peer_host = number_of(c->peer, strcspn(c->peer, ":")),
+        .peer_nic = number_of(c->meter.row->path[path->index].peer, sizeof c->meter.row->path[0].peer),
+        .size_class = size_class(health->summary.message_bytes),
+        .seconds_a_byte = health->summary.seconds_a_byte,
+        .is_slow = health->summary.is_slow,
+        .is_waiting = health->summary.is_waiting,
+    };
+}
+
+static struct dt_page_health verdict_of(const struct dt_health *health)
+{
+    const struct dt_health_summary *summary = &health->summary;
+    struct dt_page_health verdict = {
+        .verdict = summary->is_slow      ? DT_PAGE_VERDICT_SLOW
+                   : summary->is_waiting ? DT_PAGE_VERDICT_WAITING
+                   : summary->is_known   ? DT_PAGE_VERDICT_HEALTHY
+                                         : DT_PAGE_VERDICT_LEARNING,
+        .factor_permille = (uint64_t)(fmin(summary->factor, 1e9) * 1000),
+        .transfer_bytes = summary->transfer_bytes,
+        .sample_count = summary->sample_count,
+        .missed_count = dt_load_relaxed(&health->connection->meter.lost),
+    };
+
+    if (summary->is_slow) {
+        verdict.since_ns = summary->slow_since_ns;
+        verdict.delay_ns = summary->delay_ns;
+        verdict.cause = health->blame->blame;
+    } else if (summary->is_waiting) {
+        verdict.since_ns = summary->waiting_since_ns;
+        verdict.cause = DT_BLAME_PEER_NOT_READY;
+    }
+    return verdict;
+}
+
+static bool is_news(uint32_t verdict)
+{
+    return verdict == DT_PAGE_VERDICT_SLOW || verdict == DT_PAGE_VERDICT_WAITING;
+}
+
+/* One line, in the log and among the events. To be healthy from the beginning is no news. */
+static void say(const struct dt_health *health, const struct dt_page_health *verdict, uint64_t now_ns)
+{
+    const struct dt_connection *c = health->connection;
+    uint64_t age_ns = now_ns > verdict->since_ns ? now_ns - verdict->since_ns : 0;
+    char text[160];
+
+    if (!is_news(health->shown.verdict) && !is_news(verdict->verdict))
+        return;
+    if (verdict->verdict == DT_PAGE_VERDICT_SLOW)
+        snprintf(text, sizeof text,
+                 "slow since %llu ms, %.2f times its healthy time, a transfer takes %.3f ms longer: %s",
+                 (unsigned long long)(age_ns / DT_NS_PER_MS), (double)verdict->factor_permille / 1000,
+                 (double)verdict->delay_ns / 1e6, dt_blame_text((enum dt_blame)verdict->cause));
+    else if (verdict->verdict == DT_PAGE_VERDICT_WAITING)
+        snprintf(text, sizeof text, "well, but waits longer than it used to, since %llu ms: %s",
+                 (unsigned long long)(age_ns / DT_NS_PER_MS), dt_blame_text(DT_BLAME_PEER_NOT_READY));
+    else
+        snprintf(text, sizeof text, "%s",
+                 verdict->verdict == DT_PAGE_VERDICT_HEALTHY ? "healthy again" : "learning anew");
+    dt_info("connection %016llx to %s on %s is %s", (unsigned long long)c->id, c->peer, c->nic->name, text);
+    if (c->net->page)
+        dt_event_write(dt_page_events(c->net->page), now_ns, DT_EVENT_KIND_VERDICT,
+                       dt_page_connection_row(c->net->page, c->meter.row), (int64_t)verdict->factor_permille,
+                       "to %.40s: %s", c->peer, text);
+}
+
+static void show(struct dt_health *health, uint64_t now_ns)
+{
+    struct dt_page_health verdict = verdict_of(health);
+
+    if (!memcmp(&verdict, &health->shown, sizeof verdict))
+        return;
+    if (verdict.verdict != health->shown.verdict)
+        say(health, &verdict, now_ns);
+    health->shown = verdict;
+    dt_page_set_health(health->connection->meter.row, &verdict);
+}
+
+static void judge(struct dt_health_net *net, uint64_t now_ns)
+{
+    uint32_t count = 0, voted;
+
+    dt_list_for_each(node, &net->senders)
+    {
+        struct dt_health *health = dt_container_of(node, struct dt_health, node);
+
+        health->blame = &net->blame[count];
+        fill_blame(health, health->blame);
+        net->periods[count++] = health->summary.period;
+    }
+    dt_blame_decide(net->blame, count);
+    voted = dt_period_vote(net->periods, count);
+    dt_list_for_each(node, &net->senders)
+    {
+        struct dt_health *health = dt_container_of(node, struct dt_health, node);
+
+        health->voted = voted;
+        show(health, now_ns);
+    }
+}
+
+void dt_health_judge(struct dt_net *net, uint64_t now_ns)
+{
+    struct dt_health_net *health = &net->health;
+    uint64_t last_ns = dt_load_relaxed(&health->judged_ns);
+
+    if (now_ns - last_ns < JUDGE_EVERY_NS || !dt_compare_swap(&health->judged_ns, &last_ns, now_ns))
+        return;
+    pthread_mutex_lock(&health->mutex);
+    judge(health, now_ns);
+    pthread_mutex_unlock(&health->mutex);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Life
+ */
+enum dt_status dt_health_open(struct dt_health_net *health)
+{
+    dt_list_init(&health->senders);
+    return pthread_mutex_init(&health->mutex, NULL) == 0 ? DT_OK : DT_SYSTEM;
+}
+
+void dt_health_close(struct dt_health_net *health)
+{
+    free(health->blame);
+    free(health->periods);
+    pthread_mutex_destroy(&health->mutex);
+}
+
+/* Room for one more. */
+static bool grow(struct dt_health_net *net)
+{
+    uint32_t room = net->room ? 2 * net->room : ROOM_FIRST;
+    void *memory;
+
+    if (net->count < net->room)
+        return true;
+    memory = realloc(net->blame, room * sizeof *net->blame);
+    if (!memory)
+        return false;
+    net->blame = memory;
+    memory = realloc(net->periods, room * sizeof *net->periods);
+    if (!memory)
+        return false;
+    net->periods = memory;
+    net->room = room;
+    return true;
+}
+
+enum dt_status dt_health_add(struct dt_sender *s)
+{
+    struct dt_health_net *net = &s->connection.net->health;
+    bool has_room;
+
+    dt_watch_init(&s->health.watch);
+    dt_surge_init(&s->health.surge);
+    pthread_mutex_lock(&net->mutex);
+    has_room = grow(net);
+    if (has_room) {
+        s->health.connection = &s->connection;
+        dt_list_push_back(&net->senders, &s->health.node);
+        net->count++;
+    }
+    pthread_mutex_unlock(&net->mutex);
+    return has_room ? DT_OK : DT_NO_MEMORY;
+}
+
+void dt_health_remove(struct dt_sender *s)
+{
+    struct dt_health_net *net = &s->connection.net->health;
+
+    if (!s->health.connection)
+        return;
+    pthread_mutex_lock(&net->mutex);
+    dt_list_remove(&s->health.node);
+    net->count--;
+    pthread_mutex_unlock(&net->mutex);
+    s->health.connection = NULL;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where detect/ meets connections: samples of a sender's messages go in (meter.h), a verdict comes out, into
+ * the counter page, the events and the log. Private to transport/.
+ *
+ * All of it runs on Detour's threads. The thread of a sender's default device feeds what the sender's owner
+ * has left in its ring; now and then one of the threads compares all senders of the process and decides.
+ */
+#ifndef DETOUR_TRANSPORT_HEALTH_H
+#define DETOUR_TRANSPORT_HEALTH_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomics.h"
+#include "base/list.h"
+#include "base/status.h"
+#include "detect/blame.h"
+#include "detect/surge.h"
+#include "detect/watch.h"
+#include "obs/page.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_connection;
+struct dt_net;
+struct dt_sender;
+
+#define DT_HEALTH_SAMPLES 256 /* whose beginning is remembered; more than the monitor looks back */
+
+/* What the judge sees of a sender. */
+struct dt_health_summary {
+    bool is_slow;    /* its monitor says so, or there is a surge */
+    bool is_waiting; /* its peer is late to receive, and that costs more than the network */
+    bool is_known;   /* the monitor has learnt what is healthy */
+    uint32_t period; /* bursts per iteration, as it found it itself; 0: none */
+    uint64_t slow_since_ns;
+    uint64_t waiting_since_ns;
+    double factor;
+    double seconds_a_byte; /* 0: not known */
+    uint64_t delay_ns;
+    uint64_t transfer_bytes;
+    uint64_t message_bytes;
+    uint64_t sample_count;
+};
+
+/* Of a sender. */
+struct dt_health {
+    uint32_t is_slow_now; /* [atomic] */
+
+    /* [detour], under nic->mutex */
+    struct dt_watch watch;
+    struct dt_surge surge;
+    uint64_t began_ns[DT_HEALTH_SAMPLES]; /* of the monitor's sample, by its number */
+    uint64_t iteration_ns;                /* the present iteration began */
+    uint64_t surge_since_ns;
+    uint64_t message_bytes; /* of the last message */
+    uint64_t slow_sample;   /* the run of the slow verdict began with it, and when */
+    uint64_t slow_since_ns;
+    uint64_t waiting_sample;
+    uint64_t waiting_since_ns;
+
+    /* [under health_mutex of the net] */
+    struct dt_list node;
+    struct dt_connection *connection;
+    struct dt_health_summary summary;
+    uint32_t voted;                    /* the period that the process has voted for; 0: none */
+    struct dt_page_health shown;       /* as it stands in the page */
+    struct dt_blame_connection *blame; /* during a judgement */
+};
+
+/* Of the process. */
+struct dt_health_net {
+    pthread_mutex_t mutex;
+    struct dt_list senders; /* struct dt_health */
+    uint32_t count;
+    uint32_t room;                     /* in `blame` */
+    struct dt_blame_connection *blame; /* room for one each */
+    uint32_t *periods;                 /* the same */
+    uint64_t judged_ns;                /* [atomic] */
+};
+
+/* DT_SYSTEM. */
+enum dt_status dt_health_open(struct dt_health_net *health);
+void dt_health_close(struct dt_health_net *health);
+
+/* A sender is set up, or closed. DT_NO_MEMORY: nobody will judge it. */
+enum dt_status dt_health_add(struct dt_sender *sender);
+void dt_health_remove(struct dt_sender *sender);
+
+/* Takes what the owner has left. Detour's thread, holding nic->mutex. */
+void dt_health_feed(struct dt_sender *sender, uint64_t now_ns);
+
+/* Compares all senders and says what has changed, if it was long ago. Any of Detour's threads, without a
+ * mutex. */
+void dt_health_judge(struct dt_net *net, uint64_t now_ns);
+
+/* Do this sender's messages take longer than they should, as far as is known now? Any thread. */
+static inline bool dt_health_is_slow(const struct dt_health *health)
+{
+    return dt_load_relaxed(&health->is_slow_now) != 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
