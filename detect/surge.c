@@ -55,6 +55,9 @@ void dt_surge_message(struct dt_surge *surge, uint64_t bytes, uint64_t service_n
         surge->slow_ns = service_ns;
         surge->usual_of_slow_ns = usual;
         surge->well_in_row = 0;
+        if (surge->slow_in_row > 0 && now_ns - service_ns < surge->slow_until_ns)
+            return;
+        surge->slow_until_ns = now_ns;
         if (++surge->slow_in_row >= DT_SURGE_ON_MESSAGES)
             surge->is_on = true;
         return;

@@ -5,9 +5,11 @@
  * millisecond longer at least. It decides when the host path takes over (`DETOUR_HOSTPATH=auto`) and when it
  * gives back.
  *
- * On: three messages in a row, or one that has been under way for 100 ms longer than it should. Off: 32
- * messages in a row as they should be, over at least a second. A change of sizes is no surge: what is not
- * known for a size class is taken from the nearest class below it, in proportion.
+ * On: three messages in a row, each handed over when the one before was complete, since messages that were
+ * under way together may have met with one and the same short stop; or one that has been under way for 100 ms
+ * longer than it should. Off: 32 messages in a row as they should be, over at least a second. A change of
+ * sizes is no surge: what is not known for a size class is taken from the nearest class below it, in
+ * proportion.
  *
  * Pure, no allocation. One thread.
  */
@@ -34,6 +36,7 @@ struct dt_surge {
     uint64_t usual_ns[DT_SURGE_CLASSES]; /* healthy time per message */
     uint32_t known[DT_SURGE_CLASSES];    /* messages that it was learnt from */
     uint32_t slow_in_row;
+    uint64_t slow_until_ns; /* the last of them was complete */
     uint32_t well_in_row;
     uint64_t well_since_ns;
     uint64_t slow_ns; /* what the last slow message took, and what it should have taken */

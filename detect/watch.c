@@ -11,6 +11,7 @@
 void dt_watch_init(struct dt_watch *watch)
 {
     memset(watch, 0, sizeof *watch);
+    watch->cut_messages = DT_WATCH_CUT_FIRST;
     dt_monitor_init(&watch->network);
     dt_monitor_init(&watch->waiting);
 }
@@ -68,10 +69,35 @@ static void end_burst(struct dt_watch *watch)
         end_iteration(watch);
 }
 
+/* Bursts of another size would not go with what is known, so all begins anew. */
+static void cut_longer(struct dt_watch *watch)
+{
+    uint32_t messages = watch->cut_messages * 2;
+    uint64_t busy_until_ns = watch->busy_until_ns;
+
+    dt_watch_init(watch);
+    watch->cut_messages = messages;
+    watch->busy_until_ns = busy_until_ns;
+}
+
+static void cut(struct dt_watch *watch)
+{
+    bool is_short = watch->busy_until_ns - watch->burst_began_ns < DT_WATCH_CUT_NS;
+
+    if (is_short && watch->cut_messages < DT_WATCH_CUT_MAX) {
+        cut_longer(watch);
+        return;
+    }
+    end_burst(watch);
+    watch->is_cut = true;
+}
+
 void dt_watch_idle(struct dt_watch *watch, uint64_t now_ns)
 {
-    if (watch->burst_bytes > 0 && now_ns > watch->busy_until_ns + DT_WATCH_IDLE_NS)
-        end_burst(watch);
+    if (watch->burst_bytes == 0 || now_ns <= watch->busy_until_ns + DT_WATCH_IDLE_NS)
+        return;
+    end_burst(watch);
+    watch->is_cut = false;
 }
 
 void dt_watch_message(struct dt_watch *watch, const struct dt_watched *message)
@@ -79,6 +105,8 @@ void dt_watch_message(struct dt_watch *watch, const struct dt_watched *message)
     uint64_t counted_from_ns = dt_max_u64(message->handed_ns, watch->busy_until_ns);
 
     dt_watch_idle(watch, message->handed_ns);
+    if (watch->burst_messages == 0)
+        watch->burst_began_ns = message->handed_ns;
     /* Messages overlap: an interval is counted once. */
     if (message->done_ns > counted_from_ns)
         watch->burst_network_ns += message->done_ns - counted_from_ns;
@@ -88,6 +116,6 @@ void dt_watch_message(struct dt_watch *watch, const struct dt_watched *message)
         watch->burst_waiting_ns += message->handed_ns - waits_from_ns;
     watch->burst_bytes += message->bytes;
     watch->busy_until_ns = dt_max_u64(watch->busy_until_ns, message->done_ns);
-    if (++watch->burst_messages == DT_WATCH_BURST_MESSAGES && watch->burst_bytes > 0)
-        end_burst(watch);
+    if (++watch->burst_messages >= watch->cut_messages && watch->burst_bytes > 0)
+        cut(watch);
 }

@@ -5,7 +5,7 @@
  * Messages make bursts: a burst ends when nothing was under way for DT_WATCH_IDLE_NS. Bursts make iterations
  * (period.h), and an iteration gives one sample to the monitor (monitor.h): network seconds per byte. So
  * sizes that differ within an iteration do no harm, and neither does the time in which nothing was to be
- * sent. Traffic that never pauses is cut every DT_WATCH_BURST_MESSAGES messages.
+ * sent. Traffic that never pauses is cut after a number of messages that takes DT_WATCH_CUT_NS at least.
  *
  * Network time is from the hand-over of a message that may be sent (its clear-to-send is here) to its
  * completion. Time in which the peer had not said clear-to-send is counted apart: a peer that is not ready is
@@ -26,10 +26,12 @@ extern "C" {
 #endif
 
 /* A pause; shorter than any computation between two communications that matter. */
-#define DT_WATCH_IDLE_NS        1000000ull
-#define DT_WATCH_BURST_MESSAGES 128 /* a burst has no more */
-#define DT_WATCH_BURSTS         192 /* sizes that are kept to find the period in */
-#define DT_WATCH_PERIOD_MAX     (DT_WATCH_BURSTS / 3)
+#define DT_WATCH_IDLE_NS    1000000ull
+#define DT_WATCH_CUT_NS     50000000ull /* shorter pieces would show what the scheduler does, not the network */
+#define DT_WATCH_CUT_FIRST  128         /* messages; twice as many until they take so long */
+#define DT_WATCH_CUT_MAX    (1u << 20)
+#define DT_WATCH_BURSTS     192 /* sizes that are kept to find the period in */
+#define DT_WATCH_PERIOD_MAX (DT_WATCH_BURSTS / 3)
 
 struct dt_watched {
     uint64_t wanted_ns; /* NCCL asked for it first */
@@ -46,6 +48,9 @@ struct dt_watch {
     double sizes[DT_WATCH_BURSTS]; /* bytes of the last bursts, a ring */
     /* the burst under way */
     uint32_t burst_messages;
+    uint32_t cut_messages; /* it ends after so many */
+    bool is_cut;           /* the last one did */
+    uint64_t burst_began_ns;
     uint64_t burst_bytes;
     uint64_t burst_network_ns;
     uint64_t burst_waiting_ns;

@@ -83,12 +83,15 @@ static uint64_t since_ns(const struct dt_health *health, const struct dt_verdict
     return *sample_ns;
 }
 
-/* Bytes between two pauses. */
-static uint64_t transfer_bytes(const struct dt_watch *watch)
+/* Bytes between two pauses; of traffic without pauses each message is a transfer. */
+static uint64_t transfer_bytes(const struct dt_health *health)
 {
+    const struct dt_watch *watch = &health->watch;
     uint64_t count = dt_min_u64(watch->burst_count, DT_WATCH_BURSTS);
     double sum = 0;
 
+    if (watch->is_cut)
+        return health->message_bytes;
     for (uint64_t i = 0; i < count; i++)
         sum += watch->sizes[i];
     return count ? (uint64_t)(sum / (double)count) : watch->burst_bytes;
@@ -105,10 +108,23 @@ static void add_surge(const struct dt_health *health, struct dt_health_summary *
         summary->slow_since_ns = health->surge_since_ns;
         summary->factor =
             surge->usual_of_slow_ns ? (double)surge->slow_ns / (double)surge->usual_of_slow_ns : 1;
-        summary->delay_ns =
-            surge->slow_ns > surge->usual_of_slow_ns ? surge->slow_ns - surge->usual_of_slow_ns : 0;
     }
+    /* Without pauses the monitor sees throughput; what a single message takes longer is seen here. */
+    if ((!summary->is_slow || health->watch.is_cut) && surge->slow_ns > surge->usual_of_slow_ns)
+        summary->delay_ns = surge->slow_ns - surge->usual_of_slow_ns;
     summary->is_slow = true;
+}
+
+/* Network time of an iteration. */
+static double iteration_seconds(const struct dt_health *health)
+{
+    const struct dt_watch *watch = &health->watch;
+    uint64_t count = dt_min_u64(watch->period, watch->burst_count);
+    double bytes = 0;
+
+    for (uint64_t i = 1; i <= count; i++)
+        bytes += watch->sizes[(watch->burst_count - i) % DT_WATCH_BURSTS];
+    return exp(watch->network.level) * bytes;
 }
 
 static struct dt_health_summary summarize(struct dt_health *health)
@@ -123,16 +139,14 @@ static struct dt_health_summary summarize(struct dt_health *health)
         .waiting_since_ns = since_ns(health, &late, &health->waiting_sample, &health->waiting_since_ns),
         .factor = slow.factor,
         .seconds_a_byte = slow.is_known ? exp(network->level) : 0,
-        .transfer_bytes = transfer_bytes(&health->watch),
+        .transfer_bytes = transfer_bytes(health),
         .message_bytes = health->message_bytes,
         .sample_count = network->sample_count,
     };
-    double iteration_bytes = (double)summary.transfer_bytes * (double)dt_max_u64(health->watch.period, 1);
-
     if (slow.is_slow)
         summary.delay_ns = (uint64_t)fmax(0, (exp(network->level) - exp(network->reference)) *
                                                  (double)summary.transfer_bytes * 1e9);
-    summary.is_waiting = late.is_slow && exp(waiting->level) > summary.seconds_a_byte * iteration_bytes;
+    summary.is_waiting = late.is_slow && exp(waiting->level) > iteration_seconds(health);
     add_surge(health, &summary);
     return summary;
 }

@@ -92,11 +92,12 @@ TEST_F(Watch, TrafficWithoutAPauseIsJudgedToo)
             dt_watch_message(&watch, &message);
         }
     };
-    Send(128 * 80, 20000);
+    Send(4096 * 100, 20000);
+    EXPECT_EQ(watch.cut_messages, 4096u) << "pieces of 50 ms at least";
     EXPECT_EQ(watch.period, 1u);
     EXPECT_TRUE(dt_monitor_verdict(&watch.network).is_known);
     EXPECT_FALSE(dt_monitor_verdict(&watch.network).is_slow);
-    Send(128 * 20, 30000);
+    Send(4096 * 20, 30000);
     EXPECT_TRUE(dt_monitor_verdict(&watch.network).is_slow);
     EXPECT_NEAR(dt_monitor_verdict(&watch.network).factor, 1.5, 0.01);
 }

@@ -2,6 +2,8 @@
 /* `detour stat` on running ranks of `detour perf`: what it says while a link is made slow and well again. */
 #include <gtest/gtest.h>
 
+#include <jansson.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -51,6 +53,20 @@ class Stat : public ::testing::Test
         return count;
     }
 
+    /* What `detour stat --json` says of each link that has been judged, milliseconds. */
+    std::vector<double> Delays()
+    {
+        table = RunDetour({"stat", "--json"}, Environment()).out;
+        std::vector<double> delays;
+        json_t *document = json_loads(table.c_str(), 0, nullptr);
+        json_t *link;
+        size_t i;
+        json_array_foreach(json_object_get(document, "links"), i, link)
+            delays.push_back(json_number_value(json_object_get(link, "delay_ms")));
+        json_decref(document);
+        return delays;
+    }
+
     /* However busy the machine is; ctest's own limit ends a test that waits in vain. */
     void Until(Command &perf, const std::function<bool()> &is_so, const char *what)
     {
@@ -63,35 +79,38 @@ class Stat : public ::testing::Test
     std::string folder, table;
 };
 
+/*
+ * What software RNICs take depends on what else the machine does, so their links may be called slow without a
+ * rule, and rightly; 30 ms more is the rule's alone. (In virtual time: tests/transport/health_test.cc.)
+ */
 TEST_F(Stat, ASlowLinkIsSeenAndSeenToBeWellAgain)
 {
     Command perf({"perf", "sendrecv", "-b", "16K", "-n", "4000000000", "--channels", "1", "--timeout", "600"},
                  Environment());
     Until(
-        perf,
-        [&] {
-            return Count({" send ", "healthy"}) == 2;
-        },
-        "both learn what is healthy");
+        perf, [&] { return Delays().size() == 2; }, "both ranks have learnt what is healthy");
     Outcome outcome = RunDetour({"inject", "add", "latency=30ms"}, Environment());
     ASSERT_EQ(0, outcome.exit_code) << outcome.err;
     Until(
         perf,
         [&] {
-            return Count({" send ", "slow"}) == 2;
+            std::vector<double> delays = Delays();
+            return delays.size() == 2 && delays[0] > 25 && delays[1] > 25;
         },
-        "both are slow");
+        "both are slow by 30 ms");
+    EXPECT_EQ(2u, Count({" send ", " slow "})) << table;
     EXPECT_EQ(0, RunDetour({"inject", "clear"}, Environment()).exit_code);
+    bool was_well[2] = {};
     Until(
         perf,
         [&] {
-            return Count({" send ", "healthy"}) == 2;
+            std::vector<double> delays = Delays();
+            for (size_t i = 0; i < delays.size() && i < 2; i++)
+                was_well[i] = was_well[i] || delays[i] < 5;
+            return was_well[0] && was_well[1];
         },
         "both are well again");
     std::string events = RunDetour({"stat", "--events"}, Environment()).out;
     EXPECT_NE(std::string::npos, events.find("verdict    to ")) << events;
-    EXPECT_NE(std::string::npos, events.find("healthy again")) << events;
-    EXPECT_NE(std::string::npos,
-              RunDetour({"stat", "--json"}, Environment()).out.find("\"verdict\": \"healthy\""));
 }
 } // namespace
