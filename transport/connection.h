@@ -298,7 +298,7 @@ struct dt_send_slot {
 
 struct dt_sender {
     struct dt_connection connection;
-    uint64_t next;          /* message that the next isend belongs to */
+    uint64_t next;          /* message that the next isend belongs to [atomic; written by the owner] */
     uint64_t next_post;     /* first message that was never posted; <= next */
     uint32_t again;         /* messages before it that are to be posted again: READY */
     struct dt_gate gate;    /* READY messages may have to wait there */

@@ -151,19 +151,24 @@ static struct dt_health_summary summarize(struct dt_health *health)
     return summary;
 }
 
-/* The oldest message under way, by what Detour's thread sees: nothing was completed since, though something
- * is open. */
-static void watch_overdue(struct dt_sender *s, uint64_t now_ns)
+/*
+ * The oldest message under way: there is one, and nothing was completed since a round before this one saw
+ * that. (What is seen in one round alone may have begun just now: this thread may have been kept waiting.)
+ */
+static void watch_overdue(struct dt_sender *s, bool is_moving, uint64_t now_ns)
 {
     struct dt_health *health = &s->health;
-    uint64_t progress_ns = dt_load_relaxed(&s->connection.progress_ns);
     bool was_on = health->surge.is_on;
 
-    if (dt_load_relaxed(&s->connection.open_requests) == 0 || health->message_bytes == 0)
+    if (is_moving || dt_meter_under_way(&s->connection.meter, dt_load_relaxed(&s->next)) == 0 ||
+        health->message_bytes == 0) {
+        health->stuck_since_ns = DT_NEVER_NS;
         return;
-    dt_surge_waiting(&health->surge, health->message_bytes, progress_ns, now_ns);
+    }
+    health->stuck_since_ns = dt_earlier_ns(health->stuck_since_ns, now_ns);
+    dt_surge_waiting(&health->surge, health->message_bytes, health->stuck_since_ns, now_ns);
     if (health->surge.is_on && !was_on)
-        health->surge_since_ns = progress_ns;
+        health->surge_since_ns = health->stuck_since_ns;
 }
 
 void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
@@ -182,7 +187,7 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
         take(health, meter->ticks, sample);
         dt_meter_taken(meter);
     }
-    watch_overdue(s, now_ns);
+    watch_overdue(s, taken > 0, now_ns);
     uint64_t count = health->watch.network.sample_count;
     dt_watch_idle(&health->watch, now_ns);
     note_iteration(health, count, 0);
@@ -382,6 +387,7 @@ enum dt_status dt_health_add(struct dt_sender *s)
 
     dt_watch_init(&s->health.watch);
     dt_surge_init(&s->health.surge);
+    s->health.stuck_since_ns = DT_NEVER_NS;
     pthread_mutex_lock(&net->mutex);
     has_room = grow(net);
     if (has_room) {

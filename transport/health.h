@@ -57,8 +57,9 @@ struct dt_health {
     uint64_t began_ns[DT_HEALTH_SAMPLES]; /* of the monitor's sample, by its number */
     uint64_t iteration_ns;                /* the present iteration began */
     uint64_t surge_since_ns;
-    uint64_t message_bytes; /* of the last message */
-    uint64_t slow_sample;   /* the run of the slow verdict began with it, and when */
+    uint64_t stuck_since_ns; /* messages are under way and none completes; DT_NEVER_NS: they do */
+    uint64_t message_bytes;  /* of the last message */
+    uint64_t slow_sample;    /* the run of the slow verdict began with it, and when */
     uint64_t slow_since_ns;
     uint64_t waiting_sample;
     uint64_t waiting_since_ns;

@@ -40,6 +40,7 @@ struct dt_meter {
     const struct dt_ticks *ticks;
     uint64_t wanted;               /* NCCL asks in vain for the next message since; 0: it does not [owner] */
     int32_t tag;                   /* of the last message [owner] */
+    uint64_t taken_back;           /* messages that were complete, and then were not [atomic; the same] */
     uint64_t lost;                 /* samples that found the ring full [atomic; written by the owner] */
     uint32_t head;                 /* samples made, modulo 2^32 [atomic; written by the owner] */
     uint32_t tail;                 /* samples taken [atomic; written by Detour's thread] */
@@ -113,6 +114,15 @@ static inline void dt_meter_sent(struct dt_meter *meter, uint64_t wanted, uint64
     sample->done = done;
     sample->bytes = bytes;
     dt_store_release(&meter->head, head + 1);
+}
+
+/* How many of the messages handed over are not complete. Any thread; not exact while they come and go. */
+static inline uint64_t dt_meter_under_way(const struct dt_meter *meter, uint64_t handed_count)
+{
+    uint64_t done = dt_load_relaxed(&meter->row->message_count);
+    uint64_t handed = handed_count + dt_load_relaxed(&meter->taken_back);
+
+    return handed > done ? handed - done : 0;
 }
 
 /* The oldest sample, or NULL; dt_meter_taken() gives its place back. Detour's thread. */

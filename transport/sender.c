@@ -518,7 +518,7 @@ static inline __attribute__((always_inline)) void hand_over(struct dt_sender *s,
                                                             bool may_be_staged)
 {
     slot->state = DT_SEND_READY;
-    s->next++;
+    dt_store_relaxed(&s->next, s->next + 1);
     stamp(&s->connection.meter, slot);
     if (!dt_gate_is_idle(&s->gate))
         hand_over_gated(s, slot);

@@ -42,6 +42,7 @@ static bool take_back(struct dt_sender *s, struct dt_send_slot *slot)
     for (uint32_t i = 0; i < slot->parts; i++)
         slot->part[i].request.is_done = false;
     slot->state = DT_SEND_READY;
+    dt_page_add(&s->connection.meter.taken_back, 1);
     s->again++;
     dt_connection_notify(&s->connection, DT_NOTICE_AGAIN);
     return true;

@@ -190,8 +190,14 @@ TEST_F(Health, AMessageThatDoesNotReturnIsASurge)
     Add(0, "a:1", "soft0");
     Step(5);
     dt_connection *c = &senders[0].sender->connection;
-    dt_store_release(&c->open_requests, 1u);
-    dt_store_relaxed(&c->progress_ns, now_ns);
+    dt_store_release(&c->open_requests, 1u); // complete, but NCCL has not asked
+    for (int i = 0; i < 10; i++, now_ns += 100 * DT_NS_PER_MS)
+        Look();
+    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
+    dt_store_relaxed(&senders[0].sender->next, c->meter.row->message_count + 1);
+    now_ns += DT_NS_PER_S; // it may have begun just now: Detour's thread was kept waiting
+    Look();
+    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
     now_ns += 90 * DT_NS_PER_MS;
     Look();
     EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How right are the verdicts on the traffic of `detour perf`? Two ranks over software RNICs; links are made slow by rules
+for some seconds, again and again, and `detour_stat` says what the page says meanwhile.
+
+usage: bench/detect_traffic.py [BUILD [PHASES [RULE...]]]
+
+Each rule gets PHASES slow phases of 4 s with 6 s between them. Printed for each: phases that were noticed, and after how
+long (median); and of the time without a rule, the share in which some link was called slow. What else the machine does
+makes software RNICs slow, too, and counts against the verdicts here.
+"""
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+RULES = ["latency=30ms", "latency=1ms", "serial=0.2ms", "serial=0.05ms"]
+SLOW_S, HEALTHY_S, SETTLE_S, POLL_S = 4.0, 6.0, 3.0, 0.02
+
+
+def main(build="build", phases="3", *rules):
+    build = pathlib.Path(build).resolve()
+    os.environ["DETOUR_STAT_LIBRARY"] = str(build / "lib/libdetour-stat.so")
+    sys.path.insert(0, str(ROOT / "python"))
+    import detour_stat
+
+    with tempfile.TemporaryDirectory(prefix="detour-detect-") as folder:
+        settings = {**os.environ, "DETOUR_RUNTIME_DIR": folder, "DETOUR_VERBS": "soft", "DETOUR_SOCKET_IFNAME": "=lo"}
+
+        def detour(*words):
+            subprocess.run([build / "bin/detour", *words], env=settings, check=True, stdout=subprocess.DEVNULL)
+
+        def verdicts():
+            return [c["verdict"] for process in detour_stat.read(folder=folder) for c in process["connections"]
+                    if c["is_send"]]
+
+        def watch(seconds):
+            """(time, verdicts) for so long."""
+            end, seen = time.monotonic() + seconds, []
+            while time.monotonic() < end:
+                seen.append((time.monotonic(), verdicts()))
+                time.sleep(POLL_S)
+            return seen
+
+        perf = subprocess.Popen([build / "bin/detour", "perf", "sendrecv", "-b", "64K", "-n", "4000000000", "--channels",
+                                 "1", "--timeout", "3600"], env=settings, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
+        try:
+            time.sleep(1)
+            while not verdicts() or "learning" in verdicts():
+                time.sleep(0.1)
+            print("load average", os.getloadavg()[0])
+            print(f"{'rule':20} {'noticed':>10} {'after (median)':>15} {'slow without a rule':>20}")
+            for rule in rules or RULES:
+                noticed, healthy, wrong = [], 0, 0
+                for _ in range(int(phases)):
+                    time.sleep(SETTLE_S)
+                    seen = watch(HEALTHY_S - SETTLE_S)
+                    healthy, wrong = healthy + len(seen), wrong + sum("slow" in now for _, now in seen)
+                    began = time.monotonic()
+                    detour("inject", "add", *rule.split())
+                    seen = watch(SLOW_S)
+                    detour("inject", "clear")
+                    after = [at - began for at, now in seen if now and all(v == "slow" for v in now)]
+                    noticed += after[:1]
+                middle = f"{1e3 * statistics.median(noticed):.0f} ms" if noticed else "-"
+                print(f"{rule:20} {len(noticed):>5} of {phases:>2} {middle:>14} {100 * wrong / healthy:>18.1f} %",
+                      flush=True)
+        finally:
+            perf.terminate()
+            perf.wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
