@@ -50,7 +50,7 @@ extern "C" {
     X(payload_bytes, "bytes", "payload of messages completed")                                   \
     X(service_ns, "ns", "sender: time of the messages from hand-over to completion, added up")   \
     X(refused_count, "count", "calls told to come again: no clear-to-send yet, or no free slot") \
-    X(staged_count, "count", "sender: messages that went through host memory")                   \
+    X(staged_count, "count", "sender: sends that went through host memory")                   \
     X(staged_bytes, "bytes", "sender: payload that went through host memory")                    \
     X(flush_count, "count", "receiver: flushes of received data")                                \
     X(takeover_count, "count", "times Detour's own thread progressed the connection")            \

@@ -219,6 +219,8 @@ static struct dt_staged *stage_payload(struct dt_sender *s, const void *data, ui
     entry->memory = memory;
     entry->is_delivered = false;
     entry->is_of_gpu = bytes > 0 && memory->gpu;
+    dt_page_add(&s->connection.meter.row->staged_count, 1);
+    dt_page_add(&s->connection.meter.row->staged_bytes, bytes);
     start_copy(stage, entry, data);
     dt_list_push_back(&stage->queue, &entry->node);
     return entry;
