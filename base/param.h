@@ -79,7 +79,7 @@ extern "C" {
     X(runtime_dir, "DETOUR_RUNTIME_DIR", NULL, "",                                              \
       "folder of the counter pages and control sockets (default: /dev/shm/detour-UID)")         \
     X(inject, "DETOUR_INJECT", NULL, "",                                                        \
-      "delays to inject from the start: rules, or the name of a file of rules")                 \
+      "delays and faults to inject from the start: rules, or the name of a file of rules")                 \
     X(hostpath, "DETOUR_HOSTPATH", NULL, "off",                                                 \
       "send from memory of Detour's own, so that a slow link does not hold NCCL up: off or on")
 

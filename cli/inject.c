@@ -87,7 +87,7 @@ static const struct argp argp = {
     .parser = parse_one,
     .children = children,
     .args_doc = "add RULE...\nadd --file FILE\nremove N\nclear\nlist\nrecord FILE\nreplay FILE",
-    .doc = "Makes messages of running processes late, by rules.\v"
+    .doc = "Makes messages of running processes late, and their devices fail, by rules.\v"
            "  add RULE     put a rule in force, for instance: add device=soft0 latency=30ms\n"
            "  remove N     take rule N back; what it holds is sent\n"
            "  clear        take all rules back\n"
@@ -105,7 +105,12 @@ static const struct argp argp = {
            "  rate=10Gbit                               one after the other, at this rate\n"
            "  trace=FILE [link=NAME] [iteration=TIME]   latency by a file\n"
            "  replay=FILE [process=N]                   the delays of a record\n"
-           "  down, flap=TIME/TIME                      the link of a software RNIC\n"
+           "or, with device=NAME and no scope but a window, a fault of the device\n"
+           "  down, flap=TIME/TIME                      its queue pairs fail, its port has no link\n"
+           "  fail=CALL [error=ERRNO] [count=N]         a verbs call fails\n"
+           "  hang=CALL [count=N]                       it does not return\n"
+           "  status=STATUS [count=N]                   completions are errors\n"
+           "  silent, event=EVENT                       no completions; an asynchronous event\n"
            "VALUE: 30ms, uniform(A,B), normal(MEAN,DEVIATION), exponential(MEAN), pareto(LEAST,SHAPE).\n"
            "docs/injection.md has the whole language.\n"
            "\n"
@@ -288,7 +293,7 @@ static void clear_in(struct job *job)
  * list
  */
 
-/* "AGE_NS MESSAGES DELAY_NS TEXT" */
+/* "AGE_NS ACTED DELAY_NS TEXT" */
 static void list_rule(struct job *job, const char *number, char *shown, json_t *rules)
 {
     uint64_t age_ns, messages, delay_ns;
@@ -303,7 +308,7 @@ static void list_rule(struct job *job, const char *number, char *shown, json_t *
         return;
     }
     json_array_append_new(rules, json_pack("{s:I, s:f, s:I, s:f, s:s}", "rule", (json_int_t)atoll(number),
-                                           "age_s", (double)age_ns / 1e9, "messages", (json_int_t)messages,
+                                           "age_s", (double)age_ns / 1e9, "acted", (json_int_t)messages,
                                            "delay_ms", (double)delay_ns / 1e6, "text", shown + used));
 }
 
@@ -377,7 +382,7 @@ static int run_all(const struct dt_processes *processes, const struct dt_inject_
         .processes = processes, .request = request, .json = request->is_json ? json_array() : NULL};
 
     if (!strcmp(request->action, "list") && !job.json)
-        printf("%-8s %-20s %-5s %10s %10s %12s  %s\n", "PID", "PROCESS", "RULE", "AGE(s)", "MESSAGES",
+        printf("%-8s %-20s %-5s %10s %10s %12s  %s\n", "PID", "PROCESS", "RULE", "AGE(s)", "ACTED",
                "DELAY(ms)", "TEXT");
     for (size_t i = 0; i < processes->count; i++) {
         job.pid = processes->pids[i];

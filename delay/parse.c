@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reader of the rule language (rule.h): a table of keys, and what must fit together at the end. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -21,6 +22,13 @@ enum key {
     KEY_REPLAY,
     KEY_DOWN,
     KEY_FLAP,
+    KEY_FAIL,
+    KEY_HANG,
+    KEY_STATUS,
+    KEY_SILENT,
+    KEY_EVENT,
+    KEY_ERROR,
+    KEY_COUNT_OF,
     KEY_EVERY,
     KEY_PER,
     KEY_LINK,
@@ -30,9 +38,11 @@ enum key {
     KEY_COUNT
 };
 
-#define KEY_BIT(key)    (1u << (key))
-#define EFFECT_KEYS     (KEY_BIT(KEY_FLAP + 1) - KEY_BIT(KEY_LATENCY))
-#define EFFECTS_TEXT    "latency=, serial=, rate=, trace=, replay=, down or flap="
+#define KEY_BIT(key) (1u << (key))
+#define EFFECT_KEYS  (KEY_BIT(KEY_EVENT + 1) - KEY_BIT(KEY_LATENCY))
+#define EFFECTS_TEXT                                                                            \
+    "latency=, serial=, rate=, trace=, replay=, down, flap=, fail=, hang=, status=, silent or " \
+    "event="
 #define INTERVAL_NS_MIN DT_NS_PER_MS
 
 struct parser {
@@ -225,6 +235,13 @@ static const struct {
     [KEY_REPLAY] = {"replay", true},
     [KEY_DOWN] = {"down", false},
     [KEY_FLAP] = {"flap", true},
+    [KEY_FAIL] = {"fail", true},
+    [KEY_HANG] = {"hang", true},
+    [KEY_STATUS] = {"status", true},
+    [KEY_SILENT] = {"silent", false},
+    [KEY_EVENT] = {"event", true},
+    [KEY_ERROR] = {"error", true},
+    [KEY_COUNT_OF] = {"count", true},
     [KEY_EVERY] = {"every", true},
     [KEY_PER] = {"per", true},
     [KEY_LINK] = {"link", true},
@@ -236,7 +253,8 @@ static const struct {
 static const enum dt_delay_effect effect_of[KEY_COUNT] = {
     [KEY_LATENCY] = DT_DELAY_LATENCY, [KEY_SERIAL] = DT_DELAY_SERIAL, [KEY_RATE] = DT_DELAY_RATE,
     [KEY_TRACE] = DT_DELAY_TRACE,     [KEY_REPLAY] = DT_DELAY_REPLAY, [KEY_DOWN] = DT_DELAY_DOWN,
-    [KEY_FLAP] = DT_DELAY_FLAP,
+    [KEY_FLAP] = DT_DELAY_FLAP,       [KEY_FAIL] = DT_DELAY_FAIL,     [KEY_HANG] = DT_DELAY_HANG,
+    [KEY_STATUS] = DT_DELAY_STATUS,   [KEY_SILENT] = DT_DELAY_SILENT, [KEY_EVENT] = DT_DELAY_EVENT,
 };
 
 static bool parse_u32(struct dt_scan *scan, const char *what, uint32_t *value)
@@ -278,9 +296,61 @@ static bool parse_scope(struct dt_scan *scan, enum key key, struct dt_delay_scop
     }
 }
 
+static bool parse_fault_word(struct dt_scan *scan, const struct dt_delay_words *words, int *value)
+{
+    size_t start = scan->at;
+    size_t length = dt_scan_word(scan);
+
+    if (dt_delay_word_find(words, scan->text + start, length, value))
+        return true;
+    scan->at = start;
+    return dt_scan_expected(scan, words->expected);
+}
+
+static bool parse_count(struct dt_scan *scan, uint64_t *count)
+{
+    size_t start = scan->at;
+
+    if (!dt_scan_number(scan, UINT32_MAX, "how often, a whole number", count))
+        return false;
+    return *count > 0 || dt_scan_fail(scan, start, "count= must be above 0");
+}
+
+/* What a device is to do, and how often. */
+static bool parse_fault(struct dt_scan *scan, enum key key, struct dt_delay_rule *rule)
+{
+    const struct dt_delay_words *words = key == KEY_FAIL     ? &dt_delay_calls
+                                         : key == KEY_HANG   ? &dt_delay_hanging_calls
+                                         : key == KEY_STATUS ? &dt_delay_statuses
+                                         : key == KEY_EVENT  ? &dt_delay_events
+                                                             : &dt_delay_errors;
+    int value = 0;
+
+    if (key == KEY_COUNT_OF)
+        return parse_count(scan, &rule->count);
+    if (!parse_fault_word(scan, words, &value))
+        return false;
+    if (key == KEY_FAIL || key == KEY_HANG)
+        rule->call = (enum dt_delay_call)value;
+    else if (key == KEY_STATUS)
+        rule->status = (enum dt_delay_status)value;
+    else if (key == KEY_EVENT)
+        rule->event = (enum dt_delay_event)value;
+    else
+        rule->error = value;
+    return true;
+}
+
 static bool parse_key_value(struct dt_scan *scan, enum key key, struct dt_delay_rule *rule)
 {
     switch (key) {
+    case KEY_FAIL:
+    case KEY_HANG:
+    case KEY_STATUS:
+    case KEY_EVENT:
+    case KEY_ERROR:
+    case KEY_COUNT_OF:
+        return parse_fault(scan, key, rule);
     case KEY_FROM:
         return dt_scan_time(scan, &rule->from_ns);
     case KEY_TO:
@@ -376,6 +446,8 @@ static const struct {
     {KEY_ITERATION, KEY_BIT(KEY_TRACE), "trace="},
     {KEY_PROCESS, KEY_BIT(KEY_REPLAY), "replay="},
     {KEY_SEED, KEY_BIT(KEY_LATENCY) | KEY_BIT(KEY_SERIAL), "latency= or serial="},
+    {KEY_ERROR, KEY_BIT(KEY_FAIL), "fail="},
+    {KEY_COUNT_OF, KEY_BIT(KEY_FAIL) | KEY_BIT(KEY_HANG) | KEY_BIT(KEY_STATUS), "fail=, hang= or status="},
 };
 
 static bool check_companions(struct parser *p)
@@ -388,19 +460,20 @@ static bool check_companions(struct parser *p)
     return true;
 }
 
-static bool check_link_effect(struct parser *p)
+static bool check_device_effect(struct parser *p)
 {
     static const uint32_t messages =
         KEY_BIT(KEY_PEER) | KEY_BIT(KEY_CONNECTION) | KEY_BIT(KEY_ID) | KEY_BIT(KEY_SIZE);
 
-    if (!dt_delay_is_link_effect(p->rule->effect))
+    if (!dt_delay_is_device_effect(p->rule->effect))
         return true;
     if (!(p->seen & KEY_BIT(KEY_DEVICE)))
-        return dt_scan_fail(&p->scan, p->start, "a link that goes down needs device=NAME");
+        return dt_scan_fail(&p->scan, p->start, "a fault of a device needs device=NAME");
     for (int key = 0; key < KEY_COUNT; key++) {
         if (p->seen & messages & KEY_BIT(key))
             return dt_scan_fail(&p->scan, p->key_at[key],
-                                "a link goes down for all messages: '%s' cannot limit it", keys[key].text);
+                                "a device has a fault for all messages: '%s' cannot limit it",
+                                keys[key].text);
     }
     return true;
 }
@@ -415,14 +488,14 @@ static bool check_rule(struct parser *p)
         return dt_scan_fail(&p->scan, p->key_at[KEY_PER], "per= must be above 0");
     if (p->seen & KEY_BIT(KEY_ITERATION) && p->rule->iteration_ns == 0)
         return dt_scan_fail(&p->scan, p->key_at[KEY_ITERATION], "iteration= must be above 0");
-    return check_companions(p) && check_link_effect(p);
+    return check_companions(p) && check_device_effect(p);
 }
 
 static bool parse_rule(struct parser *p)
 {
     p->start = p->scan.at;
     p->seen = 0;
-    *p->rule = (struct dt_delay_rule){.scope = {.bytes_max = UINT64_MAX}, .to_ns = DT_NEVER_NS};
+    *p->rule = (struct dt_delay_rule){.scope = {.bytes_max = UINT64_MAX}, .to_ns = DT_NEVER_NS, .error = EIO};
     for (;;) {
         char next;
 

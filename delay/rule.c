@@ -98,10 +98,28 @@ static void add_effect(struct words *words, const struct dt_delay_rule *rule)
         dt_delay_ns_print(rule->up_ns, up, sizeof up);
         add(words, "flap=%s/%s", down, up);
         break;
+    case DT_DELAY_FAIL:
+        add(words, "fail=%s error=%s", dt_delay_word_text(&dt_delay_calls, (int)rule->call),
+            dt_delay_word_text(&dt_delay_errors, rule->error));
+        break;
+    case DT_DELAY_HANG:
+        add(words, "hang=%s", dt_delay_word_text(&dt_delay_calls, (int)rule->call));
+        break;
+    case DT_DELAY_STATUS:
+        add(words, "status=%s", dt_delay_word_text(&dt_delay_statuses, (int)rule->status));
+        break;
+    case DT_DELAY_SILENT:
+        add(words, "silent");
+        break;
+    case DT_DELAY_EVENT:
+        add(words, "event=%s", dt_delay_word_text(&dt_delay_events, (int)rule->event));
+        break;
     case DT_DELAY_NOTHING:
     case DT_DELAY_EFFECT_COUNT:
         break;
     }
+    if (rule->count > 0)
+        add(words, "count=%" PRIu64, rule->count);
     if (rule->has_every)
         add_value(words, "every", &rule->every);
 }

@@ -14,12 +14,18 @@
  *            replay=FILE [process=N]
  *            down
  *            flap=TIME/TIME
+ *            fail=CALL [error=ERRNO] [count=N]
+ *            hang=CALL [count=N]
+ *            status=STATUS [count=N]
+ *            silent
+ *            event=EVENT
  *   other    seed=N
  *
  *   TIME     a number with ns, us, ms, s, min or h; fractions are fine: 0.375ms
  *   VALUE    TIME, uniform(TIME,TIME), normal(TIME,TIME), exponential(TIME), pareto(TIME,SHAPE)
  *   RATE     a number with bit, Kbit, Mbit, Gbit (per second) or B, KB, MB, GB (per second); decimal units
  *   BYTES    a number with nothing, K, M or G; powers of 1024
+ *   CALL, ERRNO, STATUS, EVENT   words of fault_word.h
  *   FILE     up to the next blank or semicolon, or between double quotes
  */
 #ifndef DETOUR_DELAY_RULE_H
@@ -30,6 +36,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "delay/fault_word.h"
 #include "delay/value.h"
 
 #ifdef __cplusplus
@@ -61,6 +68,11 @@ enum dt_delay_effect {
     DT_DELAY_REPLAY,  /* latency by a record, message by message */
     DT_DELAY_DOWN,    /* the device's link is down */
     DT_DELAY_FLAP,    /* down for down_ns, up for up_ns, and so on */
+    DT_DELAY_FAIL,    /* a call of the device's fails */
+    DT_DELAY_HANG,    /* a call does not return */
+    DT_DELAY_STATUS,  /* completions say something else */
+    DT_DELAY_SILENT,  /* completions do not come */
+    DT_DELAY_EVENT,   /* an asynchronous event, once */
     DT_DELAY_EFFECT_COUNT
 };
 
@@ -80,6 +92,11 @@ struct dt_delay_rule {
     uint32_t process;               /* of the record */
     uint64_t down_ns;
     uint64_t up_ns;
+    enum dt_delay_call call;     /* FAIL, HANG */
+    int error;                   /* FAIL: an errno */
+    enum dt_delay_status status; /* STATUS */
+    enum dt_delay_event event;   /* EVENT */
+    uint64_t count;              /* FAIL, HANG, STATUS: acts so often; 0: always */
     bool has_seed;
     uint64_t seed;
 };
@@ -101,10 +118,10 @@ enum dt_status dt_delay_parse(const char *text, size_t bytes, struct dt_delay_ru
 /* The rule in the language above: reading it again gives the same rule. */
 void dt_delay_rule_print(const struct dt_delay_rule *rule, char text[DT_DELAY_TEXT_BYTES]);
 
-/* Does the effect act on the link of a device, not on messages? (flow.h and table.h) */
-static inline bool dt_delay_is_link_effect(enum dt_delay_effect effect)
+/* Does the effect act on a device, not on messages? (flow.h and table.h) */
+static inline bool dt_delay_is_device_effect(enum dt_delay_effect effect)
 {
-    return effect == DT_DELAY_DOWN || effect == DT_DELAY_FLAP;
+    return effect >= DT_DELAY_DOWN && effect <= DT_DELAY_EVENT;
 }
 
 #ifdef __cplusplus

@@ -157,22 +157,18 @@ size_t dt_delay_table_list(struct dt_delay_table *table, struct dt_delay_info in
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * Links
+ * Faults of devices
  */
 
-/* What one rule wants at an age inside its window; *until_ns: for how long, as an age. */
-static enum dt_delay_link_state wish(const struct dt_delay_rule *rule, uint64_t age_ns, uint64_t *until_ns)
+/* Does a flapping link want to be down at an age inside its window? *until_ns: for how long, as an age. */
+static bool is_flap_down(const struct dt_delay_rule *rule, uint64_t age_ns, uint64_t *until_ns)
 {
-    uint64_t period_ns = rule->down_ns + rule->up_ns;
-    uint64_t phase_ns;
+    uint64_t phase_ns = (age_ns - rule->from_ns) % (rule->down_ns + rule->up_ns);
+    bool is_down = phase_ns < rule->down_ns;
+    uint64_t phase_end_ns = is_down ? rule->down_ns : rule->down_ns + rule->up_ns;
 
-    *until_ns = rule->to_ns;
-    if (rule->effect == DT_DELAY_DOWN)
-        return DT_DELAY_LINK_DOWN;
-    phase_ns = (age_ns - rule->from_ns) % period_ns;
-    *until_ns = dt_earlier_ns(rule->to_ns,
-                              age_ns - phase_ns + (phase_ns < rule->down_ns ? rule->down_ns : period_ns));
-    return phase_ns < rule->down_ns ? DT_DELAY_LINK_DOWN : DT_DELAY_LINK_UP;
+    *until_ns = dt_earlier_ns(rule->to_ns, age_ns - phase_ns + phase_end_ns);
+    return is_down;
 }
 
 /* The crash of a trace, as an age: never outside the window. */
@@ -184,47 +180,46 @@ static uint64_t crash_ns(const struct dt_delay_active *active)
     return at_ns < active->rule.to_ns ? at_ns : DT_NEVER_NS;
 }
 
-static enum dt_delay_link_state rule_link(const struct dt_delay_active *active, uint64_t age_ns,
-                                          uint64_t *until_ns)
+/* Is the rule a fault at this age? *until_ns: when that may change. */
+static bool is_fault(const struct dt_delay_active *active, uint64_t age_ns, uint64_t *until_ns)
 {
     const struct dt_delay_rule *rule = &active->rule;
+    bool is_crash = rule->effect == DT_DELAY_TRACE;
+    uint64_t begin_ns = is_crash ? crash_ns(active) : rule->from_ns;
+    uint64_t end_ns = is_crash ? DT_NEVER_NS : rule->to_ns;
 
-    if (rule->effect == DT_DELAY_TRACE) {
-        uint64_t at_ns = crash_ns(active);
-
-        *until_ns = age_ns < at_ns ? at_ns : DT_NEVER_NS;
-        return age_ns < at_ns ? DT_DELAY_LINK_UP : DT_DELAY_LINK_DEAD;
-    }
     *until_ns = DT_NEVER_NS;
-    if (!dt_delay_is_link_effect(rule->effect) || age_ns >= rule->to_ns)
-        return DT_DELAY_LINK_UP;
-    *until_ns = rule->from_ns;
-    return age_ns < rule->from_ns ? DT_DELAY_LINK_UP : wish(rule, age_ns, until_ns);
+    if ((!is_crash && !dt_delay_is_device_effect(rule->effect)) || age_ns >= end_ns)
+        return false;
+    *until_ns = age_ns < begin_ns ? begin_ns : end_ns;
+    if (age_ns < begin_ns)
+        return false;
+    return rule->effect != DT_DELAY_FLAP || is_flap_down(rule, age_ns, until_ns);
 }
 
-uint64_t dt_delay_table_link(struct dt_delay_table *table, const char *device, uint64_t now_ns,
-                             enum dt_delay_link_state *state)
+size_t dt_delay_table_faults(struct dt_delay_table *table, const char *device, uint64_t now_ns,
+                             struct dt_delay_active *faults[DT_DELAY_RULES_MAX], uint64_t *next_ns)
 {
-    uint64_t next_ns = DT_NEVER_NS;
+    size_t count = 0;
 
-    *state = DT_DELAY_LINK_UP;
+    *next_ns = DT_NEVER_NS;
     if (dt_load_relaxed(&table->generation) == 0)
-        return next_ns;
+        return 0;
     pthread_mutex_lock(&table->mutex);
     for (size_t i = 0; i < table->count; i++) {
-        const struct dt_delay_active *active = table->active[i];
-        enum dt_delay_link_state wanted;
+        struct dt_delay_active *active = table->active[i];
         uint64_t until_ns;
 
         if (active->rule.scope.device[0] && strcmp(active->rule.scope.device, device) != 0)
             continue;
-        wanted = rule_link(active, now_ns > active->since_ns ? now_ns - active->since_ns : 0, &until_ns);
-        if (wanted > *state)
-            *state = wanted;
-        next_ns = dt_earlier_ns(next_ns, dt_deadline_ns(active->since_ns, until_ns));
+        if (is_fault(active, now_ns > active->since_ns ? now_ns - active->since_ns : 0, &until_ns)) {
+            dt_fetch_add_acq_rel(&active->references, 1);
+            faults[count++] = active;
+        }
+        *next_ns = dt_earlier_ns(*next_ns, dt_deadline_ns(active->since_ns, until_ns));
     }
     pthread_mutex_unlock(&table->mutex);
-    return next_ns;
+    return count;
 }
 
 /* ------------------------------------------------------------------------------------------------------------

@@ -50,21 +50,13 @@ size_t dt_delay_table_clear(struct dt_delay_table *table);
 struct dt_delay_info {
     uint32_t number;
     uint64_t since_ns; /* in force since */
-    uint64_t messages; /* that it made later, so far */
+    uint64_t messages; /* that it made later, so far; of a device's fault: how often it acted */
     uint64_t delay_ns; /* of them together */
     struct dt_delay_rule rule;
 };
 
 /* Copies what is in force, in the order of the numbers. Returns how many. */
 size_t dt_delay_table_list(struct dt_delay_table *table, struct dt_delay_info info[DT_DELAY_RULES_MAX]);
-
-/*
- * What the rules want of a device's link at now_ns. DT_DELAY_LINK_DEAD is for good. Returns when that may
- * change, DT_NEVER_NS if no rule wants anything later. This only says so: whoever has the device acts.
- */
-enum dt_delay_link_state { DT_DELAY_LINK_UP, DT_DELAY_LINK_DOWN, DT_DELAY_LINK_DEAD };
-uint64_t dt_delay_table_link(struct dt_delay_table *table, const char *device, uint64_t now_ns,
-                             enum dt_delay_link_state *state);
 
 /* dt_delay_ring_read() of the record; DT_NEVER_NS also when there was never a rule. */
 uint64_t dt_delay_table_read(struct dt_delay_table *table, uint64_t number, struct dt_delay_entry *entry);
@@ -80,7 +72,7 @@ struct dt_delay_active {
     uint32_t number;
     uint32_t references; /* [atomic] the table's, and one per flow */
     uint64_t since_ns;
-    uint64_t messages;                      /* [atomic] */
+    uint64_t messages;                      /* or actions of a fault [atomic] */
     uint64_t delay_ns;                      /* [atomic] */
     uint64_t busy_ns[DT_DELAY_DEVICES_MAX]; /* [atomic] the queue of each device is busy until then */
 };
@@ -92,6 +84,15 @@ const uint32_t *dt_delay_table_generation(const struct dt_delay_table *table);
 size_t dt_delay_table_take(struct dt_delay_table *table, struct dt_delay_active *active[DT_DELAY_RULES_MAX],
                            uint32_t *generation);
 void dt_delay_active_release(struct dt_delay_active *active);
+
+/*
+ * The faults that the rules want a device to have at now_ns: their rules, each with a reference for the
+ * caller, who counts in `messages` how often they act. A trace is among them when it has the device crash,
+ * which is for good. Returns how many; *next_ns is when that may change, DT_NEVER_NS if no rule wants
+ * anything later. This only says so: whoever has the device acts.
+ */
+size_t dt_delay_table_faults(struct dt_delay_table *table, const char *device, uint64_t now_ns,
+                             struct dt_delay_active *faults[DT_DELAY_RULES_MAX], uint64_t *next_ns);
 
 /* Is the time inside the rule's window? */
 static inline bool dt_delay_is_active(const struct dt_delay_active *active, uint64_t now_ns)

@@ -156,25 +156,3 @@ uint64_t dt_inject_release(struct dt_nic *nic, uint64_t now_ns)
     nic->inject.held_ns = held_ns;
     return held_ns;
 }
-
-static const char *action_for(enum dt_delay_link_state state)
-{
-    return state == DT_DELAY_LINK_UP ? "up" : state == DT_DELAY_LINK_DOWN ? "down" : "fatal";
-}
-
-uint64_t dt_inject_links(struct dt_nic *nic, uint64_t now_ns)
-{
-    enum dt_delay_link_state wanted;
-    uint64_t next_ns = dt_delay_table_link(nic->net->inject.table, nic->name, now_ns, &wanted);
-    char answer[256];
-
-    if (wanted == nic->inject.link || nic->inject.link == DT_DELAY_LINK_DEAD)
-        return next_ns;
-    nic->inject.link = wanted;
-    if (dt_verbs_device_control(nic->net->verbs, nic->info.name, action_for(wanted), answer, sizeof answer) ==
-        DT_OK)
-        dt_info("by an injection rule: %s", answer);
-    else
-        dt_info("an injection rule wants %s %s: %s", nic->name, action_for(wanted), answer);
-    return next_ns;
-}

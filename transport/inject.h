@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "delay/flow.h"
 #include "delay/timer.h"
+#include "transport/executor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,9 +67,12 @@ __attribute__((cold)) void dt_gate_posted(struct dt_sender *sender, uint64_t seq
 
 /* ---- of a device; Detour's thread */
 struct dt_inject_nic {
-    uint32_t generation;           /* of the rules when held messages were last looked at */
-    enum dt_delay_link_state link; /* that was last brought about */
-    uint64_t held_ns;              /* the next held message is due */
+    uint32_t generation; /* of the rules when held messages were last looked at */
+    size_t fault_count;  /* rules by which the device has faults now, each with a reference */
+    struct dt_delay_active *fault[DT_DELAY_RULES_MAX];
+    struct dt_job break_job;
+    uint32_t is_breaking; /* the job is under way [atomic] */
+    uint64_t held_ns;     /* the next held message is due */
     struct dt_delay_timer timer;
     uint64_t awake_ns; /* the thread sleeps until then [atomic] */
     uint32_t has_news; /* a message is due earlier than that [atomic] */
@@ -82,8 +86,11 @@ void dt_inject_nic_init(struct dt_inject_nic *state);
  */
 uint64_t dt_inject_release(struct dt_nic *nic, uint64_t now_ns);
 
-/* Brings the device's link into the state that the rules want. Returns when that may change. */
-uint64_t dt_inject_links(struct dt_nic *nic, uint64_t now_ns);
+/* Gives the device the faults that the rules want. Returns when that may change. (inject_faults.c) */
+uint64_t dt_inject_faults(struct dt_nic *nic, uint64_t now_ns);
+
+/* The device has no faults any more, so that nothing hangs in one. When Detour's thread has ended. */
+void dt_inject_faults_end(struct dt_nic *nic);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "transport/inject_files.h"
 #include "transport/nic.h"
+#include "transport/path_queues.h"
 
 /* ------------------------------------------------------------------------------------------------------------
  * Adding rules
@@ -30,14 +31,16 @@ static enum dt_status check_device(const struct dt_net *net, const struct dt_del
     const struct dt_nic *nic = find_device(net, rule->scope.device);
     size_t used;
 
-    if (!rule->scope.device[0] || (nic && !dt_delay_is_link_effect(rule->effect)))
+    if (!rule->scope.device[0])
         return DT_OK;
-    if (nic && nic->info.is_soft)
-        return DT_OK;
-    if (nic) {
-        snprintf(error, error_bytes, "%s is no software RNIC: its link cannot be taken down", nic->name);
+    if (nic && rule->effect == DT_DELAY_FAIL && rule->call == DT_DELAY_CALL_POST_SEND &&
+        dt_path_posting(nic) == DT_POSTING_DV) {
+        snprintf(error, error_bytes,
+                 "%s posts without a call that could fail; with DETOUR_POSTING=std it would", nic->name);
         return DT_UNSUPPORTED;
     }
+    if (nic)
+        return DT_OK;
     used = (size_t)snprintf(error, error_bytes, "no device is named '%s'; there is", rule->scope.device);
     for (size_t i = 0; i < net->nic_count && used < error_bytes; i++)
         used += (size_t)snprintf(error + used, error_bytes - used, "%s %s", i ? "," : "", net->nic[i].name);

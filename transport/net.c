@@ -229,8 +229,10 @@ void dt_net_stop_threads(struct dt_net *net)
 {
     for (size_t i = 0; i < net->nic_count; i++)
         dt_nic_ask_to_stop(&net->nic[i]);
-    for (size_t i = 0; i < net->nic_count; i++)
+    for (size_t i = 0; i < net->nic_count; i++) {
         dt_nic_stop(&net->nic[i]);
+        dt_inject_faults_end(&net->nic[i]);
+    }
     dt_gpus_stop(&net->hostpath.gpus);
 }
 

@@ -65,7 +65,7 @@ uint64_t dt_path_bytes(const struct dt_path *path)
 /* ------------------------------------------------------------------------------------------------------------
  * Create
  */
-static enum dt_posting_kind posting_kind(const struct dt_nic *nic)
+enum dt_posting_kind dt_path_posting(const struct dt_nic *nic)
 {
     const char *posting = nic->net->params.posting;
 
@@ -95,7 +95,7 @@ static enum dt_status create_queue_pair(struct dt_path *path, struct dt_path_que
         .rq_depth = rq_depth,
         .inline_bytes = DT_INLINE_BYTES,
         .recv_wr_id = dt_work_encode(DT_WORK_RECEIVE, path->index, q, queues->epoch, 0),
-        .posting = posting_kind(path->nic),
+        .posting = dt_path_posting(path->nic),
         .access = DT_MR_REMOTE_WRITE | DT_MR_LOCAL_WRITE,
         .psn = dt_path_random_psn(c->net),
         .user = path,

@@ -59,6 +59,9 @@ void dt_path_queues_destroy(struct dt_path *path, struct dt_path_queues *queues)
 /* How Detour's queue pairs are connected. */
 struct dt_qp_link_options dt_path_link_options(const struct dt_net *net);
 
+/* The back end of the device's data queue pairs, as the settings say. */
+enum dt_posting_kind dt_path_posting(const struct dt_nic *nic);
+
 /* 24 bits. */
 uint32_t dt_path_random_psn(struct dt_net *net);
 

@@ -450,7 +450,7 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     is_empty = dt_list_is_empty(&nic->connections);
     pthread_mutex_unlock(&nic->mutex);
     dt_health_judge(nic->net, now_ns);
-    inject_ns = dt_earlier_ns(inject_ns, dt_inject_links(nic, now_ns));
+    inject_ns = dt_earlier_ns(inject_ns, dt_inject_faults(nic, now_ns));
     if (is_busy)
         nic->quiet_since_ns = now_ns;
     if (is_empty)

@@ -25,8 +25,7 @@ enum dt_status dt_cq_create(struct dt_device *device, uint32_t entries, const vo
     created = calloc(1, sizeof *created);
     if (!created)
         return DT_NO_MEMORY;
-    created->ibv =
-        device->verbs->table.create_cq(device->context, (int)entries, (void *)(uintptr_t)user, NULL, 0);
+    created->ibv = dt_fault_table.create_cq(device->context, (int)entries, (void *)(uintptr_t)user, NULL, 0);
     if (!created->ibv) {
         dt_warn("%s: no CQ of %u entries: %s", device->info.name, entries, strerror(errno));
         free(created);
@@ -40,7 +39,7 @@ enum dt_status dt_cq_create(struct dt_device *device, uint32_t entries, const vo
 
 void dt_cq_destroy(struct dt_cq *cq)
 {
-    int error = cq->device->verbs->table.destroy_cq(cq->ibv);
+    int error = dt_fault_table.destroy_cq(cq->ibv);
 
     if (error)
         dt_warn("%s: a CQ cannot be destroyed: %s", cq->device->info.name, strerror(error));
@@ -187,7 +186,7 @@ int dt_cq_poll(struct dt_cq *cq, struct dt_completion *completions, unsigned cou
     if (__builtin_expect(cq->failed || !batch, 0))
         return cq->failed ? -1 : 0;
     do {
-        taken = ibv_poll_cq(cq->ibv, batch, wcs);
+        taken = dt_ibv_poll_cq(cq->ibv, batch, wcs);
         if (__builtin_expect(taken < 0, 0))
             return poll_failed(cq);
         for (int i = 0; i < taken; i++)

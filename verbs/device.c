@@ -78,9 +78,13 @@ static enum dt_status set_up(struct dt_device *device, uint32_t port)
         status = make_events_non_blocking(device);
     if (status != DT_OK)
         return status;
+    status = dt_fault_layer_open(&device->faults, &device->verbs->table, device->context, port);
+    if (status != DT_OK)
+        return status;
     device->pd = device->verbs->table.alloc_pd(device->context);
     if (!device->pd) {
         dt_warn("%s: no protection domain: %s", device->info.name, strerror(errno));
+        dt_fault_layer_close(&device->faults);
         return DT_SYSTEM;
     }
     dt_mr_cache_init(&device->mr_cache, &mr_cache_ops, device, (uint64_t)sysconf(_SC_PAGESIZE));
@@ -127,6 +131,7 @@ void dt_device_close(struct dt_device *device)
     error = table->dealloc_pd(device->pd);
     if (error)
         dt_warn("%s: its protection domain cannot be freed: %s", device->info.name, strerror(error));
+    dt_fault_layer_close(&device->faults);
     if (table->close_device(device->context))
         dt_warn("%s: the device cannot be closed: %s", device->info.name, strerror(errno));
     free(device);
@@ -134,6 +139,8 @@ void dt_device_close(struct dt_device *device)
 
 enum dt_status dt_device_refresh(struct dt_device *device)
 {
+    if (dt_fault_layer_is_down(&device->faults))
+        return DT_AGAIN;
     return dt_discover_again(device->verbs, device->context, &device->info);
 }
 
@@ -198,7 +205,7 @@ static void copy_event(const struct dt_verbs_table *table, const struct ibv_asyn
 
 int dt_device_event_fd(const struct dt_device *device)
 {
-    return device->context->async_fd;
+    return device->faults.event_fd;
 }
 
 enum dt_status dt_device_next_event(struct dt_device *device, struct dt_device_event *event)
@@ -206,6 +213,10 @@ enum dt_status dt_device_next_event(struct dt_device *device, struct dt_device_e
     const struct dt_verbs_table *table = &device->verbs->table;
     struct ibv_async_event raw;
 
+    if (dt_fault_layer_event(&device->faults, &raw)) {
+        copy_event(table, &raw, event);
+        return DT_OK;
+    }
     if (table->get_async_event(device->context, &raw)) {
         if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
             return DT_AGAIN;
@@ -246,12 +257,12 @@ static struct ibv_mr *register_region(void *arg, const struct dt_mr_request *req
     struct ibv_mr *mr;
 
     if (request->fd >= 0)
-        mr = table->reg_dmabuf_mr(device->pd, request->offset, request->bytes, request->addr, request->fd,
-                                  (int)access);
+        mr = dt_fault_table.reg_dmabuf_mr(device->pd, request->offset, request->bytes, request->addr,
+                                          request->fd, (int)access);
     else if (access != plain && table->reg_mr_iova2)
-        mr = table->reg_mr_iova2(device->pd, addr, request->bytes, request->addr, access);
+        mr = dt_fault_table.reg_mr_iova2(device->pd, addr, request->bytes, request->addr, access);
     else
-        mr = table->reg_mr(device->pd, addr, request->bytes, (int)plain);
+        mr = dt_fault_table.reg_mr(device->pd, addr, request->bytes, (int)plain);
     if (!mr)
         return NULL;
     *lkey = mr->lkey;

@@ -7,13 +7,17 @@
 #include "base/util.h"
 #include "verbs/object.h"
 
-/* Opening a real device takes long and disturbs it; a software RNIC is asked for its port. */
+/* Opening a real device takes long and disturbs it; a software RNIC is asked for its port. A fault that
+ * was ordered is known. */
 static const char *state_of(const struct dt_verbs_table *table, struct ibv_device *device)
 {
-    struct ibv_context *context = table->is_soft ? table->open_device(device) : NULL;
+    struct ibv_context *context;
     struct ibv_port_attr port;
     const char *state = "";
 
+    if (dt_fault_has_name_down(table->get_device_name(device)))
+        return " down";
+    context = table->is_soft ? table->open_device(device) : NULL;
     if (!context)
         return state;
     if (!dt_table_query_port(table, context, 1, &port, NULL))

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "verbs/device.h"
+#include "verbs/fault_layer.h"
 #include "verbs/mr_cache.h"
 #include "verbs/queue.h"
 #include "verbs/table.h"
@@ -31,6 +32,7 @@ struct dt_device {
     struct dt_device_info info;
     struct ibv_context *context;
     struct ibv_pd *pd;
+    struct dt_fault_layer faults; /* QPs, CQs and regions are made through dt_fault_table */
     struct dt_mr_cache mr_cache;
 };
 
@@ -81,6 +83,7 @@ struct dt_posting;
 struct dt_qp {
     struct dt_device *device;
     struct ibv_qp *ibv;
+    struct dt_fault_qp fault;
     const struct dt_posting *posting;
     struct dt_cq *send_cq;
     struct dt_cq *recv_cq;
@@ -108,6 +111,22 @@ struct dt_qp {
     uint32_t block_rung; /* block_head at the last doorbell */
     uint32_t block_last; /* where the newest element begins */
 };
+
+/* ibv_poll_cq() and so on. Faults exchange the operations while others call them (fault_layer.h). */
+static inline int dt_ibv_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
+{
+    return dt_load_relaxed(&cq->context->ops.poll_cq)(cq, count, wcs);
+}
+
+static inline int dt_ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    return dt_load_relaxed(&qp->context->ops.post_send)(qp, wr, bad);
+}
+
+static inline int dt_ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    return dt_load_relaxed(&qp->context->ops.post_recv)(qp, wr, bad);
+}
 
 /* Makes `qp` known to a CQ; *key is then its key there. DT_FULL: more than DT_CQ_QPS_MAX QPs. */
 enum dt_status dt_cq_attach(struct dt_cq *cq, struct dt_qp *qp, bool is_recv, uint32_t *key);

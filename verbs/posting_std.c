@@ -94,7 +94,7 @@ __attribute__((cold)) static enum dt_status refused(struct dt_qp *qp, int error)
 static inline enum dt_status post_chain(struct dt_qp *qp, struct ibv_send_wr *wrs, uint32_t count)
 {
     struct ibv_send_wr *bad = NULL;
-    int error = ibv_post_send(qp->ibv, wrs, &bad);
+    int error = dt_ibv_post_send(qp->ibv, wrs, &bad);
 
     if (__builtin_expect(error != 0, 0)) {
         qp->posted += accepted_before(wrs, count, bad);

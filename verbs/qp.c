@@ -46,19 +46,20 @@ static enum dt_status create_ibv_qp(struct dt_qp *qp, const struct dt_qp_options
     attr.cap.max_send_sge = 1;
     attr.cap.max_recv_sge = 1;
     attr.cap.max_inline_data = qp->inline_bytes;
-    qp->ibv = qp->device->verbs->table.create_qp(qp->device->pd, &attr);
+    qp->ibv = dt_fault_table.create_qp(qp->device->pd, &attr);
     if (!qp->ibv) {
         dt_warn("%s: no QP with %u sends, %u bytes inline, %u receives: %s", qp->device->info.name,
                 qp->sq_depth, qp->inline_bytes, qp->rq_depth, strerror(errno));
         return DT_SYSTEM;
     }
+    dt_fault_layer_enter(&qp->device->faults, &qp->fault, qp->ibv);
     qp->qpn = qp->ibv->qp_num;
     return DT_OK;
 }
 
 static void destroy_ibv_qp(struct dt_qp *qp)
 {
-    int error = qp->device->verbs->table.destroy_qp(qp->ibv);
+    int error = dt_fault_table.destroy_qp(qp->ibv);
 
     if (error)
         dt_warn("%s: QP %u cannot be destroyed: %s", qp->device->info.name, qp->qpn, strerror(error));
@@ -67,7 +68,7 @@ static void destroy_ibv_qp(struct dt_qp *qp)
 static enum dt_status modify_or_say(struct dt_qp *qp, struct ibv_qp_attr *attr, int mask, const char *to,
                                     bool is_attempt)
 {
-    int error = qp->device->verbs->table.modify_qp(qp->ibv, attr, mask);
+    int error = dt_fault_table.modify_qp(qp->ibv, attr, mask);
 
     if (!error)
         return DT_OK;
@@ -373,7 +374,7 @@ static enum dt_status post_recv_chain(struct dt_qp *qp, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         wrs[i] = (struct ibv_recv_wr){.wr_id = (uint64_t)qp->recv_key << 32,
                                       .next = i + 1 < count ? &wrs[i + 1] : NULL};
-    error = ibv_post_recv(qp->ibv, wrs, &bad);
+    error = dt_ibv_post_recv(qp->ibv, wrs, &bad);
     if (!error) {
         qp->recv_posted += count;
         return DT_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -78,6 +79,29 @@ TEST(DelayParse, ReadsEachEffect)
     EXPECT_EQ(9 * DT_NS_PER_S, rule.up_ns);
 }
 
+TEST(DelayParse, ReadsFaultsOfDevices)
+{
+    dt_delay_rule rule = One("device=a fail=post_recv");
+    EXPECT_EQ(DT_DELAY_FAIL, rule.effect);
+    EXPECT_EQ(DT_DELAY_CALL_POST_RECV, rule.call);
+    EXPECT_EQ(EIO, rule.error);
+    EXPECT_EQ(0u, rule.count);
+    rule = One("count=3 device=a error=ENOMEM fail=reg_mr");
+    EXPECT_EQ(DT_DELAY_CALL_REG_MR, rule.call);
+    EXPECT_EQ(ENOMEM, rule.error);
+    EXPECT_EQ(3u, rule.count);
+    rule = One("device=a hang=modify_qp count=1");
+    EXPECT_EQ(DT_DELAY_HANG, rule.effect);
+    EXPECT_EQ(DT_DELAY_CALL_MODIFY_QP, rule.call);
+    rule = One("device=a status=retry_exceeded from=1s");
+    EXPECT_EQ(DT_DELAY_STATUS, rule.effect);
+    EXPECT_EQ(DT_DELAY_STATUS_RETRY_EXCEEDED, rule.status);
+    EXPECT_EQ(DT_DELAY_SILENT, One("device=a silent to=1s").effect);
+    rule = One("device=a event=cq_error");
+    EXPECT_EQ(DT_DELAY_EVENT, rule.effect);
+    EXPECT_EQ(DT_DELAY_EVENT_CQ_ERROR, rule.event);
+}
+
 TEST(DelayParse, ReadsScopeAndWindow)
 {
     dt_delay_rule rule =
@@ -130,6 +154,8 @@ TEST(DelayParse, WhatIsPrintedIsReadAgain)
           "serial=normal(1ms,2us) per=4096 every=uniform(50ms,100ms) seed=18446744073709551615",
           "size=..7 rate=1500000bit", "size=7.. trace=\"x y\" link=\"0_1\" iteration=400ms",
           "replay=\"r\" process=2", "device=\"soft0\" from=1500ms down", "device=\"soft0\" flap=1s/90ms",
+          "device=\"a\" fail=create_cq error=ENOSPC count=7", "device=\"a\" hang=create_qp",
+          "device=\"a\" to=1s silent", "device=\"a\" status=general count=1", "device=\"a\" event=qp_fatal",
           "latency=pareto(1ms,0.001)", "latency=exponential(5ms)"}) {
         dt_delay_rule rule = One(text);
         char printed[DT_DELAY_TEXT_BYTES];
@@ -150,14 +176,20 @@ TEST(DelayParse, SaysWhereAndWhatWouldBeRight)
               Error("latency=1s rate=1Mbit"));
     EXPECT_EQ("line 1, column 1: the rule has no effect; expected one of latency=, serial=, rate=, trace=, "
               "replay=, "
-              "down or flap=",
+              "down, flap=, fail=, hang=, status=, silent or event=",
               Error("device=soft0"));
     EXPECT_EQ("line 1, column 13: 'latency' is given twice in one rule", Error("latency=1ms latency=2ms"));
     EXPECT_EQ("line 1, column 21: to= must be later than from=", Error("latency=1ms from=5s to=5s"));
     EXPECT_EQ("line 1, column 13: 'per' needs serial= beside it", Error("latency=1ms per=64K"));
-    EXPECT_EQ("line 1, column 1: a link that goes down needs device=NAME", Error("down"));
-    EXPECT_EQ("line 1, column 14: a link goes down for all messages: 'size' cannot limit it",
+    EXPECT_EQ("line 1, column 1: a fault of a device needs device=NAME", Error("down"));
+    EXPECT_EQ("line 1, column 14: a device has a fault for all messages: 'size' cannot limit it",
               Error("device=soft0 size=1.. down"));
+    EXPECT_EQ(
+        "line 1, column 15: expected a call that may hang: modify_qp, create_qp or create_cq, got 'poll_cq'",
+        Error("device=a hang=poll_cq"));
+    EXPECT_EQ("line 1, column 10: 'error' needs fail= beside it", Error("device=a error=EIO silent"));
+    EXPECT_EQ("line 1, column 10: 'count' needs fail=, hang= or status= beside it",
+              Error("device=a count=2 down"));
     EXPECT_EQ("line 1, column 7: expected '..' (size=MIN..MAX; either may be left out)",
               Error("size=5 latency=1.5ms"));
     EXPECT_EQ("line 1, column 7: the name of a file has an opening quote and no closing one",
@@ -194,6 +226,11 @@ TEST(DelayParse, RefusesWhatIsOutOfRange)
                              "down=1 device=a",
                              "device= latency=1ms",
                              "iteration=0s trace=a",
+                             "device=a fail=post",
+                             "device=a fail=poll_cq error=EWHAT",
+                             "device=a fail=poll_cq count=0",
+                             "device=a status=success",
+                             "device=a event=fire",
                              "link=a latency=1ms",
                              "process=1 latency=1ms"})
         EXPECT_EQ(0u, Error(text).find("line 1, column ")) << text;

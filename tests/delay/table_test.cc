@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -40,11 +41,20 @@ class DelayTable : public ::testing::Test
         EXPECT_EQ(DT_OK, TryAdd(text, &number, now_ns, files));
         return number;
     }
-    void ExpectLink(const char *device, uint64_t now_ns, dt_delay_link_state wanted, uint64_t until_ns)
+    /* What the rules together want of a link, and until when. */
+    enum Link { kUp, kDown, kDead };
+    void ExpectLink(const char *device, uint64_t now_ns, Link wanted, uint64_t until_ns)
     {
-        dt_delay_link_state state;
-        EXPECT_EQ(until_ns, dt_delay_table_link(table, device, now_ns, &state)) << "at " << now_ns;
-        EXPECT_EQ(wanted, state) << "at " << now_ns;
+        dt_delay_active *faults[DT_DELAY_RULES_MAX];
+        uint64_t next_ns = 0;
+        Link link = kUp;
+        size_t count = dt_delay_table_faults(table, device, now_ns, faults, &next_ns);
+        for (size_t i = 0; i < count; i++) {
+            link = std::max(link, faults[i]->rule.effect == DT_DELAY_TRACE ? kDead : kDown);
+            dt_delay_active_release(faults[i]);
+        }
+        EXPECT_EQ(until_ns, next_ns) << "at " << now_ns;
+        EXPECT_EQ(wanted, link) << "at " << now_ns;
     }
     dt_delay_table *table = nullptr;
 };
@@ -76,32 +86,32 @@ TEST_F(DelayTable, HoldsSoManyRulesAndNoMore)
 
 TEST_F(DelayTable, ALinkIsDownInItsWindow)
 {
-    ExpectLink("soft0", 0, DT_DELAY_LINK_UP, DT_NEVER_NS);
+    ExpectLink("soft0", 0, kUp, DT_NEVER_NS);
     Add("device=soft0 down from=5s to=7s", 10 * kS);
-    ExpectLink("soft0", 10 * kS, DT_DELAY_LINK_UP, 15 * kS);
-    ExpectLink("soft0", 15 * kS, DT_DELAY_LINK_DOWN, 17 * kS);
-    ExpectLink("soft0", 17 * kS, DT_DELAY_LINK_UP, DT_NEVER_NS);
-    ExpectLink("soft1", 16 * kS, DT_DELAY_LINK_UP, DT_NEVER_NS);
+    ExpectLink("soft0", 10 * kS, kUp, 15 * kS);
+    ExpectLink("soft0", 15 * kS, kDown, 17 * kS);
+    ExpectLink("soft0", 17 * kS, kUp, DT_NEVER_NS);
+    ExpectLink("soft1", 16 * kS, kUp, DT_NEVER_NS);
     dt_delay_table_clear(table);
-    ExpectLink("soft0", 16 * kS, DT_DELAY_LINK_UP, DT_NEVER_NS);
+    ExpectLink("soft0", 16 * kS, kUp, DT_NEVER_NS);
 }
 
 TEST_F(DelayTable, AFlappingLinkGoesDownAndUp)
 {
     Add("device=soft0 flap=1s/4s from=2s to=13s", 0);
-    ExpectLink("soft0", 0, DT_DELAY_LINK_UP, 2 * kS);
-    ExpectLink("soft0", 2 * kS, DT_DELAY_LINK_DOWN, 3 * kS);
-    ExpectLink("soft0", 3 * kS, DT_DELAY_LINK_UP, 7 * kS);
-    ExpectLink("soft0", 7 * kS + 1, DT_DELAY_LINK_DOWN, 8 * kS);
-    ExpectLink("soft0", 12 * kS, DT_DELAY_LINK_DOWN, 13 * kS);
-    ExpectLink("soft0", 13 * kS, DT_DELAY_LINK_UP, DT_NEVER_NS);
+    ExpectLink("soft0", 0, kUp, 2 * kS);
+    ExpectLink("soft0", 2 * kS, kDown, 3 * kS);
+    ExpectLink("soft0", 3 * kS, kUp, 7 * kS);
+    ExpectLink("soft0", 7 * kS + 1, kDown, 8 * kS);
+    ExpectLink("soft0", 12 * kS, kDown, 13 * kS);
+    ExpectLink("soft0", 13 * kS, kUp, DT_NEVER_NS);
 }
 
 TEST_F(DelayTable, OneRuleThatWantsALinkDownIsEnough)
 {
     Add("device=soft0 flap=1s/1s");
     Add("device=soft0 down from=1s");
-    ExpectLink("soft0", 1500000000, DT_DELAY_LINK_DOWN, 2 * kS);
+    ExpectLink("soft0", 1500000000, kDown, 2 * kS);
 }
 
 TEST_F(DelayTable, ACrashInATraceIsForGood)
@@ -112,8 +122,30 @@ TEST_F(DelayTable, ACrashInATraceIsForGood)
     ASSERT_EQ(DT_OK, dt_delay_trace_create("0_1", &files.trace));
     ASSERT_EQ(DT_OK, dt_delay_trace_parse(files.trace, text, strlen(text), 2 * kS, &error)) << error.text;
     Add("trace=x link=0_1 iteration=2s from=1s", 100 * kS, files);
-    ExpectLink("soft3", 100 * kS, DT_DELAY_LINK_UP, 119 * kS);
-    ExpectLink("soft3", 119 * kS, DT_DELAY_LINK_DEAD, DT_NEVER_NS);
+    ExpectLink("soft3", 100 * kS, kUp, 119 * kS);
+    ExpectLink("soft3", 119 * kS, kDead, DT_NEVER_NS);
+}
+
+TEST_F(DelayTable, AFaultIsThereInItsWindowAndCountsInItsRule)
+{
+    dt_delay_active *faults[DT_DELAY_RULES_MAX];
+    dt_delay_info info[DT_DELAY_RULES_MAX];
+    uint64_t next_ns;
+    Add("latency=1ms");
+    Add("device=soft0 fail=modify_qp error=ENOMEM count=3 from=1s to=2s");
+    EXPECT_EQ(0u, dt_delay_table_faults(table, "soft0", 0, faults, &next_ns));
+    EXPECT_EQ(kS, next_ns);
+    ASSERT_EQ(1u, dt_delay_table_faults(table, "soft0", kS, faults, &next_ns));
+    EXPECT_EQ(2 * kS, next_ns);
+    EXPECT_EQ(2u, faults[0]->number);
+    dt_delay_table_remove(table, 1);
+    faults[0]->messages += 3;
+    ASSERT_EQ(1u, dt_delay_table_list(table, info));
+    EXPECT_EQ(3u, info[0].messages);
+    dt_delay_table_clear(table); /* ours is the last reference */
+    EXPECT_EQ(DT_DELAY_CALL_MODIFY_QP, faults[0]->rule.call);
+    dt_delay_active_release(faults[0]);
+    EXPECT_EQ(0u, dt_delay_table_faults(table, "soft0", kS, faults, &next_ns));
 }
 
 /* Rules come and go while connections send: the flows never hold on to one that is gone. */

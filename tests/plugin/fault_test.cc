@@ -33,6 +33,30 @@ void Order(const char *device, const char *action)
         << answer;
 }
 
+/* An order to the rules of injection. */
+std::string Inject(const std::string &order)
+{
+    char answer[1024];
+    EXPECT_EQ(DT_OK, dt_net_inject_command(dt_plugin_current()->net, order.c_str(), answer, sizeof answer))
+        << answer;
+    return answer;
+}
+
+/* "add RULE"; the rule's number. */
+std::string AddRule(const std::string &rule)
+{
+    std::string answer = Inject("add " + rule);
+    return answer.substr(0, answer.find(' '));
+}
+
+/* How often the rule has acted: what `detour inject list` shows. */
+uint64_t Fired(const std::string &number)
+{
+    unsigned long long age_ns = 0, fired = 0;
+    EXPECT_EQ(2, sscanf(Inject("show " + number).c_str(), "%llu %llu", &age_ns, &fired));
+    return fired;
+}
+
 void MoveOne(Pair &pair, Buffer &from, Buffer &to)
 {
     void *receive = pair.Receive(to.data(), 1000, 0, to.mhandle);
@@ -286,6 +310,69 @@ TEST_F(Fault, APathThatIsWellAgainIsTakenBack)
     }
     AwaitReports(3);
     ExpectReports(3);
+}
+
+/* Rules make the faults, below the plugin; each is shown to have acted. */
+TEST_F(Fault, ARuleTakesADeviceDownAndItComesBack)
+{
+    for (int round = 1; round <= 3; round++) {
+        std::string rule = AddRule(round % 2 ? "device=soft0 down" : "device=soft2 down");
+        Until([&] {
+            traffic->Move(20);
+            return CountLines("is settled") == round || HasFailure();
+        });
+        EXPECT_GE(Fired(rule), 1u);
+        Inject("remove " + rule);
+        Until([&] {
+            traffic->Move(20);
+            return CountLines("is in use again") == 2 * round || HasFailure();
+        });
+        traffic->Move(50);
+    }
+    EXPECT_EQ(3, CountLines("is fenced"));
+}
+
+TEST_F(Fault, ARuleFlapsADevice)
+{
+    std::string rule = AddRule("device=soft0 flap=10ms/200ms");
+    Until([&] {
+        traffic->Move(20);
+        return CountLines("is settled") >= 3 || HasFailure();
+    });
+    EXPECT_GE(Fired(rule), 3u);
+    Inject("remove " + rule);
+    traffic->Move(200);
+}
+
+TEST_F(Fault, ARuleTurnsACompletionIntoAnError)
+{
+    std::string rule = AddRule("device=soft0 status=retry_exceeded count=1");
+    Until([&] {
+        traffic->Move(20);
+        return CountLines("is settled") == 1 || HasFailure();
+    });
+    EXPECT_EQ(1u, Fired(rule));
+    EXPECT_GE(CountLines("transport retry count exceeded"), 1);
+    traffic->Move(100);
+}
+
+/* The device's queue pairs cannot be moved to ERR: the switch waits for DETOUR_FENCE_MS, not for ever. */
+TEST_F(Fault, ARuleHangsTheFenceAndLetsItGo)
+{
+    std::string hang = AddRule("device=soft2 hang=modify_qp count=1");
+    std::string error = AddRule("device=soft2 event=qp_fatal");
+    traffic->Move(50);
+    Until([&] {
+        traffic->Reap();
+        return Fired(hang) == 1;
+    });
+    EXPECT_EQ(1u, Fired(error));
+    Inject("clear");
+    Until([&] {
+        traffic->Move(20);
+        return CountLines("is settled") == 1 || HasFailure();
+    });
+    traffic->Move(100);
 }
 
 TEST_F(Fault, TheBackupFailsWhileTheSwitchToItIsUnderWay)

@@ -33,7 +33,8 @@ static const char *check_flow(const struct dt_delay_rule *rule)
     struct dt_delay_table *table;
     struct dt_delay_flow *flow;
     const char *problem = NULL;
-    enum dt_delay_link_state state;
+    struct dt_delay_active *faults[DT_DELAY_RULES_MAX];
+    uint64_t next_ns;
     uint32_t number;
 
     if (rule->effect == DT_DELAY_TRACE || rule->effect == DT_DELAY_REPLAY ||
@@ -47,8 +48,10 @@ static const char *check_flow(const struct dt_delay_rule *rule)
             dt_delay_hand_over(flow, i, 1 << 20, 0, now_ns);
             if (dt_delay_due_ns(flow, i) < now_ns || dt_delay_due_ns(flow, i) > now_ns + 4 * DT_DELAY_NS_MAX)
                 problem = "a message is due before it is handed over, or never";
-            if (dt_delay_table_link(table, "soft0", now_ns, &state) <= now_ns)
-                problem = "the next change of a link is not later than now";
+            if (dt_delay_table_faults(table, "soft0", now_ns, faults, &next_ns) > 0)
+                dt_delay_active_release(faults[0]);
+            if (next_ns <= now_ns)
+                problem = "the next change of a fault is not later than now";
         }
         dt_delay_flow_destroy(flow);
     }

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "delay/fault_word.h"
+
+#include <errno.h>
+#include <string.h>
+
+const struct dt_delay_words dt_delay_calls = {
+    "a call: post_send, post_recv, poll_cq, modify_qp, create_qp, create_cq or reg_mr",
+    7,
+    {{"post_send", DT_DELAY_CALL_POST_SEND},
+     {"post_recv", DT_DELAY_CALL_POST_RECV},
+     {"poll_cq", DT_DELAY_CALL_POLL_CQ},
+     {"modify_qp", DT_DELAY_CALL_MODIFY_QP},
+     {"create_qp", DT_DELAY_CALL_CREATE_QP},
+     {"create_cq", DT_DELAY_CALL_CREATE_CQ},
+     {"reg_mr", DT_DELAY_CALL_REG_MR}}};
+
+const struct dt_delay_words dt_delay_hanging_calls = {
+    "a call that may hang: modify_qp, create_qp or create_cq",
+    3,
+    {{"modify_qp", DT_DELAY_CALL_MODIFY_QP},
+     {"create_qp", DT_DELAY_CALL_CREATE_QP},
+     {"create_cq", DT_DELAY_CALL_CREATE_CQ}}};
+
+const struct dt_delay_words dt_delay_statuses = {
+    "a status: retry_exceeded, rnr_retry_exceeded, response_timeout, remote_operation, remote_access, "
+    "local_protection, local_qp_operation, flushed, fatal or general",
+    10,
+    {{"retry_exceeded", DT_DELAY_STATUS_RETRY_EXCEEDED},
+     {"rnr_retry_exceeded", DT_DELAY_STATUS_RNR_RETRY_EXCEEDED},
+     {"response_timeout", DT_DELAY_STATUS_RESPONSE_TIMEOUT},
+     {"remote_operation", DT_DELAY_STATUS_REMOTE_OPERATION},
+     {"remote_access", DT_DELAY_STATUS_REMOTE_ACCESS},
+     {"local_protection", DT_DELAY_STATUS_LOCAL_PROTECTION},
+     {"local_qp_operation", DT_DELAY_STATUS_LOCAL_QP_OPERATION},
+     {"flushed", DT_DELAY_STATUS_FLUSHED},
+     {"fatal", DT_DELAY_STATUS_FATAL},
+     {"general", DT_DELAY_STATUS_GENERAL}}};
+
+const struct dt_delay_words dt_delay_events = {
+    "an event: port_error, port_active, gid_change, device_fatal, cq_error or qp_fatal",
+    6,
+    {{"port_error", DT_DELAY_EVENT_PORT_ERROR},
+     {"port_active", DT_DELAY_EVENT_PORT_ACTIVE},
+     {"gid_change", DT_DELAY_EVENT_GID_CHANGE},
+     {"device_fatal", DT_DELAY_EVENT_DEVICE_FATAL},
+     {"cq_error", DT_DELAY_EVENT_CQ_ERROR},
+     {"qp_fatal", DT_DELAY_EVENT_QP_FATAL}}};
+
+const struct dt_delay_words dt_delay_errors = {
+    "an errno: EIO, EINVAL, ENOMEM, EAGAIN, EBUSY, ENODEV, ENOSPC, ENETDOWN, ENETUNREACH or ETIMEDOUT",
+    10,
+    {{"EIO", EIO},
+     {"EINVAL", EINVAL},
+     {"ENOMEM", ENOMEM},
+     {"EAGAIN", EAGAIN},
+     {"EBUSY", EBUSY},
+     {"ENODEV", ENODEV},
+     {"ENOSPC", ENOSPC},
+     {"ENETDOWN", ENETDOWN},
+     {"ENETUNREACH", ENETUNREACH},
+     {"ETIMEDOUT", ETIMEDOUT}}};
+
+bool dt_delay_word_find(const struct dt_delay_words *words, const char *text, size_t length, int *value)
+{
+    for (size_t i = 0; i < words->count; i++) {
+        if (strlen(words->word[i].text) != length || memcmp(words->word[i].text, text, length) != 0)
+            continue;
+        *value = words->word[i].value;
+        return true;
+    }
+    return false;
+}
+
+const char *dt_delay_word_text(const struct dt_delay_words *words, int value)
+{
+    for (size_t i = 0; i < words->count; i++) {
+        if (words->word[i].value == value)
+            return words->word[i].text;
+    }
+    return "?";
+}

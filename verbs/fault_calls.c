@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls as a device with faults answers them. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "verbs/fault_layer.h"
+
+static struct dt_fault_layer *lock_layer(const struct ibv_context *context)
+{
+    struct dt_fault_layer *layer = dt_fault_layer_of(context);
+
+    pthread_mutex_lock(&layer->mutex);
+    return layer;
+}
+
+static void unlock(struct dt_fault_layer *layer)
+{
+    pthread_mutex_unlock(&layer->mutex);
+}
+
+/* Hangs as long as a fault wants it; then the errno with which the call is to fail, or 0. Mutex held. */
+static int disturb(struct dt_fault_layer *layer, enum dt_device_call call)
+{
+    struct dt_fault_state *state = dt_fault_find_call(layer, DT_DEVICE_FAULT_HANG, call);
+
+    if (state) {
+        uint32_t id = state->fault.id;
+        bool is_there = true;
+
+        dt_fault_acts(state);
+        while (is_there) {
+            pthread_cond_wait(&layer->gone, &layer->mutex);
+            is_there = false;
+            for (size_t i = 0; i < layer->count; i++)
+                is_there |= layer->state[i].fault.id == id;
+        }
+    }
+    state = dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, call);
+    if (!state)
+        return 0;
+    dt_fault_acts(state);
+    return state->fault.error;
+}
+
+/* The same for calls that make or change something, which no dead device does. Mutex held. */
+static int disturb_control(struct dt_fault_layer *layer, enum dt_device_call call)
+{
+    int error = disturb(layer, call);
+
+    return dt_fault_find(layer, DT_DEVICE_FAULT_DEAD) ? EIO : error;
+}
+
+/* Takes the mutex for that, and sets errno. */
+static bool is_refused(struct dt_fault_layer *layer, enum dt_device_call call)
+{
+    int error;
+
+    pthread_mutex_lock(&layer->mutex);
+    error = disturb_control(layer, call);
+    unlock(layer);
+    if (error)
+        errno = error;
+    return error != 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Memory regions and completion queues
+ */
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int access)
+{
+    struct dt_fault_layer *layer = dt_fault_layer_of(pd->context);
+
+    return is_refused(layer, DT_DEVICE_CALL_REG_MR) ? NULL : layer->below->reg_mr(pd, addr, bytes, access);
+}
+
+static struct ibv_mr *reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
+                                   unsigned access)
+{
+    struct dt_fault_layer *layer = dt_fault_layer_of(pd->context);
+
+    return is_refused(layer, DT_DEVICE_CALL_REG_MR)
+               ? NULL
+               : layer->below->reg_mr_iova2(pd, addr, bytes, iova, access);
+}
+
+static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
+                                    int access)
+{
+    struct dt_fault_layer *layer = dt_fault_layer_of(pd->context);
+
+    return is_refused(layer, DT_DEVICE_CALL_REG_MR)
+               ? NULL
+               : layer->below->reg_dmabuf_mr(pd, offset, bytes, iova, fd, access);
+}
+
+static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *cq_context,
+                                struct ibv_comp_channel *channel, int comp_vector)
+{
+    struct dt_fault_layer *layer = dt_fault_layer_of(context);
+
+    return is_refused(layer, DT_DEVICE_CALL_CREATE_CQ)
+               ? NULL
+               : layer->below->create_cq(context, entries, cq_context, channel, comp_vector);
+}
+
+/* Events that nobody has read yet must not speak of what is gone. Mutex held. */
+static void forget_events(struct dt_fault_layer *layer, const struct ibv_cq *cq, const struct ibv_qp *qp)
+{
+    for (uint32_t i = 0; i < layer->event_count; i++) {
+        struct ibv_async_event *event = &layer->events[i];
+
+        if ((event->event_type == IBV_EVENT_CQ_ERR && event->element.cq == cq) ||
+            (event->event_type == IBV_EVENT_QP_FATAL && event->element.qp == qp))
+            event->event_type = IBV_EVENT_SM_CHANGE; /* one that nobody acts on */
+    }
+}
+
+static int destroy_cq(struct ibv_cq *cq)
+{
+    struct dt_fault_layer *layer = lock_layer(cq->context);
+
+    forget_events(layer, cq, NULL);
+    unlock(layer);
+    return layer->below->destroy_cq(cq);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Queue pairs
+ */
+static struct dt_fault_qp *find_qp(const struct dt_fault_layer *layer, const struct ibv_qp *ibv)
+{
+    dt_list_for_each(node, &layer->qps)
+    {
+        struct dt_fault_qp *qp = dt_container_of(node, struct dt_fault_qp, node);
+
+        if (qp->ibv == ibv)
+            return qp;
+    }
+    return NULL;
+}
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    struct dt_fault_layer *layer = dt_fault_layer_of(pd->context);
+
+    return is_refused(layer, DT_DEVICE_CALL_CREATE_QP) ? NULL : layer->below->create_qp(pd, attr);
+}
+
+void dt_fault_layer_enter(struct dt_fault_layer *layer, struct dt_fault_qp *qp, struct ibv_qp *ibv)
+{
+    *qp = (struct dt_fault_qp){.ibv = ibv};
+    pthread_mutex_lock(&layer->mutex);
+    dt_list_push_back(&layer->qps, &qp->node);
+    unlock(layer);
+}
+
+static bool is_connecting(const struct ibv_qp_attr *attr, int mask)
+{
+    return mask & IBV_QP_STATE && (attr->qp_state == IBV_QPS_RTR || attr->qp_state == IBV_QPS_RTS);
+}
+
+/* Why the call cannot be: an errno, or 0. Mutex held. */
+static int refuse_modify(struct dt_fault_layer *layer, const struct ibv_qp_attr *attr, int mask)
+{
+    int error = disturb_control(layer, DT_DEVICE_CALL_MODIFY_QP);
+
+    if (error)
+        return error;
+    return is_connecting(attr, mask) && dt_fault_find(layer, DT_DEVICE_FAULT_DOWN) ? ENETDOWN : 0;
+}
+
+/*
+ * A queue pair counts as connected from before it is: one that a fault finds then is failed, and the caller
+ * learns by his own attempt or by its completions.
+ */
+static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+    struct dt_fault_layer *layer = lock_layer(ibv->context);
+    int error = refuse_modify(layer, attr, mask);
+    struct dt_fault_qp *qp = error ? NULL : find_qp(layer, ibv);
+
+    if (qp && mask & IBV_QP_STATE)
+        qp->is_connected = is_connecting(attr, mask);
+    unlock(layer);
+    return error ? error : layer->below->modify_qp(ibv, attr, mask);
+}
+
+static void forget_qp(struct dt_fault_layer *layer, const struct ibv_qp *ibv)
+{
+    struct dt_fault_qp *qp;
+
+    pthread_mutex_lock(&layer->mutex);
+    forget_events(layer, NULL, ibv);
+    qp = find_qp(layer, ibv);
+    if (qp) {
+        dt_list_remove(&qp->node);
+        layer->broken_count -= qp->is_broken;
+        dt_fault_layer_exchange(layer);
+    }
+    unlock(layer);
+}
+
+static int destroy_qp(struct ibv_qp *ibv)
+{
+    struct dt_fault_layer *layer = dt_fault_layer_of(ibv->context);
+
+    forget_qp(layer, ibv);
+    return layer->below->destroy_qp(ibv);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Data path: only called while a fault needs it (dt_fault_layer_exchange)
+ */
+int dt_fault_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct dt_fault_layer *layer = lock_layer(qp->context);
+    int error = disturb(layer, DT_DEVICE_CALL_POST_SEND);
+
+    unlock(layer);
+    if (!error)
+        return layer->post_send(qp, wr, bad);
+    *bad = wr;
+    return error;
+}
+
+int dt_fault_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct dt_fault_layer *layer = lock_layer(qp->context);
+    int error = disturb(layer, DT_DEVICE_CALL_POST_RECV);
+
+    unlock(layer);
+    if (!error)
+        return layer->post_recv(qp, wr, bad);
+    *bad = wr;
+    return error;
+}
+
+static struct dt_fault_qp *find_number(const struct dt_fault_layer *layer, uint32_t qpn)
+{
+    dt_list_for_each(node, &layer->qps)
+    {
+        struct dt_fault_qp *qp = dt_container_of(node, struct dt_fault_qp, node);
+
+        if (qp->ibv->qp_num == qpn)
+            return qp;
+    }
+    return NULL;
+}
+
+/* As the device does it that finds an error: the queue pair takes part in nothing any more. */
+static void break_qp(struct dt_fault_layer *layer, struct dt_fault_qp *qp)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    qp->is_broken = true;
+    qp->is_connected = false;
+    layer->broken_count++;
+    if (layer->below->modify_qp(qp->ibv, &attr, IBV_QP_STATE))
+        dt_info("a fault was to fail QP %u, and it could not be failed", qp->ibv->qp_num);
+}
+
+static void turn(struct dt_fault_layer *layer, struct ibv_wc *wc)
+{
+    struct dt_fault_qp *qp = find_number(layer, wc->qp_num);
+    struct dt_fault_state *state = dt_fault_find(layer, DT_DEVICE_FAULT_STATUS);
+
+    if (wc->status != IBV_WC_SUCCESS || !qp)
+        return;
+    if (qp->is_broken) {
+        wc->status = IBV_WC_WR_FLUSH_ERR;
+    } else if (state) {
+        wc->status = (enum ibv_wc_status)state->fault.status;
+        wc->vendor_err = 0;
+        dt_fault_acts(state);
+        break_qp(layer, qp);
+    }
+}
+
+int dt_fault_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
+{
+    struct dt_fault_layer *layer = lock_layer(cq->context);
+    struct dt_fault_state *silent = dt_fault_find(layer, DT_DEVICE_FAULT_SILENT);
+    int taken = disturb(layer, DT_DEVICE_CALL_POLL_CQ) ? -1 : 0;
+
+    if (taken == 0 && silent)
+        dt_fault_acts(silent);
+    else if (taken == 0)
+        taken = layer->poll_cq(cq, count, wcs);
+    for (int i = 0; i < taken; i++)
+        turn(layer, &wcs[i]);
+    unlock(layer);
+    return taken;
+}
+
+const struct dt_verbs_table dt_fault_table = {.reg_mr = reg_mr,
+                                              .reg_mr_iova2 = reg_mr_iova2,
+                                              .reg_dmabuf_mr = reg_dmabuf_mr,
+                                              .create_cq = create_cq,
+                                              .destroy_cq = destroy_cq,
+                                              .create_qp = create_qp,
+                                              .modify_qp = modify_qp,
+                                              .destroy_qp = destroy_qp};

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The layer under fault.h. For verbs/ only.
+ *
+ * It has the interface of the verbs table: an opened device calls `dt_fault_table` where it would call the
+ * library's, for what concerns queue pairs, completion queues and memory; each function finds by the context
+ * whose device it is, and goes on to the table below. Posting and polling go through the operations of
+ * the context, which the layer exchanges while a fault needs it. So a process pays for the layer where it
+ * makes, changes and destroys things, and nowhere else.
+ */
+#ifndef DETOUR_VERBS_FAULT_LAYER_H
+#define DETOUR_VERBS_FAULT_LAYER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/atomics.h"
+#include "base/list.h"
+#include "verbs/fault.h"
+#include "verbs/table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_FAULT_EVENTS_MAX 16
+
+/* A queue pair of the device; part of its struct dt_qp. */
+struct dt_fault_qp {
+    struct ibv_qp *ibv;
+    bool is_connected; /* RTR or RTS, as far as we know */
+    bool is_broken;    /* a completion was turned into an error: it has no success any more */
+    struct dt_list node;
+};
+
+struct dt_fault_state {
+    struct dt_device_fault fault;
+    uint64_t left; /* how often it may still act */
+};
+
+struct dt_fault_layer {
+    const struct dt_verbs_table *below;
+    struct ibv_context *context;
+    uint32_t port;
+    int (*poll_cq)(struct ibv_cq *cq, int count, struct ibv_wc *wcs); /* of the context, as it came */
+    int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+    int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+    struct dt_list node; /* among all layers */
+    int event_fd;        /* readable when the context or the layer has an event */
+    int raised_fd;
+
+    pthread_mutex_t mutex; /* the rest */
+    pthread_cond_t gone;   /* a fault is gone */
+    size_t count;
+    struct dt_fault_state state[DT_DEVICE_FAULTS_MAX];
+    struct dt_list qps;
+    uint32_t broken_count;
+    uint32_t event_count;
+    struct ibv_async_event events[DT_FAULT_EVENTS_MAX];
+};
+
+/* In front of an opened context. DT_SYSTEM (one WARN): no descriptor is left. */
+enum dt_status dt_fault_layer_open(struct dt_fault_layer *layer, const struct dt_verbs_table *below,
+                                   struct ibv_context *context, uint32_t port);
+/* Before the context is closed. */
+void dt_fault_layer_close(struct dt_fault_layer *layer);
+
+/* What an opened device calls for memory regions, CQs and QPs; only with contexts that have a layer. What
+ * may be NULL in a table is NULL here as well where the table below has NULL: ask that one. */
+extern const struct dt_verbs_table dt_fault_table;
+
+/* After a queue pair was made; dt_fault_table's destroy_qp takes it out again. */
+void dt_fault_layer_enter(struct dt_fault_layer *layer, struct dt_fault_qp *qp, struct ibv_qp *ibv);
+
+/* The next event that a fault raised; there is nothing to acknowledge. */
+bool dt_fault_layer_event(struct dt_fault_layer *layer, struct ibv_async_event *event);
+
+/* Has the port lost its link, or the device died, by a fault? */
+bool dt_fault_layer_is_down(struct dt_fault_layer *layer);
+
+/* The same of an opened device of this name. */
+bool dt_fault_has_name_down(const char *name);
+
+/* With the mutex held: puts our operations in front of the context's where a fault wants it, else takes them
+ * away. */
+void dt_fault_layer_exchange(struct dt_fault_layer *layer);
+
+/* With the mutex held: the first fault of this kind that may act, or NULL. It acts: counted. */
+struct dt_fault_state *dt_fault_find(struct dt_fault_layer *layer, enum dt_device_fault_kind kind);
+struct dt_fault_state *dt_fault_find_call(struct dt_fault_layer *layer, enum dt_device_fault_kind kind,
+                                          enum dt_device_call call);
+void dt_fault_acts(struct dt_fault_state *state);
+
+/* The operations (fault_calls.c). */
+int dt_fault_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs);
+int dt_fault_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int dt_fault_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* The layer of a context. */
+struct dt_fault_layer *dt_fault_layer_of(const struct ibv_context *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
