@@ -32,4 +32,4 @@ test-full:
 	scripts/test_full.sh
 
 clean:
-	rm -rf build build-debug build-asan build-tsan
+	rm -rf build build-debug build-asan build-tsan build-aarch64

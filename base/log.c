@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/atomics.h"
+
 #define LINE_BYTES_MAX 1024
 
 static void stderr_sink(void *arg, enum dt_log_level level, const char *file, int line, const char *text)
@@ -14,15 +16,15 @@ static void stderr_sink(void *arg, enum dt_log_level level, const char *file, in
     fprintf(stderr, "detour: %s%s\n", level == DT_LOG_WARN ? "warning: " : "", text);
 }
 
-static dt_log_sink_func *log_sink = stderr_sink;
-static void *log_arg;
-static enum dt_log_level log_level_max = DT_LOG_WARN;
+static dt_log_sink_func *log_sink = stderr_sink;      /* atomic: after its argument */
+static void *log_arg;                                 /* atomic */
+static enum dt_log_level log_level_max = DT_LOG_WARN; /* atomic */
 
 void dt_log_set_sink(dt_log_sink_func *sink, void *arg, enum dt_log_level level_max)
 {
-    log_sink = sink ? sink : stderr_sink;
-    log_arg = arg;
-    log_level_max = level_max;
+    dt_store_relaxed(&log_arg, arg);
+    dt_store_release(&log_sink, sink ? sink : stderr_sink);
+    dt_store_relaxed(&log_level_max, level_max);
 }
 
 void dt_log_get_sink(dt_log_sink_func **sink, void **arg, enum dt_log_level *level_max)
@@ -36,13 +38,14 @@ void dt_log_write(enum dt_log_level level, const char *file, int line, const cha
 {
     char text[LINE_BYTES_MAX];
     int errno_kept = errno;
+    dt_log_sink_func *sink = dt_load_acquire(&log_sink);
     va_list args;
 
-    if (level > log_level_max)
+    if (level > dt_load_relaxed(&log_level_max))
         return;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    log_sink(log_arg, level, file, line, text);
+    sink(dt_load_relaxed(&log_arg), level, file, line, text);
     errno = errno_kept;
 }

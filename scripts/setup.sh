@@ -3,14 +3,16 @@
 # Installs the Debian packages that a tier needs and that are missing; does nothing when all are there.
 #   demo  compiler, cmake and headers
 #   test  + GoogleTest and what the quick tests use (with them the verbs programs of Debian)
-#   ci    + what the full tests use (sanitizer run-time, valgrind, spin, clang, an emulator for tests/vm)
+#   ci    + what the full tests use (sanitizer run-time, valgrind, spin, clang, an emulator for tests/vm,
+#         the compilers for 64-bit ARM and an emulator for their programs)
 # Installs packages only: no kernel, no service, no setting of the host is touched.
 set -euo pipefail
 
 demo_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev libjansson-dev)
 test_packages=("${demo_packages[@]}" g++ libgtest-dev libgmock-dev python3 ibverbs-utils perftest)
 ci_packages=("${test_packages[@]}" clang libclang-rt-14-dev valgrind spin clang-tidy cppcheck
-             python3-scipy git help2man man-db mandoc qemu-system-x86 busybox-static kmod cpio iproute2 libibverbs1 ibverbs-providers)
+             python3-scipy git help2man man-db mandoc qemu-system-x86 busybox-static kmod cpio iproute2 libibverbs1 ibverbs-providers
+             gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static googletest)
 
 case "${1:-}" in
 demo) packages=("${demo_packages[@]}") ;;

@@ -16,7 +16,8 @@ extern "C" {
 
 /*
  * Copies with ascending aligned 8-byte stores (single bytes at unaligned ends). Whoever sees the last word of
- * an aligned 128-byte line that this fills sees the rest of the line: NCCL's LL128 receivers poll it.
+ * an aligned line of 64 or 128 bytes that this fills sees the rest of the line: senders poll that word of a
+ * clear-to-send entry, NCCL's LL128 receivers that of 128 bytes of payload.
  */
 void dt_copy_ascending(void *dst, const void *src, uint64_t bytes);
 

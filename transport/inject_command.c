@@ -34,7 +34,7 @@ static enum dt_status check_device(const struct dt_net *net, const struct dt_del
     if (!rule->scope.device[0])
         return DT_OK;
     if (nic && rule->effect == DT_DELAY_FAIL && rule->call == DT_DELAY_CALL_POST_SEND &&
-        dt_path_posting(nic) == DT_POSTING_DV) {
+        dt_path_posting(&net->params, &nic->info) == DT_POSTING_DV) {
         snprintf(error, error_bytes,
                  "%s posts without a call that could fail; with DETOUR_POSTING=std it would", nic->name);
         return DT_UNSUPPORTED;

@@ -50,11 +50,11 @@ static enum dt_status nic_init(struct dt_net *net, struct dt_nic *nic, const str
 }
 
 /* Devices whose queues hold enough, and that have a link. Says why one is left out. */
-static bool is_usable(const struct dt_device_info *info)
+static bool is_usable(const struct dt_params *params, const struct dt_device_info *info)
 {
     if (!info->is_active)
         dt_info("%s port %u has no link: left out", info->name, info->port);
-    else if (dt_path_slots_max(info) == 0)
+    else if (dt_path_slots_max(info, dt_path_posting(params, info)) == 0)
         dt_info("%s has too small queues (%u work requests): left out", info->name, info->qp_wr_max);
     else
         return true;
@@ -74,7 +74,7 @@ static enum dt_status add_devices(struct dt_net *net, const struct dt_device_inf
         if (!dt_name_filter_match(net->params.hca, list[i].name, list[i].port))
             continue;
         rail++;
-        if (!is_usable(&list[i]))
+        if (!is_usable(&net->params, &list[i]))
             continue;
         status = nic_init(net, &net->nic[net->nic_count], &list[i], rail - 1);
         if (status != DT_OK)

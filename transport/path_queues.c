@@ -40,10 +40,15 @@ static uint32_t receive_depth(uint32_t slots)
     return slots * DT_PARTS_MAX + DT_BLANK_BATCH;
 }
 
-uint32_t dt_path_slots_max(const struct dt_device_info *info)
+static uint32_t sender_wr_count(enum dt_posting_kind posting, uint32_t slots)
+{
+    return dt_qp_wr_count(posting, sender_depth(slots), DT_INLINE_BYTES);
+}
+
+uint32_t dt_path_slots_max(const struct dt_device_info *info, enum dt_posting_kind posting)
 {
     for (uint32_t slots = DT_SLOTS_MAX; slots >= DT_SLOTS_MIN; slots /= 2) {
-        if (sender_depth(slots) <= info->qp_wr_max && receive_depth(slots) <= info->qp_wr_max &&
+        if (sender_wr_count(posting, slots) <= info->qp_wr_max && receive_depth(slots) <= info->qp_wr_max &&
             (uint64_t)receive_depth(slots) * DT_QPS_MAX <= info->cqe_max)
             return slots;
     }
@@ -65,12 +70,12 @@ uint64_t dt_path_bytes(const struct dt_path *path)
 /* ------------------------------------------------------------------------------------------------------------
  * Create
  */
-enum dt_posting_kind dt_path_posting(const struct dt_nic *nic)
+enum dt_posting_kind dt_path_posting(const struct dt_params *params, const struct dt_device_info *info)
 {
-    const char *posting = nic->net->params.posting;
+    const char *posting = params->posting;
 
     if (strcmp(posting, "auto") == 0)
-        return nic->info.is_soft ? DT_POSTING_DV : DT_POSTING_STD;
+        return info->is_soft ? DT_POSTING_DV : DT_POSTING_STD;
     return strcmp(posting, "dv") == 0 ? DT_POSTING_DV : DT_POSTING_STD;
 }
 
@@ -95,7 +100,7 @@ static enum dt_status create_queue_pair(struct dt_path *path, struct dt_path_que
         .rq_depth = rq_depth,
         .inline_bytes = DT_INLINE_BYTES,
         .recv_wr_id = dt_work_encode(DT_WORK_RECEIVE, path->index, q, queues->epoch, 0),
-        .posting = dt_path_posting(path->nic),
+        .posting = dt_path_posting(&c->net->params, &path->nic->info),
         .access = DT_MR_REMOTE_WRITE | DT_MR_LOCAL_WRITE,
         .psn = dt_path_random_psn(c->net),
         .user = path,

@@ -39,8 +39,8 @@ struct dt_path_queues {
  */
 uint64_t dt_path_bytes(const struct dt_path *path);
 
-/* Slots that a device's queues can hold for every part; 0: not even DT_SLOTS_MIN. */
-uint32_t dt_path_slots_max(const struct dt_device_info *info);
+/* Slots that a device's queues can hold for every part with this back end; 0: not even DT_SLOTS_MIN. */
+uint32_t dt_path_slots_max(const struct dt_device_info *info, enum dt_posting_kind posting);
 
 /*
  * Makes completion queues and queue pairs with random first packet numbers, and posts the receiver's blank
@@ -60,7 +60,7 @@ void dt_path_queues_destroy(struct dt_path *path, struct dt_path_queues *queues)
 struct dt_qp_link_options dt_path_link_options(const struct dt_net *net);
 
 /* The back end of the device's data queue pairs, as the settings say. */
-enum dt_posting_kind dt_path_posting(const struct dt_nic *nic);
+enum dt_posting_kind dt_path_posting(const struct dt_params *params, const struct dt_device_info *info);
 
 /* 24 bits. */
 uint32_t dt_path_random_psn(struct dt_net *net);

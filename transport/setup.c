@@ -32,8 +32,9 @@ struct dt_terms dt_setup_wishes(const struct dt_nic *nic)
 
     for (uint32_t i = 0; i < nic->backups.count; i++) {
         const struct dt_nic *backup = &net->nic[nic->backups.index[i]];
+        enum dt_posting_kind posting = dt_path_posting(&net->params, &backup->info);
 
-        terms.slots = (uint32_t)dt_min_u64(terms.slots, dt_path_slots_max(&backup->info));
+        terms.slots = (uint32_t)dt_min_u64(terms.slots, dt_path_slots_max(&backup->info, posting));
     }
     return terms;
 }

@@ -20,6 +20,16 @@
 /* ------------------------------------------------------------------------------------------------------------
  * Creation
  */
+static const struct dt_posting *posting_of(enum dt_posting_kind kind)
+{
+    return kind == DT_POSTING_DV ? &dt_posting_dv : &dt_posting_std;
+}
+
+uint32_t dt_qp_wr_count(enum dt_posting_kind posting, uint32_t sq_depth, uint32_t inline_bytes)
+{
+    return posting_of(posting)->wr_count(sq_depth, inline_bytes);
+}
+
 static enum dt_status check_options(const struct dt_device *device, const struct dt_qp_options *options,
                                     const struct dt_posting *posting)
 {
@@ -127,7 +137,7 @@ static void note_local_address(struct dt_qp *qp)
 enum dt_status dt_qp_create(struct dt_device *device, const struct dt_qp_options *options,
                             struct dt_qp **created)
 {
-    const struct dt_posting *posting = options->posting == DT_POSTING_DV ? &dt_posting_dv : &dt_posting_std;
+    const struct dt_posting *posting = posting_of(options->posting);
     enum dt_status status = check_options(device, options, posting);
     struct dt_qp *qp;
 

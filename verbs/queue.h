@@ -124,6 +124,12 @@ int dt_cq_poll(struct dt_cq *cq, struct dt_completion *completions, unsigned cou
  */
 enum dt_posting_kind { DT_POSTING_STD, DT_POSTING_DV };
 
+/*
+ * How many of a device's work requests (dt_device_info's qp_wr_max) a send queue takes that always has room
+ * for sq_depth of ours: dv counts in blocks of 64 bytes, of which an element may need several.
+ */
+uint32_t dt_qp_wr_count(enum dt_posting_kind posting, uint32_t sq_depth, uint32_t inline_bytes);
+
 struct dt_qp_options {
     struct dt_cq *send_cq;
     struct dt_cq *recv_cq; /* may be send_cq with std */

@@ -90,6 +90,27 @@ wait_ranks() {
     cat /dev/shm/rank.a /dev/shm/rank.b
 }
 
+# PATTERN SECONDS: until a rank says so.
+wait_for_line() {
+    local i
+    for i in $(seq $(($2 * 5))); do
+        ! grep -q -e "$1" /dev/shm/rank.a /dev/shm/rank.b || return 0
+        [ "$(is_running)" = yes ] || break
+        sleep 0.2
+    done
+    return 1
+}
+
+# SECONDS: sets `iterations` to as many of 64 KiB as take some that long here.
+calibrate() {
+    local us
+    start_ranks sendrecv -b 64K -n 20 -c 2
+    wait_ranks >/dev/null
+    check "without a fault: exit codes" "0 0" "$codes"
+    us=$(awk '$1 == 65536 {print int($6)}' /dev/shm/rank.a)
+    iterations=$(($1 * 1000000 / (${us:-100000} + 1) + 100))
+}
+
 # The end of a script.
 finish() {
     echo "vm: $failures failures"

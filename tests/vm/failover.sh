@@ -8,27 +8,6 @@ set_up_network
 describe
 link="$DETOUR_VM_SOURCE/tests/vm/link.sh"
 
-# PATTERN SECONDS: until a rank says so.
-wait_for_line() {
-    local i
-    for i in $(seq $(($2 * 5))); do
-        ! grep -q -e "$1" /dev/shm/rank.a /dev/shm/rank.b || return 0
-        [ "$(is_running)" = yes ] || break
-        sleep 0.2
-    done
-    return 1
-}
-
-# Sets `iterations` to as many as take some 20 s here.
-calibrate() {
-    local us
-    start_ranks sendrecv -b 64K -n 20 -c 2
-    wait_ranks >/dev/null
-    check "without a fault: exit codes" "0 0" "$codes"
-    us=$(awk '$1 == 65536 {print int($6)}' /dev/shm/rank.a)
-    iterations=$((20000000 / (${us:-100000} + 1) + 100))
-}
-
 # WHAT INTERFACE FAULT DEVICE: the fault, the switch, its end, the return; and all data was right.
 check_switch() {
     local what=$1 interface=$2 fault=$3 device=$4
@@ -51,7 +30,7 @@ check_switch() {
 
 # 17 ms, six times; half a second without trouble before a rail is used again.
 export DETOUR_TIMEOUT=12 DETOUR_RETRY_CNT=5 DETOUR_STABLE_MS=500 NCCL_DEBUG=INFO
-calibrate
+calibrate 20
 check_switch "a pulled cable" a0 down rxa0
 check_switch "a rail that loses everything" a1 "loss 100" rxa1
 finish
