@@ -1,28 +1,31 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Instructions that one message costs its sender: isend and the test that reports it done, counted by
-# callgrind and added up by folder. What softrnic/ does is the device's work and does not count, except that
-# writing send queue elements is the driver's, also where the dv back end borrows softrnic's functions for it.
-# usage: bench/instructions.sh [BUILD [PLUGIN [BYTES [COUNT]]]]
+# callgrind and added up by folder. With "both" the receiver's, too: irecv and its
+# test. What softrnic/ does is the device's work and does not count, except that writing send queue elements is
+# the driver's, also where the dv back end borrows softrnic's functions for it.
+# usage: bench/instructions.sh [BUILD [PLUGIN [BYTES [COUNT [both]]]]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
 plugin=${2:-$build/lib/libnccl-net-detour.so}
 bytes=${3:-8}
 count=${4:-800}
+calls=(--toggle-collect=counted_isend --toggle-collect=counted_test)
+[ "${5:-}" != both ] || calls+=(--toggle-collect=counted_irecv --toggle-collect=counted_receive_test)
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 command -v valgrind >/dev/null || { echo "instructions: valgrind is missing (apt-get install valgrind)" >&2; exit 1; }
 DETOUR_VERBS=${DETOUR_VERBS:-soft} valgrind --tool=callgrind --callgrind-out-file="$out/callgrind.out" \
-    --collect-atstart=no --toggle-collect=counted_isend --toggle-collect=counted_test \
+    --collect-atstart=no "${calls[@]}" \
     "$build/bench/bench-messages" "$plugin" "$bytes" "$count" >"$out/calls" 2>"$out/log" ||
     { cat "$out/log" >&2; exit 1; }
-calls=$(tail -1 "$out/calls")
-echo "# $calls"
+made=$(tail -1 "$out/calls")
+echo "# $made"
 # A folder's cost is what its own lines take, and what the C library takes on its behalf: the inclusive cost of
 # calls from the folder into the library. Other calls are skipped, their callees' own lines say what they take.
-awk -v messages="$(echo "$calls" | awk '{print $2}')" -v root="$PWD/" '
+awk -v messages="$(echo "$made" | awk '{print $2}')" '
     function name(text,   id) { # "(12) path" defines a name, "(12)" repeats it
         id = text
         sub(/\).*/, ")", id)
@@ -36,10 +39,12 @@ awk -v messages="$(echo "$calls" | awk '{print $2}')" -v root="$PWD/" '
         return fns[id]
     }
     function folder_of(path) {
-        if (index(path, root) == 1) path = substr(path, length(root) + 1)
-        if (path == "bench/messages.c") return "caller"
-        if (path !~ /^(base|softrnic|verbs|obs|delay|detect|failover|hostpath|transport|plugin|bench)\//)
+        # Absolute, or relative to wherever the compiler was started: the last two parts say which file it is.
+        if (!match(path, /(^|\/)(base|softrnic|verbs|obs|delay|detect|failover|hostpath|transport|plugin|bench)\/[^\/]*$/))
             return "C library"
+        path = substr(path, RSTART)
+        sub(/^\//, "", path)
+        if (path == "bench/messages.c") return "caller"
         sub(/\/.*/, "/", path)
         return path
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends messages from this process to itself through a plugin, so that the instructions of the sender's calls
- * can be counted (bench/instructions.sh). Every isend is made when its receive has long been posted, every
+ * Sends messages from this process to itself through a plugin, so that the instructions of its calls can be
+ * counted (bench/instructions.sh). Every isend is made when its receive has long been posted, every
  * test when the message has long arrived: what is counted is the work of a message, not of waiting.
  *
  *   bench-messages PLUGIN BYTES COUNT
  *
- * Prints how many calls were made; more than one isend and one test per message means that a call came too
- * early and the count is too high.
+ * Prints how many calls were made; more than one isend, one irecv and two tests per message mean that a call
+ * came too early and the count is too high.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +22,10 @@
 /* The functions whose instructions are counted, callees included. */
 __attribute__((noinline)) bool counted_isend(struct dt_perf_net *net, size_t bytes, void **request,
                                              struct dt_perf_error *error);
+__attribute__((noinline)) bool counted_irecv(struct dt_perf_net *net, char *data, size_t bytes,
+                                             void **request, struct dt_perf_error *error);
+__attribute__((noinline)) bool counted_receive_test(struct dt_perf_net *net, void *request, bool *done,
+                                                    struct dt_perf_error *error);
 __attribute__((noinline)) bool counted_test(struct dt_perf_net *net, void *request, bool *done,
                                             struct dt_perf_error *error);
 
@@ -34,7 +38,7 @@ bool counted_isend(struct dt_perf_net *net, size_t bytes, void **request, struct
     return result ? dt_perf_call_failed(&net->plugin, "isend", result, error) : true;
 }
 
-bool counted_test(struct dt_perf_net *net, void *request, bool *done, struct dt_perf_error *error)
+static inline bool test(struct dt_perf_net *net, void *request, bool *done, struct dt_perf_error *error)
 {
     int is_done;
     int size;
@@ -44,15 +48,40 @@ bool counted_test(struct dt_perf_net *net, void *request, bool *done, struct dt_
     return result ? dt_perf_call_failed(&net->plugin, "test", result, error) : true;
 }
 
+bool counted_test(struct dt_perf_net *net, void *request, bool *done, struct dt_perf_error *error)
+{
+    return test(net, request, done, error);
+}
+
+/* A toggle within another one would switch the counting off. */
+bool counted_receive_test(struct dt_perf_net *net, void *request, bool *done, struct dt_perf_error *error)
+{
+    return test(net, request, done, error);
+}
+
+bool counted_irecv(struct dt_perf_net *net, char *data, size_t bytes, void **request,
+                   struct dt_perf_error *error)
+{
+    struct dt_perf_connection *connection = &net->receiving[0];
+    int size = (int)bytes, tag = 0;
+    void *buffer = data;
+    ncclResult_t result =
+        net->plugin.net->irecv(connection->comm, 1, &buffer, &size, &tag, &connection->mhandle, request);
+
+    return result ? dt_perf_call_failed(&net->plugin, "irecv", result, error) : true;
+}
+
 static unsigned long isends;
+static unsigned long irecvs;
 static unsigned long tests;
 
-/* Lets the plugin's and the device's own threads do what is left to do. */
-static void settle(void)
+/* Lets the plugin's and the device's own threads do what is left to do. True. */
+static bool settle(void)
 {
     const struct timespec pause = {.tv_nsec = 20 * (long)DT_NS_PER_MS};
 
     nanosleep(&pause, NULL);
+    return true;
 }
 
 static bool post_receives(struct dt_perf_net *net, size_t bytes, void **requests, struct dt_perf_error *error)
@@ -61,10 +90,10 @@ static bool post_receives(struct dt_perf_net *net, size_t bytes, void **requests
 
     for (int i = 0; i < BATCH; i++) {
         do {
-            if (!dt_perf_irecv(&net->plugin, connection->comm, connection->buffer + i * bytes, bytes, 0,
-                               connection->mhandle, &requests[i], error))
+            irecvs++;
+            if (!counted_irecv(net, connection->buffer + i * bytes, bytes, &requests[i], error))
                 return false;
-        } while (!requests[i]);
+        } while (!requests[i] && settle());
     }
     return true;
 }
@@ -73,12 +102,12 @@ static bool finish_receives(struct dt_perf_net *net, void **requests, struct dt_
 {
     for (int i = 0; i < BATCH; i++) {
         bool done;
-        size_t bytes;
 
         do {
-            if (!dt_perf_test(&net->plugin, requests[i], &done, &bytes, error))
+            tests++;
+            if (!counted_receive_test(net, requests[i], &done, error))
                 return false;
-        } while (!done);
+        } while (!done && settle());
     }
     return true;
 }
@@ -96,7 +125,7 @@ static bool send_batch(struct dt_perf_net *net, size_t bytes, struct dt_perf_err
             isends++;
             if (!counted_isend(net, bytes, &sends[i], error))
                 return false;
-        } while (!sends[i]);
+        } while (!sends[i] && settle());
     }
     settle();
     if (!finish_receives(net, receives, error))
@@ -109,7 +138,7 @@ static bool send_batch(struct dt_perf_net *net, size_t bytes, struct dt_perf_err
             tests++;
             if (!counted_test(net, sends[i], &done, error))
                 return false;
-        } while (!done);
+        } while (!done && settle());
     }
     return true;
 }
@@ -146,6 +175,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench-messages: %s\n", error.text);
         return error.exit_code;
     }
-    printf("messages %lu isend %lu test %lu\n", count, isends, tests);
+    printf("messages %lu isend %lu irecv %lu test %lu\n", count, isends, irecvs, tests);
     return 0;
 }

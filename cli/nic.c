@@ -58,7 +58,8 @@ static const struct argp_child children[] = {{&dt_process_argp, 0, NULL, 0}, {NU
 static const struct argp argp = {
     .parser = parse_one,
     .children = children,
-    .args_doc = "list\nDEVICE migrate|back\nDEVICE down|up|fatal\nDEVICE drop N|P%",
+    .args_doc =
+        "list\nDEVICE migrate|back\nDEVICE down|up|fatal\nDEVICE drop N|P%\nDEVICE rate R\nDEVICE verbs N",
     .doc = "Looks at the RNICs of running processes, moves traffic off them, and acts on software ones "
            "(soft0, soft1, ...).\v"
            "  list     the devices of each process\n"
@@ -69,6 +70,8 @@ static const struct argp argp = {
            "  fatal    the device dies for good\n"
            "  drop N   lose the next N packets that it sends\n"
            "  drop P%  lose P percent of them from now on; 0% ends it\n"
+           "  rate R   the link carries R bytes per second (K, M, G); 0 is unlimited\n"
+           "  verbs N  creating, changing or destroying a queue pair takes N microseconds\n"
            "\n"
            "Processes are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID).\n"
            "Exit code: 0 done; 1 no process could do it; 2 bad input.",
@@ -95,6 +98,14 @@ static bool is_drop_argument(const char *text)
 static bool is_about_traffic(const char *word)
 {
     return !strcmp(word, "migrate") || !strcmp(word, "back");
+}
+
+/* The rules of the process that will read it (verbs/verbs.c). */
+static bool is_number(const char *text, bool has_unit)
+{
+    uint64_t value;
+
+    return dt_parse_number(text, has_unit, &value) == DT_OK;
 }
 
 static bool is_plain_action(const char *word)
@@ -125,15 +136,23 @@ static int check_request(const struct request *request)
     if (!is_device_name(request->words[0]))
         return dt_arg_refuse(COMMAND, "the first argument is no device name; `detour nic list` shows them");
     if (request->word_count == 1)
-        return dt_arg_refuse(COMMAND, "what to do with '%s'? migrate, back, down, up, fatal or drop",
+        return dt_arg_refuse(COMMAND,
+                             "what to do with '%s'? migrate, back, down, up, fatal, drop, rate or verbs",
                              request->words[0]);
     if (is_plain_action(action))
         return request->word_count == 2
                    ? 0
                    : dt_arg_refuse(COMMAND, "`%s` takes no argument; got '%s'", action, request->words[2]);
+    if (!strcmp(action, "rate") || !strcmp(action, "verbs"))
+        return request->word_count == 3 && is_number(request->words[2], action[0] == 'r')
+                   ? 0
+                   : dt_arg_refuse(COMMAND, "%s %s: expected %s", action,
+                                   request->word_count == 2 ? "what?" : request->words[2],
+                                   action[0] == 'r' ? "bytes per second, such as 250M" : "microseconds");
     if (strcmp(action, "drop"))
-        return dt_arg_refuse(COMMAND, "unknown action '%s'; expected migrate, back, down, up, fatal or drop",
-                             action);
+        return dt_arg_refuse(
+            COMMAND, "unknown action '%s'; expected migrate, back, down, up, fatal, drop, rate or verbs",
+            action);
     if (request->word_count == 2 || !is_drop_argument(request->words[2]))
         return dt_arg_refuse(COMMAND, "drop %s: expected a number of packets, or 0%% to 100%%",
                              request->word_count == 2 ? "what?" : request->words[2]);

@@ -123,6 +123,15 @@ static bool step(struct dt_soft_device *device, uint64_t now_ns)
     return any;
 }
 
+void dt_driver_charge(struct dt_soft_device *device)
+{
+    uint64_t ns = dt_load_relaxed(&device->verbs_ns);
+    struct timespec left = {(time_t)(ns / DT_NS_PER_S), (long)(ns % DT_NS_PER_S)};
+
+    while (ns && nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
 void dt_driver_ring(struct dt_soft_device *device, struct dt_rnic_qp *qp)
 {
     uint64_t now_ns = dt_driver_lock(device);

@@ -47,6 +47,7 @@ struct dt_soft_device {
     uint64_t polled_ns;   /* atomic: when somebody last polled */
     uint64_t arrived_ns;  /* when a poll last found something */
     uint64_t nudged_ns;   /* when a poll last looked for sleeping peers */
+    uint64_t verbs_ns;    /* atomic: what each verb on a queue pair costs */
     uint64_t expected_ns; /* when the helper thread will look at the latest; 0: often enough */
     bool peers_wake_us;
     struct dt_list contexts; /* the front's; under `lock` */
@@ -82,6 +83,9 @@ uint64_t dt_driver_lock(struct dt_soft_device *device);
 
 /* Gives it back, after having told the helper thread about a deadline that it does not know. */
 void dt_driver_unlock(struct dt_soft_device *device);
+
+/* A verb on a queue pair of the device begins: what a real one spends in the kernel and the firmware. */
+void dt_driver_charge(struct dt_soft_device *device);
 
 /* The send queue's doorbell. */
 void dt_driver_ring(struct dt_soft_device *device, struct dt_rnic_qp *qp);

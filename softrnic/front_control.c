@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "base/atomics.h"
+#include "base/clock.h"
 #include "softrnic/front.h"
 
 #define PPM_PER_PERCENT 10000u
@@ -50,6 +52,14 @@ int dt_soft_device_control(const char *name, enum dt_soft_control control, uint6
         break;
     case DT_SOFT_CONTROL_DROP_PERCENT:
         error = drop_percent(device, argument);
+        break;
+    case DT_SOFT_CONTROL_RATE:
+        dt_rnic_set_rate(device->rnic, argument);
+        break;
+    case DT_SOFT_CONTROL_VERBS_US:
+        error = argument > DT_SOFT_VERBS_US_MAX ? EINVAL : 0;
+        if (!error)
+            dt_store_relaxed(&device->verbs_ns, argument * DT_NS_PER_US);
         break;
     default:
         error = EINVAL;

@@ -132,6 +132,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
     qp->init = *init;
     qp->send_ops = send_ops;
     init_public(qp, pd);
+    dt_driver_charge(qp->device);
     error = create_engine_qp(qp, dt_front_pd_of(pd));
     if (!error) {
         qp->sent = calloc(qp->ring.blocks, sizeof *qp->sent);
@@ -194,6 +195,7 @@ int dt_soft_destroy_qp(struct ibv_qp *public_qp)
 {
     struct dt_front_qp *qp = dt_front_qp_of(public_qp);
 
+    dt_driver_charge(qp->device);
     destroy_engine_qp(qp);
     dt_front_events_forget(&dt_front_context_of(public_qp->context)->events, &qp->async_acks);
     dt_front_acks_wait(&qp->async_acks);
@@ -236,6 +238,7 @@ int dt_soft_modify_qp(struct ibv_qp *public_qp, struct ibv_qp_attr *attr, int at
 
     if (attr_mask & IBV_QP_AV && (attr->ah_attr.port_num > 1 || attr->ah_attr.grh.sgid_index != 0))
         return EINVAL; /* one port, and one address on it */
+    dt_driver_charge(qp->device);
     if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET) {
         error = reset(qp, attr, attr_mask);
     } else {

@@ -37,6 +37,8 @@ extern "C" {
 #define DT_SOFT_VENDOR_ID   0xdef0
 #define DT_SOFT_PART_ID     1
 
+#define DT_SOFT_VERBS_US_MAX 10000000u
+
 /* ------------------------------------------------------------------------------------------------------------
  * Before the first use
  */
@@ -185,7 +187,10 @@ enum dt_soft_control {
     DT_SOFT_CONTROL_UP,        /* the link again, port active event */
     DT_SOFT_CONTROL_FATAL,     /* the device is gone for good: device fatal event, then silence (engine.h) */
     DT_SOFT_CONTROL_DROP_NEXT, /* the next `argument` packets that leave the device are lost */
-    DT_SOFT_CONTROL_DROP_PERCENT /* from now on `argument` percent (0 to 100) of them are lost */
+    DT_SOFT_CONTROL_DROP_PERCENT, /* from now on `argument` percent (0 to 100) of them are lost */
+    DT_SOFT_CONTROL_RATE,         /* the link carries `argument` bytes per second; 0 is unlimited */
+    DT_SOFT_CONTROL_VERBS_US      /* from now on each verb on a queue pair (create, modify, destroy) takes
+                                     `argument` microseconds, up to DT_SOFT_VERBS_US_MAX */
 };
 
 /* Any thread. ENODEV: no open device of that name in this process; EINVAL: the argument is out of range. */

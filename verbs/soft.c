@@ -34,6 +34,8 @@ static int control(const char *device, enum dt_control what, uint64_t argument)
         [DT_CONTROL_FATAL] = DT_SOFT_CONTROL_FATAL,
         [DT_CONTROL_DROP_NEXT] = DT_SOFT_CONTROL_DROP_NEXT,
         [DT_CONTROL_DROP_PERCENT] = DT_SOFT_CONTROL_DROP_PERCENT,
+        [DT_CONTROL_RATE] = DT_SOFT_CONTROL_RATE,
+        [DT_CONTROL_VERBS_US] = DT_SOFT_CONTROL_VERBS_US,
     };
 
     return dt_soft_device_control(device, soft_control[what], argument);

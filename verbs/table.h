@@ -42,7 +42,9 @@ enum dt_control {
     DT_CONTROL_UP,
     DT_CONTROL_FATAL,
     DT_CONTROL_DROP_NEXT,
-    DT_CONTROL_DROP_PERCENT
+    DT_CONTROL_DROP_PERCENT,
+    DT_CONTROL_RATE,
+    DT_CONTROL_VERBS_US
 };
 
 struct dt_verbs_table {

@@ -88,6 +88,14 @@ static enum dt_status parse_action(const char *action, enum dt_control *control,
             return DT_OK;
         }
     }
+    if (!strncmp(action, "rate ", 5)) {
+        *control = DT_CONTROL_RATE;
+        return dt_parse_number(action + 5, true, argument);
+    }
+    if (!strncmp(action, "verbs ", 6)) {
+        *control = DT_CONTROL_VERBS_US;
+        return dt_parse_number(action + 6, false, argument);
+    }
     return strncmp(action, "drop ", 5) ? DT_INVALID : parse_drop(action + 5, control, argument);
 }
 
@@ -118,7 +126,8 @@ enum dt_status dt_verbs_device_control(struct dt_verbs *verbs, const char *devic
         return DT_UNSUPPORTED;
     }
     if (parse_action(action, &control, &argument) != DT_OK) {
-        snprintf(answer, answer_bytes, "'%s' is no action: down, up, fatal, drop N or drop P%%", action);
+        snprintf(answer, answer_bytes,
+                 "'%s' is no action: down, up, fatal, drop N, drop P%%, rate R or verbs N", action);
         return DT_INVALID;
     }
     return control_status(verbs->table.control(device, control, argument), device, action, answer,

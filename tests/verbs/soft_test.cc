@@ -119,11 +119,30 @@ TEST_F(Soft, TheNicCommandListsAndActs)
     Do("soft0   up");
     EXPECT_EQ("soft0: drop 20%", Do("soft0 drop 20%"));
     EXPECT_EQ("soft0: drop 0%", Do("soft0 drop 0%"));
+    EXPECT_EQ("soft0: rate 250M", Do("soft0 rate 250M"));
+    EXPECT_EQ("soft0: rate 0", Do("soft0 rate 0"));
+    Do("soft0 rate fast", DT_INVALID);
+    Do("soft0 verbs 10000001", DT_INVALID);
     EXPECT_EQ("no software RNIC named 'soft9' is open in this process", Do("soft9 down", DT_NOT_FOUND));
-    EXPECT_EQ("'explode' is no action: down, up, fatal, drop N or drop P%", Do("soft0 explode", DT_INVALID));
+    EXPECT_EQ("'explode' is no action: down, up, fatal, drop N, drop P%, rate R or verbs N",
+              Do("soft0 explode", DT_INVALID));
     for (const char *args : {"", " ", "soft0", "listx", " soft0 down"})
         EXPECT_EQ("expected `list` or `DEVICE ACTION`", Do(args, DT_INVALID)) << args;
     Do((std::string(200, 'n') + " down").c_str(), DT_INVALID);
+}
+
+TEST_F(Soft, VerbsTakeAsLongAsOrdered)
+{
+    dt_qp_options options = {};
+    options.sq_depth = options.rq_depth = 4;
+    Do("soft0 verbs 20000");
+    auto begin = std::chrono::steady_clock::now();
+    {
+        rig::End end(verbs, list[0], options);
+    }
+    EXPECT_LE(std::chrono::milliseconds(40), std::chrono::steady_clock::now() - begin)
+        << "made and destroyed";
+    EXPECT_EQ("soft0: verbs 0", Do("soft0 verbs 0"));
 }
 
 // No completion comes any more: the event is all there is.

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a link that fails costs. Two processes, each sends messages to the other and polls; then the link of
+ * the plugin's first device fails at one of them.
+ *
+ *   bench-failure PLUGIN pause CONNECTIONS VERB_US down|silent
+ *
+ * All connections are the first device's, with one message of 4 KiB under way in each direction. VERB_US is
+ * what each verb on a queue pair costs. With `down` the port says that its link is gone, with `silent`
+ * nothing does. Prints the median and the longest time from the order to the arrival of a message that was
+ * sent after it, and what Detour's threads of that process did meanwhile: their processor time, and how often
+ * they were woken. What each step took is in the plugin's own lines (NCCL_DEBUG=INFO).
+ *
+ *   bench-failure PLUGIN bandwidth CONNECTIONS RATE[,RATE...]
+ *
+ * Connection i is device i's; RATE is each device's, in bytes per second. Messages of 1 MiB go one way, 8 at
+ * a time and connection, each connection as fast as it can. Prints what each carries before the failure and
+ * after it.
+ *
+ * DETOUR_RUNTIME_DIR must name a folder of mode 0700.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "cli/perf_net.h"
+#include "obs/client.h"
+
+#define WARM_NS     (300 * DT_NS_PER_MS)
+#define MEASURE_NS  (2 * DT_NS_PER_S)
+#define PATIENCE_NS (60 * DT_NS_PER_S)
+#define TIMEOUT_MS  10000
+#define WINDOW_MAX  8
+#define DEVICES_MAX 16
+
+struct plan {
+    const char *plugin;
+    unsigned connections;
+    bool is_pause; /* else bandwidth */
+    bool is_silent;
+    const char *verb_us;
+    const char *rate[DEVICES_MAX];
+    unsigned devices; /* in use, as backups too */
+    size_t bytes;     /* of a message */
+    unsigned window;  /* messages under way in a lane */
+};
+
+/* One direction of a connection. */
+struct lane {
+    struct dt_perf_connection *connection;
+    void *request[WINDOW_MAX];
+    uint64_t posted_ns[WINDOW_MAX];
+    uint64_t posted;
+    uint64_t done;       /* messages; atomic */
+    uint64_t resumed_ns; /* first message posted after the order; 0: none yet; atomic */
+};
+
+struct rank {
+    const struct plan *plan;
+    struct dt_perf_net net;
+    struct dt_perf_error error;
+    uint64_t heartbeat;
+    int peer_fd;
+    struct lane *sends;
+    struct lane *receives;
+    uint64_t order_ns;
+    uint64_t obeyed_ns; /* atomic; 0: the order was not given yet */
+};
+
+/* What Detour's threads of one name have done so far. */
+struct threads {
+    char name[16];
+    uint64_t busy_ns;
+    uint64_t sleeps; /* each ends with a wake-up */
+};
+
+#define THREADS_MAX 16
+
+static void die(const char *what)
+{
+    fprintf(stderr, "bench-failure: %s\n", what);
+    fflush(NULL);
+    _exit(1);
+}
+
+static void sleep_ns(uint64_t ns)
+{
+    const struct timespec pause = {(time_t)(ns / DT_NS_PER_S), (long)(ns % DT_NS_PER_S)};
+
+    nanosleep(&pause, NULL);
+}
+
+/* ---- Set-up. ---- */
+
+static void transfer(int fd, char *mine, char *theirs, size_t bytes)
+{
+    if (send(fd, mine, bytes, MSG_NOSIGNAL) != (ssize_t)bytes ||
+        recv(fd, theirs, bytes, MSG_WAITALL) != (ssize_t)bytes)
+        die("the other process is gone");
+}
+
+static void set_up(struct rank *rank, unsigned index)
+{
+    const struct plan *plan = rank->plan;
+    unsigned connections = plan->connections;
+    struct dt_perf_net *net = &rank->net;
+    size_t bytes = (size_t)connections * NCCL_NET_HANDLE_MAXSIZE;
+    char *handles = calloc(2, bytes);
+
+    *net = (struct dt_perf_net){.rank = index,
+                                .ranks = 2,
+                                .channels = connections,
+                                .distances = 1,
+                                .buffer_bytes = plan->bytes * plan->window,
+                                .heartbeat = &rank->heartbeat};
+    rank->sends = calloc(connections, sizeof *rank->sends);
+    rank->receives = calloc(connections, sizeof *rank->receives);
+    if (!handles || !rank->sends || !rank->receives)
+        die("out of memory");
+    if (!dt_perf_plugin_load(&net->plugin, plan->plugin, index, &rank->error) ||
+        !dt_perf_plugin_init(&net->plugin, &rank->error))
+        die(rank->error.text);
+    if (net->plugin.device_count < (int)plan->devices)
+        die("there are too few devices (DETOUR_SOFT_DEVICES)");
+    net->plugin.device_count = plan->is_pause ? 1 : (int)connections; /* connections take these in turn */
+    if (!dt_perf_net_init(net, &rank->error) ||
+        !dt_perf_net_listen(net, handles + index * bytes, &rank->error))
+        die(rank->error.text);
+    transfer(rank->peer_fd, handles + index * bytes, handles + !index * bytes, bytes);
+    if (!dt_perf_net_connect(net, handles, &rank->error))
+        die(rank->error.text);
+    free(handles);
+    for (unsigned i = 0; i < connections; i++) {
+        rank->sends[i].connection = &net->sending[i];
+        rank->receives[i].connection = &net->receiving[i];
+    }
+}
+
+/* ---- Traffic. ---- */
+
+static void post(struct rank *rank, struct lane *lane)
+{
+    struct dt_perf_connection *c = lane->connection;
+    unsigned i = lane->posted % rank->plan->window;
+    char *data = c->buffer + i * rank->plan->bytes;
+
+    if (lane->posted - lane->done == rank->plan->window)
+        return;
+    bool ok = c->sends ? dt_perf_isend(&rank->net.plugin, c->comm, data, rank->plan->bytes, c->mhandle,
+                                       &lane->request[i], &rank->error)
+                       : dt_perf_irecv(&rank->net.plugin, c->comm, data, rank->plan->bytes, (int)c->peer,
+                                       c->mhandle, &lane->request[i], &rank->error);
+    if (!ok)
+        die(rank->error.text);
+    if (!lane->request[i])
+        return;
+    lane->posted_ns[i] = dt_clock_now_ns();
+    lane->posted++;
+}
+
+static void test(struct rank *rank, struct lane *lane)
+{
+    uint64_t obeyed_ns = dt_load_acquire(&rank->obeyed_ns);
+    unsigned i = lane->done % rank->plan->window;
+    size_t bytes;
+    bool done;
+
+    if (lane->done == lane->posted)
+        return;
+    if (!dt_perf_test(&rank->net.plugin, lane->request[i], &done, &bytes, &rank->error))
+        die(rank->error.text);
+    if (!done)
+        return;
+    if (obeyed_ns && !lane->resumed_ns && lane->posted_ns[i] > obeyed_ns)
+        dt_store_release(&lane->resumed_ns, dt_clock_now_ns());
+    dt_store_release(&lane->done, lane->done + 1);
+}
+
+static void *progress(void *arg)
+{
+    struct rank *rank = arg;
+
+    for (;;) {
+        for (unsigned i = 0; i < rank->net.channels; i++) {
+            bool is_both_ways = rank->plan->is_pause;
+
+            if (is_both_ways || rank->net.rank == 1) {
+                post(rank, &rank->receives[i]);
+                test(rank, &rank->receives[i]);
+            }
+            if (is_both_ways || rank->net.rank == 0) {
+                post(rank, &rank->sends[i]);
+                test(rank, &rank->sends[i]);
+            }
+        }
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* ---- The failure. ---- */
+
+static void order(const char *line)
+{
+    struct dt_runtime_dir dir;
+    char answer[512];
+
+    if (!getenv("DETOUR_RUNTIME_DIR") ||
+        dt_runtime_dir_open(getenv("DETOUR_RUNTIME_DIR"), 1, &dir, answer, sizeof answer) != DT_OK)
+        die("DETOUR_RUNTIME_DIR must name a folder of mode 0700");
+    if (dt_client_call(&dir, getpid(), line, TIMEOUT_MS, answer, sizeof answer) != DT_OK)
+        die(answer);
+    dt_runtime_dir_close(&dir);
+}
+
+static void order_each(const char *what, const char *const *value, unsigned count)
+{
+    char line[128];
+
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(line, sizeof line, "nic soft%u %s %s", i, what, value[i]);
+        order(line);
+    }
+}
+
+static bool all_have(const struct rank *rank, bool resumed)
+{
+    for (unsigned i = 0; i < rank->net.channels; i++) {
+        if (resumed ? !dt_load_acquire(&rank->sends[i].resumed_ns) : !dt_load_acquire(&rank->sends[i].done))
+            return false;
+    }
+    return true;
+}
+
+static void await(const struct rank *rank, bool resumed)
+{
+    uint64_t end_ns = dt_clock_now_ns() + PATIENCE_NS;
+
+    while (!all_have(rank, resumed)) {
+        if (dt_clock_now_ns() > end_ns)
+            die(resumed ? "not all connections have resumed" : "not all connections have traffic");
+        sleep_ns(DT_NS_PER_MS);
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+static uint64_t number_in(const char *folder, const char *file, const char *behind)
+{
+    char path[128], line[256];
+    uint64_t value = 0;
+
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *in = fopen(path, "re");
+    while (in && fgets(line, sizeof line, in)) {
+        if (!strncmp(line, behind, strlen(behind))) {
+            value = strtoull(line + strlen(behind), NULL, 10);
+            break;
+        }
+    }
+    if (in)
+        fclose(in);
+    return value;
+}
+
+static void look_at_thread(const char *folder, struct threads *all)
+{
+    char path[128], name[16] = "";
+    int i = 0;
+
+    snprintf(path, sizeof path, "%s/comm", folder);
+    FILE *in = fopen(path, "re");
+    if (in && fscanf(in, "%15s", name) != 1)
+        name[0] = '\0';
+    if (in)
+        fclose(in);
+    if (strncmp(name, "detour-", 7) != 0)
+        return;
+    while (i < THREADS_MAX - 1 && all[i].name[0] && strcmp(all[i].name, name) != 0)
+        i++;
+    memcpy(all[i].name, name, sizeof name);
+    all[i].busy_ns += number_in(folder, "schedstat", "");
+    all[i].sleeps += number_in(folder, "status", "voluntary_ctxt_switches:");
+}
+
+/* In the order of their numbers: the same each time, since none begins or ends meanwhile. */
+static void look_at_threads(struct threads all[THREADS_MAX])
+{
+    char folder[64];
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+
+    memset(all, 0, THREADS_MAX * sizeof *all);
+    while (tasks && (task = readdir(tasks)) != NULL) {
+        if (task->d_name[0] == '.')
+            continue;
+        snprintf(folder, sizeof folder, "/proc/self/task/%.20s", task->d_name);
+        look_at_thread(folder, all);
+    }
+    if (tasks)
+        closedir(tasks);
+}
+
+static void measure_pause(struct rank *rank)
+{
+    const struct plan *plan = rank->plan;
+    unsigned count = plan->connections;
+    uint64_t *pause_ns = calloc(count, sizeof *pause_ns);
+    struct threads before[THREADS_MAX], after[THREADS_MAX];
+
+    if (!pause_ns)
+        die("out of memory");
+    look_at_threads(before);
+    rank->order_ns = dt_clock_now_ns();
+    order(plan->is_silent ? "nic soft0 drop 100%" : "nic soft0 down");
+    dt_store_release(&rank->obeyed_ns, dt_clock_now_ns());
+    await(rank, true);
+    look_at_threads(after);
+    for (unsigned i = 0; i < count; i++)
+        pause_ns[i] = rank->sends[i].resumed_ns - rank->order_ns;
+    qsort(pause_ns, count, sizeof *pause_ns, compare);
+    printf("connections %u verb_us %s fault %s median_us %.1f longest_us %.1f\n", count, plan->verb_us,
+           plan->is_silent ? "silent" : "down", (double)pause_ns[count / 2] / DT_NS_PER_US,
+           (double)pause_ns[count - 1] / DT_NS_PER_US);
+    for (int i = 0; i < THREADS_MAX && after[i].name[0]; i++)
+        printf("thread %s busy_us %.1f wake-ups %llu\n", after[i].name,
+               (double)(after[i].busy_ns - before[i].busy_ns) / DT_NS_PER_US,
+               (unsigned long long)(after[i].sleeps - before[i].sleeps));
+    free(pause_ns);
+}
+
+static void measure_rates(struct rank *rank, const char *when)
+{
+    uint64_t before[DEVICES_MAX];
+    uint64_t start_ns = dt_clock_now_ns();
+    double total = 0;
+
+    for (unsigned i = 0; i < rank->plan->connections; i++)
+        before[i] = dt_load_acquire(&rank->sends[i].done);
+    sleep_ns(MEASURE_NS);
+    double seconds = (double)(dt_clock_now_ns() - start_ns) / DT_NS_PER_S;
+    printf("%s failure MB/s", when);
+    for (unsigned i = 0; i < rank->plan->connections; i++) {
+        uint64_t done = dt_load_acquire(&rank->sends[i].done) - before[i];
+        double rate = (double)done * (double)rank->plan->bytes / seconds / 1e6;
+
+        printf(" %.1f", rate);
+        total += rate;
+    }
+    printf(" together %.1f\n", total);
+}
+
+static void measure_bandwidth(struct rank *rank)
+{
+    measure_rates(rank, "before the");
+    order("nic soft0 down");
+    sleep_ns(WARM_NS);
+    measure_rates(rank, "after the");
+}
+
+/* Nothing is closed: the processes end in the middle of their traffic. */
+static void run(const struct plan *plan, unsigned index, int peer_fd)
+{
+    struct rank *rank = calloc(1, sizeof *rank);
+    const char *verb_us[] = {plan->verb_us, plan->verb_us};
+    pthread_t thread;
+    char byte = 0;
+
+    if (!rank)
+        die("out of memory");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    rank->plan = plan;
+    rank->peer_fd = peer_fd;
+    set_up(rank, index);
+    if (plan->is_pause)
+        order_each("verbs", verb_us, 2);
+    else
+        order_each("rate", plan->rate, plan->devices);
+    transfer(peer_fd, &byte, &byte, 1);
+    if (pthread_create(&thread, NULL, progress, rank))
+        die("cannot start a thread");
+    if (index == 1) {
+        recv(peer_fd, &byte, 1, 0); /* until the other process ends */
+    } else {
+        await(rank, false);
+        sleep_ns(WARM_NS);
+        (plan->is_pause ? measure_pause : measure_bandwidth)(rank);
+        sleep_ns(WARM_NS); /* for the plugins' last lines */
+    }
+    fflush(NULL);
+    _exit(0);
+}
+
+static pid_t start(const struct plan *plan, unsigned index, const int pair[2])
+{
+    pid_t pid = fork();
+
+    if (pid < 0)
+        die(strerror(errno));
+    if (pid == 0) {
+        close(pair[!index]);
+        run(plan, index, pair[index]);
+    }
+    return pid;
+}
+
+static bool parse(int argc, char **argv, struct plan *plan)
+{
+    unsigned rates = 0;
+    char *rest = NULL;
+
+    if (argc < 5)
+        return false;
+    *plan = (struct plan){.plugin = argv[1], .connections = (unsigned)strtoul(argv[3], NULL, 10)};
+    plan->is_pause = !strcmp(argv[2], "pause");
+    if (!plan->connections || plan->connections > 4096)
+        return false;
+    if (plan->is_pause) {
+        plan->devices = 2;
+        plan->bytes = 4096;
+        plan->window = 1;
+        plan->verb_us = argv[4];
+        plan->is_silent = argc == 6 && !strcmp(argv[5], "silent");
+        return argc == 6 && (plan->is_silent || !strcmp(argv[5], "down"));
+    }
+    for (char *rate = strtok_r(argv[4], ",", &rest); rate && rates < DEVICES_MAX;
+         rate = strtok_r(NULL, ",", &rest))
+        plan->rate[rates++] = rate;
+    plan->devices = rates;
+    plan->bytes = 1024 * 1024;
+    plan->window = WINDOW_MAX;
+    return argc == 5 && !strcmp(argv[2], "bandwidth") && rates > 1 && plan->connections <= rates;
+}
+
+int main(int argc, char **argv)
+{
+    struct plan plan;
+    int pair[2], status;
+
+    if (!parse(argc, argv, &plan)) {
+        fprintf(stderr, "usage: bench-failure PLUGIN pause CONNECTIONS VERB_US down|silent\n"
+                        "       bench-failure PLUGIN bandwidth CONNECTIONS RATE,RATE[,RATE...]\n");
+        return 2;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+        die(strerror(errno));
+    setenv("DETOUR_VERBS", "soft", 1);
+    pid_t other = start(&plan, 1, pair);
+    pid_t first = start(&plan, 0, pair);
+    close(pair[0]);
+    close(pair[1]);
+    waitpid(first, &status, 0);
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
