@@ -19,6 +19,7 @@ static struct {
     void (*raised)(uint32_t device);
     uint64_t (*clock)(void);
     bool reuses_numbers;
+    uint64_t rate_bytes_per_s;
 } driver;
 
 /* ---- the simulation's side ------------------------------------------------------------------------------
@@ -69,6 +70,11 @@ void dt_driver_sim_set_clock(uint64_t (*now_ns)(void))
 void dt_driver_sim_reuse_numbers(bool reuses_numbers)
 {
     driver.reuses_numbers = reuses_numbers;
+}
+
+void dt_driver_sim_set_rate(uint64_t rate_bytes_per_s)
+{
+    driver.rate_bytes_per_s = rate_bytes_per_s;
 }
 
 void dt_driver_sim_on_event(void (*raised)(uint32_t device))
@@ -138,6 +144,7 @@ static struct dt_soft_device *make_device(uint32_t index, const struct dt_driver
     struct dt_rnic_options options = {.wire = driver.ports[index],
                                       .number_seed = index * 1000,
                                       .reuses_numbers = driver.reuses_numbers,
+                                      .rate_bytes_per_s = driver.rate_bytes_per_s,
                                       .context = device,
                                       .event = pass_event,
                                       .notify = callbacks->notify};

@@ -29,6 +29,9 @@ void dt_driver_sim_set_clock(uint64_t (*now_ns)(void));
 /* Devices opened from now on give numbers of destroyed queue pairs out again at once. */
 void dt_driver_sim_reuse_numbers(bool reuses_numbers);
 
+/* The rate of each device's link; 0: unlimited. Before the devices are opened. */
+void dt_driver_sim_set_rate(uint64_t rate_bytes_per_s);
+
 /* Called when a device has raised an asynchronous event; NULL: nobody is. */
 void dt_driver_sim_on_event(void (*raised)(uint32_t device));
 

@@ -38,7 +38,7 @@ struct arguments {
 #define KEY_PLANTED    1002
 
 static const struct argp_option options[] = {
-    {"profile", 'P', "NAME", 0, "what a seed draws: lossy (default) or failover", 0},
+    {"profile", 'P', "NAME", 0, "what a seed draws: lossy (default), failover or slow", 0},
     {"seed", 's', "N", 0, "run this seed only, and say what it is and does", 0},
     {"seeds", 'n', "FROM:COUNT", 0, "run these seeds (default 1:1000)", 0},
     {"exhaustive", KEY_EXHAUSTIVE, "STRIDE", OPTION_ARG_OPTIONAL,
@@ -107,7 +107,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'P':
         if (!dt_profile_find(text, &arguments->profile))
-            argp_error(state, "no profile '%s': lossy or failover", text);
+            argp_error(state, "no profile '%s': lossy, failover or slow", text);
         return 0;
     case 's':
         if (dt_parse_number(text, false, &arguments->first) != DT_OK)

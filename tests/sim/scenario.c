@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/prng.h"
 #include "base/util.h"
+#include "tests/sim/slow.h"
 #include "transport/backup.h"
 
 #define DEVICES_PER_HOST_MAX 4
@@ -74,7 +75,7 @@ static void draw_network(struct dt_scenario *s, struct dt_prng *prng, uint32_t p
     o->link_packets_max = draw_one_in(prng, 2) ? 0 : (uint32_t)dt_prng_between(prng, 4, 64);
 }
 
-static void set_params(void *arg, struct dt_params *params)
+void dt_host_settings_apply(void *arg, struct dt_params *params)
 {
     const struct dt_host_settings *settings = arg;
 
@@ -108,7 +109,7 @@ static void draw_host(struct dt_scenario *s, struct dt_prng *prng, uint32_t host
     o->chunk_bytes = draw_one_in(prng, 2) ? 0 : 4096u << dt_prng_below(prng, 3);
     o->clock_offset_ns = draw_one_in(prng, 2) ? 0 : draw_log(prng, 1, 1000 * DT_NS_PER_S);
     o->clock_drift_ppm = draw_one_in(prng, 2) ? 0 : (int64_t)dt_prng_below(prng, 2001) - 1000;
-    o->set = set_params;
+    o->set = dt_host_settings_apply;
     o->set_arg = settings;
     settings->qps_per_path = (uint32_t)dt_prng_between(prng, 1, 3);
     settings->posting = draw_one_in(prng, 2) ? "dv" : "std";
@@ -475,7 +476,7 @@ static void draw_ghosts(struct dt_scenario *s)
     uint32_t strikes;
     bool is_flapping;
 
-    dt_prng_init_stream(&prng, s->seed, 1001);
+    dt_prng_init_stream(&prng, s->seed, 1002);
     if (s->profile != DT_PROFILE_FAILOVER || !draw_one_in(&prng, 3))
         return;
     is_flapping = draw_one_in(&prng, 2);
@@ -526,8 +527,10 @@ static void make_script(struct dt_scenario *s)
                                                       .late_ms = 50,
                                                       .dead_ms = 2000,
                                                       .stable_ms = 5};
-        s->plugin.host[host] = (struct dt_host_options){
-            .device_first = 2 * host, .device_count = 2, .set = set_params, .set_arg = &s->settings[host]};
+        s->plugin.host[host] = (struct dt_host_options){.device_first = 2 * host,
+                                                        .device_count = 2,
+                                                        .set = dt_host_settings_apply,
+                                                        .set_arg = &s->settings[host]};
     }
     s->flow_count = 2;
     for (uint32_t i = 0; i < s->flow_count; i++) {
@@ -633,8 +636,12 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
         draw_lossy(s, &prng);
     else if (profile == DT_PROFILE_FAILOVER)
         draw_failover(s, &prng);
+    else if (profile == DT_PROFILE_SLOW)
+        dt_slow_draw(s, &prng);
     else
         make_script(s);
+    if (profile == DT_PROFILE_SLOW)
+        return;
     draw_inject(s);
     draw_cut_at_setup(s);
     draw_ghosts(s);
@@ -646,7 +653,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
 /* ---- words ----------------------------------------------------------------------------------------------
  */
 
-static const char *const profile_name[] = {"lossy", "script", "failover"};
+static const char *const profile_name[] = {"lossy", "script", "failover", "slow"};
 
 bool dt_profile_find(const char *name, enum dt_profile *profile)
 {

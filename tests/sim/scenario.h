@@ -28,9 +28,10 @@ extern "C" {
 #define DT_HAS_REDIAL false
 
 enum dt_profile {
-    DT_PROFILE_LOSSY,   /* packets are lost, doubled, late by a little: nothing may fail, or even warn */
-    DT_PROFILE_SCRIPT,  /* no draw: two hosts with two devices, some dozens of messages, no faults */
-    DT_PROFILE_FAILOVER /* links, devices, drivers, hosts and the control network fail */
+    DT_PROFILE_LOSSY,    /* packets are lost, doubled, late by a little: nothing may fail, or even warn */
+    DT_PROFILE_SCRIPT,   /* no draw: two hosts with two devices, some dozens of messages, no faults */
+    DT_PROFILE_FAILOVER, /* links, devices, drivers, hosts and the control network fail */
+    DT_PROFILE_SLOW      /* what is slow is not dead (slow.h) */
 };
 
 /* A host's settings, as params.h has them. */
@@ -60,7 +61,9 @@ struct dt_scenario {
     uint32_t flow_count;
     struct dt_flow_options flow[DT_FLOWS_MAX];
     struct dt_chaos_run chaos;
-    uint64_t patience_ns; /* everything is over this long after the last fault */
+    uint64_t patience_ns;      /* everything is over this long after the last fault */
+    uint64_t rate_bytes_per_s; /* of every link; 0: unlimited */
+    bool must_not_switch;      /* no path may be given up */
     bool may_warn;
     bool reuses_numbers; /* devices give queue pair numbers out again at once */
     bool is_doomed;      /* there may be no way out: connections may fail */
@@ -68,6 +71,9 @@ struct dt_scenario {
     bool has_cut_at_setup;
     uint32_t cut_at_setup; /* device of the network's */
 };
+
+/* dt_host_options.set, with struct dt_host_settings as its argument. */
+void dt_host_settings_apply(void *arg, struct dt_params *params);
 
 /* plugin.host[].set points into *scenario, which must stay where it is. */
 void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario *scenario);

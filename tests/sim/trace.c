@@ -2,6 +2,7 @@
 #include "tests/sim/trace.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/sim/driver_sim.h"
 
@@ -9,6 +10,7 @@ static struct {
     enum dt_trace_level level;
     uint64_t origin_ns;
     uint32_t warnings;
+    uint32_t switches;
 } trace;
 
 static void print_time(void)
@@ -25,6 +27,7 @@ static void take_log(void *arg, enum dt_log_level level, const char *file, int l
     (void)file;
     (void)line;
     trace.warnings += level == DT_LOG_WARN;
+    trace.switches += strstr(text, " is fenced: ") || strstr(text, " is settled: ");
     if (trace.level < DT_TRACE_EVENTS)
         return;
     print_time();
@@ -36,6 +39,18 @@ void dt_trace_start(enum dt_trace_level level)
     trace.level = level;
     trace.warnings = 0;
     dt_log_set_sink(take_log, NULL, level >= DT_TRACE_EVENTS ? DT_LOG_TRACE : DT_LOG_WARN);
+}
+
+void dt_trace_count_switches(bool counts)
+{
+    trace.switches = 0;
+    if (trace.level < DT_TRACE_EVENTS)
+        dt_log_set_sink(take_log, NULL, counts ? DT_LOG_INFO : DT_LOG_WARN);
+}
+
+uint32_t dt_trace_switches(void)
+{
+    return trace.switches;
 }
 
 void dt_trace_set_origin(uint64_t now_ns)

@@ -6,6 +6,7 @@
 #ifndef DETOUR_TESTS_SIM_TRACE_H
 #define DETOUR_TESTS_SIM_TRACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/log.h"
@@ -30,6 +31,10 @@ enum dt_trace_level dt_trace_level(void);
 
 /* Detour's warnings since dt_trace_start() or the last call. */
 uint32_t dt_trace_take_warnings(void);
+
+/* From now on, counts the lines that say that an end has given up a path. Costs the making of every line. */
+void dt_trace_count_switches(bool counts);
+uint32_t dt_trace_switches(void);
 
 void dt_trace_line(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 

@@ -232,6 +232,10 @@ static bool settle(struct world *w)
     for (uint32_t i = 0; i < w->scenario->flow_count; i++)
         if (!dt_flow_settle(w->flows[i]))
             return fail(w, "", i);
+    if (w->scenario->must_not_switch && dt_trace_switches()) {
+        snprintf(w->report->failure, sizeof w->report->failure, "a path that is only slow was given up");
+        return false;
+    }
     if (!w->scenario->may_warn && dt_trace_take_warnings()) {
         snprintf(w->report->failure, sizeof w->report->failure, "a warning in Detour's log");
         return false;
@@ -249,6 +253,8 @@ static bool start(struct world *w)
         return false;
     }
     dt_driver_sim_reuse_numbers(s->reuses_numbers);
+    dt_driver_sim_set_rate(s->rate_bytes_per_s);
+    dt_trace_count_switches(s->must_not_switch);
     dt_trace_set_origin(now_ns());
     w->net = dt_plugin_sim_start(&s->plugin);
     if (!w->net) {
