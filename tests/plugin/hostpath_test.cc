@@ -253,7 +253,8 @@ TEST_F(Hostpath, AReceiverThatClosesMakesWhatIsStagedAnError)
     pair.Connect();
     Buffer &from = pair.Register(pair.send, 100, 0);
     SendAndScribble(from, 0, 100, 0, 5);
-    detour_test::ExpectWarning("the receiver closed with 1 messages outstanding");
+    detour_test::ExpectWarning(
+        " messages outstanding"); /* how many more were staged before it was noticed: chance */
     ASSERT_EQ(ncclSuccess, pair.net->closeRecv(pair.recv));
     pair.recv = nullptr;
     void *request = nullptr;

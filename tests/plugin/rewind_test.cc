@@ -141,8 +141,10 @@ TEST(Rewind, EveryKindOfMessageArrivesByTheOtherPath)
     Settle(messages);
     Order("soft0", "down");
     messages.Finish(1000);
-    EXPECT_EQ(1, CountLines(std::to_string(kMessages.size()) + " messages again over soft1 (" + engine +
-                            "), 0 had"));
+    const std::string line =
+        std::to_string(kMessages.size()) + " messages again over soft1 (" + engine + "), 0 had";
+    EXPECT_TRUE(Until([&] { return CountLines(line) > 0; })); /* it is written when the switch is over */
+    EXPECT_EQ(1, CountLines(line));
     for (uint64_t round = 0; round < 3; round++) {
         messages.Receive();
         messages.Send(round);
