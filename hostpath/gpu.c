@@ -75,6 +75,11 @@ void dt_gpus_push(struct dt_gpus *gpus, struct dt_gpu_copy *copy)
 {
     struct dt_gpu_copy *head = dt_load_relaxed(&gpus->pushed);
 
+    if (__builtin_expect(dt_load_acquire(&gpus->is_stopping), 0)) {
+        copy->is_failed = true; /* nobody is there to make it, and somebody may wait for its end */
+        dt_fetch_sub_acq_rel(copy->left, 1);
+        return;
+    }
     do {
         copy->next = head;
     } while (!dt_compare_swap(&gpus->pushed, &head, copy));

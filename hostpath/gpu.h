@@ -89,7 +89,10 @@ void dt_gpus_stop(struct dt_gpus *gpus);
  */
 struct dt_gpu *dt_gpus_find(struct dt_gpus *gpus, const void *address);
 
-/* Any thread; never blocks. The host's end lies in the pool. A system call. */
+/*
+ * Any thread; never blocks. The host's end lies in the pool. A system call. After dt_gpus_stop() the copy
+ * fails at once.
+ */
 void dt_gpus_push(struct dt_gpus *gpus, struct dt_gpu_copy *copy);
 
 /* The thread, or without one its caller: starts what was pushed, counts down what is at rest; false: nothing

@@ -243,6 +243,19 @@ TEST_F(GpusTest, ClosingFinishesWhatWasPushed)
     EXPECT_EQ(fake_cuda_objects(), 0u) << "all is given back";
 }
 
+TEST_F(GpusTest, ACopyThatComesAfterTheEndFails)
+{
+    dt_gpu *gpu = dt_gpus_find(&gpus_, memory_);
+    uint32_t left = 1;
+
+    ASSERT_NE(gpu, nullptr);
+    dt_gpu_copy copy = ToHost(gpu, 0, 0, 1000, &left);
+    dt_gpus_stop(&gpus_);
+    dt_gpus_push(&gpus_, &copy);
+    EXPECT_EQ(left, 0u);
+    EXPECT_TRUE(copy.is_failed);
+}
+
 TEST_F(GpusTest, ClosingDoesNotWaitForAGpuThatHangs)
 {
     static dt_gpu_copy copy; // stays for ever, as what hangs does
