@@ -120,10 +120,10 @@ struct dt_path_step dt_path_machine_hear(struct dt_path_machine *machine, enum d
 
 enum dt_path_message dt_path_machine_repeat(struct dt_path_machine *machine, uint64_t now_ns)
 {
-    if (DT_PLANTED(NO_REPEAT))
-        return DT_PATH_SAY_NONE;
-    return dt_repeat_due(&machine->repeat, now_ns) ? (enum dt_path_message)state_of(machine)->repeats
-                                                   : DT_PATH_SAY_NONE;
+    bool is_due = dt_repeat_due(&machine->repeat, now_ns);
+
+    return is_due && !DT_PLANTED(NO_REPEAT) ? (enum dt_path_message)state_of(machine)->repeats
+                                            : DT_PATH_SAY_NONE;
 }
 
 const char *dt_path_state_name(const struct dt_path_machine *machine)
