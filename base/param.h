@@ -58,7 +58,7 @@ extern "C" {
     X(hostpath_queues, "DETOUR_HOSTPATH_QUEUES", NULL, "count", 1, 1, 16,                                    \
       "threads per RNIC that copy large messages into it")                                                   \
     X(linger_ms, "DETOUR_LINGER_MS", NULL, "ms", 5000, 0, 3600000,                                           \
-      "how long staged messages may take to be delivered after close, and at exit")
+      "after close: for staged messages to be delivered (also at exit), and the peer to hear of it")
 
 /* X(field, name, alias or NULL, default, help) for texts. */
 #define DT_PARAM_TEXTS(X)                                                                       \

@@ -32,6 +32,15 @@ static inline void dt_repeat_start(struct dt_repeat *repeat, uint64_t now_ns)
     repeat->next_ns = dt_deadline_ns(now_ns, repeat->delay_ns);
 }
 
+/* What was said may be lost: once more, now, and soon again. Nothing that is not repeated. */
+static inline void dt_repeat_now(struct dt_repeat *repeat, uint64_t now_ns)
+{
+    if (repeat->next_ns == DT_NEVER_NS)
+        return;
+    repeat->delay_ns = DT_REPEAT_NS_FIRST;
+    repeat->next_ns = now_ns;
+}
+
 /* True: say it again now; the next time is set. */
 static inline bool dt_repeat_due(struct dt_repeat *repeat, uint64_t now_ns)
 {

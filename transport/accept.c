@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/line.h"
 #include "transport/setup.h"
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
     memcpy(answer.device, c->nic->name, sizeof answer.device);
     answer.agreed.paths =
         dt_backup_make_pairs(&setup->hello.devices, &c->nic->backup_offer, answer.agreed.paths, answer.path);
-    dt_answer_encode(&answer, &c->channel.out);
+    dt_answer_encode(&answer, &c->line->channel.out);
     dt_setup_take_terms(setup, &answer.agreed, answer.path);
     return DT_OK;
 }
@@ -63,7 +64,7 @@ enum dt_status dt_net_listen(struct dt_net *net, size_t device, uint8_t handle[D
     struct dt_listen *listen = calloc(1, sizeof *listen);
     struct dt_handle content = {.version_min = DT_PROTOCOL_VERSION_MIN,
                                 .version_max = DT_PROTOCOL_VERSION_MAX};
-    enum dt_status status = DT_OK;
+    enum dt_status status;
 
     if (!listen)
         return DT_NO_MEMORY;
@@ -73,8 +74,7 @@ enum dt_status dt_net_listen(struct dt_net *net, size_t device, uint8_t handle[D
     listen->nonce = dt_net_random(net);
     pthread_mutex_lock(&net->mutex);
     dt_setups_abandon(net, now_ns);
-    if (!net->listener)
-        status = dt_listener_create(net->network, &net->address, &net->listener);
+    status = dt_net_open_listener(net);
     if (status == DT_OK)
         dt_listener_add(net->listener, listen);
     content.address = net->address;
@@ -125,7 +125,9 @@ static enum dt_status begin(struct dt_listen *listen, uint64_t now_ns)
     setup->hello = listen->hello;
     c->id = listen->hello.connection_id;
     snprintf(c->peer, sizeof c->peer, "%s:%u", listen->hello.host, listen->hello.pid);
-    dt_channel_move(&c->channel, listen->incoming);
+    c->line->door.nonce = listen->nonce;
+    c->line->peer_address = listen->hello.listener;
+    dt_channel_move(&c->line->channel, listen->incoming);
     free(listen->incoming);
     listen->incoming = NULL;
     listen->setup = setup;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/line.h"
 #include "transport/setup.h"
 
 #define REDIAL_NS_FIRST (5 * DT_NS_PER_MS)
@@ -28,14 +29,14 @@ static enum dt_status step_dial(struct dt_setup *setup, uint64_t now_ns)
         snprintf(setup->why, sizeof setup->why, "cannot open a socket");
         return status;
     }
-    dt_channel_open(&setup->connection->channel, stream);
+    dt_channel_open(&setup->connection->line->channel, stream);
     return DT_OK;
 }
 
 /* Dials again, later and later. */
 static enum dt_status redial(struct dt_setup *setup, uint64_t now_ns)
 {
-    dt_channel_close(&setup->connection->channel);
+    dt_channel_close(&setup->connection->line->channel);
     setup->why[0] = '\0';
     setup->redial_delay_ns = setup->redial_delay_ns == 0
                                  ? REDIAL_NS_FIRST
@@ -48,7 +49,7 @@ static enum dt_status redial(struct dt_setup *setup, uint64_t now_ns)
 /* Refused: the process that made the handle is gone. Unreachable: the network may come back. */
 static enum dt_status step_connected(struct dt_setup *setup, uint64_t now_ns)
 {
-    struct dt_stream *stream = setup->connection->channel.stream;
+    struct dt_stream *stream = setup->connection->line->channel.stream;
     enum dt_status status = stream->ops->state(stream);
 
     if (status == DT_OK || status == DT_AGAIN)
@@ -78,7 +79,8 @@ static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
     (void)now_ns;
     memcpy(hello.host, c->net->host, sizeof hello.host);
     memcpy(hello.device, c->nic->name, sizeof hello.device);
-    dt_hello_encode(&hello, &c->channel.out);
+    hello.listener = setup->listener;
+    dt_hello_encode(&hello, &c->line->channel.out);
     return DT_OK;
 }
 
@@ -101,7 +103,7 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
     struct dt_connection *c = setup->connection;
     struct dt_frame frame;
     struct dt_answer answer;
-    enum dt_status status = dt_channel_flush(&c->channel);
+    enum dt_status status = dt_channel_flush(&c->line->channel);
 
     if (status == DT_OK)
         status = dt_setup_expect(setup, DT_FRAME_ANSWER, &frame);
@@ -140,6 +142,10 @@ static struct dt_setup *begin(struct dt_net *net, struct dt_nic *nic, const stru
     setup->handle = *handle;
     setup->cookie = dt_net_random(net);
     setup->connection->id = dt_net_random(net);
+    setup->connection->line->door.nonce = handle->nonce;
+    setup->connection->line->peer_address = handle->address;
+    if (dt_net_open_listener(net) == DT_OK) /* for the peer, should it lose the channel */
+        setup->listener = net->address;
     dt_list_push_back(&net->setups, &setup->node);
     return setup;
 }

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/line.h"
 #include "transport/nic.h"
 #include "transport/path.h"
 #include "transport/staging.h"
@@ -27,6 +28,12 @@ struct dt_connection *dt_connection_create(struct dt_net *net, struct dt_nic *ni
     memset(memory, 0, bytes);
     c = is_sender ? &((struct dt_sender *)memory)->connection : &((struct dt_receiver *)memory)->connection;
     if (pthread_mutex_init(&c->memory_mutex, NULL) != 0) {
+        free(memory);
+        return NULL;
+    }
+    c->line = dt_line_create();
+    if (!c->line) {
+        pthread_mutex_destroy(&c->memory_mutex);
         free(memory);
         return NULL;
     }
@@ -59,7 +66,7 @@ void dt_connection_release(struct dt_connection *c)
     if (dt_fetch_sub_acq_rel(&c->references, 1) > 1)
         return;
     free_memories(c);
-    dt_channel_close(&c->channel);
+    dt_line_destroy(c->line);
     if (c->is_sender) {
         dt_stage_close(dt_sender_of(c));
         dt_gate_close(&dt_sender_of(c)->gate);
@@ -178,7 +185,8 @@ static void attend_loss(struct dt_connection *c, uint32_t notices)
     if (!(notices & DT_NOTICE_PEER_CLOSED)) {
         if (dt_load_relaxed(&c->open_requests) > 0)
             dt_connection_fail(c, DT_PEER_ERROR,
-                               "the peer is dead: its control channel ended without a goodbye");
+                               "the peer is dead: its control channel ended without a goodbye, and where "
+                               "its process listened nobody knows of this connection");
         return;
     }
     if (!c->is_sender) {

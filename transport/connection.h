@@ -24,7 +24,6 @@
 #include "failover/stall.h"
 #include "transport/arrivals.h"
 #include "transport/backup.h"
-#include "transport/channel.h"
 #include "transport/cts.h"
 #include "transport/executor.h"
 #include "transport/health.h"
@@ -43,6 +42,7 @@ extern "C" {
 #endif
 
 struct dt_gpu;
+struct dt_line;
 struct dt_nic;
 struct dt_stage;
 struct dt_staged;
@@ -186,7 +186,7 @@ struct dt_memory {
 /* What Detour's thread has found out and the owner must attend to; bits are set for ever. */
 enum dt_notice {
     DT_NOTICE_PEER_CLOSED = 1, /* peer_close_sequence is valid */
-    DT_NOTICE_PEER_LOST = 2,   /* the control channel ended without CLOSE: the peer is dead */
+    DT_NOTICE_PEER_LOST = 2,   /* the peer is dead, or has closed and owes messages */
     DT_NOTICE_PEER_BROKEN = 4, /* the peer sent what it must not */
     /* These two are never attended to, so they are seen by every call. */
     DT_NOTICE_ABANDONED = 32, /* memory was deregistered with requests open */
@@ -229,24 +229,22 @@ struct dt_connection {
     uint64_t id;                   /* the same at both ends, for the logs */
     char peer[DT_NAME_BYTES + 32]; /* "host:pid (device)" */
 
-    struct dt_channel channel; /* [detour], before that the set-up's */
+    struct dt_line *line; /* [detour], before that the set-up's; survives the connection */
     uint64_t peer_close_sequence;
 
     struct dt_list node;        /* in nic->connections [detour] */
     bool is_linked;             /* [detour] */
-    bool is_channel_ready;      /* the channel has something to say [detour] */
     uint32_t visits_seen;       /* [detour] */
     uint64_t idle_since_ns;     /* visits have not changed since [detour] */
     uint32_t completions_seen;  /* [detour] */
     uint64_t progress_ns;       /* when a completion was last noticed, or the connection was idle [atomic] */
-    bool is_peer_lost;          /* its channel ended without a goodbye [detour] */
+    bool is_peer_lost;          /* it is dead [detour] */
     uint64_t peer_lost_ns;      /* when something was last completed since [detour] */
     uint64_t fence_deadline_ns; /* 0: no fence was started [detour] */
     uint32_t faults;            /* enum dt_fault, by path [atomic] */
     uint32_t hints;             /* paths that may be well again [atomic] */
     bool has_switched;          /* a path was not UP at some time [owner] */
     bool is_switching;          /* a path is not UP: the switch has to look [detour] */
-    bool is_failure_said;       /* to the peer [detour] */
     bool is_heard;              /* `heard` is to be attended to [detour] */
     struct dt_path_frame heard; /* what the peer said about a path [detour] */
     uint64_t watched_ns;        /* when the paths were last looked at for grey failure [detour] */

@@ -15,6 +15,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/listener.h"
 #include "transport/service.h"
 
 #define EVENTS_MAX 64
@@ -22,26 +23,30 @@
 /* What an epoll event belongs to, besides connections. */
 static char wake_tag;
 static char device_tag;
+static char listener_tag;
 
-static int channel_fd(const struct dt_connection *c)
+static int channel_fd(const struct dt_line *line)
 {
-    struct dt_stream *stream = c->channel.stream;
+    struct dt_stream *stream = line->channel.stream;
 
     return stream ? stream->ops->fd(stream) : -1;
 }
 
-void dt_device_thread_watch(struct dt_nic *nic, struct dt_connection *c)
+void dt_device_thread_watch(struct dt_nic *nic, struct dt_line *line)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = c}};
-    int fd = channel_fd(c);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = line}};
+    int fd = channel_fd(line);
 
-    if (fd >= 0 && epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+    if (line->state == DT_LINE_DIALLING)
+        event.events = EPOLLOUT;
+    if (fd >= 0 && epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0 &&
+        (errno != EEXIST || epoll_ctl(nic->epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0))
         dt_info("cannot watch a control channel: %s", strerror(errno));
 }
 
-void dt_device_thread_forget(struct dt_nic *nic, struct dt_connection *c)
+void dt_device_thread_forget(struct dt_nic *nic, struct dt_line *line)
 {
-    int fd = channel_fd(c);
+    int fd = channel_fd(line);
 
     if (fd >= 0)
         epoll_ctl(nic->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
@@ -59,8 +64,10 @@ void dt_device_thread_collect(struct dt_nic *nic)
                 continue; /* somebody else's wake was read already */
         } else if (event[i].data.ptr == &device_tag) {
             nic->is_event_ready = true;
+        } else if (event[i].data.ptr == &listener_tag) {
+            nic->is_listener_ready = true;
         } else {
-            ((struct dt_connection *)event[i].data.ptr)->is_channel_ready = true;
+            ((struct dt_line *)event[i].data.ptr)->is_ready = true;
         }
     }
 }
@@ -137,16 +144,39 @@ static bool is_over(struct dt_nic *nic, uint64_t now_ns)
     return !has_staged || now_ns >= nic->stop_until_ns;
 }
 
+/*
+ * The listener may be there later, too. All threads hear of a stranger, once each: one that finds nothing to
+ * do goes back to sleep.
+ */
+static void watch_listener(struct dt_nic *nic, bool *is_watched)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data = {.ptr = &listener_tag}};
+    const struct dt_listener *listener;
+    int fd;
+
+    if (*is_watched)
+        return;
+    pthread_mutex_lock(&nic->net->mutex);
+    listener = nic->net->listener;
+    pthread_mutex_unlock(&nic->net->mutex);
+    fd = listener ? dt_listener_fd(listener) : -1;
+    *is_watched = listener != NULL;
+    if (fd >= 0 && epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+        dt_info("cannot watch the listener: %s", strerror(errno));
+}
+
 static void *thread_main(void *arg)
 {
     struct dt_nic *nic = arg;
     bool is_device_watched = false;
+    bool is_listener_watched = false;
 
     prctl(PR_SET_TIMERSLACK, 1ul); /* no 50 us on top of each sleep */
     for (;;) {
         uint64_t deadline_ns;
 
         watch_device(nic, &is_device_watched);
+        watch_listener(nic, &is_listener_watched);
         deadline_ns = dt_service_progress(nic, dt_clock_now_ns());
         if (is_over(nic, dt_clock_now_ns())) /* after the round, which may have taken the wake-up for it */
             return NULL;

@@ -6,18 +6,19 @@
 #ifndef DETOUR_TRANSPORT_DEVICE_THREAD_H
 #define DETOUR_TRANSPORT_DEVICE_THREAD_H
 
-#include "transport/connection.h"
+#include "transport/line.h"
 #include "transport/nic.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Adds the connection's control channel to what the thread sleeps on; takes it away. With nic->mutex. */
-void dt_device_thread_watch(struct dt_nic *nic, struct dt_connection *connection);
-void dt_device_thread_forget(struct dt_nic *nic, struct dt_connection *connection);
+/* Adds the line's channel to what the thread sleeps on, or looks at its state again; takes it away. With
+ * nic->mutex. */
+void dt_device_thread_watch(struct dt_nic *nic, struct dt_line *line);
+void dt_device_thread_forget(struct dt_nic *nic, struct dt_line *line);
 
-/* Marks the connections whose channel is ready, and the device. With nic->mutex; never blocks. */
+/* Marks the lines whose channel is ready, the device and the listener. With nic->mutex; never blocks. */
 void dt_device_thread_collect(struct dt_nic *nic);
 
 #ifdef __cplusplus

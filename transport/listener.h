@@ -36,6 +36,21 @@ struct dt_listen {
     uint64_t deadline_ns;   /* of accept, from its first call; 0: not called yet */
 };
 
+/*
+ * The line of a connection, as strangers find it: whoever says REJOIN with its number and nonce is its peer.
+ * Members without a remark are constant while it is on the list.
+ */
+struct dt_door {
+    struct dt_list node;
+    struct dt_nic *nic; /* woken when somebody has come */
+    uint64_t connection_id;
+    uint64_t nonce;
+    bool is_sender;
+    uint32_t round;              /* sender: the channel in use; receiver: the newest that came [atomic] */
+    struct dt_channel *incoming; /* receiver: the peer's new channel, or NULL [atomic pointer] */
+    uint32_t is_lost;            /* sender: the peer says that it lost the channel in use [atomic] */
+};
+
 /* Opens the port. *address is completed with it. The caller holds net->mutex in all of these. */
 enum dt_status dt_listener_create(struct dt_network *network, struct dt_address *address,
                                   struct dt_listener **listener);
@@ -43,6 +58,13 @@ void dt_listener_destroy(struct dt_listener *listener);
 
 void dt_listener_add(struct dt_listener *listener, struct dt_listen *listen);
 void dt_listener_remove(struct dt_listener *listener, struct dt_listen *listen);
+
+void dt_listener_add_door(struct dt_listener *listener, struct dt_door *door);
+void dt_listener_remove_door(struct dt_listener *listener, struct dt_door *door);
+
+/* Readable (epoll) when dt_listener_progress() has something to do; -1 when the network cannot tell.
+ * Constant, and needs no mutex. */
+int dt_listener_fd(const struct dt_listener *listener);
 
 /* Takes in who has come, hears strangers, drops the late ones. */
 void dt_listener_progress(struct dt_listener *listener, uint64_t now_ns);
@@ -53,7 +75,9 @@ struct dt_listener_stats {
     uint64_t dropped_silent;  /* said nothing, or ended */
     uint64_t dropped_garbage; /* said something else */
     uint64_t dropped_crowd;   /* had to make room */
-    uint64_t rejected;        /* named a listener that we do not have */
+    uint64_t rejected;        /* named a listener, or a connection, that we do not have */
+    uint64_t rejoined;        /* the new channel of a connection */
+    uint64_t knocked;         /* came to see whether we live */
 };
 void dt_listener_query_stats(const struct dt_listener *listener, struct dt_listener_stats *stats);
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/line.h"
 #include "transport/listener.h"
 #include "transport/name_filter.h"
 #include "transport/nic.h"
@@ -38,6 +39,7 @@ static enum dt_status nic_init(struct dt_net *net, struct dt_nic *nic, const str
     nic->rail = rail;
     name_device(info, nic->name);
     dt_list_init(&nic->connections);
+    dt_list_init(&nic->lines);
     dt_inject_nic_init(&nic->inject);
     status = dt_executor_init(&nic->executor, net->has_threads);
     if (status != DT_OK)
@@ -199,9 +201,13 @@ enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net
 
 static void nic_fini(struct dt_nic *nic)
 {
+    struct dt_list *node;
+
     dt_executor_stop(&nic->executor);
     dt_nic_close(nic);
     dt_delegates_close(&nic->delegates);
+    while ((node = dt_list_pop_front(&nic->lines)))
+        dt_line_destroy(dt_container_of(node, struct dt_line, node));
     if (nic->device)
         dt_device_close(nic->device);
     pthread_mutex_destroy(&nic->mutex);
@@ -223,6 +229,11 @@ void dt_net_destroy(struct dt_net *net)
     pthread_mutex_destroy(&net->mutex);
     free(net->nic);
     free(net);
+}
+
+enum dt_status dt_net_open_listener(struct dt_net *net)
+{
+    return net->listener ? DT_OK : dt_listener_create(net->network, &net->address, &net->listener);
 }
 
 void dt_net_stop_threads(struct dt_net *net)

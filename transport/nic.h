@@ -49,8 +49,10 @@ struct dt_nic {
     /* The connections whose default device this is. Whoever holds the mutex is "Detour's thread" for them. */
     pthread_mutex_t mutex;
     struct dt_list connections;
+    struct dt_list lines;    /* struct dt_line, of connections that are closed, while they linger */
     uint64_t quiet_since_ns; /* no connection was busy since */
     bool is_event_ready;     /* the device may have an event */
+    bool is_listener_ready;  /* somebody may have come */
 
     struct dt_delegates delegates; /* that copy for the host path; opened under the mutex, for good */
 
@@ -90,7 +92,7 @@ struct dt_net {
     struct dt_nic *nic;
 
     pthread_mutex_t mutex;        /* the rest */
-    struct dt_listener *listener; /* made by the first listen() */
+    struct dt_listener *listener; /* made by the first listen() or connect(); kept to the end */
     struct dt_list setups;        /* connects under way, found by their cookie */
     uint64_t tidied_ns;           /* when strangers and abandoned connects were last looked at */
 };
@@ -104,6 +106,12 @@ static inline uint64_t dt_net_random(struct dt_net *net)
         net->random(net->random_arg, &value, sizeof value);
     return value;
 }
+
+/*
+ * Makes the net's listener, unless it is there. DT_SYSTEM (one WARN): it cannot be. The caller holds
+ * net->mutex.
+ */
+enum dt_status dt_net_open_listener(struct dt_net *net);
 
 /* Runs the job on the control thread; here and now if there can be no thread. */
 void dt_nic_submit(struct dt_nic *nic, struct dt_job *job);

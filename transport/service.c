@@ -6,13 +6,17 @@
 #include "transport/device_thread.h"
 #include "transport/listener.h"
 #include "transport/path.h"
+#include "transport/line.h"
 #include "transport/setup.h"
 #include "transport/staging.h"
 #include "transport/switch.h"
 
 /* A fence that takes longer than this hangs in the driver: the error is shown without it. */
-#define FENCE_WAIT_NS     DT_NS_PER_S
-#define PEER_LOST_WAIT_NS (100 * DT_NS_PER_MS)
+#define FENCE_WAIT_NS DT_NS_PER_S
+/* What a dead process has sent is here within the network's latency; what another one has sent and closed may
+ * take a repetition. */
+#define PEER_DEAD_WAIT_NS (20 * DT_NS_PER_MS)
+#define PEER_GONE_WAIT_NS (100 * DT_NS_PER_MS)
 /* Rounds over connections that nobody uses become rarer, up to this. */
 #define QUIET_PERIOD_NS_MAX (100 * DT_NS_PER_MS)
 /* NCCL is inside a connection that is to be taken: it will soon be out. */
@@ -25,23 +29,6 @@
 /* ------------------------------------------------------------------------------------------------------------
  * The control channel
  */
-static void channel_ended(struct dt_connection *c, enum dt_status status)
-{
-    dt_channel_close(&c->channel);
-    if (dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_CLOSED)
-        return;
-    if (status == DT_CLOSED || status == DT_PEER_ERROR) {
-        dt_info("connection %016llx: the control channel of %s ended without a goodbye: its process is dead",
-                (unsigned long long)c->id, c->peer);
-        c->is_peer_lost = true;
-    } else if (status == DT_PROTOCOL) {
-        dt_connection_notify(c, DT_NOTICE_PEER_BROKEN);
-    } else {
-        dt_info("connection %016llx: the control channel to %s is lost (%s); data goes on without it",
-                (unsigned long long)c->id, c->peer, dt_status_text(status));
-    }
-}
-
 static enum dt_status take_frame(struct dt_connection *c, const struct dt_frame *frame)
 {
     struct dt_close close;
@@ -63,21 +50,32 @@ static enum dt_status take_frame(struct dt_connection *c, const struct dt_frame 
 }
 
 /* Up to a frame that the switch has to attend to before the next one is read. */
-static void read_channel(struct dt_connection *c)
+static void read_line(struct dt_connection *c, uint64_t now_ns)
 {
     enum dt_status status = DT_OK;
     struct dt_frame frame;
 
     while (status == DT_OK && !c->is_heard) {
-        status = dt_channel_receive(&c->channel, &frame);
+        status = dt_line_receive(c->line, &frame, now_ns);
         if (status == DT_OK)
             status = take_frame(c, &frame);
     }
-    if (c->is_heard)
+    if (status != DT_PROTOCOL)
         return;
-    if (status != DT_AGAIN && c->channel.stream)
-        channel_ended(c, status);
-    c->is_channel_ready = false;
+    dt_line_break(c->line);
+    dt_connection_notify(c, DT_NOTICE_PEER_BROKEN);
+}
+
+/* The line itself, whatever has become of the connection. Returns when it wants to be looked at again. */
+static uint64_t serve_line(struct dt_connection *c, uint64_t now_ns)
+{
+    uint64_t deadline_ns = dt_line_progress(c->line, now_ns);
+
+    if (c->line->is_back)
+        dt_switch_say_again(c, now_ns);
+    c->line->is_back = false;
+    c->is_peer_lost = c->line->is_dead;
+    return deadline_ns;
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -92,23 +90,21 @@ static void start_fences(struct dt_connection *c, uint64_t now_ns)
 }
 
 /* The peer, which may know nothing of the failure, hears that nothing more will come. */
-static void say_failing(struct dt_connection *c)
+static void say_failing(struct dt_connection *c, uint64_t now_ns)
 {
-    struct dt_close close;
+    uint64_t sequence;
 
-    if (c->is_failure_said || !c->channel.stream || !dt_owner_take(&c->owner))
+    if (c->line->is_closing || !dt_owner_take(&c->owner))
         return;
-    c->is_failure_said = true;
-    close.sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
-                                  : dt_receiver_first_incomplete(dt_receiver_of(c));
+    sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
+                            : dt_receiver_first_incomplete(dt_receiver_of(c));
     dt_owner_give_back(&c->owner);
-    dt_close_encode(&close, &c->channel.out);
-    dt_channel_flush(&c->channel);
+    dt_line_say_close(c->line, sequence, now_ns);
 }
 
 static void fence_failing(struct dt_connection *c, uint64_t now_ns)
 {
-    say_failing(c);
+    say_failing(c, now_ns);
     if (c->fence_deadline_ns == 0)
         start_fences(c, now_ns);
     if (now_ns < c->fence_deadline_ns || dt_load_acquire(&c->error))
@@ -158,11 +154,15 @@ static bool waits_for_the_gone(const struct dt_connection *c)
  */
 static void mourn(struct dt_connection *c, uint64_t now_ns)
 {
-    if (!(c->is_peer_lost || waits_for_the_gone(c)) || dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_LOST)
+    uint64_t wait_ns = c->is_peer_lost ? PEER_DEAD_WAIT_NS : PEER_GONE_WAIT_NS;
+
+    if (dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_LOST)
         return;
-    if (c->peer_lost_ns == 0 || c->completions_seen != dt_load_relaxed(&c->completions))
+    if (!c->is_peer_lost && !waits_for_the_gone(c))
+        c->peer_lost_ns = 0;
+    else if (c->peer_lost_ns == 0 || c->completions_seen != dt_load_relaxed(&c->completions))
         c->peer_lost_ns = now_ns;
-    else if (now_ns - c->peer_lost_ns >= PEER_LOST_WAIT_NS)
+    else if (now_ns - c->peer_lost_ns >= wait_ns)
         dt_connection_notify(c, DT_NOTICE_PEER_LOST);
 }
 
@@ -199,14 +199,21 @@ static void make_flushes(struct dt_connection *c)
     }
 }
 
+/* What the peer says does not matter any more, but that it closes. */
+static void ignore_peer(struct dt_connection *c, uint64_t now_ns)
+{
+    if (dt_line_is_ready(c->line))
+        dt_line_ignore(c->line, now_ns);
+}
+
 /* Does what the switch and the control channel have to do. Returns when they want to be looked at again. */
 static uint64_t serve_switch(struct dt_connection *c, uint64_t now_ns)
 {
     bool was_heard = true;
 
     for (uint32_t i = 0; was_heard && i < FRAMES_PER_ROUND; i++) {
-        if (!c->is_heard && (c->is_channel_ready || !dt_channel_has_fd(&c->channel)))
-            read_channel(c);
+        if (!c->is_heard && dt_line_is_ready(c->line))
+            read_line(c, now_ns);
         was_heard = c->is_heard;
         if (!dt_switch_is_due(c, now_ns))
             break;
@@ -215,9 +222,8 @@ static uint64_t serve_switch(struct dt_connection *c, uint64_t now_ns)
         dt_switch_progress(c, now_ns);
         dt_owner_give_back(&c->owner);
     }
-    if (c->channel.stream && c->channel.out.used > 0)
-        dt_channel_flush(&c->channel);
-    return c->is_channel_ready ? now_ns : dt_switch_deadline_ns(c, now_ns);
+    dt_line_flush(c->line);
+    return c->line->is_ready ? now_ns : dt_switch_deadline_ns(c, now_ns);
 }
 
 /* Returns whether the connection is in use, and brings *deadline_ns forward if it has to. */
@@ -225,11 +231,15 @@ static bool serve(struct dt_connection *c, uint64_t now_ns, uint64_t *deadline_n
 {
     uint64_t switch_ns = DT_NEVER_NS;
 
-    if (dt_load_relaxed(&c->notices) & DT_NOTICE_ABANDONED)
+    *deadline_ns = dt_earlier_ns(*deadline_ns, serve_line(c, now_ns));
+    if (dt_load_relaxed(&c->notices) & DT_NOTICE_ABANDONED) {
+        ignore_peer(c, now_ns);
         return false;
+    }
     if (dt_load_acquire(&c->failing) == DT_OK)
         switch_ns = serve_switch(c, now_ns);
     if (dt_load_acquire(&c->failing) != DT_OK) {
+        ignore_peer(c, now_ns);
         fence_failing(c, now_ns);
         return dt_load_relaxed(&c->error) == DT_OK;
     }
@@ -285,8 +295,6 @@ bool dt_service_has_staged(const struct dt_nic *nic)
 /* Detour's thread does not touch it any more, and nobody sees it. Holds nic->mutex. */
 static void forget(struct dt_connection *c)
 {
-    if (c->net->has_threads)
-        dt_device_thread_forget(c->nic, c);
     dt_list_remove(&c->node);
     for (uint32_t p = 0; p < c->path_count; p++)
         dt_switch_report_end(&c->path[p]);
@@ -421,6 +429,38 @@ static void calibrate(struct dt_net *net, uint64_t now_ns)
         dt_ticks_calibrate(&net->ticks);
 }
 
+/* Somebody has come, perhaps a peer that has lost its channel. */
+static void open_doors(struct dt_nic *nic, uint64_t now_ns)
+{
+    struct dt_net *net = nic->net;
+
+    nic->is_listener_ready = false;
+    pthread_mutex_lock(&net->mutex);
+    if (net->listener)
+        dt_listener_progress(net->listener, now_ns);
+    pthread_mutex_unlock(&net->mutex);
+}
+
+/* Of connections that are closed. Those that are over go to `done`, and are destroyed without the mutex. */
+static void serve_lines(struct dt_nic *nic, uint64_t now_ns, uint64_t *deadline_ns, struct dt_list *done)
+{
+    dt_list_for_each(node, &nic->lines)
+    {
+        if (!dt_line_linger(dt_container_of(node, struct dt_line, node), now_ns, deadline_ns))
+            continue;
+        dt_list_remove(node);
+        dt_list_push_back(done, node);
+    }
+}
+
+static void destroy_lines(struct dt_list *done)
+{
+    struct dt_list *node;
+
+    while ((node = dt_list_pop_front(done)))
+        dt_line_destroy(dt_container_of(node, struct dt_line, node));
+}
+
 uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
 {
     uint64_t period_ns = nic->net->params.idle_takeover_us * DT_NS_PER_US;
@@ -428,7 +468,9 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     uint64_t inject_ns;
     bool is_busy = false;
     bool is_empty;
+    struct dt_list done;
 
+    dt_list_init(&done);
     dt_store_relaxed(&nic->net->tick_ns, now_ns);
     if (nic->is_event_ready || !nic->net->has_threads)
         read_events(nic);
@@ -446,18 +488,22 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
             deadline_ns = dt_earlier_ns(deadline_ns, dt_deadline_ns(now_ns, STAGED_PERIOD_NS));
         deadline_ns = dt_earlier_ns(deadline_ns, linger(c, now_ns));
     }
+    serve_lines(nic, now_ns, &deadline_ns, &done);
     inject_ns = dt_inject_release(nic, now_ns);
     is_empty = dt_list_is_empty(&nic->connections);
     pthread_mutex_unlock(&nic->mutex);
+    destroy_lines(&done);
+    if (nic->is_listener_ready || !nic->net->has_threads)
+        open_doors(nic, now_ns);
     dt_health_judge(nic->net, now_ns);
     inject_ns = dt_earlier_ns(inject_ns, dt_inject_faults(nic, now_ns));
     if (is_busy)
         nic->quiet_since_ns = now_ns;
+    deadline_ns = dt_earlier_ns(deadline_ns, inject_ns);
     if (is_empty)
-        return inject_ns;
+        return deadline_ns;
     /* Twice as long after every quiet time of the same length. */
     period_ns = dt_max_u64(period_ns, dt_earlier_ns(now_ns - nic->quiet_since_ns, QUIET_PERIOD_NS_MAX));
-    deadline_ns = dt_earlier_ns(deadline_ns, inject_ns);
     return dt_earlier_ns(deadline_ns, dt_deadline_ns(now_ns, period_ns));
 }
 
@@ -478,6 +524,11 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
         if (status != DT_OK)
             return status;
     }
+    c->line->nic = nic;
+    c->line->door.nic = nic;
+    c->line->door.connection_id = c->id;
+    c->line->door.is_sender = c->is_sender;
+    dt_line_open_door(c->line);
     pthread_mutex_lock(&nic->mutex);
     c->idle_since_ns = now_ns;
     dt_store_relaxed(&c->progress_ns, now_ns);
@@ -488,9 +539,7 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
                 (unsigned long long)c->id);
     dt_switch_start(c, now_ns);
     dt_list_push_back(&nic->connections, &c->node);
-    c->is_channel_ready = true; /* something may have come in with the last message of the set-up */
-    if (c->net->has_threads)
-        dt_device_thread_watch(nic, c);
+    dt_line_start(c->line);
     pthread_mutex_unlock(&nic->mutex);
     dt_nic_wake(nic);
     return DT_OK;
@@ -501,4 +550,15 @@ void dt_service_remove(struct dt_connection *c)
     pthread_mutex_lock(&c->nic->mutex);
     forget(c);
     pthread_mutex_unlock(&c->nic->mutex);
+}
+
+void dt_service_part(struct dt_connection *c, uint64_t sequence)
+{
+    struct dt_nic *nic = c->nic;
+    uint64_t now_ns = dt_load_relaxed(&nic->net->tick_ns);
+
+    dt_line_say_close(c->line, sequence, now_ns);
+    dt_list_push_back(&nic->lines, &c->line->node);
+    c->line = NULL;
+    dt_nic_wake(nic);
 }

@@ -3,7 +3,7 @@
  * What Detour's thread of a device does, without the thread: looks after the connections whose default device
  * it is.
  *
- * - Reads their control channels, so that a goodbye or the death of a peer is noticed.
+ * - Reads their control lines, so that a goodbye or the death of a peer is noticed, and keeps them up.
  * - Reads the device's events and tells the connections that use it.
  * - Takes over a connection that has work pending while NCCL sleeps, moves it on, and gives it back.
  * - Fences the queue pairs of a connection that fails, and then lets its error be seen.
@@ -41,6 +41,13 @@ bool dt_service_has_staged(const struct dt_nic *nic);
 
 /* Ends connections that linger, delivered or not. Detour's thread has ended. */
 void dt_service_end_lingering(struct dt_nic *nic);
+
+/*
+ * After its removal, with nic->mutex: says CLOSE{sequence} to the peer. The control line is not the
+ * connection's any more; it lingers
+ * until the peer has heard (line.h).
+ */
+void dt_service_part(struct dt_connection *connection, uint64_t sequence);
 
 #ifdef __cplusplus
 }

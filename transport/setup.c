@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/planted.h"
+#include "transport/line.h"
 #include "transport/path.h"
 #include "transport/path_queues.h"
 #include "transport/service.h"
@@ -73,7 +74,7 @@ static enum dt_status fail(struct dt_setup *setup, enum dt_status status, const 
 
 enum dt_status dt_setup_expect(struct dt_setup *setup, enum dt_frame_type type, struct dt_frame *frame)
 {
-    enum dt_status status = dt_channel_receive(&setup->connection->channel, frame);
+    enum dt_status status = dt_channel_receive(&setup->connection->line->channel, frame);
     struct dt_reject reject;
 
     if (status == DT_AGAIN)
@@ -94,7 +95,7 @@ enum dt_status dt_setup_expect(struct dt_setup *setup, enum dt_frame_type type, 
 
 enum dt_status dt_step_flush(struct dt_setup *setup, uint64_t now_ns)
 {
-    enum dt_status status = dt_channel_flush(&setup->connection->channel);
+    enum dt_status status = dt_channel_flush(&setup->connection->line->channel);
 
     (void)now_ns;
     if (status == DT_OK || status == DT_AGAIN)
@@ -139,7 +140,7 @@ static enum dt_status step_send_paths(struct dt_setup *setup, uint64_t now_ns)
     memset(&offer, 0, sizeof offer);
     for (uint32_t p = 0; p < c->path_count; p++)
         dt_path_offer(&c->path[p], c->path[p].state == DT_PATH_UP, &offer.path[p]);
-    dt_paths_encode(&offer, &setup->terms, &c->channel.out);
+    dt_paths_encode(&offer, &setup->terms, &c->line->channel.out);
     return DT_OK;
 }
 
@@ -177,7 +178,7 @@ static enum dt_status step_send_ready(struct dt_setup *setup, uint64_t now_ns)
     struct dt_ready ready = {setup->path_mask};
 
     (void)now_ns;
-    dt_ready_encode(&ready, &setup->connection->channel.out);
+    dt_ready_encode(&ready, &setup->connection->line->channel.out);
     return DT_OK;
 }
 
@@ -354,9 +355,9 @@ struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_
     if (keep) {
         say_agreement(setup, now_ns);
     } else {
-        if (c->channel.stream && *setup->why && !setup->is_rejected)
-            dt_listener_reject(&c->channel, setup->why);
-        dt_channel_close(&c->channel);
+        if (c->line->channel.stream && *setup->why && !setup->is_rejected)
+            dt_listener_reject(&c->line->channel, setup->why);
+        dt_channel_close(&c->line->channel);
         dispose(c);
     }
     free(setup);
@@ -380,20 +381,19 @@ void dt_setups_abandon(struct dt_net *net, uint64_t now_ns)
 /* The peer hears what it will not get any more, and what there is of the connection goes. */
 void dt_connection_end(struct dt_connection *c)
 {
-    struct dt_close close;
+    uint64_t sequence;
 
-    if (c->channel.stream && !DT_PLANTED(SILENT_CLOSE)) {
-        close.sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
-                                      : dt_receiver_first_incomplete(dt_receiver_of(c));
-        dt_close_encode(&close, &c->channel.out);
-        dt_channel_close(&c->channel);
-    }
+    sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
+                            : dt_receiver_first_incomplete(dt_receiver_of(c));
+    if (!DT_PLANTED(SILENT_CLOSE))
+        dt_service_part(c, sequence);
     dispose(c);
 }
 
 void dt_net_close(struct dt_connection *c)
 {
     struct dt_stage *stage = c->is_sender ? dt_sender_of(c)->stage : NULL;
+    struct dt_nic *nic = c->nic;
 
     if (stage && dt_load_relaxed(&stage->given_out) == 0 && !DT_PLANTED(STAGED_CLOSE) && dt_service_linger(c))
         return;
@@ -403,5 +403,7 @@ void dt_net_close(struct dt_connection *c)
     if (dt_load_relaxed(&c->open_requests) > 0)
         dt_info("connection %016llx %s %s is closed with %u requests outstanding", (unsigned long long)c->id,
                 c->is_sender ? "to" : "from", c->peer, dt_load_relaxed(&c->open_requests));
+    pthread_mutex_lock(&nic->mutex);
     dt_connection_end(c);
+    pthread_mutex_unlock(&nic->mutex);
 }

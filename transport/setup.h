@@ -52,7 +52,8 @@ struct dt_setup {
     uint64_t cookie;
     bool is_running; /* a call is inside */
     struct dt_handle handle;
-    uint64_t redial_ns; /* not before */
+    struct dt_address listener; /* this process's own; family NONE: it cannot have one */
+    uint64_t redial_ns;         /* not before */
     uint64_t redial_delay_ns;
     uint64_t touched_ns; /* last call */
 

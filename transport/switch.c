@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/line.h"
 #include "transport/nic.h"
 #include "transport/path.h"
 #include "transport/path_queues.h"
@@ -27,9 +28,10 @@ static void step(struct dt_path *path, enum dt_path_event event, uint64_t now_ns
 static void say(struct dt_path *path, enum dt_path_message message)
 {
     struct dt_connection *c = path->connection;
+    struct dt_writer *out = dt_line_out(c->line);
     struct dt_path_frame frame;
 
-    if (message == DT_PATH_SAY_NONE || !c->channel.stream)
+    if (message == DT_PATH_SAY_NONE || !out)
         return;
     memset(&frame, 0, sizeof frame);
     frame.message = message;
@@ -38,8 +40,8 @@ static void say(struct dt_path *path, enum dt_path_message message)
     frame.resume = path->resume;
     if (message == DT_PATH_SAY_OPEN || message == DT_PATH_SAY_OPENED)
         dt_path_offer(path, true, &frame.offer);
-    dt_path_frame_encode(&frame, c->qps, &c->channel.out); /* what does not fit is said again */
-    dt_channel_flush(&c->channel);
+    dt_path_frame_encode(&frame, c->qps, out); /* what does not fit is said again */
+    dt_line_flush(c->line);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -470,6 +472,12 @@ void dt_switch_start(struct dt_connection *c, uint64_t now_ns)
         }
     }
     obey_orders(c);
+}
+
+void dt_switch_say_again(struct dt_connection *c, uint64_t now_ns)
+{
+    for (uint32_t p = 0; p < c->path_count; p++)
+        dt_repeat_now(&c->path[p].machine.repeat, now_ns);
 }
 
 static bool is_quiet(const struct dt_path *path)

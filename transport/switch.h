@@ -32,6 +32,9 @@ bool dt_switch_is_due(const struct dt_connection *connection, uint64_t now_ns);
 /* Does it. Detour's thread, as the owner, under nic->mutex. */
 void dt_switch_progress(struct dt_connection *connection, uint64_t now_ns);
 
+/* The control channel is a new one: what is being repeated is said at the next look. */
+void dt_switch_say_again(struct dt_connection *connection, uint64_t now_ns);
+
 /* When there will be something to do, if nothing happens before. */
 uint64_t dt_switch_deadline_ns(const struct dt_connection *connection, uint64_t now_ns);
 

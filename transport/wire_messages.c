@@ -9,6 +9,27 @@
 #define HANDLE_COOKIE_OFFSET (DT_HANDLE_BYTES - 8)
 
 /* ------------------------------------------------------------------------------------------------------------
+ * Addresses
+ */
+static void address_encode(const struct dt_address *address, struct dt_writer *w)
+{
+    dt_put_uint(w, address->family, 2);
+    dt_put_uint(w, address->port, 2);
+    dt_put_bytes(w, address->ip, 16);
+}
+
+/* Whether it can be dialled. */
+static bool address_decode(struct dt_reader *r, struct dt_address *address)
+{
+    uint64_t family = dt_get_uint(r, 2);
+
+    address->family = (uint8_t)family;
+    address->port = (uint16_t)dt_get_uint(r, 2);
+    dt_get_bytes(r, address->ip, 16);
+    return (family == DT_ADDRESS_IPV4 || family == DT_ADDRESS_IPV6) && address->port != 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
  * The handle
  */
 void dt_handle_encode(const struct dt_handle *handle, uint8_t bytes[DT_HANDLE_BYTES])
@@ -19,9 +40,7 @@ void dt_handle_encode(const struct dt_handle *handle, uint8_t bytes[DT_HANDLE_BY
     dt_put_uint(&w, HANDLE_MAGIC, 8);
     dt_put_uint(&w, handle->version_min, 2);
     dt_put_uint(&w, handle->version_max, 2);
-    dt_put_uint(&w, handle->address.family, 2);
-    dt_put_uint(&w, handle->address.port, 2);
-    dt_put_bytes(&w, handle->address.ip, 16);
+    address_encode(&handle->address, &w);
     dt_put_uint(&w, handle->listen_id, 8);
     dt_put_uint(&w, handle->nonce, 8);
 }
@@ -30,19 +49,15 @@ enum dt_status dt_handle_decode(const uint8_t bytes[DT_HANDLE_BYTES], struct dt_
 {
     struct dt_reader r = {bytes, DT_HANDLE_BYTES, 0, false};
     uint64_t magic = dt_get_uint(&r, 8);
-    uint64_t family;
+    bool is_valid;
 
     memset(handle, 0, sizeof *handle);
     handle->version_min = (uint16_t)dt_get_uint(&r, 2);
     handle->version_max = (uint16_t)dt_get_uint(&r, 2);
-    family = dt_get_uint(&r, 2);
-    handle->address.family = (uint8_t)family;
-    handle->address.port = (uint16_t)dt_get_uint(&r, 2);
-    dt_get_bytes(&r, handle->address.ip, 16);
+    is_valid = address_decode(&r, &handle->address);
     handle->listen_id = dt_get_uint(&r, 8);
     handle->nonce = dt_get_uint(&r, 8);
-    if (magic != HANDLE_MAGIC || (family != DT_ADDRESS_IPV4 && family != DT_ADDRESS_IPV6) ||
-        handle->address.port == 0 || handle->version_min > handle->version_max)
+    if (magic != HANDLE_MAGIC || !is_valid || handle->version_min > handle->version_max)
         return DT_PROTOCOL;
     return DT_OK;
 }
@@ -213,6 +228,7 @@ void dt_hello_encode(const struct dt_hello *hello, struct dt_writer *w)
     dt_put_uint(w, hello->pid, 4);
     dt_put_text(w, hello->host);
     dt_put_text(w, hello->device);
+    address_encode(&hello->listener, w);
     backups_encode(&hello->devices, w);
     frame_end(w, begin);
 }
@@ -232,6 +248,7 @@ enum dt_status dt_hello_decode(const uint8_t *body, size_t bytes, struct dt_hell
     hello->pid = (uint32_t)dt_get_uint(&r, 4);
     dt_get_text(&r, hello->host, sizeof hello->host);
     dt_get_text(&r, hello->device, sizeof hello->device);
+    is_valid &= address_decode(&r, &hello->listener) || hello->listener.family == DT_ADDRESS_NONE;
     is_valid = backups_decode(&r, &hello->devices) && is_valid;
     return finish(&r, is_valid && hello->version_min <= hello->version_max);
 }
@@ -388,6 +405,35 @@ enum dt_status dt_close_decode(const uint8_t *body, size_t bytes, struct dt_clos
 
     close->sequence = dt_get_uint(&r, 8);
     return finish(&r, true);
+}
+
+void dt_word_encode(enum dt_frame_type type, struct dt_writer *w)
+{
+    frame_end(w, frame_begin(w, type));
+}
+
+void dt_rejoin_encode(const struct dt_rejoin *rejoin, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, DT_FRAME_REJOIN);
+
+    dt_put_uint(w, rejoin->connection_id, 8);
+    dt_put_uint(w, rejoin->nonce, 8);
+    dt_put_uint(w, rejoin->round, 4);
+    dt_put_uint(w, rejoin->is_sender, 1);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_rejoin_decode(const uint8_t *body, size_t bytes, struct dt_rejoin *rejoin)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+    uint64_t is_sender;
+
+    rejoin->connection_id = dt_get_uint(&r, 8);
+    rejoin->nonce = dt_get_uint(&r, 8);
+    rejoin->round = (uint32_t)dt_get_uint(&r, 4);
+    is_sender = dt_get_uint(&r, 1);
+    rejoin->is_sender = is_sender == 1;
+    return finish(&r, is_sender <= 1);
 }
 
 static bool has_offer(const struct dt_path_frame *frame)

@@ -11,7 +11,12 @@
  *   READY   (paths that are connected)     READY
  *   READY   (paths that reach you)         READY
  *   ... later, either end: PATH (SWITCH, HEARD, RESUME, OPEN, OPENED: failover/path_table.h)
- *   ... at last, either end: CLOSE         and then the channel ends
+ *   ... at last, either end: CLOSE         BYE, from the other
+ *
+ * A channel that ended without CLOSE is replaced by another one (line.h):
+ *
+ *   REJOIN  (which connection, proof)
+ *                                          WELCOME                      or REJECT (unknown), end
  *
  * A frame on the channel is 4 bytes magic, 2 bytes type, 2 bytes length of the body, body.
  */
@@ -49,7 +54,10 @@ enum dt_frame_type {
     DT_FRAME_PATHS = 4,
     DT_FRAME_READY = 5,
     DT_FRAME_CLOSE = 6,
-    DT_FRAME_PATH = 7
+    DT_FRAME_PATH = 7,
+    DT_FRAME_BYE = 8, /* no body: CLOSE was heard */
+    DT_FRAME_REJOIN = 9,
+    DT_FRAME_WELCOME = 10 /* no body: REJOIN was heard */
 };
 
 #define DT_NAME_BYTES 64 /* host and device names, with the terminating zero */
@@ -92,6 +100,7 @@ struct dt_hello {
     char host[DT_NAME_BYTES];
     char device[DT_NAME_BYTES]; /* the connecting end's default device */
     struct dt_backup_offer devices;
+    struct dt_address listener; /* the connecting process's own; family NONE: it has none */
 };
 
 struct dt_answer {
@@ -135,6 +144,17 @@ struct dt_close {
     uint64_t sequence;
 };
 
+/*
+ * First message of a channel that replaces another one. From the connecting end: take this channel instead.
+ * From the listening end, which dials to learn whether the other process lives: the channel is lost.
+ */
+struct dt_rejoin {
+    uint64_t connection_id;
+    uint64_t nonce; /* the listener's: what only these two ends know */
+    uint32_t round; /* connecting end: of this channel, more than that of any before; else of the lost one */
+    bool is_sender; /* who says it */
+};
+
 /* A fact about one epoch of one path. */
 struct dt_path_frame {
     uint32_t message; /* enum dt_path_message, not NONE */
@@ -162,6 +182,10 @@ enum dt_status dt_ready_decode(const uint8_t *body, size_t bytes, const struct d
                                struct dt_ready *ready);
 void dt_close_encode(const struct dt_close *close, struct dt_writer *w);
 enum dt_status dt_close_decode(const uint8_t *body, size_t bytes, struct dt_close *close);
+/* A frame without a body. */
+void dt_word_encode(enum dt_frame_type type, struct dt_writer *w);
+void dt_rejoin_encode(const struct dt_rejoin *rejoin, struct dt_writer *w);
+enum dt_status dt_rejoin_decode(const uint8_t *body, size_t bytes, struct dt_rejoin *rejoin);
 void dt_path_frame_encode(const struct dt_path_frame *frame, uint32_t qps, struct dt_writer *w);
 enum dt_status dt_path_frame_decode(const uint8_t *body, size_t bytes, uint32_t paths, uint32_t qps,
                                     struct dt_path_frame *frame);

@@ -216,9 +216,7 @@ static void draw_fault(struct dt_scenario *s, struct dt_prng *prng, enum dt_chao
         break;
     case DT_CHAOS_CONTROL_BREAK:
         f->which = dt_prng_next(prng);
-        /* Without failover nobody dials again: an end that lost its channel would wait for ever for a peer
-         * that has closed. */
-        f->stream_fault = dt_prng_chance(prng, 1, 2) ? DT_STREAM_RESET : DT_STREAM_HALF_CLOSED;
+        f->stream_fault = (enum dt_stream_fault)dt_prng_below(prng, DT_STREAM_FAULTS);
         break;
     default:
         break;
@@ -299,14 +297,6 @@ static bool may_lose_completions(const struct dt_scenario *s, const struct dt_fl
     return false;
 }
 
-static bool may_lose_channel(const struct dt_scenario *s)
-{
-    for (uint32_t i = 0; i < s->chaos.count; i++)
-        if (s->chaos.list[i].kind == DT_CHAOS_CONTROL_BREAK)
-            return true;
-    return false;
-}
-
 /* The loopback queue pair of a flush is made when it is first needed, and an error ends the connection. */
 static bool may_lack_flush(const struct dt_scenario *s, const struct dt_flow_options *flow)
 {
@@ -321,8 +311,7 @@ static bool may_lack_flush(const struct dt_scenario *s, const struct dt_flow_opt
 
 static enum dt_flow_mercy mercy_for(const struct dt_scenario *s, const struct dt_flow_options *flow)
 {
-    if (s->is_doomed || !keeps_a_path(s, flow) || may_lack_flush(s, flow) ||
-        (!DT_HAS_REDIAL && may_lose_channel(s)))
+    if (s->is_doomed || !keeps_a_path(s, flow) || may_lack_flush(s, flow))
         return DT_MERCY_ANY;
     return may_lose_completions(s, flow) ? DT_MERCY_UNSEEN : DT_MERCY_NONE;
 }

@@ -23,10 +23,6 @@ extern "C" {
 
 #define DT_FLOWS_MAX 4
 
-/* A control channel that ends without a goodbye is dialled again. While it is not, that ends the connection.
- */
-#define DT_HAS_REDIAL false
-
 enum dt_profile {
     DT_PROFILE_LOSSY,    /* packets are lost, doubled, late by a little: nothing may fail, or even warn */
     DT_PROFILE_SCRIPT,   /* no draw: two hosts with two devices, some dozens of messages, no faults */

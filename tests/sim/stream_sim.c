@@ -451,6 +451,8 @@ static void break_stream(struct end *end, enum dt_stream_fault fault)
         if (!deliver(end, NULL, 0))
             end->ended = DT_CLOSED;
         break;
+    default:
+        break;
     }
 }
 

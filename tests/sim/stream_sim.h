@@ -55,9 +55,10 @@ void dt_sim_network_hold(struct dt_sim_network *network, uint64_t until_ns);
 void dt_sim_network_set_latency(struct dt_sim_network *network, uint64_t latency_ns);
 
 enum dt_stream_fault {
-    DT_STREAM_RESET,      /* both ends hear that it is no more */
-    DT_STREAM_TIMED_OUT,  /* both ends give up: nothing is known about the peer */
-    DT_STREAM_HALF_CLOSED /* one end hears an orderly end, the other nothing; its bytes still arrive */
+    DT_STREAM_RESET,       /* both ends hear that it is no more */
+    DT_STREAM_TIMED_OUT,   /* both ends give up: nothing is known about the peer */
+    DT_STREAM_HALF_CLOSED, /* one end hears an orderly end, the other nothing; its bytes still arrive */
+    DT_STREAM_FAULTS
 };
 
 /* Breaks one stream between hosts, chosen by `which` among those that are whole. False: there is none. */

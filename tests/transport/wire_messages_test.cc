@@ -43,6 +43,9 @@ dt_hello Hello()
     hello.pid = 4711;
     strcpy(hello.host, "node-17");
     strcpy(hello.device, "mlx5_0");
+    hello.listener.family = DT_ADDRESS_IPV4;
+    hello.listener.ip[0] = 10;
+    hello.listener.port = 17785;
     hello.devices.count = DT_BACKUPS_MAX;
     hello.devices.is_chosen = true;
     for (uint32_t i = 0; i < DT_BACKUPS_MAX; i++) {
@@ -145,6 +148,7 @@ TEST(Messages, HelloComesBackAsItWas)
     EXPECT_EQ(in.pid, out.pid);
     EXPECT_STREQ(in.host, out.host);
     EXPECT_STREQ(in.device, out.device);
+    EXPECT_EQ(0, memcmp(&in.listener, &out.listener, sizeof in.listener));
     EXPECT_EQ(in.devices.count, out.devices.count);
     EXPECT_EQ(in.devices.is_chosen, out.devices.is_chosen);
     for (uint32_t i = 0; i < DT_BACKUPS_MAX; i++) {
@@ -172,6 +176,30 @@ TEST(Messages, DevicesAndPathsOutOfRangeAreRefused)
         dt_answer_encode(&answer, &frame.w);
         EXPECT_EQ(DT_PROTOCOL, dt_answer_decode(frame.body(), frame.body_bytes(), &out));
     }
+}
+
+TEST(Messages, RejoinComesBackAndItsAddressCanBeDialled)
+{
+    Frame frame, nowhere;
+    dt_rejoin in = {}, out = {};
+    in.connection_id = 0x1122334455667788ull;
+    in.nonce = 0x99aabbccddeeff00ull;
+    in.round = 77;
+    in.is_sender = true;
+    dt_rejoin_encode(&in, &frame.w);
+    EXPECT_EQ(DT_FRAME_REJOIN, frame.header().type);
+    ASSERT_EQ(DT_OK, dt_rejoin_decode(frame.body(), frame.body_bytes(), &out));
+    EXPECT_EQ(in.connection_id, out.connection_id);
+    EXPECT_EQ(in.nonce, out.nonce);
+    EXPECT_EQ(in.round, out.round);
+    EXPECT_TRUE(out.is_sender);
+    EXPECT_EQ(DT_PROTOCOL, dt_rejoin_decode(frame.body(), frame.body_bytes() - 1, &out));
+    frame.bytes[frame.w.used - 1] = 2;
+    EXPECT_EQ(DT_PROTOCOL, dt_rejoin_decode(frame.body(), frame.body_bytes(), &out));
+    dt_hello hello = Hello(), got;
+    hello.listener.port = 0; // an address that nobody can dial
+    dt_hello_encode(&hello, &nowhere.w);
+    EXPECT_EQ(DT_PROTOCOL, dt_hello_decode(nowhere.body(), nowhere.body_bytes(), &got));
 }
 
 TEST(Messages, PathsComeBackAsTheyWereAndMissingOnesStayMissing)

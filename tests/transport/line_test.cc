@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control line: what happens when its channel breaks, over real TCP, and who may replace it. */
+#include "tests/harness/harness.h"
+#include "tests/transport/two_nets.h"
+#include "transport/connection.h"
+#include "transport/line.h"
+
+namespace
+{
+using detour_test::Stranger;
+
+class Line : public detour_test::TwoNets
+{
+  protected:
+    void SetUp() override
+    {
+        Listen();
+        Establish();
+    }
+    void StepUntil(const std::function<bool()> &is_so)
+    {
+        for (int i = 0; i < 20000 && !is_so(); i++)
+            Step();
+        EXPECT_TRUE(is_so());
+    }
+    static int Fd(const dt_connection *c)
+    {
+        dt_stream *stream = c->line->channel.stream;
+        return stream->ops->fd(stream);
+    }
+    bool IsUp()
+    {
+        return sender->line->state == DT_LINE_UP && receiver->line->state == DT_LINE_UP;
+    }
+    bool IsRound(uint32_t round)
+    {
+        return IsUp() && sender->line->door.round == round && receiver->line->door.round == round;
+    }
+    static void Shut(dt_connection *c)
+    {
+        EXPECT_EQ(0, shutdown(Fd(c), SHUT_RDWR));
+    }
+    /* As a firewall does it: the other end hears a reset, too. */
+    static void Reset(dt_connection *c)
+    {
+        sockaddr none = {};
+        none.sa_family = AF_UNSPEC;
+        EXPECT_EQ(0, connect(Fd(c), &none, sizeof none));
+    }
+    dt_rejoin Rejoin(bool is_sender, uint32_t round) const
+    {
+        return {sender->id, receiver->line->door.nonce, round, is_sender};
+    }
+    /* What the listener that the connection's handle names answers. */
+    std::string Answer(const uint8_t *to, const dt_rejoin &rejoin)
+    {
+        Stranger stranger(to);
+        uint8_t bytes[DT_FRAME_BYTES_MAX];
+        dt_writer w = {bytes, sizeof bytes, 0, false};
+        dt_rejoin_encode(&rejoin, &w);
+        stranger.Say(bytes, w.used);
+        for (int i = 0; i < 50; i++)
+            Step();
+        return stranger.HasSomething() ? stranger.Hear() : "";
+    }
+    /* As a handle, so that a stranger finds it. */
+    std::vector<uint8_t> ListenerOf(const dt_net *net)
+    {
+        dt_handle content = {};
+        std::vector<uint8_t> bytes(DT_HANDLE_BYTES);
+        content.version_max = 1;
+        content.address = net->address;
+        dt_handle_encode(&content, bytes.data());
+        return bytes;
+    }
+};
+
+TEST_F(Line, IsDialledAgainWhateverBreaksTheChannel)
+{
+    uint32_t round = 0;
+    for (void (*how)(dt_connection *) : {Shut, Reset}) {
+        for (dt_connection *c : {sender, receiver}) {
+            how(c);
+            round++;
+            StepUntil([&] { return IsRound(round); });
+        }
+    }
+    EXPECT_EQ(round, Stats().rejoined);
+    EXPECT_FALSE(sender->is_peer_lost);
+    EXPECT_FALSE(receiver->is_peer_lost);
+}
+
+TEST_F(Line, BrokenAgainWhileItIsDialledIsDialledOnceMore)
+{
+    Shut(sender);
+    StepUntil([&] { return sender->line->state == DT_LINE_JOINING || IsRound(1); });
+    Reset(sender);
+    StepUntil([&] {
+        return IsUp() && sender->line->door.round == receiver->line->door.round &&
+               sender->line->door.round > 1;
+    });
+}
+
+TEST_F(Line, AGoodbyeThatWasLostWithTheChannelIsSaidAgain)
+{
+    for (dt_connection **closing : {&receiver, &sender}) {
+        dt_connection *other = closing == &receiver ? sender : receiver;
+        dt_nic *nic = (*closing)->nic;
+        Reset(*closing);
+        dt_net_close(*closing); // into the broken channel
+        *closing = nullptr;
+        StepUntil([&] { return (dt_load_acquire(&other->notices) & DT_NOTICE_PEER_CLOSED) != 0; });
+        StepUntil([&] { return dt_list_is_empty(&nic->lines); });
+        EXPECT_FALSE(other->is_peer_lost);
+        dt_net_close(other);
+        sender = receiver = nullptr;
+        if (closing == &receiver) {
+            dt_handle_set_cookie(handle, 0);
+            Establish();
+        }
+    }
+}
+
+TEST_F(Line, AClosedEndThatNobodyAnswersStopsTalking)
+{
+    dt_nic *nic = receiver->nic;
+    int port = socket(AF_INET, SOCK_STREAM, 0); // somebody who takes all calls, and says nothing
+    sockaddr_in at = {};
+    socklen_t bytes = sizeof at;
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(0, bind(port, reinterpret_cast<sockaddr *>(&at), bytes));
+    ASSERT_EQ(0, ::listen(port, 1000));
+    ASSERT_EQ(0, getsockname(port, reinterpret_cast<sockaddr *>(&at), &bytes));
+    for (dt_connection *c : {sender, receiver})
+        c->line->peer_address.port = ntohs(at.sin_port);
+    Reset(receiver);
+    dt_net_close(receiver);
+    receiver = nullptr;
+    uint64_t began_ns = now_ns;
+    while (!dt_list_is_empty(&nic->lines)) {
+        now_ns += 50 * DT_NS_PER_MS;
+        Step();
+        ASSERT_LT(now_ns - began_ns, 60 * DT_NS_PER_S);
+    }
+    EXPECT_GE(now_ns - began_ns, here.params.linger_ms * DT_NS_PER_MS);
+    EXPECT_FALSE(sender->is_peer_lost);             // unreachable is not dead
+    EXPECT_LE(sender->line->door.round, 4u);        // and is not called all the time
+    sender->line->peer_address = here.net->address; // the network is back
+    StepUntil([&] {
+        return sender->line->is_dead || now_ns - began_ns > 60 * DT_NS_PER_S ||
+               (now_ns += DT_NS_PER_MS, false);
+    });
+    EXPECT_TRUE(sender->line->is_dead); // nobody there knows the connection any more
+    close(port);
+}
+
+TEST_F(Line, StrangersCannotTakeItOver)
+{
+    dt_rejoin rejoin = Rejoin(true, 1);
+    rejoin.nonce ^= 1;
+    EXPECT_NE(std::string::npos, Answer(handle, rejoin).find("no such connection"));
+    rejoin = Rejoin(true, 1);
+    rejoin.connection_id ^= 1;
+    EXPECT_NE(std::string::npos, Answer(handle, rejoin).find("no such connection"));
+    EXPECT_NE(std::string::npos, Answer(handle, Rejoin(false, 0)).find("no such connection"));
+    std::vector<uint8_t> other = ListenerOf(there.net);
+    EXPECT_NE(std::string::npos, Answer(other.data(), Rejoin(true, 1)).find("no such connection"));
+    EXPECT_NE(std::string::npos, Answer(handle, Rejoin(true, 0)).find("a newer channel"));
+    EXPECT_EQ(0u, Stats().rejoined);
+    EXPECT_TRUE(IsRound(0));
+}
+
+TEST_F(Line, AKnockTellsTheSenderOnce)
+{
+    std::vector<uint8_t> other = ListenerOf(there.net);
+    EXPECT_EQ(8u, Answer(other.data(), Rejoin(false, 0)).size()); // WELCOME
+    StepUntil([&] { return IsRound(1); });
+    EXPECT_EQ(8u, Answer(other.data(), Rejoin(false, 0)).size()); // about a channel that is history
+    EXPECT_TRUE(IsRound(1));
+}
+
+TEST_F(Line, NonsenseOnItEndsTheConnection)
+{
+    detour_test::ExpectWarning("the peer sent something else than was agreed on the control channel");
+    EXPECT_EQ(8, send(Fd(sender), "nonsense", 8, MSG_NOSIGNAL));
+    StepUntil([&] { return receiver->line->state == DT_LINE_OVER; });
+    StepUntil([&] { return dt_connection_check(receiver) != DT_OK; });
+}
+} // namespace
