@@ -5,6 +5,7 @@
  */
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,9 @@
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
 #include "tests/plugin/pair.h"
+#include "transport/connection.h"
+#include "transport/line.h"
+#include "transport/nic.h"
 
 extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
 extern char **environ;
@@ -24,7 +28,7 @@ using detour_test::Pair;
 using detour_test::Until;
 
 const ncclNet_v8_t *const net = &ncclNetPlugin_v8;
-const int kMessages = 20, kBytes = 2000;
+const int kMessages = 20, kMore = 8, kBytes = 2000;
 
 std::string Hex(const char *bytes, size_t count)
 {
@@ -35,6 +39,15 @@ std::string Hex(const char *bytes, size_t count)
         text += two;
     }
     return text;
+}
+
+/* Shows a connection's control line while Detour's thread is kept away from it. */
+void WithLine(void *comm, const std::function<void(dt_line *line)> &use)
+{
+    auto *c = static_cast<dt_connection *>(comm);
+    pthread_mutex_lock(&c->nic->mutex);
+    use(c->line);
+    pthread_mutex_unlock(&c->nic->mutex);
 }
 
 /* ---- the peer: connects, sends kMessages messages, then does what it was told */
@@ -61,6 +74,20 @@ TEST(Child, DISABLED_Sender)
         raise(SIGKILL);
     if (std::string(act) == "close")
         return; // the Pair closes
+    if (std::string(act) == "more") {
+        for (int i = kMessages; i < kMessages + kMore; i++) {
+            detour_test::Fill(from.data(), kBytes, i);
+            pair.Wait(pair.Send(from.data(), kBytes, 0, from.mhandle));
+        }
+        Until([&] {
+            bool is_back = false;
+            WithLine(pair.send, [&](dt_line *line) {
+                is_back = line->state == DT_LINE_UP && dt_load_relaxed(&line->door.round) > 0;
+            });
+            return is_back;
+        });
+        return;
+    }
     if (std::string(act) == "hang")
         pause();
 }
@@ -163,6 +190,15 @@ class Peer : public ::testing::Test
             waitpid(pid, nullptr, 0);
         }
     }
+    void WithChannel(const std::function<void(int fd)> &use)
+    {
+        WithLine(pair.recv, [&](dt_line *line) {
+            dt_stream *stream = line->channel.stream;
+            EXPECT_NE(nullptr, stream);
+            if (stream)
+                use(stream->ops->fd(stream));
+        });
+    }
     void ReceiveAll()
     {
         for (int i = 0; i < kMessages; i++) {
@@ -227,6 +263,36 @@ TEST_F(Peer, ThatIsKilledIsAnErrorThatSaysSo)
     void *open = Post(kMessages);
     ReceiveAll();
     EXPECT_EQ(ncclRemoteError, Error(open));
+}
+
+/* It has not read all that we said, so its system resets the channel. */
+TEST_F(Peer, ThatIsKilledWithUnreadDataIsAnErrorThatSaysSo)
+{
+    detour_test::ExpectWarning("the peer is dead: its control channel ended without a goodbye");
+    Start("hang");
+    ReceiveAll();
+    void *open = Post(kMessages);
+    ASSERT_EQ(0, kill(pid, SIGSTOP));
+    ASSERT_EQ(pid, waitpid(pid, nullptr, WUNTRACED));
+    const uint8_t bye[] = {'D', 'T', 'R', 'C', DT_FRAME_BYE, 0, 0, 0};
+    WithChannel([&](int fd) { EXPECT_EQ(8, send(fd, bye, 8, MSG_NOSIGNAL)); });
+    ASSERT_EQ(0, kill(pid, SIGKILL));
+    EXPECT_EQ(ncclRemoteError, Error(open));
+}
+
+TEST_F(Peer, WhoseControlChannelIsSeveredIsNotDead)
+{
+    Start("more");
+    auto *c = static_cast<dt_connection *>(pair.recv);
+    WithChannel([&](int fd) { EXPECT_EQ(0, shutdown(fd, SHUT_RDWR)); });
+    for (int i = kMessages; i < kMessages + kMore; i++)
+        requests.push_back(Post(i));
+    ReceiveAll();
+    for (int i = kMessages; i < kMessages + kMore; i++)
+        pair.Wait(requests[i]);
+    ASSERT_EQ(pid, waitpid(pid, nullptr, 0));
+    pid = -1;
+    Until([&] { return (dt_load_acquire(&c->notices) & DT_NOTICE_PEER_CLOSED) != 0 || HasFailure(); });
 }
 
 TEST_F(Peer, ThatIsKilledWhileWeAreIdleIsAnErrorAtTheNextReceive)
