@@ -165,9 +165,10 @@ static enum dt_status check_posting(const struct dt_params *params, char *error,
 
 static enum dt_status check_hostpath(const struct dt_params *params, char *error, size_t error_bytes)
 {
-    if (strcmp(params->hostpath, "off") == 0 || strcmp(params->hostpath, "on") == 0)
+    if (strcmp(params->hostpath, "off") == 0 || strcmp(params->hostpath, "on") == 0 ||
+        strcmp(params->hostpath, "auto") == 0)
         return DT_OK;
-    snprintf(error, error_bytes, "DETOUR_HOSTPATH=%s: expected off or on", params->hostpath);
+    snprintf(error, error_bytes, "DETOUR_HOSTPATH=%s: expected off, on or auto", params->hostpath);
     return DT_INVALID;
 }
 

@@ -81,7 +81,7 @@ extern "C" {
     X(inject, "DETOUR_INJECT", NULL, "",                                                        \
       "delays and faults to inject from the start: rules, or the name of a file of rules")                 \
     X(hostpath, "DETOUR_HOSTPATH", NULL, "off",                                                 \
-      "send from memory of Detour's own, so that a slow link does not hold NCCL up: off or on")
+      "send from memory of Detour's own, so that a slow link does not hold NCCL up: off, on or auto")
 
 struct dt_params {
 #define DT_PARAM_NUMBER_FIELD(field, name, alias, unit, value, min, max, help) uint64_t field;

@@ -8,6 +8,7 @@
 static int (*numa_available)(void);
 static int (*numa_run_on_node)(int node);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* numa_run_on_node() fills a cache of its own */
 
 static void load(void)
 {
@@ -26,6 +27,9 @@ void dt_numa_run_on(int node)
     if (node < 0)
         return;
     pthread_once(&once, load);
-    if (numa_run_on_node)
-        numa_run_on_node(node); /* in a container with other processors it stays where it was */
+    if (!numa_run_on_node)
+        return;
+    pthread_mutex_lock(&mutex);
+    numa_run_on_node(node); /* in a container with other processors it stays where it was */
+    pthread_mutex_unlock(&mutex);
 }

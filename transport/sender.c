@@ -520,6 +520,8 @@ static inline __attribute__((always_inline)) void hand_over(struct dt_sender *s,
     slot->state = DT_SEND_READY;
     dt_store_relaxed(&s->next, s->next + 1);
     stamp(&s->connection.meter, slot);
+    if (may_be_staged)
+        dt_stage_handed_over(s, slot);
     if (!dt_gate_is_idle(&s->gate))
         hand_over_gated(s, slot);
     else if (__builtin_expect(slot->sequence == s->next_post, 1) && !may_be_staged)

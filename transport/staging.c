@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/planted.h"
 #include "transport/nic.h"
@@ -20,6 +21,7 @@
 enum dt_status dt_hostpath_open(struct dt_net *net)
 {
     net->hostpath.is_on = strcmp(net->params.hostpath, "off") != 0;
+    net->hostpath.is_auto = strcmp(net->params.hostpath, "auto") == 0;
     enum dt_status status;
 
     if (!net->hostpath.is_on)
@@ -63,6 +65,8 @@ static void fill(struct dt_stage *stage, struct dt_connection *c)
     stage->pool = &c->net->hostpath.pool;
     stage->delegates = &c->nic->delegates;
     stage->gpus = &c->net->hostpath.gpus;
+    stage->is_auto = c->net->hostpath.is_auto;
+    dt_auto_init(&stage->decision);
     stage->memory.is_host = true;
     stage->memory.addr = (uintptr_t)stage->pool->base;
     stage->memory.bytes = stage->pool->bytes;
@@ -364,21 +368,70 @@ static void release_slot(struct dt_sender *s, struct dt_send_slot *slot)
         slot->state = DT_SEND_FREE;
 }
 
-/* In the order of the messages. */
+static uint64_t bytes_of(const struct dt_send_slot *slot)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < slot->parts; i++)
+        bytes += slot->part[i].bytes;
+    return bytes;
+}
+
+void dt_stage_handed_over(struct dt_sender *s, const struct dt_send_slot *slot)
+{
+    struct dt_stage *stage = s->stage;
+
+    stage->underway_bytes += bytes_of(slot);
+    stage->underway_at[slot->sequence & (s->connection.slots - 1)] = stage->underway_bytes;
+}
+
+static void say_decision(const struct dt_sender *s, uint64_t bytes, uint64_t service_ns)
+{
+    const struct dt_connection *c = &s->connection;
+    const struct dt_auto *decision = &s->stage->decision;
+
+    if (decision->is_on)
+        dt_info("connection %016llx to %s: the link is slow, %llu us for %llu bytes that usually take %llu: "
+                "sends go "
+                "over the host path",
+                (unsigned long long)c->id, c->peer, (unsigned long long)(service_ns / DT_NS_PER_US),
+                (unsigned long long)bytes,
+                (unsigned long long)(dt_auto_usual_ns(decision, bytes) / DT_NS_PER_US));
+    else
+        dt_info("connection %016llx to %s: the link is as usual again: sends go directly",
+                (unsigned long long)c->id, c->peer);
+}
+
+/* How long the message took from when it could have gone until now, when it is delivered. */
+static void decide(struct dt_sender *s, const struct dt_send_slot *slot, uint64_t bytes)
+{
+    const struct dt_ticks *ticks = s->connection.meter.ticks;
+    uint64_t now = dt_ticks_now(ticks);
+    uint64_t service_ns = dt_ticks_to_ns(ticks, now > slot->handed ? now - slot->handed : 0);
+
+    if (dt_auto_message(&s->stage->decision, bytes, service_ns, dt_ticks_moment_ns(ticks, now)))
+        say_decision(s, bytes, service_ns);
+}
+
+/* In the order of the messages. A direct one may have been reported already; then its slot is free, and not
+ * used again yet, since isend comes here first. */
 static void reclaim(struct dt_sender *s)
 {
     struct dt_stage *stage = s->stage;
 
-    for (; stage->reclaim_next < s->next_post; stage->reclaim_next++) {
-        struct dt_send_slot *slot = &s->slot[stage->reclaim_next & (s->connection.slots - 1)];
+    for (; stage->reclaim_next < s->next; stage->reclaim_next++) {
+        uint32_t at = (uint32_t)stage->reclaim_next & (s->connection.slots - 1);
+        struct dt_send_slot *slot = &s->slot[at];
 
-        if (slot->sequence != stage->reclaim_next || slot->staged_mask == 0)
-            continue;
         if (DT_PLANTED(STAGED_EARLY) && slot->state == DT_SEND_POSTED)
             give_back_memory(s, slot);
-        if (slot->state != DT_SEND_DONE)
+        if (slot->state != DT_SEND_DONE && slot->state != DT_SEND_FREE)
             return;
-        release_slot(s, slot);
+        stage->underway_bytes -= bytes_of(slot);
+        if (stage->is_auto)
+            decide(s, slot, stage->underway_at[at]);
+        if (slot->staged_mask)
+            release_slot(s, slot);
     }
 }
 
@@ -415,7 +468,7 @@ enum dt_status dt_stage_isend(struct dt_sender *s, void *data, uint32_t bytes, i
     match(s);
     if (dt_load_relaxed(&s->connection.failing) != DT_OK)
         return DT_OK;
-    if (!memory || memory->is_host || memory->gpu)
+    if ((!s->stage->is_auto || s->stage->decision.is_on) && (!memory || memory->is_host || memory->gpu))
         entry = stage_payload(s, data, bytes, tag, memory);
     if (!entry)
         return has_tag(s->stage, tag) ? DT_OK : dt_sender_isend_direct(s, data, bytes, tag, memory, request);

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "hostpath/auto.h"
 #include "hostpath/delegate.h"
 #include "hostpath/gpu.h"
 #include "hostpath/pool.h"
@@ -61,15 +62,20 @@ struct dt_stage {
     struct dt_memory memory; /* the pool, as the paths' devices know it */
     struct dt_list queue;    /* no message yet, the oldest first */
     struct dt_list free;
-    uint64_t reclaim_next; /* messages before it hold nothing here */
-    uint32_t given_out;    /* requests whose test has not said done [atomic; written by the owner] */
-    uint32_t undelivered;  /* entries [atomic; written by the owner] */
+    uint64_t reclaim_next; /* messages before it are delivered, and hold nothing here */
+    bool is_auto;          /* `decision` says whether isends are staged; else they are */
+    struct dt_auto decision;
+    uint64_t underway_bytes;            /* handed over and not reclaimed */
+    uint64_t underway_at[DT_SLOTS_MAX]; /* the same when the slot's message was handed over, with it */
+    uint32_t given_out;   /* requests whose test has not said done [atomic; written by the owner] */
+    uint32_t undelivered; /* entries [atomic; written by the owner] */
     struct dt_staged entry[DT_STAGED_MAX];
 };
 
 /* Process-wide: the pool of all connections. Part of struct dt_net. */
 struct dt_hostpath {
-    bool is_on;
+    bool is_on; /* or auto */
+    bool is_auto;
     struct dt_pool pool;
     struct dt_gpus gpus;
 };
@@ -98,6 +104,9 @@ enum dt_status dt_stage_test(struct dt_request *request, int *done, int *bytes);
  * is taken back.
  */
 void dt_stage_progress(struct dt_sender *sender);
+
+/* A message has all its parts, staged or not. */
+void dt_stage_handed_over(struct dt_sender *sender, const struct dt_send_slot *slot);
 
 /* All that is staged of the message is in the pool: it can be posted. If it never will be the connection
  * fails. */

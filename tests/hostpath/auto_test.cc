@@ -39,7 +39,7 @@ struct Link {
     {
         uint64_t service_ns = Healthy() + delay_ns;
 
-        now_ns += service_ns / depth;
+        now_ns += service_ns / depth + 300 * DT_NS_PER_US; /* and something else in between */
         if (dt_auto_message(&decision, bytes * depth, service_ns, now_ns))
             (decision.is_on ? on_ns : off_ns).push_back(now_ns);
     }
@@ -75,7 +75,7 @@ TEST_P(Auto, NoticesThirtyMillisecondsAndTheirEndOnce)
     EXPECT_FALSE(link.decision.is_on);
     ASSERT_EQ(1u, link.on_ns.size());
     ASSERT_EQ(1u, link.off_ns.size());
-    EXPECT_LE(link.on_ns[0], began_ns + 3 * (30 * ms + 4 * link.Healthy()));
+    EXPECT_LE(link.on_ns[0], began_ns + 3 * (30 * ms + 4 * link.Healthy() + ms));
     EXPECT_LE(link.off_ns[0], 15 * s + 2 * s);
 }
 

@@ -44,6 +44,17 @@ class Hostpath : public ::testing::Test
         EXPECT_EQ(ncclSuccess, pair.net->isend(pair.send, data, bytes, tag, mhandle, &request));
         return request;
     }
+    /* One isend; NULL: the pool is full. */
+    void *SendUnlessFull(Buffer &from, int bytes)
+    {
+        const dt_pool *pool = &net()->hostpath.pool;
+        void *request = nullptr;
+        Until([&] {
+            request = TrySend(from.data(), bytes, 0, from.mhandle); /* Detour's thread may be at it */
+            return request || dt_pool_taken(pool) == pool->granule_count || HasFailure();
+        });
+        return request;
+    }
     /* Sends, waits until NCCL would have its buffer back, and overwrites it. */
     void SendAndScribble(Buffer &from, size_t at, int bytes, int tag, uint64_t sequence)
     {
@@ -59,6 +70,13 @@ class Hostpath : public ::testing::Test
         pair.Wait(pair.Receive(to.data(), bytes, tag, to.mhandle), &received);
         ASSERT_EQ(bytes, received);
         ASSERT_EQ(0u, CountWrong(to.data(), bytes, sequence)) << "message " << sequence;
+    }
+    static bool HasSaid(const char *part)
+    {
+        for (const std::string &line : detour_test::LoggedLines())
+            if (line.find(part) != std::string::npos)
+                return true;
+        return false;
     }
     dt_net *net() const
     {
@@ -81,9 +99,9 @@ TEST_F(Hostpath, AnIsendIsDoneBeforeItsReceiveIsPosted)
     int staged = 0;
     for (; staged < count; staged++) {
         Fill(from.data(), bytes, staged);
-        void *request = TrySend(from.data(), bytes, 0, from.mhandle);
+        void *request = SendUnlessFull(from, bytes);
         if (!request)
-            break; /* the pool is full */
+            break;
         pair.Wait(request);
         memset(from.data(), 0xdd, bytes);
     }
@@ -184,7 +202,7 @@ TEST_F(Hostpath, OfTwoConnectionsOnOnePoolNeitherWaitsForTheOther)
     int staged = 0;
     Fill(from.data(), bytes, 0);
     while (staged < 100) { /* all the pool, or a hundred: their receives are not posted */
-        void *request = TrySend(from.data(), bytes, 0, from.mhandle);
+        void *request = SendUnlessFull(from, bytes);
         if (!request)
             break;
         pair.Wait(request);
@@ -212,8 +230,8 @@ TEST_F(Hostpath, AllMemoryComesBack)
         ReceiveAndCheck(to, i % 3 ? bytes : 0, 0, i);
     }
     EXPECT_TRUE(Until([&] { return dt_pool_taken(&net()->hostpath.pool) == 0; }));
-    Until(
-        [&] { return !TrySend(from.data(), bytes, 0, from.mhandle); }); /* as much as fits, never received */
+    for (int i = 0; i < 50 && SendUnlessFull(from, bytes); i++)
+        continue; /* never received */
     pair.Close();
     EXPECT_TRUE(Until([&] { return dt_pool_taken(&net()->hostpath.pool) == 0; }));
 }
@@ -240,12 +258,7 @@ TEST_F(Hostpath, WhatNobodyReceivesIsGivenUpAfterTheLingerTime)
     pair.Deregister(from);
     ASSERT_EQ(ncclSuccess, pair.net->closeSend(pair.send));
     pair.send = nullptr;
-    EXPECT_TRUE(Until([&] {
-        for (const std::string &line : detour_test::LoggedLines())
-            if (line.find("could not be delivered") != std::string::npos)
-                return true;
-        return false;
-    }));
+    EXPECT_TRUE(Until([&] { return HasSaid("could not be delivered"); }));
 }
 
 TEST_F(Hostpath, AReceiverThatClosesMakesWhatIsStagedAnError)
@@ -278,6 +291,37 @@ TEST_F(Hostpath, ClosingWithCopiesUnderWayReadsNothingAfterwards)
         ASSERT_EQ(ncclSuccess, one.net->closeSend(one.send));
         one.send = nullptr;
     }
+}
+
+/* DETOUR_HOSTPATH=auto */
+class Auto : public Hostpath
+{
+  protected:
+    void Message(Buffer &from, Buffer &to)
+    {
+        void *receive = pair.Receive(to.data(), bytes, 0, to.mhandle);
+        pair.Wait(pair.Send(from.data(), bytes, 0, from.mhandle));
+        pair.Wait(receive);
+    }
+    static const int bytes = 3000;
+};
+
+TEST_F(Auto, ASlowLinkTurnsItOn)
+{
+    char error[200];
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, bytes, 0);
+    Buffer &to = pair.Register(pair.recv, bytes, 0);
+    EXPECT_EQ(nullptr, TrySend(from.data(), bytes, 0, from.mhandle)); /* direct: there is no receive */
+    for (int i = 0; i < 50; i++)
+        Message(from, to);
+    ASSERT_EQ(DT_OK, dt_net_inject(net(), "latency=30ms", error, sizeof error)) << error;
+    ASSERT_TRUE(Until([&] {
+        Message(from, to);
+        return HasSaid("sends go over the host path") || HasFailure();
+    }));
+    SendAndScribble(from, 0, bytes, 0, 77); /* done, though there is no receive */
+    ReceiveAndCheck(to, bytes, 0, 77);
 }
 
 } // namespace

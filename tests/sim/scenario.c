@@ -89,7 +89,7 @@ void dt_host_settings_apply(void *arg, struct dt_params *params)
     params->stable_ms = settings->stable_ms;
     params->idle_takeover_us = settings->idle_takeover_us;
     if (settings->hostpath_bytes > 0) {
-        snprintf(params->hostpath, sizeof params->hostpath, "on");
+        snprintf(params->hostpath, sizeof params->hostpath, "%s", settings->hostpath);
         params->hostpath_bytes = settings->hostpath_bytes;
         params->hostpath_queues = settings->hostpath_queues;
         params->linger_ms = LINGER_MS;
@@ -577,6 +577,7 @@ static void draw_hostpath(struct dt_scenario *s)
 
         if (s->profile != DT_PROFILE_SCRIPT && draw_one_in(&prng, 3))
             settings->hostpath_bytes = bytes[dt_prng_below(&prng, DT_COUNT_OF(bytes))];
+        settings->hostpath = draw_one_in(&prng, 4) ? "auto" : "on";
         settings->hostpath_queues = dt_prng_between(&prng, 1, 3);
     }
     for (uint32_t i = 0; i < s->flow_count; i++) {

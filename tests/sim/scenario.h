@@ -44,6 +44,7 @@ struct dt_host_settings {
     uint64_t dead_ms;
     uint64_t stable_ms;
     uint64_t hostpath_bytes; /* 0: sends go directly */
+    const char *hostpath;
     uint64_t hostpath_queues;
 };
 
