@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the host path costs and gains, both ends of one connection in this process (docs/hostpath.md):
+ *
+ *   bench-hostpath free BYTES SLOTS ROUNDS
+ *
+ * says, in microseconds, the median and the longest time from isend to done: of SLOTS isends one after the
+ * other is done ("one"), and of all at once ("burst"); and of a memcpy of as many bytes.
+ *
+ *   bench-hostpath rate BYTES SLOTS COUNT
+ *
+ * says how many GB/s COUNT messages make with SLOTS in flight.
+ *
+ * The environment chooses the path and the delay: DETOUR_HOSTPATH, DETOUR_INJECT (bench/hostpath.sh).
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "plugin/nccl_net_v8.h"
+
+#define SLOTS_MAX 16
+
+extern const ncclNet_v8_t ncclNetPlugin_v8;
+static const ncclNet_v8_t *const net = &ncclNetPlugin_v8;
+
+static struct {
+    void *send, *recv;
+    char *from, *to, *copy; /* slots */
+    void *from_mhandle, *to_mhandle;
+    size_t bytes;
+    int slots;
+    uint32_t wanted;   /* messages to be received [atomic] */
+    uint32_t received; /* [atomic] */
+    uint32_t is_over;  /* [atomic] */
+} bench;
+
+static void check(int is_right, const char *what)
+{
+    if (is_right)
+        return;
+    fprintf(stderr, "bench-hostpath: %s failed\n", what);
+    exit(1);
+}
+
+/* ---- both ends ---- */
+static void connect_ends(void)
+{
+    char handle[NCCL_NET_HANDLE_MAXSIZE];
+    void *listen;
+
+    check(net->init(NULL) == ncclSuccess, "init");
+    check(net->listen(0, handle, &listen) == ncclSuccess, "listen");
+    while (!bench.send || !bench.recv) {
+        check(bench.send || net->connect(0, handle, &bench.send, NULL) == ncclSuccess, "connect");
+        check(bench.recv || net->accept(listen, &bench.recv, NULL) == ncclSuccess, "accept");
+    }
+    check(net->closeListen(listen) == ncclSuccess, "closeListen");
+}
+
+static char *touched(size_t bytes)
+{
+    char *memory = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
+
+    check(memory != NULL, "memory");
+    memset(memory, 1, bytes);
+    return memory;
+}
+
+static void make_buffers(void)
+{
+    size_t all = bench.bytes * (size_t)bench.slots;
+
+    bench.from = touched(all);
+    bench.to = touched(all);
+    bench.copy = touched(all);
+    check(net->regMr(bench.send, bench.from, all, NCCL_PTR_HOST, &bench.from_mhandle) == ncclSuccess,
+          "regMr");
+    check(net->regMr(bench.recv, bench.to, all, NCCL_PTR_HOST, &bench.to_mhandle) == ncclSuccess, "regMr");
+}
+
+/* Keeps as many receives posted as there are slots. */
+static void *receive(void *arg)
+{
+    void *request[SLOTS_MAX] = {NULL};
+    uint32_t posted = 0;
+
+    while (!dt_load_acquire(&bench.is_over)) {
+        uint32_t done_count = bench.received;
+        int done = 0;
+
+        if (posted - done_count < (uint32_t)bench.slots && posted != dt_load_acquire(&bench.wanted)) {
+            void *data = bench.to + posted % (uint32_t)bench.slots * bench.bytes;
+            int size = (int)bench.bytes, tag = 0;
+            void **at = &request[posted % (uint32_t)bench.slots];
+
+            check(net->irecv(bench.recv, 1, &data, &size, &tag, &bench.to_mhandle, at) == ncclSuccess,
+                  "irecv");
+            posted += *at != NULL;
+        }
+        if (posted != done_count) {
+            check(net->test(request[done_count % (uint32_t)bench.slots], &done, NULL) == ncclSuccess, "test");
+            dt_store_release(&bench.received, done_count + (uint32_t)done);
+        }
+        sched_yield();
+    }
+    return arg;
+}
+
+static void *begin_send(int slot)
+{
+    void *request = NULL;
+
+    while (!request) {
+        check(net->isend(bench.send, bench.from + (size_t)slot * bench.bytes, (int)bench.bytes, 0,
+                         bench.from_mhandle, &request) == ncclSuccess,
+              "isend");
+        if (!request)
+            sched_yield();
+    }
+    return request;
+}
+
+static int is_done(void *request)
+{
+    int done = 0;
+
+    check(net->test(request, &done, NULL) == ncclSuccess, "test");
+    return done;
+}
+
+static void wait_received(void)
+{
+    while (dt_load_acquire(&bench.received) != dt_load_acquire(&bench.wanted))
+        sched_yield();
+}
+
+/* ---- until a slot is free ---- */
+static int by_value(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+static void say(const char *what, double *us, int count)
+{
+    qsort(us, (size_t)count, sizeof *us, by_value);
+    printf(" %s %.1f %.1f", what, us[count / 2], us[count - 1]);
+}
+
+/* Each when the one before it is done; the link still has that. */
+static void send_one_by_one(double *us)
+{
+    dt_fetch_add_acq_rel(&bench.wanted, (uint32_t)bench.slots);
+    for (int i = 0; i < bench.slots; i++) {
+        uint64_t began_ns = dt_clock_now_ns();
+        void *request = begin_send(i);
+
+        while (!is_done(request))
+            sched_yield();
+        us[i] = (double)(dt_clock_now_ns() - began_ns) / 1e3;
+    }
+    wait_received();
+}
+
+static void send_burst(double *us)
+{
+    void *request[SLOTS_MAX];
+    uint64_t began_ns = dt_clock_now_ns();
+    int left = bench.slots;
+
+    dt_fetch_add_acq_rel(&bench.wanted, (uint32_t)bench.slots);
+    for (int i = 0; i < bench.slots; i++)
+        request[i] = begin_send(i);
+    while (left > 0) {
+        for (int i = 0; i < bench.slots; i++) {
+            if (!request[i] || !is_done(request[i]))
+                continue;
+            us[i] = (double)(dt_clock_now_ns() - began_ns) / 1e3;
+            request[i] = NULL;
+            left--;
+        }
+        sched_yield();
+    }
+    wait_received();
+}
+
+static void copy_round(double *us)
+{
+    for (int i = 0; i < bench.slots; i++) {
+        size_t at = (size_t)i * bench.bytes;
+        uint64_t began_ns = dt_clock_now_ns();
+
+        memcpy(bench.copy + at, bench.from + at, bench.bytes);
+        us[i] = (double)(dt_clock_now_ns() - began_ns) / 1e3;
+    }
+}
+
+static void measure_free(int rounds)
+{
+    static void (*const measure[])(double *us) = {send_one_by_one, send_burst, copy_round};
+    static const char *const name[] = {"one", "burst", "memcpy"};
+    int count = rounds * bench.slots;
+    double *us[3];
+
+    for (int k = 0; k < 3; k++) {
+        us[k] = calloc((size_t)count, sizeof *us[k]);
+        check(us[k] != NULL, "memory");
+        measure[k](us[k]); /* warm up */
+    }
+    for (int i = 0; i < rounds; i++) {
+        for (int k = 0; k < 3; k++)
+            measure[k](us[k] + i * bench.slots);
+    }
+    printf("%zu", bench.bytes);
+    for (int k = 0; k < 3; k++) {
+        say(name[k], us[k], count);
+        free(us[k]);
+    }
+    printf("\n");
+}
+
+/* ---- bandwidth ---- */
+static void measure_rate(int count)
+{
+    void *request[SLOTS_MAX] = {NULL};
+    uint64_t began_ns = dt_clock_now_ns();
+
+    dt_fetch_add_acq_rel(&bench.wanted, (uint32_t)count);
+    for (int i = 0; i < count + bench.slots; i++) {
+        void **at = &request[i % bench.slots];
+
+        while (*at && !is_done(*at))
+            sched_yield();
+        *at = i < count ? begin_send(i % bench.slots) : NULL;
+    }
+    wait_received();
+    printf("%zu GB/s %.3f\n", bench.bytes,
+           (double)count * (double)bench.bytes / (double)(dt_clock_now_ns() - began_ns));
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+
+    check(argc == 5, "bench-hostpath free|rate BYTES SLOTS ROUNDS|COUNT");
+    bench.bytes = (size_t)atoll(argv[2]);
+    bench.slots = atoi(argv[3]);
+    check(bench.bytes > 0 && bench.slots > 0 && bench.slots <= SLOTS_MAX && atoi(argv[4]) > 0, "an argument");
+    connect_ends();
+    make_buffers();
+    check(pthread_create(&thread, NULL, receive, NULL) == 0, "pthread_create");
+    if (argv[1][0] == 'f')
+        measure_free(atoi(argv[4]));
+    else
+        measure_rate(atoi(argv[4]));
+    dt_store_release(&bench.is_over, 1u);
+    pthread_join(thread, NULL);
+    net->closeSend(bench.send);
+    net->closeRecv(bench.recv);
+    return 0;
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Head of line: how long a slot is taken, and what the copy costs. bench/hostpath.sh BUILD free|rate [ROUNDS]
+set -euo pipefail
+build=${1:?the build folder}
+what=${2:?free or rate}
+rounds=${3:-3}
+export DETOUR_VERBS=soft DETOUR_SOCKET_IFNAME==lo DETOUR_HOSTPATH_BYTES=1G
+
+run() { # hostpath inject words...
+  DETOUR_HOSTPATH=$1 DETOUR_INJECT=$2 "$build/bench/bench-hostpath" "${@:3}"
+}
+
+median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+
+if [ "$what" = free ]; then
+  echo "| bytes | delay, ms | direct, all at once, ms | host path, all at once, ms | host path, one, us | memcpy, us | one / memcpy |"
+  echo "| --- | --- | --- | --- | --- | --- | --- |"
+  for bytes in 1024 65536 1048576 4194304 67108864; do
+    slots=8
+    [ "$bytes" -gt 4194304 ] && slots=2
+    for ms in 0 10 30 60; do
+      rule=""
+      [ $ms -gt 0 ] && rule="serial=${ms}ms"
+      read -r _ _ _ _ _ direct _ _ _ _ <<<"$(run off "$rule" free $bytes $slots "$rounds")"
+      read -r _ _ one _ _ staged _ _ copied _ <<<"$(run on "$rule" free $bytes $slots "$rounds")"
+      awk -v b=$bytes -v ms=$ms -v d="$direct" -v s="$staged" -v o="$one" -v c="$copied" \
+        'BEGIN {printf "| %d | %d | %.2f | %.2f | %.1f | %.1f | %.2f |\n", b, ms, d / 1000, s / 1000, o, c, o / c}'
+    done
+  done
+else
+  echo "| bytes | direct, GB/s | host path, GB/s | host path / direct |"
+  echo "| --- | --- | --- | --- |"
+  for bytes in 65536 1048576 4194304 16777216; do
+    count=$((1073741824 / bytes))
+    for _ in $(seq "$rounds"); do # side by side, so that other work is shared
+      run off "" rate $bytes 8 $count | awk '{print $3}' >>/tmp/direct.$$
+      run on "" rate $bytes 8 $count | awk '{print $3}' >>/tmp/staged.$$
+    done
+    awk -v b=$bytes -v d="$(median </tmp/direct.$$)" -v s="$(median </tmp/staged.$$)" \
+      'BEGIN {printf "| %d | %.2f | %.2f | %.2f |\n", b, d, s, s / d}'
+    rm -f /tmp/direct.$$ /tmp/staged.$$
+  done
+fi
