@@ -12,7 +12,7 @@
 #include "transport/backup.h"
 
 #define DEVICES_PER_HOST_MAX 4
-#define LINGER_MS            3600000 /* what is staged is owed; other limits end what cannot be delivered */
+#define LINGER_MS            200000 /* longer than any fault, and than a connection waits for a path */
 #define DATA_OPS             (DT_FAULT_OP(DT_PACKET_SEND) | DT_FAULT_OP(DT_PACKET_WRITE))
 
 /* ---- draws ----------------------------------------------------------------------------------------------
