@@ -46,10 +46,11 @@ struct dt_recovery {
 
 void dt_recovery_init(struct dt_recovery *recovery);
 
-/* It failed, from use or while it was being proven. An attempt is wanted. */
+/* It failed, from use. An attempt is wanted. */
 void dt_recovery_lost(struct dt_recovery *recovery, uint64_t now_ns);
 
-/* An attempt found nothing to prove: no port, no device, no answer. */
+/* An attempt came to nothing: no port, no device, a peer that has none, a probe that fails. The next one
+ * waits longer. */
 void dt_recovery_missed(struct dt_recovery *recovery, uint64_t now_ns);
 
 /* It may be well again. */

@@ -69,8 +69,11 @@ static void do_next_epoch(struct dt_path *path, uint64_t now_ns)
 
 static void do_fence(struct dt_path *path, uint64_t now_ns)
 {
-    dt_recovery_lost(&path->recovery, now_ns);
-    dt_page_add(&path->connection->meter.row->path_down_count, 1);
+    if (path->is_used)
+        dt_recovery_lost(&path->recovery, now_ns);
+    else
+        dt_recovery_missed(&path->recovery, now_ns);
+    dt_page_add(&path->connection->meter.row->path_down_count, path->is_used);
     dt_switch_report_begin(path, now_ns);
     dt_switch_fence(path, now_ns);
 }

@@ -96,7 +96,7 @@ TEST_F(Nic, TheJobGoesOnOverTheOtherLinkAndEndsWithoutAny)
 
 TEST_F(Nic, LostPacketsDoNotReachTheData)
 {
-    Command perf({"perf", "sendrecv", "-b", "8K", "-n", "100000", "-c", "2"}, Environment());
+    Command perf({"perf", "sendrecv", "-b", "8K", "-n", "100", "-c", "2", "--seconds", "4"}, Environment());
 
     ListWhenBothAreThere();
     EXPECT_EQ(0, Call({"soft0", "drop", "3"}).exit_code);
