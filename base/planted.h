@@ -27,7 +27,6 @@ extern "C" {
     X(NO_REPUBLISH, "open receives are not published again")                                \
     X(NO_REPEAT, "control messages are not repeated")                                       \
     X(SILENT_CLOSE, "a receiver closes without a word")                                     \
-    X(CLOSE_ONCE, "the goodbye is not said again after a re-dial")                          \
     X(ANY_PEER, "a re-dial is taken for that of any connection")                            \
     X(RESET_IS_DEATH, "a channel that was reset is a dead peer")                            \
     X(FILTER_EPOCH, "completions of a fenced path are dropped for being old")               \

@@ -280,8 +280,7 @@ void dt_line_say_close(struct dt_line *line, uint64_t sequence, uint64_t now_ns)
         return;
     line->is_closing = true;
     line->close_sequence = sequence;
-    if (!DT_PLANTED(CLOSE_ONCE))
-        dt_repeat_start(&line->repeat, now_ns);
+    dt_repeat_start(&line->repeat, now_ns);
     if (line->state != DT_LINE_UP)
         return;
     say_close(line);
