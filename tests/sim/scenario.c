@@ -441,7 +441,8 @@ static void draw_ghost(struct dt_scenario *s, struct dt_prng *prng, uint64_t lat
     late->start_ns = is_flapping || draw_one_in(prng, 2) ? 0 : dt_prng_below(prng, 3 * late_ns);
     draw_fault(s, prng, is_flapping ? DT_CHAOS_FLAP : DT_CHAOS_PORT_DOWN, failure);
     failure->device = late->device;
-    failure->duration_ns = draw_log(prng, 10 * DT_NS_PER_US, late_ns / 4);
+    failure->duration_ns = is_flapping ? dt_prng_between(prng, DT_NS_PER_MS, late_ns / 4)
+                                       : draw_log(prng, 10 * DT_NS_PER_US, late_ns / 4);
     failure->start_ns = late->start_ns + dt_prng_below(prng, late->duration_ns);
     if (!is_flapping && draw_one_in(prng, 2)) {
         struct dt_chaos *hang = &s->chaos.list[s->chaos.count++];
@@ -466,7 +467,7 @@ static void draw_ghosts(struct dt_scenario *s)
     bool is_flapping;
 
     dt_prng_init_stream(&prng, s->seed, 1002);
-    if (s->profile != DT_PROFILE_FAILOVER || !draw_one_in(&prng, 3))
+    if (s->profile != DT_PROFILE_FAILOVER || !draw_one_in(&prng, 2))
         return;
     is_flapping = draw_one_in(&prng, 2);
     late_ns = is_flapping ? draw_log(&prng, 16 * DT_NS_PER_MS, 64 * DT_NS_PER_MS)
@@ -481,7 +482,7 @@ static void draw_ghosts(struct dt_scenario *s)
         s->settings[host].posting = "std";
         s->settings[host].paths = 2;
         s->settings[host].stable_ms = 0;
-        s->settings[host].late_ms = is_flapping ? 1 : draw_log(&prng, 1, 1000);
+        s->settings[host].late_ms = is_flapping ? 1 : dt_prng_between(&prng, 1, 1000);
         if (!is_flapping) { /* the queue pairs' own retries last longer */
             s->settings[host].timeout_exponent = 16;
             s->settings[host].retry_count = 6;
