@@ -20,7 +20,7 @@ echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d && n < 0; }' 
 "$clang" -fsanitize=fuzzer probe.c -o probe 2>/dev/null || { echo "fuzz: clang has no libFuzzer: skipped"; exit 77; }
 
 rm -f objects/*
-(cd objects && "$clang" "${flags[@]}" -c "$here"/*.c "$root"/verbs/{cq,posting_dv,posting_std,qp,rewind}.c \
+(cd objects && "$clang" "${flags[@]}" -c "$here"/*.c "$root"/verbs/{cq,fault,fault_calls,posting_dv,posting_std,qp,rewind}.c \
     "$root/softrnic/wqe.c" "$root"/base/*.c)
 "$clang" "${flags[@]}" -fsanitize=fuzzer objects/*.o -lpthread -o fuzz_rewind
 echo "fuzz: rewind, $runs runs, seed 1"
