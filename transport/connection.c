@@ -202,21 +202,6 @@ static void attend_loss(struct dt_connection *c, uint32_t notices)
     }
 }
 
-static void attend_peer(struct dt_connection *c, uint32_t notices, uint32_t news)
-{
-    if (news & DT_NOTICE_PEER_BROKEN)
-        dt_connection_fail(c, DT_PROTOCOL,
-                           "the peer sent something else than was agreed on the control channel");
-    if (news & DT_NOTICE_PEER_CLOSED) {
-        if (c->is_sender)
-            dt_sender_peer_closed(dt_sender_of(c), c->peer_close_sequence);
-        else
-            dt_receiver_peer_closed(dt_receiver_of(c), c->peer_close_sequence);
-    }
-    if (news & DT_NOTICE_PEER_LOST)
-        attend_loss(c, notices);
-}
-
 /* What has arrived already counts, whatever happened afterwards. */
 static void drain(struct dt_connection *c)
 {
@@ -226,6 +211,32 @@ static void drain(struct dt_connection *c)
         before = c->completions;
         dt_connection_progress(c);
     } while (c->completions != before);
+}
+
+/* A sender may close before its switch was heard of: what it wrote over another path has arrived all the
+ * same. */
+static void receive_on_all_paths(struct dt_connection *c)
+{
+    c->has_switched = true;
+    dt_connection_choose_path(c);
+    drain(c);
+}
+
+static void attend_peer(struct dt_connection *c, uint32_t notices, uint32_t news)
+{
+    if (news & DT_NOTICE_PEER_BROKEN)
+        dt_connection_fail(c, DT_PROTOCOL,
+                           "the peer sent something else than was agreed on the control channel");
+    if (news & DT_NOTICE_PEER_CLOSED) {
+        if (c->is_sender) {
+            dt_sender_peer_closed(dt_sender_of(c), c->peer_close_sequence);
+        } else {
+            receive_on_all_paths(c);
+            dt_receiver_peer_closed(dt_receiver_of(c), c->peer_close_sequence);
+        }
+    }
+    if (news & DT_NOTICE_PEER_LOST)
+        attend_loss(c, notices);
 }
 
 /* What waits to be posted or published again goes out as far as there is a path, and room on it. */
