@@ -47,11 +47,10 @@ void dt_line_destroy(struct dt_line *line)
 {
     if (!line)
         return;
-    if (!dt_list_is_empty(&line->door.node)) {
-        pthread_mutex_lock(&line->nic->net->mutex);
+    pthread_mutex_lock(&line->nic->net->mutex); /* other doors are taken out beside it */
+    if (!dt_list_is_empty(&line->door.node))
         dt_listener_remove_door(line->nic->net->listener, &line->door);
-        pthread_mutex_unlock(&line->nic->net->mutex);
-    }
+    pthread_mutex_unlock(&line->nic->net->mutex);
     free_channel(dt_exchange_acq_rel(&line->door.incoming, (struct dt_channel *)NULL));
     dt_channel_close(&line->channel);
     free(line);

@@ -164,7 +164,7 @@ enum dt_path_event dt_switch_fence_progress(struct dt_path *path, uint64_t now_n
                              : "what was sent over it waits until it has, since it may still be written");
         return DT_PATH_UNFENCED;
     }
-    if (path->is_destroy_wanted && path->op_state == DT_PATH_OP_IS_IDLE)
+    if (path->is_destroy_wanted && dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE)
         destroy(path);
     return DT_PATH_EVENT_COUNT;
 }
