@@ -14,7 +14,7 @@ acted() {
     "$detour" inject list | awk '$3 ~ /^[0-9]+$/ {sum += $5} END {print sum + 0}'
 }
 
-calibrate 40
+calibrate 90
 start_ranks sendrecv -b 64K -n $iterations -c 2 --timeout 60
 wait_for_traffic
 check "traffic on both rails" 0 $?
