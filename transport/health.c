@@ -194,7 +194,6 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
     if (taken == 0 && health->surge.is_on == was_surge && health->watch.network.sample_count == count_before)
         return;
     struct dt_health_summary summary = summarize(health);
-    dt_store_relaxed(&health->is_slow_now, (uint32_t)summary.is_slow);
     pthread_mutex_lock(&net->mutex);
     health->summary = summary;
     uint32_t voted = health->voted;

@@ -49,8 +49,6 @@ struct dt_health_summary {
 
 /* Of a sender. */
 struct dt_health {
-    uint32_t is_slow_now; /* [atomic] */
-
     /* [detour], under nic->mutex */
     struct dt_watch watch;
     struct dt_surge surge;
@@ -98,12 +96,6 @@ void dt_health_feed(struct dt_sender *sender, uint64_t now_ns);
 /* Compares all senders and says what has changed, if it was long ago. Any of Detour's threads, without a
  * mutex. */
 void dt_health_judge(struct dt_net *net, uint64_t now_ns);
-
-/* Do this sender's messages take longer than they should, as far as is known now? Any thread. */
-static inline bool dt_health_is_slow(const struct dt_health *health)
-{
-    return dt_load_relaxed(&health->is_slow_now) != 0;
-}
 
 #ifdef __cplusplus
 }

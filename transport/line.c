@@ -47,10 +47,11 @@ void dt_line_destroy(struct dt_line *line)
 {
     if (!line)
         return;
-    pthread_mutex_lock(&line->nic->net->mutex); /* other doors are taken out beside it */
-    if (!dt_list_is_empty(&line->door.node))
+    if (line->has_door) {
+        pthread_mutex_lock(&line->nic->net->mutex);
         dt_listener_remove_door(line->nic->net->listener, &line->door);
-    pthread_mutex_unlock(&line->nic->net->mutex);
+        pthread_mutex_unlock(&line->nic->net->mutex);
+    }
     free_channel(dt_exchange_acq_rel(&line->door.incoming, (struct dt_channel *)NULL));
     dt_channel_close(&line->channel);
     free(line);
@@ -61,7 +62,8 @@ void dt_line_open_door(struct dt_line *line)
     struct dt_net *net = line->nic->net;
 
     pthread_mutex_lock(&net->mutex);
-    if (net->listener)
+    line->has_door = net->listener != NULL;
+    if (line->has_door)
         dt_listener_add_door(net->listener, &line->door);
     pthread_mutex_unlock(&net->mutex);
 }

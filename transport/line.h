@@ -54,6 +54,7 @@ struct dt_line {
     struct dt_address peer_address; /* the peer's listener; family NONE: it has none */
     struct dt_list node;            /* in nic->lines, once the connection is closed */
     uint32_t state;                 /* enum dt_line_state */
+    bool has_door; /* the listener knows the door; its neighbours change the list node under net->mutex */
     bool is_started;
     bool is_ready;      /* the channel may have something to say */
     bool is_back;       /* a new channel has come since somebody looked */

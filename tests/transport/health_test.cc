@@ -138,7 +138,7 @@ TEST_F(Health, ALinkGetsSlowAndWellAgain)
     EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
     EXPECT_TRUE(Verdicts().empty()) << "to be healthy is no news";
     EXPECT_EQ(4u << 20, Of(0).transfer_bytes);
-    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
+    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
 
     uint64_t slow_ns = now_ns;
     senders[0].ns_a_message *= 3; // not enough for a surge, which needs a millisecond more
@@ -149,7 +149,7 @@ TEST_F(Health, ALinkGetsSlowAndWellAgain)
     EXPECT_NEAR(800e3, static_cast<double>(Of(0).delay_ns), 40e3) << "four messages, each 0.2 ms longer";
     EXPECT_LE(slow_ns - 50 * DT_NS_PER_MS, Of(0).since_ns);
     EXPECT_GE(slow_ns + 50 * DT_NS_PER_MS, Of(0).since_ns) << "as good as when it began";
-    EXPECT_TRUE(dt_health_is_slow(&senders[0].sender->health));
+    EXPECT_TRUE(senders[0].sender->health.summary.is_slow);
     ASSERT_EQ(1u, Verdicts().size());
     EXPECT_NE(std::string::npos, Verdicts()[0].find("times its healthy time")) << Verdicts()[0];
     EXPECT_NE(std::string::npos, Verdicts()[0].find("to a:1 on soft0 is slow since")) << Verdicts()[0];
@@ -174,14 +174,14 @@ TEST_F(Health, ASurgeIsNoticedAtOnce)
     senders[0].ns_a_message += 30 * DT_NS_PER_MS;
     Step(1);
     Look();
-    EXPECT_TRUE(dt_health_is_slow(&senders[0].sender->health));
+    EXPECT_TRUE(senders[0].sender->health.summary.is_slow);
     now_ns += DT_NS_PER_S;
     Look();
     ASSERT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
     EXPECT_NEAR(30e6, static_cast<double>(Of(0).delay_ns), 1e6);
     senders[0].ns_a_message -= 30 * DT_NS_PER_MS;
     Step(100);
-    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
+    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
 }
 
 /* Nothing comes back at all: what is overdue says so. */
@@ -193,17 +193,17 @@ TEST_F(Health, AMessageThatDoesNotReturnIsASurge)
     dt_store_release(&c->open_requests, 1u); // complete, but NCCL has not asked
     for (int i = 0; i < 10; i++, now_ns += 100 * DT_NS_PER_MS)
         Look();
-    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
+    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
     dt_store_relaxed(&senders[0].sender->next, c->meter.row->message_count + 1);
     now_ns += DT_NS_PER_S; // it may have begun just now: Detour's thread was kept waiting
     Look();
-    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
+    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
     now_ns += 90 * DT_NS_PER_MS;
     Look();
-    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
+    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
     now_ns += 30 * DT_NS_PER_MS;
     Look();
-    EXPECT_TRUE(dt_health_is_slow(&senders[0].sender->health));
+    EXPECT_TRUE(senders[0].sender->health.summary.is_slow);
     dt_store_release(&c->open_requests, 0u);
 }
 
@@ -246,7 +246,7 @@ TEST_F(Health, APeerThatIsNotReadyIsNoSlowLink)
     Step(60);
     EXPECT_EQ(DT_PAGE_VERDICT_WAITING, Of(0).verdict);
     EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_PEER_NOT_READY), Of(0).cause);
-    EXPECT_FALSE(dt_health_is_slow(&senders[0].sender->health));
+    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
     senders[0].wait_ns = 0;
     Step(100);
     EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
