@@ -8,37 +8,21 @@
 #include "base/clock.h"
 #include "base/prng.h"
 #include "base/util.h"
+#include "tests/sim/draw.h"
+#include "tests/sim/ghosts.h"
+#include "tests/sim/mercy.h"
 #include "tests/sim/slow.h"
-#include "transport/backup.h"
+#include "tests/sim/swarm.h"
 
-#define DEVICES_PER_HOST_MAX 4
-#define LINGER_MS            200000 /* longer than any fault, and than a connection waits for a path */
-#define DATA_OPS             (DT_FAULT_OP(DT_PACKET_SEND) | DT_FAULT_OP(DT_PACKET_WRITE))
+#define LINGER_MS 200000 /* longer than any fault, and than a connection waits for a path */
 
 /* ---- draws ----------------------------------------------------------------------------------------------
  */
 
-/* Between low and high, every power of two as likely as every other. */
-static uint64_t draw_log(struct dt_prng *prng, uint64_t low, uint64_t high)
-{
-    unsigned octaves = 0;
-    uint64_t at;
-
-    while (high >> (octaves + 1) >= low)
-        octaves++;
-    at = low << dt_prng_below(prng, octaves + 1ull);
-    return dt_prng_between(prng, at, dt_min_u64(2 * at - 1, high));
-}
-
-static bool draw_one_in(struct dt_prng *prng, uint64_t n)
-{
-    return dt_prng_chance(prng, 1, n);
-}
-
 /* Each kind of fault is off in a third of the runs. */
 static uint32_t draw_fault_ppm(struct dt_prng *prng, uint32_t ppm_max)
 {
-    return draw_one_in(prng, 3) ? 0 : (uint32_t)dt_prng_below(prng, ppm_max + 1);
+    return dt_draw_one_in(prng, 3) ? 0 : (uint32_t)dt_prng_below(prng, ppm_max + 1);
 }
 
 /* ---- what both profiles have ----------------------------------------------------------------------------
@@ -52,7 +36,7 @@ static void draw_queues(struct dt_scenario *s, struct dt_prng *prng)
 {
     static const uint32_t for_slots[] = {200 /* 8 */, 264 /* 16 */, 392 /* 32 */};
 
-    if (draw_one_in(prng, 2))
+    if (dt_draw_one_in(prng, 2))
         return;
     s->plugin.qp_wr_max = for_slots[dt_prng_below(prng, DT_COUNT_OF(for_slots))];
     for (uint32_t host = 0; host < DT_HOSTS; host++)
@@ -71,8 +55,8 @@ static void draw_network(struct dt_scenario *s, struct dt_prng *prng, uint32_t p
     o->duplicate_ppm = draw_fault_ppm(prng, 50000);
     o->reorder_ppm = draw_fault_ppm(prng, 50000);
     o->reorder_ns = dt_prng_between(prng, 1000, 200000);
-    o->segment_bytes_max = draw_one_in(prng, 2) ? 0 : 4096u << dt_prng_below(prng, 7);
-    o->link_packets_max = draw_one_in(prng, 2) ? 0 : (uint32_t)dt_prng_between(prng, 4, 64);
+    o->segment_bytes_max = dt_draw_one_in(prng, 2) ? 0 : 4096u << dt_prng_below(prng, 7);
+    o->link_packets_max = dt_draw_one_in(prng, 2) ? 0 : (uint32_t)dt_prng_between(prng, 4, 64);
 }
 
 void dt_host_settings_apply(void *arg, struct dt_params *params)
@@ -104,15 +88,15 @@ static void draw_host(struct dt_scenario *s, struct dt_prng *prng, uint32_t host
     struct dt_host_settings *settings = &s->settings[host];
 
     o->device_first = s->device_count;
-    o->device_count = (uint32_t)dt_prng_between(prng, devices_min, DEVICES_PER_HOST_MAX);
+    o->device_count = (uint32_t)dt_prng_between(prng, devices_min, DT_DEVICES_PER_HOST_MAX);
     s->device_count += o->device_count;
-    o->chunk_bytes = draw_one_in(prng, 2) ? 0 : 4096u << dt_prng_below(prng, 3);
-    o->clock_offset_ns = draw_one_in(prng, 2) ? 0 : draw_log(prng, 1, 1000 * DT_NS_PER_S);
-    o->clock_drift_ppm = draw_one_in(prng, 2) ? 0 : (int64_t)dt_prng_below(prng, 2001) - 1000;
+    o->chunk_bytes = dt_draw_one_in(prng, 2) ? 0 : 4096u << dt_prng_below(prng, 3);
+    o->clock_offset_ns = dt_draw_one_in(prng, 2) ? 0 : dt_draw_log(prng, 1, 1000 * DT_NS_PER_S);
+    o->clock_drift_ppm = dt_draw_one_in(prng, 2) ? 0 : (int64_t)dt_prng_below(prng, 2001) - 1000;
     o->set = dt_host_settings_apply;
     o->set_arg = settings;
     settings->qps_per_path = (uint32_t)dt_prng_between(prng, 1, 3);
-    settings->posting = draw_one_in(prng, 2) ? "dv" : "std";
+    settings->posting = dt_draw_one_in(prng, 2) ? "dv" : "std";
     settings->timeout_exponent = 16;
     settings->retry_count = 6;
     settings->idle_takeover_us = 2000;
@@ -130,7 +114,7 @@ static void draw_flow(struct dt_scenario *s, struct dt_prng *prng, uint32_t i)
 
     plan->seed = s->seed;
     plan->id = i;
-    plan->parts_max = draw_one_in(prng, 2) ? 1 : (uint32_t)dt_prng_between(prng, 2, 8);
+    plan->parts_max = dt_draw_one_in(prng, 2) ? 1 : (uint32_t)dt_prng_between(prng, 2, 8);
     plan->bytes_max = bytes_max[dt_prng_below(prng, 4)];
     plan->message_count = (uint32_t)dt_prng_between(prng, 1, 60);
     o->posted_max = (uint32_t)dt_prng_between(prng, 1, DT_FLOW_POSTED_MAX);
@@ -138,8 +122,8 @@ static void draw_flow(struct dt_scenario *s, struct dt_prng *prng, uint32_t i)
         o->side[side].host = (uint32_t)dt_prng_below(prng, DT_HOSTS);
         o->side[side].device = (int)dt_prng_below(prng, s->plugin.host[o->side[side].host].device_count);
     }
-    o->closes_early = draw_one_in(prng, 2);
-    o->is_gpu = draw_one_in(prng, 4);
+    o->closes_early = dt_draw_one_in(prng, 2);
+    o->is_gpu = dt_draw_one_in(prng, 4);
 }
 
 static void draw_lossy(struct dt_scenario *s, struct dt_prng *prng)
@@ -152,211 +136,11 @@ static void draw_lossy(struct dt_scenario *s, struct dt_prng *prng)
     draw_network(s, prng, 30000);
     s->plugin.control_latency_ns = dt_prng_between(prng, 1000, 300000);
     draw_queues(s, prng);
-    s->plugin.job_ns_max = draw_one_in(prng, 2) ? 0 : draw_log(prng, 1000, DT_NS_PER_MS);
+    s->plugin.job_ns_max = dt_draw_one_in(prng, 2) ? 0 : dt_draw_log(prng, 1000, DT_NS_PER_MS);
     s->flow_count = (uint32_t)dt_prng_between(prng, 1, DT_FLOWS_MAX);
     for (uint32_t i = 0; i < s->flow_count; i++)
         draw_flow(s, prng, i);
     s->patience_ns = 60 * DT_NS_PER_S;
-}
-
-/* ---- faults ---------------------------------------------------------------------------------------------
- */
-
-static uint32_t draw_ops(struct dt_prng *prng)
-{
-    static const uint32_t ops[] = {DT_FAULT_OPS_ALL, DATA_OPS, DT_FAULT_REQUESTS, DT_FAULT_OP(DT_PACKET_ACK),
-                                   DT_FAULT_RESPONSES};
-
-    return ops[dt_prng_below(prng, DT_COUNT_OF(ops))];
-}
-
-static void draw_cut(const struct dt_scenario *s, struct dt_prng *prng, struct dt_chaos *f)
-{
-    uint64_t ways = dt_prng_between(prng, 1, 3);
-
-    f->other = draw_one_in(prng, 2) ? f->device : (uint32_t)dt_prng_below(prng, s->device_count);
-    f->is_in = ways & 1;
-    f->is_out = ways & 2;
-}
-
-static void draw_fault(struct dt_scenario *s, struct dt_prng *prng, enum dt_chaos_kind kind,
-                       struct dt_chaos *f)
-{
-    *f = (struct dt_chaos){.kind = kind};
-    f->device = (uint32_t)dt_prng_below(prng, s->device_count);
-    f->host = (uint32_t)dt_prng_below(prng, DT_HOSTS);
-    f->duration_ns = draw_log(prng, DT_NS_PER_US, 2 * DT_NS_PER_S);
-    switch (kind) {
-    case DT_CHAOS_CUT:
-        draw_cut(s, prng, f);
-        break;
-    case DT_CHAOS_LOSS:
-        f->ops = draw_ops(prng);
-        f->chance_ppm = draw_one_in(prng, 3) ? 1000000 : (uint32_t)dt_prng_between(prng, 1, 1000000);
-        break;
-    case DT_CHAOS_DROP:
-        f->ops = draw_ops(prng);
-        f->count = (uint32_t)draw_log(prng, 1, 32);
-        f->skip = (uint32_t)dt_prng_below(prng, 20);
-        break;
-    case DT_CHAOS_LATE:
-        f->ops = draw_ops(prng);
-        f->chance_ppm = (uint32_t)dt_prng_between(prng, 10000, 500000);
-        f->delay_ns = draw_log(prng, 100 * DT_NS_PER_US, 2 * DT_NS_PER_S);
-        break;
-    case DT_CHAOS_FLAP:
-        f->count = (uint32_t)dt_prng_between(prng, 2, 8);
-        f->duration_ns = draw_log(prng, 10 * DT_NS_PER_US, 200 * DT_NS_PER_MS);
-        break;
-    case DT_CHAOS_DEATH_BLIND:
-        f->duration_ns = draw_log(prng, DT_NS_PER_US, DT_NS_PER_MS);
-        break;
-    case DT_CHAOS_CONTROL_SLOW:
-        f->delay_ns = draw_log(prng, DT_NS_PER_MS, 300 * DT_NS_PER_MS);
-        break;
-    case DT_CHAOS_CONTROL_BREAK:
-        f->which = dt_prng_next(prng);
-        f->stream_fault = (enum dt_stream_fault)dt_prng_below(prng, DT_STREAM_FAULTS);
-        break;
-    default:
-        break;
-    }
-}
-
-static bool is_death(const struct dt_chaos *f)
-{
-    return f->kind == DT_CHAOS_DEATH || f->kind == DT_CHAOS_DEATH_BLIND;
-}
-
-/* One device may die for good, unless the run is doomed. */
-static bool is_survivable(const struct dt_scenario *s, const struct dt_chaos *f)
-{
-    if (s->is_doomed || !is_death(f))
-        return true;
-    for (uint32_t i = 0; i < s->chaos.count; i++)
-        if (is_death(&s->chaos.list[i]))
-            return false;
-    return true;
-}
-
-/* What one end of a flow offers: devices without sysfs are all near. */
-static void offer_of(const struct dt_scenario *s, const struct dt_flow_options *flow, int side,
-                     struct dt_backup_list *list, struct dt_backup_offer *offer)
-{
-    const struct dt_host_options *host = &s->plugin.host[flow->side[side].host];
-    struct dt_backup_device device[DEVICES_PER_HOST_MAX] = {0};
-
-    for (uint32_t i = 0; i < host->device_count; i++)
-        device[i].rail = i;
-    dt_backup_make_list(device, host->device_count, (uint32_t)flow->side[side].device, "", list);
-    dt_backup_make_offer(device, list, offer);
-}
-
-static bool is_dead(const struct dt_scenario *s, const struct dt_flow_options *flow, int side,
-                    uint32_t device)
-{
-    device += s->plugin.host[flow->side[side].host].device_first;
-    for (uint32_t i = 0; i < s->chaos.count; i++)
-        if (is_death(&s->chaos.list[i]) && s->chaos.list[i].device == device)
-            return true;
-    return false;
-}
-
-/* Is there a path whose devices live at the end? */
-static bool keeps_a_path(const struct dt_scenario *s, const struct dt_flow_options *flow)
-{
-    uint64_t paths = DT_PATHS_MAX;
-    struct dt_backup_list list[DT_FLOW_SIDES];
-    struct dt_backup_offer offer[DT_FLOW_SIDES];
-    struct dt_backup_pair pair[DT_PATHS_MAX];
-
-    for (int side = 0; side < DT_FLOW_SIDES; side++) {
-        offer_of(s, flow, side, &list[side], &offer[side]);
-        paths = dt_min_u64(paths, s->settings[flow->side[side].host].paths);
-    }
-    paths = dt_backup_make_pairs(&offer[DT_FLOW_SENDER], &offer[DT_FLOW_RECEIVER], (uint32_t)paths, pair);
-    for (uint32_t p = 0; p < paths; p++)
-        if (!is_dead(s, flow, DT_FLOW_SENDER, list[DT_FLOW_SENDER].index[pair[p].sender]) &&
-            !is_dead(s, flow, DT_FLOW_RECEIVER, list[DT_FLOW_RECEIVER].index[pair[p].receiver]))
-            return true;
-    return false;
-}
-
-/* Can the receiver lose completions for good? Then acknowledged is not received. */
-static bool may_lose_completions(const struct dt_scenario *s, const struct dt_flow_options *flow)
-{
-    const struct dt_host_options *host = &s->plugin.host[flow->side[DT_FLOW_RECEIVER].host];
-
-    for (uint32_t i = 0; i < s->chaos.count; i++) {
-        const struct dt_chaos *f = &s->chaos.list[i];
-
-        if ((f->kind == DT_CHAOS_DEATH_BLIND || f->kind == DT_CHAOS_CQ_SILENT) &&
-            f->device - host->device_first < host->device_count)
-            return true;
-    }
-    return false;
-}
-
-/* The loopback queue pair of a flush is made when it is first needed, and an error ends the connection. */
-static bool may_lack_flush(const struct dt_scenario *s, const struct dt_flow_options *flow)
-{
-    const struct dt_host_options *host = &s->plugin.host[flow->side[DT_FLOW_RECEIVER].host];
-
-    for (uint32_t i = 0; flow->is_gpu && i < s->chaos.count; i++)
-        if (s->chaos.list[i].kind == DT_CHAOS_CREATE_FAILS &&
-            s->chaos.list[i].device - host->device_first < host->device_count)
-            return true;
-    return false;
-}
-
-static enum dt_flow_mercy mercy_for(const struct dt_scenario *s, const struct dt_flow_options *flow)
-{
-    if (s->is_doomed || !keeps_a_path(s, flow) || may_lack_flush(s, flow))
-        return DT_MERCY_ANY;
-    return may_lose_completions(s, flow) ? DT_MERCY_UNSEEN : DT_MERCY_NONE;
-}
-
-/* The kinds that this run has: none of them, a few, or many. */
-static uint32_t draw_kinds(struct dt_prng *prng)
-{
-    uint32_t wanted = (uint32_t)dt_prng_between(prng, 1, 5), mask = 0;
-
-    for (uint32_t i = 0; i < wanted; i++)
-        mask |= 1u << dt_prng_below(prng, DT_CHAOS_KINDS);
-    /* Something that brings a path down, in most runs. */
-    if (!draw_one_in(prng, 5))
-        mask |= 1u << dt_prng_below(prng, DT_CHAOS_DEATH);
-    return mask;
-}
-
-static enum dt_chaos_kind draw_kind(struct dt_prng *prng, uint32_t mask)
-{
-    uint64_t n = dt_prng_below(prng, (uint64_t)__builtin_popcount(mask));
-
-    while (n--)
-        mask &= mask - 1;
-    return (enum dt_chaos_kind)__builtin_ctz(mask);
-}
-
-/* Faults begin while there is traffic, `span_ns` long. */
-static void draw_chaos(struct dt_scenario *s, struct dt_prng *prng, uint64_t span_ns)
-{
-    uint32_t wanted = (uint32_t)dt_prng_between(prng, 1, 8);
-    uint32_t kinds = draw_kinds(prng);
-    uint64_t last_ns = 0;
-
-    s->chaos.control_latency_ns = s->plugin.control_latency_ns;
-    for (uint32_t i = 0; i < wanted; i++) {
-        struct dt_chaos *f = &s->chaos.list[s->chaos.count];
-
-        draw_fault(s, prng, draw_kind(prng, kinds), f);
-        /* Often close to the one before: inside its time-outs, or its recovery. */
-        f->start_ns = dt_prng_below(prng, span_ns);
-        if (draw_one_in(prng, 2))
-            f->start_ns = last_ns + draw_log(prng, DT_NS_PER_US, dt_max_u64(span_ns, 2 * DT_NS_PER_US));
-        last_ns = f->start_ns;
-        s->chaos.count += is_survivable(s, f);
-    }
 }
 
 /* The queue pairs' timers are longer than a round trip, or nothing works even when all is well. */
@@ -373,131 +157,46 @@ static void draw_failover(struct dt_scenario *s, struct dt_prng *prng)
 {
     static const uint32_t exponents[] = {5, 7, 8, 10, 12, 14, 16};
     uint32_t exponent = exponents[dt_prng_below(prng, DT_COUNT_OF(exponents))];
-    uint64_t span_ns = draw_log(prng, 100 * DT_NS_PER_US, 500 * DT_NS_PER_MS);
+    uint64_t span_ns = dt_draw_log(prng, 100 * DT_NS_PER_US, 500 * DT_NS_PER_MS);
 
-    s->is_doomed = draw_one_in(prng, 10);
-    s->reuses_numbers = draw_one_in(prng, 2);
+    s->is_doomed = dt_draw_one_in(prng, 10);
+    s->reuses_numbers = dt_draw_one_in(prng, 2);
     for (uint32_t host = 0; host < DT_HOSTS; host++) {
         struct dt_host_settings *settings = &s->settings[host];
 
-        draw_host(s, prng, host, draw_one_in(prng, 4) ? 1 : 2);
+        draw_host(s, prng, host, dt_draw_one_in(prng, 4) ? 1 : 2);
         settings->paths = (uint32_t)dt_prng_between(prng, 2, 4);
         settings->timeout_exponent = exponent;
         settings->retry_count = (uint32_t)dt_prng_between(prng, 0, 6);
-        settings->idle_takeover_us = draw_log(prng, 500, 20000);
-        settings->fence_ms = draw_log(prng, 1, 1000);
-        settings->late_ms = draw_log(prng, 1, 5000);
-        settings->dead_ms = s->is_doomed ? draw_log(prng, 100, 2000) : 60000;
-        settings->stable_ms = draw_one_in(prng, 4) ? 0 : draw_log(prng, 1, 500);
+        settings->idle_takeover_us = dt_draw_log(prng, 500, 20000);
+        settings->fence_ms = dt_draw_log(prng, 1, 1000);
+        settings->late_ms = dt_draw_log(prng, 1, 5000);
+        settings->dead_ms = s->is_doomed ? dt_draw_log(prng, 100, 2000) : 60000;
+        settings->stable_ms = dt_draw_one_in(prng, 4) ? 0 : dt_draw_log(prng, 1, 500);
     }
-    draw_network(s, prng, draw_one_in(prng, 2) ? 0 : 20000);
+    draw_network(s, prng, dt_draw_one_in(prng, 2) ? 0 : 20000);
     fit_timers(s);
-    s->plugin.control_latency_ns = draw_log(prng, 1000, 2 * DT_NS_PER_MS);
+    s->plugin.control_latency_ns = dt_draw_log(prng, 1000, 2 * DT_NS_PER_MS);
     draw_queues(s, prng);
-    s->plugin.job_ns_max = draw_one_in(prng, 3) ? 0 : draw_log(prng, 1000, 5 * DT_NS_PER_MS);
-    s->flow_count = draw_one_in(prng, 2) ? 1 : (uint32_t)dt_prng_between(prng, 2, DT_FLOWS_MAX);
+    s->plugin.job_ns_max = dt_draw_one_in(prng, 3) ? 0 : dt_draw_log(prng, 1000, 5 * DT_NS_PER_MS);
+    s->flow_count = dt_draw_one_in(prng, 2) ? 1 : (uint32_t)dt_prng_between(prng, 2, DT_FLOWS_MAX);
     for (uint32_t i = 0; i < s->flow_count; i++) {
         struct dt_flow_options *o = &s->flow[i];
 
         draw_flow(s, prng, i);
-        if (!draw_one_in(prng, 8)) { /* else inside one host, as it came */
+        if (!dt_draw_one_in(prng, 8)) { /* else inside one host, as it came */
             o->side[1].host = !o->side[0].host;
             o->side[1].device = (int)dt_prng_below(prng, s->plugin.host[o->side[1].host].device_count);
         }
         o->plan.bytes_max = (uint32_t)dt_min_u64(o->plan.bytes_max, 9000);
         o->plan.message_count = (uint32_t)dt_prng_between(prng, 1, 40);
-        o->plan.large_count = draw_one_in(prng, 4) ? (uint32_t)dt_prng_between(prng, 1, 3) : 0;
-        o->plan.large_bytes = (uint32_t)draw_log(prng, 16384, 131072);
-        o->pause_ns_max = draw_one_in(prng, 4) ? 0 : 2 * span_ns / o->plan.message_count;
+        o->plan.large_count = dt_draw_one_in(prng, 4) ? (uint32_t)dt_prng_between(prng, 1, 3) : 0;
+        o->plan.large_bytes = (uint32_t)dt_draw_log(prng, 16384, 131072);
+        o->pause_ns_max = dt_draw_one_in(prng, 4) ? 0 : 2 * span_ns / o->plan.message_count;
     }
-    draw_chaos(s, prng, span_ns);
+    dt_swarm_draw(s, prng, span_ns);
     s->patience_ns = 300 * DT_NS_PER_S;
     s->may_warn = true;
-}
-
-/* The default device of one end of a connection. */
-static uint32_t default_device(const struct dt_scenario *s, const struct dt_flow_options *flow, uint32_t side)
-{
-    return s->plugin.host[flow->side[side].host].device_first + (uint32_t)flow->side[side].device;
-}
-
-/*
- * The link of one end of a connection holds packets back, and fails meanwhile: once, while the other end may
- * be slow to fence, or as often as it takes to give its numbers out again.
- */
-static void draw_ghost(struct dt_scenario *s, struct dt_prng *prng, uint64_t late_ns, bool is_flapping)
-{
-    const struct dt_flow_options *flow = &s->flow[dt_prng_below(prng, s->flow_count)];
-    uint32_t side = draw_one_in(prng, 3) ? DT_FLOW_SENDER : DT_FLOW_RECEIVER;
-    struct dt_chaos *late = &s->chaos.list[s->chaos.count++];
-    struct dt_chaos *failure = &s->chaos.list[s->chaos.count++];
-
-    draw_fault(s, prng, DT_CHAOS_LATE, late);
-    late->device = default_device(s, flow, side);
-    late->ops = draw_one_in(prng, 2) ? DT_FAULT_OPS_ALL : DT_FAULT_OP(DT_PACKET_WRITE);
-    late->chance_ppm = draw_one_in(prng, 3) ? (uint32_t)dt_prng_between(prng, 10000, 1000000) : 1000000;
-    late->delay_ns = dt_prng_between(prng, late_ns / 2, late_ns);
-    late->duration_ns = draw_log(prng, 10 * DT_NS_PER_US, DT_NS_PER_MS);
-    late->start_ns = is_flapping || draw_one_in(prng, 2) ? 0 : dt_prng_below(prng, 3 * late_ns);
-    draw_fault(s, prng, is_flapping ? DT_CHAOS_FLAP : DT_CHAOS_PORT_DOWN, failure);
-    failure->device = late->device;
-    failure->duration_ns = is_flapping ? dt_prng_between(prng, DT_NS_PER_MS, late_ns / 4)
-                                       : draw_log(prng, 10 * DT_NS_PER_US, late_ns / 4);
-    failure->start_ns = late->start_ns + dt_prng_below(prng, late->duration_ns);
-    if (!is_flapping && draw_one_in(prng, 2)) {
-        struct dt_chaos *hang = &s->chaos.list[s->chaos.count++];
-
-        draw_fault(s, prng, DT_CHAOS_HANG, hang);
-        hang->device = default_device(s, flow, !side);
-        hang->start_ns = failure->start_ns;
-        hang->duration_ns = dt_prng_between(prng, late_ns / 2, 2 * late_ns);
-    }
-}
-
-/*
- * Packets that come when their epoch is over, for some runs. Queue pairs' numbers are given out again, and
- * with few slots and many open receives their places are, too. Drawn apart from the rest, so that they change
- * nothing of other runs.
- */
-static void draw_ghosts(struct dt_scenario *s)
-{
-    struct dt_prng prng;
-    uint64_t late_ns;
-    uint32_t strikes;
-    bool is_flapping;
-
-    dt_prng_init_stream(&prng, s->seed, 1002);
-    if (s->profile != DT_PROFILE_FAILOVER || !draw_one_in(&prng, 2))
-        return;
-    is_flapping = draw_one_in(&prng, 2);
-    late_ns = is_flapping ? draw_log(&prng, 16 * DT_NS_PER_MS, 64 * DT_NS_PER_MS)
-                          : draw_log(&prng, DT_NS_PER_MS, 64 * DT_NS_PER_MS);
-    strikes = is_flapping ? 1 : (uint32_t)dt_prng_between(&prng, 1, 3);
-    s->is_doomed = false;
-    s->reuses_numbers = true;
-    s->plugin.qp_wr_max = 200;
-    s->plugin.job_ns_max = is_flapping || draw_one_in(&prng, 2) ? 0 : draw_log(&prng, 1000, 5 * DT_NS_PER_MS);
-    s->network.loss_ppm = 0;
-    for (uint32_t host = 0; host < DT_HOSTS; host++) {
-        s->settings[host].posting = "std";
-        s->settings[host].paths = 2;
-        s->settings[host].stable_ms = 0;
-        s->settings[host].late_ms = is_flapping ? 1 : dt_prng_between(&prng, 1, 1000);
-        if (!is_flapping) { /* the queue pairs' own retries last longer */
-            s->settings[host].timeout_exponent = 16;
-            s->settings[host].retry_count = 6;
-        }
-        s->settings[host].dead_ms = 60000;
-    }
-    s->flow_count = is_flapping ? 1 : s->flow_count;
-    for (uint32_t i = 0; i < s->flow_count; i++) {
-        s->flow[i].plan.message_count = 40;
-        s->flow[i].posted_max = DT_FLOW_POSTED_MAX;
-        s->flow[i].pause_ns_max = late_ns / (is_flapping ? 4 : 10);
-    }
-    s->chaos.count = 0;
-    for (uint32_t i = 0; i < strikes; i++)
-        draw_ghost(s, &prng, late_ns, is_flapping);
 }
 
 /* What the exhaustive search strikes (exhaustive.h): 24 messages one way, 8 the other. */
@@ -558,7 +257,7 @@ static void draw_inject(struct dt_scenario *s)
 
     dt_prng_init_stream(&prng, s->seed, 1000);
     for (uint32_t host = 0; host < DT_HOSTS; host++)
-        s->settings[host].inject = s->profile != DT_PROFILE_SCRIPT && draw_one_in(&prng, 3)
+        s->settings[host].inject = s->profile != DT_PROFILE_SCRIPT && dt_draw_one_in(&prng, 3)
                                        ? rules[dt_prng_below(&prng, DT_COUNT_OF(rules))]
                                        : "";
 }
@@ -576,9 +275,9 @@ static void draw_hostpath(struct dt_scenario *s)
     for (uint32_t host = 0; host < DT_HOSTS; host++) {
         struct dt_host_settings *settings = &s->settings[host];
 
-        if (s->profile != DT_PROFILE_SCRIPT && draw_one_in(&prng, 3))
+        if (s->profile != DT_PROFILE_SCRIPT && dt_draw_one_in(&prng, 3))
             settings->hostpath_bytes = bytes[dt_prng_below(&prng, DT_COUNT_OF(bytes))];
-        settings->hostpath = draw_one_in(&prng, 4) ? "auto" : "on";
+        settings->hostpath = dt_draw_one_in(&prng, 4) ? "auto" : "on";
         settings->hostpath_queues = dt_prng_between(&prng, 1, 3);
     }
     for (uint32_t i = 0; i < s->flow_count; i++) {
@@ -588,19 +287,6 @@ static void draw_hostpath(struct dt_scenario *s)
     }
 }
 
-/* Can every connection be set up while nothing passes through this device? */
-static bool can_do_without(const struct dt_scenario *s, uint32_t device)
-{
-    struct dt_scenario without = *s;
-
-    without.chaos.count = 1;
-    without.chaos.list[0] = (struct dt_chaos){.kind = DT_CHAOS_DEATH, .device = device};
-    for (uint32_t i = 0; i < s->flow_count; i++)
-        if (!keeps_a_path(&without, &s->flow[i]))
-            return false;
-    return true;
-}
-
 /* A cable that is out from the beginning, in a quarter of the runs that can do without it. Drawn apart, too.
  */
 static void draw_cut_at_setup(struct dt_scenario *s)
@@ -608,10 +294,10 @@ static void draw_cut_at_setup(struct dt_scenario *s)
     struct dt_prng prng;
 
     dt_prng_init_stream(&prng, s->seed, 1002);
-    if (s->profile != DT_PROFILE_FAILOVER || !draw_one_in(&prng, 4))
+    if (s->profile != DT_PROFILE_FAILOVER || !dt_draw_one_in(&prng, 4))
         return;
     s->cut_at_setup = (uint32_t)dt_prng_below(&prng, s->device_count);
-    s->has_cut_at_setup = can_do_without(s, s->cut_at_setup);
+    s->has_cut_at_setup = dt_mercy_can_do_without(s, s->cut_at_setup);
 }
 
 void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario *s)
@@ -635,9 +321,9 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
         return;
     draw_inject(s);
     draw_cut_at_setup(s);
-    draw_ghosts(s);
+    dt_ghosts_draw(s);
     for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++)
-        s->flow[i].mercy = mercy_for(s, &s->flow[i]);
+        s->flow[i].mercy = dt_mercy_for(s, &s->flow[i]);
     draw_hostpath(s);
 }
 

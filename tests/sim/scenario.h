@@ -21,7 +21,8 @@
 extern "C" {
 #endif
 
-#define DT_FLOWS_MAX 4
+#define DT_FLOWS_MAX            4
+#define DT_DEVICES_PER_HOST_MAX 4
 
 enum dt_profile {
     DT_PROFILE_LOSSY,    /* packets are lost, doubled, late by a little: nothing may fail, or even warn */

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a scenario's faults leave to a connection, and so whether its calls may fail. */
+#ifndef DETOUR_TESTS_SIM_MERCY_H
+#define DETOUR_TESTS_SIM_MERCY_H
+
+#include "tests/sim/scenario.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* May calls on this connection fail? */
+enum dt_flow_mercy dt_mercy_for(const struct dt_scenario *scenario, const struct dt_flow_options *flow);
+
+/* Can every connection be set up while nothing passes through this device? */
+bool dt_mercy_can_do_without(const struct dt_scenario *scenario, uint32_t device);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
