@@ -32,7 +32,7 @@ class Sched(unittest.TestCase):
         return str(path)
 
     def run_sched(self, *args, stdin=""):
-        return subprocess.run([DETOUR, "sched", *args], input=stdin, capture_output=True, text=True, timeout=60,
+        return subprocess.run([DETOUR, "sched", *args], input=stdin, capture_output=True, text=True, timeout=240,
                               env={**os.environ, "LC_ALL": "C.UTF-8"})
 
     def good(self, *args, stdin=""):
@@ -429,7 +429,7 @@ class BadInput(Sched):
     def test_full_standard_output(self):
         with open("/dev/full", "w") as full:
             done = subprocess.run([DETOUR, "sched", "plan", "--algo", "zb", "--profile", self.file("p", profile())],
-                                  stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+                                  stdout=full, stderr=subprocess.PIPE, text=True, timeout=240)
         self.assertEqual(done.returncode, 1)
         self.assertIn("standard output: writing failed: No space left on device", done.stderr)
 

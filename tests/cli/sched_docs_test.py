@@ -31,7 +31,7 @@ def examples(lines):
 
 def run(detour, command, folder):
     done = subprocess.run([detour, *command[1:]], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=60, env={**os.environ, "LC_ALL": "C.UTF-8"})
+                          timeout=240, env={**os.environ, "LC_ALL": "C.UTF-8"})
     return done.stdout.splitlines()
 
 

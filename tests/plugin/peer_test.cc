@@ -185,6 +185,7 @@ class Peer : public ::testing::Test
     }
     void TearDown() override
     {
+        pair.Close(); // first: it would hear of the peer's death otherwise
         if (pid > 0) {
             kill(pid, SIGKILL);
             waitpid(pid, nullptr, 0);

@@ -314,7 +314,7 @@ TEST_F(Cable, WhenNoPathAnswersBothAddressesOfEachAreInTheError)
     EXPECT_EQ(DT_PEER_ERROR, accept);
     EXPECT_LE(1, Lines("no path reaches the peer: soft0 (GID "));
     EXPECT_LE(1, Lines("; soft1 (GID "));
-    EXPECT_LE(1, Lines(": no answer within 10"));
+    EXPECT_LE(1, Lines(": no answer within "));
 }
 
 /* ---- strangers */
