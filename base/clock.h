@@ -4,8 +4,8 @@
  * origin (CLOCK_MONOTONIC in a process, zero in a simulation).
  *
  * Rule of the house: time is an argument. Logic takes `now_ns` and reports its next deadline; only the
- * thin drivers that own a thread (plugin/, cli/, softrnic's helper thread, obs' control thread) and
- * benchmarks call dt_clock_now_ns().
+ * thin drivers that own a thread (docs/architecture.md lists them), cli/ and benchmarks call
+ * dt_clock_now_ns().
  */
 #ifndef DETOUR_BASE_CLOCK_H
 #define DETOUR_BASE_CLOCK_H

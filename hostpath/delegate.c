@@ -2,11 +2,11 @@
 #include "hostpath/delegate.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/atomics.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "hostpath/numa.h"
 
 void dt_delegates_push(struct dt_delegates *d, struct dt_copy_job *job)
@@ -78,22 +78,15 @@ static void *thread_main(void *arg)
     }
 }
 
-/* The application's signals are not for this thread. */
 static int start(struct dt_delegate *delegate)
 {
-    sigset_t all, old;
     int error;
 
     if (sem_init(&delegate->wake, 0, 0) != 0)
         return errno;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&delegate->thread, NULL, thread_main, delegate);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    error = dt_thread_start(&delegate->thread, "detour-copy", thread_main, delegate);
     if (error)
         sem_destroy(&delegate->wake);
-    else
-        pthread_setname_np(delegate->thread, "detour-copy");
     return error;
 }
 

@@ -2,12 +2,12 @@
 #include "hostpath/gpu_thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 /* After something has come or arrived the thread looks without pause for so long, and then this often. */
 #define SPIN_NS  (50 * DT_NS_PER_US)
@@ -56,22 +56,15 @@ static void *thread_main(void *arg)
     }
 }
 
-/* The application's signals are not for this thread. */
 bool dt_gpu_thread_start(struct dt_gpus *gpus)
 {
-    sigset_t all, old;
     int error;
 
     if (!gpus->has_threads || gpus->is_started)
         return true;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&gpus->thread, NULL, thread_main, gpus);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    error = dt_thread_start(&gpus->thread, "detour-gpu", thread_main, gpus);
     if (error)
         dt_warn("cannot start the thread that copies GPU memory for the host path: %s", strerror(error));
-    else
-        pthread_setname_np(gpus->thread, "detour-gpu");
     gpus->is_started = !error;
     return !error;
 }

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "obs/session.h"
 
 #define SILENCE_NS (DT_SERVER_SILENCE_MS * DT_NS_PER_MS)
@@ -201,22 +201,6 @@ static void *run(void *arg)
     }
 }
 
-/* The application's signals are not for this thread. */
-static int start_thread(struct dt_server *server)
-{
-    sigset_t all;
-    sigset_t old;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&server->thread, NULL, run, server);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!error)
-        pthread_setname_np(server->thread, "detour-control");
-    return error;
-}
-
 /* ------------------------------------------------------------------------------------------------------------
  * Start and stop
  */
@@ -259,7 +243,7 @@ static int open_all(struct dt_server *server)
         error = errno;
         goto close_socket;
     }
-    error = start_thread(server);
+    error = dt_thread_start(&server->thread, "detour-socket", run, server);
     if (!error)
         return 0;
     close(server->stop_fd);

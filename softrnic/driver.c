@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 /* Sources served between two looks at the devices. */
 #define SOURCES_MAX 64
@@ -249,7 +249,6 @@ static void sleep_until(uint64_t look_ns, uint64_t now_ns)
 static void *helper_main(void *arg)
 {
     (void)arg;
-    pthread_setname_np(pthread_self(), "detour-rnic");
     /* Deadlines of a paced link are some microseconds away; the usual slack is 50. */
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     while (!dt_load_acquire(&driver.stop)) {
@@ -334,18 +333,6 @@ static void let_siblings_read(void)
         prctl(PR_SET_PTRACER, (unsigned long)launcher, 0, 0, 0);
 }
 
-/* All signals stay with the application's threads. */
-static int start_thread(void)
-{
-    sigset_t all, old;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int error = pthread_create(&driver.thread, NULL, helper_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error;
-}
-
 static int start(void)
 {
     struct dt_local_host_options options = {
@@ -371,7 +358,7 @@ static int start(void)
         goto err_close;
     if (!options.no_process_vm)
         let_siblings_read();
-    error = start_thread();
+    error = dt_thread_start(&driver.thread, "detour-rnic", helper_main, NULL);
     if (error)
         goto err_host;
     driver.is_running = true;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -15,6 +14,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "transport/listener.h"
 #include "transport/service.h"
 
@@ -204,22 +204,12 @@ static void close_files(struct dt_nic *nic)
         close(nic->wake_fd);
 }
 
-/* The application's signals are not for this thread. */
 static int create_thread(struct dt_nic *nic)
 {
-    sigset_t all, old;
-    char name[16];
-    int error;
+    char name[DT_THREAD_NAME_MAX + 1];
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&nic->thread, NULL, thread_main, nic);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (error)
-        return error;
     snprintf(name, sizeof name, "detour-%.8s", nic->name);
-    pthread_setname_np(nic->thread, name);
-    return 0;
+    return dt_thread_start(&nic->thread, name, thread_main, nic);
 }
 
 enum dt_status dt_nic_start(struct dt_nic *nic)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/executor.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/util.h"
 
 enum dt_status dt_executor_init(struct dt_executor *executor, bool has_thread)
@@ -52,20 +52,12 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* The application's signals are not for this thread. */
 static int start_thread(struct dt_executor *executor)
 {
-    sigset_t all, old;
-    int error;
+    int error = dt_thread_start(&executor->thread, "detour-control", thread_main, executor);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&executor->thread, NULL, thread_main, executor);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error)
         dt_warn("cannot start a control thread: %s", strerror(error));
-    else
-        pthread_setname_np(executor->thread, "detour-control");
     return error;
 }
 
