@@ -83,8 +83,8 @@ static bool oldest(const struct dt_qp *qp, struct element *out)
         return false;
     while (previous(qp, out, &before))
         *out = before;
-    if (out->ordinal == 0)
-        return true;
+    if (out->ordinal == 0 && out->block == 0)
+        return true; /* the queue's first; both counters turn over, but hardly ever in the same place */
     /* what came before is lost, and may have been the beginning of the same run */
     for (before = *out; out->wr_id == before.wr_id;) {
         struct element after;

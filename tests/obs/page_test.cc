@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstring>
@@ -263,15 +264,19 @@ TEST(Events, ReadersNeverSeeAMixedRecord)
 {
     auto ring = std::make_unique<dt_event_ring>();
     std::atomic<bool> stop{false};
+    std::atomic<uint64_t> turn[3] = {};
     std::vector<std::thread> writers;
     uint64_t seen = 0;
 
     for (uint64_t w = 0; w < 3; w++) {
         writers.emplace_back([&, w] {
-            for (uint64_t i = 0; i < 20000; i++)
+            for (uint64_t i = 0; i < 20000; turn[w] = ++i) {
+                while (i > std::min({turn[0].load(), turn[1].load(), turn[2].load()}) + DT_EVENT_SLOTS / 4)
+                    std::this_thread::yield();
                 dt_event_write(ring.get(), i * 3 + w, DT_EVENT_KIND_NOTE, static_cast<uint32_t>(i * 3 + w),
                                static_cast<int64_t>(i * 3 + w), "%llu",
                                static_cast<unsigned long long>(i * 3 + w));
+            }
         });
     }
     std::thread reader([&] {

@@ -26,7 +26,7 @@ for target in rules trace record; do
     mkdir -p "corpus.$target"
     cp "$here/seeds/$target"* "corpus.$target"
     echo "fuzz: $target, $runs runs, seed 1"
-    "./fuzz_$target" -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-60}" -timeout=60 -rss_limit_mb=2048 \
+    "./fuzz_$target" -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-60}" -timeout=60 -error_exitcode=1 -timeout_exitcode=1 -rss_limit_mb=2048 \
         -max_len=2048 "-dict=$here/words.dict" -verbosity=0 -print_final_stats=1 "-artifact_prefix=$out/crash.$target." \
         "corpus.$target" 2>&1 | tail -n 12
 done

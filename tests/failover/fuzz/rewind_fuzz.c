@@ -157,13 +157,23 @@ static uint32_t first_whole(const struct world *w)
     return first;
 }
 
+/* Does the queue look as if nothing had been posted before? */
+static bool is_first_of_all(const struct world *w, uint32_t i)
+{
+    uint32_t block = w->from.block_head;
+
+    for (uint32_t later = i; later < w->count; later++)
+        block -= w->posted[later].blocks;
+    return w->first_ordinal + i == 0 && block == 0;
+}
+
 /* The same for runs: what may have lost its beginning does not count. */
 static uint32_t first_run(const struct world *w)
 {
     uint32_t first = first_whole(w), i = first;
 
-    if (first == 0 && w->first_ordinal == 0)
-        return 0;
+    if (first < w->count && is_first_of_all(w, first))
+        return first;
     while (i < w->count && w->posted[i].wr_id == w->posted[first].wr_id)
         i++;
     return i;

@@ -24,5 +24,5 @@ rm -f objects/*
     "$root/softrnic/wqe.c" "$root"/base/*.c)
 "$clang" "${flags[@]}" -fsanitize=fuzzer objects/*.o -lpthread -o fuzz_rewind
 echo "fuzz: rewind, $runs runs, seed 1"
-./fuzz_rewind -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-60}" -timeout=60 -rss_limit_mb=1024 \
+./fuzz_rewind -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-60}" -timeout=60 -error_exitcode=1 -timeout_exitcode=1 -rss_limit_mb=1024 \
     -max_len=4096 -len_control=0 -verbosity=0 -print_final_stats=1 "-artifact_prefix=$out/crash." corpus 2>&1 | tail -n 12

@@ -55,7 +55,7 @@ for target in "${targets[@]}"; do
     plan) limits=(-max_len=256) ;; # more bytes than there are choices
     esac
     echo "fuzz: $target, $runs runs, seed 1"
-    "./fuzz_$target" -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-60}" -timeout=60 -rss_limit_mb=2048 \
+    "./fuzz_$target" -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-60}" -timeout=60 -error_exitcode=1 -timeout_exitcode=1 -rss_limit_mb=2048 \
         -max_len=8192 "-dict=$here/words.dict" -verbosity=0 -print_final_stats=1 "-artifact_prefix=$out/crash.$target." \
         "${limits[@]}" "corpus.$target" "$here/corpus/$target" 2>&1 | tail -n 12
 done

@@ -35,7 +35,7 @@ for target in "${targets[@]}"; do
         continue
     fi
     echo "fuzz: $target, $runs runs, seed 1"
-    "./fuzz_$target" -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-20}" -timeout=60 -rss_limit_mb=1024 \
+    "./fuzz_$target" -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-20}" -timeout=60 -error_exitcode=1 -timeout_exitcode=1 -rss_limit_mb=1024 \
         -max_len=2100 "-dict=$here/words.dict" -verbosity=0 -print_final_stats=1 "-artifact_prefix=$out/crash.$target." \
         "corpus.$target" "$here/corpus/$target" 2>&1 | tail -n 12
 done
