@@ -65,6 +65,8 @@ extern "C" {
     X(verbs, "DETOUR_VERBS", NULL, "auto",                                                      \
       "where RNICs come from: system, soft or auto (auto: real devices only, inside NCCL)")     \
     X(verbs_library, "DETOUR_IBV_LIB", NULL, "libibverbs.so.1", "the verbs library to load")    \
+    X(mlx5_library, "DETOUR_MLX5_LIB", NULL, "libmlx5.so.1",                                    \
+      "ConnectX' library to load, with DETOUR_POSTING=dv: the one that the verbs library uses") \
     X(cuda_library, "DETOUR_CUDA_LIB", NULL, "libcuda.so.1",                                    \
       "the CUDA driver's library to load, for the host path; empty: GPU memory is not staged")  \
     X(hca, "DETOUR_HCA", "NCCL_IB_HCA", "",                                                     \
@@ -79,7 +81,7 @@ extern "C" {
     X(runtime_dir, "DETOUR_RUNTIME_DIR", NULL, "",                                              \
       "folder of the counter pages and control sockets (default: /dev/shm/detour-UID)")         \
     X(inject, "DETOUR_INJECT", NULL, "",                                                        \
-      "delays and faults to inject from the start: rules, or the name of a file of rules")                 \
+      "delays and faults to inject from the start: rules, or the name of a file of rules")      \
     X(hostpath, "DETOUR_HOSTPATH", NULL, "off",                                                 \
       "send from memory of Detour's own, so that a slow link does not hold NCCL up: off, on or auto")
 

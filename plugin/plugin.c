@@ -164,6 +164,7 @@ static enum dt_status open_plugin(const struct dt_params *params, struct dt_plug
     char reason[256] = "";
     struct dt_verbs_options options = {
         .library = params->verbs_library,
+        .mlx5_library = params->mlx5_library,
         .soft_device_count = (uint32_t)params->soft_devices,
         .soft_rate_bytes_per_s = params->soft_rate_bytes_per_s,
         .reason = reason,

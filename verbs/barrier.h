@@ -36,6 +36,18 @@ static inline void dt_barrier_memory_to_device(void)
 #endif
 }
 
+/* Loads after it see what the device wrote before the memory that was read before it. */
+static inline void dt_barrier_from_device(void)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("" ::: "memory"); /* x86 keeps loads in order */
+#elif defined(__aarch64__)
+    __asm__ volatile("dmb oshld" ::: "memory");
+#else
+    dt_fence_seq_cst();
+#endif
+}
+
 /* A store to a register before it leaves the CPU now, and before any later one. */
 static inline void dt_barrier_flush_device(void)
 {

@@ -44,6 +44,7 @@ void dt_cq_destroy(struct dt_cq *cq)
     if (error)
         dt_warn("%s: a CQ cannot be destroyed: %s", cq->device->info.name, strerror(error));
     pthread_mutex_destroy(&cq->lock);
+    free(cq->mlx5);
     free(cq);
 }
 
@@ -175,6 +176,18 @@ __attribute__((cold)) static int poll_failed(struct dt_cq *cq)
     return -1;
 }
 
+/* From the library, or from the queue itself where Detour owns that, and by way of the faults either way. */
+static inline int take(struct dt_cq *cq, int count, struct ibv_wc *wcs)
+{
+    struct dt_mlx5_cq *mlx5 = dt_load_acquire(&cq->mlx5);
+
+    if (__builtin_expect(!mlx5, 1))
+        return dt_ibv_poll_cq(cq->ibv, count, wcs);
+    if (__builtin_expect(dt_load_relaxed(&cq->ibv->context->ops.poll_cq) == dt_fault_poll_cq, 0))
+        return dt_fault_poll_mlx5_cq(cq->ibv, mlx5, count, wcs);
+    return dt_mlx5_poll_cq(mlx5, count, wcs);
+}
+
 /* Goes on while nothing of a full batch was for a living QP, so that 0 means that the CQ is empty. */
 int dt_cq_poll(struct dt_cq *cq, struct dt_completion *completions, unsigned count_max)
 {
@@ -186,7 +199,7 @@ int dt_cq_poll(struct dt_cq *cq, struct dt_completion *completions, unsigned cou
     if (__builtin_expect(cq->failed || !batch, 0))
         return cq->failed ? -1 : 0;
     do {
-        taken = dt_ibv_poll_cq(cq->ibv, batch, wcs);
+        taken = take(cq, batch, wcs);
         if (__builtin_expect(taken < 0, 0))
             return poll_failed(cq);
         for (int i = 0; i < taken; i++)

@@ -276,7 +276,8 @@ static void turn(struct dt_fault_layer *layer, struct ibv_wc *wc)
     }
 }
 
-int dt_fault_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
+/* mlx5: NULL where the library polls. */
+static int poll_cq(struct ibv_cq *cq, struct dt_mlx5_cq *mlx5, int count, struct ibv_wc *wcs)
 {
     struct dt_fault_layer *layer = lock_layer(cq->context);
     struct dt_fault_state *silent = dt_fault_find(layer, DT_DEVICE_FAULT_SILENT);
@@ -285,11 +286,21 @@ int dt_fault_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
     if (taken == 0 && silent)
         dt_fault_acts(silent);
     else if (taken == 0)
-        taken = layer->poll_cq(cq, count, wcs);
+        taken = mlx5 ? dt_mlx5_poll_cq(mlx5, count, wcs) : layer->poll_cq(cq, count, wcs);
     for (int i = 0; i < taken; i++)
         turn(layer, &wcs[i]);
     unlock(layer);
     return taken;
+}
+
+int dt_fault_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
+{
+    return poll_cq(cq, NULL, count, wcs);
+}
+
+int dt_fault_poll_mlx5_cq(struct ibv_cq *cq, struct dt_mlx5_cq *mlx5, int count, struct ibv_wc *wcs)
+{
+    return poll_cq(cq, mlx5, count, wcs);
 }
 
 const struct dt_verbs_table dt_fault_table = {.reg_mr = reg_mr,

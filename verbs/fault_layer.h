@@ -93,6 +93,8 @@ void dt_fault_acts(struct dt_fault_state *state);
 
 /* The operations (fault_calls.c). */
 int dt_fault_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs);
+/* The same for a CQ that is not the library's any more; for whoever finds dt_fault_poll_cq in place. */
+int dt_fault_poll_mlx5_cq(struct ibv_cq *cq, struct dt_mlx5_cq *mlx5, int count, struct ibv_wc *wcs);
 int dt_fault_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int dt_fault_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 

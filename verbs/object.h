@@ -22,6 +22,7 @@ struct dt_verbs {
     struct dt_verbs_table table;
     bool has_gid_index; /* dt_verbs_options */
     uint32_t gid_index;
+    char mlx5_library[256]; /* to load when table.mlx5_init_object is needed and NULL */
 };
 
 /* The device of this name; NULL with errno set, ENODEV when there is none. */
@@ -34,6 +35,7 @@ struct dt_device {
     struct ibv_pd *pd;
     struct dt_fault_layer faults; /* QPs, CQs and regions are made through dt_fault_table */
     struct dt_mr_cache mr_cache;
+    bool said_dv; /* that dv posts here, on ConnectX */
 };
 
 #define DT_CQ_QPS_MAX 64
@@ -63,10 +65,11 @@ static inline uint32_t dt_key_entry(uint32_t key)
 struct dt_cq {
     struct dt_device *device;
     struct ibv_cq *ibv;
-    bool failed;          /* the poller's */
-    bool is_dv;           /* was given to a QP of dv, for good; under lock */
-    struct dt_qp *dv_qp;  /* that QP; NULL when it is gone */
-    pthread_mutex_t lock; /* attaching and detaching; the poller takes none */
+    bool failed;             /* the poller's */
+    bool is_dv;              /* was given to a QP of dv, for good; under lock */
+    struct dt_qp *dv_qp;     /* that QP; NULL when it is gone */
+    struct dt_mlx5_cq *mlx5; /* NULL: the library polls. Set once, read by the poller with acquire */
+    pthread_mutex_t lock;    /* attaching and detaching; the poller takes none */
     uint32_t generations[DT_CQ_QPS_MAX];
     struct dt_qp *qps[DT_CQ_QPS_MAX]; /* read by the poller with acquire */
 };
@@ -83,6 +86,8 @@ struct dt_posting;
 struct dt_qp {
     struct dt_device *device;
     struct ibv_qp *ibv;
+    struct ibv_td *td;     /* dv on ConnectX: for a doorbell register of its own; else NULL */
+    struct ibv_pd *domain; /* with td, over the device's; NULL: the device's */
     struct dt_fault_qp fault;
     const struct dt_posting *posting;
     struct dt_cq *send_cq;
@@ -107,9 +112,10 @@ struct dt_qp {
 
     /* dv */
     struct dt_dv_queue queue;
-    uint32_t block_head; /* next block to write */
-    uint32_t block_rung; /* block_head at the last doorbell */
-    uint32_t block_last; /* where the newest element begins */
+    uint32_t block_head;      /* next block to write */
+    uint32_t block_rung;      /* block_head at the last doorbell */
+    uint32_t block_last;      /* where the newest element begins */
+    uint32_t doorbell_offset; /* of the register to be written next, in bytes */
 };
 
 /* ibv_poll_cq() and so on. Faults exchange the operations while others call them (fault_layer.h). */

@@ -45,6 +45,8 @@ enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_v
     if (status == DT_OK) {
         (*verbs)->has_gid_index = options->has_gid_index;
         (*verbs)->gid_index = options->gid_index;
+        if (options->mlx5_library)
+            snprintf((*verbs)->mlx5_library, sizeof(*verbs)->mlx5_library, "%s", options->mlx5_library);
         return DT_OK;
     }
     if (options->reason)

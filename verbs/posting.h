@@ -18,6 +18,9 @@ struct dt_posting {
     /* Work requests to ask ibv_create_qp for, so that qp->sq_depth of them fit in the worst case. */
     uint32_t (*wr_count)(uint32_t sq_depth, uint32_t inline_bytes);
 
+    /* Before ibv_create_qp; what it fills is undone by dt_mlx5_close_domain(). NULL: nothing to do. */
+    void (*prepare)(struct dt_qp *qp);
+
     /*
      * After ibv_create_qp: takes the send queue, fills qp->slots and enters the QP in its send CQ. Errors are
      * logged; nothing is left behind.

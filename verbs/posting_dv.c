@@ -36,13 +36,15 @@ static enum dt_status take_queue(struct dt_qp *qp)
 {
     const struct dt_verbs_table *table = &qp->device->verbs->table;
     const char *name = qp->device->info.name;
-    int error;
+    enum dt_status status = DT_OK;
+    int error = 0;
 
-    if (!table->own_send_queue) {
-        dt_warn("%s: the dv posting back end does not exist for this device; DETOUR_POSTING=std does", name);
-        return DT_UNSUPPORTED;
-    }
-    error = table->own_send_queue(qp->ibv, &qp->queue);
+    if (table->own_send_queue)
+        error = table->own_send_queue(qp->ibv, &qp->queue);
+    else
+        status = dt_mlx5_take_send_queue(qp);
+    if (status != DT_OK)
+        return status;
     if (error) {
         dt_warn("%s: the send queue of QP %u cannot be taken over: %s", name, qp->qpn, strerror(error));
         return DT_SYSTEM;
@@ -70,7 +72,15 @@ static enum dt_status dv_open(struct dt_qp *qp)
     qp->slot_mask = qp->queue.sq_block_count - 1;
     status = dt_cq_attach_dv(qp->send_cq, qp);
     if (status != DT_OK)
-        free(qp->slots);
+        goto free_slots;
+    if (!qp->device->verbs->table.own_send_queue)
+        status = dt_mlx5_take_send_cq(qp);
+    if (status == DT_OK)
+        return DT_OK;
+    dt_cq_detach_dv(qp->send_cq);
+
+free_slots:
+    free(qp->slots);
     return status;
 }
 
@@ -199,11 +209,14 @@ static void dv_ring(struct dt_qp *qp)
     dt_barrier_memory_to_memory();
     dt_store_release(queue->doorbell_record, htobe32(qp->block_head & 0xffff));
     dt_barrier_memory_to_device();
-    if (queue->doorbell)
-        dt_store_relaxed(queue->doorbell, first_word(qp));
+    if (queue->doorbell) {
+        dt_store_relaxed(queue->doorbell + qp->doorbell_offset / sizeof *queue->doorbell, first_word(qp));
+        qp->doorbell_offset ^= queue->doorbell_bytes;
+    }
     dt_barrier_flush_device();
     if (queue->ring)
         queue->ring(queue->ring_arg);
 }
 
-const struct dt_posting dt_posting_dv = {"dv", dv_wr_count, dv_open, dv_close, dv_write, dv_read, dv_ring};
+const struct dt_posting dt_posting_dv = {
+    "dv", dv_wr_count, dt_mlx5_open_domain, dv_open, dv_close, dv_write, dv_read, dv_ring};

@@ -147,5 +147,5 @@ static void std_ring(struct dt_qp *qp)
     (void)qp;
 }
 
-const struct dt_posting dt_posting_std = {"std",     std_wr_count, std_open, std_close,
-                                          std_write, std_read,     std_ring};
+const struct dt_posting dt_posting_std = {"std",     std_wr_count, NULL,     std_open,
+                                          std_close, std_write,    std_read, std_ring};

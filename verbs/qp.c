@@ -56,7 +56,9 @@ static enum dt_status create_ibv_qp(struct dt_qp *qp, const struct dt_qp_options
     attr.cap.max_send_sge = 1;
     attr.cap.max_recv_sge = 1;
     attr.cap.max_inline_data = qp->inline_bytes;
-    qp->ibv = dt_fault_table.create_qp(qp->device->pd, &attr);
+    if (qp->posting->prepare)
+        qp->posting->prepare(qp);
+    qp->ibv = dt_fault_table.create_qp(qp->domain ? qp->domain : qp->device->pd, &attr);
     if (!qp->ibv) {
         dt_warn("%s: no QP with %u sends, %u bytes inline, %u receives: %s", qp->device->info.name,
                 qp->sq_depth, qp->inline_bytes, qp->rq_depth, strerror(errno));
@@ -122,6 +124,12 @@ static struct dt_qp *new_qp(struct dt_device *device, const struct dt_qp_options
     return qp;
 }
 
+static void free_qp(struct dt_qp *qp)
+{
+    dt_mlx5_close_domain(qp);
+    free(qp);
+}
+
 static void note_local_address(struct dt_qp *qp)
 {
     const struct dt_device_info *info = &qp->device->info;
@@ -148,7 +156,7 @@ enum dt_status dt_qp_create(struct dt_device *device, const struct dt_qp_options
         return DT_NO_MEMORY;
     status = create_ibv_qp(qp, options);
     if (status != DT_OK)
-        goto free_qp;
+        goto free;
     status = posting->open(qp);
     if (status != DT_OK)
         goto destroy_ibv;
@@ -168,8 +176,8 @@ close_posting:
     posting->close(qp);
 destroy_ibv:
     destroy_ibv_qp(qp);
-free_qp:
-    free(qp);
+free:
+    free_qp(qp);
     return status;
 }
 
@@ -178,7 +186,7 @@ void dt_qp_destroy(struct dt_qp *qp)
     dt_cq_detach(qp->recv_cq, qp->recv_key);
     destroy_ibv_qp(qp);
     qp->posting->close(qp);
-    free(qp);
+    free_qp(qp);
 }
 
 uint32_t dt_qp_number(const struct dt_qp *qp)

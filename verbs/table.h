@@ -17,6 +17,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/status.h"
+#include "verbs/mlx5.h"
 #include "verbs/verbs.h"
 
 #ifdef __cplusplus
@@ -33,6 +34,7 @@ struct dt_dv_queue {
     uint32_t sq_block_count;      /* a power of two, at most 32768 */
     uint32_t *doorbell_record;    /* big endian; takes the producer index, in blocks modulo 65536 */
     uint64_t *doorbell;           /* device register for the first 8 bytes of the last element; NULL: none */
+    uint32_t doorbell_bytes;      /* the register exists twice, so far apart, to be used in turn; 0: once */
     void (*ring)(void *ring_arg); /* called after the doorbell; NULL: the register is all */
     void *ring_arg;
 };
@@ -83,8 +85,14 @@ struct dt_verbs_table {
     int (*query_gid_ex)(struct ibv_context *context, uint32_t port, uint32_t index,
                         struct ibv_gid_entry *entry, uint32_t flags, size_t entry_bytes);
 
-    /* Not libibverbs': hands a QP's send queue over to the caller. 0 or an errno. */
+    /*
+     * Not libibverbs': hands a QP's send queue over to the caller, while its CQ stays the library's. 0 or an
+     * errno. Software RNICs; on ConnectX Detour takes both by mlx5_init_object.
+     */
     int (*own_send_queue)(struct ibv_qp *qp, struct dt_dv_queue *queue);
+
+    /* libmlx5's mlx5dv_init_obj(), for devices without own_send_queue. NULL: looked up when it is needed. */
+    dt_mlx5_init_object mlx5_init_object;
 
     /* Software RNICs: dt_verbs_device_control(). 0 or an errno. */
     int (*control)(const char *device, enum dt_control control, uint64_t argument);

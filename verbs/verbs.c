@@ -17,6 +17,7 @@ enum dt_status dt_verbs_open_table(const struct dt_verbs_table *table, struct dt
     if (!opened)
         return DT_NO_MEMORY;
     opened->table = *table;
+    snprintf(opened->mlx5_library, sizeof opened->mlx5_library, "libmlx5.so.1");
     *verbs = opened;
     return DT_OK;
 }

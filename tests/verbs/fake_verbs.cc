@@ -18,18 +18,6 @@ namespace
 World *world;
 std::mutex mr_mutex;
 
-/* True, with errno set, when the script says that this call fails now. */
-bool Fails(const std::string &name)
-{
-    auto it = world->failures.find(name);
-
-    if (it == world->failures.end() || it->second.first-- > 0)
-        return false;
-    errno = it->second.second;
-    world->failures.erase(it);
-    return true;
-}
-
 template <typename T>
 T *Make(const std::string &name)
 {
@@ -107,6 +95,9 @@ int PollCq(ibv_cq *cq, int count, ibv_wc *wcs);
 int PostSend(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad);
 int PostRecv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad);
 int QueryPortWhole(ibv_context *context, uint8_t port, ibv_port_attr *attr, size_t bytes);
+ibv_td *AllocTd(ibv_context *context, ibv_td_init_attr *attr);
+int DeallocTd(ibv_td *td);
+ibv_pd *AllocParentDomain(ibv_context *context, ibv_parent_domain_init_attr *attr);
 constexpr size_t kSpeedExAt = 52; /* of active_speed_ex in struct ibv_port_attr */
 
 ibv_context *OpenDevice(ibv_device *device)
@@ -127,6 +118,9 @@ ibv_context *OpenDevice(ibv_device *device)
         context->sz = sizeof(verbs_context);
         context->context.abi_compat = reinterpret_cast<void *>(UINTPTR_MAX); /* __VERBS_ABI_IS_EXTENDED */
         context->query_port = QueryPortWhole;
+        context->alloc_td = AllocTd;
+        context->dealloc_td = DeallocTd;
+        context->alloc_parent_domain = AllocParentDomain;
     }
     return &context->context;
 }
@@ -236,6 +230,29 @@ int DeallocPd(ibv_pd *pd)
     return Release("pd");
 }
 
+ibv_td *AllocTd(ibv_context *context, ibv_td_init_attr *)
+{
+    auto *td = Make<ibv_td>("td");
+
+    if (td)
+        td->context = context;
+    return td;
+}
+
+int DeallocTd(ibv_td *td)
+{
+    delete td;
+    return Release("td");
+}
+
+ibv_pd *AllocParentDomain(ibv_context *context, ibv_parent_domain_init_attr *attr)
+{
+    if (!attr->td || !attr->pd || Fails("alloc_parent_domain"))
+        return nullptr;
+    world->domains++;
+    return AllocPd(context);
+}
+
 ibv_mr *RegMr(ibv_pd *pd, void *addr, size_t bytes, int access)
 {
     std::lock_guard<std::mutex> lock(mr_mutex);
@@ -314,7 +331,10 @@ ibv_qp *CreateQp(ibv_pd *pd, ibv_qp_init_attr *attr)
 void Complete(Qp *qp, ibv_cq *cq, ibv_wc wc)
 {
     wc.qp_num = qp->qp_num;
-    static_cast<Cq *>(cq)->queue.push_back(wc);
+    if (static_cast<Cq *>(cq)->entry_bytes)
+        WriteEntry(static_cast<Cq *>(cq), wc);
+    else
+        static_cast<Cq *>(cq)->queue.push_back(wc);
 }
 
 void Flush(Qp *qp)
@@ -367,6 +387,8 @@ int PostSend(ibv_qp *ibv, ibv_send_wr *wr, ibv_send_wr **bad)
 {
     auto *qp = static_cast<Qp *>(ibv);
 
+    if (!qp->registers.empty())
+        abort(); /* the send queue is not the library's any more */
     for (; wr; wr = wr->next) {
         *bad = wr;
         if (Fails("post_send"))
@@ -416,10 +438,10 @@ ibv_wr_opcode OpcodeOf(uint8_t opcode)
     }
 }
 
-/* The device's side of dv: reads elements from the ring up to the doorbell record. */
-void Ring(void *arg)
+} // namespace
+
+void ReadRing(Qp *qp)
 {
-    auto *qp = static_cast<Qp *>(arg);
     dt_wqe_ring ring = {qp->ring.data(), static_cast<uint32_t>(qp->ring.size() / DT_WQE_BLOCK_BYTES)};
     uint32_t producer = be32toh(qp->doorbell_record[1]);
 
@@ -447,24 +469,39 @@ void Ring(void *arg)
         }
         qp->sends.push_back(send);
         qp->send_total++;
+        qp->last_block = index % ring.blocks;
         qp->consumed += wqe.blocks;
     }
 }
 
-int OwnSendQueue(ibv_qp *ibv, dt_dv_queue *queue)
+uint32_t MakeRing(Qp *qp)
 {
-    auto *qp = static_cast<Qp *>(ibv);
     uint32_t blocks = world->dv_blocks;
 
-    if (Fails("own_send_queue"))
-        return errno;
     for (uint32_t power = 1; !blocks; power *= 2) {
         if (power >= qp->cap.max_send_wr)
             blocks = power;
     }
     qp->ring.assign(static_cast<size_t>(blocks) * DT_WQE_BLOCK_BYTES, 0xee);
     qp->doorbell_record[0] = qp->doorbell_record[1] = 0;
-    *queue = {qp->ring.data(), blocks, &qp->doorbell_record[1], &qp->doorbell, Ring, qp};
+    return blocks;
+}
+
+namespace
+{
+void Ring(void *arg)
+{
+    ReadRing(static_cast<Qp *>(arg));
+}
+
+int OwnSendQueue(ibv_qp *ibv, dt_dv_queue *queue)
+{
+    auto *qp = static_cast<Qp *>(ibv);
+
+    if (Fails("own_send_queue"))
+        return errno;
+    uint32_t blocks = MakeRing(qp);
+    *queue = {qp->ring.data(), blocks, &qp->doorbell_record[1], &qp->doorbell, 0, Ring, qp};
     return 0;
 }
 
@@ -535,6 +572,7 @@ ibv_wc_status Execute(Qp *qp, const Send &send)
 
 void RunQp(Qp *qp)
 {
+    ReadRegisters(qp);
     while (qp->state == IBV_QPS_RTS && !qp->sends.empty()) {
         Send send = qp->sends.front();
         ibv_wc wc = {};
@@ -556,6 +594,8 @@ int PollCq(ibv_cq *ibv, int count, ibv_wc *wcs)
     auto *cq = static_cast<Cq *>(ibv);
     int taken = 0;
 
+    if (cq->entry_bytes)
+        abort(); /* it is not the library's any more */
     if (cq->broken)
         return -1;
     Run();
@@ -597,6 +637,20 @@ dt_verbs_table MakeTable()
 }
 } // namespace
 
+const dt_verbs_table *Mlx5Table()
+{
+    static const dt_verbs_table table = [] {
+        dt_verbs_table made = MakeTable();
+        made.own_send_queue = nullptr;
+        made.mlx5_init_object = InitObject;
+        return made;
+    }();
+
+    for (auto &device : world->devices)
+        device->vendor_id = 0x02c9;
+    return &table;
+}
+
 DeviceScript RoceDevice(const std::string &name, uint8_t number)
 {
     Gid gid = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number}, IBV_GID_TYPE_ROCE_V2};
@@ -620,6 +674,17 @@ void Reset()
     world = new World();
     world->devices.push_back(std::make_unique<DeviceScript>(RoceDevice("fake0", 1)));
     world->devices.push_back(std::make_unique<DeviceScript>(RoceDevice("fake1", 2)));
+}
+
+bool Fails(const std::string &name)
+{
+    auto it = world->failures.find(name);
+
+    if (it == world->failures.end() || it->second.first-- > 0)
+        return false;
+    errno = it->second.second;
+    world->failures.erase(it);
+    return true;
 }
 
 void Fail(const std::string &name, int error, int before)

@@ -70,6 +70,12 @@ struct Mr : ibv_mr {
 struct Cq : ibv_cq {
     std::deque<ibv_wc> queue;
     bool broken = false; /* poll fails */
+    /* after it was handed over as mlx5 does: what the device writes, and how much */
+    std::vector<uint8_t> entries;
+    uint32_t entry_bytes = 0; /* 0: not handed over */
+    uint32_t entry_count = 0;
+    uint32_t written = 0;
+    uint32_t dbrec[2] = {0, 0};
 };
 
 struct Qp : ibv_qp {
@@ -82,7 +88,10 @@ struct Qp : ibv_qp {
     std::vector<uint8_t> ring;
     uint32_t doorbell_record[2];
     uint64_t doorbell = 0;
-    uint32_t consumed = 0; /* blocks */
+    uint32_t consumed = 0;           /* blocks */
+    size_t last_block = 0;           /* where the element read last begins in the ring */
+    std::vector<uint64_t> registers; /* as mlx5 has them: the doorbell, once or twice */
+    uint32_t registers_used = 0;     /* a bit each */
 };
 
 struct Context : verbs_context {
@@ -105,6 +114,12 @@ struct World {
     ibv_wc_status next_status = IBV_WC_SUCCESS; /* the next executed work request completes with this */
     bool knows_dmabuf = false;                  /* by the answer to a file that is none */
     bool whole_contexts = true;                 /* contexts are struct verbs_context */
+    /* mlx5 */
+    uint32_t cqe_bytes = 64;
+    uint32_t register_bytes = 256; /* between the two doorbell registers; 0: there is one */
+    uint32_t sq_stride = 64;
+    uint8_t cqe_op_own = 0; /* set in the next entry written, whatever else it says */
+    uint32_t domains = 0;   /* parent domains made */
 };
 
 World &TheWorld();
@@ -119,6 +134,32 @@ void Fail(const std::string &name, int error, int before = 0);
 void Run();
 
 const dt_verbs_table *Table();
+
+/*
+ * The same with devices of mlx5: dv takes queues over as libmlx5 hands them out, send CQs included. The
+ * device sees memory only: rings, doorbell records and registers, and entries that it writes.
+ */
+const dt_verbs_table *Mlx5Table();
+
+/* ---- between fake_verbs.cc and fake_mlx5.cc ---- */
+
+/* True, with errno set, when the script says that this call fails now. */
+bool Fails(const std::string &name);
+
+/* The size of the send queue that is handed over, which becomes the queue pair's. */
+uint32_t MakeRing(Qp *qp);
+
+/* Reads elements from the ring up to the doorbell record. */
+void ReadRing(Qp *qp);
+
+/* mlx5dv_init_obj() */
+int InitObject(dt_mlx5_object *object, uint64_t types);
+
+/* If the doorbell was rung, reads the ring. */
+void ReadRegisters(Qp *qp);
+
+/* What the device does with a completion of a CQ that was handed over. */
+void WriteEntry(Cq *cq, const ibv_wc &wc);
 } // namespace fake
 
 #endif

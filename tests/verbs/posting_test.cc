@@ -337,6 +337,8 @@ TEST_P(Posting, FailingTheQpBringsEveryReceiveBackAndFlushesWhatIsPostedLater)
 INSTANTIATE_TEST_SUITE_P(All, Posting,
                          ::testing::Values(Kind{"FakeStd", rig::MakeFake, DT_POSTING_STD},
                                            Kind{"FakeDv", rig::MakeFake, DT_POSTING_DV},
+                                           Kind{"FakeMlx5", rig::MakeFakeMlx5, DT_POSTING_DV},
+                                           Kind{"FakeMlx5Large", rig::MakeFakeMlx5Large, DT_POSTING_DV},
                                            Kind{"SoftStd", rig::MakeSoft, DT_POSTING_STD},
                                            Kind{"SoftDv", rig::MakeSoft, DT_POSTING_DV}),
                          [](const auto &test) { return std::string(test.param.name); });

@@ -13,10 +13,10 @@ namespace
 class FakeSource : public Source
 {
   public:
-    FakeSource()
+    explicit FakeSource(const dt_verbs_table *(*table)())
     {
         fake::Reset();
-        EXPECT_EQ(DT_OK, dt_verbs_open_table(fake::Table(), &verbs_));
+        EXPECT_EQ(DT_OK, dt_verbs_open_table(table(), &verbs_));
     }
     ~FakeSource() override
     {
@@ -43,7 +43,21 @@ class FakeSource : public Source
 
 std::unique_ptr<Source> MakeFake()
 {
-    return std::make_unique<FakeSource>();
+    return std::make_unique<FakeSource>(fake::Table);
+}
+
+std::unique_ptr<Source> MakeFakeMlx5()
+{
+    return std::make_unique<FakeSource>(fake::Mlx5Table);
+}
+
+std::unique_ptr<Source> MakeFakeMlx5Large()
+{
+    auto source = std::make_unique<FakeSource>(fake::Mlx5Table);
+
+    fake::TheWorld().cqe_bytes = 128;
+    fake::TheWorld().register_bytes = 0;
+    return source;
 }
 
 End::End(dt_verbs *verbs, const dt_device_info &info, dt_qp_options options, uint32_t cq_entries)

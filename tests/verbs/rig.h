@@ -30,6 +30,8 @@ class Source
 };
 
 std::unique_ptr<Source> MakeFake();
+std::unique_ptr<Source> MakeFakeMlx5();      /* for dv; CQ entries of 64 bytes */
+std::unique_ptr<Source> MakeFakeMlx5Large(); /* the same of 128 bytes, and one doorbell register */
 std::unique_ptr<Source> MakeSoft();
 
 /* Memory and its registration. */
