@@ -325,17 +325,18 @@ static void describe_cost(const struct dt_connection *c, char *text, size_t byte
         snprintf(text + used, bytes - used, " KiB of queues");
 }
 
-static void say_agreement(const struct dt_setup *setup, uint64_t now_ns)
+static void describe_agreement(const struct dt_setup *setup, uint64_t now_ns, char *text, size_t bytes)
 {
     const struct dt_connection *c = setup->connection;
     char paths[640], cost[160];
 
     describe_paths(c, paths, sizeof paths);
     describe_cost(c, cost, sizeof cost);
-    dt_info("connection %016llx %s %s: paths %s; %u queue pairs each, %u slots, writes up to %u KiB; set up "
-            "in %llu us, with %s",
-            (unsigned long long)c->id, c->is_sender ? "to" : "from", c->peer, paths, c->qps, c->slots,
-            c->chunk_bytes >> 10, (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_US), cost);
+    snprintf(text, bytes,
+             "connection %016llx %s %s: paths %s; %u queue pairs each, %u slots, writes up to %u KiB; set up "
+             "in %llu us, with %s",
+             (unsigned long long)c->id, c->is_sender ? "to" : "from", c->peer, paths, c->qps, c->slots,
+             c->chunk_bytes >> 10, (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_US), cost);
 }
 
 /* Frees what a connection has, in the background where it may block. */
@@ -349,11 +350,14 @@ static void dispose(struct dt_connection *c)
 struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_t now_ns)
 {
     struct dt_connection *c = setup->connection;
+    char agreement[1280];
 
     dt_connection_choose_path(c);
+    /* before the connection is Detour's thread's too, which changes what is described */
+    describe_agreement(setup, now_ns, agreement, sizeof agreement);
     keep = keep && dt_service_add(c, now_ns) == DT_OK;
     if (keep) {
-        say_agreement(setup, now_ns);
+        dt_info("%s", agreement);
     } else {
         if (c->line->channel.stream && *setup->why && !setup->is_rejected)
             dt_listener_reject(&c->line->channel, setup->why);
