@@ -45,8 +45,8 @@ struct dt_perf_net {
     size_t buffer_bytes;                  /* per connection */
     struct dt_perf_connection *sending;   /* [channel * distances + distance - 1] */
     struct dt_perf_connection *receiving; /* likewise */
-    unsigned connected;  /* of both kinds, with their buffers; relaxed, any thread may read */
-    uint64_t *heartbeat; /* counts steps forward; relaxed */
+    unsigned connected;      /* of both kinds, with their buffers; relaxed, any thread may read */
+    uint64_t *heartbeat;     /* counts steps forward; relaxed */
     uint64_t bytes_received; /* in receives that are done; relaxed, any thread may read */
 };
 

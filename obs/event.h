@@ -22,14 +22,12 @@ extern "C" {
 #define DT_EVENT_TEXT_BYTES 96u
 
 /* name, text for readers */
-#define DT_EVENT_KIND_LIST(X)                                                         \
-    X(DT_EVENT_KIND_NOTE, "note")                                                     \
-    X(DT_EVENT_KIND_PROCESS, "process")       /* started, stopped */                  \
-    X(DT_EVENT_KIND_DEVICE, "device")         /* an asynchronous event of a device */ \
-    X(DT_EVENT_KIND_CONNECTION, "connection") /* opened, closed, failed */            \
-    X(DT_EVENT_KIND_PATH, "path")             /* up, down, fenced, settled */         \
-    X(DT_EVENT_KIND_VERDICT, "verdict")       /* detection: slow, healthy again */    \
-    X(DT_EVENT_KIND_CONTROL, "control")       /* an order from the control socket */
+#define DT_EVENT_KIND_LIST(X)                                                   \
+    X(DT_EVENT_KIND_PROCESS, "process") /* started, stopped */                  \
+    X(DT_EVENT_KIND_DEVICE, "device")   /* an asynchronous event of a device */ \
+    X(DT_EVENT_KIND_PATH, "path")       /* a switch, step by step */            \
+    X(DT_EVENT_KIND_VERDICT, "verdict") /* detection: slow, healthy again */    \
+    X(DT_EVENT_KIND_CONTROL, "control") /* an order from the control socket */
 
 enum dt_event_kind {
 #define DT_EVENT_KIND_ENUM(name, text) name,
@@ -38,7 +36,7 @@ enum dt_event_kind {
         DT_EVENT_KIND_COUNT
 };
 
-/* "note" and so on; "unknown" outside the list. */
+/* "process" and so on; "unknown" outside the list. */
 const char *dt_event_kind_text(uint32_t kind);
 
 /* As it lies in the page: 128 bytes, fixed layout. */
@@ -46,7 +44,7 @@ struct dt_event_record {
     uint64_t mark;
     uint64_t time_ns;               /* the writer's clock: CLOCK_MONOTONIC in a process */
     uint32_t kind;                  /* enum dt_event_kind */
-    uint32_t subject;               /* row of the device or connection table; UINT32_MAX: none */
+    uint32_t subject;               /* row of the connection table; UINT32_MAX: none */
     int64_t value;                  /* a number that belongs to it, for instance nanoseconds */
     char text[DT_EVENT_TEXT_BYTES]; /* ends with a zero byte */
 };

@@ -24,14 +24,11 @@
 
 struct page_layout {
     struct dt_page_header header;
-    struct dt_page_device devices[DT_PAGE_DEVICES];
     /* Rows of different writers share no cache line. */
     _Alignas(CACHE_LINE_BYTES) struct dt_page_connection connections[DT_PAGE_CONNECTIONS];
     struct dt_event_ring events;
 };
 
-DT_STATIC_CHECK(sizeof(struct dt_page_device) % 8 == 0, "rows are whole words");
-DT_STATIC_CHECK(offsetof(struct dt_page_device, name) % 8 == 0, "names are whole words");
 DT_STATIC_CHECK(sizeof(struct dt_page_connection) % CACHE_LINE_BYTES == 0, "rows are whole cache lines");
 DT_STATIC_CHECK(sizeof(struct dt_page_health) % 8 == 0, "what is written as one is whole words");
 DT_STATIC_CHECK(offsetof(struct dt_page_connection, health) % 8 == 0, "and lies like them");
@@ -123,9 +120,6 @@ static void fill_header(struct page_layout *layout, const struct dt_page_options
     header->start_ns = options->start_ns;
     snprintf(header->process_name, sizeof header->process_name, "%s", options->process_name);
     snprintf(header->detour_version, sizeof header->detour_version, "%s", DETOUR_VERSION_STRING);
-    header->device_offset = offsetof(struct page_layout, devices);
-    header->device_bytes = sizeof(struct dt_page_device);
-    header->device_count = DT_PAGE_DEVICES;
     header->connection_offset = offsetof(struct page_layout, connections);
     header->connection_bytes = sizeof(struct dt_page_connection);
     header->connection_count = DT_PAGE_CONNECTIONS;
@@ -183,11 +177,6 @@ void dt_page_close(struct dt_page *page)
     free(page);
 }
 
-bool dt_page_is_shared(const struct dt_page *page)
-{
-    return page->file_fd >= 0;
-}
-
 const struct dt_page_header *dt_page_get_header(const struct dt_page *page)
 {
     return &page->layout->header;
@@ -218,23 +207,6 @@ static void write_row(struct dt_page_row *row, const void *content, size_t bytes
     dt_words_store(row + 1, (const char *)content + sizeof *row, bytes - sizeof *row);
     dt_store_release(&row->state, (uint32_t)DT_PAGE_ROW_USED);
     end_change(row);
-}
-
-struct dt_page_device *dt_page_claim_device(struct dt_page *page, const char *name)
-{
-    struct dt_page_device content = {.row = {0, 0}};
-    struct dt_page_device *devices = page->layout->devices;
-    uint32_t row = 0;
-
-    snprintf(content.name, sizeof content.name, "%s", name);
-    pthread_mutex_lock(&page->lock);
-    while (row < DT_PAGE_DEVICES - 1 && devices[row].row.state == DT_PAGE_ROW_USED &&
-           strcmp(devices[row].name, content.name))
-        row++;
-    if (devices[row].row.state != DT_PAGE_ROW_USED)
-        write_row(&devices[row].row, &content, sizeof content);
-    pthread_mutex_unlock(&page->lock);
-    return &devices[row];
 }
 
 struct dt_page_connection *dt_page_claim_connection(struct dt_page *page,
@@ -269,11 +241,6 @@ void dt_page_set_health(struct dt_page_connection *connection, const struct dt_p
     begin_change(&connection->row);
     dt_words_store(&connection->health, health, sizeof *health);
     end_change(&connection->row);
-}
-
-uint32_t dt_page_device_row(const struct dt_page *page, const struct dt_page_device *device)
-{
-    return (uint32_t)(device - page->layout->devices);
 }
 
 uint32_t dt_page_connection_row(const struct dt_page *page, const struct dt_page_connection *connection)

@@ -25,8 +25,6 @@ static bool header_is_sound(const struct dt_page_header *header, uint64_t file_b
 {
     return header->magic == DT_PAGE_MAGIC && header->version == DT_PAGE_VERSION &&
            header->header_bytes >= sizeof *header && header->page_bytes <= file_bytes &&
-           table_fits(header->page_bytes, header->device_offset, header->device_bytes, header->device_count,
-                      sizeof(struct dt_page_device)) &&
            table_fits(header->page_bytes, header->connection_offset, header->connection_bytes,
                       header->connection_count, sizeof(struct dt_page_connection)) &&
            header->event_slots == DT_EVENT_SLOTS && header->event_offset % 8 == 0 &&
@@ -66,11 +64,6 @@ static void copy_table(char *to, const char *from, uint32_t offset, uint32_t byt
 /* Texts end inside their fields, whatever the writer did. */
 static void end_texts(char *page, const struct dt_page_header *header)
 {
-    for (uint64_t row = 0; row < header->device_count; row++) {
-        struct dt_page_device *device = (void *)(page + header->device_offset + row * header->device_bytes);
-
-        device->name[sizeof device->name - 1] = '\0';
-    }
     for (uint64_t row = 0; row < header->connection_count; row++) {
         struct dt_page_connection *connection =
             (void *)(page + header->connection_offset + row * header->connection_bytes);
@@ -103,7 +96,6 @@ static void copy_events(struct dt_event_ring *to, const struct dt_event_ring *fr
 static void copy_page(char *to, const char *from, const struct dt_page_header *header)
 {
     memcpy(to, header, sizeof *header);
-    copy_table(to, from, header->device_offset, header->device_bytes, header->device_count);
     copy_table(to, from, header->connection_offset, header->connection_bytes, header->connection_count);
     end_texts(to, header);
     copy_events((struct dt_event_ring *)(void *)(to + header->event_offset),
@@ -182,13 +174,6 @@ static const void *used_row(const struct dt_page_copy *copy, uint32_t offset, ui
     found = (const struct dt_page_row *)(const void *)((const char *)copy->bytes + offset +
                                                        (uint64_t)row * bytes);
     return found->state == DT_PAGE_ROW_USED ? found : NULL;
-}
-
-const struct dt_page_device *dt_page_copy_device(const struct dt_page_copy *copy, uint32_t row)
-{
-    const struct dt_page_header *header = copy->header;
-
-    return used_row(copy, header->device_offset, header->device_bytes, header->device_count, row);
 }
 
 const struct dt_page_connection *dt_page_copy_connection(const struct dt_page_copy *copy, uint32_t row)

@@ -49,10 +49,8 @@ void dt_meter_open(struct dt_connection *c, uint64_t now_ns)
     row->from_rank = DT_PAGE_RANK_UNKNOWN;
     snprintf(row->peer, sizeof row->peer, "%.95s", c->peer);
     describe_paths(c, row);
-    if (page) {
-        row->device = dt_page_device_row(page, dt_page_claim_device(page, c->nic->name));
+    if (page)
         meter->row = dt_page_claim_connection(page, row);
-    }
     dt_meter_path(c);
 }
 

@@ -250,8 +250,6 @@ void dt_net_stop_threads(struct dt_net *net)
 void dt_net_use_page(struct dt_net *net, struct dt_page *page)
 {
     net->page = page;
-    for (size_t i = 0; i < net->nic_count; i++)
-        dt_page_claim_device(page, net->nic[i].name);
 }
 
 size_t dt_net_device_count(const struct dt_net *net)

@@ -387,7 +387,7 @@ static void tell_all(struct dt_nic *nic, const struct dt_device_event *event)
     }
 }
 
-static void read_events(struct dt_nic *nic)
+static void read_events(struct dt_nic *nic, uint64_t now_ns)
 {
     struct dt_device *device = dt_load_acquire(&nic->device);
     struct dt_device_event event;
@@ -395,6 +395,9 @@ static void read_events(struct dt_nic *nic)
     nic->is_event_ready = false;
     while (device && dt_device_next_event(device, &event) == DT_OK) {
         dt_info("%s: %s (%s)", nic->name, dt_event_type_text(event.type), event.name);
+        if (nic->net->page)
+            dt_event_write(dt_page_events(nic->net->page), now_ns, DT_EVENT_KIND_DEVICE, UINT32_MAX, 0,
+                           "%s: %s", nic->name, dt_event_type_text(event.type));
         if (event.type == DT_EVENT_DEVICE_FATAL)
             dt_store_relaxed(&nic->is_dead, 1u);
         tell_all(nic, &event);
@@ -473,7 +476,7 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     dt_list_init(&done);
     dt_store_relaxed(&nic->net->tick_ns, now_ns);
     if (nic->is_event_ready || !nic->net->has_threads)
-        read_events(nic);
+        read_events(nic, now_ns);
     tidy_setup(nic->net, now_ns);
     calibrate(nic->net, now_ns);
     pthread_mutex_lock(&nic->mutex);

@@ -325,8 +325,3 @@ enum dt_status dt_mr_deregister(struct dt_device *device, struct dt_mr *mr)
                 (unsigned long long)addr, strerror(errno));
     return status;
 }
-
-void dt_mr_get_stats(struct dt_device *device, struct dt_mr_stats *stats)
-{
-    dt_mr_cache_get_stats(&device->mr_cache, stats);
-}

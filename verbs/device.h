@@ -122,14 +122,6 @@ enum dt_status dt_mr_register_dmabuf(struct dt_device *device, void *addr, uint6
  */
 enum dt_status dt_mr_deregister(struct dt_device *device, struct dt_mr *mr);
 
-/* For counters and tests. */
-struct dt_mr_stats {
-    uint64_t registered; /* regions that exist now */
-    uint64_t hit_count;  /* registrations answered by an existing region */
-    uint64_t miss_count; /* registrations that went to the device */
-};
-void dt_mr_get_stats(struct dt_device *device, struct dt_mr_stats *stats);
-
 #ifdef __cplusplus
 }
 #endif

@@ -94,7 +94,7 @@ DETOUR_API const char *detour_stat_cause_text(enum detour_stat_cause cause);
     X(bytes, "bytes", "payload of messages completed")                                           \
     X(service_ns, "ns", "sender: time from hand-over to completion, added up over the messages") \
     X(refused, "", "calls told to come again: no clear-to-send yet, or no free slot")            \
-    X(staged_messages, "", "sender: sends that went through host memory")                     \
+    X(staged_messages, "", "sender: sends that went through host memory")                        \
     X(staged_bytes, "bytes", "sender: payload that went through host memory")                    \
     X(flushes, "", "receiver: flushes of received data")                                         \
     X(takeovers, "", "times Detour's own thread moved the connection on")                        \

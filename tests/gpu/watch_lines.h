@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * watch_lines(lines, count, &seen, &wrong): thread i waits, for a second or so, until the last 8-byte word of line i (128 bytes)
- * is not zero; then it counts the line in `seen`, and in `wrong` if another word of it is not all ones.
- * PTX, which every driver compiles, so that the test needs no CUDA compiler.
+ * watch_lines(lines, count, &seen, &wrong): thread i waits, for a second or so, until the last 8-byte word of
+ * line i (128 bytes) is not zero; then it counts the line in `seen`, and in `wrong` if another word of it is
+ * not all ones. PTX, which every driver compiles, so that the test needs no CUDA compiler.
  */
 #ifndef DETOUR_TESTS_GPU_WATCH_LINES_H
 #define DETOUR_TESTS_GPU_WATCH_LINES_H

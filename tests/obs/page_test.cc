@@ -23,10 +23,10 @@ namespace
 class Page : public ::testing::Test
 {
   protected:
-    static dt_page_connection *Claim(dt_page *page, uint32_t device, bool is_send, const char *peer)
+    static dt_page_connection *Claim(dt_page *page, uint64_t id, bool is_send, const char *peer)
     {
         dt_page_connection content = {};
-        content.device = device;
+        content.id = id;
         content.is_send = is_send;
         snprintf(content.peer, sizeof content.peer, "%s", peer);
         return dt_page_claim_connection(page, &content);
@@ -48,11 +48,10 @@ TEST_F(Page, AnotherReadsWhatWasCounted)
     dt_page *page = Open(&folder.dir);
     dt_page_copy copy;
 
-    ASSERT_TRUE(dt_page_is_shared(page));
-    dt_page_device *device = dt_page_claim_device(page, "soft1");
-    dt_page_connection *connection = Claim(page, dt_page_device_row(page, device), true, "10.0.0.7:1234");
-    dt_page_add(&device->write_bytes, 1000);
-    dt_page_add(&device->write_bytes, 24);
+    ASSERT_TRUE(folder.Has("4711.page"));
+    dt_page_connection *connection = Claim(page, 8, true, "10.0.0.7:1234");
+    dt_page_add(&connection->payload_bytes, 1000);
+    dt_page_add(&connection->payload_bytes, 24);
     dt_page_add(&connection->message_count, 3);
     dt_event_write(dt_page_events(page), 77, DT_EVENT_KIND_PATH, 0, -5, "path %d down", 1);
 
@@ -61,17 +60,15 @@ TEST_F(Page, AnotherReadsWhatWasCounted)
     EXPECT_STREQ("trainer", copy.header->process_name);
     EXPECT_EQ(1700000000000000000u, copy.header->start_realtime_ns);
     EXPECT_EQ(5000u, copy.header->start_ns);
-    const dt_page_device *device_copy = dt_page_copy_device(&copy, 0);
-    ASSERT_NE(nullptr, device_copy);
-    EXPECT_STREQ("soft1", device_copy->name);
-    EXPECT_EQ(1024u, device_copy->write_bytes);
-    EXPECT_EQ(nullptr, dt_page_copy_device(&copy, 1));
-    EXPECT_EQ(nullptr, dt_page_copy_device(&copy, 0xffffffff));
     const dt_page_connection *connection_copy = dt_page_copy_connection(&copy, 0);
     ASSERT_NE(nullptr, connection_copy);
     EXPECT_STREQ("10.0.0.7:1234", connection_copy->peer);
     EXPECT_EQ(1u, connection_copy->is_send);
+    EXPECT_EQ(8u, connection_copy->id);
     EXPECT_EQ(3u, connection_copy->message_count);
+    EXPECT_EQ(1024u, connection_copy->payload_bytes);
+    EXPECT_EQ(nullptr, dt_page_copy_connection(&copy, 1));
+    EXPECT_EQ(nullptr, dt_page_copy_connection(&copy, 0xffffffff));
     dt_event_record record;
     ASSERT_TRUE(dt_event_read(dt_page_copy_events(&copy), 0, &record));
     EXPECT_STREQ("path 1 down", record.text);
@@ -84,15 +81,11 @@ TEST_F(Page, AnotherReadsWhatWasCounted)
     EXPECT_EQ(0u, folder.Count());
 }
 
-TEST_F(Page, ADeviceKeepsItsRowAndAConnectionGivesItsBack)
+TEST_F(Page, AConnectionGivesItsRowBack)
 {
     dt_page *page = Open(nullptr);
-    dt_page_device *soft0 = dt_page_claim_device(page, "soft0");
-    dt_page_device *soft1 = dt_page_claim_device(page, "soft1");
 
-    EXPECT_FALSE(dt_page_is_shared(page));
-    EXPECT_NE(soft0, soft1);
-    EXPECT_EQ(soft0, dt_page_claim_device(page, "soft0"));
+    EXPECT_EQ(0u, folder.Count());
     dt_page_connection *first = Claim(page, 1, false, "a");
     dt_page_connection *second = Claim(page, 1, false, "b");
     dt_page_add(&first->message_count, 9);
@@ -104,31 +97,16 @@ TEST_F(Page, ADeviceKeepsItsRowAndAConnectionGivesItsBack)
     dt_page_close(page);
 }
 
-TEST_F(Page, FullTablesShareTheirLastRow)
+TEST_F(Page, AFullTableSharesItsLastRow)
 {
     dt_page *page = Open(nullptr);
-    dt_page_device *device = nullptr;
     dt_page_connection *connection = nullptr;
 
-    for (uint32_t i = 0; i < DT_PAGE_DEVICES + 5; i++)
-        device = dt_page_claim_device(page, ("soft" + std::to_string(i)).c_str());
-    EXPECT_EQ(DT_PAGE_DEVICES - 1, dt_page_device_row(page, device));
     for (uint32_t i = 0; i < DT_PAGE_CONNECTIONS + 5; i++)
         connection = Claim(page, 0, false, "peer");
     EXPECT_EQ(DT_PAGE_CONNECTIONS - 1, dt_page_connection_row(page, connection));
     dt_page_release_connection(page, connection);
     EXPECT_EQ(connection, Claim(page, 0, false, "peer"));
-    dt_page_close(page);
-}
-
-TEST_F(Page, LongNamesAreCut)
-{
-    dt_page *page = Open(nullptr);
-    std::string name(500, 'x');
-    dt_page_device *device = dt_page_claim_device(page, name.c_str());
-
-    EXPECT_EQ(63u, strlen(device->name));
-    EXPECT_EQ(device, dt_page_claim_device(page, name.c_str()));
     dt_page_close(page);
 }
 
@@ -139,9 +117,9 @@ TEST_F(Page, WithoutAFileTheProcessRunsOn)
 
     closed.fd = -1;
     dt_page *page = Open(&closed);
-    EXPECT_FALSE(dt_page_is_shared(page));
+    EXPECT_EQ(0u, folder.Count());
     EXPECT_NE(std::string::npos, detour_test::LoggedLines().back().find("no counter page in " + folder.path));
-    dt_page_add(&dt_page_claim_device(page, "soft0")->error_count, 1);
+    dt_page_add(&Claim(page, 1, true, "a")->error_count, 1);
     dt_page_close(page);
 
     getrlimit(RLIMIT_FSIZE, &limit); // a file size limit must not raise SIGXFSZ
@@ -149,7 +127,7 @@ TEST_F(Page, WithoutAFileTheProcessRunsOn)
     setrlimit(RLIMIT_FSIZE, &small);
     page = Open(&folder.dir);
     setrlimit(RLIMIT_FSIZE, &limit);
-    EXPECT_FALSE(dt_page_is_shared(page));
+    EXPECT_EQ(0u, folder.Count());
     dt_page_close(page);
     EXPECT_EQ(0u, folder.Count());
 }
@@ -216,7 +194,6 @@ TEST_F(Page, WhatIsNoPageIsRefused)
             memcpy(&bad[at], &value, sizeof value);
             WriteFile(folder, bad);
             if (dt_page_read(&folder.dir, 99, &copy) == DT_OK) { // a field that says nothing about places
-                dt_page_copy_device(&copy, 31);
                 dt_page_copy_connection(&copy, 1023);
                 dt_page_copy_free(&copy);
             }
@@ -238,7 +215,7 @@ TEST(Events, TheRingKeepsTheNewest)
     dt_event_record record;
 
     for (uint64_t i = 0; i < DT_EVENT_SLOTS + 10; i++)
-        dt_event_write(ring.get(), i, DT_EVENT_KIND_NOTE, UINT32_MAX, static_cast<int64_t>(i), "note");
+        dt_event_write(ring.get(), i, DT_EVENT_KIND_PROCESS, UINT32_MAX, static_cast<int64_t>(i), "note");
     EXPECT_FALSE(dt_event_read(ring.get(), 9, &record));
     ASSERT_TRUE(dt_event_read(ring.get(), 10, &record));
     EXPECT_EQ(10, record.value);
@@ -273,7 +250,7 @@ TEST(Events, ReadersNeverSeeAMixedRecord)
             for (uint64_t i = 0; i < 20000; turn[w] = ++i) {
                 while (i > std::min({turn[0].load(), turn[1].load(), turn[2].load()}) + DT_EVENT_SLOTS / 4)
                     std::this_thread::yield();
-                dt_event_write(ring.get(), i * 3 + w, DT_EVENT_KIND_NOTE, static_cast<uint32_t>(i * 3 + w),
+                dt_event_write(ring.get(), i * 3 + w, DT_EVENT_KIND_PROCESS, static_cast<uint32_t>(i * 3 + w),
                                static_cast<int64_t>(i * 3 + w), "%llu",
                                static_cast<unsigned long long>(i * 3 + w));
             }
@@ -308,7 +285,7 @@ TEST_F(Page, ACopyNeverHasAMixedRow)
     std::thread writer([&] {
         for (int i = 0; i < 3000; i++) {
             std::string peer(60, static_cast<char>('a' + i % 26));
-            dt_page_connection *connection = Claim(page, static_cast<uint32_t>(i % 26), true, peer.c_str());
+            dt_page_connection *connection = Claim(page, static_cast<uint64_t>(i % 26), true, peer.c_str());
             dt_page_add(&connection->message_count, 1);
             dt_page_release_connection(page, connection);
         }
@@ -317,7 +294,7 @@ TEST_F(Page, ACopyNeverHasAMixedRow)
         dt_page_copy copy;
         ASSERT_EQ(DT_OK, dt_page_read(&folder.dir, 4711, &copy));
         if (const dt_page_connection *row = dt_page_copy_connection(&copy, 0)) {
-            EXPECT_EQ(std::string(60, static_cast<char>('a' + row->device)), row->peer);
+            EXPECT_EQ(std::string(60, static_cast<char>('a' + row->id)), row->peer);
         }
         dt_page_copy_free(&copy);
     }

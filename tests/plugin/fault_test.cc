@@ -154,10 +154,10 @@ class Traffic
     int posted_ = 0, received_ = 0, begun_ = 0, sent_ = 0;
 };
 
-/* What another process reads: the counter page of this one. */
-std::vector<dt_event_record> ReadSwitches()
+/* Events of a kind, as another process reads them in the counter page of this one. */
+std::vector<dt_event_record> ReadEvents(uint32_t kind)
 {
-    std::vector<dt_event_record> switches;
+    std::vector<dt_event_record> events;
     dt_runtime_dir dir;
     dt_page_copy copy;
     char reason[256];
@@ -165,13 +165,22 @@ std::vector<dt_event_record> ReadSwitches()
     EXPECT_EQ(DT_OK, dt_page_read(&dir, getpid(), &copy));
     dt_event_record event;
     for (uint64_t i = 0; dt_event_read(dt_page_copy_events(&copy), i, &event); i++) {
-        if (event.kind != DT_EVENT_KIND_PATH || strncmp(event.text, "switch ", 7) != 0)
+        if (event.kind != kind)
             continue;
-        EXPECT_NE(nullptr, dt_page_copy_connection(&copy, event.subject)) << event.text;
-        switches.push_back(event);
+        EXPECT_TRUE(event.subject == UINT32_MAX || dt_page_copy_connection(&copy, event.subject))
+            << event.text;
+        events.push_back(event);
     }
     dt_page_copy_free(&copy);
     dt_runtime_dir_close(&dir);
+    return events;
+}
+
+std::vector<dt_event_record> ReadSwitches()
+{
+    std::vector<dt_event_record> switches = ReadEvents(DT_EVENT_KIND_PATH);
+    for (const dt_event_record &event : switches)
+        EXPECT_NE(UINT32_MAX, event.subject) << event.text;
     return switches;
 }
 
@@ -330,6 +339,13 @@ TEST_F(Fault, ARuleTakesADeviceDownAndItComesBack)
         traffic->Move(50);
     }
     EXPECT_EQ(3, CountLines("is fenced"));
+    for (const char *text :
+         {"soft0: PORT_ERROR", "soft0: PORT_ACTIVE", "soft2: PORT_ERROR", "soft2: PORT_ACTIVE"}) {
+        auto events = ReadEvents(DT_EVENT_KIND_DEVICE);
+        EXPECT_TRUE(std::any_of(events.begin(), events.end(), [&](const dt_event_record &event) {
+            return !strcmp(event.text, text);
+        })) << text;
+    }
 }
 
 TEST_F(Fault, ARuleFlapsADevice)

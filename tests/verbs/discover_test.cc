@@ -351,7 +351,9 @@ TEST_F(Control, RefusesEverythingElse)
     for (const char *action : {"", "Down", "down ", "drop", "drop ", "drop %", "drop -1", "drop 101%",
                                "drop 5 %", "drop 1K", "drop 99999999999999999999999999999", "explode"}) {
         EXPECT_EQ(DT_INVALID, Do(action)) << action;
-        EXPECT_EQ("'" + std::string(action) + "' is no action: down, up, fatal, drop N, drop P%, rate R or verbs N", answer);
+        EXPECT_EQ("'" + std::string(action) +
+                      "' is no action: down, up, fatal, drop N, drop P%, rate R or verbs N",
+                  answer);
     }
     EXPECT_EQ("", controlled.device);
 }
