@@ -20,7 +20,7 @@ const struct dt_command dt_commands[] = {
      dt_doctor_command},
     {"nic", "list the RNICs of running processes, act on software ones: link down, up, packet loss",
      dt_nic_command},
-    {"inject", "make messages of running processes late by rules; record and replay what was injected",
+    {"inject", "make messages of running processes late and their devices fail, by rules; record, replay",
      dt_inject_command},
     {"sched", "pipeline schedules that absorb slow links: plan, simulate, check, adapt, compare",
      dt_sched_command},

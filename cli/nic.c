@@ -63,7 +63,7 @@ static const struct argp argp = {
     .doc = "Looks at the RNICs of running processes, moves traffic off them, and acts on software ones "
            "(soft0, soft1, ...).\v"
            "  list     the devices of each process\n"
-           "  migrate  traffic leaves the device for other ones, where there are any: for maintenance\n"
+           "  migrate  traffic leaves the device for others, if there are any: maintenance\n"
            "  back     the device may be used again\n"
            "  down     pull the link: nothing goes in or out\n"
            "  up       plug it in again\n"

@@ -229,7 +229,7 @@ static char *help_filter(int key, const char *text, void *input)
         return NULL;
     fputs("Operations:", out);
     for (size_t i = 0; dt_perf_ops[i]; i++)
-        fprintf(out, "\n  %-12s %s", dt_perf_ops[i]->name, dt_perf_ops[i]->summary);
+        fprintf(out, "\n  %-14s %s", dt_perf_ops[i]->name, dt_perf_ops[i]->summary);
     fputs("\n\nExit code: 0 all right; 1 wrong data, dead rank or plugin error; 2 bad input.", out);
     fclose(out);
     return help; /* argp frees it */

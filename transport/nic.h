@@ -43,7 +43,7 @@ struct dt_nic {
     struct dt_device *device;   /* opened by the first job, on the control thread [atomic pointer] */
     bool is_broken;             /* it could not be opened; control thread only */
     uint32_t is_unreached_said; /* a peer was not reached from here [atomic] */
-    uint32_t is_away;           /* it is not to be used, by order (migrate.h) [atomic] */
+    uint32_t is_away;           /* it is not to be used, by order (migrate.c) [atomic] */
     uint32_t is_dead; /* it said that it is (DEVICE_FATAL): it answers no call but destroy [atomic] */
 
     /* The connections whose default device this is. Whoever holds the mutex is "Detour's thread" for them. */

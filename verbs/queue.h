@@ -48,7 +48,7 @@ struct dt_qp;
 enum dt_wc_class { DT_WC_CLASS_OK, DT_WC_CLASS_CALLER, DT_WC_CLASS_TRANSPORT };
 
 /* name, text, class wherever the table of exceptions in wc_status.c does not say otherwise; in the order of
- * libibverbs' ibv_wc_status, whose values are the same (asserted in queue.c) */
+ * libibverbs' ibv_wc_status, whose values are the same (asserted in wc_status.c) */
 #define DT_WC_STATUS_LIST(X)                                                                      \
     X(DT_WC_SUCCESS, "success", DT_WC_CLASS_OK)                                                   \
     X(DT_WC_LOCAL_LENGTH, "local length error", DT_WC_CLASS_CALLER)                               \
