@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/planted.h"
+#include "base/util.h"
 #include "transport/nic.h"
 #include "transport/path.h"
 #include "transport/path_queues.h"
@@ -52,13 +53,14 @@ static void send_probe(struct dt_path *path, enum dt_probe_kind kind)
     };
 
     if (kind == DT_PROBE_FULL) {
-        const struct dt_device_info *info = dt_device_get_info(path->nic->device);
+        struct dt_qp_address own; /* the device's description changes under the control thread's hand */
 
+        dt_qp_local_address(path->probe, &own);
         write.local_addr = (uintptr_t)path->control + path->control_bytes - DT_PROBE_BYTES;
         write.lkey = path->control_mr->lkey;
         write.remote_addr = path->peer_control_addr + dt_peer_probe_offset(c->is_sender, c->slots);
         write.rkey = path->peer_control_rkey;
-        write.bytes = (uint32_t)dt_earlier_ns(info->mtu_bytes, path->peer_probe.mtu_bytes);
+        write.bytes = (uint32_t)dt_min_u64(own.mtu_bytes, path->peer_probe.mtu_bytes);
     }
     if (dt_qp_post_write(path->probe, &write, 1) == DT_OK)
         dt_qp_ring(path->probe);
