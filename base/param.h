@@ -68,7 +68,7 @@ extern "C" {
     X(mlx5_library, "DETOUR_MLX5_LIB", NULL, "libmlx5.so.1",                                    \
       "ConnectX' library to load, with DETOUR_POSTING=dv: the one that the verbs library uses") \
     X(cuda_library, "DETOUR_CUDA_LIB", NULL, "libcuda.so.1",                                    \
-      "the CUDA driver's library to load, for the host path; empty: GPU memory is not staged")  \
+      "the CUDA driver's library, for the host path and to flush what a dead device wrote")     \
     X(hca, "DETOUR_HCA", "NCCL_IB_HCA", "",                                                     \
       "which RNICs to use: prefix list, ^ excludes, = matches exactly, NAME:PORT picks a port") \
     X(gid_index, "DETOUR_GID_INDEX", "NCCL_IB_GID_INDEX", "auto",                               \

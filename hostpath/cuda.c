@@ -142,6 +142,42 @@ int dt_cuda_gpu_ordinal(const struct dt_cuda_gpu *gpu)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
+ * What other devices write
+ */
+static int attribute_of(const struct dt_cuda_gpu *gpu, int attribute)
+{
+    int value = 0, result = gpu->table->device_get_attribute(&value, attribute, gpu->device);
+
+    return result == DT_CUDA_SUCCESS ? value : 0;
+}
+
+enum dt_status dt_cuda_flush(struct dt_cuda_gpu *gpu, char *reason, size_t reason_bytes)
+{
+    const struct dt_cuda_table *table = gpu->table;
+    int mode, entered, result;
+
+    if (!table->device_get_attribute || !table->flush_rdma_writes) {
+        snprintf(reason, reason_bytes, "the CUDA driver has no cuFlushGPUDirectRDMAWrites (CUDA 11.3)");
+        return DT_UNSUPPORTED;
+    }
+    if (attribute_of(gpu, DT_CUDA_RDMA_WRITES_ORDERING) >= DT_CUDA_RDMA_ORDERED_FOR_OWNER)
+        return DT_OK;
+    if (!(attribute_of(gpu, DT_CUDA_RDMA_FLUSH_OPTIONS) & DT_CUDA_RDMA_FLUSH_BY_HOST)) {
+        snprintf(reason, reason_bytes, "GPU %d does not offer cuFlushGPUDirectRDMAWrites", gpu->ordinal);
+        return DT_UNSUPPORTED;
+    }
+    result = entered = dt_cuda_enter(gpu, &mode);
+    if (entered == DT_CUDA_SUCCESS)
+        result = table->flush_rdma_writes(DT_CUDA_RDMA_FLUSH_CONTEXT, DT_CUDA_RDMA_FLUSH_TO_OWNER);
+    dt_cuda_leave(gpu, mode, entered);
+    if (result == DT_CUDA_SUCCESS)
+        return DT_OK;
+    snprintf(reason, reason_bytes, "cuFlushGPUDirectRDMAWrites of GPU %d: %s", gpu->ordinal,
+             dt_cuda_text(table, result));
+    return DT_SYSTEM;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
  * Pinned memory
  */
 enum dt_status dt_cuda_pin(struct dt_cuda_gpu *gpu, void *memory, size_t bytes)

@@ -59,6 +59,17 @@ enum dt_status dt_cuda_gpu_of(struct dt_cuda *cuda, const void *address, struct 
 int dt_cuda_gpu_ordinal(const struct dt_cuda_gpu *gpu);
 
 /*
+ * What other devices have written to the GPU's memory before is visible to the GPU when this returns, which
+ * device it was and whether it still lives. Blocks for some microseconds, or for as long as the driver's
+ * locks are held. DT_UNSUPPORTED: driver or GPU do not offer it; DT_SYSTEM: it failed; one line goes to
+ * `reason`.
+ *
+ * By NVIDIA's "GPUDirect RDMA" and the driver's reference: writes in the order that the GPU reports need no
+ * flush for its own kernels; else the flush is a read that passes no write which is on its way to the GPU.
+ */
+enum dt_status dt_cuda_flush(struct dt_cuda_gpu *gpu, char *reason, size_t reason_bytes);
+
+/*
  * Page-locks host memory, for the lanes of all GPUs; copies from or to other host memory would block.
  * DT_SYSTEM (one WARN).
  */

@@ -44,6 +44,12 @@ enum dt_cuda_result {
 #define DT_CUDA_POINTER_DEVICE_ORDINAL 9
 #define DT_CUDA_MEMORY_HOST            1
 #define DT_CUDA_MEMORY_DEVICE          2
+#define DT_CUDA_RDMA_FLUSH_OPTIONS     117 /* attribute of a GPU */
+#define DT_CUDA_RDMA_WRITES_ORDERING   118 /* the same */
+#define DT_CUDA_RDMA_FLUSH_BY_HOST     1
+#define DT_CUDA_RDMA_ORDERED_FOR_OWNER 100
+#define DT_CUDA_RDMA_FLUSH_CONTEXT     0
+#define DT_CUDA_RDMA_FLUSH_TO_OWNER    100
 
 /* CUDA_MEMCPY2D */
 struct dt_cuda_copy_2d {
@@ -98,7 +104,9 @@ struct dt_cuda_copy_2d {
     X(memcpy_htod_async, "cuMemcpyHtoDAsync_v2", 1,                                                        \
       (uint64_t to, const void *from, size_t bytes, void *stream))                                         \
     X(memcpy_2d_async, "cuMemcpy2DAsync_v2", 1, (const struct dt_cuda_copy_2d *copy, void *stream))        \
-    X(pointer_get_attribute, "cuPointerGetAttribute", 1, (void *value, int attribute, uint64_t address))
+    X(pointer_get_attribute, "cuPointerGetAttribute", 1, (void *value, int attribute, uint64_t address))   \
+    X(device_get_attribute, "cuDeviceGetAttribute", 0, (int *value, int attribute, int device))            \
+    X(flush_rdma_writes, "cuFlushGPUDirectRDMAWrites", 0, (int target, int scope))
 
 struct dt_cuda_table {
 #define DT_CUDA_FIELD(field, name, is_needed, parameters) int(*field) parameters;

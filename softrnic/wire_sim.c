@@ -42,6 +42,7 @@ struct dt_sim {
     struct dt_sim_options options;
     struct dt_wire_ops ops;
     struct dt_sim_watch watch;
+    struct dt_wire *receiving; /* the port that a packet is being delivered to */
     struct dt_prng prng;
     struct dt_list ports;
     uint64_t now_ns;
@@ -189,11 +190,11 @@ static void sim_transmit(struct dt_wire_link *wire_link, const struct dt_packet 
 static int sim_land(struct dt_received *received, uint64_t offset, void *dst, uint64_t bytes)
 {
     const struct flight *flight = (const struct flight *)(void *)received;
-    const struct dt_sim_watch *watch = &flight->link->from->sim->watch;
+    const struct dt_sim *sim = flight->link->from->sim;
 
     memcpy(dst, flight->payload + offset, bytes);
-    if (watch->landed)
-        watch->landed(watch->arg, &flight->packet, dst, bytes);
+    if (sim->watch.landed)
+        sim->watch.landed(sim->watch.arg, sim->receiving, &flight->packet, dst, bytes);
     return 0;
 }
 
@@ -343,6 +344,7 @@ static void deliver(struct dt_sim *sim)
 
         if (memcmp(port->gid, flight->link->gid, sizeof port->gid) != 0 || !port->rnic)
             continue;
+        sim->receiving = &port->wire;
         dt_rnic_receive(port->rnic, &flight->packet, (struct dt_received *)(void *)flight, sim->now_ns);
         dt_rnic_progress(port->rnic, sim->now_ns);
         break;

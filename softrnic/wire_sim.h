@@ -61,8 +61,9 @@ struct dt_sim_watch {
     void *arg;
     /* A packet leaves, after the port's fault rules. False: it is lost. */
     bool (*leaves)(void *arg, struct dt_wire *from, const struct dt_packet *packet);
-    /* `bytes` of a packet's payload were written at `to`. */
-    void (*landed)(void *arg, const struct dt_packet *packet, const void *to, uint64_t bytes);
+    /* `bytes` of a packet's payload were written at `to` by the RNIC of this port. */
+    void (*landed)(void *arg, struct dt_wire *at, const struct dt_packet *packet, const void *to,
+                   uint64_t bytes);
 };
 
 /* Replaces the watch before; copied. */

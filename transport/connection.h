@@ -121,6 +121,7 @@ struct dt_path {
     struct dt_recovery recovery;
     struct dt_stall stall;
     bool is_used;                    /* this epoch was UP */
+    bool is_open;                    /* receiver: something may have come over this epoch */
     bool is_destroy_wanted;          /* by the fence, as soon as the control thread is free */
     bool is_destroying;              /* queue pairs of this epoch, for the fence */
     uint32_t marker_mask;            /* queue pairs whose marker is posted */
@@ -176,7 +177,7 @@ struct dt_memory {
     struct dt_mr *mr[DT_PATHS_MAX]; /* NULL where the path has no device or its device refused */
     uint32_t path_mask;             /* where it is not NULL */
     uint32_t open;                  /* messages that may touch it now [atomic; written by the owner] */
-    uint32_t written_mask;          /* paths over which it was ever written [owner] */
+    uint32_t written_mask;          /* paths over which it was ever written, also in part [owner] */
 };
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -248,7 +249,6 @@ struct dt_connection {
     bool is_heard;              /* `heard` is to be attended to [detour] */
     struct dt_path_frame heard; /* what the peer said about a path [detour] */
     uint64_t watched_ns;        /* when the paths were last looked at for grey failure [detour] */
-    uint64_t waiting_ns;        /* NCCL has called, and nothing was open, since [detour] */
     uint64_t pathless_ns;       /* no path is UP since; 0: one is [detour] */
     bool is_closed;             /* by NCCL, while messages are staged [detour] */
     uint64_t linger_until_ns;   /* 0: not seen yet [detour] */
@@ -335,6 +335,21 @@ struct dt_flush_slot {
     struct dt_memory *memory;
     uint32_t wanted_mask; /* paths whose read is still to be posted */
     uint32_t left_mask;   /* paths whose read is not complete */
+    uint32_t lost_mask;   /* of them, those that cannot read any more: CUDA has to flush what they wrote */
+};
+
+/* CUDA's own flush, for one request after the other. The job has all of it while is_busy. */
+struct dt_lost_flush {
+    struct dt_job job;
+    struct dt_receiver *receiver;
+    struct dt_flush_slot *slot;
+    uint32_t path_mask;           /* the slot's lost_mask when it began */
+    uint32_t over_mask;           /* paths that were fenced then */
+    uint32_t epoch[DT_PATHS_MAX]; /* of the paths, then */
+    bool is_busy;                 /* [owner] */
+    uint32_t is_answered;         /* `status` and `reason` are valid [atomic] */
+    enum dt_status status;
+    char reason[160];
 };
 
 struct dt_receiver {
@@ -349,6 +364,7 @@ struct dt_receiver {
     uint32_t flush_next;
     uint32_t flush_open;
     struct dt_flush_slot flush[DT_FLUSHES_MAX];
+    struct dt_lost_flush lost;
 };
 
 static inline struct dt_sender *dt_sender_of(struct dt_connection *connection)
@@ -486,8 +502,10 @@ enum dt_status dt_sender_isend_direct(struct dt_sender *sender, void *data, uint
 void dt_receiver_handle(struct dt_receiver *receiver, struct dt_path *path,
                         const struct dt_completion *completion);
 void dt_receiver_publish_again(struct dt_receiver *receiver);
-/* flush.c: nothing is to be read through this path's device any more. */
-void dt_receiver_flush_forget(struct dt_receiver *receiver, struct dt_path *path);
+/* flush.c: this path's device cannot read any more; or it has a new loopback queue pair coming, which can:
+ * true when there is something to read. */
+void dt_receiver_flush_lose(struct dt_receiver *receiver, struct dt_path *path);
+bool dt_receiver_flush_renew(struct dt_receiver *receiver, struct dt_path *path);
 
 /* sender.c, receiver.c, flush.c: the parts of the functions above that depend on the kind. */
 void dt_sender_progress(struct dt_sender *sender);

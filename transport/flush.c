@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iflush: loopback reads through every device that ever wrote to the buffer. The loopback queue pair of a
- * path is made when the first flush wants it; until then the request waits.
+ * iflush: loopback reads through every device that ever wrote to the buffer, a part of a message included.
+ * The loopback queue pair of a path is made when the first flush wants it; until then the request waits.
+ *
+ * A message that has arrived was written before its completion was, but to another place: from a device that
+ * is gone its last bytes may still be on their way to the GPU, and nobody can ask that device any more. The
+ * sender may not have them any more either. So CUDA is asked, which can be sure of all devices' writes at
+ * once (hostpath/gpu_flush.h); where it cannot, the connection fails with an error that says so.
  */
+#include "base/planted.h"
 #include "transport/connection.h"
 #include "transport/nic.h"
 #include "transport/work_id.h"
@@ -74,25 +80,137 @@ static void post_wanted(struct dt_receiver *r, struct dt_flush_slot *slot)
     }
 }
 
-/*
- * The device of this path is gone, or its loopback queue pair has failed: what it wrote is where it will
- * ever be, since its queue pairs are fenced. (CUDA's own flush belongs here, once CUDA is at hand.)
+/* ------------------------------------------------------------------------------------------------------------
+ * Devices that cannot be asked any more
  */
-void dt_receiver_flush_forget(struct dt_receiver *r, struct dt_path *path)
+void dt_receiver_flush_lose(struct dt_receiver *r, struct dt_path *path)
 {
     uint32_t bit = 1u << path->index;
 
+    path->is_flush_broken = true;
+    path->flush_outstanding = 0;
     for (uint32_t i = 0; i < DT_FLUSHES_MAX; i++) {
         struct dt_flush_slot *slot = &r->flush[i];
 
         if (!slot->request.is_open || !(slot->left_mask & bit))
             continue;
         slot->wanted_mask &= ~bit;
-        settle(r, slot, bit);
+        /* In the host's memory the completion is the proof: both were written to the same place, in order. */
+        if (slot->memory->is_host || DT_PLANTED(LOST_FLUSH))
+            settle(r, slot, bit);
+        else
+            slot->lost_mask |= bit;
     }
-    path->flush_outstanding = 0;
 }
 
+bool dt_receiver_flush_renew(struct dt_receiver *r, struct dt_path *path)
+{
+    uint32_t bit = 1u << path->index;
+    bool is_wanted = false;
+
+    path->is_flush_broken = false;
+    path->flush_outstanding = 0;
+    for (uint32_t i = 0; i < DT_FLUSHES_MAX; i++) {
+        struct dt_flush_slot *slot = &r->flush[i];
+
+        if (slot->request.is_open && slot->left_mask & ~slot->lost_mask & bit) {
+            slot->wanted_mask |= bit;
+            is_wanted = true;
+        }
+    }
+    return is_wanted;
+}
+
+static void run_lost(struct dt_job *job)
+{
+    struct dt_lost_flush *lost = dt_container_of(job, struct dt_lost_flush, job);
+    struct dt_connection *c = &lost->receiver->connection;
+
+    lost->status = dt_gpu_flush(&c->net->flusher, (const void *)(uintptr_t)lost->slot->addr, lost->reason,
+                                sizeof lost->reason);
+    dt_store_release(&lost->is_answered, 1u);
+    dt_connection_release(c);
+}
+
+/* Nothing of this epoch will be received any more. */
+static bool is_over(const struct dt_path *path)
+{
+    return path->machine.state == DT_RECEIVER_FENCED || path->machine.state == DT_RECEIVER_HEARD;
+}
+
+static void submit_lost(struct dt_receiver *r, struct dt_flush_slot *slot)
+{
+    struct dt_connection *c = &r->connection;
+    struct dt_lost_flush *lost = &r->lost;
+
+    lost->receiver = r;
+    lost->slot = slot;
+    lost->path_mask = slot->lost_mask;
+    lost->over_mask = 0;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        lost->epoch[p] = c->path[p].epoch;
+        lost->over_mask |= is_over(&c->path[p]) ? 1u << p : 0;
+    }
+    lost->is_busy = true;
+    lost->is_answered = 0;
+    lost->job.run = run_lost;
+    dt_fetch_add_acq_rel(&c->references, 1);
+    /* On a device that works: the control thread of one that does not may hang in a verb. */
+    dt_nic_submit(c->current ? c->current->nic : c->nic, &lost->job);
+}
+
+static void say_unflushed(struct dt_receiver *r)
+{
+    const struct dt_path *path = &r->connection.path[__builtin_ctz(r->lost.path_mask)];
+
+    dt_connection_fail(&r->connection, DT_SYSTEM,
+                       "what %s, which has failed, wrote to GPU memory at %p cannot be made visible to the "
+                       "GPU (path %u, epoch %u): %s",
+                       dt_path_name(path), (void *)(uintptr_t)r->lost.slot->addr, path->index, path->epoch,
+                       r->lost.reason);
+}
+
+/* What was written over a path that is over need not be flushed again. */
+static void take_answer(struct dt_receiver *r)
+{
+    struct dt_lost_flush *lost = &r->lost;
+    struct dt_flush_slot *slot = lost->slot;
+
+    lost->is_busy = false;
+    if (lost->status != DT_OK) {
+        say_unflushed(r);
+        return;
+    }
+    slot->lost_mask &= ~lost->path_mask;
+    for (uint32_t p = 0; p < r->connection.path_count; p++) {
+        const struct dt_path *path = &r->connection.path[p];
+        uint32_t bit = 1u << p;
+
+        if (!(lost->path_mask & bit))
+            continue;
+        if (lost->over_mask & bit && is_over(path) && path->epoch == lost->epoch[p])
+            slot->memory->written_mask &= ~bit;
+        settle(r, slot, bit);
+    }
+}
+
+/* One request after the other: it is seldom, and takes microseconds. */
+static void flush_lost(struct dt_receiver *r)
+{
+    if (r->lost.is_busy) {
+        if (!dt_load_acquire(&r->lost.is_answered))
+            return;
+        take_answer(r);
+    }
+    for (uint32_t i = 0; i < DT_FLUSHES_MAX && !r->lost.is_busy; i++) {
+        if (r->flush[i].request.is_open && r->flush[i].lost_mask)
+            submit_lost(r, &r->flush[i]);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Progress, iflush and its test
+ */
 void dt_receiver_flush_progress(struct dt_receiver *r)
 {
     struct dt_connection *c = &r->connection;
@@ -109,8 +227,9 @@ void dt_receiver_flush_progress(struct dt_receiver *r)
         if (path->flush_outstanding > 0)
             poll_path(r, path);
         if (path->is_flush_broken && path->state == DT_PATH_NONE && !path->fence.is_active)
-            dt_receiver_flush_forget(r, path);
+            dt_receiver_flush_lose(r, path);
     }
+    flush_lost(r);
 }
 
 /* The last buffer that received something: a read of any byte orders all writes of that device before it. */
@@ -156,7 +275,13 @@ static enum dt_status iflush_owned(struct dt_receiver *r, unsigned n, void *cons
     dt_page_add(&c->meter.row->flush_count, 1);
     slot->addr = (uintptr_t)data[last];
     slot->memory = memories[last];
-    slot->wanted_mask = slot->left_mask = slot->memory->written_mask & ~dead_mask(c);
+    slot->left_mask = slot->memory->written_mask;
+    slot->lost_mask = slot->left_mask & dead_mask(c);
+    if (slot->memory->is_host || DT_PLANTED(LOST_FLUSH)) {
+        slot->left_mask &= ~slot->lost_mask;
+        slot->lost_mask = 0;
+    }
+    slot->wanted_mask = slot->left_mask & ~slot->lost_mask;
     slot->request = (struct dt_request){
         .connection = c,
         .slot = (uint32_t)(slot - r->flush),

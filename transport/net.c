@@ -181,6 +181,7 @@ enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net
         free(net);
         return status;
     }
+    dt_gpu_flusher_open(&net->flusher, net->params.cuda_library);
     status = dt_inject_open(&net->inject, options->now_ns, options->now_arg);
     if (status == DT_OK)
         status = dt_verbs_devices(net->verbs, &list, &count);
@@ -225,6 +226,7 @@ void dt_net_destroy(struct dt_net *net)
         dt_listener_destroy(net->listener);
     dt_inject_close(&net->inject);
     dt_hostpath_close(net);
+    dt_gpu_flusher_close(&net->flusher);
     dt_health_close(&net->health);
     pthread_mutex_destroy(&net->mutex);
     free(net->nic);

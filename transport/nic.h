@@ -15,6 +15,7 @@
 #include "base/param.h"
 #include "base/ticks.h"
 #include "hostpath/delegate.h"
+#include "hostpath/gpu_flush.h"
 #include "obs/page.h"
 #include "transport/backup.h"
 #include "transport/executor.h"
@@ -88,6 +89,7 @@ struct dt_net {
 
     struct dt_inject inject;
     struct dt_hostpath hostpath;
+    struct dt_gpu_flusher flusher;
     size_t nic_count;
     struct dt_nic *nic;
 

@@ -63,7 +63,7 @@ static void do_next_epoch(struct dt_path *path, uint64_t now_ns)
     free(path->fresh);
     path->fresh = NULL;
     old->retired_ns = now_ns;
-    path->is_used = false;
+    path->is_used = path->is_open = false;
     dt_list_push_back(&path->retired, &old->node);
 }
 
@@ -157,6 +157,7 @@ static void do_listen(struct dt_path *path, uint64_t now_ns)
     dt_path_adopt(path, path->fresh, &none);
     free(path->fresh);
     path->fresh = NULL;
+    path->is_open = true;
     dt_path_accept_offer(path, &path->peer_offer);
 }
 
@@ -306,7 +307,7 @@ static void take_faults(struct dt_connection *c, uint64_t now_ns)
         explain(path, faults);
         step(path, DT_PATH_FAULT, now_ns);
         if (!c->is_sender && !path->fence.is_active && dt_load_relaxed(&path->nic->is_dead))
-            dt_receiver_flush_forget(dt_receiver_of(c), path);
+            dt_receiver_flush_lose(dt_receiver_of(c), path);
     }
 }
 
@@ -467,7 +468,7 @@ void dt_switch_start(struct dt_connection *c, uint64_t now_ns)
 
         dt_path_machine_init(&path->machine, c->is_sender ? DT_PATH_END_SENDER : DT_PATH_END_RECEIVER, is_up);
         dt_recovery_init(&path->recovery);
-        path->is_used = is_up;
+        path->is_used = path->is_open = is_up;
         c->has_switched |= !is_up;
         if (!is_up) {
             dt_recovery_lost(&path->recovery, now_ns);

@@ -72,7 +72,9 @@ const char *NameOf(const char *field)
     X(memcpy_dtoh_async, cuMemcpyDtoHAsync)                                   \
     X(memcpy_htod_async, cuMemcpyHtoDAsync)                                   \
     X(memcpy_2d_async, cuMemcpy2DAsync)                                       \
-    X(pointer_get_attribute, cuPointerGetAttribute)
+    X(pointer_get_attribute, cuPointerGetAttribute)                           \
+    X(device_get_attribute, cuDeviceGetAttribute)                             \
+    X(flush_rdma_writes, cuFlushGPUDirectRDMAWrites)
 
 TEST(CudaAbi, FunctionsHaveTheVersionsAndParametersOfTheHeader)
 {
@@ -103,6 +105,12 @@ TEST(CudaAbi, ValuesAreTheHeaders)
     static_assert(DT_CUDA_POINTER_DEVICE_ORDINAL == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
     static_assert(DT_CUDA_MEMORY_HOST == CU_MEMORYTYPE_HOST);
     static_assert(DT_CUDA_MEMORY_DEVICE == CU_MEMORYTYPE_DEVICE);
+    static_assert(DT_CUDA_RDMA_FLUSH_OPTIONS == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
+    static_assert(DT_CUDA_RDMA_WRITES_ORDERING == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
+    static_assert(DT_CUDA_RDMA_FLUSH_BY_HOST == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
+    static_assert(DT_CUDA_RDMA_ORDERED_FOR_OWNER == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER);
+    static_assert(DT_CUDA_RDMA_FLUSH_CONTEXT == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX);
+    static_assert(DT_CUDA_RDMA_FLUSH_TO_OWNER == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
     static_assert(CU_STREAM_WRITE_VALUE_DEFAULT == 0);
     static_assert(sizeof(CUresult) == sizeof(int) && sizeof(CUmemorytype) == sizeof(int));
 }

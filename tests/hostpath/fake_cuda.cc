@@ -68,6 +68,8 @@ struct Driver {
     uint64_t latency_ns = 0, bytes_per_s = 0;
     int broken = 0;
     bool has_write_value = true;
+    int rdma_options = DT_CUDA_RDMA_FLUSH_BY_HOST;
+    int rdma_ordering = 0;
     Context context[kGpus] = {{0, 0}, {1, 0}};
     std::set<Stream *> streams;
     std::set<Event *> events;
@@ -513,6 +515,26 @@ DRIVER cuPointerGetAttribute(void *value, int attribute, uint64_t address)
     return DT_CUDA_SUCCESS;
 }
 
+DRIVER cuDeviceGetAttribute(int *value, int attribute, int)
+{
+    ENTER(Enter);
+    if (attribute == DT_CUDA_RDMA_FLUSH_OPTIONS)
+        *value = driver.rdma_options;
+    else if (attribute == DT_CUDA_RDMA_WRITES_ORDERING)
+        *value = driver.rdma_ordering;
+    else
+        return DT_CUDA_INVALID_VALUE;
+    return DT_CUDA_SUCCESS;
+}
+
+DRIVER cuFlushGPUDirectRDMAWrites(int target, int scope)
+{
+    ENTER(EnterContext);
+    if (target != DT_CUDA_RDMA_FLUSH_CONTEXT || scope != DT_CUDA_RDMA_FLUSH_TO_OWNER)
+        return DT_CUDA_INVALID_VALUE;
+    return driver.rdma_options & DT_CUDA_RDMA_FLUSH_BY_HOST ? DT_CUDA_SUCCESS : DT_CUDA_NOT_SUPPORTED;
+}
+
 // ------------------------------------------------------------------------------------------------------------
 // What tests do with it
 void fake_cuda_reset(void)
@@ -541,6 +563,8 @@ void fake_cuda_reset(void)
     driver.faults = {};
     driver.broken = 0;
     driver.has_write_value = true;
+    driver.rdma_options = DT_CUDA_RDMA_FLUSH_BY_HOST;
+    driver.rdma_ordering = 0;
     driver.is_virtual = false;
     driver.latency_ns = driver.bytes_per_s = 0;
 }
@@ -634,6 +658,13 @@ void fake_cuda_without_write_value(void)
 {
     LOCKED;
     driver.has_write_value = false;
+}
+
+void fake_cuda_set_rdma(int flush_options, int writes_ordering)
+{
+    LOCKED;
+    driver.rdma_options = flush_options;
+    driver.rdma_ordering = writes_ordering;
 }
 
 void fake_cuda_forbid_thread(void)

@@ -58,6 +58,10 @@ FAKE_CUDA_API void fake_cuda_break(int result);
 /* As a driver that has no stream memory operations. */
 FAKE_CUDA_API void fake_cuda_without_write_value(void);
 
+/* What GPUs say about writes of other devices: the attributes of cuFlushGPUDirectRDMAWrites. At first it is
+ * offered (1), and needed (0). */
+FAKE_CUDA_API void fake_cuda_set_rdma(int flush_options, int writes_ordering);
+
 /* The calling thread must not call the driver: it is NCCL's progress thread. Calls are counted as faults. */
 FAKE_CUDA_API void fake_cuda_forbid_thread(void);
 

@@ -11,6 +11,7 @@
 #include "hostpath/copy.h"
 #include "hostpath/cuda_table.h"
 #include "tests/sim/driver_sim.h"
+#include "tests/sim/plugin_sim.h"
 
 #define REGIONS_MAX    64
 #define OPERATIONS_MAX (4 * DT_COPY_DEPTH_MAX)
@@ -244,6 +245,21 @@ static int get_attribute(void *value, int attribute, uint64_t address)
     return DT_CUDA_INVALID_VALUE;
 }
 
+static int get_device_attribute(int *value, int attribute, int device)
+{
+    (void)device;
+    *value = attribute == DT_CUDA_RDMA_FLUSH_OPTIONS ? DT_CUDA_RDMA_FLUSH_BY_HOST : 0;
+    return DT_CUDA_SUCCESS;
+}
+
+static int flush_writes(int target, int scope)
+{
+    (void)target;
+    (void)scope;
+    dt_plugin_sim_flush_gpus();
+    return DT_CUDA_SUCCESS;
+}
+
 enum dt_status dt_cuda_table_load(const char *library, struct dt_cuda_table *table, char *reason,
                                   size_t reason_bytes)
 {
@@ -270,6 +286,8 @@ enum dt_status dt_cuda_table_load(const char *library, struct dt_cuda_table *tab
         .mem_host_unregister = unpin,
         .memcpy_dtoh_async = copy_to_host,
         .pointer_get_attribute = get_attribute,
+        .device_get_attribute = get_device_attribute,
+        .flush_rdma_writes = flush_writes,
     };
     return DT_OK;
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "tests/sim/cuda_sim.h"
+#include "tests/sim/gpu_writes.h"
 #include "tests/sim/driver_sim.h"
 #include "tests/sim/plugin_sim.h"
 #include "tests/sim/trace.h"
@@ -15,8 +16,7 @@
 enum end_state {
     END_LIVE,   /* or being set up */
     END_FAILED, /* a call returned an error: everything open is to be answered */
-    END_CLOSED,
-    END_DEAD /* its process is no more, and nobody calls */
+    END_CLOSED
 };
 
 struct end {
@@ -155,8 +155,8 @@ static bool take_error(struct dt_flow *flow, enum dt_flow_side side, ncclResult_
     struct end *end = &flow->end[side];
 
     bool is_other_over = flow->end[!side].error != ncclSuccess;
-    bool is_allowed = flow->options.mercy == DT_MERCY_ANY || dt_flow_is_bereaved(flow) ||
-                      (flow->options.mercy == DT_MERCY_UNSEEN && has_unseen(flow));
+    bool is_allowed =
+        flow->options.mercy == DT_MERCY_ANY || (flow->options.mercy == DT_MERCY_UNSEEN && has_unseen(flow));
 
     if (!is_allowed && !is_other_over)
         return fail(flow, side, call, message, result);
@@ -192,8 +192,10 @@ static ncclResult_t register_pool(struct dt_flow *flow, enum dt_flow_side side)
     uint32_t bytes = (is_sender ? plan->send_bytes : plan->recv_bytes) + 1;
 
     plan->is_registered |= !is_sender;
-    if (is_sender && flow->options.is_gpu)
-        dt_cuda_sim_claim(plan->send_pool, bytes);
+    if (flow->options.is_gpu)
+        dt_cuda_sim_claim(is_sender ? plan->send_pool : plan->recv_pool, bytes);
+    if (flow->options.is_gpu && !is_sender)
+        dt_gpu_writes_watch(plan->recv_pool, bytes);
     return flow->net->regMr(flow->end[side].comm, is_sender ? plan->send_pool : plan->recv_pool, bytes,
                             flow->options.is_gpu ? NCCL_PTR_CUDA : NCCL_PTR_HOST, &flow->end[side].mhandle);
 }
@@ -347,6 +349,21 @@ static bool test_flush(struct dt_flow *flow, uint32_t m)
     return true;
 }
 
+/* The GPU may read it now. */
+static bool check_visible(struct dt_flow *flow, uint32_t m)
+{
+    for (int k = 0; flow->end[DT_FLOW_RECEIVER].state == END_LIVE && k < flow->plan.message[m].part_count;
+         k++) {
+        const struct dt_plan_part *part = dt_plan_part(&flow->plan, m, k);
+        int device = dt_gpu_writes_pending(flow->plan.recv_pool + part->recv_at, (uint64_t)part->bytes);
+
+        if (device >= 0)
+            return fail(flow, DT_FLOW_RECEIVER, "flushed, but a GPU may not see what a device wrote", m,
+                        device);
+    }
+    return true;
+}
+
 static bool act_test_receive(struct dt_flow *flow)
 {
     uint32_t m = flow->received;
@@ -363,8 +380,10 @@ static bool act_test_receive(struct dt_flow *flow)
         if (receiving->is_done && flow->options.is_gpu && !start_flush(flow, m))
             return false;
     }
-    flow->received += receiving->is_done && !receiving->flush;
-    return true;
+    if (!receiving->is_done || receiving->flush)
+        return true;
+    flow->received++;
+    return !flow->options.is_gpu || check_visible(flow, m);
 }
 
 /* ---- the sender -----------------------------------------------------------------------------------------
@@ -467,19 +486,7 @@ static bool act_test_send(struct dt_flow *flow)
 
 bool dt_flow_is_closed(const struct dt_flow *flow, enum dt_flow_side side)
 {
-    return flow->end[side].state >= END_CLOSED;
-}
-
-bool dt_flow_is_bereaved(const struct dt_flow *flow)
-{
-    return flow->end[DT_FLOW_SENDER].state == END_DEAD || flow->end[DT_FLOW_RECEIVER].state == END_DEAD;
-}
-
-void dt_flow_bereave(struct dt_flow *flow, uint32_t host)
-{
-    for (int side = 0; side < DT_FLOW_SIDES; side++)
-        if (flow->options.side[side].host == host && flow->end[side].state != END_CLOSED)
-            flow->end[side].state = END_DEAD;
+    return flow->end[side].state == END_CLOSED;
 }
 
 bool dt_flow_has_failed(const struct dt_flow *flow, enum dt_flow_side side)
@@ -535,7 +542,7 @@ bool dt_flow_act(struct dt_flow *flow, enum dt_flow_side side)
 
     if (dt_flow_is_wrong(flow))
         return false;
-    if (dt_flow_is_closed(flow, side))
+    if (flow->end[side].state == END_CLOSED)
         return true;
     dt_plugin_sim_enter(flow->options.side[side].host);
     if (is_over(flow, side))
@@ -570,7 +577,7 @@ bool dt_flow_settle(struct dt_flow *flow)
 
 static const char *end_text(const struct dt_flow *flow, enum dt_flow_side side)
 {
-    static const char *const text[] = {"live", "failed", "closed", "dead"};
+    static const char *const text[] = {"live", "failed", "closed"};
     const struct end *end = &flow->end[side];
 
     return end->state == END_LIVE && !end->comm ? "not connected" : text[end->state];

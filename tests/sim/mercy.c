@@ -63,21 +63,9 @@ static bool may_lose_completions(const struct dt_scenario *s, const struct dt_fl
     return false;
 }
 
-/* The loopback queue pair of a flush is made when it is first needed, and an error ends the connection. */
-static bool may_lack_flush(const struct dt_scenario *s, const struct dt_flow_options *flow)
-{
-    const struct dt_host_options *host = &s->plugin.host[flow->side[DT_FLOW_RECEIVER].host];
-
-    for (uint32_t i = 0; flow->is_gpu && i < s->chaos.count; i++)
-        if (s->chaos.list[i].kind == DT_CHAOS_CREATE_FAILS &&
-            s->chaos.list[i].device - host->device_first < host->device_count)
-            return true;
-    return false;
-}
-
 enum dt_flow_mercy dt_mercy_for(const struct dt_scenario *s, const struct dt_flow_options *flow)
 {
-    if (s->is_doomed || !keeps_a_path(s, flow) || may_lack_flush(s, flow))
+    if (s->is_doomed || !keeps_a_path(s, flow))
         return DT_MERCY_ANY;
     return may_lose_completions(s, flow) ? DT_MERCY_UNSEEN : DT_MERCY_NONE;
 }

@@ -11,6 +11,7 @@
 #include "tests/sim/cuda_sim.h"
 #include "tests/sim/driver_sim.h"
 #include "tests/sim/executor_sim.h"
+#include "tests/sim/gpu_writes.h"
 #include "tests/sim/verbs_sim.h"
 
 #define PPM 1000000
@@ -137,6 +138,7 @@ const ncclNet_v8_t *dt_plugin_sim_start(const struct dt_plugin_sim_options *opti
     dt_executor_sim_start(options->seed, options->job_ns_max);
     dt_verbs_sim_start(options->qp_wr_max);
     dt_cuda_sim_start(options->seed);
+    dt_gpu_writes_start();
     dt_driver_sim_on_event(dt_verbs_sim_event);
     dt_driver_sim_set_clock(running_now_ns);
     sim.network = dt_sim_network_create(&network_options);
@@ -158,6 +160,14 @@ void dt_plugin_sim_enter(uint32_t host)
         return;
     sim.running = &sim.host[host];
     dt_plugin_replace(&sim.running->plugin);
+}
+
+void dt_plugin_sim_flush_gpus(void)
+{
+    const struct dt_host_options *options = &sim.running->options;
+
+    for (uint32_t i = 0; i < options->device_count; i++)
+        dt_gpu_writes_flush(options->device_first + i);
 }
 
 uint64_t dt_plugin_sim_progress(uint32_t index)
@@ -206,5 +216,6 @@ void dt_plugin_sim_stop(void)
     dt_sim_network_destroy(sim.network);
     dt_driver_sim_on_event(NULL);
     dt_driver_sim_set_clock(NULL);
+    dt_gpu_writes_stop();
     memset(&sim, 0, sizeof sim);
 }

@@ -43,6 +43,9 @@ const ncclNet_v8_t *dt_plugin_sim_start(const struct dt_plugin_sim_options *opti
 /* Calls on the table are this host's from now on. */
 void dt_plugin_sim_enter(uint32_t host);
 
+/* What all devices of the running host have written to its GPUs is there: CUDA's own flush. */
+void dt_plugin_sim_flush_gpus(void);
+
 /* Does what the host's threads would do now; returns when they want to be called again at the latest. */
 uint64_t dt_plugin_sim_progress(uint32_t host);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "softrnic/softrnic.h"
+#include "tests/sim/gpu_writes.h"
 #include "tests/sim/trace.h"
 #include "verbs/table.h"
 
@@ -95,16 +96,26 @@ static int get_async_event(struct ibv_context *context, struct ibv_async_event *
     return error;
 }
 
+static int take_completions(struct ibv_cq *cq, int count, struct ibv_wc *wcs, uint32_t device)
+{
+    int taken = sim.poll_cq(cq, count, wcs);
+
+    for (int i = 0; i < taken; i++)
+        if (wcs[i].status == IBV_WC_SUCCESS && wcs[i].opcode == IBV_WC_RDMA_READ)
+            dt_gpu_writes_flush(device);
+    return taken;
+}
+
 static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
 {
-    uint32_t faults = sim.faults[device_of(cq->context)];
+    uint32_t device = device_of(cq->context), faults = sim.faults[device];
     int taken, kept = 0;
 
     if (!faults)
-        return sim.poll_cq(cq, count, wcs);
+        return take_completions(cq, count, wcs, device);
     if (faults & DT_VERBS_CQ_SILENT)
         return 0;
-    taken = sim.poll_cq(cq, count, wcs);
+    taken = take_completions(cq, count, wcs, device);
     for (int i = 0; i < taken; i++) {
         if (faults & DT_VERBS_CQ_LOST || (faults & DT_VERBS_NO_FLUSH && wcs[i].status == IBV_WC_WR_FLUSH_ERR))
             continue;

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CUDA's own flush of what RNICs have written to GPU memory, for when the RNIC that wrote it can no longer be
+ * asked to (transport/flush.c). CUDA is loaded when it is first wanted, which most processes never do.
+ */
+#ifndef DETOUR_HOSTPATH_GPU_FLUSH_H
+#define DETOUR_HOSTPATH_GPU_FLUSH_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+#include "hostpath/cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_gpu_flusher {
+    const char *library; /* NULL: not open */
+    pthread_mutex_t mutex;
+    struct dt_cuda *cuda; /* or NULL */
+};
+
+/* `library` (a file name for dlopen; "": there is no CUDA) stays the caller's. Nothing is loaded yet. */
+void dt_gpu_flusher_open(struct dt_gpu_flusher *flusher, const char *library);
+
+/* Harmless when it is not open. */
+void dt_gpu_flusher_close(struct dt_gpu_flusher *flusher);
+
+/*
+ * When it returns DT_OK, what was written before to the GPU memory at `address`, and to all other memory of
+ * that GPU, is visible to the GPU. Else one line goes to `reason`: DT_NOT_FOUND, no CUDA; DT_INVALID, not a
+ * GPU's memory; DT_UNSUPPORTED; DT_SYSTEM. May block; any thread but NCCL's progress thread.
+ */
+enum dt_status dt_gpu_flush(struct dt_gpu_flusher *flusher, const void *address, char *reason,
+                            size_t reason_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
