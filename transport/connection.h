@@ -118,6 +118,8 @@ struct dt_path {
 
     struct dt_path_machine machine; /* [detour], like all below */
     struct dt_fence fence;
+    uint64_t look_ns; /* for the proof of the fence, and how long to the next time */
+    uint64_t look_period_ns;
     struct dt_recovery recovery;
     struct dt_stall stall;
     bool is_used;                    /* this epoch was UP */
@@ -134,8 +136,8 @@ struct dt_path {
     uint32_t make_epoch;
     uint32_t op; /* enum dt_path_op */
     enum dt_status op_status;
-    uint32_t op_state; /* enum dt_path_op_state [atomic] */
-    char why[224];     /* it failed */
+    uint32_t op_state;      /* enum dt_path_op_state [atomic] */
+    char why[DT_WHY_BYTES]; /* it failed */
     struct dt_switch_report report;
 
     /* What the control thread of the device does with the path, each at most once at a time (path.h). */
@@ -208,6 +210,9 @@ enum dt_fault {
     DT_FAULT_ORDER = 24      /* path->nic->is_away */
 };
 
+/* Why Detour's thread takes a connection. */
+enum dt_claim { DT_CLAIM_SWITCH = 1, DT_CLAIM_TAKEOVER = 2 };
+
 struct dt_connection {
     /* The data path's own, first. */
     struct dt_owner owner;
@@ -236,7 +241,7 @@ struct dt_connection {
     struct dt_list node;        /* in nic->connections [detour] */
     bool is_linked;             /* [detour] */
     uint32_t visits_seen;       /* [detour] */
-    uint64_t idle_since_ns;     /* visits have not changed since [detour] */
+    uint64_t idle_since_ns;     /* visits have not changed since, and it was not taken over [detour] */
     uint32_t completions_seen;  /* [detour] */
     uint64_t progress_ns;       /* when a completion was last noticed, or the connection was idle [atomic] */
     bool is_peer_lost;          /* it is dead [detour] */
@@ -247,6 +252,7 @@ struct dt_connection {
     bool has_switched;          /* a path was not UP at some time [owner] */
     bool is_switching;          /* a path is not UP: the switch has to look [detour] */
     bool is_heard;              /* `heard` is to be attended to [detour] */
+    uint32_t claims;            /* enum dt_claim: what it is taken for in this round (owner.h) [detour] */
     struct dt_path_frame heard; /* what the peer said about a path [detour] */
     uint64_t watched_ns;        /* when the paths were last looked at for grey failure [detour] */
     uint64_t pathless_ns;       /* no path is UP since; 0: one is [detour] */

@@ -18,7 +18,8 @@
 #include "transport/listener.h"
 #include "transport/service.h"
 
-#define EVENTS_MAX 64
+/* As many connections as one fault may concern: all that was said is read in one round. */
+#define EVENTS_MAX 1024
 
 /* What an epoll event belongs to, besides connections. */
 static char wake_tag;
@@ -60,8 +61,9 @@ void dt_device_thread_collect(struct dt_nic *nic)
 
     for (int i = 0; i < count; i++) {
         if (event[i].data.ptr == &wake_tag) {
-            if (read(nic->wake_fd, &ignored, sizeof ignored) < 0)
-                continue; /* somebody else's wake was read already */
+            (void)!read(nic->wake_fd, &ignored, sizeof ignored); /* it may have been read already */
+            /* Whoever finds it set until here has said before what there is to be looked at from here on. */
+            dt_exchange_acq_rel(&nic->is_woken, 0u);
         } else if (event[i].data.ptr == &device_tag) {
             nic->is_event_ready = true;
         } else if (event[i].data.ptr == &listener_tag) {
@@ -70,6 +72,11 @@ void dt_device_thread_collect(struct dt_nic *nic)
             ((struct dt_line *)event[i].data.ptr)->is_ready = true;
         }
     }
+}
+
+uint64_t dt_device_thread_later_ns(const struct dt_nic *nic, uint64_t now_ns)
+{
+    return nic->net->has_threads ? dt_clock_now_ns() : now_ns;
 }
 
 /* Sleeps until something is there to be collected, or until the time. True: the time has come. */
@@ -107,6 +114,8 @@ static void wait_exactly(struct dt_nic *nic, uint64_t deadline_ns)
 /* Until the deadline, or until something is there. Whoever holds a message wakes this thread if it has to. */
 static void wait_until(struct dt_nic *nic, uint64_t deadline_ns)
 {
+    if (dt_clock_now_ns() < nic->hurry_until_ns)
+        return;
     dt_store_seq_cst(&nic->inject.awake_ns, deadline_ns);
     if (dt_load_seq_cst(&nic->inject.has_news))
         return;
@@ -235,9 +244,10 @@ void dt_nic_wake(struct dt_nic *nic)
 {
     uint64_t one = 1;
 
-    /* A counter that is full wakes, too. */
-    if (nic->is_started && write(nic->wake_fd, &one, sizeof one) < 0)
+    if (!nic->is_started || dt_exchange_acq_rel(&nic->is_woken, 1u))
         return;
+    (void)!write(nic->wake_fd, &one,
+                 sizeof one); /* it cannot be full: it is written once between two reads */
 }
 
 void dt_nic_ask_to_stop(struct dt_nic *nic)

@@ -18,6 +18,10 @@ extern "C" {
 void dt_device_thread_watch(struct dt_nic *nic, struct dt_line *line);
 void dt_device_thread_forget(struct dt_nic *nic, struct dt_line *line);
 
+/* The time, after a part of a round that began at now_ns: a round over hundreds of connections takes some.
+ * Without threads time stands still meanwhile. */
+uint64_t dt_device_thread_later_ns(const struct dt_nic *nic, uint64_t now_ns);
+
 /* Marks the lines whose channel is ready, the device and the listener. With nic->mutex; never blocks. */
 void dt_device_thread_collect(struct dt_nic *nic);
 

@@ -52,6 +52,8 @@ struct dt_nic {
     struct dt_list connections;
     struct dt_list lines;    /* struct dt_line, of connections that are closed, while they linger */
     uint64_t quiet_since_ns; /* no connection was busy since */
+    uint64_t round_ns;       /* that the last round over them took */
+    bool is_hurried;         /* a connection was in the middle of a switch in the last round */
     bool is_event_ready;     /* the device may have an event */
     bool is_listener_ready;  /* somebody may have come */
 
@@ -67,6 +69,9 @@ struct dt_nic {
     uint64_t stop_until_ns; /* for what is staged; 0: not asked yet [Detour's thread] */
     int epoll_fd;
     int wake_fd;
+    uint32_t is_woken;       /* wake_fd was written since it was last read [atomic] */
+    uint64_t hurry_until_ns; /* the other threads' and the peer's part of a switch is waited for awake
+                                [Detour's thread] */
 };
 
 struct dt_net {
@@ -121,7 +126,10 @@ void dt_nic_submit(struct dt_nic *nic, struct dt_job *job);
 /* Starts Detour's thread if that was not done. DT_SYSTEM: one WARN. */
 enum dt_status dt_nic_start(struct dt_nic *nic);
 
-/* Something happened that Detour's thread should look at now. Any thread; one system call. */
+/*
+ * Something happened that Detour's thread should look at now. Any thread; one system call, or none if it was
+ * woken already and has not looked yet.
+ */
 void dt_nic_wake(struct dt_nic *nic);
 
 /* Tells Detour's thread to end as soon as nothing is staged, or the time for that is over. */

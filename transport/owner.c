@@ -22,19 +22,24 @@ bool dt_owner_setup(void)
            membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
-bool dt_owner_take(struct dt_owner *owner)
+void dt_owner_claim(struct dt_owner *owner)
 {
-    uint32_t visits;
     uint32_t holder = __atomic_exchange_n(&owner->holder, DT_HOLDER_DETOUR, __ATOMIC_SEQ_CST);
 
     DT_CHECK(holder == DT_HOLDER_NCCL);
-    if (owner->is_exchange) {
-        visits = dt_load_seq_cst(&owner->visits);
-    } else {
-        /* It cannot fail once the process is registered, and going on without it would be unsound. */
+}
+
+void dt_owner_fence(bool has_membarrier)
+{
+    /* It cannot fail once the process is registered, and going on without it would be unsound. */
+    if (has_membarrier)
         DT_CHECK(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
-        visits = dt_load_acquire(&owner->visits);
-    }
+}
+
+bool dt_owner_confirm(struct dt_owner *owner)
+{
+    uint32_t visits = owner->is_exchange ? dt_load_seq_cst(&owner->visits) : dt_load_acquire(&owner->visits);
+
     /* A call that is inside ends soon; whoever enters from now on sees that we hold it, and leaves. */
     for (uint32_t i = 0; i < CALL_SPINS && visits & 1 && dt_load_acquire(&owner->visits) == visits; i++)
         dt_cpu_relax();
@@ -42,4 +47,11 @@ bool dt_owner_take(struct dt_owner *owner)
         return true;
     dt_owner_give_back(owner);
     return false;
+}
+
+bool dt_owner_take(struct dt_owner *owner)
+{
+    dt_owner_claim(owner);
+    dt_owner_fence(!owner->is_exchange);
+    return dt_owner_confirm(owner);
 }

@@ -84,7 +84,16 @@ static inline void dt_owner_leave(struct dt_owner *owner)
  */
 bool dt_owner_take(struct dt_owner *owner);
 
-/* Detour's thread, after dt_owner_take(). */
+/*
+ * The same in three steps, so that many connections share the system call: claim each, dt_owner_fence() once,
+ * then confirm each. NCCL's calls are turned away from the first step on. The fence is for owners without
+ * is_exchange, harmless for others.
+ */
+void dt_owner_claim(struct dt_owner *owner);
+void dt_owner_fence(bool has_membarrier);
+bool dt_owner_confirm(struct dt_owner *owner); /* false: as above; NCCL has it back */
+
+/* Detour's thread, after dt_owner_take() or dt_owner_confirm(). */
 static inline void dt_owner_give_back(struct dt_owner *owner)
 {
     dt_store_release(&owner->holder, DT_HOLDER_NCCL);

@@ -22,11 +22,14 @@ static bool is_settled(const struct dt_path *path)
             (DT_PLANTED(OPEN_EARLY) && path->machine.state == DT_SENDER_WAITING));
 }
 
-/* A device that was taken out of use is left alone until it is given back. */
+/*
+ * A device that was taken out of use is left alone until it is given back; and fences of other connections
+ * do not wait for the control thread to make queue pairs.
+ */
 static bool may_try(const struct dt_path *path)
 {
     return is_settled(path) && dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE &&
-           !dt_load_acquire(&path->nic->is_away);
+           !dt_load_acquire(&path->nic->is_away) && !path->connection->nic->is_hurried;
 }
 
 static bool is_proving(const struct dt_path *path)

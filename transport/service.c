@@ -25,6 +25,10 @@
 #define STAGED_PERIOD_NS (100 * DT_NS_PER_US)
 /* Of one peer, which may talk without end. */
 #define FRAMES_PER_ROUND 64
+/* Connections that are taken from NCCL, and given back, together. */
+#define TOGETHER_MAX 32
+/* Reports of switches, which somebody else's logger writes. */
+#define LINES_PER_ROUND 16
 
 /* ------------------------------------------------------------------------------------------------------------
  * The control channel
@@ -119,15 +123,24 @@ static void fence_failing(struct dt_connection *c, uint64_t now_ns)
 /* ------------------------------------------------------------------------------------------------------------
  * Pending work that NCCL does not look at
  */
-static void take_over(struct dt_connection *c)
+static bool has_staged(const struct dt_connection *c);
+
+/* Neither NCCL has looked at it for so long, nor Detour in its place. */
+static bool wants_takeover(const struct dt_connection *c, uint64_t now_ns)
 {
-    if (!dt_owner_take(&c->owner))
-        return;
+    uint64_t takeover_ns = has_staged(c) ? STAGED_PERIOD_NS : c->net->params.idle_takeover_us * DT_NS_PER_US;
+
+    return dt_load_relaxed(&c->open_requests) > 0 && dt_owner_visits(&c->owner) == c->visits_seen &&
+           now_ns - c->idle_since_ns >= takeover_ns;
+}
+
+static void take_over(struct dt_connection *c, uint64_t now_ns)
+{
+    c->idle_since_ns = now_ns;
     dt_page_add(&c->meter.row->takeover_count, 1);
     dt_connection_progress(c);
     if (dt_load_acquire(&c->notices) != c->attended)
         dt_connection_attend(c);
-    dt_owner_give_back(&c->owner);
 }
 
 /* Keeps progress_ns: when something was last completed, or nothing was open. */
@@ -166,13 +179,10 @@ static void mourn(struct dt_connection *c, uint64_t now_ns)
         dt_connection_notify(c, DT_NOTICE_PEER_LOST);
 }
 
-static bool has_staged(const struct dt_connection *c);
-
 /* Returns whether the connection is in use. */
 static bool look_after(struct dt_connection *c, uint64_t now_ns)
 {
     uint32_t visits = dt_owner_visits(&c->owner);
-    uint64_t takeover_ns = has_staged(c) ? STAGED_PERIOD_NS : c->net->params.idle_takeover_us * DT_NS_PER_US;
     bool is_busy = visits != c->visits_seen || dt_load_relaxed(&c->open_requests) > 0;
 
     mourn(c, now_ns);
@@ -180,8 +190,6 @@ static bool look_after(struct dt_connection *c, uint64_t now_ns)
     if (visits != c->visits_seen) {
         c->visits_seen = visits;
         c->idle_since_ns = now_ns;
-    } else if (is_busy && now_ns - c->idle_since_ns >= takeover_ns) {
-        take_over(c);
     }
     return is_busy || ((c->is_peer_lost || waits_for_the_gone(c)) &&
                        !(dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_LOST));
@@ -206,44 +214,74 @@ static void ignore_peer(struct dt_connection *c, uint64_t now_ns)
         dt_line_ignore(c->line, now_ns);
 }
 
-/* Does what the switch and the control channel have to do. Returns when they want to be looked at again. */
-static uint64_t serve_switch(struct dt_connection *c, uint64_t now_ns)
+/*
+ * The first half of serving a connection: its line, and the first thing that the peer has said. Returns
+ * whether it is claimed, because there is something to do for which one has to own it.
+ */
+static bool begin(struct dt_connection *c, uint64_t now_ns, uint64_t *deadline_ns)
 {
-    bool was_heard = true;
-
-    for (uint32_t i = 0; was_heard && i < FRAMES_PER_ROUND; i++) {
-        if (!c->is_heard && dt_line_is_ready(c->line))
-            read_line(c, now_ns);
-        was_heard = c->is_heard;
-        if (!dt_switch_is_due(c, now_ns))
-            break;
-        if (!dt_owner_take(&c->owner))
-            return now_ns + DOOR_WAIT_NS;
-        dt_switch_progress(c, now_ns);
-        dt_owner_give_back(&c->owner);
-    }
-    dt_line_flush(c->line);
-    return c->line->is_ready ? now_ns : dt_switch_deadline_ns(c, now_ns);
+    *deadline_ns = dt_earlier_ns(*deadline_ns, serve_line(c, now_ns));
+    if (dt_load_relaxed(&c->notices) & DT_NOTICE_ABANDONED || dt_load_acquire(&c->failing) != DT_OK)
+        return false;
+    if (!c->is_heard && dt_line_is_ready(c->line))
+        read_line(c, now_ns);
+    c->claims = dt_switch_is_due(c, now_ns) ? DT_CLAIM_SWITCH : 0;
+    c->claims |= wants_takeover(c, now_ns) ? DT_CLAIM_TAKEOVER : 0;
+    if (c->claims)
+        dt_owner_claim(&c->owner);
+    return c->claims != 0;
 }
 
-/* Returns whether the connection is in use, and brings *deadline_ns forward if it has to. */
-static bool serve(struct dt_connection *c, uint64_t now_ns, uint64_t *deadline_ns)
+/* What the switch has to do, also about all that the peer has said meanwhile. */
+static void progress_switch(struct dt_connection *c, uint64_t now_ns)
 {
-    uint64_t switch_ns = DT_NEVER_NS;
+    dt_switch_progress(c, now_ns);
+    for (uint32_t i = 1; i < FRAMES_PER_ROUND && dt_line_is_ready(c->line); i++) {
+        read_line(c, now_ns);
+        if (!c->is_heard)
+            break;
+        dt_switch_progress(c, now_ns);
+    }
+}
 
-    *deadline_ns = dt_earlier_ns(*deadline_ns, serve_line(c, now_ns));
+/* Does what the connection was claimed for. False: NCCL is inside, and the switch has to wait for it. */
+static bool use_claim(struct dt_connection *c, uint64_t now_ns)
+{
+    uint32_t claims = c->claims;
+
+    c->claims = 0;
+    if (!claims)
+        return true;
+    if (!dt_owner_confirm(&c->owner))
+        return !(claims & DT_CLAIM_SWITCH);
+    if (claims & DT_CLAIM_SWITCH)
+        progress_switch(c, now_ns);
+    if (claims & DT_CLAIM_TAKEOVER && dt_load_acquire(&c->failing) == DT_OK)
+        take_over(c, now_ns);
+    dt_owner_give_back(&c->owner);
+    return true;
+}
+
+/* The second half. Returns whether the connection is in use, and brings *deadline_ns forward if it has to. */
+static bool finish(struct dt_connection *c, uint64_t now_ns, uint64_t *deadline_ns)
+{
+    bool is_done = use_claim(c, now_ns);
+
+    dt_line_flush(c->line);
     if (dt_load_relaxed(&c->notices) & DT_NOTICE_ABANDONED) {
         ignore_peer(c, now_ns);
         return false;
     }
-    if (dt_load_acquire(&c->failing) == DT_OK)
-        switch_ns = serve_switch(c, now_ns);
     if (dt_load_acquire(&c->failing) != DT_OK) {
         ignore_peer(c, now_ns);
         fence_failing(c, now_ns);
         return dt_load_relaxed(&c->error) == DT_OK;
     }
-    *deadline_ns = dt_earlier_ns(*deadline_ns, switch_ns);
+    if (!is_done)
+        *deadline_ns = dt_earlier_ns(*deadline_ns, now_ns + DOOR_WAIT_NS);
+    else
+        *deadline_ns =
+            dt_earlier_ns(*deadline_ns, c->line->is_ready ? now_ns : dt_switch_deadline_ns(c, now_ns));
     if (c->is_sender)
         dt_health_feed(dt_sender_of(c), now_ns);
     else
@@ -464,34 +502,89 @@ static void destroy_lines(struct dt_list *done)
         dt_line_destroy(dt_container_of(node, struct dt_line, node));
 }
 
+/* A round, as far as it has come. */
+struct round {
+    struct dt_nic *nic;
+    uint64_t now_ns;
+    uint64_t deadline_ns; /* of the next */
+    uint32_t lines_left;  /* reports that may be written */
+    bool is_busy;
+    bool is_hurried;
+    bool has_claimed;
+    uint32_t count; /* of the connections that are being served together */
+    struct dt_connection *connection[TOGETHER_MAX];
+};
+
+static void finish_one(struct round *round, struct dt_connection *c)
+{
+    round->is_busy |= finish(c, round->now_ns, &round->deadline_ns);
+    round->is_hurried |= dt_switch_is_hurried(c, round->now_ns);
+    dt_switch_report(c, round->now_ns, &round->lines_left);
+    if (has_staged(c))
+        round->deadline_ns =
+            dt_earlier_ns(round->deadline_ns, dt_deadline_ns(round->now_ns, STAGED_PERIOD_NS));
+    round->deadline_ns = dt_earlier_ns(round->deadline_ns, linger(c, round->now_ns));
+}
+
+static void finish_together(struct round *round)
+{
+    const struct dt_net *net = round->nic->net;
+
+    if (round->has_claimed)
+        dt_owner_fence(net->has_membarrier);
+    for (uint32_t i = 0; i < round->count; i++) {
+        round->now_ns = dt_device_thread_later_ns(round->nic, round->now_ns);
+        finish_one(round, round->connection[i]);
+    }
+    round->has_claimed = false;
+    round->count = 0;
+}
+
+/* Connections are taken from NCCL a few at a time: that is one system call for all of them. */
+static void serve_connections(struct round *round)
+{
+    dt_list_for_each(node, &round->nic->connections)
+    {
+        struct dt_connection *c = dt_container_of(node, struct dt_connection, node);
+
+        round->has_claimed |= begin(c, round->now_ns, &round->deadline_ns);
+        round->connection[round->count++] = c;
+        if (round->count == TOGETHER_MAX)
+            finish_together(round);
+    }
+    finish_together(round);
+}
+
+/* What has become readable. */
+static void collect(struct dt_nic *nic)
+{
+    pthread_mutex_lock(&nic->mutex);
+    dt_device_thread_collect(nic);
+    pthread_mutex_unlock(&nic->mutex);
+}
+
 uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
 {
     uint64_t period_ns = nic->net->params.idle_takeover_us * DT_NS_PER_US;
-    uint64_t deadline_ns = DT_NEVER_NS;
+    struct round round = {.nic = nic, .now_ns = now_ns, .deadline_ns = DT_NEVER_NS};
     uint64_t inject_ns;
-    bool is_busy = false;
     bool is_empty;
     struct dt_list done;
 
     dt_list_init(&done);
     dt_store_relaxed(&nic->net->tick_ns, now_ns);
+    if (nic->net->has_threads)
+        collect(nic);
     if (nic->is_event_ready || !nic->net->has_threads)
         read_events(nic, now_ns);
     tidy_setup(nic->net, now_ns);
     calibrate(nic->net, now_ns);
     pthread_mutex_lock(&nic->mutex);
-    if (nic->net->has_threads)
-        dt_device_thread_collect(nic);
-    dt_list_for_each(node, &nic->connections)
-    {
-        struct dt_connection *c = dt_container_of(node, struct dt_connection, node);
-
-        is_busy |= serve(c, now_ns, &deadline_ns);
-        if (has_staged(c))
-            deadline_ns = dt_earlier_ns(deadline_ns, dt_deadline_ns(now_ns, STAGED_PERIOD_NS));
-        deadline_ns = dt_earlier_ns(deadline_ns, linger(c, now_ns));
-    }
-    serve_lines(nic, now_ns, &deadline_ns, &done);
+    round.lines_left = nic->is_hurried ? 0 : LINES_PER_ROUND;
+    serve_connections(&round);
+    nic->is_hurried = round.is_hurried;
+    nic->round_ns = round.now_ns - now_ns;
+    serve_lines(nic, now_ns, &round.deadline_ns, &done);
     inject_ns = dt_inject_release(nic, now_ns);
     is_empty = dt_list_is_empty(&nic->connections);
     pthread_mutex_unlock(&nic->mutex);
@@ -500,14 +593,14 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
         open_doors(nic, now_ns);
     dt_health_judge(nic->net, now_ns);
     inject_ns = dt_earlier_ns(inject_ns, dt_inject_faults(nic, now_ns));
-    if (is_busy)
+    if (round.is_busy)
         nic->quiet_since_ns = now_ns;
-    deadline_ns = dt_earlier_ns(deadline_ns, inject_ns);
+    round.deadline_ns = dt_earlier_ns(round.deadline_ns, inject_ns);
     if (is_empty)
-        return deadline_ns;
+        return round.deadline_ns;
     /* Twice as long after every quiet time of the same length. */
     period_ns = dt_max_u64(period_ns, dt_earlier_ns(now_ns - nic->quiet_since_ns, QUIET_PERIOD_NS_MAX));
-    return dt_earlier_ns(deadline_ns, dt_deadline_ns(now_ns, period_ns));
+    return dt_earlier_ns(round.deadline_ns, dt_deadline_ns(now_ns, period_ns));
 }
 
 enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)

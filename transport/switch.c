@@ -16,9 +16,8 @@
 #include "transport/watch.h"
 #include "transport/work_id.h"
 
-/* While a proof is looked for its completions are polled; after a while less often. */
-#define POLL_NS_FIRST (20 * DT_NS_PER_US)
-#define POLL_NS_LATER (1 * DT_NS_PER_MS)
+/* So long a switch is waited for awake: the control thread and the peer may have done their part. */
+#define HURRY_NS (100 * DT_NS_PER_US)
 
 static void step(struct dt_path *path, enum dt_path_event event, uint64_t now_ns);
 
@@ -75,6 +74,7 @@ static void do_fence(struct dt_path *path, uint64_t now_ns)
         dt_recovery_missed(&path->recovery, now_ns);
     dt_page_add(&path->connection->meter.row->path_down_count, path->is_used);
     dt_switch_report_begin(path, now_ns);
+    path->connection->nic->hurry_until_ns = now_ns + HURRY_NS;
     dt_switch_fence(path, now_ns);
 }
 
@@ -87,17 +87,10 @@ static void do_keep(struct dt_path *path, uint64_t now_ns)
 /* One report for an epoch that was in use; attempts to take a path back that come to nothing go unsaid. */
 static void do_forget(struct dt_path *path, uint64_t now_ns)
 {
-    struct dt_connection *c = path->connection;
-    uint32_t count = dt_switch_forget(path);
+    struct dt_switch_settled settled = {.again = dt_switch_forget(path)};
 
     if (path->is_used)
-        dt_switch_report_resumed(
-            path, now_ns,
-            "connection %016llx from %s: path %u, %s to %s, epoch %u is fenced: %s; %u open receives go over "
-            "%s",
-            (unsigned long long)c->id, c->peer, path->index, dt_path_name(path), path->peer_device,
-            path->epoch, path->why, count,
-            c->current ? dt_path_name(c->current) : "the next path that is well");
+        dt_switch_report_resumed(path, now_ns, settled);
 }
 
 static void do_snapshot(struct dt_path *path, uint64_t now_ns)
@@ -109,22 +102,12 @@ static void do_snapshot(struct dt_path *path, uint64_t now_ns)
 static void do_settle(struct dt_path *path, uint64_t now_ns)
 {
     struct dt_connection *c = path->connection;
-    static const char *const engines[] = {"nothing to do", "wqe", "repost", "wqe and repost"};
     struct dt_switch_settled settled = dt_switch_settle(path);
 
     dt_page_add(&c->meter.row->rewound_count, settled.again);
     dt_page_add(&c->meter.row->failover_ns, now_ns - path->report.steps.detected_ns);
-
-    if (!path->is_used)
-        return;
-    dt_switch_report_resumed(path, now_ns,
-                             "connection %016llx to %s: path %u, %s to %s, epoch %u is settled: %s; %u "
-                             "messages again over %s (%s), "
-                             "%u had arrived",
-                             (unsigned long long)c->id, c->peer, path->index, dt_path_name(path),
-                             path->peer_device, path->epoch, path->why, settled.again,
-                             c->current ? dt_path_name(c->current) : "the next path that is well",
-                             engines[settled.engines], settled.held);
+    if (path->is_used)
+        dt_switch_report_resumed(path, now_ns, settled);
 }
 
 static void do_make(struct dt_path *path, uint64_t now_ns)
@@ -345,7 +328,7 @@ static void take_job(struct dt_path *path, uint64_t now_ns)
         dt_store_relaxed(&path->op_state, (uint32_t)DT_PATH_OP_IS_IDLE);
         switch ((enum dt_path_op)path->op) {
         case DT_PATH_OP_FENCE:
-            dt_switch_fence_told(path);
+            dt_switch_fence_told(path, now_ns);
             break;
         case DT_PATH_OP_DESTROY:
             if (path->is_destroying)
@@ -496,19 +479,16 @@ static uint64_t path_deadline_ns(const struct dt_path *path, uint64_t now_ns)
     uint64_t deadline_ns = dt_path_machine_repeat_ns(&path->machine);
 
     deadline_ns = dt_earlier_ns(deadline_ns, dt_recover_deadline_ns(path, now_ns));
-    deadline_ns = dt_earlier_ns(deadline_ns, dt_switch_report_deadline_ns(path, now_ns));
     if (path->is_fence_wanted || dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_DONE)
         return now_ns;
-    if (path->fence.is_active) {
-        uint64_t poll_ns = now_ns - path->fence.begun_ns < POLL_NS_LATER ? POLL_NS_FIRST : POLL_NS_LATER;
-
-        deadline_ns = dt_earlier_ns(deadline_ns, dt_fence_deadline_ns(&path->fence));
-        deadline_ns = dt_earlier_ns(deadline_ns, now_ns + poll_ns);
-    }
+    if (path->fence.is_active)
+        deadline_ns =
+            dt_earlier_ns(deadline_ns, dt_earlier_ns(dt_fence_deadline_ns(&path->fence), path->look_ns));
     return deadline_ns;
 }
 
-uint64_t dt_switch_deadline_ns(const struct dt_connection *c, uint64_t now_ns)
+/* When the owner has something to do. */
+static uint64_t work_deadline_ns(const struct dt_connection *c, uint64_t now_ns)
 {
     uint64_t deadline_ns = DT_NEVER_NS;
 
@@ -524,28 +504,55 @@ uint64_t dt_switch_deadline_ns(const struct dt_connection *c, uint64_t now_ns)
     return deadline_ns;
 }
 
+uint64_t dt_switch_deadline_ns(const struct dt_connection *c, uint64_t now_ns)
+{
+    uint64_t deadline_ns = work_deadline_ns(c, now_ns);
+
+    for (uint32_t p = 0; p < c->path_count && c->is_switching; p++)
+        deadline_ns = dt_earlier_ns(deadline_ns, dt_switch_report_deadline_ns(&c->path[p], now_ns));
+    return deadline_ns;
+}
+
 bool dt_switch_is_due(const struct dt_connection *c, uint64_t now_ns)
 {
-    if (dt_load_acquire(&c->faults) || dt_load_acquire(&c->hints) || c->is_heard)
-        return true;
     if (dt_watch_is_due(c, now_ns))
         return true;
-    if (!c->is_switching)
-        return false;
-    for (uint32_t p = 0; p < c->path_count; p++) {
-        const struct dt_path *path = &c->path[p];
-
-        if (path->fence.is_active || (c->is_sender && path->machine.state == DT_SENDER_PROVING) ||
-            dt_switch_report_is_due(path, now_ns))
+    for (uint32_t p = 0; p < c->path_count && c->is_switching && c->is_sender; p++) {
+        if (c->path[p].machine.state == DT_SENDER_PROVING)
             return true;
     }
-    return dt_switch_deadline_ns(c, now_ns) <= now_ns;
+    return work_deadline_ns(c, now_ns) <= now_ns;
+}
+
+bool dt_switch_is_hurried(const struct dt_connection *c, uint64_t now_ns)
+{
+    for (uint32_t p = 0; p < c->path_count && c->is_switching; p++) {
+        if (dt_switch_report_is_awaited(&c->path[p], now_ns))
+            return true;
+    }
+    return false;
+}
+
+static bool is_all_quiet(const struct dt_connection *c)
+{
+    bool is_quiet_so_far = true;
+
+    for (uint32_t p = 0; p < c->path_count; p++)
+        is_quiet_so_far = is_quiet_so_far && is_quiet(&c->path[p]);
+    return is_quiet_so_far;
+}
+
+void dt_switch_report(struct dt_connection *c, uint64_t now_ns, uint32_t *lines_left)
+{
+    if (!c->is_switching)
+        return;
+    for (uint32_t p = 0; p < c->path_count; p++)
+        dt_switch_report_progress(&c->path[p], now_ns, lines_left);
+    c->is_switching = !is_all_quiet(c);
 }
 
 void dt_switch_progress(struct dt_connection *c, uint64_t now_ns)
 {
-    bool is_switching = false;
-
     take_faults(c, now_ns);
     take_hints(c, now_ns);
     if (c->is_heard)
@@ -558,10 +565,8 @@ void dt_switch_progress(struct dt_connection *c, uint64_t now_ns)
         recover(path, now_ns);
         take_job(path, now_ns);
         say(path, dt_path_machine_repeat(&path->machine, now_ns));
-        dt_switch_report_progress(path, now_ns);
-        is_switching |= !is_quiet(path);
     }
-    c->is_switching = is_switching;
+    c->is_switching = !is_all_quiet(c);
     if (dt_watch_is_due(c, now_ns))
         watch(c, now_ns);
     watch_death(c, now_ns);

@@ -32,6 +32,15 @@ bool dt_switch_is_due(const struct dt_connection *connection, uint64_t now_ns);
 /* Does it. Detour's thread, as the owner, under nic->mutex. */
 void dt_switch_progress(struct dt_connection *connection, uint64_t now_ns);
 
+/* A path's fault is being dealt with: others that have time let it pass. */
+bool dt_switch_is_hurried(const struct dt_connection *connection, uint64_t now_ns);
+
+/*
+ * Writes reports of switches (switch_report.h) that are due, at most *lines_left, which it counts down.
+ * Called by Detour's thread, under nic->mutex, without ownership.
+ */
+void dt_switch_report(struct dt_connection *connection, uint64_t now_ns, uint32_t *lines_left);
+
 /* The control channel is a new one: what is being repeated is said at the next look. */
 void dt_switch_say_again(struct dt_connection *connection, uint64_t now_ns);
 
@@ -49,20 +58,11 @@ void dt_switch_fence(struct dt_path *path, uint64_t now_ns);
 enum dt_path_event dt_switch_fence_progress(struct dt_path *path, uint64_t now_ns);
 
 /* Counts what a job of the control thread did for the fence. */
-void dt_switch_fence_told(struct dt_path *path);
+void dt_switch_fence_told(struct dt_path *path, uint64_t now_ns);
 void dt_switch_fence_destroyed(struct dt_path *path);
 
 /* Takes the completions of a path that is not UP: what succeeded counts. */
 void dt_switch_drain(struct dt_path *path);
-
-/* Who posted messages again (failover/rewind.h). */
-enum dt_switch_engines { DT_SWITCH_BY_WQE = 1, DT_SWITCH_BY_REPOST = 2 };
-
-struct dt_switch_settled {
-    uint32_t held;    /* messages that the receiver has */
-    uint32_t again;   /* messages that are posted again */
-    uint32_t engines; /* enum dt_switch_engines */
-};
 
 /* Sender: decides every message that was last posted on the path's epoch, by path->resume. */
 struct dt_switch_settled dt_switch_settle(struct dt_path *path);

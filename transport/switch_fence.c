@@ -14,6 +14,10 @@
 
 #define POLL_MAX 16
 
+/* Completions are polled soon after the device was told, and then, as before that, less and less often. */
+#define LOOK_NS_FIRST (20 * DT_NS_PER_US)
+#define LOOK_NS_MAX   (1 * DT_NS_PER_MS)
+
 /* A device that has died does not answer modify_qp any more; only destroying is left. */
 static bool is_device_dead(const struct dt_path *path)
 {
@@ -26,6 +30,8 @@ void dt_switch_fence(struct dt_path *path, uint64_t now_ns)
 
     dt_fence_begin(&path->fence, path->qp_count, c->net->params.fence_ms * DT_NS_PER_MS, now_ns);
     path->fence.is_hopeless = is_device_dead(path);
+    path->look_ns = now_ns;
+    path->look_period_ns = LOOK_NS_MAX;
     path->marker_mask = 0;
     path->is_destroy_wanted = false;
     if (c->is_sender)
@@ -38,9 +44,11 @@ void dt_switch_fence(struct dt_path *path, uint64_t now_ns)
     }
 }
 
-void dt_switch_fence_told(struct dt_path *path)
+void dt_switch_fence_told(struct dt_path *path, uint64_t now_ns)
 {
     path->fence.is_told = true;
+    path->look_ns = now_ns;
+    path->look_period_ns = LOOK_NS_FIRST;
 }
 
 void dt_switch_fence_destroyed(struct dt_path *path)
@@ -72,25 +80,45 @@ static void take(struct dt_path *path, const struct dt_completion *completion)
         dt_receiver_handle(dt_receiver_of(c), path, completion);
 }
 
-static void drain_cq(struct dt_path *path, struct dt_cq *cq)
+/* Work whose completion is still to come; one that is empty is not polled, which costs a device something. */
+static bool has_receives(const struct dt_path *path)
+{
+    for (uint32_t q = 0; q < path->qp_count; q++) {
+        if (path->qp[q] && dt_qp_recvs_outstanding(path->qp[q]) > 0)
+            return true;
+    }
+    return false;
+}
+
+static void drain_receives(struct dt_path *path)
 {
     struct dt_completion completion[POLL_MAX];
-    int count;
+    int count = POLL_MAX;
 
-    if (!cq)
-        return;
-    do {
-        count = dt_cq_poll(cq, completion, POLL_MAX);
+    while (path->recv_cq && count == POLL_MAX && has_receives(path)) {
+        count = dt_cq_poll(path->recv_cq, completion, POLL_MAX);
         for (int i = 0; i < count; i++)
             take(path, &completion[i]);
-    } while (count == POLL_MAX);
+    }
+}
+
+static void drain_sends(struct dt_path *path, uint32_t q)
+{
+    struct dt_completion completion[POLL_MAX];
+    int count = POLL_MAX;
+
+    while (path->send_cq[q] && path->qp[q] && count == POLL_MAX && dt_qp_sends_outstanding(path->qp[q]) > 0) {
+        count = dt_cq_poll(path->send_cq[q], completion, POLL_MAX);
+        for (int i = 0; i < count; i++)
+            take(path, &completion[i]);
+    }
 }
 
 void dt_switch_drain(struct dt_path *path)
 {
-    drain_cq(path, path->recv_cq);
+    drain_receives(path);
     for (uint32_t q = 0; q < path->qp_count; q++)
-        drain_cq(path, path->send_cq[q]);
+        drain_sends(path, q);
 }
 
 /* A write of nothing: it needs no key, and the peer's queue pair is told nothing by it. */
@@ -130,6 +158,7 @@ static void destroy(struct dt_path *path)
     if (!doomed)
         return; /* still wanted */
     path->is_destroy_wanted = false;
+    dt_switch_drain(path); /* for the last time */
     dt_path_adopt(path, &none, doomed);
     path->doomed = doomed;
     path->is_destroying = true;
@@ -142,9 +171,13 @@ enum dt_path_event dt_switch_fence_progress(struct dt_path *path, uint64_t now_n
 
     if (!path->fence.is_active)
         return DT_PATH_EVENT_COUNT;
-    if (path->fence.is_told)
-        post_markers(path);
-    dt_switch_drain(path);
+    if (now_ns >= path->look_ns) {
+        if (path->fence.is_told)
+            post_markers(path);
+        dt_switch_drain(path);
+        path->look_ns = now_ns + path->look_period_ns;
+        path->look_period_ns = dt_earlier_ns(2 * path->look_period_ns, LOOK_NS_MAX);
+    }
     count_receives(path);
     switch (dt_fence_verdict(&path->fence, now_ns)) {
     case DT_FENCE_WAIT:

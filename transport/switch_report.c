@@ -13,10 +13,13 @@
 #include "transport/nic.h"
 
 #define WAIT_NS (1 * DT_NS_PER_S)
+/* A switch that takes longer than this waits for something: others need not make room for it any more. */
+#define AWAITED_NS (100 * DT_NS_PER_MS)
 /* The first completion is looked for this often at first, and then with this part of the time that has
- * passed. */
-#define POLL_NS   (20 * DT_NS_PER_US)
-#define POLL_PART 8
+ * passed; and not so often that this becomes what Detour's thread is busy with. */
+#define POLL_NS     (20 * DT_NS_PER_US)
+#define POLL_PART   8
+#define POLL_ROUNDS 8
 
 static bool has_completed(const struct dt_path *path)
 {
@@ -35,20 +38,29 @@ static bool is_over(const struct dt_path *path, uint64_t now_ns)
            dt_load_relaxed(&path->connection->open_requests) == 0;
 }
 
-bool dt_switch_report_is_due(const struct dt_path *path, uint64_t now_ns)
+/* Nothing is left to wait for, or what was awaited has come. */
+static bool is_due(const struct dt_path *path, uint64_t now_ns)
 {
     bool is_whole = has_completed(path) && !has_waiting(path) && path->report.steps.agreed_ns != 0;
 
     return path->report.is_pending && (is_whole || is_over(path, now_ns));
 }
 
+bool dt_switch_report_is_awaited(const struct dt_path *path, uint64_t now_ns)
+{
+    const struct dt_switch_steps *steps = &path->report.steps;
+
+    return steps->detected_ns != 0 && steps->resumed_ns == 0 && now_ns - steps->detected_ns < AWAITED_NS;
+}
+
 uint64_t dt_switch_report_deadline_ns(const struct dt_path *path, uint64_t now_ns)
 {
     uint64_t age_ns = now_ns - path->report.steps.resumed_ns;
+    uint64_t round_ns = path->connection->nic->round_ns;
 
     if (!path->report.is_pending)
         return DT_NEVER_NS;
-    return now_ns + dt_max_u64(POLL_NS, age_ns / POLL_PART);
+    return now_ns + dt_max_u64(POLL_NS, dt_max_u64(age_ns / POLL_PART, POLL_ROUNDS * round_ns));
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -73,6 +85,33 @@ static uint64_t last_step_ns(const struct dt_switch_steps *steps)
     return dt_max_u64(last_ns, steps->agreed_ns);
 }
 
+/* The line up to the steps. */
+static void describe(const struct dt_path *path, char *text, size_t bytes)
+{
+    static const char *const engines[] = {"nothing to do", "wqe", "repost", "wqe and repost"};
+    const struct dt_connection *c = path->connection;
+    const struct dt_switch_report *report = &path->report;
+    const struct dt_switch_settled *settled = &report->settled;
+    const char *over = report->over ? report->over : "the next path that is well";
+    const char *device = dt_path_name(path);
+    unsigned long long id = c->id;
+
+    if (c->is_sender)
+        snprintf(
+            text, bytes,
+            "connection %016llx to %s: path %u, %s to %s, epoch %u is settled: %s; %u messages again over %s "
+            "(%s), %u had arrived",
+            id, c->peer, path->index, device, report->peer_device, report->epoch, report->why, settled->again,
+            over, engines[settled->engines], settled->held);
+    else
+        snprintf(
+            text, bytes,
+            "connection %016llx from %s: path %u, %s to %s, epoch %u is fenced: %s; %u open receives go over "
+            "%s",
+            id, c->peer, path->index, device, report->peer_device, report->epoch, report->why, settled->again,
+            over);
+}
+
 static void write_event(const struct dt_path *path, const char *agreed, const char *again, const char *first)
 {
     const struct dt_connection *c = path->connection;
@@ -95,17 +134,18 @@ void dt_switch_report_end(struct dt_path *path)
 {
     struct dt_switch_report *report = &path->report;
     const struct dt_switch_steps *steps = &report->steps;
-    char fenced[STEP_BYTES], agreed[STEP_BYTES], again[STEP_BYTES], first[STEP_BYTES];
+    char fenced[STEP_BYTES], agreed[STEP_BYTES], again[STEP_BYTES], first[STEP_BYTES], what[640];
 
     if (!report->is_pending)
         return;
     report->is_pending = false;
+    describe(path, what, sizeof what);
     step_text(steps, steps->agreed_ns, agreed);
     step_text(steps, steps->again_ns, again);
     step_text(steps, steps->first_ns, first);
     dt_info("%s; fenced after %s us (%s), agreed after %s us, %s after %s us, first completion after %s us, "
             "%" PRIu64 " us in all",
-            report->what, step_text(steps, steps->fenced_ns, fenced), report->evidence, agreed,
+            what, step_text(steps, steps->fenced_ns, fenced), report->evidence, agreed,
             path->connection->is_sender ? "posted again" : "offered again", again, first,
             (uint64_t)((last_step_ns(steps) - steps->detected_ns) / DT_NS_PER_US));
     write_event(path, agreed, again, first);
@@ -121,37 +161,34 @@ void dt_switch_report_begin(struct dt_path *path, uint64_t now_ns)
     path->report.steps.detected_ns = now_ns;
 }
 
-void dt_switch_report_resumed(struct dt_path *path, uint64_t now_ns, const char *format, ...)
+void dt_switch_report_resumed(struct dt_path *path, uint64_t now_ns, struct dt_switch_settled settled)
 {
     struct dt_switch_report *report = &path->report;
-    va_list args;
+    const struct dt_connection *c = path->connection;
 
-    va_start(args, format);
-    vsnprintf(report->what, sizeof report->what, format, args);
-    va_end(args);
     report->is_pending = true;
     report->epoch = path->epoch;
-    report->completions = dt_load_relaxed(&path->connection->completions);
+    report->completions = dt_load_relaxed(&c->completions);
     report->evidence = dt_fence_evidence(&path->fence);
+    report->over = c->current ? dt_path_name(c->current) : NULL;
+    report->settled = settled;
+    memcpy(report->peer_device, path->peer_device, sizeof report->peer_device);
+    memcpy(report->why, path->why, sizeof report->why);
     report->steps.resumed_ns = now_ns;
 }
 
-/* What goes elsewhere has gone. */
-static bool has_gone(struct dt_connection *c)
-{
-    return (c->is_sender ? dt_sender_of(c)->again : dt_receiver_of(c)->again) == 0;
-}
-
-void dt_switch_report_progress(struct dt_path *path, uint64_t now_ns)
+void dt_switch_report_progress(struct dt_path *path, uint64_t now_ns, uint32_t *lines_left)
 {
     struct dt_switch_report *report = &path->report;
 
     if (!report->is_pending)
         return;
-    if (report->steps.again_ns == 0 && has_gone(path->connection))
+    if (report->steps.again_ns == 0 && !has_waiting(path))
         report->steps.again_ns = now_ns;
     if (report->steps.first_ns == 0 && has_completed(path))
         report->steps.first_ns = now_ns;
-    if (dt_switch_report_is_due(path, now_ns))
-        dt_switch_report_end(path);
+    if (!is_due(path, now_ns) || *lines_left == 0)
+        return;
+    --*lines_left;
+    dt_switch_report_end(path);
 }

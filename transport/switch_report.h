@@ -2,7 +2,8 @@
 /*
  * What a switch is said to have taken: one INFO line, and one event record in the counter page (obs/event.h),
  * for each epoch that was in use and failed, at each end. They are written once the last step is known, the
- * first completion over another path, or when nothing is left that could complete, or after a second.
+ * first completion over another path, or when nothing is left that could complete, or after a second; and not
+ * while other connections of the device are still on their way, which would wait for it.
  */
 #ifndef DETOUR_TRANSPORT_SWITCH_REPORT_H
 #define DETOUR_TRANSPORT_SWITCH_REPORT_H
@@ -10,12 +11,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "transport/wire_messages.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 struct dt_connection;
 struct dt_path;
+
+#define DT_WHY_BYTES 224
 
 /* When each step was done; 0: not. */
 struct dt_switch_steps {
@@ -29,6 +34,16 @@ struct dt_switch_steps {
     uint64_t first_ns; /* the first completion since (receiver: message), over another path */
 };
 
+/* Who posted messages again (failover/rewind.h). */
+enum dt_switch_engines { DT_SWITCH_BY_WQE = 1, DT_SWITCH_BY_REPOST = 2 };
+
+/* What a switch did. */
+struct dt_switch_settled {
+    uint32_t held;    /* sender: messages that the receiver has */
+    uint32_t again;   /* sender: messages that are posted again; receiver: receives that are offered again */
+    uint32_t engines; /* sender: enum dt_switch_engines */
+};
+
 /* Of the last switch of a path; one per path. */
 struct dt_switch_report {
     bool is_pending; /* it waits for its last step */
@@ -36,11 +51,14 @@ struct dt_switch_report {
     uint32_t completions; /* of the connection, when it was resumed */
     struct dt_switch_steps steps;
     const char *evidence; /* of the fence */
-    char what[640];       /* the line up to the steps */
+    const char *over;     /* device that it goes on over, or NULL: none is well now */
+    struct dt_switch_settled settled;
+    char peer_device[DT_NAME_BYTES]; /* what the path was */
+    char why[DT_WHY_BYTES];
 };
 
-/* Nothing is left to wait for, or what was awaited has come. Detour's thread, without ownership. */
-bool dt_switch_report_is_due(const struct dt_path *path, uint64_t now_ns);
+/* This path's switch is under way, and not for so long that it may be stuck. */
+bool dt_switch_report_is_awaited(const struct dt_path *path, uint64_t now_ns);
 
 /* When to look again; DT_NEVER_NS: nothing is pending. */
 uint64_t dt_switch_report_deadline_ns(const struct dt_path *path, uint64_t now_ns);
@@ -48,12 +66,14 @@ uint64_t dt_switch_report_deadline_ns(const struct dt_path *path, uint64_t now_n
 /* Owner: a switch begins: what was pending is written, and nothing is done yet. */
 void dt_switch_report_begin(struct dt_path *path, uint64_t now_ns);
 
-/* Owner: the epoch is decided; the steps so far are in path->report. Then the beginning of the line. */
-void dt_switch_report_resumed(struct dt_path *path, uint64_t now_ns, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Owner: the epoch is decided; the steps so far are in path->report. */
+void dt_switch_report_resumed(struct dt_path *path, uint64_t now_ns, struct dt_switch_settled settled);
 
-/* Owner: takes down what has happened since, and writes the report if it is due. */
-void dt_switch_report_progress(struct dt_path *path, uint64_t now_ns);
+/*
+ * Takes down what has happened since, and writes the report if it is due and *lines_left is not 0, which it
+ * counts down. Detour's thread, without ownership.
+ */
+void dt_switch_report_progress(struct dt_path *path, uint64_t now_ns, uint32_t *lines_left);
 
 /* Writes what is pending, as far as it is known: the connection ends. */
 void dt_switch_report_end(struct dt_path *path);

@@ -47,7 +47,8 @@ static uint64_t mark_of(struct dt_path *path)
 static void poll_answer(struct dt_path *path)
 {
     struct dt_completion completion[POLL_MAX];
-    int count = path->probe_cq ? dt_cq_poll(path->probe_cq, completion, POLL_MAX) : 0;
+    bool is_awaited = path->probe && dt_qp_sends_outstanding(path->probe) > 0;
+    int count = is_awaited ? dt_cq_poll(path->probe_cq, completion, POLL_MAX) : 0;
 
     for (int i = 0; i < count; i++) {
         if (completion[i].status == DT_WC_SUCCESS)

@@ -72,6 +72,8 @@ enum dt_status dt_fault_layer_open(struct dt_fault_layer *layer, const struct dt
     pthread_mutex_init(&layer->mutex, NULL);
     pthread_cond_init(&layer->gone, NULL);
     dt_list_init(&layer->qps);
+    for (size_t i = 0; i < DT_FAULT_BUCKETS; i++)
+        dt_list_init(&layer->bucket[i]);
     pthread_mutex_lock(&layers_mutex);
     dt_list_push_back(&layers, &layer->node);
     pthread_mutex_unlock(&layers_mutex);

@@ -127,16 +127,28 @@ static int destroy_cq(struct ibv_cq *cq)
 /* ------------------------------------------------------------------------------------------------------------
  * Queue pairs
  */
-static struct dt_fault_qp *find_qp(const struct dt_fault_layer *layer, const struct ibv_qp *ibv)
+static struct dt_list *bucket_of(struct dt_fault_layer *layer, uint32_t qpn)
 {
-    dt_list_for_each(node, &layer->qps)
-    {
-        struct dt_fault_qp *qp = dt_container_of(node, struct dt_fault_qp, node);
+    return &layer->bucket[qpn & (DT_FAULT_BUCKETS - 1)];
+}
 
-        if (qp->ibv == ibv)
+static struct dt_fault_qp *find_number(struct dt_fault_layer *layer, uint32_t qpn)
+{
+    dt_list_for_each(node, bucket_of(layer, qpn))
+    {
+        struct dt_fault_qp *qp = dt_container_of(node, struct dt_fault_qp, bucket_node);
+
+        if (qp->ibv->qp_num == qpn)
             return qp;
     }
     return NULL;
+}
+
+static struct dt_fault_qp *find_qp(struct dt_fault_layer *layer, const struct ibv_qp *ibv)
+{
+    struct dt_fault_qp *qp = find_number(layer, ibv->qp_num);
+
+    return qp && qp->ibv == ibv ? qp : NULL;
 }
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -151,6 +163,7 @@ void dt_fault_layer_enter(struct dt_fault_layer *layer, struct dt_fault_qp *qp, 
     *qp = (struct dt_fault_qp){.ibv = ibv};
     pthread_mutex_lock(&layer->mutex);
     dt_list_push_back(&layer->qps, &qp->node);
+    dt_list_push_back(bucket_of(layer, ibv->qp_num), &qp->bucket_node);
     unlock(layer);
 }
 
@@ -194,6 +207,7 @@ static void forget_qp(struct dt_fault_layer *layer, const struct ibv_qp *ibv)
     qp = find_qp(layer, ibv);
     if (qp) {
         dt_list_remove(&qp->node);
+        dt_list_remove(&qp->bucket_node);
         layer->broken_count -= qp->is_broken;
         dt_fault_layer_exchange(layer);
     }
@@ -233,18 +247,6 @@ int dt_fault_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_rec
         return layer->post_recv(qp, wr, bad);
     *bad = wr;
     return error;
-}
-
-static struct dt_fault_qp *find_number(const struct dt_fault_layer *layer, uint32_t qpn)
-{
-    dt_list_for_each(node, &layer->qps)
-    {
-        struct dt_fault_qp *qp = dt_container_of(node, struct dt_fault_qp, node);
-
-        if (qp->ibv->qp_num == qpn)
-            return qp;
-    }
-    return NULL;
 }
 
 /* As the device does it that finds an error: the queue pair takes part in nothing any more. */

@@ -24,13 +24,15 @@ extern "C" {
 #endif
 
 #define DT_FAULT_EVENTS_MAX 16
+#define DT_FAULT_BUCKETS    256 /* a power of two */
 
 /* A queue pair of the device; part of its struct dt_qp. */
 struct dt_fault_qp {
     struct ibv_qp *ibv;
-    bool is_connected; /* RTR or RTS, as far as we know */
-    bool is_broken;    /* a completion was turned into an error: it has no success any more */
-    struct dt_list node;
+    bool is_connected;          /* RTR or RTS, as far as we know */
+    bool is_broken;             /* a completion was turned into an error: it has no success any more */
+    struct dt_list node;        /* in the layer's qps, the oldest first */
+    struct dt_list bucket_node; /* among those whose number has the same last bits */
 };
 
 struct dt_fault_state {
@@ -54,6 +56,7 @@ struct dt_fault_layer {
     size_t count;
     struct dt_fault_state state[DT_DEVICE_FAULTS_MAX];
     struct dt_list qps;
+    struct dt_list bucket[DT_FAULT_BUCKETS]; /* the same, found by their number */
     uint32_t broken_count;
     uint32_t event_count;
     struct ibv_async_event events[DT_FAULT_EVENTS_MAX];

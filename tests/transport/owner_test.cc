@@ -44,6 +44,25 @@ TEST_P(Owner, IsNotTakenFromWithinACall)
     EXPECT_TRUE(dt_owner_take(&owner_));
 }
 
+TEST_P(Owner, ManyAreTakenWithOneFence)
+{
+    dt_owner inside = {};
+    dt_owner_init(&inside, has_membarrier_);
+    ASSERT_TRUE(dt_owner_enter(&inside));
+    dt_owner_claim(&owner_);
+    dt_owner_claim(&inside);
+    EXPECT_FALSE(dt_owner_enter(&owner_)) << "claimed is claimed, also before it is confirmed";
+    dt_owner_fence(has_membarrier_);
+    EXPECT_TRUE(dt_owner_confirm(&owner_));
+    EXPECT_FALSE(dt_owner_confirm(&inside)) << "NCCL is in there";
+    EXPECT_FALSE(dt_owner_enter(&owner_));
+    dt_owner_give_back(&owner_);
+    EXPECT_TRUE(dt_owner_enter(&owner_));
+    dt_owner_leave(&owner_);
+    dt_owner_leave(&inside);
+    EXPECT_TRUE(dt_owner_take(&inside)) << "what could not be confirmed was given back";
+}
+
 TEST_P(Owner, VisitsTellThatNcclCalled)
 {
     uint32_t before = dt_owner_visits(&owner_);
