@@ -314,7 +314,8 @@ TEST_F(Cable, WhenNoPathAnswersBothAddressesOfEachAreInTheError)
     EXPECT_EQ(DT_PEER_ERROR, accept);
     EXPECT_LE(1, Lines("no path reaches the peer: soft0 (GID "));
     EXPECT_LE(1, Lines("; soft1 (GID "));
-    EXPECT_LE(1, Lines(": no answer within "));
+    /* On a busy machine the real queue pairs may run out of retries before the time of this test passes. */
+    EXPECT_LE(1, Lines(": no answer within ") + Lines(": transport retry count exceeded"));
 }
 
 /* ---- strangers */
