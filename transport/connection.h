@@ -255,6 +255,7 @@ struct dt_connection {
     uint32_t claims;            /* enum dt_claim: what it is taken for in this round (owner.h) [detour] */
     struct dt_path_frame heard; /* what the peer said about a path [detour] */
     uint64_t watched_ns;        /* when the paths were last looked at for grey failure [detour] */
+    uint64_t waiting_ns;        /* NCCL has called, and nothing was open, since [detour] */
     uint64_t pathless_ns;       /* no path is UP since; 0: one is [detour] */
     bool is_closed;             /* by NCCL, while messages are staged [detour] */
     uint64_t linger_until_ns;   /* 0: not seen yet [detour] */

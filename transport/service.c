@@ -10,6 +10,7 @@
 #include "transport/setup.h"
 #include "transport/staging.h"
 #include "transport/switch.h"
+#include "transport/watch.h"
 
 /* A fence that takes longer than this hangs in the driver: the error is shown without it. */
 #define FENCE_WAIT_NS DT_NS_PER_S
@@ -187,6 +188,7 @@ static bool look_after(struct dt_connection *c, uint64_t now_ns)
 
     mourn(c, now_ns);
     watch_progress(c, now_ns);
+    dt_watch_visits(c, visits != c->visits_seen, now_ns);
     if (visits != c->visits_seen) {
         c->visits_seen = visits;
         c->idle_since_ns = now_ns;
@@ -626,7 +628,7 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
     c->line->door.is_sender = c->is_sender;
     dt_line_open_door(c->line);
     pthread_mutex_lock(&nic->mutex);
-    c->idle_since_ns = now_ns;
+    c->idle_since_ns = c->waiting_ns = now_ns;
     dt_store_relaxed(&c->progress_ns, now_ns);
     dt_ticks_calibrate(&c->net->ticks);
     dt_meter_open(c, now_ns);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/planted.h"
 #include "transport/nic.h"
 #include "transport/work_id.h"
 
@@ -14,14 +15,39 @@ static uint64_t limit_ns(const struct dt_connection *c)
     return c->net->params.stall_ms * DT_NS_PER_MS;
 }
 
+/* NCCL calls and gets nothing for it: a sender without a clear-to-send. */
+static bool is_waiting(const struct dt_connection *c, uint64_t now_ns)
+{
+    return c->is_sender && now_ns - c->waiting_ns >= limit_ns(c);
+}
+
+void dt_watch_visits(struct dt_connection *c, bool is_called, uint64_t now_ns)
+{
+    if (dt_load_relaxed(&c->open_requests) > 0 ||
+        (!is_called && now_ns - c->idle_since_ns >= limit_ns(c) / 4))
+        c->waiting_ns = now_ns;
+}
+
 bool dt_watch_is_due(const struct dt_connection *c, uint64_t now_ns)
 {
-    return c->path_count > 1 && dt_load_relaxed(&c->open_requests) > 0 &&
+    return (dt_load_relaxed(&c->open_requests) > 0 || is_waiting(c, now_ns)) &&
            now_ns - c->watched_ns >= limit_ns(c) / 4;
 }
 
-/* The sender's oldest message on this path; a receiver's open receives may come over any. 0: none. */
-static uint64_t mark_of(struct dt_path *path)
+/* Nothing is posted: what NCCL has, or has staged, waits for a clear-to-send, over the path in use. */
+static uint64_t mark_of_waiting(const struct dt_sender *s, const struct dt_path *path, uint64_t now_ns)
+{
+    const struct dt_connection *c = &s->connection;
+    bool is_wanted = dt_load_relaxed(&c->open_requests) > 0 || is_waiting(c, now_ns);
+
+    return is_wanted && path == c->current ? (s->next << 8 | 0xff) + 1 : 0;
+}
+
+/*
+ * The sender's oldest message on this path, or what it waits for; a receiver's open receives may come over
+ * any. 0: none.
+ */
+static uint64_t mark_of(struct dt_path *path, uint64_t now_ns)
 {
     struct dt_connection *c = path->connection;
     uint64_t oldest = UINT64_MAX;
@@ -41,21 +67,31 @@ static uint64_t mark_of(struct dt_path *path)
         oldest = slot->sequence;
         left = slot->qps_left;
     }
-    return oldest == UINT64_MAX ? 0 : (oldest << 8 | left) + 1;
+    return oldest == UINT64_MAX ? mark_of_waiting(dt_sender_of(c), path, now_ns) : (oldest << 8 | left) + 1;
 }
 
-static void poll_answer(struct dt_path *path)
+static void poll_answer(struct dt_path *path, uint64_t now_ns)
 {
     struct dt_completion completion[POLL_MAX];
     bool is_awaited = path->probe && dt_qp_sends_outstanding(path->probe) > 0;
     int count = is_awaited ? dt_cq_poll(path->probe_cq, completion, POLL_MAX) : 0;
 
     for (int i = 0; i < count; i++) {
-        if (completion[i].status == DT_WC_SUCCESS)
+        if (completion[i].status == DT_WC_SUCCESS) {
             dt_stall_answer(&path->stall);
+            continue;
+        }
+        if (DT_PLANTED(DEAF_PROBE))
+            continue;
+        dt_stall_refuse(&path->stall);
+        snprintf(path->why, sizeof path->why,
+                 "no progress for %llu ms, and a probe over it ended with: %s (status %u, vendor_err 0x%x)",
+                 (unsigned long long)((now_ns - path->stall.since_ns) / DT_NS_PER_MS),
+                 dt_wc_status_text(completion[i].status), completion[i].status, completion[i].vendor_err);
     }
 }
 
+/* One probe at a time: the answer to an earlier one says as much. */
 static void ask(struct dt_path *path, uint64_t now_ns)
 {
     struct dt_write write = {
@@ -63,9 +99,13 @@ static void ask(struct dt_path *path, uint64_t now_ns)
         .flags = DT_POST_SIGNALED,
     };
 
-    if (path->stall.asked_ns != 0 || !path->probe || dt_qp_post_write(path->probe, &write, 1) != DT_OK)
+    if (path->stall.asked_ns != 0 || !path->probe)
         return;
-    dt_qp_ring(path->probe);
+    if (dt_qp_sends_outstanding(path->probe) == 0) {
+        if (dt_qp_post_write(path->probe, &write, 1) != DT_OK)
+            return;
+        dt_qp_ring(path->probe);
+    }
     dt_stall_ask(&path->stall, now_ns);
 }
 
@@ -114,11 +154,11 @@ struct dt_path *dt_watch_progress(struct dt_connection *c, uint64_t now_ns)
 
         if (path->state != DT_PATH_UP)
             continue;
-        poll_answer(path);
-        is_stalled |= dt_stall_look(&path->stall, mark_of(path), limit_ns(c), now_ns);
+        poll_answer(path, now_ns);
+        is_stalled |= dt_stall_look(&path->stall, mark_of(path, now_ns), limit_ns(c), now_ns);
     }
     failed = find_failed(c, now_ns);
-    if (failed)
+    if (failed && !failed->stall.is_refused)
         snprintf(failed->why, sizeof failed->why,
                  "no progress for %llu ms, and a probe over it is not answered while another path's is",
                  (unsigned long long)((now_ns - failed->stall.since_ns) / DT_NS_PER_MS));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looks for grey failure (failover/stall.h): paths in use whose work makes no progress are probed, together
- * with another path. Detour's thread, as the owner, every quarter of DETOUR_STALL_MS while requests are open.
+ * with another path. Detour's thread, as the owner, every quarter of DETOUR_STALL_MS while requests are open,
+ * or while NCCL has long asked in vain for one.
  */
 #ifndef DETOUR_TRANSPORT_WATCH_H
 #define DETOUR_TRANSPORT_WATCH_H
@@ -16,6 +17,9 @@ extern "C" {
 
 /* Is it time to look? Without ownership. */
 bool dt_watch_is_due(const struct dt_connection *connection, uint64_t now_ns);
+
+/* Detour's thread has looked whether NCCL called, without ownership. */
+void dt_watch_visits(struct dt_connection *connection, bool is_called, uint64_t now_ns);
 
 /* The path that has failed, with its `why`, or NULL. */
 struct dt_path *dt_watch_progress(struct dt_connection *connection, uint64_t now_ns);

@@ -31,6 +31,9 @@ TEST(Stall, FailsOnlyAgainstAPathThatAnswers)
     EXPECT_FALSE(dt_stall_has_failed(&other, &one, kLimit, 1500));
     dt_stall_answer(&one);
     EXPECT_FALSE(dt_stall_has_failed(&one, &other, kLimit, 1500)) << "slow is not dead";
+    dt_stall_refuse(&one);
+    EXPECT_TRUE(dt_stall_has_failed(&one, &one, kLimit, 1001)) << "the device says so: no other is needed";
+    EXPECT_FALSE(dt_stall_has_failed(&other, &one, kLimit, 1500));
 }
 
 TEST(Stall, RestsAfterAQuestion)

@@ -33,6 +33,8 @@ static const char *const kind_name[] = {
     [DT_CHAOS_CONTROL_HOLD] = "control network cut",
     [DT_CHAOS_CONTROL_SLOW] = "control network slow",
     [DT_CHAOS_CONTROL_BREAK] = "control channel broken",
+    [DT_CHAOS_FREEZE] = "machine stopped",
+    [DT_CHAOS_KILL] = "process dies",
 };
 
 static const char *stream_fault_name(enum dt_stream_fault fault)
@@ -40,6 +42,13 @@ static const char *stream_fault_name(enum dt_stream_fault fault)
     static const char *const name[] = {"reset", "timed out", "half closed"};
 
     return name[fault];
+}
+
+static const char *stream_death_name(enum dt_stream_death death)
+{
+    static const char *const name[] = {"in order", "by a reset", "silently"};
+
+    return name[death];
 }
 
 void dt_chaos_describe(const struct dt_chaos *f, char *text, size_t bytes)
@@ -66,7 +75,10 @@ void dt_chaos_describe(const struct dt_chaos *f, char *text, size_t bytes)
         snprintf(at, room, ", %.3f ms", (double)f->delay_ns / 1e6);
     else if (f->kind == DT_CHAOS_CONTROL_BREAK)
         snprintf(at, room, ", %s", stream_fault_name(f->stream_fault));
-    else if (f->kind == DT_CHAOS_STOP || f->kind == DT_CHAOS_APP_STOP)
+    else if (f->kind == DT_CHAOS_KILL)
+        snprintf(at, room, ", host %u, its channels end %s%s", f->host, stream_death_name(f->stream_death),
+                 f->is_device_first ? " after its devices" : "");
+    else if (f->kind == DT_CHAOS_STOP || f->kind == DT_CHAOS_APP_STOP || f->kind == DT_CHAOS_FREEZE)
         snprintf(at, room, ", host %u", f->host);
     else if (f->kind != DT_CHAOS_CONTROL_HOLD)
         snprintf(at, room, ", soft%u", f->device);
@@ -158,6 +170,31 @@ static void die(struct dt_chaos_run *run, uint32_t device)
         dt_rnic_set_fatal(rnic);
 }
 
+static void stop(struct dt_chaos_run *run, uint32_t host, uint64_t until_ns)
+{
+    run->stopped_until_ns[host] = dt_max_u64(run->stopped_until_ns[host], until_ns);
+}
+
+static void freeze(struct dt_chaos_run *run, const struct dt_chaos *f, bool is_frozen)
+{
+    for (uint32_t i = 0; i < run->devices[f->host].count; i++)
+        dt_chaos_cut_off(run->devices[f->host].first + i, is_frozen);
+}
+
+/* The first half of a process's end, and the second. */
+static void kill_part(struct dt_chaos_run *run, const struct dt_chaos *f, bool is_first)
+{
+    run->is_killed[f->host] = true;
+    run->is_killed_silently[f->host] |= f->stream_death == DT_STREAM_SILENT;
+    stop(run, f->host, DT_NEVER_NS);
+    if (f->is_device_first != is_first) {
+        dt_sim_network_kill(dt_plugin_sim_control(), f->host, f->stream_death);
+        return;
+    }
+    for (uint32_t i = 0; i < run->devices[f->host].count; i++)
+        die(run, run->devices[f->host].first + i);
+}
+
 static void begin(struct dt_chaos_run *run, uint32_t i, uint64_t now_ns)
 {
     const struct dt_chaos *f = &run->list[i];
@@ -184,7 +221,15 @@ static void begin(struct dt_chaos_run *run, uint32_t i, uint64_t now_ns)
         dt_executor_sim_hang(device, now_ns + f->duration_ns);
         break;
     case DT_CHAOS_STOP:
-        run->stopped_until_ns[f->host] = now_ns + f->duration_ns;
+        stop(run, f->host, now_ns + f->duration_ns);
+        break;
+    case DT_CHAOS_FREEZE:
+        stop(run, f->host, now_ns + f->duration_ns);
+        dt_sim_network_hold(dt_plugin_sim_control(), now_ns + f->duration_ns);
+        freeze(run, f, true);
+        break;
+    case DT_CHAOS_KILL:
+        kill_part(run, f, true);
         break;
     case DT_CHAOS_APP_STOP:
         run->app_stopped_until_ns[f->host] = now_ns + f->duration_ns;
@@ -222,6 +267,12 @@ static void end(struct dt_chaos_run *run, uint32_t i)
         break;
     case DT_CHAOS_DEATH_BLIND:
         die(run, f->device);
+        break;
+    case DT_CHAOS_FREEZE:
+        freeze(run, f, false);
+        break;
+    case DT_CHAOS_KILL:
+        kill_part(run, f, false);
         break;
     case DT_CHAOS_CONTROL_SLOW:
         dt_sim_network_set_latency(dt_plugin_sim_control(), run->control_latency_ns);

@@ -43,7 +43,10 @@ enum dt_chaos_kind {
     DT_CHAOS_CONTROL_HOLD,  /* nothing passes, and comes later */
     DT_CHAOS_CONTROL_SLOW,  /* latency delay_ns */
     DT_CHAOS_CONTROL_BREAK, /* one stream ends: `stream_fault` */
-    DT_CHAOS_KINDS
+    /* The swarm draws those above; these are drawn apart (passing.h). */
+    DT_CHAOS_SWARM_KINDS,
+    DT_CHAOS_FREEZE = DT_CHAOS_SWARM_KINDS, /* the machine stands still, its devices too */
+    DT_CHAOS_KILL /* the process ends without a word; its devices, duration_ns before or after its streams */
 };
 
 struct dt_chaos {
@@ -62,6 +65,8 @@ struct dt_chaos {
     uint64_t delay_ns;
     uint64_t which; /* CONTROL_BREAK: stream */
     enum dt_stream_fault stream_fault;
+    enum dt_stream_death stream_death; /* KILL: how its streams end */
+    bool is_device_first;              /* KILL */
 };
 
 #define DT_CHAOS_MAX 16
@@ -73,12 +78,17 @@ struct dt_chaos_run {
     uint64_t packets;            /* that have left since then */
     uint64_t control_latency_ns; /* when it is well */
     struct {
+        uint32_t first, count;
+    } devices[DT_HOSTS]; /* of the hosts */
+    struct {
         uint64_t next_ns; /* when something is to be done about it; DT_NEVER_NS: it is over */
         uint32_t step;
         uint32_t rule; /* of fault.h */
     } state[DT_CHAOS_MAX];
     uint64_t stopped_until_ns[DT_HOSTS];
     uint64_t app_stopped_until_ns[DT_HOSTS];
+    bool is_killed[DT_HOSTS];
+    bool is_killed_silently[DT_HOSTS]; /* nobody hears of it */
     bool is_device_dead[16];
 };
 

@@ -16,7 +16,8 @@
 enum end_state {
     END_LIVE,   /* or being set up */
     END_FAILED, /* a call returned an error: everything open is to be answered */
-    END_CLOSED
+    END_CLOSED,
+    END_DEAD /* its process is no more, and nobody calls */
 };
 
 struct end {
@@ -155,8 +156,8 @@ static bool take_error(struct dt_flow *flow, enum dt_flow_side side, ncclResult_
     struct end *end = &flow->end[side];
 
     bool is_other_over = flow->end[!side].error != ncclSuccess;
-    bool is_allowed =
-        flow->options.mercy == DT_MERCY_ANY || (flow->options.mercy == DT_MERCY_UNSEEN && has_unseen(flow));
+    bool is_allowed = flow->options.mercy == DT_MERCY_ANY || dt_flow_is_bereaved(flow) ||
+                      (flow->options.mercy == DT_MERCY_UNSEEN && has_unseen(flow));
 
     if (!is_allowed && !is_other_over)
         return fail(flow, side, call, message, result);
@@ -486,7 +487,19 @@ static bool act_test_send(struct dt_flow *flow)
 
 bool dt_flow_is_closed(const struct dt_flow *flow, enum dt_flow_side side)
 {
-    return flow->end[side].state == END_CLOSED;
+    return flow->end[side].state >= END_CLOSED;
+}
+
+bool dt_flow_is_bereaved(const struct dt_flow *flow)
+{
+    return flow->end[DT_FLOW_SENDER].state == END_DEAD || flow->end[DT_FLOW_RECEIVER].state == END_DEAD;
+}
+
+void dt_flow_bereave(struct dt_flow *flow, uint32_t host)
+{
+    for (int side = 0; side < DT_FLOW_SIDES; side++)
+        if (flow->options.side[side].host == host && flow->end[side].state != END_CLOSED)
+            flow->end[side].state = END_DEAD;
 }
 
 bool dt_flow_has_failed(const struct dt_flow *flow, enum dt_flow_side side)
@@ -542,7 +555,7 @@ bool dt_flow_act(struct dt_flow *flow, enum dt_flow_side side)
 
     if (dt_flow_is_wrong(flow))
         return false;
-    if (flow->end[side].state == END_CLOSED)
+    if (dt_flow_is_closed(flow, side))
         return true;
     dt_plugin_sim_enter(flow->options.side[side].host);
     if (is_over(flow, side))
@@ -577,7 +590,7 @@ bool dt_flow_settle(struct dt_flow *flow)
 
 static const char *end_text(const struct dt_flow *flow, enum dt_flow_side side)
 {
-    static const char *const text[] = {"live", "failed", "closed"};
+    static const char *const text[] = {"live", "failed", "closed", "dead"};
     const struct end *end = &flow->end[side];
 
     return end->state == END_LIVE && !end->comm ? "not connected" : text[end->state];

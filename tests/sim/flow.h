@@ -60,6 +60,12 @@ void dt_flow_destroy(struct dt_flow *flow);
 /* One call on the plugin, drawn from the seed. False when something is wrong: see dt_flow_failure. */
 bool dt_flow_act(struct dt_flow *flow, enum dt_flow_side side);
 
+/* The host's process is no more: its ends are over, and the others may fail from now on. */
+void dt_flow_bereave(struct dt_flow *flow, uint32_t host);
+
+/* The process of one end is no more. */
+bool dt_flow_is_bereaved(const struct dt_flow *flow);
+
 /* The network has written memory; ignored when it is not the flow's. */
 bool dt_flow_landed(struct dt_flow *flow, const void *to, uint64_t bytes);
 
@@ -69,7 +75,7 @@ uint64_t dt_flow_next_ns(const struct dt_flow *flow, uint64_t now_ns);
 /* Both ends are connected, or were. */
 bool dt_flow_is_connected(const struct dt_flow *flow);
 
-/* The end has closed: everything was done, or answered with an error. */
+/* The end has closed: everything was done, or answered with an error; or its process is no more. */
 bool dt_flow_is_closed(const struct dt_flow *flow, enum dt_flow_side side);
 
 /* The end has seen an error. */

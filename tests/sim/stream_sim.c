@@ -20,6 +20,8 @@ struct dt_sim_network {
     struct door door[DT_SIM_HOSTS_MAX];
     struct dt_sim_network_options options;
     uint64_t hold_until_ns;
+    bool is_dead[DT_SIM_HOSTS_MAX];
+    bool is_silent[DT_SIM_HOSTS_MAX]; /* and does not even refuse */
     struct dt_prng prng;
     uint64_t now_ns;
     uint16_t port_next;
@@ -275,7 +277,7 @@ static struct port *find_port(struct dt_sim_network *network, uint16_t number)
     {
         struct port *port = dt_container_of(node, struct port, node);
 
-        if (port->number == number)
+        if (port->number == number && (!network->is_dead[port->host] || network->is_silent[port->host]))
             return port;
     }
     return NULL;
@@ -303,6 +305,8 @@ static enum dt_status network_dial(struct dt_network *base, const struct dt_addr
     near_end->open_ns = draw_arrival_ns(network) + network->options.latency_ns;
     if (far_host != door->host)
         near_end->open_ns = dt_max_u64(near_end->open_ns, network->hold_until_ns);
+    if (network->is_silent[far_host])
+        near_end->open_ns = DT_NEVER_NS;
     near_end->ended = port ? DT_OK : DT_PEER_ERROR;
     if (port) {
         near_end->other = far_end;
@@ -430,6 +434,32 @@ void dt_sim_network_hold(struct dt_sim_network *network, uint64_t until_ns)
 void dt_sim_network_set_latency(struct dt_sim_network *network, uint64_t latency_ns)
 {
     network->options.latency_ns = latency_ns;
+}
+
+static void kill_end(struct end *end, enum dt_stream_death death)
+{
+    struct end *other = end->other;
+
+    if (!other || end->host == end->other_host)
+        return;
+    if (death == DT_STREAM_DESTROYED || !deliver(other, NULL, 0))
+        other->ended = DT_PEER_ERROR;
+    end->other = other->other = NULL;
+}
+
+void dt_sim_network_kill(struct dt_sim_network *network, uint32_t host, enum dt_stream_death death)
+{
+    network->is_dead[host] = true;
+    network->is_silent[host] |= death == DT_STREAM_SILENT;
+    if (network->is_silent[host])
+        return;
+    dt_list_for_each(node, &network->ends)
+    {
+        struct end *end = dt_container_of(node, struct end, node);
+
+        if (end->host == host)
+            kill_end(end, death);
+    }
 }
 
 static bool is_breakable(const struct end *end)

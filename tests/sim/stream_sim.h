@@ -61,6 +61,16 @@ enum dt_stream_fault {
     DT_STREAM_FAULTS
 };
 
+enum dt_stream_death {
+    DT_STREAM_ENDED,     /* as a process that ends in order: what it sent arrives, and the end after it */
+    DT_STREAM_DESTROYED, /* as one that had not read everything: a reset */
+    DT_STREAM_SILENT,    /* as a machine without power: nobody hears anything, and nobody answers */
+    DT_STREAM_DEATHS
+};
+
+/* The host's process is no more: its streams end, nobody listens on its ports. */
+void dt_sim_network_kill(struct dt_sim_network *network, uint32_t host, enum dt_stream_death death);
+
 /* Breaks one stream between hosts, chosen by `which` among those that are whole. False: there is none. */
 bool dt_sim_network_break(struct dt_sim_network *network, uint64_t which, enum dt_stream_fault fault);
 

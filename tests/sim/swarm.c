@@ -90,7 +90,7 @@ static uint32_t draw_kinds(struct dt_prng *prng)
     uint32_t wanted = (uint32_t)dt_prng_between(prng, 1, 5), mask = 0;
 
     for (uint32_t i = 0; i < wanted; i++)
-        mask |= 1u << dt_prng_below(prng, DT_CHAOS_KINDS);
+        mask |= 1u << dt_prng_below(prng, DT_CHAOS_SWARM_KINDS);
     /* Something that brings a path down, in most runs. */
     if (!dt_draw_one_in(prng, 5))
         mask |= 1u << dt_prng_below(prng, DT_CHAOS_DEATH);

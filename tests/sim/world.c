@@ -11,8 +11,9 @@
 #include "tests/sim/gpu_writes.h"
 #include "tests/sim/trace.h"
 
-#define REST_NS (3 * DT_NS_PER_S) /* late packets come within that */
-#define STEP_NS 3000
+#define REST_NS   (3 * DT_NS_PER_S)  /* late packets come within that */
+#define NOTICE_NS (10 * DT_NS_PER_S) /* a death of a process that can be heard of, all other trouble over */
+#define STEP_NS   3000
 
 struct world {
     struct dt_scenario *scenario;
@@ -21,6 +22,7 @@ struct world {
     const ncclNet_v8_t *net;
     struct dt_flow *flows[DT_FLOWS_MAX];
     bool is_calm;
+    uint64_t calm_ns;             /* since then */
     uint64_t wanted_ns[DT_HOSTS]; /* when the host's threads want to be called again */
 };
 
@@ -156,6 +158,25 @@ static bool act(struct world *w)
     return true;
 }
 
+/* Of each flow that a dead process has left behind. */
+static void bereave(struct world *w)
+{
+    for (uint32_t host = 0; host < DT_HOSTS; host++)
+        for (uint32_t i = 0; w->scenario->chaos.is_killed[host] && i < w->scenario->flow_count; i++)
+            dt_flow_bereave(w->flows[i], host);
+}
+
+/* The control network tells at once; who hears nothing waits until no path is left. */
+static bool is_death_unnoticed(const struct world *w, uint32_t flow)
+{
+    const struct dt_chaos_run *chaos = &w->scenario->chaos;
+
+    for (uint32_t host = 0; host < DT_HOSTS; host++)
+        if (chaos->is_killed_silently[host])
+            return false;
+    return w->is_calm && dt_flow_is_bereaved(w->flows[flow]) && now_ns() - w->calm_ns > NOTICE_NS;
+}
+
 static bool is_wrong(struct world *w)
 {
     for (uint32_t i = 0; i < w->scenario->flow_count; i++)
@@ -197,6 +218,7 @@ static void calm_network(struct world *w)
     for (uint32_t i = 0; i < w->scenario->device_count; i++)
         dt_faults_clear(dt_sim_faults(dt_driver_sim_port(i)));
     w->is_calm = true;
+    w->calm_ns = now_ns();
     dt_say("** all faults are over");
 }
 
@@ -215,13 +237,17 @@ static bool run_flows(struct world *w)
             start_chaos(w);
         is_busy = run_threads(w);
         pass_time(w, is_busy);
+        bereave(w);
         if (is_wrong(w))
             return false;
         if (dt_chaos_next_ns(chaos) != DT_NEVER_NS)
             deadline_ns = now_ns() + w->scenario->patience_ns;
         else if (chaos->count && chaos->origin_ns && !w->is_calm)
             calm_network(w);
-        if (now_ns() > deadline_ns && first_open(w) < w->scenario->flow_count)
+        open = first_open(w);
+        if (open < w->scenario->flow_count && is_death_unnoticed(w, open))
+            return fail(w, "a dead peer is not noticed: ", open);
+        if (now_ns() > deadline_ns && open < w->scenario->flow_count)
             return fail(w, "did not finish: ", open);
     }
     return true;
