@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The full tests; `make test-full` calls this after scripts/setup.sh ci. The quick tests again under
-# ASan + UBSan and under TSan, the units for 64-bit ARM under qemu-user, then the release build's tests with the label
+# ASan + UBSan and under TSan, the units and the command for 64-bit ARM under qemu-user, then the release build's tests with the label
 # `full`.
 #
 # Labels that keep a test out: no-sanitizer (of both; its CMakeLists.txt says why), no-tsan (one thread only).
@@ -23,7 +23,8 @@ ctest --test-dir build-tsan -L quick -LE 'no-sanitizer|no-tsan' --output-on-fail
 # Units that keep to one process: what moves bytes between processes needs process_vm_readv, which qemu-user lacks.
 units=(base.unit softrnic.unit verbs.unit obs.unit delay.unit detect.unit failover.unit transport.unit)
 scripts/sysroot_aarch64.sh build-aarch64/sysroot
-build aarch64 build-aarch64 "${units[@]}"
+build aarch64 build-aarch64 "${units[@]}" nccl-net-detour detour detour-sched
+ctest --test-dir build-aarch64 -R '^cross\.' --no-tests=error --output-on-failure --timeout "$hang_s"
 for unit in "${units[@]}"; do
     ctest --test-dir build-aarch64 -R "^${unit/./\\.}\$" --no-tests=error --output-on-failure --timeout "$hang_s"
 done
