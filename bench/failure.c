@@ -11,6 +11,11 @@
  * sent after it, and what Detour's threads of that process did meanwhile: their processor time, and how often
  * they were woken. What each step took is in the plugin's own lines (NCCL_DEBUG=INFO).
  *
+ *   bench-failure PLUGIN death CONNECTIONS
+ *
+ * The same traffic; then the other process is killed. Prints the median and the longest time from the kill to
+ * the error that NCCL sees, of all connections in both directions.
+ *
  *   bench-failure PLUGIN bandwidth CONNECTIONS RATE[,RATE...]
  *
  * Connection i is device i's; RATE is each device's, in bytes per second. Messages of 1 MiB go one way, 8 at
@@ -45,10 +50,13 @@
 #define WINDOW_MAX  8
 #define DEVICES_MAX 16
 
+enum measure { MEASURE_PAUSE, MEASURE_BANDWIDTH, MEASURE_DEATH };
+
 struct plan {
     const char *plugin;
     unsigned connections;
-    bool is_pause; /* else bandwidth */
+    enum measure measure;
+    pid_t other; /* the second process */
     bool is_silent;
     const char *verb_us;
     const char *rate[DEVICES_MAX];
@@ -65,6 +73,7 @@ struct lane {
     uint64_t posted;
     uint64_t done;       /* messages; atomic */
     uint64_t resumed_ns; /* first message posted after the order; 0: none yet; atomic */
+    uint64_t failed_ns;  /* a call returned an error; 0: none did; atomic */
 };
 
 struct rank {
@@ -134,7 +143,8 @@ static void set_up(struct rank *rank, unsigned index)
         die(rank->error.text);
     if (net->plugin.device_count < (int)plan->devices)
         die("there are too few devices (DETOUR_SOFT_DEVICES)");
-    net->plugin.device_count = plan->is_pause ? 1 : (int)connections; /* connections take these in turn */
+    net->plugin.device_count =
+        plan->measure != MEASURE_BANDWIDTH ? 1 : (int)connections; /* connections take these in turn */
     if (!dt_perf_net_init(net, &rank->error) ||
         !dt_perf_net_listen(net, handles + index * bytes, &rank->error))
         die(rank->error.text);
@@ -150,21 +160,29 @@ static void set_up(struct rank *rank, unsigned index)
 
 /* ---- Traffic. ---- */
 
+/* Errors are what is waited for when the other process is killed. */
+static void fail(const struct rank *rank, struct lane *lane)
+{
+    if (rank->plan->measure != MEASURE_DEATH || !dt_load_acquire(&rank->obeyed_ns))
+        die(rank->error.text);
+    dt_store_release(&lane->failed_ns, dt_clock_now_ns());
+}
+
 static void post(struct rank *rank, struct lane *lane)
 {
     struct dt_perf_connection *c = lane->connection;
     unsigned i = lane->posted % rank->plan->window;
     char *data = c->buffer + i * rank->plan->bytes;
 
-    if (lane->posted - lane->done == rank->plan->window)
+    if (lane->posted - lane->done == rank->plan->window || lane->failed_ns)
         return;
     bool ok = c->sends ? dt_perf_isend(&rank->net.plugin, c->comm, data, rank->plan->bytes, c->mhandle,
                                        &lane->request[i], &rank->error)
                        : dt_perf_irecv(&rank->net.plugin, c->comm, data, rank->plan->bytes, (int)c->peer,
                                        c->mhandle, &lane->request[i], &rank->error);
     if (!ok)
-        die(rank->error.text);
-    if (!lane->request[i])
+        fail(rank, lane);
+    if (!ok || !lane->request[i])
         return;
     lane->posted_ns[i] = dt_clock_now_ns();
     lane->posted++;
@@ -177,10 +195,12 @@ static void test(struct rank *rank, struct lane *lane)
     size_t bytes;
     bool done;
 
-    if (lane->done == lane->posted)
+    if (lane->done == lane->posted || lane->failed_ns)
         return;
-    if (!dt_perf_test(&rank->net.plugin, lane->request[i], &done, &bytes, &rank->error))
-        die(rank->error.text);
+    if (!dt_perf_test(&rank->net.plugin, lane->request[i], &done, &bytes, &rank->error)) {
+        fail(rank, lane);
+        return;
+    }
     if (!done)
         return;
     if (obeyed_ns && !lane->resumed_ns && lane->posted_ns[i] > obeyed_ns)
@@ -194,7 +214,7 @@ static void *progress(void *arg)
 
     for (;;) {
         for (unsigned i = 0; i < rank->net.channels; i++) {
-            bool is_both_ways = rank->plan->is_pause;
+            bool is_both_ways = rank->plan->measure != MEASURE_BANDWIDTH;
 
             if (is_both_ways || rank->net.rank == 1) {
                 post(rank, &rank->receives[i]);
@@ -346,6 +366,42 @@ static void measure_pause(struct rank *rank)
     free(pause_ns);
 }
 
+static bool all_failed(const struct rank *rank)
+{
+    for (unsigned i = 0; i < rank->net.channels; i++) {
+        if (!dt_load_acquire(&rank->sends[i].failed_ns) || !dt_load_acquire(&rank->receives[i].failed_ns))
+            return false;
+    }
+    return true;
+}
+
+static void measure_death(struct rank *rank)
+{
+    unsigned count = rank->plan->connections;
+    uint64_t *after_ns = calloc(2 * (size_t)count, sizeof *after_ns);
+    uint64_t end_ns;
+
+    if (!after_ns)
+        die("out of memory");
+    rank->order_ns = dt_clock_now_ns();
+    dt_store_release(&rank->obeyed_ns, rank->order_ns);
+    kill(rank->plan->other, SIGKILL);
+    end_ns = rank->order_ns + PATIENCE_NS;
+    while (!all_failed(rank)) {
+        if (dt_clock_now_ns() > end_ns)
+            die("not all connections have failed");
+        sleep_ns(DT_NS_PER_MS);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        after_ns[2 * i] = rank->sends[i].failed_ns - rank->order_ns;
+        after_ns[2 * i + 1] = rank->receives[i].failed_ns - rank->order_ns;
+    }
+    qsort(after_ns, 2 * (size_t)count, sizeof *after_ns, compare);
+    printf("connections %u peer killed median_us %.1f longest_us %.1f\n", count,
+           (double)after_ns[count] / DT_NS_PER_US, (double)after_ns[2 * count - 1] / DT_NS_PER_US);
+    free(after_ns);
+}
+
 static void measure_rates(struct rank *rank, const char *when)
 {
     uint64_t before[DEVICES_MAX];
@@ -379,6 +435,7 @@ static void measure_bandwidth(struct rank *rank)
 static void run(const struct plan *plan, unsigned index, int peer_fd)
 {
     struct rank *rank = calloc(1, sizeof *rank);
+    static void (*const measures[])(struct rank *) = {measure_pause, measure_bandwidth, measure_death};
     const char *verb_us[] = {plan->verb_us, plan->verb_us};
     pthread_t thread;
     char byte = 0;
@@ -389,9 +446,9 @@ static void run(const struct plan *plan, unsigned index, int peer_fd)
     rank->plan = plan;
     rank->peer_fd = peer_fd;
     set_up(rank, index);
-    if (plan->is_pause)
+    if (plan->measure == MEASURE_PAUSE)
         order_each("verbs", verb_us, 2);
-    else
+    else if (plan->measure == MEASURE_BANDWIDTH)
         order_each("rate", plan->rate, plan->devices);
     transfer(peer_fd, &byte, &byte, 1);
     if (pthread_create(&thread, NULL, progress, rank))
@@ -401,7 +458,7 @@ static void run(const struct plan *plan, unsigned index, int peer_fd)
     } else {
         await(rank, false);
         sleep_ns(WARM_NS);
-        (plan->is_pause ? measure_pause : measure_bandwidth)(rank);
+        measures[plan->measure](rank);
         sleep_ns(WARM_NS); /* for the plugins' last lines */
     }
     fflush(NULL);
@@ -421,32 +478,46 @@ static pid_t start(const struct plan *plan, unsigned index, const int pair[2])
     return pid;
 }
 
-static bool parse(int argc, char **argv, struct plan *plan)
+static bool parse_pause(int argc, char **argv, struct plan *plan)
+{
+    plan->measure = MEASURE_PAUSE;
+    plan->verb_us = argv[4];
+    plan->is_silent = argc == 6 && !strcmp(argv[5], "silent");
+    return argc == 6 && (plan->is_silent || !strcmp(argv[5], "down"));
+}
+
+static bool parse_bandwidth(int argc, char **argv, struct plan *plan)
 {
     unsigned rates = 0;
     char *rest = NULL;
 
-    if (argc < 5)
-        return false;
-    *plan = (struct plan){.plugin = argv[1], .connections = (unsigned)strtoul(argv[3], NULL, 10)};
-    plan->is_pause = !strcmp(argv[2], "pause");
-    if (!plan->connections || plan->connections > 4096)
-        return false;
-    if (plan->is_pause) {
-        plan->devices = 2;
-        plan->bytes = 4096;
-        plan->window = 1;
-        plan->verb_us = argv[4];
-        plan->is_silent = argc == 6 && !strcmp(argv[5], "silent");
-        return argc == 6 && (plan->is_silent || !strcmp(argv[5], "down"));
-    }
-    for (char *rate = strtok_r(argv[4], ",", &rest); rate && rates < DEVICES_MAX;
+    for (char *rate = argc == 5 ? strtok_r(argv[4], ",", &rest) : NULL; rate && rates < DEVICES_MAX;
          rate = strtok_r(NULL, ",", &rest))
         plan->rate[rates++] = rate;
+    plan->measure = MEASURE_BANDWIDTH;
     plan->devices = rates;
     plan->bytes = 1024 * 1024;
     plan->window = WINDOW_MAX;
-    return argc == 5 && !strcmp(argv[2], "bandwidth") && rates > 1 && plan->connections <= rates;
+    return rates > 1 && plan->connections <= rates;
+}
+
+static bool parse(int argc, char **argv, struct plan *plan)
+{
+    if (argc < 4)
+        return false;
+    *plan = (struct plan){.plugin = argv[1],
+                          .connections = (unsigned)strtoul(argv[3], NULL, 10),
+                          .measure = MEASURE_DEATH,
+                          .devices = 2,
+                          .bytes = 4096,
+                          .window = 1};
+    if (!plan->connections || plan->connections > 4096)
+        return false;
+    if (!strcmp(argv[2], "pause"))
+        return parse_pause(argc, argv, plan);
+    if (!strcmp(argv[2], "bandwidth"))
+        return parse_bandwidth(argc, argv, plan);
+    return argc == 4 && !strcmp(argv[2], "death");
 }
 
 int main(int argc, char **argv)
@@ -456,6 +527,7 @@ int main(int argc, char **argv)
 
     if (!parse(argc, argv, &plan)) {
         fprintf(stderr, "usage: bench-failure PLUGIN pause CONNECTIONS VERB_US down|silent\n"
+                        "       bench-failure PLUGIN death CONNECTIONS\n"
                         "       bench-failure PLUGIN bandwidth CONNECTIONS RATE,RATE[,RATE...]\n");
         return 2;
     }
@@ -463,6 +535,7 @@ int main(int argc, char **argv)
         die(strerror(errno));
     setenv("DETOUR_VERBS", "soft", 1);
     pid_t other = start(&plan, 1, pair);
+    plan.other = other;
     pid_t first = start(&plan, 0, pair);
     close(pair[0]);
     close(pair[1]);

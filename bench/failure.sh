@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What a link that fails costs, as tables: pauses of 1 and 256 connections with verbs that cost 0, 0.3 and 1 ms, and the
-# bandwidth that is left afterwards. Medians over ROUNDS runs; what is compared is run in turn.
+# bandwidth that is left afterwards, and how long the death of the peer goes unnoticed. Medians over ROUNDS runs; what is
+# compared is run in turn.
 # usage: bench/failure.sh [BUILD [ROUNDS]]
 set -euo pipefail
 build=${1:-build}
@@ -37,6 +38,17 @@ for case in "${cases[@]}"; do
     field() { awk -v line="$1" -v at="$2" '$0 ~ line {print $at}' "$work/$name.out" | median; }
     echo "| $connections | $verb_us | $fault | $(least <"$work/$name.switch") | $(median <"$work/$name.switch") | $(field '^connections' 8) | $(field '^connections' 10)" \
         "| $(field detour-soft0 4) | $(field detour-soft0 6) | $(field detour-control 4) | $(field detour-control 6) |"
+done
+
+echo
+echo "| connections | the peer is killed: error after, ms: median | longest |"
+echo "| --- | --- | --- |"
+for connections in 1 256; do
+    for _ in $(seq "$rounds"); do
+        "$build/bench/bench-failure" "$plugin" death "$connections" 2>/dev/null
+    done >"$work/death"
+    middle() { awk -v at="$1" '{print $at / 1000}' "$work/death" | median; }
+    echo "| $connections | $(middle 6) | $(middle 8) |"
 done
 
 echo
