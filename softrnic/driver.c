@@ -158,8 +158,10 @@ void dt_driver_poll(struct dt_soft_device *device, bool will_go_on)
     dt_driver_unlock(device);
     /* A real RNIC works while its host polls; for this one somebody else may need the core that we spin on.
      */
-    if (is_idle)
+    if (is_idle && now_ns - dt_load_relaxed(&device->yielded_ns) > DT_DRIVER_YIELD_NS) {
         sched_yield();
+        dt_store_relaxed(&device->yielded_ns, dt_clock_now_ns());
+    }
 }
 
 void dt_driver_leave(struct dt_soft_device *device)

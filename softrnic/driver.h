@@ -33,6 +33,7 @@ extern "C" {
 
 #define DT_DRIVER_WATCH_NS    1000000ull
 #define DT_DRIVER_PATIENCE_NS 5000ull  /* who polls for longer in vain gives way to other threads */
+#define DT_DRIVER_YIELD_NS    5000ull  /* but not more often than this, however many queues are polled */
 #define DT_DRIVER_NUDGE_NS    20000ull /* and sees so often whether a peer is asleep over what was sent */
 
 /* One RNIC of this process, from its first open to its last close. */
@@ -46,6 +47,7 @@ struct dt_soft_device {
     struct dt_faults *faults;
     uint64_t polled_ns;   /* atomic: when somebody last polled */
     uint64_t arrived_ns;  /* when a poll last found something */
+    uint64_t yielded_ns;  /* when a poll last gave way [atomic] */
     uint64_t nudged_ns;   /* when a poll last looked for sleeping peers */
     uint64_t verbs_ns;    /* atomic: what each verb on a queue pair costs */
     uint64_t expected_ns; /* when the helper thread will look at the latest; 0: often enough */
