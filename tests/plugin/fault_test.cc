@@ -372,6 +372,58 @@ TEST_F(Fault, ARuleTurnsACompletionIntoAnError)
     traffic->Move(100);
 }
 
+/* An access error would come on any path, so it is NCCL's to know. */
+TEST_F(Fault, AnErrorOfTheCallersIsNotFailedOver)
+{
+    detour_test::ExpectWarning("another path would fail the same way");
+    Buffer &from = pair.Register(pair.send, 1000, 1), &to = pair.Register(pair.recv, 1000, 0);
+    std::string rule = AddRule("device=soft0 status=remote_access count=1");
+    ncclResult_t result = ncclSuccess;
+
+    while (result == ncclSuccess && !HasFailure()) { /* a rule is in force soon, not at once */
+        void *receive = pair.Receive(to.data(), 1000, 0, to.mhandle);
+        void *send = pair.Send(from.data(), 1000, 0, from.mhandle);
+        Until([&] {
+            int done = 0;
+            result = net->test(send, &done, nullptr);
+            return done || result != ncclSuccess;
+        });
+        if (result == ncclSuccess)
+            pair.Wait(receive);
+    }
+    EXPECT_EQ(ncclRemoteError, result);
+    EXPECT_EQ(1u, Fired(rule));
+    EXPECT_EQ(0, CountLines("is settled"));
+}
+
+/* A path whose device does not take the memory is none for that memory, and one for all other. */
+TEST_F(Fault, MemoryThatTheBackupRefusesWaitsForItsOwnPath)
+{
+    detour_test::ExpectWarning("soft1: cannot register");
+    std::string rule = AddRule("device=soft1 fail=reg_mr count=1");
+    Buffer *refused = nullptr;
+    Until([&] { /* a rule is in force soon, not at once */
+                if (refused)
+                    pair.Deregister(*refused);
+                refused = &pair.Register(pair.send, 1000, 1);
+                return Fired(rule) == 1 || HasFailure();
+    });
+    Buffer &taken = pair.Register(pair.send, 1000, 1), &to = pair.Register(pair.recv, 1000, 0);
+
+    EXPECT_EQ(1, CountLines("soft1 does not take 1000 bytes"));
+    Order("soft0", "down");
+    for (int i = 0; i < 50; i++)
+        MoveOne(pair, taken, to);
+    void *receive = pair.Receive(to.data(), 1000, 0, to.mhandle);
+    void *send = pair.Send(refused->data(), 1000, 0, refused->mhandle);
+    for (int i = 0; i < 1000; i++)
+        ASSERT_FALSE(pair.TestOnce(send));
+    Order("soft0", "up");
+    pair.Wait(receive);
+    pair.Wait(send);
+    EXPECT_EQ(1, to.data()[999]);
+}
+
 /* The device's queue pairs cannot be moved to ERR: the switch waits for DETOUR_FENCE_MS, not for ever. */
 TEST_F(Fault, ARuleHangsTheFenceAndLetsItGo)
 {

@@ -11,6 +11,7 @@
 
 #include "tests/harness/harness.h"
 #include "tests/verbs/fake_verbs.h"
+#include "verbs/device.h"
 #include "verbs/verbs.h"
 
 namespace
@@ -134,6 +135,24 @@ TEST_F(Discover, RoceGidsAreChosenByTypeAndFamily)
         EXPECT_EQ(table.chosen, list[0].gid_index);
         EXPECT_EQ(0, memcmp(list[0].gid, table.gids[table.chosen].raw, 16));
     }
+}
+
+/* Where a port gets its link back the order of its GIDs may be another; peers know it by the value. */
+TEST_F(Discover, AGidIsLookedUpAgainByItsValue)
+{
+    dt_device *device;
+
+    FirstPort().gids = {kIpv4V2, kLinkLocalV2};
+    ASSERT_EQ(DT_OK, List());
+    ASSERT_EQ(DT_OK, dt_device_open(verbs, &list[0], &device));
+    EXPECT_EQ(0u, dt_device_get_info(device)->gid_index);
+    FirstPort().gids = {kLinkLocalV2, kEmpty, kIpv4V1, kIpv4V2};
+    ASSERT_EQ(DT_OK, dt_device_refresh(device));
+    EXPECT_EQ(3u, dt_device_get_info(device)->gid_index);
+    EXPECT_EQ(0, memcmp(list[0].gid, dt_device_get_info(device)->gid, sizeof list[0].gid));
+    FirstPort().gids = {kEmpty};
+    EXPECT_EQ(DT_NOT_FOUND, dt_device_refresh(device));
+    dt_device_close(device);
 }
 
 TEST_F(Discover, APortWithoutAGidIsLeftOut)
