@@ -103,9 +103,9 @@ static void print_gids(const json_t *device)
     {
         bool is_used = json_is_true(json_object_get(gid, "is_used"));
 
-        printf("  GID %-3d %-40s %-20s %s%s%s%s\n", int_of(gid, "index"), text_of(gid, "gid"),
+        printf("  GID %-3d %-40s %-20s %s%s%s\n", int_of(gid, "index"), text_of(gid, "gid"),
                text_of(gid, "kind"), text_of(gid, "interface"), is_used ? "  <- " : "",
-               is_used ? text_of(device, "gid_reason") : "", "");
+               is_used ? text_of(device, "gid_reason") : "");
     }
 }
 

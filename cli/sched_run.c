@@ -9,7 +9,8 @@
 #include "cli/sched.h"
 #include "cli/sched_run.h"
 
-bool dt_sched_deadline_passed(void *arg)
+/* A detour_should_stop_func; `arg` is a uint64_t, a point in time. */
+static bool deadline_passed(void *arg)
 {
     return dt_clock_now_ns() >= *(const uint64_t *)arg;
 }
@@ -27,7 +28,7 @@ int dt_sched_set_budget(struct dt_sched_run *run, struct detour_options *generat
     if (!options->budget_ms)
         return DT_EXIT_OK;
     *deadline_ns = dt_deadline_ns(dt_clock_now_ns(), options->budget_ms * DT_NS_PER_MS);
-    generate->should_stop = dt_sched_deadline_passed;
+    generate->should_stop = deadline_passed;
     generate->should_stop_arg = deadline_ns;
     generate->node_budget = detour_node_budget(run->profile, options->budget_ms * 1000);
     return DT_EXIT_OK;

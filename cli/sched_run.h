@@ -12,9 +12,6 @@
 extern "C" {
 #endif
 
-/* A detour_should_stop_func; `arg` is a uint64_t, a point in time. */
-bool dt_sched_deadline_passed(void *arg);
-
 /*
  * What the command line says about generating, for the profile that has been read. --budget-ms becomes a
  * number of nodes, so that the result can be had again; on a machine too slow for it the clock ends the

@@ -20,6 +20,12 @@ static const char *rank_text(int32_t rank, char text[16])
     return text;
 }
 
+/* So many make three digits of it. */
+static int decimals(double value)
+{
+    return value < 10 ? 2 : value < 100 ? 1 : 0;
+}
+
 /* 1.5G and the like: three digits, powers of 1024. */
 static const char *bytes_text(double bytes, char text[16])
 {
@@ -28,11 +34,7 @@ static const char *bytes_text(double bytes, char text[16])
 
     for (; bytes >= 1000 && unit + 2 < sizeof units; unit++)
         bytes /= 1024;
-    snprintf(text, 16,
-             unit && bytes < 10    ? "%.2f%c"
-             : unit && bytes < 100 ? "%.1f%c"
-                                   : "%.0f%c",
-             bytes, units[unit]);
+    snprintf(text, 16, "%.*f%c", unit ? decimals(bytes) : 0, bytes, units[unit]);
     return text;
 }
 
@@ -49,11 +51,7 @@ static const char *time_text(double ns, char text[16])
             double value = ns / units[i].ns;
 
             if (ns > 0)
-                snprintf(text, 16,
-                         value < 10    ? "%.2f%s"
-                         : value < 100 ? "%.1f%s"
-                                       : "%.0f%s",
-                         value, units[i].unit);
+                snprintf(text, 16, "%.*f%s", decimals(value), value, units[i].unit);
             break;
         }
     }
@@ -213,26 +211,35 @@ static void print_labels(const struct detour_stat_process *process, const struct
 typedef void print_value_func(const struct detour_stat_process *process,
                               const struct detour_stat_connection *c, const char *name, size_t offset);
 
-static void print_count(const struct detour_stat_process *process, const struct detour_stat_connection *c,
-                        const char *name, size_t offset)
+/* What stands before the value of a sample. */
+static void print_sample(const char *name, const char *suffix, const struct detour_stat_process *process,
+                         const struct detour_stat_connection *c, const char *more)
+{
+    printf("%s%s", name, suffix);
+    print_labels(process, c, more);
+    putchar(' ');
+}
+
+static uint64_t counter_at(const struct detour_stat_connection *c, size_t offset)
 {
     uint64_t value;
 
     memcpy(&value, (const char *)c + offset, sizeof value);
-    fputs(name, stdout);
-    print_labels(process, c, "");
-    printf(" %" PRIu64 "\n", value);
+    return value;
+}
+
+static void print_count(const struct detour_stat_process *process, const struct detour_stat_connection *c,
+                        const char *name, size_t offset)
+{
+    print_sample(name, "", process, c, "");
+    printf("%" PRIu64 "\n", counter_at(c, offset));
 }
 
 static void print_seconds(const struct detour_stat_process *process, const struct detour_stat_connection *c,
                           const char *name, size_t offset)
 {
-    uint64_t value;
-
-    memcpy(&value, (const char *)c + offset, sizeof value);
-    fputs(name, stdout);
-    print_labels(process, c, "");
-    printf(" %.9f\n", (double)value / 1e9);
+    print_sample(name, "", process, c, "");
+    printf("%.9f\n", (double)counter_at(c, offset) / 1e9);
 }
 
 static void print_histogram(const struct detour_stat_process *process, const struct detour_stat_connection *c,
@@ -250,15 +257,13 @@ static void print_histogram(const struct detour_stat_process *process, const str
             snprintf(more, sizeof more, ",le=\"%.9g\"", (double)(1ull << (10 + i)) / 1e9);
         else
             snprintf(more, sizeof more, ",le=\"+Inf\"");
-        printf("%s_bucket", name);
-        print_labels(process, c, more);
-        printf(" %" PRIu64 "\n", seen);
+        print_sample(name, "_bucket", process, c, more);
+        printf("%" PRIu64 "\n", seen);
     }
-    printf("%s_sum", name);
-    print_labels(process, c, "");
-    printf(" %.9f\n%s_count", (double)c->service_ns / 1e9, name);
-    print_labels(process, c, "");
-    printf(" %" PRIu64 "\n", seen);
+    print_sample(name, "_sum", process, c, "");
+    printf("%.9f\n", (double)c->service_ns / 1e9);
+    print_sample(name, "_count", process, c, "");
+    printf("%" PRIu64 "\n", seen);
 }
 
 static void print_is_slow(const struct detour_stat_process *process, const struct detour_stat_connection *c,
@@ -267,9 +272,8 @@ static void print_is_slow(const struct detour_stat_process *process, const struc
     (void)offset;
     if (!c->is_send)
         return;
-    fputs(name, stdout);
-    print_labels(process, c, "");
-    printf(" %d\n", c->verdict == DETOUR_STAT_SLOW);
+    print_sample(name, "", process, c, "");
+    printf("%d\n", c->verdict == DETOUR_STAT_SLOW);
 }
 
 static void print_factor(const struct detour_stat_process *process, const struct detour_stat_connection *c,
@@ -278,9 +282,8 @@ static void print_factor(const struct detour_stat_process *process, const struct
     (void)offset;
     if (!c->is_send)
         return;
-    fputs(name, stdout);
-    print_labels(process, c, "");
-    printf(" %.3f\n", c->factor);
+    print_sample(name, "", process, c, "");
+    printf("%.3f\n", c->factor);
 }
 
 /* A metric of all connections. */

@@ -200,11 +200,6 @@ void dt_delay_replay_destroy(struct dt_delay_replay *replay)
     free(replay);
 }
 
-size_t dt_delay_replay_count(const struct dt_delay_replay *replay)
-{
-    return replay->count;
-}
-
 uint64_t dt_delay_replay_at(const struct dt_delay_replay *replay, uint32_t connection, uint64_t message)
 {
     struct row key = {connection, message, 0};

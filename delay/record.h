@@ -67,8 +67,6 @@ enum dt_status dt_delay_replay_parse(const char *text, size_t bytes, uint32_t pr
                                      struct dt_delay_replay **replay, struct dt_delay_error *error);
 void dt_delay_replay_destroy(struct dt_delay_replay *replay);
 
-size_t dt_delay_replay_count(const struct dt_delay_replay *replay);
-
 /* The delay of that message; 0 if it is not in the record. */
 uint64_t dt_delay_replay_at(const struct dt_delay_replay *replay, uint32_t connection, uint64_t message);
 

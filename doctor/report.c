@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *dt_level_word(enum dt_level level)
+static const char *level_word(enum dt_level level)
 {
     static const char *const words[] = {
 #define DT_LEVEL_WORD(name, word) word,
@@ -39,7 +39,7 @@ void dt_report_find(struct dt_report *report, enum dt_level level, const char *t
     va_end(args);
     report->counts[level]++;
     dt_report_fact(report, "findings",
-                   json_pack("{s:s, s:s, s:s, s:s*}", "topic", topic, "level", dt_level_word(level), "text",
+                   json_pack("{s:s, s:s, s:s, s:s*}", "topic", topic, "level", level_word(level), "text",
                              text, "advice", advice));
 }
 

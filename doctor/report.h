@@ -29,8 +29,6 @@ enum dt_level {
         DT_LEVEL_COUNT
 };
 
-const char *dt_level_word(enum dt_level level);
-
 struct dt_report {
     json_t *document; /* NULL: out of memory; everything else then does nothing */
     unsigned counts[DT_LEVEL_COUNT];

@@ -303,7 +303,6 @@ TEST_F(DelayFlow, ARecordIsReplayedExactly)
     dt_delay_files files = {};
     dt_delay_error error;
     ASSERT_EQ(DT_OK, dt_delay_replay_parse(text.data(), text.size(), 1, &files.replay, &error)) << error.text;
-    EXPECT_EQ(40u, dt_delay_replay_count(files.replay));
     Add("replay=x process=1", kS, files);
     for (uint64_t i = 0; i < 40; i++)
         EXPECT_EQ(first[i], Delay(i, 2 * kS + i * i)) << "message " << i;

@@ -34,7 +34,6 @@ TEST(DelayRecord, IsReadInAnyOrderOfLines)
     dt_delay_replay *replay = nullptr;
     dt_delay_error error;
     ASSERT_EQ(DT_OK, dt_delay_replay_parse(text.data(), text.size(), 0, &replay, &error)) << error.text;
-    EXPECT_EQ(3u, dt_delay_replay_count(replay));
     EXPECT_EQ(100u, dt_delay_replay_at(replay, 0, 3));
     EXPECT_EQ(200u, dt_delay_replay_at(replay, 0, 7));
     EXPECT_EQ(300u, dt_delay_replay_at(replay, 1, 9));
