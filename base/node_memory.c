@@ -14,6 +14,8 @@
 #define NODES_MAX 1024
 #define WORD_BITS (8 * sizeof(unsigned long))
 
+#define HUGE_PAGE_BYTES (2u << 20)
+
 /* libnuma's wrapper of the system call (mbind(2)); it is all that is needed of the library. */
 typedef long mbind_func(void *addr, unsigned long bytes, int mode, const unsigned long *nodes,
                         unsigned long node_max, unsigned flags);
@@ -67,6 +69,10 @@ void *dt_node_memory_alloc(size_t bytes, int32_t node)
     if (memory == MAP_FAILED)
         return NULL;
     prefer(memory, whole, node);
+    /* Fewer pages for the processor to look up and for a driver to pin; where there are none, small ones do.
+     */
+    if (whole >= HUGE_PAGE_BYTES)
+        (void)madvise(memory, whole, MADV_HUGEPAGE);
     return memory;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the host path costs and gains, both ends of one connection in this process (docs/hostpath.md):
+ * What the host path costs and gains (docs/hostpath.md). The ends of a connection are two processes, as ranks
+ * are:
  *
  *   bench-hostpath free BYTES SLOTS ROUNDS
  *
@@ -13,11 +14,16 @@
  *
  * The environment chooses the path and the delay: DETOUR_HOSTPATH, DETOUR_INJECT (bench/hostpath.sh).
  */
-#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/atomics.h"
 #include "base/clock.h"
@@ -29,15 +35,22 @@ extern const ncclNet_v8_t ncclNetPlugin_v8;
 static const ncclNet_v8_t *const net = &ncclNetPlugin_v8;
 
 static struct {
-    void *send, *recv;
-    char *from, *to, *copy; /* slots */
-    void *from_mhandle, *to_mhandle;
+    void *comm;
+    char *buffer; /* slots */
+    char *copy;   /* as much again, for memcpy */
+    void *mhandle;
     size_t bytes;
     int slots;
-    uint32_t wanted;   /* messages to be received [atomic] */
-    uint32_t received; /* [atomic] */
-    uint32_t is_over;  /* [atomic] */
 } bench;
+
+/* Of both processes. */
+static struct {
+    char handle[NCCL_NET_HANDLE_MAXSIZE];
+    uint32_t has_handle; /* [atomic] */
+    uint32_t wanted;     /* messages to be received [atomic; written by the sender] */
+    uint32_t received;   /* [atomic; written by the receiver] */
+    uint32_t is_over;    /* [atomic] */
+} * shared;
 
 static void check(int is_right, const char *what)
 {
@@ -48,17 +61,24 @@ static void check(int is_right, const char *what)
 }
 
 /* ---- both ends ---- */
-static void connect_ends(void)
+static void connect_sender(void)
 {
-    char handle[NCCL_NET_HANDLE_MAXSIZE];
+    check(net->init(NULL) == ncclSuccess, "init");
+    while (!dt_load_acquire(&shared->has_handle))
+        sched_yield();
+    while (!bench.comm)
+        check(net->connect(0, shared->handle, &bench.comm, NULL) == ncclSuccess, "connect");
+}
+
+static void connect_receiver(void)
+{
     void *listen;
 
     check(net->init(NULL) == ncclSuccess, "init");
-    check(net->listen(0, handle, &listen) == ncclSuccess, "listen");
-    while (!bench.send || !bench.recv) {
-        check(bench.send || net->connect(0, handle, &bench.send, NULL) == ncclSuccess, "connect");
-        check(bench.recv || net->accept(listen, &bench.recv, NULL) == ncclSuccess, "accept");
-    }
+    check(net->listen(0, shared->handle, &listen) == ncclSuccess, "listen");
+    dt_store_release(&shared->has_handle, 1u);
+    while (!bench.comm)
+        check(net->accept(listen, &bench.comm, NULL) == ncclSuccess, "accept");
     check(net->closeListen(listen) == ncclSuccess, "closeListen");
 }
 
@@ -75,40 +95,34 @@ static void make_buffers(void)
 {
     size_t all = bench.bytes * (size_t)bench.slots;
 
-    bench.from = touched(all);
-    bench.to = touched(all);
-    bench.copy = touched(all);
-    check(net->regMr(bench.send, bench.from, all, NCCL_PTR_HOST, &bench.from_mhandle) == ncclSuccess,
-          "regMr");
-    check(net->regMr(bench.recv, bench.to, all, NCCL_PTR_HOST, &bench.to_mhandle) == ncclSuccess, "regMr");
+    bench.buffer = touched(all);
+    check(net->regMr(bench.comm, bench.buffer, all, NCCL_PTR_HOST, &bench.mhandle) == ncclSuccess, "regMr");
 }
 
-/* Keeps as many receives posted as there are slots. */
-static void *receive(void *arg)
+/* The receiver: keeps as many receives posted as there are slots. */
+static void receive(void)
 {
     void *request[SLOTS_MAX] = {NULL};
     uint32_t posted = 0;
 
-    while (!dt_load_acquire(&bench.is_over)) {
-        uint32_t done_count = bench.received;
+    while (!dt_load_acquire(&shared->is_over)) {
+        uint32_t done_count = shared->received;
         int done = 0;
 
-        if (posted - done_count < (uint32_t)bench.slots && posted != dt_load_acquire(&bench.wanted)) {
-            void *data = bench.to + posted % (uint32_t)bench.slots * bench.bytes;
+        if (posted - done_count < (uint32_t)bench.slots && posted != dt_load_acquire(&shared->wanted)) {
+            void *data = bench.buffer + posted % (uint32_t)bench.slots * bench.bytes;
             int size = (int)bench.bytes, tag = 0;
             void **at = &request[posted % (uint32_t)bench.slots];
 
-            check(net->irecv(bench.recv, 1, &data, &size, &tag, &bench.to_mhandle, at) == ncclSuccess,
-                  "irecv");
+            check(net->irecv(bench.comm, 1, &data, &size, &tag, &bench.mhandle, at) == ncclSuccess, "irecv");
             posted += *at != NULL;
         }
         if (posted != done_count) {
             check(net->test(request[done_count % (uint32_t)bench.slots], &done, NULL) == ncclSuccess, "test");
-            dt_store_release(&bench.received, done_count + (uint32_t)done);
+            dt_store_release(&shared->received, done_count + (uint32_t)done);
         }
         sched_yield();
     }
-    return arg;
 }
 
 static void *begin_send(int slot)
@@ -116,8 +130,8 @@ static void *begin_send(int slot)
     void *request = NULL;
 
     while (!request) {
-        check(net->isend(bench.send, bench.from + (size_t)slot * bench.bytes, (int)bench.bytes, 0,
-                         bench.from_mhandle, &request) == ncclSuccess,
+        check(net->isend(bench.comm, bench.buffer + (size_t)slot * bench.bytes, (int)bench.bytes, 0,
+                         bench.mhandle, &request) == ncclSuccess,
               "isend");
         if (!request)
             sched_yield();
@@ -135,7 +149,7 @@ static int is_done(void *request)
 
 static void wait_received(void)
 {
-    while (dt_load_acquire(&bench.received) != dt_load_acquire(&bench.wanted))
+    while (dt_load_acquire(&shared->received) != dt_load_acquire(&shared->wanted))
         sched_yield();
 }
 
@@ -156,7 +170,7 @@ static void say(const char *what, double *us, int count)
 /* Each when the one before it is done; the link still has that. */
 static void send_one_by_one(double *us)
 {
-    dt_fetch_add_acq_rel(&bench.wanted, (uint32_t)bench.slots);
+    dt_fetch_add_acq_rel(&shared->wanted, (uint32_t)bench.slots);
     for (int i = 0; i < bench.slots; i++) {
         uint64_t began_ns = dt_clock_now_ns();
         void *request = begin_send(i);
@@ -174,7 +188,7 @@ static void send_burst(double *us)
     uint64_t began_ns = dt_clock_now_ns();
     int left = bench.slots;
 
-    dt_fetch_add_acq_rel(&bench.wanted, (uint32_t)bench.slots);
+    dt_fetch_add_acq_rel(&shared->wanted, (uint32_t)bench.slots);
     for (int i = 0; i < bench.slots; i++)
         request[i] = begin_send(i);
     while (left > 0) {
@@ -196,7 +210,7 @@ static void copy_round(double *us)
         size_t at = (size_t)i * bench.bytes;
         uint64_t began_ns = dt_clock_now_ns();
 
-        memcpy(bench.copy + at, bench.from + at, bench.bytes);
+        memcpy(bench.copy + at, bench.buffer + at, bench.bytes);
         us[i] = (double)(dt_clock_now_ns() - began_ns) / 1e3;
     }
 }
@@ -208,6 +222,7 @@ static void measure_free(int rounds)
     int count = rounds * bench.slots;
     double *us[3];
 
+    bench.copy = touched(bench.bytes * (size_t)bench.slots);
     for (int k = 0; k < 3; k++) {
         us[k] = calloc((size_t)count, sizeof *us[k]);
         check(us[k] != NULL, "memory");
@@ -226,12 +241,11 @@ static void measure_free(int rounds)
 }
 
 /* ---- bandwidth ---- */
-static void measure_rate(int count)
+static void send_all(int count)
 {
     void *request[SLOTS_MAX] = {NULL};
-    uint64_t began_ns = dt_clock_now_ns();
 
-    dt_fetch_add_acq_rel(&bench.wanted, (uint32_t)count);
+    dt_fetch_add_acq_rel(&shared->wanted, (uint32_t)count);
     for (int i = 0; i < count + bench.slots; i++) {
         void **at = &request[i % bench.slots];
 
@@ -240,28 +254,57 @@ static void measure_rate(int count)
         *at = i < count ? begin_send(i % bench.slots) : NULL;
     }
     wait_received();
+}
+
+static void measure_rate(int count)
+{
+    uint64_t began_ns;
+
+    send_all(4 * bench.slots); /* pages are touched, caches warm */
+    began_ns = dt_clock_now_ns();
+    send_all(count);
     printf("%zu GB/s %.3f\n", bench.bytes,
            (double)count * (double)bench.bytes / (double)(dt_clock_now_ns() - began_ns));
 }
 
+static void run_receiver(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    connect_receiver();
+    make_buffers();
+    receive();
+    net->closeRecv(bench.comm);
+    exit(0);
+}
+
+static void run_sender(bool is_free, int count)
+{
+    connect_sender();
+    make_buffers();
+    if (is_free)
+        measure_free(count);
+    else
+        measure_rate(count);
+    dt_store_release(&shared->is_over, 1u);
+    net->closeSend(bench.comm);
+}
+
 int main(int argc, char **argv)
 {
-    pthread_t thread;
+    pid_t receiver;
+    int status;
 
     check(argc == 5, "bench-hostpath free|rate BYTES SLOTS ROUNDS|COUNT");
     bench.bytes = (size_t)atoll(argv[2]);
     bench.slots = atoi(argv[3]);
     check(bench.bytes > 0 && bench.slots > 0 && bench.slots <= SLOTS_MAX && atoi(argv[4]) > 0, "an argument");
-    connect_ends();
-    make_buffers();
-    check(pthread_create(&thread, NULL, receive, NULL) == 0, "pthread_create");
-    if (argv[1][0] == 'f')
-        measure_free(atoi(argv[4]));
-    else
-        measure_rate(atoi(argv[4]));
-    dt_store_release(&bench.is_over, 1u);
-    pthread_join(thread, NULL);
-    net->closeSend(bench.send);
-    net->closeRecv(bench.recv);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    check(shared != MAP_FAILED, "mmap");
+    receiver = fork();
+    check(receiver >= 0, "fork");
+    if (receiver == 0)
+        run_receiver();
+    run_sender(argv[1][0] == 'f', atoi(argv[4]));
+    check(waitpid(receiver, &status, 0) == receiver && status == 0, "the receiver");
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "base/atomics.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "base/util.h"
 #include "hostpath/numa.h"
 
 void dt_delegates_push(struct dt_delegates *d, struct dt_copy_job *job)
@@ -37,16 +38,29 @@ static struct dt_copy_job *take_all(struct dt_delegate *delegate)
     return oldest;
 }
 
+bool dt_copy_job_help(struct dt_copy_job *job)
+{
+    uint64_t at = dt_fetch_add_relaxed(&job->claimed_bytes, DT_COPY_PIECE_BYTES);
+
+    if (at >= job->bytes)
+        return false;
+    memcpy((uint8_t *)job->to + at, (const uint8_t *)job->from + at,
+           dt_min_u64(job->bytes - at, DT_COPY_PIECE_BYTES));
+    dt_fetch_sub_acq_rel(job->left, 1);
+    return true;
+}
+
 static uint32_t run_all(struct dt_delegate *delegate)
 {
     struct dt_copy_job *job = take_all(delegate);
     uint32_t count = 0;
 
     while (job) {
-        struct dt_copy_job *next = job->next; /* the job is its owner's again once it is counted */
+        struct dt_copy_job *next = job->next; /* the job is its owner's again once it is let go of */
 
-        memcpy(job->to, job->from, job->bytes);
-        dt_fetch_sub_acq_rel(job->left, 1);
+        while (dt_copy_job_help(job))
+            continue;
+        dt_fetch_sub_acq_rel(job->held, 1);
         job = next;
         count++;
     }

@@ -399,11 +399,11 @@ void dt_net_close(struct dt_connection *c)
     struct dt_stage *stage = c->is_sender ? dt_sender_of(c)->stage : NULL;
     struct dt_nic *nic = c->nic;
 
+    if (stage)
+        dt_stage_finish_copies(stage);
     if (stage && dt_load_relaxed(&stage->given_out) == 0 && !DT_PLANTED(STAGED_CLOSE) && dt_service_linger(c))
         return;
     dt_service_remove(c);
-    if (stage)
-        dt_stage_finish_copies(stage);
     if (dt_load_relaxed(&c->open_requests) > 0)
         dt_info("connection %016llx %s %s is closed with %u requests outstanding", (unsigned long long)c->id,
                 c->is_sender ? "to" : "from", c->peer, dt_load_relaxed(&c->open_requests));

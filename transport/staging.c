@@ -13,7 +13,7 @@
 
 /* Up to here a copy by NCCL's own thread is quicker than telling another one. */
 #define INLINE_COPY_BYTES (64u << 10)
-#define PIECE_BYTES_MIN   (256u << 10)
+#define JOB_BYTES_MIN     (256u << 10)
 
 /* ------------------------------------------------------------------------------------------------------------
  * Life
@@ -136,7 +136,9 @@ void dt_stage_finish_copies(struct dt_stage *stage)
     uint64_t waited_ns = 0;
 
     for (uint32_t i = 0; i < DT_STAGED_MAX; i++) {
-        while (dt_load_acquire(&stage->entry[i].copies_left) > 0) {
+        const struct dt_staged *entry = &stage->entry[i];
+
+        while (dt_load_acquire(&entry->copies_left) > 0 || dt_load_acquire(&entry->delegates_hold) > 0) {
             if (stage->delegates->has_threads) {
                 sched_yield();
                 continue;
@@ -172,33 +174,49 @@ static void start_gpu_copy(struct dt_stage *stage, struct dt_staged *entry, cons
     dt_gpus_push(stage->gpus, &entry->gpu_copy);
 }
 
-static void start_copy(struct dt_stage *stage, struct dt_staged *entry, const void *data)
+/* The delegates' part; whoever waits for it helps. */
+static void start_large_copy(struct dt_stage *stage, struct dt_staged *entry, const void *data)
 {
-    uint32_t pieces = (uint32_t)dt_min_u64(entry->bytes / PIECE_BYTES_MIN, stage->delegates->count);
-    uint32_t each;
+    uint64_t jobs =
+        dt_min_u64(dt_min_u64(entry->bytes / JOB_BYTES_MIN, stage->delegates->count), DT_STAGED_JOBS_MAX);
+    uint64_t each =
+        dt_align_up((entry->bytes + dt_max_u64(jobs, 1) - 1) / dt_max_u64(jobs, 1), DT_COPY_PIECE_BYTES);
     uint64_t offset = 0;
 
-    if (entry->is_of_gpu) {
-        start_gpu_copy(stage, entry, data);
-        return;
-    }
-    if (entry->bytes <= INLINE_COPY_BYTES) {
-        if (entry->bytes > 0)
-            memcpy(entry->at, data, entry->bytes);
-        return;
-    }
-    pieces = (uint32_t)dt_max_u64(1, dt_min_u64(pieces, DT_STAGED_PIECES_MAX));
-    each = (uint32_t)dt_align_up((entry->bytes + pieces - 1) / pieces, DT_CUT_BYTES);
-    dt_store_relaxed(&entry->copies_left, pieces);
-    for (uint32_t i = 0; i < pieces; i++, offset += each) {
+    entry->job_count = (uint32_t)((entry->bytes + each - 1) / each);
+    dt_store_relaxed(&entry->copies_left, dt_copy_job_pieces(entry->bytes));
+    dt_store_relaxed(&entry->delegates_hold, entry->job_count);
+    for (uint32_t i = 0; i < entry->job_count; i++, offset += each) {
         entry->job[i] = (struct dt_copy_job){
             .to = (uint8_t *)entry->at + offset,
             .from = (const uint8_t *)data + offset,
             .bytes = dt_min_u64(each, entry->bytes - offset),
             .left = &entry->copies_left,
+            .held = &entry->delegates_hold,
         };
         dt_delegates_push(stage->delegates, &entry->job[i]);
     }
+}
+
+/* By NCCL's thread, which is here to ask whether the copy is done: no more than for a small message. */
+static void help(struct dt_staged *entry)
+{
+    uint32_t i = 0;
+
+    while (!entry->is_of_gpu && i < entry->job_count && !dt_copy_job_help(&entry->job[i]))
+        i++;
+}
+
+static void start_copy(struct dt_stage *stage, struct dt_staged *entry, const void *data)
+{
+    if (entry->is_of_gpu) {
+        start_gpu_copy(stage, entry, data);
+        return;
+    }
+    if (entry->bytes > INLINE_COPY_BYTES)
+        start_large_copy(stage, entry, data);
+    else if (entry->bytes > 0)
+        memcpy(entry->at, data, entry->bytes);
 }
 
 /* A new entry with the payload, at the end of the queue; NULL: no room. */
@@ -211,9 +229,13 @@ static struct dt_staged *stage_payload(struct dt_sender *s, const void *data, ui
 
     if (dt_list_is_empty(&stage->free))
         return NULL;
+    /* The one that has been free for longest; a delegate that has slept ever since may still know it. */
+    entry = dt_container_of(stage->free.next, struct dt_staged, node);
+    if (dt_load_acquire(&entry->delegates_hold) > 0)
+        return NULL;
     if (bytes > 0 && !(at = dt_pool_take(stage->pool, bytes)))
         return NULL;
-    entry = dt_container_of(dt_list_pop_front(&stage->free), struct dt_staged, node);
+    dt_list_remove(&entry->node);
     entry->request = (struct dt_request){
         .connection = &s->connection,
         .slot = (uint32_t)(entry - stage->entry),
@@ -226,6 +248,7 @@ static struct dt_staged *stage_payload(struct dt_sender *s, const void *data, ui
     entry->memory = memory;
     entry->is_delivered = false;
     entry->is_of_gpu = bytes > 0 && memory->gpu;
+    entry->job_count = 0;
     dt_page_add(&s->connection.meter.row->staged_count, 1);
     dt_page_add(&s->connection.meter.row->staged_bytes, bytes);
     start_copy(stage, entry, data);
@@ -509,6 +532,8 @@ enum dt_status dt_stage_test(struct dt_request *request, int *done, int *bytes)
     /* The caller's memory may still be read; whoever deregisters it, or closes, waits for that. */
     if (status != DT_OK && !entry->is_delivered)
         return status == DT_AGAIN ? DT_OK : status;
+    if (dt_load_acquire(&entry->copies_left) > 0)
+        help(entry);
     if (dt_load_acquire(&entry->copies_left) > 0)
         return DT_OK;
     if (__builtin_expect(has_failed(entry), 0)) {

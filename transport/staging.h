@@ -36,7 +36,7 @@ extern "C" {
 /* isends that are staged and not delivered, of one connection. */
 #define DT_STAGED_MAX 256
 
-#define DT_STAGED_PIECES_MAX 4
+#define DT_STAGED_JOBS_MAX 4
 
 /* One isend's payload. */
 struct dt_staged {
@@ -48,9 +48,11 @@ struct dt_staged {
     struct dt_memory *memory; /* of the isend, until its test has said done */
     bool is_delivered;
     bool is_of_gpu;
-    uint32_t copies_left; /* [atomic; written by the delegates and the GPUs' thread] */
+    uint32_t job_count;
+    uint32_t copies_left;    /* [atomic; written by who copies] */
+    uint32_t delegates_hold; /* jobs; until there is none the entry is not used again [atomic] */
     union {
-        struct dt_copy_job job[DT_STAGED_PIECES_MAX];
+        struct dt_copy_job job[DT_STAGED_JOBS_MAX];
         struct dt_gpu_copy gpu_copy; /* is_of_gpu */
     };
 };
