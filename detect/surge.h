@@ -2,8 +2,10 @@
 /*
  * Has a link become slow just now? The monitor needs iterations; this needs three messages, and in exchange
  * sees only what is plain: messages that take several times as long as messages of their size do, and a
- * millisecond longer at least. It decides when the host path takes over (`DETOUR_HOSTPATH=auto`) and when it
- * gives back.
+ * millisecond longer at least. It is for the verdict that people and schedulers read, so it would rather be
+ * late than wrong. When the host path takes over (`DETOUR_HOSTPATH=auto`) is not decided here but by
+ * hostpath/auto.h: at once, by the sender's owner, of all bytes under way together, and already at half as
+ * long again; being wrong costs that one no more than a copy.
  *
  * On: three messages in a row, each handed over when the one before was complete, since messages that were
  * under way together may have met with one and the same short stop; or one that has been under way for 100 ms

@@ -16,6 +16,11 @@
  *
  * The hold time is half a second. It doubles, up to a minute, whenever the path had to be turned on again
  * within ten hold times of being turned off, so that a link that comes and goes does not make it flap.
+ *
+ * This is not the verdict that `detour stat` shows (detect/, fed on Detour's threads): that one is about
+ * blame and must not be wrong, needs to know what is usual, and takes messages that were under way together
+ * for one. Here a queue of messages behind one slow link has to be noticed before it is through, also on a
+ * link that has been slow from the start, and a mistake costs a copy.
  */
 #ifndef DETOUR_HOSTPATH_AUTO_H
 #define DETOUR_HOSTPATH_AUTO_H
