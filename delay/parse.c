@@ -43,6 +43,9 @@ enum key {
 #define EFFECTS_TEXT                                                                            \
     "latency=, serial=, rate=, trace=, replay=, down, flap=, fail=, hang=, status=, silent or " \
     "event="
+#define DIRECTION_TEXT                                                                       \
+    "a rule has no 'direction': it concerns what its process sends; for one direction of a " \
+    "link give it to the process that sends, with device= and peer=, or name a connection with id="
 #define INTERVAL_NS_MIN DT_NS_PER_MS
 
 struct parser {
@@ -402,12 +405,24 @@ static bool at_end_of_word(const struct dt_scan *scan)
     return dt_scan_is_end(scan) || memchr(" \t\r\n;", dt_scan_peek(scan), 5);
 }
 
+/* The scope that users look for, and rules do not have: rule.h says why. */
+static bool is_direction(struct dt_scan scan)
+{
+    static const char direction[] = "direction";
+    const char *word = scan.text + scan.at;
+
+    return dt_scan_word(&scan) == strlen(direction) && memcmp(word, direction, strlen(direction)) == 0;
+}
+
 static bool parse_word(struct parser *p)
 {
     struct dt_scan *scan = &p->scan;
     size_t at = scan->at;
-    enum key key = find_key(scan);
+    enum key key;
 
+    if (is_direction(*scan))
+        return dt_scan_fail(scan, at, DIRECTION_TEXT);
+    key = find_key(scan);
     if (key == KEY_COUNT)
         return dt_scan_expected(scan,
                                 "a word of a rule (device=, peer=, connection=, id=, size=, from=, to=, "

@@ -3,6 +3,10 @@
  * A rule says which messages (scope), when (window) and what happens to them (effect). This header is a rule
  * as data, its text form, and the reader of that form; flow.h applies rules to messages.
  *
+ * A rule concerns the messages that its process sends: the sender alone can hold one back. So there is no
+ * direction= in a scope; the reader says what to write instead. One direction of a link is device= and peer=
+ * at the process that sends, or id=: a connection carries messages one way.
+ *
  * The language, one rule per line or between semicolons, words in any order, `#` starts a comment:
  *
  *   scope    device=NAME  peer=TEXT  connection=N  id=HEX  size=MIN..MAX

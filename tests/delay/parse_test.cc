@@ -198,6 +198,19 @@ TEST(DelayParse, SaysWhereAndWhatWouldBeRight)
               Error("latency=uniform(    2ms, 1ms)"));
 }
 
+TEST(DelayParse, ADirectionIsRefusedWithWhatToWriteInstead)
+{
+    const std::string why = "a rule has no 'direction': it concerns what its process sends; for one "
+                            "direction of a link give it to "
+                            "the process that sends, with device= and peer=, or name a connection with id=";
+
+    EXPECT_EQ("line 1, column 1: " + why, Error("direction=send latency=1ms"));
+    EXPECT_EQ("line 2, column 13: " + why, Error("rate=1Gbit\nlatency=1ms direction=receive"));
+    EXPECT_EQ("line 1, column 1: " + why, Error("direction"));
+    for (const char *text : {"directions=send latency=1ms", "direct=send latency=1ms"})
+        EXPECT_EQ(0u, Error(text).find("line 1, column 1: expected a word of a rule")) << text;
+}
+
 TEST(DelayParse, RefusesWhatIsOutOfRange)
 {
     for (const char *text : {"latency=2h",

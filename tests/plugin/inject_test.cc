@@ -277,6 +277,10 @@ TEST_F(Inject, OrdersThatMakeNoSenseAreRefused)
               "replay=, "
               "down, flap=, fail=, hang=, status=, silent or event=",
               Answer("add size=1..", DT_INVALID));
+    EXPECT_EQ("line 1, column 13: a rule has no 'direction': it concerns what its process sends; for one "
+              "direction of a link give it to the process that sends, with device= and peer=, or name a "
+              "connection with id=",
+              Answer("add latency=1ms direction=receive", DT_INVALID));
     EXPECT_EQ("no device is named 'soft9'; there is soft0, soft1",
               Answer("add device=soft9 rate=1Gbit", DT_NOT_FOUND));
     EXPECT_EQ("/nonexistent: No such file or directory", Answer("add trace=/nonexistent", DT_NOT_FOUND));

@@ -3,6 +3,7 @@
  */
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -86,6 +87,25 @@ class Inject : public ::testing::Test
         }
         ADD_FAILURE() << "'" << part << "' did not appear in:\n" << out;
         return out;
+    }
+    /* What the one rule of each process has made late, by process; once a process has had `least` messages.
+     */
+    std::map<std::string, long> WaitForActed(long least) const
+    {
+        std::map<std::string, long> acted;
+        for (int i = 0; i < 300; i++) {
+            std::stringstream list(Call({"list"}).out);
+            std::string line, pid, name, rule, age;
+            long count = 0, most = 0;
+            std::getline(list, line); // the head
+            while (list >> pid >> name >> rule >> age >> count && std::getline(list, line))
+                most = std::max(most, acted[pid] = count);
+            if (most >= least)
+                return acted;
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
+        ADD_FAILURE() << "no process had " << least << " late messages";
+        return acted;
     }
 
     std::string folder;
@@ -175,6 +195,38 @@ TEST_F(Inject, RulesComeAndGoUnderTrafficAndAreRecorded)
     EXPECT_FALSE(perf.Wait(60).timed_out);
 }
 
+TEST_F(Inject, OneDirectionOfALinkIsAConnectionsAtItsSender)
+{
+    Command perf({"perf", "sendrecv", "-b", "4K", "-n", "4000000000", "--channels", "1", "--timeout", "60"},
+                 Environment());
+    WaitForBoth();
+    // Each rank sends on one connection and receives on another: that of the first record is chosen.
+    EXPECT_EQ(0, Call({"add", "latency=1ms"}).exit_code);
+    WaitForActed(1);
+    EXPECT_EQ(0, Call({"record", folder + "/record.csv", "--for", "0"}).exit_code);
+    EXPECT_EQ(0, Call({"clear"}).exit_code);
+    std::stringstream rows(Slurp("record.csv"));
+    std::vector<std::string> column;
+    std::string word;
+    std::getline(rows, word); // the head
+    while (column.size() < 5 && std::getline(rows, word, ','))
+        column.push_back(word); // process, pid, time, connection, id
+    ASSERT_EQ(5u, column.size()) << Slurp("record.csv");
+
+    // Both ranks have the rule; the connection's sender alone has messages for it.
+    EXPECT_EQ(2u, LineCount(Call({"add", "id=" + column[4], "latency=2ms"}).out));
+    std::map<std::string, long> acted = WaitForActed(20);
+    EXPECT_EQ(2u, acted.size());
+    for (const auto &[pid, count] : acted) {
+        if (pid == column[1])
+            EXPECT_GE(count, 20);
+        else
+            EXPECT_EQ(0, count) << "process " << pid << " holds what process " << column[1] << " sends";
+    }
+    kill(perf.Pid(), SIGINT);
+    EXPECT_FALSE(perf.Wait(60).timed_out);
+}
+
 TEST_F(Inject, ARecordIsReplayedToTheSameJobAnew)
 {
     // Both runs from their first message, which a record goes back to.
@@ -245,6 +297,10 @@ TEST_F(Inject, RefusesWhatMakesNoSenseInOneLine)
         {{"add"}, "`add` takes a rule, or --file FILE"},
         {{"add", "latency=1ms", "--file", "x"}, "`add` takes a rule, or --file FILE"},
         {{"add", "latency=1ms", "every=1us"}, "line 1, column 19: every= must be at least 1ms"},
+        {{"add", "direction=receive", "latency=1ms"},
+         "line 1, column 1: a rule has no 'direction': it concerns what its process sends; for one direction "
+         "of "
+         "a link give it to the process that sends, with device= and peer=, or name a connection with id="},
         {{"add", "#nothing"}, "there is no rule"},
         {{"add", "trace=/none"}, "/none: No such file or directory"},
         {{"add", "--file", "/none"}, "/none: No such file or directory"},
