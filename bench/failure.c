@@ -97,7 +97,7 @@ struct threads {
 
 #define THREADS_MAX 16
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
     fprintf(stderr, "bench-failure: %s\n", what);
     fflush(NULL);
@@ -344,6 +344,7 @@ static void measure_pause(struct rank *rank)
     unsigned count = plan->connections;
     uint64_t *pause_ns = calloc(count, sizeof *pause_ns);
     struct threads before[THREADS_MAX], after[THREADS_MAX];
+    uint64_t median_ns;
 
     if (!pause_ns)
         die("out of memory");
@@ -356,8 +357,9 @@ static void measure_pause(struct rank *rank)
     for (unsigned i = 0; i < count; i++)
         pause_ns[i] = rank->sends[i].resumed_ns - rank->order_ns;
     qsort(pause_ns, count, sizeof *pause_ns, compare);
+    median_ns = pause_ns[count / 2];
     printf("connections %u verb_us %s fault %s median_us %.1f longest_us %.1f\n", count, plan->verb_us,
-           plan->is_silent ? "silent" : "down", (double)pause_ns[count / 2] / DT_NS_PER_US,
+           plan->is_silent ? "silent" : "down", (double)median_ns / DT_NS_PER_US,
            (double)pause_ns[count - 1] / DT_NS_PER_US);
     for (int i = 0; i < THREADS_MAX && after[i].name[0]; i++)
         printf("thread %s busy_us %.1f wake-ups %llu\n", after[i].name,

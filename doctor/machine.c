@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/param.h"
 #include "doctor/doctor.h"
 #include "transport/address.h"
 
@@ -46,6 +47,7 @@ static bool is_there(const struct dt_doctor_options *options, const char *path)
  */
 static bool may_lock_everything(const struct dt_doctor_options *options)
 {
+    static const char key[] = "CapEff:"; /* hexadecimal digits follow */
     char whole[PATH_MAX];
     char line[256];
     unsigned long long effective = 0;
@@ -53,8 +55,10 @@ static bool may_lock_everything(const struct dt_doctor_options *options)
 
     snprintf(whole, sizeof whole, "%s/proc/self/status", options->root);
     file = fopen(whole, "re");
-    while (file && fgets(line, sizeof line, file) && sscanf(line, "CapEff: %llx", &effective) != 1)
-        effective = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, key, strlen(key)) == 0)
+            effective = strtoull(line + strlen(key), NULL, 16);
+    }
     if (file)
         fclose(file);
     return effective >> CAP_IPC_LOCK_BIT & 1;
@@ -87,13 +91,15 @@ static void judge_memlock(const struct dt_doctor_options *options, struct dt_rep
 static void judge_ptrace(const struct dt_doctor_options *options, struct dt_report *report, bool is_soft)
 {
     char line[32];
-    int scope = dt_doctor_read_line(options, "/proc/sys/kernel/yama/ptrace_scope", line, sizeof line)
-                    ? atoi(line)
-                    : 0;
+    uint64_t number;
+    unsigned scope = 0; /* also when the kernel has no Yama */
 
+    if (dt_doctor_read_line(options, "/proc/sys/kernel/yama/ptrace_scope", line, sizeof line) &&
+        dt_parse_number(line, false, &number) == DT_OK)
+        scope = (unsigned)number;
     if (!is_soft)
         dt_report_find(report, DT_LEVEL_OK, "ptrace", NULL,
-                       "kernel.yama.ptrace_scope is %d; real RNICs need no ptrace", scope);
+                       "kernel.yama.ptrace_scope is %u; real RNICs need no ptrace", scope);
     else if (scope == 0)
         dt_report_find(
             report, DT_LEVEL_OK, "ptrace", NULL,
@@ -106,7 +112,7 @@ static void judge_ptrace(const struct dt_doctor_options *options, struct dt_repo
     else
         dt_report_find(
             report, DT_LEVEL_WARNING, "ptrace", "`sysctl kernel.yama.ptrace_scope=1`, or do without",
-            "kernel.yama.ptrace_scope is %d: software RNICs copy every message through shared memory", scope);
+            "kernel.yama.ptrace_scope is %u: software RNICs copy every message through shared memory", scope);
 }
 
 void dt_doctor_limits(const struct dt_doctor_options *options, struct dt_report *report, bool is_soft)
