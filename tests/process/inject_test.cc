@@ -165,6 +165,7 @@ TEST_F(Inject, RulesComeAndGoUnderTrafficAndAreRecorded)
     EXPECT_EQ(0, add.exit_code) << add.err;
     EXPECT_NE(std::string::npos, add.out.find("): rule 2 size=1024.. serial=exponential(1ms)")) << add.out;
 
+    WaitForActed(20); // which a record goes back to, too
     Outcome record = Call({"record", folder + "/record.csv", "--for", "0.3", "--json"});
     EXPECT_EQ(0, record.exit_code) << record.err;
     EXPECT_NE(std::string::npos, record.out.find("\"lost\": 0")) << record.out;
@@ -235,7 +236,8 @@ TEST_F(Inject, ARecordIsReplayedToTheSameJobAnew)
             {"perf", "sendrecv", "-b", "4K", "-n", "4000000000", "--channels", "1", "--timeout", "60"},
             Environment(rules));
         WaitForBoth();
-        Outcome recorded = Call({"record", folder + "/" + record, "--for", "1"});
+        WaitForActed(60);
+        Outcome recorded = Call({"record", folder + "/" + record, "--for", "0.3"});
         EXPECT_EQ(0, recorded.exit_code) << recorded.err;
         kill(perf.Pid(), SIGINT);
         EXPECT_FALSE(perf.Wait(60).timed_out);
