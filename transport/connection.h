@@ -493,7 +493,8 @@ struct dt_path *dt_sender_path_for(struct dt_sender *sender, const struct dt_sen
 bool dt_sender_has_room(const struct dt_path *path, uint32_t writes);
 /* All that the message has on queue pair q; does not ring. There is room for it. */
 enum dt_status dt_sender_post_shares(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot);
-/* Posts all that the message has, and rings. DT_FULL: no room now. Any other error: part of it may be posted. */
+/* Posts all that the message has, and rings. DT_FULL: no room now. Any other error: part of it may be posted.
+ */
 enum dt_status dt_sender_post_all(struct dt_path *path, const struct dt_send_slot *slot);
 void dt_sender_mark_posted(const struct dt_path *path, struct dt_send_slot *slot);
 /* sender.c: what staging needs of it. Owner. The message that isends belong to now, or NULL: there is none.

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/device_events.h"
 #include "transport/device_thread.h"
 #include "transport/listener.h"
 #include "transport/path.h"
@@ -381,70 +382,6 @@ void dt_service_end_lingering(struct dt_nic *nic)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * The device's events
- */
-
-/* Does the event concern this path? One CQ or queue pair names its path as `user`. */
-static bool concerns(const struct dt_device_event *event, const struct dt_path *path)
-{
-    switch (event->type) {
-    case DT_EVENT_DEVICE_FATAL:
-        return true;
-    case DT_EVENT_CQ_ERROR:
-    case DT_EVENT_QP_FATAL:
-        return event->user == path;
-    case DT_EVENT_PORT_ERROR:
-        return event->port == path->nic->info.port;
-    default:
-        return false;
-    }
-}
-
-static void tell(struct dt_connection *c, const struct dt_nic *nic, const struct dt_device_event *event)
-{
-    for (uint32_t p = 0; p < c->path_count; p++) {
-        if (c->path[p].nic == nic && event->type == DT_EVENT_PORT_ACTIVE && event->port == nic->info.port) {
-            __atomic_fetch_or(&c->hints, 1u << p, __ATOMIC_ACQ_REL);
-            dt_nic_wake(c->nic);
-        }
-        if (c->path[p].nic != nic || !concerns(event, &c->path[p]))
-            continue;
-        c->path[p].device_event = *event;
-        dt_connection_suspect(c, &c->path[p], DT_FAULT_EVENT);
-    }
-}
-
-/* All connections, whatever their default device. Called without a mutex. */
-static void tell_all(struct dt_nic *nic, const struct dt_device_event *event)
-{
-    struct dt_net *net = nic->net;
-
-    for (size_t i = 0; i < net->nic_count; i++) {
-        pthread_mutex_lock(&net->nic[i].mutex);
-        dt_list_for_each(node, &net->nic[i].connections)
-            tell(dt_container_of(node, struct dt_connection, node), nic, event);
-        pthread_mutex_unlock(&net->nic[i].mutex);
-    }
-}
-
-static void read_events(struct dt_nic *nic, uint64_t now_ns)
-{
-    struct dt_device *device = dt_load_acquire(&nic->device);
-    struct dt_device_event event;
-
-    nic->is_event_ready = false;
-    while (device && dt_device_next_event(device, &event) == DT_OK) {
-        dt_info("%s: %s (%s)", nic->name, dt_event_type_text(event.type), event.name);
-        if (nic->net->page)
-            dt_event_write(dt_page_events(nic->net->page), now_ns, DT_EVENT_KIND_DEVICE, UINT32_MAX, 0,
-                           "%s: %s", nic->name, dt_event_type_text(event.type));
-        if (event.type == DT_EVENT_DEVICE_FATAL)
-            dt_store_relaxed(&nic->is_dead, 1u);
-        tell_all(nic, &event);
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------------------
  * A round
  */
 
@@ -578,7 +515,7 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     if (nic->net->has_threads)
         collect(nic);
     if (nic->is_event_ready || !nic->net->has_threads)
-        read_events(nic, now_ns);
+        dt_device_events_read(nic, now_ns);
     tidy_setup(nic->net, now_ns);
     calibrate(nic->net, now_ns);
     pthread_mutex_lock(&nic->mutex);

@@ -74,8 +74,8 @@ class GpuFlush : public ::testing::Test
     {
         char answer[256];
 
-        ASSERT_EQ(DT_OK, dt_verbs_device_control(dt_plugin_current()->verbs, device, "fatal", answer,
-                                                 sizeof answer))
+        ASSERT_EQ(DT_OK,
+                  dt_verbs_device_control(dt_plugin_current()->verbs, device, "fatal", answer, sizeof answer))
             << answer;
     }
 

@@ -499,8 +499,8 @@ void dt_flow_bereave(struct dt_flow *flow, uint32_t host)
 {
     for (int side = 0; side < DT_FLOW_SIDES; side++) {
         /* what a closed sender has staged dies with its process */
-        bool is_over = flow->end[side].state == END_CLOSED &&
-                       !(side == DT_FLOW_SENDER && flow->options.is_staged);
+        bool is_over =
+            flow->end[side].state == END_CLOSED && !(side == DT_FLOW_SENDER && flow->options.is_staged);
 
         if (flow->options.side[side].host == host && !is_over)
             flow->end[side].state = END_DEAD;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What devices have written to GPUs and no GPU is sure to see yet. What a device writes is visible once a read
- * of the same device has come back, or CUDA has flushed the writes of all; until then it may be on its way.
+ * What devices have written to GPUs and no GPU is sure to see yet. What a device writes is visible once a
+ * read of the same device has come back, or CUDA has flushed the writes of all; until then it may be on its
+ * way.
  */
 #ifndef DETOUR_TESTS_SIM_GPU_WRITES_H
 #define DETOUR_TESTS_SIM_GPU_WRITES_H

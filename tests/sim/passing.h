@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* For a third of the seeds of profile failover, besides their other faults. Drawn apart from the rest, so that
- * it changes nothing of other runs. */
+/* For a third of the seeds of profile failover, besides their other faults. Drawn apart from the rest, so
+ * that it changes nothing of other runs. */
 void dt_passing_draw(struct dt_scenario *scenario);
 
 #ifdef __cplusplus
