@@ -226,8 +226,13 @@ void dt_receiver_flush_progress(struct dt_receiver *r)
 
         if (path->flush_outstanding > 0)
             poll_path(r, path);
-        if (path->is_flush_broken && path->state == DT_PATH_NONE && !path->fence.is_active)
+        if (!path->is_flush_broken || path->fence.is_active)
+            continue;
+        /* It may have broken while the path was not in use, which it is again. */
+        if (path->state == DT_PATH_NONE)
             dt_receiver_flush_lose(r, path);
+        else
+            dt_connection_path_refused(c, path, "failed the loopback read of a flush");
     }
     flush_lost(r);
 }
