@@ -246,8 +246,8 @@ void dt_nic_wake(struct dt_nic *nic)
 
     if (!nic->is_started || dt_exchange_acq_rel(&nic->is_woken, 1u))
         return;
-    (void)!write(nic->wake_fd, &one,
-                 sizeof one); /* it cannot be full: it is written once between two reads */
+    /* The counter cannot be full: it is written once between two reads. */
+    (void)!write(nic->wake_fd, &one, sizeof one);
 }
 
 void dt_nic_ask_to_stop(struct dt_nic *nic)

@@ -407,6 +407,8 @@ void dt_stage_handed_over(struct dt_sender *s, const struct dt_send_slot *slot)
 {
     struct dt_stage *stage = s->stage;
 
+    if (!stage->is_auto)
+        return;
     stage->underway_bytes += bytes_of(slot);
     stage->underway_at[slot->sequence & (s->connection.slots - 1)] = stage->underway_bytes;
 }
@@ -453,9 +455,10 @@ static void reclaim(struct dt_sender *s)
             give_back_memory(s, slot);
         if (slot->state != DT_SEND_DONE && slot->state != DT_SEND_FREE)
             return;
-        stage->underway_bytes -= bytes_of(slot);
-        if (stage->is_auto)
+        if (stage->is_auto) {
+            stage->underway_bytes -= bytes_of(slot);
             decide(s, slot, stage->underway_at[at]);
+        }
         if (slot->staged_mask)
             release_slot(s, slot);
     }
