@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "transport/nic.h"
 #include "transport/path_queues.h"
+#include "transport/work_id.h"
 
 /* ------------------------------------------------------------------------------------------------------------
  * Create
@@ -321,4 +322,18 @@ void dt_path_submit_op(struct dt_path *path, enum dt_path_op op)
     path->op = op;
     dt_store_release(&path->op_state, (uint32_t)DT_PATH_OP_IS_BUSY);
     submit(path, &path->op_job, run_op);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Words
+ */
+void dt_path_describe_error(const struct dt_path *path, const struct dt_completion *bad, char *text,
+                            size_t bytes)
+{
+    struct dt_work work = dt_work_decode(bad->wr_id);
+    uint32_t peer_qpn =
+        work.kind == DT_WORK_PROBE ? path->peer_probe.qpn : path->peer_qp[work.qp % DT_QPS_MAX].qpn;
+
+    snprintf(text, bytes, "queue pair %u to %u: %s (status %u, vendor_err 0x%x)", bad->qpn, peer_qpn,
+             dt_wc_status_text(bad->status), bad->status, bad->vendor_err);
 }

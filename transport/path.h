@@ -51,6 +51,13 @@ void dt_path_submit_destroy(struct dt_path *path);
  */
 void dt_path_submit_op(struct dt_path *path, enum dt_path_op op);
 
+/*
+ * What a work request of this path ended with, and between which queue pairs:
+ * "queue pair 17 to 21: transport retry count exceeded (status 12, vendor_err 0x81)".
+ */
+void dt_path_describe_error(const struct dt_path *path, const struct dt_completion *bad, char *text,
+                            size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/nic.h"
+#include "transport/path.h"
 #include "transport/work_id.h"
 
 #define POLL_MAX 4
@@ -107,8 +108,7 @@ static void take_answer(struct dt_path *path, struct dt_reach *reach)
     else if (completion[0].status == DT_WC_SUCCESS)
         reach->answered_mask |= bit;
     else
-        snprintf(path->why, sizeof path->why, "%s (status %u, vendor_err 0x%x)",
-                 dt_wc_status_text(completion[0].status), completion[0].status, completion[0].vendor_err);
+        dt_path_describe_error(path, &completion[0], path->why, sizeof path->why);
 }
 
 static void give_up(struct dt_connection *c, struct dt_reach *reach, uint64_t now_ns)

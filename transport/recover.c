@@ -77,8 +77,9 @@ static bool poll_probe(struct dt_path *path, uint64_t now_ns)
 
     for (int i = 0; i < count; i++) {
         if (completion[i].status != DT_WC_SUCCESS) {
-            snprintf(path->why, sizeof path->why, "a probe: %s (status %u, vendor_err 0x%x)",
-                     dt_wc_status_text(completion[i].status), completion[i].status, completion[i].vendor_err);
+            size_t said = (size_t)snprintf(path->why, sizeof path->why, "a probe, ");
+
+            dt_path_describe_error(path, &completion[i], path->why + said, sizeof path->why - said);
             return false;
         }
         dt_recovery_answered(&path->recovery, now_ns);

@@ -230,13 +230,10 @@ static void step(struct dt_path *path, enum dt_path_event event, uint64_t now_ns
  */
 static void explain(struct dt_path *path, uint32_t faults)
 {
-    const struct dt_completion *bad = &path->bad_completion;
     uint32_t p = path->index;
 
     if (faults & 1u << (DT_FAULT_COMPLETION + p))
-        snprintf(path->why, sizeof path->why, "queue pair %u to %u: %s (status %u, vendor_err 0x%x)",
-                 bad->qpn, path->peer_qp[dt_work_decode(bad->wr_id).qp % DT_QPS_MAX].qpn,
-                 dt_wc_status_text(bad->status), bad->status, bad->vendor_err);
+        dt_path_describe_error(path, &path->bad_completion, path->why, sizeof path->why);
     else if (faults & 1u << (DT_FAULT_REFUSED + p))
         snprintf(path->why, sizeof path->why, "%s %s", dt_path_name(path), path->refusal);
     else if (faults & 1u << (DT_FAULT_EVENT + p))

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/planted.h"
 #include "transport/nic.h"
+#include "transport/path.h"
 #include "transport/work_id.h"
 
 #define POLL_MAX 4
@@ -70,6 +71,15 @@ static uint64_t mark_of(struct dt_path *path, uint64_t now_ns)
     return oldest == UINT64_MAX ? mark_of_waiting(dt_sender_of(c), path, now_ns) : (oldest << 8 | left) + 1;
 }
 
+static void explain_refusal(struct dt_path *path, const struct dt_completion *bad, uint64_t now_ns)
+{
+    size_t said =
+        (size_t)snprintf(path->why, sizeof path->why, "no progress for %llu ms, and a probe over it, ",
+                         (unsigned long long)((now_ns - path->stall.since_ns) / DT_NS_PER_MS));
+
+    dt_path_describe_error(path, bad, path->why + said, sizeof path->why - said);
+}
+
 static void poll_answer(struct dt_path *path, uint64_t now_ns)
 {
     struct dt_completion completion[POLL_MAX];
@@ -84,10 +94,7 @@ static void poll_answer(struct dt_path *path, uint64_t now_ns)
         if (DT_PLANTED(DEAF_PROBE))
             continue;
         dt_stall_refuse(&path->stall);
-        snprintf(path->why, sizeof path->why,
-                 "no progress for %llu ms, and a probe over it ended with: %s (status %u, vendor_err 0x%x)",
-                 (unsigned long long)((now_ns - path->stall.since_ns) / DT_NS_PER_MS),
-                 dt_wc_status_text(completion[i].status), completion[i].status, completion[i].vendor_err);
+        explain_refusal(path, &completion[i], now_ns);
     }
 }
 

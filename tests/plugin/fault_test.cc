@@ -480,7 +480,7 @@ TEST_F(Fault, ASilentPathIsLeft)
     Order("soft0", "drop 100%");
     traffic->Move(100);
     AwaitReports(1);
-    EXPECT_GE(CountLines(", and a probe over it "),
+    EXPECT_GE(CountLines(", and a probe over it"),
               1); /* is not answered, or ended with an error if this takes seconds */
     Order("soft0", "drop 0%");
 }
