@@ -25,16 +25,22 @@ struct Arrived {
     int error;
 };
 
+// An instance's socket is known to the whole machine, and several of these tests may run at once.
+uint64_t Instance(uint32_t number)
+{
+    return static_cast<uint64_t>(getpid()) << 16 | number;
+}
+
 // A host with one wire on it; time is the test's.
 class Host
 {
   public:
-    explicit Host(uint64_t instance, bool no_process_vm = false)
+    explicit Host(uint32_t number, bool no_process_vm = false)
     {
         dt_local_host_options options = {};
 
         epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-        options.instance = instance;
+        options.instance = Instance(number);
         options.epoll_fd = epoll_fd;
         options.no_process_vm = no_process_vm;
         options.kick = [](void *arg) { static_cast<Host *>(arg)->kicks++; };
@@ -214,7 +220,7 @@ TEST(LocalWire, AbsentPeerIsFoundLater)
 {
     Host a(1004);
     uint8_t gid[16];
-    dt_gid_make(1005, 0, gid);
+    dt_gid_make(Instance(1005), 0, gid);
     dt_wire_link *link = a.Ops()->link(dt_local_wire_base(a.wires[0]), gid);
     ASSERT_NE(link, nullptr);
     a.Transmit(link, {}, 1, 0);
