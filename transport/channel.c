@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/channel.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void dt_channel_open(struct dt_channel *channel, struct dt_stream *stream)
@@ -75,6 +76,14 @@ void dt_channel_close(struct dt_channel *channel)
     dt_channel_flush(channel);
     channel->stream->ops->close(channel->stream);
     channel->stream = NULL;
+}
+
+void dt_channel_free(struct dt_channel *channel)
+{
+    if (!channel)
+        return;
+    dt_channel_close(channel);
+    free(channel);
 }
 
 void dt_channel_move(struct dt_channel *to, struct dt_channel *from)

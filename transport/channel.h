@@ -48,6 +48,9 @@ enum dt_status dt_channel_receive(struct dt_channel *channel, struct dt_frame *f
 /* Ends it; what fits is sent before. Harmless when it is closed already. */
 void dt_channel_close(struct dt_channel *channel);
 
+/* The same for one from the heap, and gives its memory back. NULL is accepted. */
+void dt_channel_free(struct dt_channel *channel);
+
 /* `to`, which is closed, becomes what `from` was; `from` is closed afterwards, in silence. */
 void dt_channel_move(struct dt_channel *to, struct dt_channel *from);
 

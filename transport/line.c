@@ -35,14 +35,6 @@ struct dt_line *dt_line_create(void)
     return line;
 }
 
-static void free_channel(struct dt_channel *channel)
-{
-    if (!channel)
-        return;
-    dt_channel_close(channel);
-    free(channel);
-}
-
 void dt_line_destroy(struct dt_line *line)
 {
     if (!line)
@@ -52,7 +44,7 @@ void dt_line_destroy(struct dt_line *line)
         dt_listener_remove_door(line->nic->net->listener, &line->door);
         pthread_mutex_unlock(&line->nic->net->mutex);
     }
-    free_channel(dt_exchange_acq_rel(&line->door.incoming, (struct dt_channel *)NULL));
+    dt_channel_free(dt_exchange_acq_rel(&line->door.incoming, (struct dt_channel *)NULL));
     dt_channel_close(&line->channel);
     free(line);
 }
@@ -253,11 +245,9 @@ static void look_joining(struct dt_line *line, uint64_t now_ns)
         status = dt_channel_receive(&line->channel, &frame);
     if (status == DT_AGAIN && now_ns < line->attempt_ns)
         return;
-    if (status != DT_OK)
-        unreached(line, now_ns);
-    else if (frame.type == DT_FRAME_REJECT)
+    if (status == DT_OK && frame.type == DT_FRAME_REJECT)
         die(line, "its process knows nothing of the connection any more");
-    else if (frame.type != DT_FRAME_WELCOME)
+    else if (status != DT_OK || frame.type != DT_FRAME_WELCOME)
         unreached(line, now_ns);
     else if (line->door.is_sender)
         restore(line, now_ns);

@@ -6,11 +6,11 @@
  * A channel that ends without CLOSE decides nothing: a process that was killed with unread data resets it, as
  * does a firewall. So the side that dialled (the sender) dials the peer's listener again and says REJOIN:
  *
- *   refused, twice             nobody listens there: the peer's process is dead
- *   REJECT                     another process, or the peer's end is gone
- *   WELCOME                    the new channel takes the old one's place; what was being repeated is said
- * again no answer, unreachable     nothing is known: the management network is down. The job goes on, and the
- *                              dialling, at most once a second
+ *   refused, twice            nobody listens there: the peer's process is dead
+ *   REJECT                    another process, or the peer's end is gone
+ *   WELCOME                   the new channel takes the old one's place; what was repeated is said again
+ *   no answer, unreachable    nothing is known: the management network is down. The job goes on, and the
+ *                             dialling, at most once a second
  *
  * The receiver, which waits for that, dials the sender's own listener, too, with the same conclusions, but
  * the visit ends with the answer (a knock): it tells a dead process from one that has not come yet, and tells

@@ -83,10 +83,7 @@ static struct dt_channel *release(struct dt_listener *listener, struct stranger 
 
 static void drop(struct dt_listener *listener, struct stranger *stranger)
 {
-    struct dt_channel *channel = release(listener, stranger);
-
-    dt_channel_close(channel);
-    free(channel);
+    dt_channel_free(release(listener, stranger));
 }
 
 void dt_listener_destroy(struct dt_listener *listener)
@@ -181,14 +178,6 @@ static void introduce(struct dt_listener *listener, struct stranger *stranger, c
 /* ------------------------------------------------------------------------------------------------------------
  * Peers that have lost their channel
  */
-static void free_channel(struct dt_channel *channel)
-{
-    if (!channel)
-        return;
-    dt_channel_close(channel);
-    free(channel);
-}
-
 /* The peer's new channel; older ones are no more. */
 static void let_in(struct dt_listener *listener, struct stranger *stranger, struct dt_door *door,
                    const struct dt_rejoin *rejoin)
@@ -199,7 +188,7 @@ static void let_in(struct dt_listener *listener, struct stranger *stranger, stru
     }
     listener->stats.rejoined++;
     dt_store_relaxed(&door->round, rejoin->round);
-    free_channel(dt_exchange_acq_rel(&door->incoming, release(listener, stranger)));
+    dt_channel_free(dt_exchange_acq_rel(&door->incoming, release(listener, stranger)));
     dt_nic_wake(door->nic);
 }
 
