@@ -142,6 +142,7 @@ static bool parse_bytes(struct dt_scan *scan, uint64_t *bytes)
 static bool parse_size(struct dt_scan *scan, struct dt_delay_scope *scope)
 {
     size_t start = scan->at;
+    bool has_dots;
 
     scope->bytes_min = 0;
     scope->bytes_max = UINT64_MAX;
@@ -157,7 +158,8 @@ static bool parse_size(struct dt_scan *scan, struct dt_delay_scope *scope)
             return false;
         scan->at = head.at;
     }
-    if (!dt_scan_take(scan, '.') || !dt_scan_take(scan, '.'))
+    has_dots = dt_scan_take(scan, '.');
+    if (!has_dots || !dt_scan_take(scan, '.'))
         return dt_scan_expected(scan, "'..' (size=MIN..MAX; either may be left out)");
     if (dt_scan_peek(scan) >= '0' && dt_scan_peek(scan) <= '9') {
         if (!parse_bytes(scan, &scope->bytes_max))
@@ -402,7 +404,7 @@ static enum key find_key(struct dt_scan *scan)
 
 static bool at_end_of_word(const struct dt_scan *scan)
 {
-    return dt_scan_is_end(scan) || memchr(" \t\r\n;", dt_scan_peek(scan), 5);
+    return dt_scan_is_end(scan) || dt_scan_is_at_any(scan, " \t\r\n;");
 }
 
 /* The scope that users look for, and rules do not have: rule.h says why. */

@@ -220,7 +220,7 @@ bool dt_scan_name(struct dt_scan *scan, const char *what, char *to, size_t bytes
     const char *ends = is_quoted ? "\"\n" : " \t\r\n;\"";
     size_t used = 0;
 
-    while (!dt_scan_is_end(scan) && !memchr(ends, dt_scan_peek(scan), strlen(ends))) {
+    while (!dt_scan_is_end(scan) && !dt_scan_is_at_any(scan, ends)) {
         if ((unsigned char)dt_scan_peek(scan) < ' ' || dt_scan_peek(scan) == 0x7f)
             return dt_scan_fail(scan, scan->at, "%s must not have control characters in it", what);
         if (used + 1 == bytes)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "delay/rule.h"
 
@@ -33,6 +34,14 @@ static inline char dt_scan_peek(const struct dt_scan *scan)
 static inline bool dt_scan_is_end(const struct dt_scan *scan)
 {
     return scan->at >= scan->bytes;
+}
+
+/* Is the byte at the position one of these? Not at the end. */
+static inline bool dt_scan_is_at_any(const struct dt_scan *scan, const char *bytes)
+{
+    char at = dt_scan_peek(scan);
+
+    return at != '\0' && strchr(bytes, at);
 }
 
 /* Blanks and tabs. */

@@ -109,7 +109,8 @@ enum dt_status dt_delay_table_remove(struct dt_delay_table *table, uint32_t numb
             continue;
         removed = table->active[i];
         table->count--;
-        memmove(&table->active[i], &table->active[i + 1], (table->count - i) * sizeof table->active[0]);
+        for (size_t k = i; k < table->count; k++)
+            table->active[k] = table->active[k + 1];
         changed(table);
     }
     pthread_mutex_unlock(&table->mutex);

@@ -202,7 +202,7 @@ static bool read_link(struct dt_scan *scan, char *to)
     const char *ends = ",; \t\r\n";
     size_t used = 0;
 
-    while (!dt_scan_is_end(scan) && !memchr(ends, dt_scan_peek(scan), strlen(ends))) {
+    while (!dt_scan_is_end(scan) && !dt_scan_is_at_any(scan, ends)) {
         if (used + 1 == DT_DELAY_NAME_BYTES || (unsigned char)dt_scan_peek(scan) < ' ')
             return dt_scan_expected(scan, "the name of a link (63 printable characters at most)");
         to[used++] = scan->text[scan->at++];

@@ -44,7 +44,7 @@ static uint64_t to_ns(double ns)
 {
     if (!(ns > 0))
         return 0;
-    return ns < (double)DT_DELAY_NS_MAX ? (uint64_t)(ns + 0.5) : DT_DELAY_NS_MAX;
+    return ns < (double)DT_DELAY_NS_MAX ? (uint64_t)llround(ns) : DT_DELAY_NS_MAX;
 }
 
 uint64_t dt_delay_draw(const struct dt_delay_value *value, struct dt_prng *prng)

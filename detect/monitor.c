@@ -112,10 +112,9 @@ static void learn(struct dt_monitor *monitor)
 static void follow(struct dt_monitor *monitor)
 {
     bool is_first_run = dt_changepoint_run_length(&monitor->changepoint) + 2 >= monitor->sample_count;
+    bool is_early = is_first_run && monitor->sample_count <= 2 * DT_MONITOR_LEARN;
 
-    if (is_first_run && monitor->sample_count <= 2 * DT_MONITOR_LEARN)
-        monitor->reference = monitor->level;
-    else if (monitor->run >= FASTER_RUN && monitor->level < monitor->reference - FASTER)
+    if (is_early || (monitor->run >= FASTER_RUN && monitor->level < monitor->reference - FASTER))
         monitor->reference = monitor->level;
 }
 

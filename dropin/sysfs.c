@@ -40,9 +40,7 @@ int ibv_read_sysfs_file(const char *folder, const char *file, char *text, size_t
     close(fd);
     if (got < 0)
         return -1;
-    if (got > 0 && text[got - 1] == '\n')
-        got--;
-    else if ((size_t)got == bytes)
+    if ((got > 0 && text[got - 1] == '\n') || (size_t)got == bytes)
         got--;
     text[got] = '\0';
     return (int)got;
