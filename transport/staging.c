@@ -514,9 +514,15 @@ enum dt_status dt_stage_isend(struct dt_sender *s, void *data, uint32_t bytes, i
 /* A direct send: what is staged moves on as well, since the two may be parts of one message. */
 static enum dt_status test_beside(struct dt_sender *s, struct dt_request *request, int *done, int *bytes)
 {
+    enum dt_status status;
+
     if (dt_connection_check(&s->connection) == DT_OK)
         dt_stage_progress(s);
-    return dt_send_test(request, done, bytes);
+    status = dt_send_test(request, done, bytes);
+    /* It may have come just now, and the next isend may be far away: `auto` would take that for its time. */
+    if (*done)
+        reclaim(s);
+    return status;
 }
 
 enum dt_status dt_stage_test(struct dt_request *request, int *done, int *bytes)
