@@ -22,7 +22,7 @@ def read_log(name):
     with open(name, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
-                entry = json.loads(line)
+                entry = json.loads(line.rstrip())
             except json.JSONDecodeError as error:
                 fail(f"{name}: line {number}, column {error.colno}: {error.msg}")
             key = tuple(entry.get(part) for part in ("process", "thread", "bytes", "in_place", "iteration"))
