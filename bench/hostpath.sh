@@ -5,7 +5,7 @@ set -euo pipefail
 build=${1:?the build folder}
 what=${2:?free or rate}
 rounds=${3:-3}
-export DETOUR_VERBS=soft DETOUR_SOCKET_IFNAME==lo DETOUR_HOSTPATH_BYTES=1G
+export DETOUR_VERBS=soft DETOUR_SOCKET_IFNAME==lo DETOUR_HOSTPATH_BYTES=${DETOUR_HOSTPATH_BYTES:-1G}
 
 run() { # hostpath inject words...
   DETOUR_HOSTPATH=$1 DETOUR_INJECT=$2 "$build/bench/bench-hostpath" "${@:3}"
