@@ -174,7 +174,7 @@ static void print_for_people(const struct dt_report *report)
     print_settings(json_object_get(report->document, "settings"));
     puts("\nFindings\n");
     print_findings(json_object_get(report->document, "findings"));
-    printf("\n%u ok, %u warnings, %u problems\n", report->counts[DT_LEVEL_OK],
+    printf("\nok %u, warnings %u, problems %u\n", report->counts[DT_LEVEL_OK],
            report->counts[DT_LEVEL_WARNING], report->counts[DT_LEVEL_PROBLEM]);
 }
 

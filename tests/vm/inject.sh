@@ -22,22 +22,22 @@ check "traffic on both rails" 0 $?
 # Only rank A has a device of this name: the other says so, and that is the exit code.
 "$detour" inject add device=rxa0 down >/dev/shm/order 2>&1
 check_line "rank A takes the order" "rule 1 device=\"rxa0\" down" /dev/shm/order
-wait_for_line "rxa0 to .* is settled" 40
-check "down: a path over it is settled within 40 s" 0 $?
+wait_for_line "rxa0 to .* is settled"
+check "down: a path over it is settled" 0 $?
 check_more "down: queue pairs that the rule has failed" "$(acted)" 2
 "$detour" nic list >/dev/shm/nics
 check_line "down: it shows" "rxa0 .* down" /dev/shm/nics
 check "down: the ranks go on meanwhile" yes "$(is_running)"
 "$detour" inject clear >/dev/null
-wait_for_line "rxa0 to .* is in use again" 40
-check "down: the rail is used again within 40 s" 0 $?
+wait_for_line "rxa0 to .* is in use again"
+check "down: the rail is used again" 0 $?
 
 "$detour" inject add device=rxb1 status=retry_exceeded count=1 >/dev/null 2>&1
-wait_for_line "rxb1.*transport retry count exceeded" 40
-check "an error in the place of a success: noticed within 40 s" 0 $?
+wait_for_line "rxb1.*transport retry count exceeded"
+check "an error in the place of a success: noticed" 0 $?
 check "an error in the place of a success: the rule has acted" 1 "$(acted)"
-wait_for_line "rxb1 to .* is in use again" 40
-check "an error in the place of a success: the rail is used again within 40 s" 0 $?
+wait_for_line "rxb1 to .* is in use again"
+check "an error in the place of a success: the rail is used again" 0 $?
 
 wait_ranks
 check "exit codes" "0 0" "$codes"
