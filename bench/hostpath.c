@@ -12,6 +12,9 @@
  *
  * says how many GB/s COUNT messages make with SLOTS in flight.
  *
+ * A fifth word says how software RNICs move large messages, fetch or copies, instead of whichever is the
+ * faster one on this machine (docs/softrnic.md).
+ *
  * The environment chooses the path and the delay: DETOUR_HOSTPATH, DETOUR_INJECT (bench/hostpath.sh).
  */
 #include <sched.h>
@@ -31,6 +34,10 @@
 
 #define SLOTS_MAX 16
 
+/* The linker puts the first in the place of the second (CMakeLists.txt). */
+bool __wrap_dt_driver_copies_are_faster(void);
+bool __real_dt_driver_copies_are_faster(void);
+
 extern const ncclNet_v8_t ncclNetPlugin_v8;
 static const ncclNet_v8_t *const net = &ncclNetPlugin_v8;
 
@@ -41,6 +48,7 @@ static struct {
     void *mhandle;
     size_t bytes;
     int slots;
+    const char *way; /* fetch or copies; NULL: the faster one */
 } bench;
 
 /* Of both processes. */
@@ -58,6 +66,11 @@ static void check(int is_right, const char *what)
         return;
     fprintf(stderr, "bench-hostpath: %s failed\n", what);
     exit(1);
+}
+
+bool __wrap_dt_driver_copies_are_faster(void)
+{
+    return bench.way ? strcmp(bench.way, "copies") == 0 : __real_dt_driver_copies_are_faster();
 }
 
 /* ---- both ends ---- */
@@ -294,7 +307,8 @@ int main(int argc, char **argv)
     pid_t receiver;
     int status;
 
-    check(argc == 5, "bench-hostpath free|rate BYTES SLOTS ROUNDS|COUNT");
+    check(argc == 5 || argc == 6, "bench-hostpath free|rate BYTES SLOTS ROUNDS|COUNT [fetch|copies]");
+    bench.way = argv[5];
     bench.bytes = (size_t)atoll(argv[2]);
     bench.slots = atoi(argv[3]);
     check(bench.bytes > 0 && bench.slots > 0 && bench.slots <= SLOTS_MAX && atoi(argv[4]) > 0, "an argument");

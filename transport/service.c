@@ -21,8 +21,9 @@
 #define PEER_GONE_WAIT_NS (100 * DT_NS_PER_MS)
 /* Rounds over connections that nobody uses become rarer, up to this. */
 #define QUIET_PERIOD_NS_MAX (100 * DT_NS_PER_MS)
-/* NCCL is inside a connection that is to be taken: it will soon be out. */
-#define DOOR_WAIT_NS (2 * DT_NS_PER_US)
+/* NCCL is still inside a connection that is to be taken: so long that the thread really sleeps, since the one
+ * that is inside may wait for this processor. */
+#define DOOR_WAIT_NS (20 * DT_NS_PER_US)
 /* What is staged is nobody's but Detour's: it is looked after so often while NCCL does not call. */
 #define STAGED_PERIOD_NS (100 * DT_NS_PER_US)
 /* Of one peer, which may talk without end. */
@@ -127,12 +128,14 @@ static void fence_failing(struct dt_connection *c, uint64_t now_ns)
  */
 static bool has_staged(const struct dt_connection *c);
 
-/* Neither NCCL has looked at it for so long, nor Detour in its place. */
+/* Neither NCCL has looked at it for so long, nor Detour in its place; and NCCL is not inside one long call.
+ */
 static bool wants_takeover(const struct dt_connection *c, uint64_t now_ns)
 {
     uint64_t takeover_ns = has_staged(c) ? STAGED_PERIOD_NS : c->net->params.idle_takeover_us * DT_NS_PER_US;
+    uint32_t visits = dt_owner_visits(&c->owner);
 
-    return dt_load_relaxed(&c->open_requests) > 0 && dt_owner_visits(&c->owner) == c->visits_seen &&
+    return dt_load_relaxed(&c->open_requests) > 0 && visits == c->visits_seen && !(visits & 1) &&
            now_ns - c->idle_since_ns >= takeover_ns;
 }
 
@@ -280,8 +283,8 @@ static bool finish(struct dt_connection *c, uint64_t now_ns, uint64_t *deadline_
         fence_failing(c, now_ns);
         return dt_load_relaxed(&c->error) == DT_OK;
     }
-    if (!is_done)
-        *deadline_ns = dt_earlier_ns(*deadline_ns, now_ns + DOOR_WAIT_NS);
+    if (!is_done) /* from now on: it has been waited for, and may need this processor to get out */
+        *deadline_ns = dt_earlier_ns(*deadline_ns, dt_device_thread_later_ns(c->nic, now_ns) + DOOR_WAIT_NS);
     else
         *deadline_ns =
             dt_earlier_ns(*deadline_ns, c->line->is_ready ? now_ns : dt_switch_deadline_ns(c, now_ns));

@@ -12,8 +12,39 @@
 #include "tests/harness/harness.h"
 #include "tests/plugin/pair.h"
 #include "transport/connection.h"
+#include "transport/service.h"
 
 extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
+
+/* The linker puts these in front of what Detour's thread calls (CMakeLists.txt). */
+extern "C" void __real_dt_owner_claim(dt_owner *owner);
+extern "C" void __wrap_dt_owner_claim(dt_owner *owner);
+extern "C" uint64_t __real_dt_service_progress(dt_nic *nic, uint64_t now_ns);
+extern "C" uint64_t __wrap_dt_service_progress(dt_nic *nic, uint64_t now_ns);
+
+namespace
+{
+dt_connection *watched;  /* [atomic] */
+uint32_t watched_claims; /* to take it over [atomic] */
+uint32_t watched_rounds; /* of its device's thread [atomic] */
+} // namespace
+
+void __wrap_dt_owner_claim(dt_owner *owner)
+{
+    dt_connection *c = dt_load_acquire(&watched);
+    if (c && owner == &c->owner && c->claims & DT_CLAIM_TAKEOVER)
+        dt_fetch_add_acq_rel(&watched_claims, 1u);
+    __real_dt_owner_claim(owner);
+}
+
+uint64_t __wrap_dt_service_progress(dt_nic *nic, uint64_t now_ns)
+{
+    dt_connection *c = dt_load_acquire(&watched);
+    uint64_t deadline_ns = __real_dt_service_progress(nic, now_ns);
+    if (c && nic == c->nic)
+        dt_fetch_add_acq_rel(&watched_rounds, 1u);
+    return deadline_ns;
+}
 
 namespace
 {
@@ -106,6 +137,38 @@ TEST_F(Takeover, CompletesWhatNcclDoesNotLookAt)
     Until([&] { return pair.TestOnce(receive); });
     Until([&] { return pair.TestOnce(send); });
     EXPECT_EQ(from.bytes, to.bytes);
+}
+
+/*
+ * A long call of NCCL's is no reason to take the connection from it: Detour's thread would wait at the door,
+ * perhaps on the very processor that NCCL needs to get out.
+ */
+TEST_F(Takeover, NotWhileNcclIsInside)
+{
+    Pair pair(&ncclNetPlugin_v8);
+    pair.Connect();
+    Buffer &to = pair.Register(pair.recv, 64, 0);
+    ASSERT_NE(nullptr, pair.Receive(to.data(), 64, 0, to.mhandle));
+    auto *receiver = static_cast<dt_connection *>(pair.recv);
+    auto rounds = [](uint32_t count) {
+        uint32_t from = dt_load_acquire(&watched_rounds);
+        Until([&] {
+            usleep(100);
+            return dt_load_acquire(&watched_rounds) - from >= count;
+        });
+    };
+    ASSERT_TRUE(Until([&] { return dt_owner_enter(&receiver->owner); }));
+    dt_store_release(&watched, receiver);
+    rounds(2); /* one may have looked before */
+    uint32_t claims = dt_load_acquire(&watched_claims);
+    rounds(20);
+    EXPECT_EQ(claims, dt_load_acquire(&watched_claims));
+    dt_owner_leave(&receiver->owner);
+    Until([&] {
+        usleep(100);
+        return dt_load_acquire(&watched_claims) != claims;
+    });
+    dt_store_release(&watched, static_cast<dt_connection *>(nullptr));
 }
 
 /* Closing beside a takeover: when close returned, Detour's thread is out of the connection. */
