@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Head of line: how long a slot is taken, and what the copy costs. bench/hostpath.sh BUILD free|rate [ROUNDS]
+# "rate" does so for both ways in which software RNICs move large messages.
 set -euo pipefail
 build=${1:?the build folder}
 what=${2:?free or rate}
 rounds=${3:-3}
-export DETOUR_VERBS=soft DETOUR_SOCKET_IFNAME==lo DETOUR_HOSTPATH_BYTES=${DETOUR_HOSTPATH_BYTES:-1G}
+export DETOUR_VERBS=soft DETOUR_SOCKET_IFNAME==lo
 
 run() { # hostpath inject words...
   DETOUR_HOSTPATH=$1 DETOUR_INJECT=$2 "$build/bench/bench-hostpath" "${@:3}"
@@ -14,6 +15,7 @@ run() { # hostpath inject words...
 median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 
 if [ "$what" = free ]; then
+  export DETOUR_HOSTPATH_BYTES=1G # so that nothing waits for room
   echo "| bytes | delay, ms | direct, all at once, ms | host path, all at once, ms | host path, one, us | memcpy, us | one / memcpy |"
   echo "| --- | --- | --- | --- | --- | --- | --- |"
   for bytes in 1024 65536 1048576 4194304 67108864; do
@@ -29,16 +31,20 @@ if [ "$what" = free ]; then
     done
   done
 else
-  echo "| bytes | direct, GB/s | host path, GB/s | host path / direct |"
-  echo "| --- | --- | --- | --- |"
-  for bytes in 65536 1048576 4194304 16777216; do
-    count=$((1073741824 / bytes))
-    for _ in $(seq "$rounds"); do # side by side, so that other work is shared
-      run off "" rate $bytes 8 $count | awk '{print $3}' >>/tmp/direct.$$
-      run on "" rate $bytes 8 $count | awk '{print $3}' >>/tmp/staged.$$
+  tmp=$(mktemp -d)
+  trap 'rm -rf "$tmp"' EXIT
+  echo "| way | bytes | direct, GB/s | host path, GB/s | host path / direct |"
+  echo "| --- | --- | --- | --- | --- |"
+  for way in fetch copies; do
+    for bytes in 65536 1048576 4194304 16777216; do
+      count=$((1073741824 / bytes))
+      for _ in $(seq "$rounds"); do # side by side, so that other work is shared
+        run off "" rate $bytes 8 $count $way | awk '{print $3}' >>"$tmp/direct"
+        run on "" rate $bytes 8 $count $way | awk '{print $3}' >>"$tmp/staged"
+      done
+      awk -v w=$way -v b=$bytes -v d="$(median <"$tmp/direct")" -v s="$(median <"$tmp/staged")" \
+        'BEGIN {printf "| %s | %d | %.2f | %.2f | %.2f |\n", w, b, d, s, s / d}'
+      rm -f "$tmp"/*
     done
-    awk -v b=$bytes -v d="$(median </tmp/direct.$$)" -v s="$(median </tmp/staged.$$)" \
-      'BEGIN {printf "| %d | %.2f | %.2f | %.2f |\n", b, d, s, s / d}'
-    rm -f /tmp/direct.$$ /tmp/staged.$$
   done
 fi
