@@ -27,6 +27,7 @@ extern "C" {
     X(NO_REPUBLISH, "open receives are not published again")                                \
     X(NO_REPEAT, "control messages are not repeated")                                       \
     X(SILENT_CLOSE, "a receiver closes without a word")                                     \
+    X(CLOSE_ONCE, "an end that closes says so once")                                        \
     X(ANY_PEER, "a re-dial is taken for that of any connection")                            \
     X(RESET_IS_DEATH, "a channel that was reset is a dead peer")                            \
     X(DEAF_PROBE, "a probe that ends with an error counts as one under way")                \

@@ -341,7 +341,8 @@ void dt_line_ignore(struct dt_line *line, uint64_t now_ns)
  */
 static void look_up(struct dt_line *line, uint64_t now_ns)
 {
-    if (line->is_closing && !line->is_heard && dt_repeat_due(&line->repeat, now_ns))
+    if (line->is_closing && !line->is_heard && dt_repeat_due(&line->repeat, now_ns) &&
+        !DT_PLANTED(CLOSE_ONCE))
         say_close(line);
     dt_line_flush(line);
 }

@@ -290,7 +290,9 @@ void dt_chaos_start(struct dt_chaos_run *run, uint64_t now_ns)
     run->origin_ns = now_ns;
     for (uint32_t i = 0; i < run->count; i++) {
         run->state[i].step = 0;
-        run->state[i].next_ns = run->list[i].start_packet ? DT_NEVER_NS : now_ns + run->list[i].start_ns;
+        run->state[i].next_ns = run->list[i].start_packet || run->list[i].start_closed
+                                    ? DT_NEVER_NS
+                                    : now_ns + run->list[i].start_ns;
     }
 }
 
@@ -362,4 +364,14 @@ bool dt_chaos_packet(struct dt_chaos_run *run, uint64_t now_ns)
         }
     }
     return !is_lost;
+}
+
+void dt_chaos_closed(struct dt_chaos_run *run, uint32_t ends, uint64_t now_ns)
+{
+    for (uint32_t i = 0; run->origin_ns && i < run->count; i++) {
+        const struct dt_chaos *fault = &run->list[i];
+
+        if (fault->start_closed && ends >= fault->start_closed && run->state[i].step == 0)
+            run->state[i].next_ns = dt_earlier_ns(run->state[i].next_ns, now_ns + fault->start_ns);
+    }
 }

@@ -53,6 +53,7 @@ struct dt_chaos {
     enum dt_chaos_kind kind;
     uint64_t start_ns;     /* since the connections are there */
     uint64_t start_packet; /* not 0: instead, when so many packets have left since then, this one included */
+    uint32_t start_closed; /* not 0: instead, start_ns after so many ends of connections were closed */
     uint64_t duration_ns;  /* of what has an end */
     uint32_t host;
     uint32_t device;    /* of the network's */
@@ -109,6 +110,9 @@ void dt_chaos_progress(struct dt_chaos_run *run, uint64_t now_ns);
  * takes it; everything else follows with the next dt_chaos_progress(). False: the packet is lost.
  */
 bool dt_chaos_packet(struct dt_chaos_run *run, uint64_t now_ns);
+
+/* So many ends of connections are closed by now: starts the time of what was waiting for it. */
+void dt_chaos_closed(struct dt_chaos_run *run, uint32_t ends, uint64_t now_ns);
 
 /* One line about a fault. */
 void dt_chaos_describe(const struct dt_chaos *fault, char *text, size_t bytes);

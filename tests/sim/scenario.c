@@ -9,6 +9,7 @@
 #include "base/prng.h"
 #include "base/util.h"
 #include "tests/sim/draw.h"
+#include "tests/sim/farewell.h"
 #include "tests/sim/ghosts.h"
 #include "tests/sim/mercy.h"
 #include "tests/sim/passing.h"
@@ -323,6 +324,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     draw_inject(s);
     draw_cut_at_setup(s);
     dt_ghosts_draw(s);
+    dt_farewell_draw(s);
     dt_passing_draw(s);
     for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++)
         s->flow[i].mercy = dt_mercy_for(s, &s->flow[i]);

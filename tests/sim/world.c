@@ -185,6 +185,16 @@ static bool is_wrong(struct world *w)
     return false;
 }
 
+static void tell_closed(struct world *w)
+{
+    uint32_t ends = 0;
+
+    for (uint32_t i = 0; i < w->scenario->flow_count; i++)
+        for (int side = 0; side < DT_FLOW_SIDES; side++)
+            ends += dt_flow_is_closed(w->flows[i], (enum dt_flow_side)side);
+    dt_chaos_closed(&w->scenario->chaos, ends, now_ns());
+}
+
 /* The first flow that has not ended; flow_count: all have. */
 static uint32_t first_open(const struct world *w)
 {
@@ -235,6 +245,7 @@ static bool run_flows(struct world *w)
             return false;
         if (!chaos->origin_ns && all_connected(w))
             start_chaos(w);
+        tell_closed(w);
         is_busy = run_threads(w);
         pass_time(w, is_busy);
         bereave(w);
