@@ -16,11 +16,12 @@ const struct dt_delay_words dt_delay_calls = {
      {"reg_mr", DT_DELAY_CALL_REG_MR}}};
 
 const struct dt_delay_words dt_delay_hanging_calls = {
-    "a call that may hang: modify_qp, create_qp or create_cq",
-    3,
+    "a call that may hang: modify_qp, create_qp, create_cq or reg_mr",
+    4,
     {{"modify_qp", DT_DELAY_CALL_MODIFY_QP},
      {"create_qp", DT_DELAY_CALL_CREATE_QP},
-     {"create_cq", DT_DELAY_CALL_CREATE_CQ}}};
+     {"create_cq", DT_DELAY_CALL_CREATE_CQ},
+     {"reg_mr", DT_DELAY_CALL_REG_MR}}};
 
 const struct dt_delay_words dt_delay_statuses = {
     "a status: retry_exceeded, rnr_retry_exceeded, response_timeout, remote_operation, remote_access, "

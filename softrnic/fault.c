@@ -148,13 +148,23 @@ static bool concerns(const struct dt_fault_rule *rule, const struct dt_packet *p
            (!rule->syndrome || (packet->op == DT_PACKET_ACK && rule->syndrome == packet->syndrome));
 }
 
-static bool is_hit(struct dt_faults *faults, struct rule *entry, uint32_t psn)
+/* Of one PSN: a path MTU, but the last of a range has what is left. */
+static uint64_t payload_of(const struct dt_packet *packet, uint32_t psn)
+{
+    uint64_t skip = (uint64_t)dt_psn_sub(psn, packet->psn) << packet->mtu_shift;
+
+    return dt_min_u64(packet->payload_bytes - skip, 1ull << packet->mtu_shift);
+}
+
+static bool is_hit(struct dt_faults *faults, struct rule *entry, const struct dt_packet *packet, uint32_t psn)
 {
     const struct dt_fault_rule *rule = &entry->rule;
     uint32_t span = dt_psn_sub(rule->psn_last, rule->psn_first);
     uint64_t n;
 
     if (rule->has_psn && dt_psn_sub(psn, rule->psn_first) > span)
+        return false;
+    if (payload_of(packet, psn) < rule->bytes_min)
         return false;
     n = entry->seen++;
     if (n < rule->skip || (rule->count && entry->hits >= rule->count))
@@ -175,7 +185,7 @@ static const struct dt_fault_rule *rule_for(struct dt_faults *faults, const stru
     {
         struct rule *entry = dt_container_of(node, struct rule, node);
 
-        if (concerns(&entry->rule, packet) && is_hit(faults, entry, psn))
+        if (concerns(&entry->rule, packet) && is_hit(faults, entry, packet, psn))
             return &entry->rule;
     }
     return NULL;

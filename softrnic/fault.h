@@ -43,7 +43,8 @@ struct dt_fault_rule {
     uint32_t src_qpn, dst_qpn; /* 0 is any */
     bool has_psn;              /* only PSNs in [psn_first, psn_last], 24-bit circular */
     uint32_t psn_first, psn_last;
-    uint8_t syndrome; /* only ACKs of this syndrome; 0 is any (no syndrome is 0) */
+    uint8_t syndrome;   /* only ACKs of this syndrome; 0 is any (no syndrome is 0) */
+    uint32_t bytes_min; /* only packets with at least so much payload: a switch with a smaller MTU */
     /* Of those, counted from 0: */
     uint64_t skip;       /* the first `skip` pass */
     uint64_t count;      /* then at most `count` are hit; 0 is no limit */

@@ -325,6 +325,31 @@ void dt_path_submit_op(struct dt_path *path, enum dt_path_op op)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
+ * Probes
+ */
+void dt_path_send_probe(struct dt_path *path, bool is_full)
+{
+    const struct dt_connection *c = path->connection;
+    struct dt_write write = {
+        .wr_id = dt_work_encode(DT_WORK_PROBE, path->index, 0, path->epoch, 0),
+        .flags = DT_POST_SIGNALED,
+    };
+
+    if (is_full) {
+        struct dt_qp_address own; /* the device's description changes under the control thread's hand */
+
+        dt_qp_local_address(path->probe, &own);
+        write.local_addr = (uintptr_t)path->control + path->control_bytes - DT_PROBE_BYTES;
+        write.lkey = path->control_mr->lkey;
+        write.remote_addr = path->peer_control_addr + dt_peer_probe_offset(c->is_sender, c->slots);
+        write.rkey = path->peer_control_rkey;
+        write.bytes = (uint32_t)dt_min_u64(own.mtu_bytes, path->peer_probe.mtu_bytes);
+    }
+    if (dt_qp_post_write(path->probe, &write, 1) == DT_OK)
+        dt_qp_ring(path->probe);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
  * Words
  */
 void dt_path_describe_error(const struct dt_path *path, const struct dt_completion *bad, char *text,

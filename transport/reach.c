@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "transport/nic.h"
 #include "transport/path.h"
-#include "transport/work_id.h"
 
 #define POLL_MAX 4
 /* Without an answer a path is given up after this long, while another has one; */
@@ -80,17 +79,10 @@ void dt_reach_ask(struct dt_connection *c, struct dt_reach *reach, uint64_t now_
 {
     *reach = (struct dt_reach){.asked_ns = now_ns};
     for (uint32_t p = 0; p < c->path_count; p++) {
-        struct dt_path *path = &c->path[p];
-        struct dt_write write = {
-            .wr_id = dt_work_encode(DT_WORK_PROBE, p, 0, path->epoch, 0),
-            .flags = DT_POST_SIGNALED,
-        };
-
-        if (path->state != DT_PATH_UP)
+        if (c->path[p].state != DT_PATH_UP)
             continue;
         reach->waiting_mask |= 1u << p;
-        if (dt_qp_post_write(path->probe, &write, 1) == DT_OK)
-            dt_qp_ring(path->probe); /* what was refused is never answered */
+        dt_path_send_probe(&c->path[p], true); /* what was refused is never answered */
     }
 }
 

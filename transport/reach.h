@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether the two ends of each path can talk, shown at the end of set-up: queue pairs that are connected
- * prove nothing, since no packet was sent. Each end writes nothing, zero bytes, over each path's probe queue
- * pair, and takes the acknowledgement for an answer. A path without one is named with both addresses and not
- * used before it has been shown to work by recovery (recover.h), so a wrong address, VLAN or route is found
+ * prove nothing, since no packet was sent. Each end writes one path MTU over each path's probe queue pair,
+ * and takes the acknowledgement for an answer. A path without one is named with both addresses and not used
+ * before it has been shown to work by recovery (recover.h), so a wrong address, VLAN, route or MTU is found
  * here and not half a minute into the job.
  *
  * The set-up's thread, before anybody owns the connection.
@@ -34,7 +34,7 @@ struct dt_reach {
     uint32_t answered_mask;
 };
 
-/* Writes nothing over each path that is DT_PATH_UP. */
+/* Writes a probe over each path that is DT_PATH_UP. */
 void dt_reach_ask(struct dt_connection *connection, struct dt_reach *reach, uint64_t now_ns);
 
 /*

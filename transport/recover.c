@@ -9,7 +9,6 @@
 #include "transport/nic.h"
 #include "transport/path.h"
 #include "transport/path_queues.h"
-#include "transport/work_id.h"
 
 #define POLL_MAX 4
 /* While a probe is under way its completion is polled. */
@@ -38,35 +37,13 @@ static bool is_proving(const struct dt_path *path)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * Probes: writes of nothing, and at the end one of a full path MTU, into memory that is there for that
+ * Probes
  */
 void dt_recover_prove(struct dt_path *path, uint64_t now_ns)
 {
     const struct dt_connection *c = path->connection;
 
     dt_recovery_prove(&path->recovery, c->current ? c->net->params.stable_ms * DT_NS_PER_MS : 0, now_ns);
-}
-
-static void send_probe(struct dt_path *path, enum dt_probe_kind kind)
-{
-    const struct dt_connection *c = path->connection;
-    struct dt_write write = {
-        .wr_id = dt_work_encode(DT_WORK_PROBE, path->index, 0, path->epoch, 0),
-        .flags = DT_POST_SIGNALED,
-    };
-
-    if (kind == DT_PROBE_FULL) {
-        struct dt_qp_address own; /* the device's description changes under the control thread's hand */
-
-        dt_qp_local_address(path->probe, &own);
-        write.local_addr = (uintptr_t)path->control + path->control_bytes - DT_PROBE_BYTES;
-        write.lkey = path->control_mr->lkey;
-        write.remote_addr = path->peer_control_addr + dt_peer_probe_offset(c->is_sender, c->slots);
-        write.rkey = path->peer_control_rkey;
-        write.bytes = (uint32_t)dt_min_u64(own.mtu_bytes, path->peer_probe.mtu_bytes);
-    }
-    if (dt_qp_post_write(path->probe, &write, 1) == DT_OK)
-        dt_qp_ring(path->probe);
 }
 
 /* Returns false when the path has shown that it does not work. */
@@ -101,7 +78,7 @@ static enum dt_path_event prove(struct dt_path *path, uint64_t now_ns)
         return DT_PATH_STABLE;
     kind = dt_recovery_probe(&path->recovery, now_ns);
     if (kind != DT_PROBE_NONE)
-        send_probe(path, kind);
+        dt_path_send_probe(path, kind == DT_PROBE_FULL);
     return DT_PATH_EVENT_COUNT;
 }
 

@@ -34,7 +34,7 @@ enum dt_device_fault_kind {
     /* The same, with DEVICE_FATAL, and nothing can be made or changed any more (EIO): for good. */
     DT_DEVICE_FAULT_DEAD,
     DT_DEVICE_FAULT_FAIL, /* `call` answers `error` and does nothing. Counts calls */
-    DT_DEVICE_FAULT_HANG, /* `call` (MODIFY_QP, CREATE_QP, CREATE_CQ) does not return until the fault is gone.
+    DT_DEVICE_FAULT_HANG, /* `call` (of those that make or change something) does not return until it is gone.
                              Counts calls */
     /*
      * A completion that was a success says `status`. As after a real one, its queue pair is then in the error

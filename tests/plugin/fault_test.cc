@@ -7,152 +7,28 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <set>
+#include <thread>
 
 #include "obs/page.h"
-#include "plugin/plugin.h"
-#include "tests/harness/harness.h"
-#include "tests/plugin/pair.h"
-
-extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
+#include "tests/plugin/traffic.h"
+#include "transport/connection.h"
 
 namespace
 {
+using detour_test::AddRule;
 using detour_test::Buffer;
+using detour_test::CountLines;
+using detour_test::Fired;
+using detour_test::Inject;
+using detour_test::MoveOne;
+using detour_test::net;
+using detour_test::Order;
 using detour_test::Pair;
+using detour_test::Traffic;
 using detour_test::Until;
-
-const ncclNet_v8_t *const net = &ncclNetPlugin_v8;
-
-void Order(const char *device, const char *action)
-{
-    char answer[256];
-    ASSERT_EQ(DT_OK,
-              dt_verbs_device_control(dt_plugin_current()->verbs, device, action, answer, sizeof answer))
-        << answer;
-}
-
-/* An order to the rules of injection. */
-std::string Inject(const std::string &order)
-{
-    char answer[1024];
-    EXPECT_EQ(DT_OK, dt_net_inject_command(dt_plugin_current()->net, order.c_str(), answer, sizeof answer))
-        << answer;
-    return answer;
-}
-
-/* "add RULE"; the rule's number. */
-std::string AddRule(const std::string &rule)
-{
-    std::string answer = Inject("add " + rule);
-    return answer.substr(0, answer.find(' '));
-}
-
-/* How often the rule has acted: what `detour inject list` shows. */
-uint64_t Fired(const std::string &number)
-{
-    unsigned long long age_ns = 0, fired = 0;
-    EXPECT_EQ(2, sscanf(Inject("show " + number).c_str(), "%llu %llu", &age_ns, &fired));
-    return fired;
-}
-
-void MoveOne(Pair &pair, Buffer &from, Buffer &to)
-{
-    void *receive = pair.Receive(to.data(), 1000, 0, to.mhandle);
-    void *send = pair.Send(from.data(), 1000, 0, from.mhandle);
-    pair.Wait(receive);
-    pair.Wait(send);
-}
-
-int CountLines(const char *text)
-{
-    int count = 0;
-    for (const std::string &line : detour_test::LoggedLines())
-        count += line.find(text) != std::string::npos;
-    return count;
-}
-
-/* Messages of both ends of a connection, several at a time, each with its own content and place. */
-class Traffic
-{
-  public:
-    static const int kOpen = 8, kBytes = 30000;
-
-    explicit Traffic(Pair &pair)
-        : pair_(pair), from_(pair.Register(pair.send, kOpen * kBytes, 0)),
-          to_(pair.Register(pair.recv, kOpen * kBytes, 0))
-    {
-    }
-
-    /* Keeps receives and sends posted until `count` more messages are through; `at` is called in between. */
-    void Move(
-        int count, const std::function<void(int)> &at = [](int) {})
-    {
-        int end = posted_ + count;
-        Until([&] {
-            at(sent_);
-            PostReceives(end);
-            PostSends(end);
-            Reap();
-            return received_ == end && sent_ == end;
-        });
-    }
-
-    void PostReceives(int end)
-    {
-        while (posted_ < end && posted_ < received_ + kOpen) {
-            void *data = to_.data() + posted_ % kOpen * kBytes;
-            int size = kBytes, tag = posted_ % 3;
-            void *request = nullptr;
-            ASSERT_EQ(ncclSuccess,
-                      pair_.net->irecv(pair_.recv, 1, &data, &size, &tag, &to_.mhandle, &request));
-            if (!request)
-                return;
-            receives_[posted_++ % kOpen] = request;
-        }
-    }
-
-    void PostSends(int end)
-    {
-        while (begun_ < end && begun_ < sent_ + kOpen) {
-            uint8_t *data = from_.data() + begun_ % kOpen * kBytes;
-            void *request = nullptr;
-            detour_test::Fill(data, Size(begun_), begun_);
-            ASSERT_EQ(ncclSuccess,
-                      pair_.net->isend(pair_.send, data, Size(begun_), begun_ % 3, from_.mhandle, &request));
-            if (!request)
-                return;
-            sends_[begun_++ % kOpen] = request;
-        }
-    }
-
-    void Reap()
-    {
-        while (received_ < posted_) {
-            int bytes = -1;
-            if (!pair_.TestOnce(receives_[received_ % kOpen], &bytes))
-                break;
-            ASSERT_EQ(Size(received_), bytes) << "message " << received_;
-            ASSERT_EQ(0u, detour_test::CountWrong(to_.data() + received_ % kOpen * kBytes, bytes, received_))
-                << "message " << received_;
-            received_++;
-        }
-        while (sent_ < begun_ && pair_.TestOnce(sends_[sent_ % kOpen]))
-            sent_++;
-    }
-
-    static int Size(int message)
-    {
-        return message % 5 == 0 ? message % 50 : kBytes - message % 1000;
-    }
-
-  private:
-    Pair &pair_;
-    Buffer &from_, &to_;
-    void *receives_[kOpen] = {}, *sends_[kOpen] = {};
-    int posted_ = 0, received_ = 0, begun_ = 0, sent_ = 0;
-};
 
 /* Events of a kind, as another process reads them in the counter page of this one. */
 std::vector<dt_event_record> ReadEvents(uint32_t kind)
@@ -301,6 +177,36 @@ TEST_F(Fault, OpenReceivesAreOfferedAgainOverAnotherPath)
     traffic->Move(100);
     AwaitReports(1);
     EXPECT_EQ(1, CountLines("8 open receives go over soft3"));
+}
+
+/* A device that takes its time: regMr returns when all of them have the memory, so that deregMr finds it. */
+TEST_F(Fault, MemoryIsRegisteredOnEveryPathWhenRegMrReturns)
+{
+    std::string rule = AddRule("device=soft1 hang=reg_mr count=1");
+    std::atomic<int> returned{0};
+    std::atomic<bool> is_over{false};
+    Buffer *buffer = nullptr;
+    std::thread caller([&] {
+        while (!is_over) { /* a rule is in force soon, not at once */
+            if (buffer)
+                pair.Deregister(*buffer);
+            buffer = &pair.Register(pair.send, 1 << 20, 1);
+            EXPECT_EQ(3u, static_cast<dt_memory *>(buffer->mhandle)->path_mask);
+            returned++;
+        }
+    });
+    Until([&] { return Fired(rule) == 1; });
+    int before = returned;
+    usleep(100000); // it would be back by now, and again, and again
+    EXPECT_EQ(before, returned);
+    is_over = true;
+    Inject("remove " + rule);
+    caller.join();
+    EXPECT_EQ(before + 1, returned);
+    const dt_memory *memory = static_cast<dt_memory *>(buffer->mhandle);
+    std::set<const dt_mr *> regions{memory->mr[0], memory->mr[1]};
+    EXPECT_EQ(2u, regions.size());
+    pair.Deregister(*buffer);
 }
 
 /* Down and up again, many times, under traffic that never stops; each time it moves away and back. */

@@ -146,6 +146,26 @@ TEST_F(Faults, ADropInsideSplitsTheRange)
     }
 }
 
+/* A switch whose MTU is too small: of a range everything but its short end is lost. */
+TEST_F(Faults, OnlyLargePacketsAreLost)
+{
+    dt_fault_rule rule = {};
+    rule.bytes_min = 256;
+    uint32_t id = dt_faults_add(faults, &rule);
+    dt_packet packet = Range(10, 1000), small = Range(14, 255), empty = Range(15, 0);
+    Apply(packet);
+    EXPECT_EQ((std::vector<uint32_t>{13}), Psns());
+    ExpectPartsAreRight(packet, 1000);
+    Apply(small);
+    Apply(empty);
+    Apply(Ack(20, DT_SYNDROME_ACK));
+    EXPECT_EQ((std::vector<uint32_t>{13, 14, 15, 20}), Psns());
+    EXPECT_EQ(3u, dt_faults_hits(faults, id));
+    out.clear();
+    Apply(Range(30, 512));
+    EXPECT_EQ(0u, out.size()) << "a last packet may be full, too";
+}
+
 TEST_F(Faults, TruncationLosesTheRest)
 {
     dt_fault_rule rule = {};
