@@ -37,7 +37,7 @@ TEST(DoctorCommand, SaysWhatIsHereAndEndsWellWithWarningsAlone)
          {"soft0: used\n", "rail 2, backups: soft0\n", "  <- RoCE v2, IPv6: the best kind that the port has",
           "DETOUR_TIMEOUT               20               exponent   NCCL_IB_TIMEOUT\n",
           "warning  devices: software RNICs: for tests and demonstrations on one host, not for production\n",
-          "warning  set-up: the control channel listens on lo", "         right: ", " 0 problems\n"})
+          "warning  set-up: the control channel listens on lo", "         right: ", ", problems 0\n"})
         EXPECT_TRUE(Contains(outcome.out, part)) << part << " in\n" << outcome.out;
 }
 
