@@ -5,12 +5,14 @@ for some seconds, again and again, and `detour_stat` says what the page says mea
 
 usage: bench/detect_traffic.py [BUILD [PHASES [RULE...]]]
 
-Each rule gets PHASES slow phases of 4 s with 6 s between them. Printed for each: phases that were noticed, and after how
-long (median); and of the time without a rule, the share in which some link was called slow. What else the machine does
-makes software RNICs slow, too, and counts against the verdicts here.
+Each rule gets PHASES slow phases of 4 s with 6 s between them. Printed for each: phases in which all links were called
+slow by at least half of what the rule adds, and after how long (median); and of the time without a rule, the share in
+which some link was called slow, at all and by as much as that. What else the machine does makes software RNICs slow,
+too, and counts against the verdicts here.
 """
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -22,7 +24,15 @@ RULES = ["latency=30ms", "latency=1ms", "serial=0.2ms", "serial=0.05ms"]
 SLOW_S, HEALTHY_S, SETTLE_S, POLL_S = 4.0, 6.0, 3.0, 0.02
 
 
+def adds_ms(rule):
+    found = re.search(r"(?:latency|serial)=([\d.]+)ms", rule)
+    if not found:
+        sys.exit(f"detect_traffic.py: {rule}: expected latency= or serial= with a time in ms")
+    return float(found[1])
+
+
 def main(build="build", phases="3", *rules):
+    rules = [(rule, adds_ms(rule) / 2) for rule in rules or RULES]
     build = pathlib.Path(build).resolve()
     os.environ["DETOUR_STAT_LIBRARY"] = str(build / "lib/libdetour-stat.so")
     sys.path.insert(0, str(ROOT / "python"))
@@ -34,15 +44,18 @@ def main(build="build", phases="3", *rules):
         def detour(*words):
             subprocess.run([build / "bin/detour", *words], env=settings, check=True, stdout=subprocess.DEVNULL)
 
-        def verdicts():
-            return [c["verdict"] for process in detour_stat.read(folder=folder) for c in process["connections"]
-                    if c["is_send"]]
+        def senders():
+            return [c for process in detour_stat.read(folder=folder) for c in process["connections"] if c["is_send"]]
+
+        def slow_by_ms():
+            """What each sender's transfers take longer; None: it is not called slow."""
+            return [c["delay_ns"] / 1e6 if c["verdict"] == "slow" else None for c in senders()]
 
         def watch(seconds):
-            """(time, verdicts) for so long."""
+            """(time, delays) for so long."""
             end, seen = time.monotonic() + seconds, []
             while time.monotonic() < end:
-                seen.append((time.monotonic(), verdicts()))
+                seen.append((time.monotonic(), slow_by_ms()))
                 time.sleep(POLL_S)
             return seen
 
@@ -51,25 +64,28 @@ def main(build="build", phases="3", *rules):
                                 stderr=subprocess.DEVNULL)
         try:
             time.sleep(1)
-            while not verdicts() or "learning" in verdicts():
+            while not senders() or any(c["verdict"] == "learning" for c in senders()):
                 time.sleep(0.1)
             print("load average", os.getloadavg()[0])
-            print(f"{'rule':20} {'noticed':>10} {'after (median)':>15} {'slow without a rule':>20}")
-            for rule in rules or RULES:
-                noticed, healthy, wrong = [], 0, 0
+            print(f"{'rule':20} {'noticed':>10} {'after (median)':>15} {'slow without a rule':>20} {'by as much':>11}")
+            for rule, enough_ms in rules:
+                noticed, looks, slow, as_much = [], 0, 0, 0
+                is_enough = lambda by_ms: by_ms is not None and by_ms >= enough_ms  # noqa: E731
                 for _ in range(int(phases)):
                     time.sleep(SETTLE_S)
                     seen = watch(HEALTHY_S - SETTLE_S)
-                    healthy, wrong = healthy + len(seen), wrong + sum("slow" in now for _, now in seen)
+                    looks += len(seen)
+                    slow += sum(any(by_ms is not None for by_ms in now) for _, now in seen)
+                    as_much += sum(any(map(is_enough, now)) for _, now in seen)
                     began = time.monotonic()
                     detour("inject", "add", *rule.split())
                     seen = watch(SLOW_S)
                     detour("inject", "clear")
-                    after = [at - began for at, now in seen if now and all(v == "slow" for v in now)]
+                    after = [at - began for at, now in seen if now and all(map(is_enough, now))]
                     noticed += after[:1]
                 middle = f"{1e3 * statistics.median(noticed):.0f} ms" if noticed else "-"
-                print(f"{rule:20} {len(noticed):>5} of {phases:>2} {middle:>14} {100 * wrong / healthy:>18.1f} %",
-                      flush=True)
+                print(f"{rule:20} {len(noticed):>5} of {phases:>2} {middle:>14} {100 * slow / looks:>18.1f} % "
+                      f"{100 * as_much / looks:>9.1f} %", flush=True)
         finally:
             perf.terminate()
             perf.wait()
