@@ -31,6 +31,7 @@ extern "C" {
     X(ANY_PEER, "a re-dial is taken for that of any connection")                            \
     X(RESET_IS_DEATH, "a channel that was reset is a dead peer")                            \
     X(DEAF_PROBE, "a probe that ends with an error counts as one under way")                \
+    X(TRUST_CQ, "what the peer has is awaited for ever")                                    \
     X(FILTER_EPOCH, "completions of a fenced path are dropped for being old")               \
     X(BLIND_TRUST, "what was acknowledged is taken for received")                           \
     X(LOST_FLUSH, "what a dead device wrote to a GPU is taken for visible")                 \

@@ -5,28 +5,30 @@
 #include <string.h>
 
 const struct dt_delay_words dt_delay_calls = {
-    "a call: post_send, post_recv, poll_cq, modify_qp, create_qp, create_cq or reg_mr",
-    7,
+    "a call: post_send, post_recv, poll_cq, modify_qp, query_qp, create_qp, create_cq or reg_mr",
+    8,
     {{"post_send", DT_DELAY_CALL_POST_SEND},
      {"post_recv", DT_DELAY_CALL_POST_RECV},
      {"poll_cq", DT_DELAY_CALL_POLL_CQ},
      {"modify_qp", DT_DELAY_CALL_MODIFY_QP},
+     {"query_qp", DT_DELAY_CALL_QUERY_QP},
      {"create_qp", DT_DELAY_CALL_CREATE_QP},
      {"create_cq", DT_DELAY_CALL_CREATE_CQ},
      {"reg_mr", DT_DELAY_CALL_REG_MR}}};
 
 const struct dt_delay_words dt_delay_hanging_calls = {
-    "a call that may hang: modify_qp, create_qp, create_cq or reg_mr",
-    4,
+    "a call that may hang: modify_qp, query_qp, create_qp, create_cq or reg_mr",
+    5,
     {{"modify_qp", DT_DELAY_CALL_MODIFY_QP},
+     {"query_qp", DT_DELAY_CALL_QUERY_QP},
      {"create_qp", DT_DELAY_CALL_CREATE_QP},
      {"create_cq", DT_DELAY_CALL_CREATE_CQ},
      {"reg_mr", DT_DELAY_CALL_REG_MR}}};
 
 const struct dt_delay_words dt_delay_statuses = {
     "a status: retry_exceeded, rnr_retry_exceeded, response_timeout, remote_operation, remote_access, "
-    "local_protection, local_qp_operation, flushed, fatal or general",
-    10,
+    "local_protection, local_qp_operation, flushed, fatal, general or lost",
+    11,
     {{"retry_exceeded", DT_DELAY_STATUS_RETRY_EXCEEDED},
      {"rnr_retry_exceeded", DT_DELAY_STATUS_RNR_RETRY_EXCEEDED},
      {"response_timeout", DT_DELAY_STATUS_RESPONSE_TIMEOUT},
@@ -36,7 +38,8 @@ const struct dt_delay_words dt_delay_statuses = {
      {"local_qp_operation", DT_DELAY_STATUS_LOCAL_QP_OPERATION},
      {"flushed", DT_DELAY_STATUS_FLUSHED},
      {"fatal", DT_DELAY_STATUS_FATAL},
-     {"general", DT_DELAY_STATUS_GENERAL}}};
+     {"general", DT_DELAY_STATUS_GENERAL},
+     {"lost", DT_DELAY_STATUS_LOST}}};
 
 const struct dt_delay_words dt_delay_events = {
     "an event: port_error, port_active, gid_change, device_fatal, cq_error or qp_fatal",

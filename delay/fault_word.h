@@ -15,13 +15,14 @@ enum dt_delay_call {
     DT_DELAY_CALL_POST_RECV,
     DT_DELAY_CALL_POLL_CQ,
     DT_DELAY_CALL_MODIFY_QP,
+    DT_DELAY_CALL_QUERY_QP,
     DT_DELAY_CALL_CREATE_QP,
     DT_DELAY_CALL_CREATE_CQ,
     DT_DELAY_CALL_REG_MR,
     DT_DELAY_CALL_COUNT
 };
 
-/* Completions with an error, in the words of the InfiniBand Architecture Specification. */
+/* Completions with an error, in the words of the InfiniBand Architecture Specification, and none at all. */
 enum dt_delay_status {
     DT_DELAY_STATUS_RETRY_EXCEEDED,
     DT_DELAY_STATUS_RNR_RETRY_EXCEEDED,
@@ -33,6 +34,7 @@ enum dt_delay_status {
     DT_DELAY_STATUS_FLUSHED,
     DT_DELAY_STATUS_FATAL,
     DT_DELAY_STATUS_GENERAL,
+    DT_DELAY_STATUS_LOST,
     DT_DELAY_STATUS_COUNT
 };
 

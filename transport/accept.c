@@ -45,6 +45,7 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
     answer.agreed.paths =
         dt_backup_make_pairs(&setup->hello.devices, &c->nic->backup_offer, answer.agreed.paths, answer.path);
     dt_answer_encode(&answer, &c->line->channel.out);
+    c->version = answer.version;
     dt_setup_take_terms(setup, &answer.agreed, answer.path);
     return DT_OK;
 }

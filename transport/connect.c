@@ -84,10 +84,11 @@ static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
     return DT_OK;
 }
 
-/* The listener chooses among the devices that it was offered, and path 0 is NCCL's. */
+/* The listener chooses among the versions and devices that it was offered, and path 0 is NCCL's. */
 static bool are_ours(const struct dt_nic *nic, const struct dt_answer *answer)
 {
-    bool is_valid = answer->path[0].sender == 0;
+    bool is_valid = answer->path[0].sender == 0 && answer->version >= DT_PROTOCOL_VERSION_MIN &&
+                    answer->version <= DT_PROTOCOL_VERSION_MAX;
 
     for (uint32_t p = 0; p < answer->agreed.paths; p++)
         is_valid &= answer->path[p].sender < nic->backups.count;
@@ -116,6 +117,7 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
         return DT_PROTOCOL;
     }
     snprintf(c->peer, sizeof c->peer, "%s:%u", answer.host, answer.pid);
+    c->version = answer.version;
     dt_setup_take_terms(setup, &answer.agreed, answer.path);
     return DT_OK;
 }

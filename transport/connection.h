@@ -57,7 +57,7 @@ enum dt_path_state {
 };
 
 /* What the control thread is asked to do by failover (path.h). */
-enum dt_path_op { DT_PATH_OP_FENCE, DT_PATH_OP_DESTROY, DT_PATH_OP_MAKE, DT_PATH_OP_LINK };
+enum dt_path_op { DT_PATH_OP_FENCE, DT_PATH_OP_DESTROY, DT_PATH_OP_MAKE, DT_PATH_OP_LINK, DT_PATH_OP_QUERY };
 enum dt_path_op_state { DT_PATH_OP_IS_IDLE, DT_PATH_OP_IS_BUSY, DT_PATH_OP_IS_DONE };
 
 struct dt_path_queues;
@@ -134,7 +134,8 @@ struct dt_path {
     struct dt_path_queues *doomed;   /* being destroyed */
     struct dt_list retired;          /* struct dt_path_queues: earlier epochs', in the error state */
     uint32_t make_epoch;
-    uint32_t op; /* enum dt_path_op */
+    uint32_t stopped_qpn; /* of the last QUERY: a queue pair in the error state, or 0 */
+    uint32_t op;          /* enum dt_path_op */
     enum dt_status op_status;
     uint32_t op_state;      /* enum dt_path_op_state [atomic] */
     char why[DT_WHY_BYTES]; /* it failed */
@@ -233,6 +234,7 @@ struct dt_connection {
     struct dt_net *net;
     struct dt_nic *nic;            /* the default device: path 0's */
     uint64_t id;                   /* the same at both ends, for the logs */
+    uint32_t version;              /* of the control protocol that both ends speak */
     char peer[DT_NAME_BYTES + 32]; /* "host:pid (device)" */
 
     struct dt_line *line; /* [detour], before that the set-up's; survives the connection */
@@ -253,7 +255,9 @@ struct dt_connection {
     bool is_switching;          /* a path is not UP: the switch has to look [detour] */
     bool is_heard;              /* `heard` is to be attended to [detour] */
     uint32_t claims;            /* enum dt_claim: what it is taken for in this round (owner.h) [detour] */
+    uint32_t heard_type;        /* enum dt_frame_type: PATH, ASK or HAS [detour] */
     struct dt_path_frame heard; /* what the peer said about a path [detour] */
+    struct dt_fact heard_fact;  /* or about a message [detour] */
     uint64_t watched_ns;        /* when the paths were last looked at for grey failure [detour] */
     uint64_t waiting_ns;        /* NCCL has called, and nothing was open, since [detour] */
     uint64_t pathless_ns;       /* no path is UP since; 0: one is [detour] */

@@ -287,6 +287,15 @@ static enum dt_status make(struct dt_path *path)
     return status;
 }
 
+static uint32_t find_stopped(const struct dt_path *path)
+{
+    for (uint32_t q = 0; q < path->qp_count; q++) {
+        if (path->qp[q] && dt_qp_is_in_error(path->qp[q]))
+            return dt_qp_number(path->qp[q]);
+    }
+    return 0;
+}
+
 static enum dt_status run_op_now(struct dt_path *path)
 {
     switch (path->op) {
@@ -301,6 +310,9 @@ static enum dt_status run_op_now(struct dt_path *path)
         return make(path);
     case DT_PATH_OP_LINK:
         return dt_path_queues_link(path, path->probe, path->qp, &path->peer_offer, true);
+    case DT_PATH_OP_QUERY:
+        path->stopped_qpn = find_stopped(path);
+        return DT_OK;
     }
     return DT_INTERNAL;
 }

@@ -48,6 +48,7 @@ void dt_path_submit_destroy(struct dt_path *path);
  *   DESTROY  path->doomed is destroyed and freed
  *   MAKE     path->fresh is made for path->make_epoch; at the receiver connected to path->peer_offer
  *   LINK     sender: the queue pairs in use are connected to path->peer_offer
+ *   QUERY    is a queue pair in use in the error state? path->stopped_qpn
  */
 void dt_path_submit_op(struct dt_path *path, enum dt_path_op op);
 

@@ -41,6 +41,13 @@ static enum dt_status take_frame(struct dt_connection *c, const struct dt_frame 
     struct dt_close close;
     enum dt_status status;
 
+    c->heard_type = frame->type;
+    if (c->version >= DT_PROTOCOL_VERSION_FACTS &&
+        (frame->type == DT_FRAME_ASK || frame->type == DT_FRAME_HAS)) {
+        status = dt_fact_decode(frame->body, frame->bytes, c->path_count, &c->heard_fact);
+        c->is_heard = status == DT_OK;
+        return status;
+    }
     if (frame->type == DT_FRAME_PATH) {
         status = dt_path_frame_decode(frame->body, frame->bytes, c->path_count, c->qps, &c->heard);
         c->is_heard = status == DT_OK;

@@ -340,6 +340,9 @@ static void take_job(struct dt_path *path, uint64_t now_ns)
         case DT_PATH_OP_LINK:
             step(path, is_good ? DT_PATH_LINKED : DT_PATH_FAILED, now_ns);
             break;
+        case DT_PATH_OP_QUERY:
+            dt_watch_queried(path);
+            break;
         }
     }
     if (path->is_fence_wanted && dt_load_relaxed(&path->op_state) == DT_PATH_OP_IS_IDLE) {
@@ -379,6 +382,10 @@ static void hear(struct dt_connection *c, uint64_t now_ns)
     struct dt_path_step taken;
 
     c->is_heard = false;
+    if (c->heard_type != DT_FRAME_PATH) {
+        dt_watch_hear(c, now_ns);
+        return;
+    }
     if ((frame->message == DT_PATH_SAY_OPEN || frame->message == DT_PATH_SAY_OPENED) &&
         dt_load_acquire(&path->op_state) != DT_PATH_OP_IS_IDLE)
         return; /* the control thread is busy with this path; it is said again */

@@ -5,8 +5,10 @@
 
 #include "base/clock.h"
 #include "base/planted.h"
+#include "transport/line.h"
 #include "transport/nic.h"
 #include "transport/path.h"
+#include "transport/reach.h"
 #include "transport/work_id.h"
 
 #define POLL_MAX 4
@@ -16,10 +18,27 @@ static uint64_t limit_ns(const struct dt_connection *c)
     return c->net->params.stall_ms * DT_NS_PER_MS;
 }
 
-/* NCCL calls and gets nothing for it: a sender without a clear-to-send. */
+/* A completion that has not come when the hardware's own retries are over never will. */
+static uint64_t deaf_ns(const struct dt_connection *c)
+{
+    const struct dt_params *params = &c->net->params;
+    uint64_t retries_ns = (params->retry_count + 1ull) * (4096ull << params->timeout_exponent);
+
+    return dt_max_u64(limit_ns(c), retries_ns);
+}
+
+/* The same of a probe; by the specification, a timer may take four times as long as it is set. */
+static uint64_t probe_ns(const struct dt_connection *c)
+{
+    uint64_t reach_ns = (DT_REACH_RETRY_COUNT + 1ull) * (4096ull << DT_REACH_TIMEOUT_EXPONENT);
+
+    return 4 * dt_max_u64(reach_ns, deaf_ns(c));
+}
+
+/* NCCL calls and gets nothing for it: no clear-to-send has come, or none can be sent. */
 static bool is_waiting(const struct dt_connection *c, uint64_t now_ns)
 {
-    return c->is_sender && now_ns - c->waiting_ns >= limit_ns(c);
+    return now_ns - c->waiting_ns >= limit_ns(c);
 }
 
 void dt_watch_visits(struct dt_connection *c, bool is_called, uint64_t now_ns)
@@ -44,6 +63,14 @@ static uint64_t mark_of_waiting(const struct dt_sender *s, const struct dt_path 
     return is_wanted && path == c->current ? (s->next << 8 | 0xff) + 1 : 0;
 }
 
+/* Receiver: every message has come, so every clear-to-send went out, but too few of them are reported. */
+static bool has_lost_cts(const struct dt_path *path)
+{
+    const struct dt_connection *c = path->connection;
+
+    return path == c->current && path->cts_posted - path->cts_done >= c->slots;
+}
+
 /*
  * The sender's oldest message on this path, or what it waits for; a receiver's open receives may come over
  * any. 0: none.
@@ -58,7 +85,9 @@ static uint64_t mark_of(struct dt_path *path, uint64_t now_ns)
         const struct dt_receiver *r = dt_receiver_of(c);
         uint64_t first = dt_receiver_first_incomplete(r);
 
-        return first < r->next ? (first << 32 | c->completions) + 1 : 0;
+        if (first < r->next)
+            return (first << 32 | c->completions) + 1;
+        return has_lost_cts(path) ? UINT64_MAX - path->cts_done : 0;
     }
     for (uint32_t i = 0; i < c->slots; i++) {
         const struct dt_send_slot *slot = &dt_sender_of(c)->slot[i];
@@ -78,6 +107,19 @@ static void explain_refusal(struct dt_path *path, const struct dt_completion *ba
                          (unsigned long long)((now_ns - path->stall.since_ns) / DT_NS_PER_MS));
 
     dt_path_describe_error(path, bad, path->why + said, sizeof path->why - said);
+}
+
+/* Hardware answers a probe or gives it up; what does neither has a silent completion queue. */
+static void give_up(struct dt_path *path, uint64_t now_ns)
+{
+    uint64_t waited_ns = now_ns - path->stall.sent_ns;
+
+    if (!path->probe || path->stall.sent_ns == 0 || dt_qp_sends_outstanding(path->probe) == 0 ||
+        waited_ns < probe_ns(path->connection) || DT_PLANTED(DEAF_PROBE))
+        return;
+    dt_stall_refuse(&path->stall);
+    snprintf(path->why, sizeof path->why, "a probe over it was neither answered nor given up for %llu ms",
+             (unsigned long long)(waited_ns / DT_NS_PER_MS));
 }
 
 static void poll_answer(struct dt_path *path, uint64_t now_ns)
@@ -112,6 +154,7 @@ static void ask(struct dt_path *path, uint64_t now_ns)
         if (dt_qp_post_write(path->probe, &write, 1) != DT_OK)
             return;
         dt_qp_ring(path->probe);
+        path->stall.sent_ns = now_ns;
     }
     dt_stall_ask(&path->stall, now_ns);
 }
@@ -123,6 +166,165 @@ static void ask_all(struct dt_connection *c, uint64_t now_ns)
         if (c->path[p].state == DT_PATH_UP)
             ask(&c->path[p], now_ns);
     }
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * What the peer has
+ */
+static void say_fact(struct dt_connection *c, enum dt_frame_type type, const struct dt_fact *fact)
+{
+    struct dt_writer *out = dt_line_out(c->line);
+
+    if (!out)
+        return;
+    dt_fact_encode(type, fact, out); /* what does not fit is asked again */
+    dt_line_flush(c->line);
+}
+
+static const struct dt_send_slot *sent_slot(struct dt_connection *c, uint64_t sequence)
+{
+    return &dt_sender_of(c)->slot[sequence & (c->slots - 1)];
+}
+
+/* The message that path->stall.mark is about. */
+static uint64_t sequence_of_mark(const struct dt_path *path)
+{
+    return (path->stall.mark - 1) >> (path->connection->is_sender ? 8 : 32);
+}
+
+static void ask_peer(struct dt_path *path)
+{
+    struct dt_connection *c = path->connection;
+    struct dt_fact fact = {.sequence = sequence_of_mark(path)};
+
+    if (c->version < DT_PROTOCOL_VERSION_FACTS)
+        return; /* it would take the question for a broken channel */
+    if (c->is_sender) {
+        const struct dt_send_slot *slot = sent_slot(c, fact.sequence);
+
+        if (slot->sequence != fact.sequence || slot->state != DT_SEND_POSTED)
+            return;
+        fact.path = path->index;
+        fact.epoch = path->epoch;
+    }
+    say_fact(c, DT_FRAME_ASK, &fact);
+}
+
+/* A receiver says where the sender said it was. */
+static void answer(struct dt_connection *c, struct dt_fact fact)
+{
+    if (c->is_sender) {
+        const struct dt_send_slot *slot = sent_slot(c, fact.sequence);
+
+        if (slot->sequence != fact.sequence || fact.sequence >= dt_sender_of(c)->next_post ||
+            (slot->state != DT_SEND_DONE && slot->state != DT_SEND_FREE))
+            return;
+        fact.path = slot->path;
+        fact.epoch = slot->epoch;
+    } else {
+        const struct dt_receiver *r = dt_receiver_of(c);
+        const struct dt_recv_slot *slot = &r->slot[fact.sequence & (c->slots - 1)];
+
+        if (fact.sequence >= r->next || (slot->sequence == fact.sequence && slot->state == DT_RECV_OPEN))
+            return;
+    }
+    say_fact(c, DT_FRAME_HAS, &fact);
+}
+
+void dt_watch_hear(struct dt_connection *c, uint64_t now_ns)
+{
+    const struct dt_fact *fact = &c->heard_fact;
+    struct dt_path *path = &c->path[fact->path];
+
+    if (c->heard_type == DT_FRAME_ASK)
+        answer(c, *fact);
+    else if (path->state != DT_PATH_NONE && path->epoch == fact->epoch && path->stall.mark != 0 &&
+             sequence_of_mark(path) == fact->sequence)
+        dt_stall_know(&path->stall, now_ns);
+}
+
+/* What has come meanwhile counts: this process may have been stopped. */
+static void drain(struct dt_connection *c)
+{
+    uint32_t before;
+
+    do {
+        before = c->completions;
+        dt_connection_progress(c);
+    } while (c->completions != before);
+}
+
+static bool is_deaf(struct dt_path *path, uint64_t now_ns)
+{
+    struct dt_connection *c = path->connection;
+
+    if (path->state == DT_PATH_NONE || !dt_stall_is_deaf(&path->stall, deaf_ns(c), now_ns))
+        return false;
+    drain(c);
+    dt_stall_look(&path->stall, mark_of(path, now_ns), limit_ns(c), now_ns);
+    return path->state != DT_PATH_NONE && dt_stall_is_deaf(&path->stall, deaf_ns(c), now_ns);
+}
+
+static struct dt_path *find_deaf(struct dt_connection *c, uint64_t now_ns)
+{
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        struct dt_path *path = &c->path[p];
+
+        if (!is_deaf(path, now_ns) || DT_PLANTED(TRUST_CQ))
+            continue;
+        snprintf(path->why, sizeof path->why,
+                 "its completion queue is silent: the peer has had what is awaited for %llu ms",
+                 (unsigned long long)((now_ns - path->stall.known_ns) / DT_NS_PER_MS));
+        return path;
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * What the device has given up
+ */
+
+/* On its control thread, where it may take its time; not while a switch waits for that. */
+static void query(struct dt_path *path)
+{
+    if (!dt_stall_wants_query(&path->stall) || path->is_fence_wanted || path->connection->nic->is_hurried ||
+        dt_load_acquire(&path->op_state) != DT_PATH_OP_IS_IDLE)
+        return;
+    dt_stall_query(&path->stall);
+    dt_path_submit_op(path, DT_PATH_OP_QUERY);
+}
+
+void dt_watch_queried(struct dt_path *path)
+{
+    if (path->stopped_qpn != 0 && path->state == DT_PATH_UP)
+        dt_stall_stop(&path->stall);
+}
+
+static bool has_stopped(struct dt_path *path, uint64_t now_ns)
+{
+    struct dt_connection *c = path->connection;
+
+    if (path->state != DT_PATH_UP || !dt_stall_has_stopped(&path->stall))
+        return false;
+    drain(c);
+    dt_stall_look(&path->stall, mark_of(path, now_ns), limit_ns(c), now_ns);
+    return path->state == DT_PATH_UP && dt_stall_has_stopped(&path->stall);
+}
+
+static struct dt_path *find_stopped(struct dt_connection *c, uint64_t now_ns)
+{
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        struct dt_path *path = &c->path[p];
+
+        if (!has_stopped(path, now_ns) || DT_PLANTED(TRUST_CQ))
+            continue;
+        snprintf(
+            path->why, sizeof path->why,
+            "its completion queue is silent: queue pair %u is in the error state, and no completion says so",
+            path->stopped_qpn);
+        return path;
+    }
+    return NULL;
 }
 
 static struct dt_path *find_failed(struct dt_connection *c, uint64_t now_ns)
@@ -153,7 +355,7 @@ static void rest(struct dt_connection *c, uint64_t now_ns)
 struct dt_path *dt_watch_progress(struct dt_connection *c, uint64_t now_ns)
 {
     struct dt_path *failed;
-    bool is_stalled = false;
+    bool is_stalled = false, is_asked = false;
 
     c->watched_ns = now_ns;
     for (uint32_t p = 0; p < c->path_count; p++) {
@@ -162,13 +364,26 @@ struct dt_path *dt_watch_progress(struct dt_connection *c, uint64_t now_ns)
         if (path->state != DT_PATH_UP)
             continue;
         poll_answer(path, now_ns);
-        is_stalled |= dt_stall_look(&path->stall, mark_of(path, now_ns), limit_ns(c), now_ns);
+        give_up(path, now_ns);
+        query(path);
+        if (!dt_stall_look(&path->stall, mark_of(path, now_ns), limit_ns(c), now_ns))
+            continue;
+        is_stalled = true;
+        if (has_lost_cts(path) && !c->is_sender && path->stall.mark == UINT64_MAX - path->cts_done)
+            dt_stall_know(&path->stall, now_ns);
+        else if (c->is_sender || !is_asked)
+            ask_peer(path);
+        is_asked = true;
     }
     failed = find_failed(c, now_ns);
     if (failed && !failed->stall.is_refused)
         snprintf(failed->why, sizeof failed->why,
                  "no progress for %llu ms, and a probe over it is not answered while another path's is",
                  (unsigned long long)((now_ns - failed->stall.since_ns) / DT_NS_PER_MS));
+    if (!failed)
+        failed = find_deaf(c, now_ns);
+    if (!failed)
+        failed = find_stopped(c, now_ns);
     rest(c, now_ns);
     if (is_stalled && !failed)
         ask_all(c, now_ns);

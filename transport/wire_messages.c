@@ -407,6 +407,26 @@ enum dt_status dt_close_decode(const uint8_t *body, size_t bytes, struct dt_clos
     return finish(&r, true);
 }
 
+void dt_fact_encode(enum dt_frame_type type, const struct dt_fact *fact, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, type);
+
+    dt_put_uint(w, fact->sequence, 8);
+    dt_put_uint(w, fact->path, 1);
+    dt_put_uint(w, fact->epoch, 4);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_fact_decode(const uint8_t *body, size_t bytes, uint32_t paths, struct dt_fact *fact)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+
+    fact->sequence = dt_get_uint(&r, 8);
+    fact->path = (uint32_t)dt_get_uint(&r, 1);
+    fact->epoch = (uint32_t)dt_get_uint(&r, 4);
+    return finish(&r, fact->path < paths);
+}
+
 void dt_word_encode(enum dt_frame_type type, struct dt_writer *w)
 {
     frame_end(w, frame_begin(w, type));

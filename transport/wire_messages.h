@@ -11,6 +11,7 @@
  *   READY   (paths that are connected)     READY
  *   READY   (paths that reach you)         READY
  *   ... later, either end: PATH (SWITCH, HEARD, RESUME, OPEN, OPENED: failover/path_table.h)
+ *   ... or ASK (is this message complete?) HAS (it is), from the other, or nothing
  *   ... at last, either end: CLOSE         BYE, from the other
  *
  * A channel that ended without CLOSE is replaced by another one (line.h):
@@ -38,9 +39,13 @@
 extern "C" {
 #endif
 
-/* Versions of this protocol that this code speaks. */
-#define DT_PROTOCOL_VERSION_MIN 3
-#define DT_PROTOCOL_VERSION_MAX 3
+/*
+ * Versions of this protocol that this code speaks. An end takes a frame that its version does not have for a
+ * broken peer, so what a version brings is said to nobody who does not speak it.
+ */
+#define DT_PROTOCOL_VERSION_MIN   3
+#define DT_PROTOCOL_VERSION_FACTS 4 /* ASK, HAS */
+#define DT_PROTOCOL_VERSION_MAX   4
 
 #define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
 #define DT_FRAME_HEADER_BYTES 8
@@ -57,7 +62,9 @@ enum dt_frame_type {
     DT_FRAME_PATH = 7,
     DT_FRAME_BYE = 8, /* no body: CLOSE was heard */
     DT_FRAME_REJOIN = 9,
-    DT_FRAME_WELCOME = 10 /* no body: REJOIN was heard */
+    DT_FRAME_WELCOME = 10, /* no body: REJOIN was heard */
+    DT_FRAME_ASK = 11,     /* is this message complete at your end? No answer: it is not */
+    DT_FRAME_HAS = 12      /* it is */
 };
 
 #define DT_NAME_BYTES 64 /* host and device names, with the terminating zero */
@@ -144,6 +151,13 @@ struct dt_close {
     uint64_t sequence;
 };
 
+/* ASK, HAS. */
+struct dt_fact {
+    uint64_t sequence;
+    uint32_t path; /* the message was last posted on this epoch of it; a receiver that asks: 0, 0 */
+    uint32_t epoch;
+};
+
 /*
  * First message of a channel that replaces another one. From the connecting end: take this channel instead.
  * From the listening end, which dials to learn whether the other process lives: the channel is lost.
@@ -182,6 +196,8 @@ enum dt_status dt_ready_decode(const uint8_t *body, size_t bytes, const struct d
                                struct dt_ready *ready);
 void dt_close_encode(const struct dt_close *close, struct dt_writer *w);
 enum dt_status dt_close_decode(const uint8_t *body, size_t bytes, struct dt_close *close);
+void dt_fact_encode(enum dt_frame_type type, const struct dt_fact *fact, struct dt_writer *w);
+enum dt_status dt_fact_decode(const uint8_t *body, size_t bytes, uint32_t paths, struct dt_fact *fact);
 /* A frame without a body. */
 void dt_word_encode(enum dt_frame_type type, struct dt_writer *w);
 void dt_rejoin_encode(const struct dt_rejoin *rejoin, struct dt_writer *w);

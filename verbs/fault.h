@@ -34,11 +34,12 @@ enum dt_device_fault_kind {
     /* The same, with DEVICE_FATAL, and nothing can be made or changed any more (EIO): for good. */
     DT_DEVICE_FAULT_DEAD,
     DT_DEVICE_FAULT_FAIL, /* `call` answers `error` and does nothing. Counts calls */
-    DT_DEVICE_FAULT_HANG, /* `call` (of those that make or change something) does not return until it is gone.
-                             Counts calls */
+    DT_DEVICE_FAULT_HANG, /* `call` (of those that make, change or query something) does not return until it
+                             is gone. Counts calls */
     /*
      * A completion that was a success says `status`. As after a real one, its queue pair is then in the error
-     * state and has no further success. Counts completions.
+     * state and has no further success. With DT_DEVICE_STATUS_LOST it does not come at all, nor does any
+     * other of its queue pair. Counts completions.
      */
     DT_DEVICE_FAULT_STATUS,
     DT_DEVICE_FAULT_SILENT, /* completion queues look empty. Counts polls */
@@ -50,18 +51,21 @@ enum dt_device_call {
     DT_DEVICE_CALL_POST_RECV,
     DT_DEVICE_CALL_POLL_CQ, /* the CQ is then out of use: polling says -1 */
     DT_DEVICE_CALL_MODIFY_QP,
+    DT_DEVICE_CALL_QUERY_QP,
     DT_DEVICE_CALL_CREATE_QP,
     DT_DEVICE_CALL_CREATE_CQ,
     DT_DEVICE_CALL_REG_MR,
     DT_DEVICE_CALL_COUNT
 };
 
+#define DT_DEVICE_STATUS_LOST UINT32_MAX
+
 struct dt_device_fault {
     uint32_t id; /* the caller's: tells whether this fault is one that the device has already */
     enum dt_device_fault_kind kind;
     enum dt_device_call call;
     int error;
-    uint32_t status;          /* enum dt_wc_status */
+    uint32_t status;          /* enum dt_wc_status, or DT_DEVICE_STATUS_LOST */
     enum dt_event_type event; /* CQ_ERROR and QP_FATAL are those of the oldest connected queue pair */
     uint64_t limit;           /* FAIL, HANG, STATUS: acts so often; 0: always */
     uint64_t *fired;          /* how often it acted is added there [atomic] */

@@ -198,6 +198,15 @@ static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
     return error ? error : layer->below->modify_qp(ibv, attr, mask);
 }
 
+static int query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+{
+    struct dt_fault_layer *layer = lock_layer(ibv->context);
+    int error = disturb_control(layer, DT_DEVICE_CALL_QUERY_QP);
+
+    unlock(layer);
+    return error ? error : layer->below->query_qp(ibv, attr, mask, init);
+}
+
 static void forget_qp(struct dt_fault_layer *layer, const struct ibv_qp *ibv)
 {
     struct dt_fault_qp *qp;
@@ -261,21 +270,26 @@ static void break_qp(struct dt_fault_layer *layer, struct dt_fault_qp *qp)
         dt_info("a fault was to fail QP %u, and it could not be failed", qp->ibv->qp_num);
 }
 
-static void turn(struct dt_fault_layer *layer, struct ibv_wc *wc)
+/* Returns whether it comes out at all. */
+static bool turn(struct dt_fault_layer *layer, struct ibv_wc *wc)
 {
     struct dt_fault_qp *qp = find_number(layer, wc->qp_num);
     struct dt_fault_state *state = dt_fault_find(layer, DT_DEVICE_FAULT_STATUS);
 
+    if (qp && qp->is_mute)
+        return false;
     if (wc->status != IBV_WC_SUCCESS || !qp)
-        return;
+        return true;
     if (qp->is_broken) {
         wc->status = IBV_WC_WR_FLUSH_ERR;
     } else if (state) {
+        qp->is_mute = state->fault.status == DT_DEVICE_STATUS_LOST;
         wc->status = (enum ibv_wc_status)state->fault.status;
         wc->vendor_err = 0;
         dt_fault_acts(state);
         break_qp(layer, qp);
     }
+    return !qp->is_mute;
 }
 
 /* mlx5: NULL where the library polls. */
@@ -284,15 +298,18 @@ static int poll_cq(struct ibv_cq *cq, struct dt_mlx5_cq *mlx5, int count, struct
     struct dt_fault_layer *layer = lock_layer(cq->context);
     struct dt_fault_state *silent = dt_fault_find(layer, DT_DEVICE_FAULT_SILENT);
     int taken = disturb(layer, DT_DEVICE_CALL_POLL_CQ) ? -1 : 0;
+    int kept = 0;
 
     if (taken == 0 && silent)
         dt_fault_acts(silent);
     else if (taken == 0)
         taken = mlx5 ? dt_mlx5_poll_cq(mlx5, count, wcs) : layer->poll_cq(cq, count, wcs);
-    for (int i = 0; i < taken; i++)
-        turn(layer, &wcs[i]);
+    for (int i = 0; i < taken; i++) {
+        if (turn(layer, &wcs[i]))
+            wcs[kept++] = wcs[i];
+    }
     unlock(layer);
-    return taken;
+    return taken < 0 ? taken : kept;
 }
 
 int dt_fault_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
@@ -312,4 +329,5 @@ const struct dt_verbs_table dt_fault_table = {.reg_mr = reg_mr,
                                               .destroy_cq = destroy_cq,
                                               .create_qp = create_qp,
                                               .modify_qp = modify_qp,
+                                              .query_qp = query_qp,
                                               .destroy_qp = destroy_qp};

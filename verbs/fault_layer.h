@@ -31,6 +31,7 @@ struct dt_fault_qp {
     struct ibv_qp *ibv;
     bool is_connected;          /* RTR or RTS, as far as we know */
     bool is_broken;             /* a completion was turned into an error: it has no success any more */
+    bool is_mute;               /* and no completion at all */
     struct dt_list node;        /* in the layer's qps, the oldest first */
     struct dt_list bucket_node; /* among those whose number has the same last bits */
 };

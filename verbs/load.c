@@ -50,6 +50,7 @@ static const struct symbol symbols[] = {
     NEEDED(destroy_cq, "IBVERBS_1.1"),
     NEEDED(create_qp, "IBVERBS_1.1"),
     NEEDED(modify_qp, "IBVERBS_1.1"),
+    NEEDED(query_qp, "IBVERBS_1.1"),
     NEEDED(destroy_qp, "IBVERBS_1.1"),
     OPTIONAL("ibv_reg_mr_iova2", reg_mr_iova2, "IBVERBS_1.8"),
     OPTIONAL("ibv_reg_dmabuf_mr", reg_dmabuf_mr, "IBVERBS_1.12"),

@@ -344,6 +344,14 @@ enum dt_status dt_qp_fail(struct dt_qp *qp)
     return modify(qp, &attr, IBV_QP_STATE, "ERR");
 }
 
+bool dt_qp_is_in_error(const struct dt_qp *qp)
+{
+    struct ibv_qp_attr attr = {0};
+    struct ibv_qp_init_attr init;
+
+    return !dt_fault_table.query_qp(qp->ibv, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR;
+}
+
 /* ------------------------------------------------------------------------------------------------------------
  * Posting
  */

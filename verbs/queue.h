@@ -189,6 +189,10 @@ enum dt_status dt_qp_connect(struct dt_qp *qp, const struct dt_qp_address *remot
  */
 enum dt_status dt_qp_fail(struct dt_qp *qp);
 
+/* The device says that it is in ERR, whether or not a completion said so; false when the device says nothing.
+ * Blocks as the device does, and may be asked while another thread posts. */
+bool dt_qp_is_in_error(const struct dt_qp *qp);
+
 /* Completions still in its CQs are dropped. Nobody posts to it, or polls its CQs, meanwhile. */
 void dt_qp_destroy(struct dt_qp *qp);
 

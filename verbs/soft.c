@@ -63,6 +63,7 @@ static const struct dt_verbs_table soft_table = {
     .destroy_cq = dt_soft_destroy_cq,
     .create_qp = dt_soft_create_qp,
     .modify_qp = dt_soft_modify_qp,
+    .query_qp = dt_soft_query_qp,
     .destroy_qp = dt_soft_destroy_qp,
     .reg_mr_iova2 = dt_soft_reg_mr_iova2,
     .reg_dmabuf_mr = dt_soft_reg_dmabuf_mr,

@@ -74,6 +74,8 @@ struct dt_verbs_table {
     int (*destroy_cq)(struct ibv_cq *cq);
     struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
     int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+    int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+                    struct ibv_qp_init_attr *init);
     int (*destroy_qp)(struct ibv_qp *qp);
 
     /* Optional from here on: NULL where library or device do not have it. */

@@ -96,6 +96,8 @@ TEST(DelayParse, ReadsFaultsOfDevices)
     rule = One("device=a status=retry_exceeded from=1s");
     EXPECT_EQ(DT_DELAY_STATUS, rule.effect);
     EXPECT_EQ(DT_DELAY_STATUS_RETRY_EXCEEDED, rule.status);
+    EXPECT_EQ(DT_DELAY_STATUS_LOST, One("device=a status=lost").status);
+    EXPECT_EQ(DT_DELAY_CALL_QUERY_QP, One("device=a hang=query_qp").call);
     EXPECT_EQ(DT_DELAY_SILENT, One("device=a silent to=1s").effect);
     rule = One("device=a event=cq_error");
     EXPECT_EQ(DT_DELAY_EVENT, rule.effect);
@@ -184,9 +186,9 @@ TEST(DelayParse, SaysWhereAndWhatWouldBeRight)
     EXPECT_EQ("line 1, column 1: a fault of a device needs device=NAME", Error("down"));
     EXPECT_EQ("line 1, column 14: a device has a fault for all messages: 'size' cannot limit it",
               Error("device=soft0 size=1.. down"));
-    EXPECT_EQ(
-        "line 1, column 15: expected a call that may hang: modify_qp, create_qp, create_cq or reg_mr, got 'poll_cq'",
-        Error("device=a hang=poll_cq"));
+    EXPECT_EQ("line 1, column 15: expected a call that may hang: modify_qp, query_qp, create_qp, create_cq "
+              "or reg_mr, got 'poll_cq'",
+              Error("device=a hang=poll_cq"));
     EXPECT_EQ("line 1, column 10: 'error' needs fail= beside it", Error("device=a error=EIO silent"));
     EXPECT_EQ("line 1, column 10: 'count' needs fail=, hang= or status= beside it",
               Error("device=a count=2 down"));

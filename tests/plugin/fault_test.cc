@@ -349,6 +349,54 @@ TEST_F(Fault, ARuleHangsTheFenceAndLetsItGo)
     traffic->Move(100);
 }
 
+/*
+ * The queue pair that messages are sent over is in the error state, and no completion says so. The probe's is
+ * well, the peer has not got the messages that came later, and the retries would take minutes.
+ */
+TEST_F(Fault, ARuleLosesTheLastCompletionAndTheDeviceIsAsked)
+{
+    std::string rule = AddRule("device=soft0 status=lost count=1");
+    Until([&] {
+        traffic->PostReceives(1 << 20); /* until the rule is in force, and as long as it takes */
+        traffic->PostSends(1 << 20);
+        traffic->Reap();
+        return CountLines(" is in the error state, and no completion says so") >= 1 || HasFailure();
+    });
+    EXPECT_EQ(1u, Fired(rule));
+    traffic->Move(100);
+    EXPECT_EQ(1, CountLines("path 0, soft0 to soft2, epoch 0 is settled: its completion queue is silent: "
+                            "queue pair "));
+}
+
+/* The same; but the device does not answer. All others, and all of NCCL's calls, go on. */
+TEST_F(Fault, ARuleHangsTheQuestionAndNobodyElseWaits)
+{
+    Pair same(net), beside(net);
+    same.Connect(0, 2);
+    beside.Connect(1, 3);
+    ASSERT_FALSE(HasFailure());
+    Traffic of_same(same), of_beside(beside);
+    std::string hang = AddRule("device=soft0 hang=query_qp");
+    std::string lost = AddRule("device=soft0 status=lost count=1");
+    Until([&] {
+        traffic->PostReceives(1 << 20);
+        traffic->PostSends(1 << 20);
+        traffic->Reap();
+        return Fired(hang) >= 1 || HasFailure();
+    });
+    EXPECT_EQ(1u, Fired(lost));
+    of_same.Move(300);
+    of_beside.Move(300);
+    EXPECT_EQ(0, CountLines("is settled")) << "the device has not answered";
+    Inject("remove " + hang);
+    Until([&] {
+        traffic->Reap();
+        return CountLines("is settled: its completion queue is silent: queue pair ") == 1 || HasFailure();
+    });
+    traffic->Move(100);
+    of_same.Move(100);
+}
+
 TEST_F(Fault, TheBackupFailsWhileTheSwitchToItIsUnderWay)
 {
     bool is_ordered = false;
@@ -509,6 +557,28 @@ TEST(One, ShortLossOfTheOnlyLinkIsNothing)
     traffic.Move(200);
     EXPECT_EQ(0, CountLines("is settled"));
     EXPECT_EQ(0, CountLines("is fenced"));
+}
+
+/* One path, whose device says nothing any more of what it did: the peer knows. */
+TEST(Two, ASilentCompletionQueueIsFoundByWhatThePeerHas)
+{
+    ASSERT_EQ(ncclSuccess, net->init(nullptr));
+    Pair pair(net);
+    pair.Connect(0, 1);
+    Traffic traffic(pair);
+    traffic.Move(50);
+    std::string rule = AddRule("device=soft0 silent");
+    Until([&] {
+        traffic.PostReceives(1 << 20); /* until the rule is in force, and a little longer */
+        traffic.PostSends(1 << 20);
+        traffic.Reap();
+        return CountLines("is settled: its completion queue is silent: the peer has had ") == 1 ||
+               HasFailure();
+    });
+    EXPECT_GE(Fired(rule), 1u);
+    Inject("remove " + rule);
+    traffic.Move(100);
+    EXPECT_GE(CountLines("is in use again as epoch"), 2);
 }
 
 TEST(One, NoPathForTooLongIsOneErrorThatSaysWhy)

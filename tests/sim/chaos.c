@@ -34,6 +34,7 @@ static const char *const kind_name[] = {
     [DT_CHAOS_CONTROL_SLOW] = "control network slow",
     [DT_CHAOS_CONTROL_BREAK] = "control channel broken",
     [DT_CHAOS_FREEZE] = "machine stopped",
+    [DT_CHAOS_HALF_SILENT] = "half of the completion queues silent",
     [DT_CHAOS_KILL] = "process dies",
 };
 
@@ -149,6 +150,8 @@ static uint32_t verbs_fault(enum dt_chaos_kind kind)
         return DT_VERBS_CQ_SILENT;
     case DT_CHAOS_EVENTS_HELD:
         return DT_VERBS_EVENTS_HELD;
+    case DT_CHAOS_HALF_SILENT:
+        return DT_VERBS_HALF_SILENT;
     default:
         return 0;
     }
@@ -276,6 +279,8 @@ static void end(struct dt_chaos_run *run, uint32_t i)
         break;
     case DT_CHAOS_CONTROL_SLOW:
         dt_sim_network_set_latency(dt_plugin_sim_control(), run->control_latency_ns);
+        break;
+    case DT_CHAOS_HALF_SILENT: /* for good */
         break;
     default:
         set_verbs(f, false);

@@ -46,6 +46,7 @@ enum dt_chaos_kind {
     /* The swarm draws those above; these are drawn apart (passing.h). */
     DT_CHAOS_SWARM_KINDS,
     DT_CHAOS_FREEZE = DT_CHAOS_SWARM_KINDS, /* the machine stands still, its devices too */
+    DT_CHAOS_HALF_SILENT,                   /* half of the device's completion queues are silent for good */
     DT_CHAOS_KILL /* the process ends without a word; its devices, duration_ns before or after its streams */
 };
 

@@ -56,7 +56,8 @@ static bool may_lose_completions(const struct dt_scenario *s, const struct dt_fl
     for (uint32_t i = 0; i < s->chaos.count; i++) {
         const struct dt_chaos *f = &s->chaos.list[i];
 
-        if ((f->kind == DT_CHAOS_DEATH_BLIND || f->kind == DT_CHAOS_CQ_SILENT) &&
+        if ((f->kind == DT_CHAOS_DEATH_BLIND || f->kind == DT_CHAOS_CQ_SILENT ||
+             f->kind == DT_CHAOS_HALF_SILENT) &&
             f->device - host->device_first < host->device_count)
             return true;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes and machines that stop for seconds, or end for good without a word, for some runs.
+ * Processes and machines that stop for seconds, or end for good without a word, and devices half of whose
+ * completion queues say nothing any more, for some runs.
  */
 #ifndef DETOUR_TESTS_SIM_PASSING_H
 #define DETOUR_TESTS_SIM_PASSING_H
@@ -11,8 +12,8 @@
 extern "C" {
 #endif
 
-/* For a third of the seeds of profile failover, besides their other faults. Drawn apart from the rest, so
- * that it changes nothing of other runs. */
+/* For half of the seeds of profile failover, besides their other faults. Drawn apart from the rest, so that
+ * it changes nothing of other runs. */
 void dt_passing_draw(struct dt_scenario *scenario);
 
 #ifdef __cplusplus

@@ -70,7 +70,7 @@ void dt_swarm_draw_fault(struct dt_scenario *s, struct dt_prng *prng, enum dt_ch
 
 bool dt_swarm_is_death(const struct dt_chaos *f)
 {
-    return f->kind == DT_CHAOS_DEATH || f->kind == DT_CHAOS_DEATH_BLIND;
+    return f->kind == DT_CHAOS_DEATH || f->kind == DT_CHAOS_DEATH_BLIND || f->kind == DT_CHAOS_HALF_SILENT;
 }
 
 /* One device may die for good, unless the run is doomed. */

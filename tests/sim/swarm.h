@@ -20,7 +20,7 @@ void dt_swarm_draw(struct dt_scenario *scenario, struct dt_prng *prng, uint64_t 
 void dt_swarm_draw_fault(struct dt_scenario *scenario, struct dt_prng *prng, enum dt_chaos_kind kind,
                          struct dt_chaos *fault);
 
-/* A device is gone afterwards, for good. */
+/* A device is gone afterwards, or of no use, for good. */
 bool dt_swarm_is_death(const struct dt_chaos *fault);
 
 #ifdef __cplusplus

@@ -16,11 +16,13 @@ static struct {
     uint32_t qp_wr_max;
     uint32_t faults[DT_SOFT_DEVICES_MAX];
     bool may_have_event[DT_SOFT_DEVICES_MAX];
+    uint32_t cq_count;
 } sim;
 
 void dt_verbs_sim_start(uint32_t qp_wr_max)
 {
     sim.qp_wr_max = qp_wr_max;
+    sim.cq_count = 0;
     memset(sim.faults, 0, sizeof sim.faults);
     memset(sim.may_have_event, 0, sizeof sim.may_have_event);
 }
@@ -106,6 +108,23 @@ static int take_completions(struct ibv_cq *cq, int count, struct ibv_wc *wcs, ui
     return taken;
 }
 
+/* Each has a number, in the order of their creation. */
+static struct ibv_cq *create_cq(struct ibv_context *context, int cqe, void *arg,
+                                struct ibv_comp_channel *channel, int vector)
+{
+    struct ibv_cq *cq = sim.soft.create_cq(context, cqe, arg, channel, vector);
+
+    if (cq)
+        cq->handle = sim.cq_count++;
+    return cq;
+}
+
+/* As good as drawn: the queues of a path are created one after the other. */
+static bool is_of_silent_half(const struct ibv_cq *cq)
+{
+    return (cq->handle * 2654435761u) >> 31;
+}
+
 static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
 {
     uint32_t device = device_of(cq->context), faults = sim.faults[device];
@@ -113,7 +132,7 @@ static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
 
     if (!faults)
         return take_completions(cq, count, wcs, device);
-    if (faults & DT_VERBS_CQ_SILENT)
+    if (faults & DT_VERBS_CQ_SILENT || (faults & DT_VERBS_HALF_SILENT && is_of_silent_half(cq)))
         return 0;
     taken = take_completions(cq, count, wcs, device);
     for (int i = 0; i < taken; i++) {
@@ -156,6 +175,7 @@ enum dt_status dt_verbs_sim_open(uint32_t device_count, struct dt_verbs **verbs)
     table.query_device = query_device;
     table.modify_qp = modify_qp;
     table.create_qp = create_qp;
+    table.create_cq = create_cq;
     table.get_async_event = get_async_event;
     table.open_device = open_device;
     return dt_verbs_open_table(&table, verbs);

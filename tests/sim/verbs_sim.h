@@ -23,7 +23,8 @@ enum dt_verbs_fault {
     DT_VERBS_NO_FLUSH = 16,     /* no completion of flushed work is ever delivered */
     DT_VERBS_CQ_SILENT = 32,    /* completions are held back */
     DT_VERBS_CQ_LOST = 64,      /* completions are thrown away: they never left the device */
-    DT_VERBS_EVENTS_HELD = 128  /* asynchronous events are held back */
+    DT_VERBS_EVENTS_HELD = 128, /* asynchronous events are held back */
+    DT_VERBS_HALF_SILENT = 256  /* completions of every second queue are held back */
 };
 
 /* No device misbehaves. Each takes `qp_wr_max` work requests per queue; 0: as many as it can. */

@@ -478,7 +478,7 @@ TEST_F(Setup, AClosedListenerTellsItsPeer)
 
 TEST_F(Setup, VersionsWithoutOverlapAreNamedAtBothEnds)
 {
-    detour_test::ExpectWarning("no common protocol version: 7 to 9 at the connecting end, 3 to 3");
+    detour_test::ExpectWarning("no common protocol version: 7 to 9 at the connecting end, 3 to 4");
     Listen();
     dt_hello hello = HelloTo(handle);
     hello.version_min = 7;
@@ -492,6 +492,32 @@ TEST_F(Setup, VersionsWithoutOverlapAreNamedAtBothEnds)
     }
     EXPECT_EQ(DT_PROTOCOL, status);
     EXPECT_NE(std::string::npos, future.Hear().find("no common protocol version"));
+}
+
+/* An end that has learned nothing since is spoken to in its own words. */
+TEST_F(Setup, AnOlderPeerIsAnsweredInItsVersion)
+{
+    Listen();
+    dt_hello hello = HelloTo(handle);
+    hello.version_min = hello.version_max = DT_PROTOCOL_VERSION_MIN;
+    Stranger past(handle);
+    past.SayHello(hello);
+    for (int i = 0; i < 20000 && !past.HasSomething(); i++) {
+        ASSERT_EQ(DT_OK, Accept());
+        Step();
+    }
+    dt_net_close_listen(listen);
+    listen = nullptr;
+    std::string said = past.Hear();
+    const uint8_t *bytes = reinterpret_cast<const uint8_t *>(said.data());
+    dt_frame_header header;
+    dt_answer answer;
+    ASSERT_LE((size_t)DT_FRAME_HEADER_BYTES, said.size());
+    ASSERT_EQ(DT_OK, dt_frame_header_decode(bytes, &header));
+    ASSERT_EQ(DT_FRAME_ANSWER, header.type);
+    ASSERT_LE((size_t)DT_FRAME_HEADER_BYTES + header.body_bytes, said.size());
+    ASSERT_EQ(DT_OK, dt_answer_decode(bytes + DT_FRAME_HEADER_BYTES, header.body_bytes, &answer));
+    EXPECT_EQ(DT_PROTOCOL_VERSION_MIN, answer.version);
 }
 
 TEST_F(Setup, APeerThatDiesInTheMiddleIsAnError)

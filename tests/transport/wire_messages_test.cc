@@ -244,6 +244,18 @@ TEST(Messages, ShortOnesComeBack)
     ASSERT_EQ(DT_OK, dt_close_decode(closing.body(), closing.body_bytes(), &close_out));
     EXPECT_EQ(close.sequence, close_out.sequence);
 
+    for (dt_frame_type type : {DT_FRAME_ASK, DT_FRAME_HAS}) {
+        Frame asking;
+        dt_fact fact = {0x8000000000000001, 1, 0x80000001}, fact_out;
+        dt_fact_encode(type, &fact, &asking.w);
+        ASSERT_EQ(DT_OK, dt_fact_decode(asking.body(), asking.body_bytes(), 2, &fact_out));
+        EXPECT_EQ(fact.sequence, fact_out.sequence);
+        EXPECT_EQ(fact.path, fact_out.path);
+        EXPECT_EQ(fact.epoch, fact_out.epoch);
+        EXPECT_EQ(DT_PROTOCOL, dt_fact_decode(asking.body(), asking.body_bytes(), 1, &fact_out))
+            << "a path that was not agreed";
+    }
+
     Frame rejecting;
     dt_reject reject = {}, reject_out;
     memset(reject.reason, 'r', sizeof reject.reason - 1);
@@ -313,7 +325,7 @@ std::vector<std::pair<std::vector<uint8_t>, Decoder>> Bodies()
     auto add = [&](const Frame &frame, Decoder decode) {
         all.emplace_back(std::vector<uint8_t>(frame.body(), frame.body() + frame.body_bytes()), decode);
     };
-    Frame hello_frame, answer_frame, reject_frame, paths_frame, ready_frame, close_frame;
+    Frame hello_frame, answer_frame, reject_frame, paths_frame, ready_frame, close_frame, fact_frame;
     dt_hello hello = Hello();
     dt_hello_encode(&hello, &hello_frame.w);
     add(hello_frame, [](const uint8_t *b, size_t n) {
@@ -349,6 +361,12 @@ std::vector<std::pair<std::vector<uint8_t>, Decoder>> Bodies()
     add(close_frame, [](const uint8_t *b, size_t n) {
         dt_close out;
         return dt_close_decode(b, n, &out);
+    });
+    dt_fact fact = {5, 1, 2};
+    dt_fact_encode(DT_FRAME_ASK, &fact, &fact_frame.w);
+    add(fact_frame, [](const uint8_t *b, size_t n) {
+        dt_fact out;
+        return dt_fact_decode(b, n, DT_PATHS_MAX, &out);
     });
     return all;
 }

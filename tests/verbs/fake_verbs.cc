@@ -372,6 +372,14 @@ int ModifyQp(ibv_qp *ibv, ibv_qp_attr *attr, int mask)
     return 0;
 }
 
+int QueryQp(ibv_qp *ibv, ibv_qp_attr *attr, int, ibv_qp_init_attr *)
+{
+    if (Fails("query_qp"))
+        return errno;
+    attr->qp_state = static_cast<Qp *>(ibv)->state;
+    return 0;
+}
+
 int DestroyQp(ibv_qp *ibv)
 {
     auto *qp = static_cast<Qp *>(ibv);
@@ -631,6 +639,7 @@ dt_verbs_table MakeTable()
     table.destroy_cq = DestroyCq;
     table.create_qp = CreateQp;
     table.modify_qp = ModifyQp;
+    table.query_qp = QueryQp;
     table.destroy_qp = DestroyQp;
     table.own_send_queue = OwnSendQueue;
     return table;

@@ -317,6 +317,43 @@ TEST_P(DeviceFault, ASuccessIsTurnedIntoAnErrorAndNoneFollowsOnThatQueuePair)
     EXPECT_EQ(poll_cq, a->device->context->ops.poll_cq);
 }
 
+TEST_P(DeviceFault, ALostCompletionIsTheLastOfItsQueuePairWhichOnlyTheDeviceCanTell)
+{
+    dt_device_fault fault = {};
+    dt_completion completion;
+    fault.kind = DT_DEVICE_FAULT_STATUS;
+    fault.status = DT_DEVICE_STATUS_LOST;
+    fault.limit = 1;
+    EXPECT_FALSE(dt_qp_is_in_error(a->qp));
+    Set(fault);
+    EXPECT_EQ(DT_OK, Write(1));
+    while (Fired() == 0)
+        ASSERT_EQ(0, dt_cq_poll(a->send_cq, &completion, 1));
+    EXPECT_TRUE(dt_qp_is_in_error(a->qp));
+    EXPECT_FALSE(dt_qp_is_in_error(b->qp)) << "its peer is not concerned";
+    EXPECT_EQ(DT_OK, Write(2));
+    for (int i = 0; i < 100; i++)
+        ASSERT_EQ(0, dt_cq_poll(a->send_cq, &completion, 1)) << "nor is it flushed";
+    EXPECT_EQ(1u, Fired());
+
+    fault = {};
+    fault.kind = DT_DEVICE_FAULT_FAIL;
+    fault.call = DT_DEVICE_CALL_QUERY_QP;
+    fault.error = EIO;
+    Set(fault, 2);
+    EXPECT_FALSE(dt_qp_is_in_error(a->qp)) << "the device does not say";
+    EXPECT_EQ(2u, Fired());
+    dt_device_set_faults(a->device, nullptr, 0);
+    EXPECT_TRUE(dt_qp_is_in_error(a->qp));
+    dt_qp_options options = Options();
+    dt_qp_destroy(a->qp);
+    dt_cq_destroy(a->send_cq);
+    EXPECT_EQ(DT_OK, dt_cq_create(a->device, 16, nullptr, &a->send_cq));
+    options.send_cq = a->send_cq;
+    options.recv_cq = a->recv_cq;
+    EXPECT_EQ(DT_OK, dt_qp_create(a->device, &options, &a->qp));
+}
+
 TEST_P(DeviceFault, EventsAreRaisedOnce)
 {
     dt_device_fault fault = {};

@@ -29,6 +29,7 @@ STUB(create_cq)
 STUB(destroy_cq)
 STUB(create_qp)
 STUB(modify_qp)
+STUB(query_qp)
 STUB(destroy_qp)
 
 int stub_fork_init_calls;

@@ -13,6 +13,7 @@ union message {
     struct dt_paths_offer paths;
     struct dt_ready ready;
     struct dt_close close;
+    struct dt_fact fact;
 };
 
 /* The two that depend on what was agreed are tried with the largest terms. */
@@ -32,6 +33,16 @@ static void encode_paths(const struct dt_paths_offer *offer, struct dt_writer *w
 static enum dt_status decode_ready(const uint8_t *body, size_t bytes, struct dt_ready *ready)
 {
     return dt_ready_decode(body, bytes, &terms, ready);
+}
+
+static enum dt_status decode_fact(const uint8_t *body, size_t bytes, struct dt_fact *fact)
+{
+    return dt_fact_decode(body, bytes, DT_PATHS_MAX, fact);
+}
+
+static void encode_fact(const struct dt_fact *fact, struct dt_writer *w)
+{
+    dt_fact_encode(DT_FRAME_HAS, fact, w);
 }
 
 /* Decodes, encodes and decodes again; the second time must agree. */
@@ -60,6 +71,7 @@ ROUND_TRIP(reject, dt_reject_decode, dt_reject_encode)
 ROUND_TRIP(paths, decode_paths, encode_paths)
 ROUND_TRIP(ready, decode_ready, dt_ready_encode)
 ROUND_TRIP(close, dt_close_decode, dt_close_encode)
+ROUND_TRIP(fact, decode_fact, encode_fact)
 
 static const char *frame_header(const uint8_t *body, size_t bytes)
 {
@@ -93,7 +105,8 @@ const char *dt_fuzz_wire(const uint8_t *data, size_t bytes)
 {
     static const char *(*const decoders[])(const uint8_t *, size_t) = {
         round_trip_hello, round_trip_answer, round_trip_reject, round_trip_paths,
-        round_trip_ready, round_trip_close,  frame_header,      handle};
+        round_trip_ready, round_trip_close,  frame_header,      handle,
+        round_trip_fact};
 
     return bytes ? decoders[data[0] % DT_COUNT_OF(decoders)](data + 1, bytes - 1) : NULL;
 }
