@@ -75,9 +75,9 @@ static const char *find_fault(const struct dt_delay_trace *trace, uint64_t time_
         return "times must not go back";
     if (latency_ns > DT_DELAY_NS_MAX && latency_ns != DT_DELAY_CRASH)
         return "a latency of more than one hour is not possible";
-    if (strlen(link) >= sizeof trace->link)
+    if (link && strlen(link) >= sizeof trace->link)
         return "the name of a link is too long";
-    if (!link[0])
+    if (link && !link[0])
         return "the link has no name";
     return NULL;
 }
@@ -86,9 +86,9 @@ static const char *find_fault(const struct dt_delay_trace *trace, uint64_t time_
 static enum dt_status recognise(struct dt_delay_trace *trace, const char *link, bool *is_ours,
                                 const char **reason)
 {
-    if (!trace->link[0])
+    if (link && !trace->link[0])
         memcpy(trace->link, link, strlen(link) + 1);
-    *is_ours = strcmp(trace->link, link) == 0;
+    *is_ours = !link || strcmp(trace->link, link) == 0;
     if (*is_ours || trace->is_chosen)
         return DT_OK;
     *reason = "the trace has several links; choose one with link=NAME";
@@ -263,10 +263,9 @@ static bool add_listed(struct reader *r)
             return false;
         is_named |= strcmp(entry->link[i], r->trace->link) == 0;
     }
-    if (is_named || !r->trace->link[0])
-        return true;
-    return add_point(r, (uint64_t)time_ns, r->trace->link,
-                     entry->latency_ns[0] == DT_DELAY_CRASH && entry->link_count == 0 ? DT_DELAY_CRASH : 0);
+    if (entry->link_count == 0) /* a crash: of every link, also of those that are named later */
+        return add_point(r, (uint64_t)time_ns, NULL, entry->latency_ns[0]);
+    return is_named || !r->trace->link[0] || add_point(r, (uint64_t)time_ns, r->trace->link, 0);
 }
 
 static bool check_counts(struct reader *r)

@@ -37,7 +37,8 @@ enum dt_status dt_delay_trace_create(const char *link, struct dt_delay_trace **t
 void dt_delay_trace_destroy(struct dt_delay_trace *trace);
 
 /*
- * From time_ns on the link has this latency; points of other links are dropped. Times must not go back.
+ * From time_ns on the link (NULL: every link) has this latency; points of other links are dropped. Times must
+ * not go back.
  * DT_INVALID: they do, the latency is above DT_DELAY_NS_MAX, or a second link is named and none was chosen;
  * DT_FULL; DT_NO_MEMORY. `reason` gets what went wrong.
  */

@@ -76,6 +76,17 @@ TEST_F(DelayTrace, OnlyTheCrashedLinkCrashes)
     EXPECT_EQ(1 * kS, dt_delay_trace_crash_ns(trace));
 }
 
+TEST_F(DelayTrace, ACrashWithoutALinkIsEveryLinks)
+{
+    ASSERT_EQ(DT_OK, Parse("230;;inf"));
+    EXPECT_EQ(230 * kS, dt_delay_trace_crash_ns(trace));
+    EXPECT_EQ(1u, dt_delay_trace_count(trace));
+    ASSERT_EQ(DT_OK, Parse("1;;inf\n2;a;0.03")) << "before any link is named";
+    EXPECT_EQ(1 * kS, dt_delay_trace_crash_ns(trace));
+    ASSERT_EQ(DT_OK, Parse("1;a;0.03\n2;;inf", "b"));
+    EXPECT_EQ(2 * kS, dt_delay_trace_crash_ns(trace));
+}
+
 TEST_F(DelayTrace, SaysWhereItIsWrong)
 {
     EXPECT_EQ(DT_INVALID, Parse("1,a,1ms\n2,b,1ms"));
