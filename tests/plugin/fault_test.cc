@@ -412,6 +412,57 @@ TEST_F(Fault, TheBackupFailsWhileTheSwitchToItIsUnderWay)
     traffic->Move(100);
 }
 
+/*
+ * What was posted on soft0 is posted again on soft1, and that fails there and then: `rule` acts on soft1
+ * while nothing but the replay uses it. Then neither path is up; both come back.
+ */
+void FailTheReplay(Pair &pair, Traffic &traffic, const std::string &rule)
+{
+    std::string wanted = AddRule(rule), mark = AddRule("device=soft1 fail=reg_mr count=1");
+    detour_test::ExpectWarning("soft1: cannot register");
+    Until([&] { /* a rule is in force soon, not at once; when the later one is, both are */
+                pair.Deregister(pair.Register(pair.send, 1 << 20, 1));
+                return Fired(mark) == 1 || ::testing::Test::HasFailure();
+    });
+    traffic.PostReceives(58);
+    Order("soft0", "drop 100%"); // so that all of them have to be posted again
+    Until([&] {
+        traffic.PostSends(58);
+        return traffic.HasBegun(58) || ::testing::Test::HasFailure();
+    });
+    Order("soft0", "down");
+    Until([&] {
+        traffic.Reap();
+        return Fired(wanted) >= 1 || ::testing::Test::HasFailure();
+    });
+    Until([&] {
+        traffic.Reap();
+        return CountLines("path 1, soft1 to soft3, epoch 0 is settled") == 1 || ::testing::Test::HasFailure();
+    });
+    Order("soft0", "drop 0%");
+    Order("soft0", "up");
+    Inject("clear");
+    traffic.Move(100);
+    Until([&] { /* a report comes when its switch is over */
+                traffic.Move(10);
+                return CountLines("path 0, soft0 to soft2, epoch 0 is settled") == 1 ||
+                       ::testing::Test::HasFailure();
+    });
+}
+
+/* The first of the replay is refused by the queue pair (`std` posts by a call). */
+TEST_F(Fault, AReplayThatIsRefusedIsReplayedAgain)
+{
+    detour_test::ExpectWarning(" refuses a work request: Input/output error");
+    FailTheReplay(pair, *traffic, "device=soft1 fail=post_send");
+}
+
+/* It is posted, and its completions are errors. */
+TEST_F(Fault, AReplayThatEndsWithAnErrorIsReplayedAgain)
+{
+    FailTheReplay(pair, *traffic, "device=soft1 status=retry_exceeded count=1");
+}
+
 /* Everything is dead for a while: nothing is an error, and it goes on when something is back. */
 TEST_F(Fault, AllPathsFailAndOneComesBack)
 {

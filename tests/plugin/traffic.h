@@ -120,6 +120,11 @@ class Traffic
         }
     }
 
+    bool HasBegun(int end) const
+    {
+        return begun_ == end;
+    }
+
     void Reap()
     {
         while (received_ < posted_) {
