@@ -324,8 +324,8 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     draw_inject(s);
     draw_cut_at_setup(s);
     dt_ghosts_draw(s);
-    dt_farewell_draw(s);
     dt_passing_draw(s);
+    dt_farewell_draw(s);
     for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++)
         s->flow[i].mercy = dt_mercy_for(s, &s->flow[i]);
     draw_hostpath(s);
