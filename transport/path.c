@@ -347,7 +347,7 @@ void dt_path_send_probe(struct dt_path *path, bool is_full)
         .flags = DT_POST_SIGNALED,
     };
 
-    if (is_full) {
+    if (is_full && !DT_PLANTED(ONE_RING)) { /* whose memory may be gone with another path */
         struct dt_qp_address own; /* the device's description changes under the control thread's hand */
 
         dt_qp_local_address(path->probe, &own);
