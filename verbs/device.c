@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "verbs/discover.h"
@@ -253,13 +254,13 @@ static struct ibv_mr *register_region(void *arg, const struct dt_mr_request *req
     const struct dt_verbs_table *table = &device->verbs->table;
     unsigned access = ibv_access(request->access);
     unsigned plain = access & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE;
-    void *addr = (void *)(uintptr_t)request->addr;
+    void *addr = (void *)(uintptr_t)(request->addr + request->displacement);
     struct ibv_mr *mr;
 
     if (request->fd >= 0)
         mr = dt_fault_table.reg_dmabuf_mr(device->pd, request->offset, request->bytes, request->addr,
                                           request->fd, (int)access);
-    else if (access != plain && table->reg_mr_iova2)
+    else if ((access != plain || request->displacement) && table->reg_mr_iova2)
         mr = dt_fault_table.reg_mr_iova2(device->pd, addr, request->bytes, request->addr, access);
     else
         mr = dt_fault_table.reg_mr(device->pd, addr, request->bytes, (int)plain);
@@ -296,6 +297,21 @@ enum dt_status dt_mr_register(struct dt_device *device, void *addr, uint64_t byt
 {
     struct dt_mr_request request = {.addr = (uintptr_t)addr, .bytes = bytes, .access = access, .fd = -1};
 
+    return register_request(device, &request, mr);
+}
+
+enum dt_status dt_mr_register_for(struct dt_device *device, void *memory, void *addr, uint64_t bytes,
+                                  uint32_t access, struct dt_mr **mr)
+{
+    struct dt_mr_request request = {.addr = (uintptr_t)addr,
+                                    .bytes = bytes,
+                                    .access = access,
+                                    .fd = -1,
+                                    .displacement = (uintptr_t)memory - (uintptr_t)addr};
+
+    if (!device->verbs->table.reg_mr_iova2)
+        return DT_UNSUPPORTED;
+    DT_CHECK(request.displacement % device->mr_cache.page_bytes == 0);
     return register_request(device, &request, mr);
 }
 

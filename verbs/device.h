@@ -107,6 +107,14 @@ enum dt_status dt_mr_register(struct dt_device *device, void *addr, uint64_t byt
                               struct dt_mr **mr);
 
 /*
+ * Registers `memory`, ordinary and whole pages, in the place of [addr, addr + bytes): work requests name it
+ * by those addresses. Both begin at the same place of a page. DT_UNSUPPORTED (silent) when the library cannot
+ * do it.
+ */
+enum dt_status dt_mr_register_for(struct dt_device *device, void *memory, void *addr, uint64_t bytes,
+                                  uint32_t access, struct dt_mr **mr);
+
+/*
  * The same for memory exported as a dma-buf: `fd` and the offset of its first byte in the file, `addr` the
  * address by which work requests name it. The caller may close `fd` on return. DT_UNSUPPORTED (silent) when
  * library or device cannot do it.

@@ -14,6 +14,7 @@ struct dt_mr_entry {
     uint64_t end_max; /* largest end of this entry and all before it */
     uint32_t access;
     bool is_dmabuf;
+    uint64_t displacement;
     uint64_t ref_count;
 };
 
@@ -92,7 +93,7 @@ static struct dt_mr_entry *find_covering(const struct dt_mr_cache *cache, const 
         if (entry->end_max < end)
             return NULL;
         if (entry_end(entry) >= end && allows(entry->access, request->access) &&
-            entry->is_dmabuf == (request->fd >= 0))
+            entry->is_dmabuf == (request->fd >= 0) && entry->displacement == request->displacement)
             return entry;
     }
     return NULL;
@@ -156,6 +157,7 @@ static enum dt_status add_region(struct dt_mr_cache *cache, const struct dt_mr_r
     entry->mr.bytes = request->bytes;
     entry->access = request->access;
     entry->is_dmabuf = request->fd >= 0;
+    entry->displacement = request->displacement;
     insert(cache, entry);
     *added = entry;
     return DT_OK;

@@ -29,6 +29,9 @@ struct dt_mr_request {
     uint32_t access; /* enum dt_mr_access */
     int fd;          /* of a dma-buf; -1: ordinary memory */
     uint64_t offset; /* in the dma-buf */
+    /* Memory that stands for another lies so much above the address that it is registered under (modulo
+       2^64), a multiple of the page; 0: it is its own. */
+    uint64_t displacement;
 };
 
 struct dt_mr_cache_ops {

@@ -269,9 +269,13 @@ ibv_mr *RegMr(ibv_pd *pd, void *addr, size_t bytes, int access)
     return mr;
 }
 
-ibv_mr *RegMrIova2(ibv_pd *pd, void *addr, size_t bytes, uint64_t, unsigned access)
+ibv_mr *RegMrIova2(ibv_pd *pd, void *addr, size_t bytes, uint64_t iova, unsigned access)
 {
-    return RegMr(pd, addr, bytes, static_cast<int>(access));
+    ibv_mr *mr = RegMr(pd, addr, bytes, static_cast<int>(access));
+
+    if (mr)
+        static_cast<Mr *>(mr)->iova = iova;
+    return mr;
 }
 
 ibv_mr *RegDmabufMr(ibv_pd *pd, uint64_t, size_t bytes, uint64_t iova, int fd, int access)

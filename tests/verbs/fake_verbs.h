@@ -65,6 +65,7 @@ struct Send {
 
 struct Mr : ibv_mr {
     int access;
+    uint64_t iova; // if it was given one
 };
 
 struct Cq : ibv_cq {

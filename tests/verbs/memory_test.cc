@@ -74,6 +74,38 @@ TEST_F(Memory, ALibraryThatDoesNotKnowRelaxedOrderingIsNotAskedForIt)
     EXPECT_EQ(DT_OK, dt_mr_deregister(device, payload));
 }
 
+TEST_F(Memory, ThatStandsForOtherMemoryHasItsAddressesAndIsNeverTakenForIt)
+{
+    auto *gpu = reinterpret_cast<char *>(uintptr_t{0x7f0000001000});
+    alignas(4096) static char shadow[8192], another[8192];
+    dt_mr *mr, *same, *other, *itself;
+
+    Open();
+    ASSERT_EQ(DT_OK, dt_mr_register_for(device, shadow + 100, gpu + 100, 4000, DT_MR_REMOTE_WRITE, &mr));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(gpu), mr->addr);
+    EXPECT_EQ(8192u, mr->bytes);
+    EXPECT_EQ(shadow, fake::TheWorld().mrs.at(mr->rkey)->addr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(gpu), fake::TheWorld().mrs.at(mr->rkey)->iova);
+    ASSERT_EQ(DT_OK, dt_mr_register_for(device, shadow + 200, gpu + 200, 1000, DT_MR_REMOTE_WRITE, &same));
+    EXPECT_EQ(mr, same);
+    ASSERT_EQ(DT_OK, dt_mr_register_for(device, another + 100, gpu + 100, 4000, DT_MR_REMOTE_WRITE, &other));
+    EXPECT_NE(mr, other);
+    ASSERT_EQ(DT_OK, dt_mr_register(device, gpu + 100, 4000, DT_MR_REMOTE_WRITE, &itself));
+    EXPECT_TRUE(itself != mr && itself != other);
+    EXPECT_EQ(gpu, fake::TheWorld().mrs.at(itself->rkey)->addr);
+    for (dt_mr *each : {mr, same, other, itself})
+        EXPECT_EQ(DT_OK, dt_mr_deregister(device, each));
+}
+
+TEST_F(Memory, WithoutTheFunctionNothingStandsForOtherMemory)
+{
+    dt_mr *mr = nullptr;
+
+    table.reg_mr_iova2 = nullptr;
+    Open();
+    EXPECT_EQ(DT_UNSUPPORTED, dt_mr_register_for(device, bytes, bytes + 4096, 4096, DT_MR_REMOTE_WRITE, &mr));
+}
+
 TEST_F(Memory, ADmaBufIsRegisteredByItsFileAndWithoutTheFunctionNotAtAll)
 {
     dt_mr *mr = nullptr;

@@ -67,7 +67,7 @@ class MrCache : public ::testing::Test
 
     dt_mr *Get(uint64_t addr, uint64_t bytes, uint32_t access = DT_MR_REMOTE_WRITE, int fd = -1)
     {
-        dt_mr_request request = {addr, bytes, access, fd, 0};
+        dt_mr_request request = {addr, bytes, access, fd, 0, 0};
         dt_mr *mr = nullptr;
         EXPECT_EQ(DT_OK, dt_mr_cache_get(&cache, &request, &mr));
         return mr;
@@ -176,7 +176,7 @@ TEST_F(MrCache, RangesThatCannotBeAreInvalid)
                   {1ull << 63, 1ull << 63}};
 
     for (const auto &range : ranges) {
-        dt_mr_request request = {range.addr, range.bytes, 0, -1, 0};
+        dt_mr_request request = {range.addr, range.bytes, 0, -1, 0, 0};
         dt_mr *mr;
         EXPECT_EQ(DT_INVALID, dt_mr_cache_get(&cache, &request, &mr)) << range.addr << " " << range.bytes;
     }
@@ -184,7 +184,7 @@ TEST_F(MrCache, RangesThatCannotBeAreInvalid)
 
 TEST_F(MrCache, ARefusalLeavesNothingAndKeepsErrno)
 {
-    dt_mr_request request = {0x10000, kPage, 0, -1, 0};
+    dt_mr_request request = {0x10000, kPage, 0, -1, 0, 0};
     dt_mr *mr;
 
     device.fail_register = ENOMEM;
@@ -200,7 +200,7 @@ TEST_F(MrCache, ARefusalLeavesNothingAndKeepsErrno)
 
 TEST_F(MrCache, SurvivesEveryFailedAllocation)
 {
-    dt_mr_request request = {0x10000, kPage, 0, -1, 0};
+    dt_mr_request request = {0x10000, kPage, 0, -1, 0, 0};
     dt_mr *mr;
 
     for (int i = 0;; i++) {
@@ -220,7 +220,7 @@ TEST_F(MrCache, WhatIsLeftIsDeregisteredAtClose)
 {
     FakeDevice other;
     dt_mr_cache left;
-    dt_mr_request request = {0x10000, kPage, 0, -1, 0};
+    dt_mr_request request = {0x10000, kPage, 0, -1, 0, 0};
     dt_mr *mr;
 
     dt_mr_cache_init(&left, &kOps, &other, kPage);
