@@ -39,7 +39,9 @@ extern "C" {
     X(STAGED_EARLY, "staged memory is used again before its message is acknowledged")       \
     X(STAGED_ORDER, "of staged messages with one tag the newest goes first")                \
     X(STAGED_RAW, "a staged message is posted before it is copied")                         \
-    X(STAGED_CLOSE, "what is staged is forgotten at close")
+    X(STAGED_CLOSE, "what is staged is forgotten at close")                                 \
+    X(LANDED_EARLY, "a receive is done before it is copied to the GPU")                     \
+    X(LANDED_ALWAYS, "what came to the GPU itself is copied over from the shadow")
 
 #ifdef DT_PLANTED_BUGS
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/landing.h"
 #include "transport/line.h"
 #include "transport/nic.h"
 #include "transport/path.h"
@@ -70,6 +71,8 @@ void dt_connection_release(struct dt_connection *c)
     if (c->is_sender) {
         dt_stage_close(dt_sender_of(c));
         dt_gate_close(&dt_sender_of(c)->gate);
+    } else {
+        free(dt_receiver_of(c)->landings);
     }
     dt_meter_fini(&c->meter);
     pthread_mutex_destroy(&c->memory_mutex);
@@ -296,6 +299,8 @@ enum dt_status dt_test(struct dt_request *request, int *done, int *bytes)
         status = dt_receive_test(request, done, bytes);
     else if (request->kind == DT_REQUEST_FLUSH)
         status = dt_flush_test(request, done, bytes);
+    else if (request->kind == DT_REQUEST_LANDING)
+        status = dt_landing_test(request, done, bytes);
     else
         status = dt_stage_test(request, done, bytes);
     dt_owner_leave(&c->owner);

@@ -42,8 +42,10 @@ extern "C" {
 #endif
 
 struct dt_gpu;
+struct dt_landings;
 struct dt_line;
 struct dt_nic;
+struct dt_shadow;
 struct dt_stage;
 struct dt_staged;
 
@@ -158,7 +160,8 @@ enum dt_request_kind {
     DT_REQUEST_RECEIVE,
     DT_REQUEST_FLUSH,
     DT_REQUEST_STAGED, /* a send that goes over the host path */
-    DT_REQUEST_BESIDE  /* one of the same connection that goes directly */
+    DT_REQUEST_BESIDE, /* one of the same connection that goes directly */
+    DT_REQUEST_LANDING /* a receive that may have to be copied to a GPU (landing.h) */
 };
 
 struct dt_request {
@@ -179,6 +182,8 @@ struct dt_memory {
     uint64_t bytes;
     struct dt_mr *mr[DT_PATHS_MAX]; /* NULL where the path has no device or its device refused */
     uint32_t path_mask;             /* where it is not NULL */
+    uint32_t shadow_mask;           /* of them, those of the shadow: nothing is written to the GPU itself */
+    struct dt_shadow *shadow;       /* receiver (landing.h); or NULL */
     uint32_t open;                  /* messages that may touch it now [atomic; written by the owner] */
     uint32_t written_mask;          /* paths over which it was ever written, also in part [owner] */
 };
@@ -198,8 +203,8 @@ enum dt_notice {
     /* Messages wait to be posted again, or receives to be published again. Taken back when none is left;
        until then every call attends to it. */
     DT_NOTICE_AGAIN = 128,
-    /* The sender has a stage (staging.h). Set and attended to for good, so that isend finds it without
-       looking for it. */
+    /* The sender has a stage (staging.h), or the receiver memory with a shadow (landing.h). Set and attended
+       to for good, so that isend and irecv find it without looking for it. */
     DT_NOTICE_STAGED = 256
 };
 
@@ -342,8 +347,8 @@ struct dt_recv_slot {
 
 struct dt_flush_slot {
     struct dt_request request;
-    uint64_t addr;
-    struct dt_memory *memory;
+    uint64_t addr[DT_PATHS_MAX]; /* what is read over each path of left_mask */
+    struct dt_memory *memory[DT_PATHS_MAX];
     uint32_t wanted_mask; /* paths whose read is still to be posted */
     uint32_t left_mask;   /* paths whose read is not complete */
     uint32_t lost_mask;   /* of them, those that cannot read any more: CUDA has to flush what they wrote */
@@ -374,6 +379,8 @@ struct dt_receiver {
     uint32_t flush_made_mask;   /* of them, those whose job was submitted [detour] */
     uint32_t flush_next;
     uint32_t flush_open;
+    uint32_t beside_open; /* what is open beside plain receives: flushes, and landings that are not over */
+    struct dt_landings *landings; /* or NULL: no memory has a shadow (landing.h) */
     struct dt_flush_slot flush[DT_FLUSHES_MAX];
     struct dt_lost_flush lost;
 };
@@ -516,6 +523,8 @@ enum dt_status dt_sender_isend_direct(struct dt_sender *sender, void *data, uint
 void dt_receiver_handle(struct dt_receiver *receiver, struct dt_path *path,
                         const struct dt_completion *completion);
 void dt_receiver_publish_again(struct dt_receiver *receiver);
+/* A receive that is done is reported: its slot is free, `bytes` (or NULL) gets what came. */
+void dt_receiver_report(struct dt_receiver *receiver, struct dt_recv_slot *slot, int *bytes);
 /* flush.c: this path's device cannot read any more; or it has a new loopback queue pair coming, which can:
  * true when there is something to read. */
 void dt_receiver_flush_lose(struct dt_receiver *receiver, struct dt_path *path);

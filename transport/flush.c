@@ -15,12 +15,12 @@
 
 #define POLL_MAX 8
 
-static void settle(struct dt_receiver *r, struct dt_flush_slot *slot, uint32_t path_bit)
+static void settle(struct dt_receiver *r, struct dt_flush_slot *slot, uint32_t path)
 {
-    slot->left_mask &= ~path_bit;
+    slot->left_mask &= ~(1u << path);
+    dt_count(&slot->memory[path]->open, -1u);
     if (slot->left_mask == 0) {
         slot->request.is_done = true;
-        dt_count(&slot->memory->open, -1u);
         dt_count(&r->connection.completions, 1);
     }
 }
@@ -35,7 +35,7 @@ static void poll_path(struct dt_receiver *r, struct dt_path *path)
 
         path->flush_outstanding--;
         if (completion[i].status == DT_WC_SUCCESS)
-            settle(r, slot, 1u << path->index);
+            settle(r, slot, path->index);
         else
             path->is_flush_broken = true;
     }
@@ -70,7 +70,7 @@ static void post_wanted(struct dt_receiver *r, struct dt_flush_slot *slot)
             await_flush(r, path);
             continue;
         }
-        if (dt_flush_post(flush, slot->addr, slot->memory->mr[p]->rkey, wr_id) != DT_OK) {
+        if (dt_flush_post(flush, slot->addr[p], slot->memory[p]->mr[p]->rkey, wr_id) != DT_OK) {
             path->is_flush_broken = true;
             dt_connection_path_refused(c, path, "refused the loopback read of a flush");
             return;
@@ -96,8 +96,8 @@ void dt_receiver_flush_lose(struct dt_receiver *r, struct dt_path *path)
             continue;
         slot->wanted_mask &= ~bit;
         /* In the host's memory the completion is the proof: both were written to the same place, in order. */
-        if (slot->memory->is_host || DT_PLANTED(LOST_FLUSH))
-            settle(r, slot, bit);
+        if (slot->memory[path->index]->is_host || DT_PLANTED(LOST_FLUSH))
+            settle(r, slot, path->index);
         else
             slot->lost_mask |= bit;
     }
@@ -121,13 +121,18 @@ bool dt_receiver_flush_renew(struct dt_receiver *r, struct dt_path *path)
     return is_wanted;
 }
 
+/* Of the GPU's memory, any. */
+static void *lost_address(const struct dt_lost_flush *lost)
+{
+    return (void *)(uintptr_t)lost->slot->addr[__builtin_ctz(lost->path_mask)];
+}
+
 static void run_lost(struct dt_job *job)
 {
     struct dt_lost_flush *lost = dt_container_of(job, struct dt_lost_flush, job);
     struct dt_connection *c = &lost->receiver->connection;
 
-    lost->status = dt_gpu_flush(&c->net->flusher, (const void *)(uintptr_t)lost->slot->addr, lost->reason,
-                                sizeof lost->reason);
+    lost->status = dt_gpu_flush(&c->net->flusher, lost_address(lost), lost->reason, sizeof lost->reason);
     dt_store_release(&lost->is_answered, 1u);
     dt_connection_release(c);
 }
@@ -166,8 +171,7 @@ static void say_unflushed(struct dt_receiver *r)
     dt_connection_fail(&r->connection, DT_SYSTEM,
                        "what %s, which has failed, wrote to GPU memory at %p cannot be made visible to the "
                        "GPU (path %u, epoch %u): %s",
-                       dt_path_name(path), (void *)(uintptr_t)r->lost.slot->addr, path->index, path->epoch,
-                       r->lost.reason);
+                       dt_path_name(path), lost_address(&r->lost), path->index, path->epoch, r->lost.reason);
 }
 
 /* What was written over a path that is over need not be flushed again. */
@@ -189,8 +193,8 @@ static void take_answer(struct dt_receiver *r)
         if (!(lost->path_mask & bit))
             continue;
         if (lost->over_mask & bit && is_over(path) && path->epoch == lost->epoch[p])
-            slot->memory->written_mask &= ~bit;
-        settle(r, slot, bit);
+            slot->memory[p]->written_mask &= ~bit;
+        settle(r, slot, p);
     }
 }
 
@@ -237,14 +241,60 @@ void dt_receiver_flush_progress(struct dt_receiver *r)
     flush_lost(r);
 }
 
-/* The last buffer that received something: a read of any byte orders all writes of that device before it. */
-static int last_with_bytes(unsigned n, const uint32_t *bytes, struct dt_memory *const *memories)
+/* Over a path with a shadow nothing is written to the memory itself, and the copy to it is complete. */
+static uint32_t to_flush(const struct dt_memory *memory)
 {
-    int last = (int)n - 1;
+    return memory->written_mask & ~memory->shadow_mask;
+}
 
-    while (last >= 0 && (bytes[last] == 0 || !memories[last] || memories[last]->written_mask == 0))
-        last--;
-    return last;
+/* Paths that may have written to the buffers. */
+static uint32_t paths_to_flush(unsigned n, const uint32_t *bytes, struct dt_memory *const *memories)
+{
+    uint32_t mask = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        mask |= bytes[i] > 0 && memories[i] ? to_flush(memories[i]) : 0;
+    return mask;
+}
+
+/*
+ * What is to be read over each path of left_mask: the last buffer that it may have written to. A read of any
+ * byte orders all writes of that device before it.
+ */
+static void choose_reads(struct dt_flush_slot *slot, unsigned n, void *const *data, const uint32_t *bytes,
+                         struct dt_memory *const *memories)
+{
+    uint32_t left = slot->left_mask;
+
+    for (unsigned i = n; i-- > 0 && left;) {
+        uint32_t here = bytes[i] > 0 && memories[i] ? to_flush(memories[i]) & left : 0;
+
+        left &= ~here;
+        for (; here; here &= here - 1) {
+            slot->addr[__builtin_ctz(here)] = (uintptr_t)data[i];
+            slot->memory[__builtin_ctz(here)] = memories[i];
+        }
+    }
+}
+
+/* Of the slot's paths those that cannot read any more and need not, since the memory is the host's. */
+static uint32_t needless_mask(const struct dt_flush_slot *slot)
+{
+    uint32_t mask = 0;
+
+    for (uint32_t left = slot->lost_mask; left; left &= left - 1) {
+        uint32_t p = (uint32_t)__builtin_ctz(left);
+
+        mask |= slot->memory[p]->is_host || DT_PLANTED(LOST_FLUSH) ? 1u << p : 0;
+    }
+    return mask;
+}
+
+/* Memory that is flushed may be touched, once for each path. */
+static void hold_memory(const struct dt_flush_slot *slot)
+{
+    for (uint32_t left = slot->left_mask; left; left &= left - 1)
+        dt_count(&slot->memory[__builtin_ctz(left)]->open, 1);
 }
 
 /* Paths whose device is gone. */
@@ -264,12 +314,12 @@ static enum dt_status iflush_owned(struct dt_receiver *r, unsigned n, void *cons
     struct dt_connection *c = &r->connection;
     enum dt_status status = dt_connection_check(c);
     struct dt_flush_slot *slot = &r->flush[r->flush_next % DT_FLUSHES_MAX];
-    int last = last_with_bytes(n, bytes, memories);
+    uint32_t paths = paths_to_flush(n, bytes, memories);
     uint32_t missing = 0;
 
     if (status != DT_OK && status != DT_AGAIN)
         return status;
-    if (last < 0)
+    if (!paths)
         return DT_OK;
     if (slot->request.is_open) {
         dt_connection_fail(c, DT_INVALID, "more than %d flushes outstanding", DT_FLUSHES_MAX);
@@ -277,15 +327,13 @@ static enum dt_status iflush_owned(struct dt_receiver *r, unsigned n, void *cons
     }
     r->flush_next++;
     r->flush_open++;
+    r->beside_open++;
     dt_page_add(&c->meter.row->flush_count, 1);
-    slot->addr = (uintptr_t)data[last];
-    slot->memory = memories[last];
-    slot->left_mask = slot->memory->written_mask;
-    slot->lost_mask = slot->left_mask & dead_mask(c);
-    if (slot->memory->is_host || DT_PLANTED(LOST_FLUSH)) {
-        slot->left_mask &= ~slot->lost_mask;
-        slot->lost_mask = 0;
-    }
+    slot->left_mask = paths;
+    choose_reads(slot, n, data, bytes, memories);
+    slot->lost_mask = paths & dead_mask(c);
+    slot->left_mask &= ~needless_mask(slot);
+    slot->lost_mask &= slot->left_mask;
     slot->wanted_mask = slot->left_mask & ~slot->lost_mask;
     slot->request = (struct dt_request){
         .connection = c,
@@ -293,12 +341,10 @@ static enum dt_status iflush_owned(struct dt_receiver *r, unsigned n, void *cons
         .kind = DT_REQUEST_FLUSH,
         .is_open = true,
     };
-    dt_count(&slot->memory->open, 1);
+    hold_memory(slot);
     dt_count(&c->open_requests, 1);
     *request = &slot->request;
     slot->request.is_done = slot->left_mask == 0;
-    if (slot->request.is_done)
-        dt_count(&slot->memory->open, -1u);
     for (uint32_t p = 0; p < c->path_count; p++)
         missing |= slot->wanted_mask & 1u << p && !dt_load_acquire(&c->path[p].flush) ? 1u << p : 0;
     if (missing) {
@@ -340,6 +386,7 @@ enum dt_status dt_flush_test(struct dt_request *request, int *done, int *bytes)
         return status == DT_AGAIN ? DT_OK : status;
     request->is_open = false;
     r->flush_open--;
+    r->beside_open--;
     dt_count(&r->connection.open_requests, -1u);
     *done = 1;
     return DT_OK;

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "transport/connection.h"
+#include "transport/landing.h"
 #include "transport/nic.h"
 #include "transport/path.h"
 #include "transport/staging.h"
@@ -30,13 +31,26 @@ void dt_memory_deregister_all(struct dt_connection *c, struct dt_memory *memory)
         if (memory->mr[p] && !memory->is_deregistered)
             dt_mr_deregister(c->path[p].nic->device, memory->mr[p]);
     }
+    if (!memory->is_deregistered)
+        dt_shadow_destroy(c, memory);
     memory->is_deregistered = true;
+}
+
+static void say_missing(const struct dt_connection *c, const struct dt_memory *memory, uint32_t path_mask)
+{
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (path_mask & 1u << p)
+            dt_info("%s does not take %llu bytes at %p: path %u of connection %016llx cannot carry them",
+                    dt_path_name(&c->path[p]), (unsigned long long)memory->bytes,
+                    (void *)(uintptr_t)memory->addr, p, (unsigned long long)c->id);
+    }
 }
 
 static enum dt_status register_all(struct dt_connection *c, const struct source *from,
                                    struct dt_memory *memory)
 {
     enum dt_status first = DT_SYSTEM;
+    uint32_t missing = 0;
 
     for (uint32_t p = 0; p < c->path_count; p++) {
         struct dt_path *path = &c->path[p];
@@ -45,14 +59,13 @@ static enum dt_status register_all(struct dt_connection *c, const struct source 
         if (!path->control_mr)
             continue; /* the path was never there */
         status = register_on(path->nic->device, from, &memory->mr[p]);
-        if (status == DT_OK)
-            memory->path_mask |= 1u << p;
-        else if (p == 0)
+        if (p == 0 && status != DT_OK)
             first = status;
-        if (status != DT_OK)
-            dt_info("%s does not take %zu bytes at %p: path %u of connection %016llx cannot carry them",
-                    dt_path_name(path), from->bytes, from->addr, p, (unsigned long long)c->id);
+        *(status == DT_OK ? &memory->path_mask : &missing) |= 1u << p;
     }
+    if (missing && !memory->is_host && !c->is_sender)
+        dt_shadow_create(c, memory, missing);
+    say_missing(c, memory, missing & ~memory->path_mask);
     return memory->path_mask ? DT_OK : first;
 }
 
@@ -67,7 +80,7 @@ static enum dt_status add(struct dt_connection *c, const struct source *from, bo
     memory->addr = (uintptr_t)from->addr;
     memory->bytes = from->bytes;
     memory->is_host = is_host;
-    memory->gpu = is_host ? NULL : dt_stage_gpu_of(c, from->addr);
+    memory->gpu = is_host || !c->is_sender ? NULL : dt_stage_gpu_of(c, from->addr);
     status = register_all(c, from, memory);
     if (status != DT_OK) {
         free(memory);
@@ -118,6 +131,8 @@ static void abandon(struct dt_connection *c, const struct dt_memory *memory)
         dt_path_fence(&c->path[p]);
     if (c->is_sender && dt_sender_of(c)->stage)
         dt_stage_finish_copies(dt_sender_of(c)->stage);
+    if (!c->is_sender)
+        dt_landing_finish_copies(dt_receiver_of(c));
 }
 
 void dt_net_deregister(struct dt_connection *c, struct dt_memory *memory)

@@ -6,10 +6,14 @@
 #include "base/check.h"
 #include "transport/connection.h"
 #include "transport/immediate.h"
+#include "transport/landing.h"
 #include "transport/work_id.h"
 
 #define POLL_MAX   16
 #define IDLE_POLLS 64
+
+/* Notices that make an irecv something else than the usual. */
+#define IS_UNUSUAL ((uint32_t)(DT_NOTICE_PEER_CLOSED | DT_NOTICE_PEER_LOST | DT_NOTICE_STAGED))
 
 static struct dt_recv_slot *slot_of(struct dt_receiver *r, uint64_t sequence)
 {
@@ -127,6 +131,47 @@ static void poll_cts(struct dt_receiver *r, struct dt_path *path)
         dt_connection_path_refused(&r->connection, path, "a completion queue failed");
 }
 
+/*
+ * The sender may have another path in use from the beginning, for memory that a device at one of the ends
+ * does not take. From the first message that comes so on all paths are polled.
+ */
+static void look_elsewhere(struct dt_receiver *r)
+{
+    struct dt_connection *c = &r->connection;
+    struct dt_completion completion[POLL_MAX];
+
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        struct dt_path *path = &c->path[p];
+        int count = path->is_polled || path->state == DT_PATH_NONE
+                        ? 0
+                        : dt_cq_poll(path->recv_cq, completion, POLL_MAX);
+
+        if (count == 0)
+            continue;
+        c->has_switched = true;
+        dt_connection_choose_path(c);
+        for (int i = 0; i < count; i++)
+            dt_receiver_handle(r, path, &completion[i]);
+        if (count < 0)
+            dt_connection_path_refused(c, path, "a completion queue failed");
+    }
+}
+
+/* Nothing arrives: now and then there is time to look whether a clear-to-send has failed, and elsewhere. */
+static __attribute__((noinline)) void look_around(struct dt_receiver *r, struct dt_path *path)
+{
+    poll_cts(r, path);
+    if (!r->connection.has_switched && r->idle_polls % IDLE_POLLS == 0)
+        look_elsewhere(r);
+}
+
+static __attribute__((noinline)) void progress_beside(struct dt_receiver *r)
+{
+    dt_receiver_flush_progress(r);
+    if (r->landings)
+        dt_landing_progress(r);
+}
+
 void dt_receiver_progress(struct dt_receiver *r)
 {
     struct dt_connection *c = &r->connection;
@@ -143,12 +188,12 @@ void dt_receiver_progress(struct dt_receiver *r)
             dt_receiver_handle(r, path, &completion[i]);
         if (count < 0)
             dt_connection_path_refused(c, path, "a completion queue failed");
-        /* Also how a failed clear-to-send is noticed while nothing arrives. */
         if (count == 0 &&
             (path->cts_posted - path->cts_done >= r->cts_period || ++r->idle_polls % IDLE_POLLS == 0))
-            poll_cts(r, path);
+            look_around(r, path);
     }
-    dt_receiver_flush_progress(r);
+    if (__builtin_expect(r->beside_open > 0, 0))
+        progress_beside(r);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -266,34 +311,60 @@ static void open_slot(struct dt_receiver *r, struct dt_recv_slot *slot, unsigned
     r->next++;
 }
 
-static enum dt_status irecv_owned(struct dt_receiver *r, unsigned n, void *const *data, const uint32_t *bytes,
-                                  const int *tags, struct dt_memory *const *memories,
-                                  struct dt_request **request)
+/* False: not now. */
+static inline __attribute__((always_inline)) bool
+open_receive(struct dt_receiver *r, unsigned n, void *const *data, const uint32_t *bytes, const int *tags,
+             struct dt_memory *const *memories, struct dt_request **request, bool may_land)
 {
     struct dt_connection *c = &r->connection;
-    enum dt_status status = dt_connection_check(c);
     struct dt_recv_slot *slot = slot_of(r, r->next);
-    struct dt_path *path;
+    struct dt_path *path = c->current;
 
-    if (status != DT_OK)
-        return status == DT_AGAIN ? DT_OK : status;
-    if (__builtin_expect(c->attended & (DT_NOTICE_PEER_CLOSED | DT_NOTICE_PEER_LOST), 0)) {
-        dt_connection_fail(c, DT_PEER_ERROR, "irecv of message %llu, but the sender is gone",
-                           (unsigned long long)r->next);
-        return DT_OK;
-    }
-    path = c->current;
-    if (slot->state != DT_RECV_FREE || !path || !may_send_cts(r, path)) {
-        dt_meter_refused(&c->meter);
-        return DT_OK;
-    }
+    if (slot->state != DT_RECV_FREE || !path || !may_send_cts(r, path))
+        return false;
     open_slot(r, slot, n, bytes, memories);
+    if (may_land)
+        dt_landing_await(r, slot, data);
     *request = &slot->request;
     for (unsigned i = 0; i < n; i++) {
         dt_meter_tag(&c->meter, tags[i]);
         fill_entry(&row_of(path, slot)->entry[i], slot, i, (uintptr_t)data[i], tags[i], c->path_count);
     }
     publish(r, path, slot);
+    return true;
+}
+
+/* Some of the connection's memory has a shadow. */
+static __attribute__((noinline)) bool open_landing(struct dt_receiver *r, unsigned n, void *const *data,
+                                                   const uint32_t *bytes, const int *tags,
+                                                   struct dt_memory *const *memories,
+                                                   struct dt_request **request)
+{
+    return open_receive(r, n, data, bytes, tags, memories, request, true);
+}
+
+static enum dt_status irecv_owned(struct dt_receiver *r, unsigned n, void *const *data, const uint32_t *bytes,
+                                  const int *tags, struct dt_memory *const *memories,
+                                  struct dt_request **request)
+{
+    struct dt_connection *c = &r->connection;
+    enum dt_status status = dt_connection_check(c);
+    bool is_open;
+
+    if (status != DT_OK)
+        return status == DT_AGAIN ? DT_OK : status;
+    if (__builtin_expect(c->attended & IS_UNUSUAL, 0)) {
+        if (c->attended & ~(uint32_t)DT_NOTICE_STAGED & IS_UNUSUAL) {
+            dt_connection_fail(c, DT_PEER_ERROR, "irecv of message %llu, but the sender is gone",
+                               (unsigned long long)r->next);
+            return DT_OK;
+        }
+        is_open = open_landing(r, n, data, bytes, tags, memories, request);
+    } else {
+        is_open = open_receive(r, n, data, bytes, tags, memories, request, false);
+    }
+    if (!is_open)
+        dt_meter_refused(&c->meter);
     return DT_OK;
 }
 
@@ -315,6 +386,20 @@ enum dt_status dt_irecv(struct dt_connection *c, unsigned n, void *const *data, 
 /* ------------------------------------------------------------------------------------------------------------
  * test, and the peer's goodbye
  */
+static inline void report(struct dt_receiver *r, struct dt_recv_slot *slot, int *bytes)
+{
+    for (uint32_t i = 0; bytes && i < slot->parts; i++)
+        bytes[i] = (int)slot->bytes[i];
+    slot->request.is_open = false;
+    slot->state = DT_RECV_FREE;
+    dt_count(&r->connection.open_requests, -1u);
+}
+
+void dt_receiver_report(struct dt_receiver *r, struct dt_recv_slot *slot, int *bytes)
+{
+    report(r, slot, bytes);
+}
+
 enum dt_status dt_receive_test(struct dt_request *request, int *done, int *bytes)
 {
     struct dt_receiver *r = dt_receiver_of(request->connection);
@@ -328,11 +413,7 @@ enum dt_status dt_receive_test(struct dt_request *request, int *done, int *bytes
         dt_receiver_progress(r);
     if (!request->is_done)
         return status == DT_AGAIN ? DT_OK : status;
-    for (uint32_t i = 0; bytes && i < slot->parts; i++)
-        bytes[i] = (int)slot->bytes[i];
-    request->is_open = false;
-    slot->state = DT_RECV_FREE;
-    dt_count(&r->connection.open_requests, -1u);
+    report(r, slot, bytes);
     *done = 1;
     return DT_OK;
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/planted.h"
+#include "transport/landing.h"
 #include "transport/line.h"
 #include "transport/path.h"
 #include "transport/path_queues.h"
@@ -404,6 +405,8 @@ void dt_net_close(struct dt_connection *c)
     if (stage && dt_load_relaxed(&stage->given_out) == 0 && !DT_PLANTED(STAGED_CLOSE) && dt_service_linger(c))
         return;
     dt_service_remove(c);
+    if (!c->is_sender)
+        dt_landing_finish_copies(dt_receiver_of(c)); /* whose memory its owner may free now */
     if (dt_load_relaxed(&c->open_requests) > 0)
         dt_info("connection %016llx %s %s is closed with %u requests outstanding", (unsigned long long)c->id,
                 c->is_sender ? "to" : "from", c->peer, dt_load_relaxed(&c->open_requests));

@@ -41,7 +41,7 @@ void dt_hostpath_close(struct dt_net *net)
 
 struct dt_gpu *dt_stage_gpu_of(const struct dt_connection *c, const void *address)
 {
-    return c->is_sender && c->net->hostpath.is_on ? dt_gpus_find(&c->net->hostpath.gpus, address) : NULL;
+    return c->net->hostpath.is_on ? dt_gpus_find(&c->net->hostpath.gpus, address) : NULL;
 }
 
 /* The delegates of the device, started with its first sender. */

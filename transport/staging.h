@@ -80,14 +80,14 @@ struct dt_hostpath {
     bool is_auto;
     struct dt_pool pool;
     struct dt_gpus gpus;
+    uint64_t shadow_bytes; /* of all receivers (landing.h) [atomic] */
 };
 
 /* With DETOUR_HOSTPATH=off nothing. DT_NO_MEMORY. */
 enum dt_status dt_hostpath_open(struct dt_net *net);
 void dt_hostpath_close(struct dt_net *net);
 
-/* The GPU whose memory `address` is, if senders of this connection can stage it; NULL: they cannot. May
- * block. */
+/* The GPU whose memory `address` is, if the host path can copy from and to it; NULL: it cannot. May block. */
 struct dt_gpu *dt_stage_gpu_of(const struct dt_connection *connection, const void *address);
 
 /* The sender is set up: it gets its stage if it is to have one. DT_NO_MEMORY, DT_SYSTEM (one WARN). */

@@ -24,7 +24,8 @@ struct operation {
     uint64_t due_ns;
     void *to; /* NULL: write `value` to `flag` */
     const void *from;
-    size_t bytes;
+    size_t bytes; /* of each row */
+    size_t rows, pitch;
     uint32_t *flag;
     uint32_t value;
 };
@@ -60,9 +61,10 @@ static void run_until(struct stream *stream, uint64_t until_ns)
     while (stream->count > 0 && stream->operation[stream->first].due_ns <= until_ns) {
         struct operation *operation = &stream->operation[stream->first];
 
-        if (operation->to)
-            memcpy(operation->to, operation->from, operation->bytes);
-        else
+        for (size_t i = 0; operation->to && i < operation->rows; i++)
+            memcpy((uint8_t *)operation->to + i * operation->pitch,
+                   (const uint8_t *)operation->from + i * operation->pitch, operation->bytes);
+        if (!operation->to)
             dt_store_release(operation->flag, operation->value);
         stream->first = (stream->first + 1) % OPERATIONS_MAX;
         stream->count--;
@@ -229,9 +231,20 @@ static int unpin(void *memory)
 
 static int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
 {
-    struct operation operation = {.to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes};
+    struct operation operation = {.to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes, .rows = 1};
 
     return enqueue(stream, operation, dt_prng_below(&sim.prng, LATENCY_NS_MAX) + bytes / BYTES_PER_NS);
+}
+
+static int copy_columns_to_gpu(const struct dt_cuda_copy_2d *copy, void *stream)
+{
+    struct operation operation = {.to = (void *)(uintptr_t)copy->to_device,
+                                  .from = copy->from_host,
+                                  .bytes = copy->width_bytes,
+                                  .rows = copy->height,
+                                  .pitch = copy->to_pitch};
+
+    return enqueue(stream, operation, dt_prng_below(&sim.prng, LATENCY_NS_MAX / 4));
 }
 
 static int get_attribute(void *value, int attribute, uint64_t address)
@@ -285,6 +298,7 @@ enum dt_status dt_cuda_table_load(const char *library, struct dt_cuda_table *tab
         .mem_host_register = pin,
         .mem_host_unregister = unpin,
         .memcpy_dtoh_async = copy_to_host,
+        .memcpy_2d_async = copy_columns_to_gpu,
         .pointer_get_attribute = get_attribute,
         .device_get_attribute = get_device_attribute,
         .flush_rdma_writes = flush_writes,

@@ -43,9 +43,10 @@ struct dt_flow_options {
         uint32_t host;
         int device; /* of the host's */
     } side[DT_FLOW_SIDES];
-    bool closes_early; /* each end on its own; else both when both have finished */
-    bool is_staged;    /* a send may be accepted before its irecv, and done before it is received */
-    bool is_gpu;       /* registered as GPU memory, and flushed */
+    bool closes_early;      /* each end on its own; else both when both have finished */
+    bool is_staged;         /* a send may be accepted before its irecv, and done before it is received */
+    bool is_gpu;            /* registered as GPU memory, and flushed */
+    uint32_t refusing_mask; /* devices that do not take the receiver's memory */
     enum dt_flow_mercy mercy;
 };
 

@@ -9,6 +9,7 @@
 #include "base/util.h"
 
 #define GUARD_BYTES 32
+#define PAGE_BYTES  4096
 #define POISON      0xa5
 #define SCRIBBLE    0xee
 
@@ -84,7 +85,8 @@ static bool make_pools(struct dt_plan *plan, struct dt_prng *prng)
 
     plan->truth = malloc(words * sizeof(uint64_t));
     plan->send_pool = malloc(words * sizeof(uint64_t));
-    plan->recv_pool = malloc(plan->recv_bytes + 1);
+    /* Whole pages, which nothing else is registered with. */
+    plan->recv_pool = aligned_alloc(PAGE_BYTES, dt_align_up(plan->recv_bytes + 1, PAGE_BYTES));
     if (!plan->truth || !plan->send_pool || !plan->recv_pool)
         return false;
     for (size_t i = 0; i < words; i++) {

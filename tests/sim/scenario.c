@@ -18,6 +18,9 @@
 
 #define LINGER_MS 200000 /* longer than any fault, and than a connection waits for a path */
 
+/* Room for what the receivers of a host have of GPU memory. */
+#define REFUSALS_BYTES (64u << 20)
+
 /* ---- draws ----------------------------------------------------------------------------------------------
  */
 
@@ -289,6 +292,27 @@ static void draw_hostpath(struct dt_scenario *s)
     }
 }
 
+/*
+ * Devices that do not take the GPU memory of receivers, which then need the host path, with room for all of
+ * it. Drawn apart, too.
+ */
+static void draw_refusals(struct dt_scenario *s)
+{
+    struct dt_prng prng;
+
+    dt_prng_init_stream(&prng, s->seed, 1003);
+    for (uint32_t i = 0; i < s->flow_count; i++) {
+        struct dt_flow_options *flow = &s->flow[i];
+        struct dt_host_settings *settings = &s->settings[flow->side[DT_FLOW_RECEIVER].host];
+        uint32_t mask = (uint32_t)dt_prng_below(&prng, 1u << s->device_count);
+
+        if (!flow->is_gpu || !settings->hostpath_bytes || !dt_draw_one_in(&prng, 2))
+            continue;
+        flow->refusing_mask = mask;
+        settings->hostpath_bytes = REFUSALS_BYTES;
+    }
+}
+
 /* A cable that is out from the beginning, in a quarter of the runs that can do without it. Drawn apart, too.
  */
 static void draw_cut_at_setup(struct dt_scenario *s)
@@ -329,6 +353,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++)
         s->flow[i].mercy = dt_mercy_for(s, &s->flow[i]);
     draw_hostpath(s);
+    draw_refusals(s);
 }
 
 /* ---- words ----------------------------------------------------------------------------------------------
@@ -378,6 +403,8 @@ static void print_flow(const struct dt_scenario *s, uint32_t i)
            plan->parts_max, plan->bytes_max);
     if (plan->large_count)
         printf(", %u of %u bytes", plan->large_count, plan->large_bytes);
+    if (o->refusing_mask)
+        printf(", refused by devices %#x", o->refusing_mask);
     printf(", %u at a time%s%s%s\n", o->posted_max, o->is_gpu ? ", GPU" : "",
            o->closes_early ? ", closes early" : "", mercy[o->mercy]);
 }

@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "softrnic/softrnic.h"
 #include "tests/sim/gpu_writes.h"
 #include "tests/sim/trace.h"
 #include "verbs/table.h"
+
+#define REFUSED_MAX 16
 
 static struct {
     struct dt_verbs_table soft;
@@ -17,6 +20,12 @@ static struct {
     uint32_t faults[DT_SOFT_DEVICES_MAX];
     bool may_have_event[DT_SOFT_DEVICES_MAX];
     uint32_t cq_count;
+    struct {
+        uintptr_t at;
+        size_t bytes;
+        uint32_t device_mask;
+    } refused[REFUSED_MAX];
+    uint32_t refused_count;
 } sim;
 
 void dt_verbs_sim_start(uint32_t qp_wr_max)
@@ -25,6 +34,15 @@ void dt_verbs_sim_start(uint32_t qp_wr_max)
     sim.cq_count = 0;
     memset(sim.faults, 0, sizeof sim.faults);
     memset(sim.may_have_event, 0, sizeof sim.may_have_event);
+    sim.refused_count = 0;
+}
+
+void dt_verbs_sim_refuse(const void *memory, size_t bytes, uint32_t device_mask)
+{
+    DT_CHECK(sim.refused_count < REFUSED_MAX);
+    sim.refused[sim.refused_count].at = (uintptr_t)memory;
+    sim.refused[sim.refused_count].bytes = bytes;
+    sim.refused[sim.refused_count++].device_mask = device_mask;
 }
 
 void dt_verbs_sim_set(uint32_t device, uint32_t faults)
@@ -46,6 +64,30 @@ void dt_verbs_sim_event(uint32_t device)
 static uint32_t device_of(const struct ibv_context *context)
 {
     return (uint32_t)atoi(sim.soft.get_device_name(context->device) + strlen("soft"));
+}
+
+static bool is_refused(const struct ibv_pd *pd, const void *addr)
+{
+    uint32_t bit = 1u << device_of(pd->context);
+
+    for (uint32_t i = 0; i < sim.refused_count; i++) {
+        if (sim.refused[i].device_mask & bit && (uintptr_t)addr - sim.refused[i].at < sim.refused[i].bytes) {
+            errno = EFAULT;
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int access)
+{
+    return is_refused(pd, addr) ? NULL : sim.soft.reg_mr(pd, addr, bytes, access);
+}
+
+static struct ibv_mr *reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
+                                   unsigned access)
+{
+    return is_refused(pd, addr) ? NULL : sim.soft.reg_mr_iova2(pd, addr, bytes, iova, access);
 }
 
 static bool is_creating(const struct ibv_qp_attr *attr)
@@ -173,6 +215,8 @@ enum dt_status dt_verbs_sim_open(uint32_t device_count, struct dt_verbs **verbs)
         return status;
     table = sim.soft;
     table.query_device = query_device;
+    table.reg_mr = reg_mr;
+    table.reg_mr_iova2 = reg_mr_iova2;
     table.modify_qp = modify_qp;
     table.create_qp = create_qp;
     table.create_cq = create_cq;

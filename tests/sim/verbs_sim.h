@@ -7,6 +7,7 @@
 #define DETOUR_TESTS_SIM_VERBS_SIM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "verbs/verbs.h"
@@ -32,6 +33,9 @@ void dt_verbs_sim_start(uint32_t qp_wr_max);
 
 /* As dt_verbs_open(), for one host. */
 enum dt_status dt_verbs_sim_open(uint32_t device_count, struct dt_verbs **verbs);
+
+/* Until the next start these devices (bits) do not register this memory. */
+void dt_verbs_sim_refuse(const void *memory, size_t bytes, uint32_t device_mask);
 
 /* From now on the device has these faults (mask of enum dt_verbs_fault; 0: none). */
 void dt_verbs_sim_set(uint32_t device, uint32_t faults);
