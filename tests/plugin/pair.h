@@ -22,8 +22,9 @@
 
 namespace detour_test
 {
-/* Calls `step` until it says true; fails the test after a generous time that only a hang reaches. */
-inline bool Until(const std::function<bool()> &step, int seconds = 60)
+/* Calls `step` until it says true; fails the test after a time that only a hang reaches, also with a
+ * sanitizer on a busy machine. */
+inline bool Until(const std::function<bool()> &step, int seconds = 240)
 {
     auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
     for (unsigned i = 0; !step(); i++) {

@@ -353,7 +353,8 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++)
         s->flow[i].mercy = dt_mercy_for(s, &s->flow[i]);
     draw_hostpath(s);
-    draw_refusals(s);
+    if (profile == DT_PROFILE_FAILOVER) /* in the others a warning, as each refusal is one, is a failure */
+        draw_refusals(s);
 }
 
 /* ---- words ----------------------------------------------------------------------------------------------
