@@ -416,6 +416,18 @@ static void describe_deaths(const struct dt_connection *c, char *text, size_t by
                                  *c->path[p].why ? c->path[p].why : "never worked");
 }
 
+/* Said at once: the next that is heard of it may be an error minutes later, or how the switch went. */
+static void begin_waiting(struct dt_connection *c, uint64_t now_ns)
+{
+    char deaths[512];
+
+    c->pathless_ns = now_ns;
+    describe_deaths(c, deaths, sizeof deaths);
+    dt_info("connection %016llx %s %s on %s: no path is left%s; it waits %llu ms for one to come back",
+            (unsigned long long)c->id, c->is_sender ? "to" : "from", c->peer, c->nic->name, deaths,
+            (unsigned long long)c->net->params.dead_ms);
+}
+
 static void watch_death(struct dt_connection *c, uint64_t now_ns)
 {
     char deaths[512];
@@ -425,7 +437,7 @@ static void watch_death(struct dt_connection *c, uint64_t now_ns)
         return;
     }
     if (c->pathless_ns == 0)
-        c->pathless_ns = now_ns;
+        begin_waiting(c, now_ns);
     if (now_ns - c->pathless_ns < c->net->params.dead_ms * DT_NS_PER_MS)
         return;
     describe_deaths(c, deaths, sizeof deaths);
