@@ -349,6 +349,22 @@ TEST_F(Fault, ARuleHangsTheFenceAndLetsItGo)
     traffic->Move(100);
 }
 
+/* The driver says that a completion queue is lost, although its queue pairs work. */
+TEST_F(Fault, ACompletionQueueThatFailsIsAFaultOfItsPath)
+{
+    std::string rule = AddRule("device=soft0 event=cq_error");
+    Until([&] {
+        traffic->Move(20);
+        return CountLines("path 0, soft0 to soft2, epoch 0 is settled: CQ error;") == 1 || HasFailure();
+    });
+    EXPECT_EQ(1u, Fired(rule));
+    Inject("clear");
+    Until([&] {
+        traffic->Move(20);
+        return CountLines("path 0, soft0 to soft2, is in use again as epoch 1") == 1 || HasFailure();
+    });
+}
+
 /*
  * The queue pair that messages are sent over is in the error state, and no completion says so. The probe's is
  * well, the peer has not got the messages that came later, and the retries would take minutes.

@@ -62,9 +62,15 @@ class Failover : public ::testing::Test
     /* Short times, so that a path that is well is soon used again; nothing may fail meanwhile. */
     Environment Variables() const
     {
-        return {{"DETOUR_RUNTIME_DIR", folder_}, {"DETOUR_VERBS", "soft"},   {"DETOUR_SOCKET_IFNAME", "=lo"},
-                {"DETOUR_STABLE_MS", "5"},       {"DETOUR_STALL_MS", "100"}, {"DETOUR_LATE_MS", "100"},
-                {"NCCL_DEBUG", "INFO"}};
+        return {{"DETOUR_RUNTIME_DIR", folder_},
+                {"DETOUR_VERBS", "soft"},
+                {"DETOUR_SOCKET_IFNAME", "=lo"},
+                {"DETOUR_STABLE_MS", "5"},
+                {"DETOUR_STALL_MS", "100"},
+                {"DETOUR_LATE_MS", "100"},
+                {"NCCL_DEBUG", "INFO"},
+                {"DETOUR_SOFT_DEVICES", std::to_string(devices_)},
+                {"DETOUR_PATHS", std::to_string(devices_)}};
     }
 
     Outcome Nic(std::vector<std::string> words) const
@@ -128,8 +134,9 @@ class Failover : public ::testing::Test
     std::string Cycle(Command &perf, const std::vector<std::string> &pids, unsigned cycle)
     {
         std::mt19937 random(cycle);
-        std::string device = "soft" + std::to_string(random() % 2);
-        std::string other = device == "soft0" ? "soft1" : "soft0";
+        unsigned number = random() % devices_;
+        std::string device = "soft" + std::to_string(number);
+        std::string other = "soft" + std::to_string((number + 1) % devices_);
         std::vector<std::string> whose;
         size_t failed = Paths(perf.Written()).failed;
         std::string what = "cycle " + std::to_string(cycle) + ": " + device;
@@ -197,6 +204,7 @@ class Failover : public ::testing::Test
     }
 
     std::string folder_;
+    unsigned devices_ = 2; // of each rank, and paths of each connection
 };
 
 TEST_F(Failover, NoByteIsWrongWhileRnicsOfTwoRanksComeAndGo)
@@ -207,6 +215,12 @@ TEST_F(Failover, NoByteIsWrongWhileRnicsOfTwoRanksComeAndGo)
 TEST_F(Failover, NoByteIsWrongWhileRnicsOfFourRanksComeAndGo)
 {
     EXPECT_LE(4u, Cycles(4, 1, 4, 100));
+}
+
+TEST_F(Failover, NoByteIsWrongWhileThreePathsComeAndGo)
+{
+    devices_ = 3;
+    EXPECT_LE(4u, Cycles(2, 1, 4, 200));
 }
 
 TEST_F(Failover, NoByteIsWrongForHundredsOfCyclesOfTwoRanks)
