@@ -43,9 +43,9 @@ extern "C" {
  * Versions of this protocol that this code speaks. An end takes a frame that its version does not have for a
  * broken peer, so what a version brings is said to nobody who does not speak it.
  */
-#define DT_PROTOCOL_VERSION_MIN   3
-#define DT_PROTOCOL_VERSION_FACTS 4 /* ASK, HAS */
-#define DT_PROTOCOL_VERSION_MAX   4
+#define DT_PROTOCOL_VERSION_MIN   3u
+#define DT_PROTOCOL_VERSION_FACTS 4u /* ASK, HAS */
+#define DT_PROTOCOL_VERSION_MAX   4u
 
 #define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
 #define DT_FRAME_HEADER_BYTES 8
