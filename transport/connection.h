@@ -136,7 +136,9 @@ struct dt_path {
     struct dt_path_queues *doomed;   /* being destroyed */
     struct dt_list retired;          /* struct dt_path_queues: earlier epochs', in the error state */
     uint32_t make_epoch;
-    uint32_t stopped_qpn; /* of the last QUERY: a queue pair in the error state, or 0 */
+    uint32_t stopped_qpn; /* of the last QUERY, the job's until it is done: a queue pair in the error state,
+                             or 0 */
+    uint32_t silent_qpn;  /* the same of the last one that was taken and found one */
     uint32_t op;          /* enum dt_path_op */
     enum dt_status op_status;
     uint32_t op_state;      /* enum dt_path_op_state [atomic] */

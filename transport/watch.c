@@ -296,8 +296,10 @@ static void query(struct dt_path *path)
 
 void dt_watch_queried(struct dt_path *path)
 {
-    if (path->stopped_qpn != 0 && path->state == DT_PATH_UP)
-        dt_stall_stop(&path->stall);
+    if (path->stopped_qpn == 0 || path->state != DT_PATH_UP)
+        return;
+    path->silent_qpn = path->stopped_qpn;
+    dt_stall_stop(&path->stall);
 }
 
 static bool has_stopped(struct dt_path *path, uint64_t now_ns)
@@ -321,7 +323,7 @@ static struct dt_path *find_stopped(struct dt_connection *c, uint64_t now_ns)
         snprintf(
             path->why, sizeof path->why,
             "its completion queue is silent: queue pair %u is in the error state, and no completion says so",
-            path->stopped_qpn);
+            path->silent_qpn);
         return path;
     }
     return NULL;
