@@ -145,7 +145,7 @@ void dt_connection_suspect(struct dt_connection *c, struct dt_path *path, enum d
 /* Nothing new goes over it; Detour's thread takes it from here. */
 static void put_aside(struct dt_connection *c, struct dt_path *path, enum dt_fault fault)
 {
-    path->state = DT_PATH_NONE;
+    dt_store_relaxed(&path->state, (uint32_t)DT_PATH_NONE); /* is_quiet() of switch.c reads it at any time */
     c->has_switched = true;
     dt_connection_choose_path(c);
     dt_connection_suspect(c, path, fault);

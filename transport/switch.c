@@ -483,9 +483,10 @@ void dt_switch_say_again(struct dt_connection *c, uint64_t now_ns)
         dt_repeat_now(&c->path[p].machine.repeat, now_ns);
 }
 
+/* The path may be put aside at this moment; then a fault is on its way, which is looked at first. */
 static bool is_quiet(const struct dt_path *path)
 {
-    return dt_path_machine_is_up(&path->machine) && path->state == DT_PATH_UP &&
+    return dt_path_machine_is_up(&path->machine) && dt_load_relaxed(&path->state) == DT_PATH_UP &&
            dt_list_is_empty(&path->retired) && !path->report.is_pending;
 }
 
