@@ -74,6 +74,11 @@ TEST(Child, DISABLED_Sender)
         raise(SIGKILL);
     if (std::string(act) == "close")
         return; // the Pair closes
+    if (std::string(act) == "close when told") {
+        char word;
+        ASSERT_EQ(1, read(std::stoi(getenv("TEST_FD")), &word, 1));
+        return;
+    }
     if (std::string(act) == "more") {
         for (int i = kMessages; i < kMessages + kMore; i++) {
             detour_test::Fill(from.data(), kBytes, i);
@@ -247,8 +252,14 @@ TEST_F(Peer, ThatLeavesWithoutClosingLeavesEverythingItSent)
 TEST_F(Peer, ThatClosesWithReceivesOpenIsAnErrorForThose)
 {
     detour_test::ExpectWarning("the sender closed with 2 messages outstanding");
-    Start("close");
+    int fds[2];
+    ASSERT_EQ(0, pipe(fds));
+    setenv("TEST_FD", std::to_string(fds[0]).c_str(), 1);
+    Start("close when told");
     void *first = Post(kMessages), *second = Post(kMessages + 1);
+    ASSERT_EQ(1, write(fds[1], "!", 1));
+    close(fds[0]);
+    close(fds[1]);
     ReceiveAll();
     EXPECT_EQ(ncclRemoteError, Error(first));
     EXPECT_EQ(ncclRemoteError, Error(second));
