@@ -252,8 +252,8 @@ struct dt_connection {
     uint32_t visits_seen;       /* [detour] */
     uint64_t idle_since_ns;     /* visits have not changed since, and it was not taken over [detour] */
     uint32_t completions_seen;  /* [detour] */
-    uint64_t progress_ns;       /* when a completion was last noticed, or the connection was idle [atomic] */
     bool is_peer_lost;          /* it is dead [detour] */
+    uint64_t progress_ns;       /* when a completion was last noticed, or the connection was idle [atomic] */
     uint64_t peer_lost_ns;      /* when something was last completed since [detour] */
     uint64_t fence_deadline_ns; /* 0: no fence was started [detour] */
     uint32_t faults;            /* enum dt_fault, by path [atomic] */

@@ -178,6 +178,7 @@ static void introduce(struct dt_listener *listener, struct stranger *stranger, c
 /* ------------------------------------------------------------------------------------------------------------
  * Peers that have lost their channel
  */
+
 /* The peer's new channel; older ones are no more. */
 static void let_in(struct dt_listener *listener, struct stranger *stranger, struct dt_door *door,
                    const struct dt_rejoin *rejoin)

@@ -59,9 +59,12 @@ static enum dt_status register_all(struct dt_connection *c, const struct source 
         if (!path->control_mr)
             continue; /* the path was never there */
         status = register_on(path->nic->device, from, &memory->mr[p]);
-        if (p == 0 && status != DT_OK)
+        if (status == DT_OK)
+            memory->path_mask |= 1u << p;
+        else
+            missing |= 1u << p;
+        if (p == 0)
             first = status;
-        *(status == DT_OK ? &memory->path_mask : &missing) |= 1u << p;
     }
     if (missing && !memory->is_host && !c->is_sender)
         dt_shadow_create(c, memory, missing);

@@ -339,13 +339,14 @@ void dt_path_submit_op(struct dt_path *path, enum dt_path_op op)
 /* ------------------------------------------------------------------------------------------------------------
  * Probes
  */
-void dt_path_send_probe(struct dt_path *path, bool is_full)
+enum dt_status dt_path_send_probe(struct dt_path *path, bool is_full)
 {
     const struct dt_connection *c = path->connection;
     struct dt_write write = {
         .wr_id = dt_work_encode(DT_WORK_PROBE, path->index, 0, path->epoch, 0),
         .flags = DT_POST_SIGNALED,
     };
+    enum dt_status status;
 
     if (is_full && !DT_PLANTED(ONE_RING)) { /* whose memory may be gone with another path */
         struct dt_qp_address own; /* the device's description changes under the control thread's hand */
@@ -357,8 +358,10 @@ void dt_path_send_probe(struct dt_path *path, bool is_full)
         write.rkey = path->peer_control_rkey;
         write.bytes = (uint32_t)dt_min_u64(own.mtu_bytes, path->peer_probe.mtu_bytes);
     }
-    if (dt_qp_post_write(path->probe, &write, 1) == DT_OK)
+    status = dt_qp_post_write(path->probe, &write, 1);
+    if (status == DT_OK)
         dt_qp_ring(path->probe);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------------------

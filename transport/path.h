@@ -55,9 +55,9 @@ void dt_path_submit_op(struct dt_path *path, enum dt_path_op op);
 /*
  * Asks whether the path works: a write over the probe queue pair, whose completion has DT_WORK_PROBE. Of
  * nothing, or of a full path MTU, into memory of the peer's that is there for that: a switch may lose only
- * what is large.
+ * what is large. What is refused is never answered.
  */
-void dt_path_send_probe(struct dt_path *path, bool is_full);
+enum dt_status dt_path_send_probe(struct dt_path *path, bool is_full);
 
 /*
  * What a work request of this path ended with, and between which queue pairs:

@@ -82,7 +82,7 @@ void dt_reach_ask(struct dt_connection *c, struct dt_reach *reach, uint64_t now_
         if (c->path[p].state != DT_PATH_UP)
             continue;
         reach->waiting_mask |= 1u << p;
-        dt_path_send_probe(&c->path[p], true); /* what was refused is never answered */
+        dt_path_send_probe(&c->path[p], true);
     }
 }
 

@@ -305,18 +305,10 @@ static bool finish(struct dt_connection *c, uint64_t now_ns, uint64_t *deadline_
 /* ------------------------------------------------------------------------------------------------------------
  * Closed, with messages staged
  */
-static uint32_t staged_count(const struct dt_connection *c)
-{
-    const struct dt_stage *stage =
-        c->is_sender ? dt_sender_of((struct dt_connection *)(uintptr_t)c)->stage : NULL;
-
-    return stage ? dt_load_acquire(&stage->undelivered) : 0;
-}
-
 /* They may still be delivered. */
 static bool has_staged(const struct dt_connection *c)
 {
-    return staged_count(c) > 0 && dt_load_acquire(&c->failing) == DT_OK &&
+    return dt_stage_undelivered(c) > 0 && dt_load_acquire(&c->failing) == DT_OK &&
            !(dt_load_relaxed(&c->notices) & DT_NOTICE_ABANDONED);
 }
 
@@ -374,7 +366,7 @@ static uint64_t linger(struct dt_connection *c, uint64_t now_ns)
         dt_warn(
             "connection %016llx to %s: %u staged messages could not be delivered within %llu ms of its close "
             "(DETOUR_LINGER_MS); they are lost",
-            (unsigned long long)c->id, c->peer, staged_count(c),
+            (unsigned long long)c->id, c->peer, dt_stage_undelivered(c),
             (unsigned long long)c->net->params.linger_ms);
     end_lingering(c);
     return DT_NEVER_NS;

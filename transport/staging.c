@@ -344,6 +344,14 @@ bool dt_stage_is_copied(const struct dt_send_slot *slot)
     return true;
 }
 
+uint32_t dt_stage_undelivered(const struct dt_connection *c)
+{
+    const struct dt_stage *stage =
+        c->is_sender ? dt_sender_of((struct dt_connection *)(uintptr_t)c)->stage : NULL;
+
+    return stage ? dt_load_acquire(&stage->undelivered) : 0;
+}
+
 uint32_t dt_stage_unmatched(const struct dt_stage *stage)
 {
     uint32_t count = 0;

@@ -114,6 +114,9 @@ void dt_stage_handed_over(struct dt_sender *sender, const struct dt_send_slot *s
  * fails. */
 bool dt_stage_is_copied(const struct dt_send_slot *slot);
 
+/* Entries of a connection that are not delivered. Any thread. */
+uint32_t dt_stage_undelivered(const struct dt_connection *connection);
+
 /* Entries that no message was found for. */
 uint32_t dt_stage_unmatched(const struct dt_stage *stage);
 

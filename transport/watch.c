@@ -9,7 +9,6 @@
 #include "transport/nic.h"
 #include "transport/path.h"
 #include "transport/reach.h"
-#include "transport/work_id.h"
 
 #define POLL_MAX 4
 
@@ -143,17 +142,11 @@ static void poll_answer(struct dt_path *path, uint64_t now_ns)
 /* One probe at a time: the answer to an earlier one says as much. */
 static void ask(struct dt_path *path, uint64_t now_ns)
 {
-    struct dt_write write = {
-        .wr_id = dt_work_encode(DT_WORK_PROBE, path->index, 0, path->epoch, 0),
-        .flags = DT_POST_SIGNALED,
-    };
-
     if (path->stall.asked_ns != 0 || !path->probe)
         return;
     if (dt_qp_sends_outstanding(path->probe) == 0) {
-        if (dt_qp_post_write(path->probe, &write, 1) != DT_OK)
+        if (dt_path_send_probe(path, false) != DT_OK)
             return;
-        dt_qp_ring(path->probe);
         path->stall.sent_ns = now_ns;
     }
     dt_stall_ask(&path->stall, now_ns);

@@ -96,17 +96,9 @@ Steps StepsOfEvent(const dt_event_record &event)
     return {text[0], text[1], text[3], text[4]};
 }
 
-/* Four devices: the sender's are soft0 and soft1, the receiver's soft2 and soft3. */
-class Fault : public ::testing::Test
+class Fault : public detour_test::FourDevices
 {
   protected:
-    void SetUp() override
-    {
-        ASSERT_EQ(ncclSuccess, net->init(nullptr));
-        pair.Connect(0, 2);
-        traffic.reset(new Traffic(pair));
-        traffic->Move(50);
-    }
     void FailUnderTraffic(const char *device, const char *action)
     {
         bool is_ordered = false;
@@ -142,9 +134,6 @@ class Fault : public ::testing::Test
         EXPECT_EQ(2u * count, lines.size());
         EXPECT_EQ(lines, events);
     }
-
-    Pair pair{net};
-    std::unique_ptr<Traffic> traffic;
 };
 
 TEST_F(Fault, LinkDownUnderASend)

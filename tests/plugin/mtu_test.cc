@@ -18,18 +18,8 @@ using detour_test::Pair;
 using detour_test::Traffic;
 using detour_test::Until;
 
-class Mtu : public ::testing::Test
+class Mtu : public detour_test::FourDevices
 {
-  protected:
-    void SetUp() override
-    {
-        ASSERT_EQ(ncclSuccess, net->init(nullptr));
-        pair.Connect(0, 2);
-        traffic.reset(new Traffic(pair));
-        traffic->Move(50);
-    }
-    Pair pair{net};
-    std::unique_ptr<Traffic> traffic;
 };
 
 /* A switch on the way of what soft0 sends whose MTU is too small: what fills a packet is lost. */

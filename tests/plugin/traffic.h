@@ -151,6 +151,22 @@ class Traffic
     void *receives_[kOpen] = {}, *sends_[kOpen] = {};
     int posted_ = 0, received_ = 0, begun_ = 0, sent_ = 0;
 };
+
+/* Four devices: the sender's are soft0 and soft1, the receiver's soft2 and soft3. Something has gone already.
+ */
+class FourDevices : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        ASSERT_EQ(ncclSuccess, net->init(nullptr));
+        pair.Connect(0, 2);
+        traffic.reset(new Traffic(pair));
+        traffic->Move(50);
+    }
+    Pair pair{net};
+    std::unique_ptr<Traffic> traffic;
+};
 } // namespace detour_test
 
 #endif

@@ -61,10 +61,19 @@ class Watch : public detour_test::TwoNets
     void Post()
     {
         PostReceive();
+        Send();
+    }
+    void Send()
+    {
         Until([&] {
             EXPECT_EQ(DT_OK, dt_isend(sender, from, sizeof from, 0, from_memory, &send));
             return send != nullptr;
         });
+    }
+    void SendWhatIsAwaited()
+    {
+        Send();
+        Until([&] { return IsDone(&receive) && IsDone(&send); });
     }
     void PostReceive()
     {
@@ -166,11 +175,7 @@ TEST_F(Watch, AReceiverDoesNotAskAnOlderSenderEither)
     PostReceive();
     Pass(kLong);
     EXPECT_TRUE(sender->current && receiver->current);
-    Until([&] {
-        EXPECT_EQ(DT_OK, dt_isend(sender, from, sizeof from, 0, from_memory, &send));
-        return send != nullptr;
-    });
-    Until([&] { return IsDone(&receive) && IsDone(&send); });
+    SendWhatIsAwaited();
 }
 
 /* The queue pair has failed and its queue says nothing. Whether the peer has the message does not matter. */
@@ -189,11 +194,7 @@ TEST_F(Watch, AReceiverWhoseMessageIsNotSentIsLeftAlone)
     PostReceive();
     Pass(kLong);
     EXPECT_TRUE(sender->current && receiver->current);
-    Until([&] {
-        EXPECT_EQ(DT_OK, dt_isend(sender, from, sizeof from, 0, from_memory, &send));
-        return send != nullptr;
-    });
-    Until([&] { return IsDone(&receive) && IsDone(&send); });
+    SendWhatIsAwaited();
     EXPECT_EQ(0u, sender->path[0].epoch);
 }
 } // namespace
