@@ -37,9 +37,10 @@ enum dt_device_fault_kind {
     DT_DEVICE_FAULT_HANG, /* `call` (of those that make, change or query something) does not return until it
                              is gone. Counts calls */
     /*
-     * A completion that was a success says `status`. As after a real one, its queue pair is then in the error
-     * state and has no further success. With DT_DEVICE_STATUS_LOST it does not come at all, nor does any
-     * other of its queue pair. Counts completions.
+     * The completion of a send that was a success says `status`. As after a real one, its queue pair is then
+     * in the error state, and no further send of it succeeds; what it received before remains received. With
+     * DT_DEVICE_STATUS_LOST it does not come at all, nor does any other of a send, or any that says that
+     * something was flushed. Counts completions.
      */
     DT_DEVICE_FAULT_STATUS,
     DT_DEVICE_FAULT_SILENT, /* completion queues look empty. Counts polls */

@@ -270,19 +270,20 @@ static void break_qp(struct dt_fault_layer *layer, struct dt_fault_qp *qp)
         dt_info("a fault was to fail QP %u, and it could not be failed", qp->ibv->qp_num);
 }
 
-/* Returns whether it comes out at all. */
-static bool turn(struct dt_fault_layer *layer, struct ibv_wc *wc)
+/*
+ * Returns whether it comes out at all. A message that was received stays so, whatever its queue pair has come
+ * to since: its sender has been told, so that a device which took that back would have lost it.
+ */
+static bool turn(struct dt_fault_layer *layer, bool is_received, struct ibv_wc *wc)
 {
     struct dt_fault_qp *qp = find_number(layer, wc->qp_num);
     struct dt_fault_state *state = dt_fault_find(layer, DT_DEVICE_FAULT_STATUS);
 
-    if (qp && qp->is_mute)
-        return false;
-    if (wc->status != IBV_WC_SUCCESS || !qp)
+    if (!qp || is_received)
         return true;
-    if (qp->is_broken) {
+    if (wc->status == IBV_WC_SUCCESS && qp->is_broken) {
         wc->status = IBV_WC_WR_FLUSH_ERR;
-    } else if (state) {
+    } else if (wc->status == IBV_WC_SUCCESS && state) {
         qp->is_mute = state->fault.status == DT_DEVICE_STATUS_LOST;
         wc->status = (enum ibv_wc_status)state->fault.status;
         wc->vendor_err = 0;
@@ -292,7 +293,7 @@ static bool turn(struct dt_fault_layer *layer, struct ibv_wc *wc)
     return !qp->is_mute;
 }
 
-/* mlx5: NULL where the library polls. */
+/* mlx5: a queue of sends only; NULL where the library polls. */
 static int poll_cq(struct ibv_cq *cq, struct dt_mlx5_cq *mlx5, int count, struct ibv_wc *wcs)
 {
     struct dt_fault_layer *layer = lock_layer(cq->context);
@@ -305,7 +306,9 @@ static int poll_cq(struct ibv_cq *cq, struct dt_mlx5_cq *mlx5, int count, struct
     else if (taken == 0)
         taken = mlx5 ? dt_mlx5_poll_cq(mlx5, count, wcs) : layer->poll_cq(cq, count, wcs);
     for (int i = 0; i < taken; i++) {
-        if (turn(layer, &wcs[i]))
+        bool is_received = !mlx5 && wcs[i].status == IBV_WC_SUCCESS && wcs[i].opcode & IBV_WC_RECV;
+
+        if (turn(layer, is_received, &wcs[i]))
             wcs[kept++] = wcs[i];
     }
     unlock(layer);

@@ -113,6 +113,17 @@ class DeviceFault : public ::testing::TestWithParam<Rnic>
         EXPECT_TRUE(done.empty() || done[0].wr_id == wr_id);
         return done.empty() ? UINT32_MAX : done[0].status;
     }
+    /* A new queue pair, and a queue for its sends, in the place of those that failed. */
+    void Replace(End &end)
+    {
+        dt_qp_options options = Options();
+        dt_qp_destroy(end.qp);
+        dt_cq_destroy(end.send_cq);
+        EXPECT_EQ(DT_OK, dt_cq_create(end.device, 16, nullptr, &end.send_cq));
+        options.send_cq = end.send_cq;
+        options.recv_cq = end.recv_cq;
+        EXPECT_EQ(DT_OK, dt_qp_create(end.device, &options, &end.qp));
+    }
     /* The next event; OTHER if there is none. Its descriptor says the same. */
     dt_event_type Event()
     {
@@ -307,14 +318,45 @@ TEST_P(DeviceFault, ASuccessIsTurnedIntoAnErrorAndNoneFollowsOnThatQueuePair)
     // A queue pair that had an error stays one without success until it is destroyed.
     dt_device_set_faults(a->device, nullptr, 0);
     EXPECT_NE(poll_cq, a->device->context->ops.poll_cq);
-    dt_qp_options options = Options();
-    dt_qp_destroy(a->qp);
-    dt_cq_destroy(a->send_cq);
-    EXPECT_EQ(DT_OK, dt_cq_create(a->device, 16, nullptr, &a->send_cq));
-    options.send_cq = a->send_cq;
-    options.recv_cq = a->recv_cq;
-    EXPECT_EQ(DT_OK, dt_qp_create(a->device, &options, &a->qp));
+    Replace(*a);
     EXPECT_EQ(poll_cq, a->device->context->ops.poll_cq);
+}
+
+/* A device that fails had not acknowledged what it then says is an error. */
+TEST_P(DeviceFault, WhatWasReceivedStaysReceived)
+{
+    dt_device_fault fault = {};
+    dt_write to_a = {};
+    fault.kind = DT_DEVICE_FAULT_STATUS;
+    fault.status = DT_WC_RETRY_EXCEEDED;
+    fault.limit = 1;
+    to_a.flags = DT_POST_SIGNALED | DT_POST_IMM;
+    EXPECT_EQ(DT_OK, dt_qp_post_blank_recvs(a->qp, 3));
+    for (uint32_t imm : {70u, 71u}) {
+        to_a.imm = imm;
+        EXPECT_EQ(DT_OK, dt_qp_post_write(b->qp, &to_a, 1));
+        dt_qp_ring(b->qp);
+        auto sent = b->Poll(1);
+        ASSERT_EQ(1u, sent.size());
+        EXPECT_EQ((uint32_t)DT_WC_SUCCESS, sent[0].status) << "its sender forgets it";
+    }
+    dt_completion received = {}, failed = {};
+    Set(fault);
+    EXPECT_EQ(1, dt_cq_poll(a->recv_cq, &received, 1));
+    EXPECT_EQ((uint32_t)DT_WC_SUCCESS, received.status);
+    EXPECT_EQ(70u, received.imm);
+    EXPECT_EQ(DT_OK, Write(1));
+    while (dt_cq_poll(a->send_cq, &failed, 1) == 0)
+        ;
+    EXPECT_EQ((uint32_t)DT_WC_RETRY_EXCEEDED, failed.status);
+    EXPECT_EQ(1, dt_cq_poll(a->recv_cq, &received, 1));
+    EXPECT_EQ((uint32_t)DT_WC_SUCCESS, received.status) << "nor does it go with its queue pair";
+    EXPECT_EQ(71u, received.imm);
+    auto flushed = a->Poll(1);
+    ASSERT_EQ(1u, flushed.size());
+    EXPECT_EQ((uint32_t)DT_WC_FLUSHED, flushed[0].status);
+    dt_device_set_faults(a->device, nullptr, 0);
+    Replace(*a);
 }
 
 TEST_P(DeviceFault, ALostCompletionIsTheLastOfItsQueuePairWhichOnlyTheDeviceCanTell)
@@ -345,13 +387,7 @@ TEST_P(DeviceFault, ALostCompletionIsTheLastOfItsQueuePairWhichOnlyTheDeviceCanT
     EXPECT_EQ(2u, Fired());
     dt_device_set_faults(a->device, nullptr, 0);
     EXPECT_TRUE(dt_qp_is_in_error(a->qp));
-    dt_qp_options options = Options();
-    dt_qp_destroy(a->qp);
-    dt_cq_destroy(a->send_cq);
-    EXPECT_EQ(DT_OK, dt_cq_create(a->device, 16, nullptr, &a->send_cq));
-    options.send_cq = a->send_cq;
-    options.recv_cq = a->recv_cq;
-    EXPECT_EQ(DT_OK, dt_qp_create(a->device, &options, &a->qp));
+    Replace(*a);
 }
 
 TEST_P(DeviceFault, EventsAreRaisedOnce)
