@@ -131,8 +131,8 @@ static json_t *health_json(const struct detour_stat_connection *c)
                      detour_stat_cause_text((enum detour_stat_cause)c->cause), "factor", c->factor,
                      "delay_ms", (double)c->delay_ns / 1e6, "since_s",
                      c->since_ns ? json_real((double)c->since_ns / 1e9) : json_null(), "transfer_bytes",
-                     (json_int_t)c->transfer_bytes, "samples", (json_int_t)c->samples, "missed",
-                     (json_int_t)c->missed);
+                     (json_int_t)c->transfer_bytes, "samples", (json_int_t)c->samples, "merged",
+                     (json_int_t)c->merged);
 }
 
 static json_t *connection_json(const struct detour_stat_connection *c)

@@ -22,25 +22,49 @@ static void begin_iteration(struct dt_watch *watch)
     watch->iteration_bytes = watch->iteration_network_ns = watch->iteration_waiting_ns = 0;
 }
 
-void dt_watch_set_period(struct dt_watch *watch, uint32_t period)
+/* Samples of other iterations cannot be compared with what is known. */
+static void set_period(struct dt_watch *watch, uint32_t period, bool is_piecewise)
 {
-    if (period == 0 || period == watch->period || period > DT_WATCH_PERIOD_MAX)
-        return;
-    /* Samples of other iterations cannot be compared with what is known. */
     watch->period = period;
+    watch->is_piecewise = is_piecewise;
     dt_monitor_init(&watch->network);
     dt_monitor_init(&watch->waiting);
     begin_iteration(watch);
+}
+
+void dt_watch_set_period(struct dt_watch *watch, uint32_t period)
+{
+    if (period == 0 || period == dt_watch_found_period(watch) || period > DT_WATCH_PERIOD_MAX)
+        return;
+    set_period(watch, period, false);
 }
 
 static void find_period(struct dt_watch *watch)
 {
     uint32_t count = (uint32_t)dt_min_u64(watch->burst_count, DT_WATCH_BURSTS);
     double sizes[DT_WATCH_BURSTS];
+    /* Unbroken traffic has less to be found in it. */
+    bool is_same = watch->burst_count >= watch->same_from_burst + (watch->is_cut ? 1 : DT_WATCH_BURSTS);
 
     for (uint32_t i = 0; i < count; i++)
         sizes[i] = watch->sizes[(watch->burst_count - count + i) % DT_WATCH_BURSTS];
     dt_watch_set_period(watch, dt_period_find(sizes, count));
+    if (watch->period == 0 && is_same)
+        set_period(watch, 1, true);
+}
+
+/* Times per byte of other messages cannot be compared either. */
+static void note_size(struct dt_watch *watch, uint64_t bytes)
+{
+    if (bytes == watch->message_bytes)
+        return;
+    watch->message_bytes = bytes;
+    watch->same_from_burst = watch->burst_count + 1; /* the burst under way may have others */
+    if (watch->is_piecewise) {
+        set_period(watch, 0, false);
+        watch->burst_count = 0; /* the sizes were those of pieces */
+        watch->same_from_burst = 1;
+    }
 }
 
 static void end_iteration(struct dt_watch *watch)
@@ -54,30 +78,36 @@ static void end_iteration(struct dt_watch *watch)
     begin_iteration(watch);
 }
 
-static void end_burst(struct dt_watch *watch)
+/* A burst of `messages`; or what it is taken for. */
+static void end_burst(struct dt_watch *watch, uint64_t messages)
 {
-    watch->sizes[watch->burst_count++ % DT_WATCH_BURSTS] = (double)watch->burst_bytes;
+    watch->sizes[watch->burst_count++ % DT_WATCH_BURSTS] =
+        (double)watch->burst_bytes * (double)messages / (double)watch->burst_messages;
     watch->iteration_bursts++;
     watch->iteration_bytes += watch->burst_bytes;
     watch->iteration_network_ns += watch->burst_network_ns;
     watch->iteration_waiting_ns += watch->burst_waiting_ns;
     watch->burst_bytes = watch->burst_network_ns = watch->burst_waiting_ns = 0;
     watch->burst_messages = 0;
+    if (watch->period && watch->iteration_bursts >= watch->period)
+        end_iteration(watch);
     if (watch->period == 0 && watch->burst_count % FIND_EVERY == 0)
         find_period(watch);
-    else if (watch->period && watch->iteration_bursts >= watch->period)
-        end_iteration(watch);
 }
 
 /* Bursts of another size would not go with what is known, so all begins anew. */
 static void cut_longer(struct dt_watch *watch)
 {
     uint32_t messages = watch->cut_messages * 2;
-    uint64_t busy_until_ns = watch->busy_until_ns;
+    uint64_t busy_until_ns = watch->busy_until_ns, message_bytes = watch->message_bytes;
+    bool is_piecewise = watch->is_piecewise;
 
     dt_watch_init(watch);
     watch->cut_messages = messages;
     watch->busy_until_ns = busy_until_ns;
+    watch->message_bytes = message_bytes;
+    watch->is_piecewise = is_piecewise;
+    watch->period = is_piecewise ? 1 : 0;
 }
 
 static void cut(struct dt_watch *watch)
@@ -88,15 +118,15 @@ static void cut(struct dt_watch *watch)
         cut_longer(watch);
         return;
     }
-    end_burst(watch);
+    end_burst(watch, watch->cut_messages);
     watch->is_cut = true;
 }
 
 void dt_watch_idle(struct dt_watch *watch, uint64_t now_ns)
 {
-    if (watch->burst_bytes == 0 || now_ns <= watch->busy_until_ns + DT_WATCH_IDLE_NS)
+    if (watch->is_piecewise || watch->burst_bytes == 0 || now_ns <= watch->busy_until_ns + DT_WATCH_IDLE_NS)
         return;
-    end_burst(watch);
+    end_burst(watch, watch->burst_messages);
     watch->is_cut = false;
 }
 
@@ -107,15 +137,18 @@ void dt_watch_message(struct dt_watch *watch, const struct dt_watched *message)
     dt_watch_idle(watch, message->handed_ns);
     if (watch->burst_messages == 0)
         watch->burst_began_ns = message->handed_ns;
+    note_size(watch, message->bytes / message->messages);
     /* Messages overlap: an interval is counted once. */
-    if (message->done_ns > counted_from_ns)
-        watch->burst_network_ns += message->done_ns - counted_from_ns;
+    if (message->done_ns > counted_from_ns + message->idle_ns)
+        watch->burst_network_ns += message->done_ns - counted_from_ns - message->idle_ns;
     /* What is not under way waits: only the time in which nothing else moved is the peer's. */
     uint64_t waits_from_ns = dt_max_u64(message->wanted_ns, watch->busy_until_ns);
     if (message->handed_ns > waits_from_ns)
         watch->burst_waiting_ns += message->handed_ns - waits_from_ns;
+    watch->burst_waiting_ns += message->waited_ns;
     watch->burst_bytes += message->bytes;
     watch->busy_until_ns = dt_max_u64(watch->busy_until_ns, message->done_ns);
-    if (++watch->burst_messages >= watch->cut_messages && watch->burst_bytes > 0)
+    watch->burst_messages += message->messages;
+    if (watch->burst_messages >= watch->cut_messages && watch->burst_bytes > 0)
         cut(watch);
 }

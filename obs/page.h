@@ -73,7 +73,7 @@ struct dt_page_health {
     uint64_t delay_ns;        /* what a transfer takes longer than a healthy one */
     uint64_t transfer_bytes;  /* of a typical transfer: what is sent between two pauses */
     uint64_t sample_count;    /* iterations that were judged */
-    uint64_t missed_count;    /* messages that detection did not see, for want of time */
+    uint64_t merged_count;    /* messages that detection did not see one by one, for want of time */
 };
 
 struct dt_page_path {

@@ -81,7 +81,7 @@ static void show_health(const struct dt_page_header *header, const struct dt_pag
     shown->delay_ns = health->delay_ns;
     shown->transfer_bytes = health->transfer_bytes;
     shown->samples = health->sample_count;
-    shown->missed = health->missed_count;
+    shown->merged = health->merged_count;
 }
 
 static void show_connection(const struct dt_page_header *header, const struct dt_page_connection *row,

@@ -57,17 +57,24 @@ static void take(struct dt_health *health, const struct dt_ticks *ticks, const s
         .handed_ns = dt_ticks_moment_ns(ticks, sample->handed),
         .done_ns = dt_ticks_moment_ns(ticks, sample->done),
         .bytes = sample->bytes,
+        .messages = sample->messages,
     };
-    uint64_t count = health->watch.network.sample_count;
+    uint64_t count = health->watch.network.sample_count, service_ns;
     bool was_surge = health->surge.is_on;
 
     message.done_ns = dt_max_u64(message.done_ns, message.handed_ns);
+    service_ns = message.done_ns - message.handed_ns;
+    if (sample->messages > 1) {
+        message.idle_ns = dt_ticks_to_ns(ticks, sample->idle);
+        message.waited_ns = dt_ticks_to_ns(ticks, sample->waited);
+        service_ns = dt_ticks_to_ns(ticks, sample->service) / sample->messages;
+    }
     dt_watch_message(&health->watch, &message);
     note_iteration(health, count, message.handed_ns);
-    dt_surge_message(&health->surge, message.bytes, message.done_ns - message.handed_ns, message.done_ns);
+    dt_surge_message(&health->surge, health->watch.message_bytes, service_ns, message.done_ns);
     if (health->surge.is_on && !was_surge)
         health->surge_since_ns = message.handed_ns;
-    health->message_bytes = message.bytes;
+    health->message_bytes = health->watch.message_bytes;
 }
 
 /* The verdict's beginning: it is dated better with every sample, until it lies too far back. */
@@ -134,7 +141,7 @@ static struct dt_health_summary summarize(struct dt_health *health)
     struct dt_health_summary summary = {
         .is_slow = slow.is_slow,
         .is_known = slow.is_known,
-        .period = health->watch.period,
+        .period = dt_watch_found_period(&health->watch),
         .slow_since_ns = since_ns(health, &slow, &health->slow_sample, &health->slow_since_ns),
         .waiting_since_ns = since_ns(health, &late, &health->waiting_sample, &health->waiting_since_ns),
         .factor = slow.factor,
@@ -182,6 +189,8 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
 
     if (!health->connection)
         return;
+    bool is_quiet = !dt_load_acquire(&meter->is_keeping) &&
+                    dt_meter_under_way(meter, dt_load_relaxed(&s->next)) == 0;
     for (const struct dt_sample *sample; taken < DT_METER_SAMPLES && (sample = dt_meter_sample(meter));
          taken++) {
         take(health, meter->ticks, sample);
@@ -189,7 +198,8 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
     }
     watch_overdue(s, taken > 0, now_ns);
     uint64_t count = health->watch.network.sample_count;
-    dt_watch_idle(&health->watch, now_ns);
+    if (is_quiet)
+        dt_watch_idle(&health->watch, now_ns);
     note_iteration(health, count, 0);
     if (taken == 0 && health->surge.is_on == was_surge && health->watch.network.sample_count == count_before)
         return;
@@ -198,7 +208,7 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
     health->summary = summary;
     uint32_t voted = health->voted;
     pthread_mutex_unlock(&net->mutex);
-    if (health->watch.period == 0)
+    if (dt_watch_found_period(&health->watch) == 0)
         dt_watch_set_period(&health->watch, voted);
 }
 
@@ -250,7 +260,7 @@ static struct dt_page_health verdict_of(const struct dt_health *health)
         .factor_permille = (uint64_t)(fmin(summary->factor, 1e9) * 1000),
         .transfer_bytes = summary->transfer_bytes,
         .sample_count = summary->sample_count,
-        .missed_count = dt_load_relaxed(&health->connection->meter.lost),
+        .merged_count = dt_load_relaxed(&health->connection->meter.merged),
     };
 
     if (summary->is_slow) {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
+#include "detect/watch.h"
 #include "transport/connection.h"
 #include "transport/nic.h"
 
@@ -18,7 +20,7 @@ void dt_meter_init(struct dt_meter *meter, const struct dt_ticks *ticks, bool is
     if (!is_sender)
         return;
     meter->sample = calloc(DT_METER_SAMPLES, sizeof *meter->sample);
-    meter->room = meter->sample ? DT_METER_SAMPLES : 0;
+    meter->room = meter->sample ? DT_METER_SAMPLES_EACH : 0;
 }
 
 void dt_meter_fini(struct dt_meter *meter)
@@ -26,6 +28,65 @@ void dt_meter_fini(struct dt_meter *meter)
     free(meter->sample);
 }
 
+/* ------------------------------------------------------------------------------------------------------------
+ * Samples of several messages
+ */
+static uint64_t after(uint64_t later, uint64_t earlier)
+{
+    return later > earlier ? later - earlier : 0;
+}
+
+static void merge(struct dt_sample *kept, const struct dt_sample *message)
+{
+    uint64_t service = after(message->done, message->handed);
+
+    if (kept->messages == 0) {
+        *kept = *message;
+        kept->service = service;
+        return;
+    }
+    kept->idle += after(message->handed, kept->done);
+    kept->waited += after(message->handed, dt_max_u64(message->wanted, kept->done));
+    kept->done = dt_max_u64(message->done, kept->done);
+    kept->bytes += message->bytes;
+    kept->service += service;
+    kept->messages++;
+}
+
+static void leave_kept(struct dt_meter *meter)
+{
+    if (meter->kept.messages > 1)
+        dt_store_relaxed(&meter->merged, meter->merged + meter->kept.messages);
+    meter->sample[meter->head % DT_METER_SAMPLES] = meter->kept;
+    dt_store_release(&meter->head, meter->head + 1);
+    meter->kept.messages = 0;
+}
+
+void dt_meter_keep(struct dt_meter *meter, uint64_t wanted, uint64_t handed, uint64_t done, uint64_t bytes)
+{
+    struct dt_sample message = {
+        .wanted = wanted, .handed = handed, .done = done, .bytes = bytes, .messages = 1};
+    struct dt_sample *kept = &meter->kept;
+    uint32_t taken = meter->head - dt_load_acquire(&meter->tail);
+    bool has_room = taken < DT_METER_SAMPLES;
+
+    if (meter->room == 0)
+        return;
+    /* A pause must be seen, so what came before it is a sample of its own. */
+    if (has_room && kept->messages &&
+        dt_ticks_to_ns(meter->ticks, after(handed, kept->done)) > DT_WATCH_IDLE_NS) {
+        leave_kept(meter);
+        has_room = ++taken < DT_METER_SAMPLES;
+    }
+    merge(kept, &message);
+    if (has_room && (taken < DT_METER_SAMPLES_EACH || kept->messages >= DT_METER_MERGED))
+        leave_kept(meter);
+    dt_store_release(&meter->is_keeping, kept->messages > 0);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The row
+ */
 static void describe_paths(const struct dt_connection *c, struct dt_page_connection *row)
 {
     row->path_count = c->path_count;

@@ -4,8 +4,9 @@
  * plain stores. Without a page the row is the connection's own, so that the data path asks for nothing.
  *
  * A sender also stamps its messages (base/ticks.h) and leaves a sample of each that is complete in a ring,
- * which Detour's thread empties for detection. When the ring is full the sample is dropped: the owner never
- * waits.
+ * which Detour's thread empties for detection. When that thread is late and the ring fills, one sample stands
+ * for several messages, for as many as it takes until there is room: the owner never waits, and no time is
+ * missing, which would look like a pause.
  */
 #ifndef DETOUR_TRANSPORT_METER_H
 #define DETOUR_TRANSPORT_METER_H
@@ -27,12 +28,20 @@ struct dt_connection;
     256 /* what a link of 100 Gbit/s carries of 64 KiB messages in about a millisecond \
          */
 
-/* A message that is complete; stamps are ticks. */
+#define DT_METER_SAMPLES_EACH (DT_METER_SAMPLES / 2) /* the others stand for several messages */
+#define DT_METER_MERGED       64                     /* of which each stands for so many */
+
+/* Messages that are complete, mostly one; stamps and times are ticks. */
 struct dt_sample {
-    uint64_t wanted; /* NCCL asked for it first */
-    uint64_t handed; /* its clear-to-send was there, and all its parts */
-    uint64_t done;
+    uint64_t wanted; /* NCCL asked for it, the first of them, first */
+    uint64_t handed; /* the clear-to-send of the first was there, and all its parts */
+    uint64_t done;   /* the last */
     uint64_t bytes;
+    uint64_t messages;
+    /* Where there are several: */
+    uint64_t service; /* the sum of their times from `handed` to `done` */
+    uint64_t idle;    /* between those two, nothing was under way */
+    uint64_t waited;  /* of that, something was wanted */
 };
 
 struct dt_meter {
@@ -41,11 +50,13 @@ struct dt_meter {
     uint64_t wanted;               /* NCCL asks in vain for the next message since; 0: it does not [owner] */
     int32_t tag;                   /* of the last message [owner] */
     uint64_t taken_back;           /* messages that were complete, and then were not [atomic; the same] */
-    uint64_t lost;                 /* samples that found the ring full [atomic; written by the owner] */
+    uint64_t merged;               /* messages in samples of several [atomic; written by the owner] */
+    bool is_keeping;               /* `kept` has some [atomic; written by the owner] */
     uint32_t head;                 /* samples made, modulo 2^32 [atomic; written by the owner] */
     uint32_t tail;                 /* samples taken [atomic; written by Detour's thread] */
-    uint32_t room;                 /* DT_METER_SAMPLES, or 0: there was no memory for them */
+    uint32_t room;                 /* DT_METER_SAMPLES_EACH, or 0: there was no memory for any */
     struct dt_sample *sample;      /* sender: DT_METER_SAMPLES */
+    struct dt_sample kept;         /* of messages that found little room, or none; of 0 otherwise [owner] */
     struct dt_page_connection own; /* the row of a connection without a page */
 };
 
@@ -91,6 +102,10 @@ static inline void dt_meter_received(struct dt_meter *meter, uint64_t bytes)
     dt_page_add(&meter->row->payload_bytes, bytes);
 }
 
+/* The ring is half full, or was. Owner. */
+__attribute__((cold)) void dt_meter_keep(struct dt_meter *meter, uint64_t wanted, uint64_t handed,
+                                         uint64_t done, uint64_t bytes);
+
 /* A message is complete that was handed over, and wanted, at these stamps. Owner. */
 static inline void dt_meter_sent(struct dt_meter *meter, uint64_t wanted, uint64_t handed, uint64_t bytes)
 {
@@ -105,14 +120,15 @@ static inline void dt_meter_sent(struct dt_meter *meter, uint64_t wanted, uint64
     dt_page_add(&row->payload_bytes, bytes);
     dt_page_add(&row->service_ns, service_ns);
     dt_page_add(&row->service_count[dt_page_service_bucket(service_ns)], 1);
-    if (__builtin_expect(head - dt_load_acquire(&meter->tail) >= meter->room, 0)) {
-        dt_store_relaxed(&meter->lost, meter->lost + 1);
+    if (__builtin_expect(meter->is_keeping || head - dt_load_acquire(&meter->tail) >= meter->room, 0)) {
+        dt_meter_keep(meter, wanted, handed, done, bytes);
         return;
     }
     sample->wanted = wanted;
     sample->handed = handed;
     sample->done = done;
     sample->bytes = bytes;
+    sample->messages = 1;
     dt_store_release(&meter->head, head + 1);
 }
 

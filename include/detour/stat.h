@@ -133,7 +133,7 @@ struct detour_stat_connection {
     uint64_t delay_ns;       /* what a transfer takes longer than a healthy one */
     uint64_t transfer_bytes; /* of a typical transfer: what is sent between two pauses */
     uint64_t samples;        /* iterations that were judged */
-    uint64_t missed;         /* messages that detection did not see, for want of time */
+    uint64_t merged;         /* messages that detection did not see one by one, for want of time */
 };
 
 struct detour_stat_event {

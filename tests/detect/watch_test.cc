@@ -30,6 +30,7 @@ class Watch : public ::testing::Test
                 message.handed_ns + static_cast<uint64_t>(static_cast<double>(bytes) / 2 * (i + 1) *
                                                           slowness * std::exp(0.02 * noise(random)));
             message.bytes = bytes / 2;
+            message.messages = 1;
             dt_watch_message(&watch, &message);
         }
         now_ns = watch.busy_until_ns + 7 * kMs; // the GPU computes
@@ -71,11 +72,11 @@ TEST_F(Watch, APeerThatIsLateIsNoSlowLink)
 
 TEST_F(Watch, OverlappingMessagesAreCountedOnce)
 {
-    struct dt_watched message = {now_ns, now_ns, now_ns + 10 * kMs, 100};
+    struct dt_watched message = {now_ns, now_ns, now_ns + 10 * kMs, 100, 1, 0, 0};
     dt_watch_message(&watch, &message);
-    message = {now_ns, now_ns + 5 * kMs, now_ns + 12 * kMs, 100};
+    message = {now_ns, now_ns + 5 * kMs, now_ns + 12 * kMs, 100, 1, 0, 0};
     dt_watch_message(&watch, &message);
-    message = {now_ns, now_ns + 6 * kMs, now_ns + 11 * kMs, 100};
+    message = {now_ns, now_ns + 6 * kMs, now_ns + 11 * kMs, 100, 1, 0, 0};
     dt_watch_message(&watch, &message);
     EXPECT_EQ(watch.burst_network_ns, 12 * kMs);
     EXPECT_EQ(watch.burst_waiting_ns, 0u);
@@ -87,7 +88,7 @@ TEST_F(Watch, TrafficWithoutAPauseIsJudgedToo)
 {
     auto Send = [&](int count, uint64_t ns_each) {
         for (int i = 0; i < count; i++) {
-            dt_watched message = {now_ns, now_ns, now_ns + ns_each, 65536};
+            dt_watched message = {now_ns, now_ns, now_ns + ns_each, 65536, 1, 0, 0};
             now_ns += ns_each;
             dt_watch_message(&watch, &message);
         }
@@ -100,6 +101,68 @@ TEST_F(Watch, TrafficWithoutAPauseIsJudgedToo)
     Send(4096 * 20, 30000);
     EXPECT_TRUE(dt_monitor_verdict(&watch.network).is_slow);
     EXPECT_NEAR(dt_monitor_verdict(&watch.network).factor, 1.5, 0.01);
+}
+
+/*
+ * Messages that are told of together make what they would have made one by one: the same pieces, though those
+ * that a piece ends in go beyond its end.
+ */
+TEST_F(Watch, SeveralMessagesAreThoseThatTheyStandFor)
+{
+    uint64_t left = 4096 * 200, sent = 0;
+    while (sent < left) {
+        uint64_t each_ns = sent < 4096 * 100 ? 20000 : 30000, count = 1 + random() % 300;
+        /* a fifth of the time nothing is under way, and of that a half somebody waits for clear-to-send */
+        dt_watched message = {now_ns,
+                              now_ns,
+                              now_ns + count * each_ns * 5 / 4,
+                              count * 65536,
+                              count,
+                              count * each_ns / 4,
+                              count * each_ns / 8};
+        now_ns = message.done_ns;
+        dt_watch_message(&watch, &message);
+        sent += count;
+    }
+    EXPECT_EQ(watch.period, 1u);
+    dt_verdict verdict = dt_monitor_verdict(&watch.network);
+    EXPECT_TRUE(verdict.is_slow);
+    EXPECT_NEAR(verdict.factor, 1.5, 0.01);
+    EXPECT_NEAR(std::exp(watch.network.level) * 65536, 30e-6, 1e-6);
+}
+
+/* A machine that has no processor for the sender now and then makes pauses that repeat in nothing. */
+TEST_F(Watch, MessagesOfASizeAreJudgedThoughNothingRepeats)
+{
+    auto Send = [&](int count, double slowness) {
+        for (int i = 0; i < count; i++) {
+            for (uint64_t messages = 1 + random() % 100; messages > 0; messages--) {
+                uint64_t ns = static_cast<uint64_t>(20000 * slowness * std::exp(0.02 * noise(random)));
+                dt_watched message = {now_ns, now_ns, now_ns + ns, 65536, 1, 0, 0};
+                now_ns += ns;
+                dt_watch_message(&watch, &message);
+            }
+            now_ns += 3 * kMs;
+        }
+    };
+    Send(1500, 1);
+    EXPECT_EQ(0u, dt_watch_found_period(&watch)) << "it has no say in what others find";
+    EXPECT_TRUE(dt_monitor_verdict(&watch.network).is_known);
+    EXPECT_FALSE(dt_monitor_verdict(&watch.network).is_slow);
+    Send(500, 1.4);
+    EXPECT_TRUE(dt_monitor_verdict(&watch.network).is_slow);
+    EXPECT_NEAR(dt_monitor_verdict(&watch.network).factor, 1.4, 0.05);
+    /* Other messages take another time for each byte. */
+    dt_watched other = {now_ns, now_ns, now_ns + 30000, 1024, 1, 0, 0};
+    dt_watch_message(&watch, &other);
+    EXPECT_EQ(0u, watch.period);
+    EXPECT_FALSE(dt_monitor_verdict(&watch.network).is_known);
+    /* And what repeats is found all the same. */
+    now_ns += 7 * kMs;
+    Send(500, 1);
+    Steps(100, 1);
+    EXPECT_EQ(5u, watch.period);
+    EXPECT_TRUE(dt_monitor_verdict(&watch.network).is_known);
 }
 
 TEST_F(Watch, TheVoteOverrulesAndAnImpossibleOneDoesNot)

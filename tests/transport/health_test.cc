@@ -252,18 +252,73 @@ TEST_F(Health, APeerThatIsNotReadyIsNoSlowLink)
     EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
 }
 
-/* Detour's thread may be late: samples are lost, never waited for, and counted. */
-TEST_F(Health, AFullRingLosesSamples)
+/* Detour's thread may be late: then a sample stands for many messages, and none is missing. */
+TEST_F(Health, AFullRingHasSamplesOfManyMessages)
 {
+    const uint64_t kCount = 100000;
     Add(0, "a:1", "soft0");
     dt_meter *meter = &senders[0].sender->connection.meter;
-    for (int i = 0; i < DT_METER_SAMPLES + 7; i++)
-        dt_meter_sent(meter, now_ns, now_ns, 1);
-    now_ns += DT_NS_PER_S;
-    Look();
-    EXPECT_EQ(7u, Of(0).missed_count);
-    EXPECT_EQ(nullptr, dt_meter_sample(meter));
-    EXPECT_EQ(static_cast<uint64_t>(DT_METER_SAMPLES) + 7, meter->row->message_count) << "all are counted";
+    uint64_t began_ns = now_ns;
+    auto Send = [&] {
+        uint64_t wanted_ns = now_ns;
+        now_ns += 10 * DT_NS_PER_US; // no clear-to-send
+        uint64_t handed_ns = now_ns;
+        now_ns += 30 * DT_NS_PER_US;
+        dt_meter_sent(meter, wanted_ns, handed_ns, 100);
+        now_ns += 5 * DT_NS_PER_US; // nothing to send
+    };
+    for (uint64_t i = 0; i < kCount; i++)
+        Send();
+    dt_sample sum = {};
+    uint64_t samples = 0;
+    auto Take = [&] {
+        for (const dt_sample *sample; (sample = dt_meter_sample(meter)); dt_meter_taken(meter), samples++) {
+            uint64_t length_ns = sample->done - sample->handed;
+            sum.messages += sample->messages;
+            sum.bytes += sample->bytes;
+            sum.service += sample->messages > 1 ? sample->service : length_ns;
+            sum.idle += sample->messages > 1 ? sample->idle : 0;
+            sum.waited += sample->messages > 1 ? sample->waited : 0;
+            sum.done += length_ns - (sample->messages > 1 ? sample->idle : 0);
+            EXPECT_LE(sum.handed, sample->handed) << "in their order";
+            sum.handed = sample->done;
+        }
+    };
+    Take();
+    EXPECT_TRUE(meter->is_keeping);
+    EXPECT_GT(sum.handed, began_ns);
+    Send(); // there is room now, for what was kept too
+    Take();
+    EXPECT_FALSE(meter->is_keeping);
+    EXPECT_EQ(kCount + 1, sum.messages);
+    EXPECT_EQ((kCount + 1) * 100, sum.bytes);
+    EXPECT_EQ((kCount + 1) * 30 * DT_NS_PER_US, sum.service);
+    EXPECT_EQ((kCount + 1) * 30 * DT_NS_PER_US, sum.done) << "under way, without what lies between";
+    EXPECT_EQ(kCount + 1, meter->row->message_count);
+    uint64_t merged = kCount + 1 - DT_METER_SAMPLES_EACH;
+    EXPECT_EQ(merged, meter->merged);
+    uint64_t of_many = samples - DT_METER_SAMPLES_EACH;
+    EXPECT_EQ((merged - of_many) * 15 * DT_NS_PER_US, sum.idle);
+    EXPECT_EQ((merged - of_many) * 10 * DT_NS_PER_US, sum.waited);
+}
+
+/* What is kept comes before a pause, so that the burst does not go on behind it. */
+TEST_F(Health, SamplesOfManyMessagesEndAtAPause)
+{
+    Add(0, "a:1", "soft0");
+    dt_health &health = senders[0].sender->health;
+    for (int round = 0; round < 40; round++) {
+        for (int i = 0; i < DT_METER_SAMPLES_EACH + 70; i++) { // the last 6 are kept
+            dt_meter_sent(&senders[0].sender->connection.meter, now_ns, now_ns, 100);
+            now_ns += DT_NS_PER_US;
+        }
+        Look();
+        now_ns += 5 * DT_NS_PER_MS;
+        Look(); // no end of the burst: not all of it has been seen
+    }
+    ASSERT_EQ(39u, health.watch.burst_count);
+    for (int i = 1; i < 39; i++) // the first is cut, to learn how long pieces have to be
+        EXPECT_EQ((DT_METER_SAMPLES_EACH + 70) * 100, health.watch.sizes[i]);
 }
 
 TEST_F(Health, ConnectionsComeAndGo)
