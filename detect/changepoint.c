@@ -28,17 +28,32 @@ static double weighed(const struct dt_changepoint_run *run)
     return (double)dt_min_u64(run->count, DT_CHANGEPOINT_CAP);
 }
 
+static double power(double base, uint64_t exponent)
+{
+    double result = 1;
+
+    for (; exponent; exponent /= 2) {
+        if (exponent % 2)
+            result *= base;
+        base *= base;
+    }
+    return result;
+}
+
 /*
  * Density of the next sample after a run: Student's t with 2 alpha degrees of freedom (Murphy, "Conjugate
- * Bayesian analysis of the Gaussian distribution", 2007, eq. 110).
+ * Bayesian analysis of the Gaussian distribution", 2007, eq. 110). Its exponent, alpha + 1/2, is a whole
+ * number of halves, so that a root takes the place of a logarithm and an exponential. What that makes 0,
+ * below 1e-154, is negligible beside any run that explains the sample.
  */
 static double predict(const struct dt_changepoint_run *run, double kappa_prior, double sample)
 {
-    double kappa = kappa_prior + weighed(run), alpha = PRIOR_ALPHA + weighed(run) / 2;
+    double kappa = kappa_prior + weighed(run);
     double scale = 2 * run->beta * (kappa + 1) / kappa;
     double distance = sample - run->mean;
+    uint64_t halves = (uint64_t)(2 * PRIOR_ALPHA) + 1 + dt_min_u64(run->count, DT_CHANGEPOINT_CAP);
 
-    return run->gamma_ratio / sqrt(PI * scale) * exp(-(alpha + 0.5) * log1p(distance * distance / scale));
+    return run->gamma_ratio / sqrt(PI * scale * power(1 + distance * distance / scale, halves));
 }
 
 static void extend(struct dt_changepoint_run *run, double kappa_prior, double sample)

@@ -29,7 +29,9 @@ void dt_monitor_init(struct dt_monitor *monitor)
 
 static double clip(double value, double middle, double reach)
 {
-    return fmin(fmax(value, middle - reach), middle + reach);
+    double low = middle - reach, high = middle + reach;
+
+    return value < low ? low : value > high ? high : value;
 }
 
 /* The k-th last sample; k from 0, below the samples seen and DT_MONITOR_HISTORY. */
