@@ -25,6 +25,8 @@ made=$(tail -1 "$out/calls")
 echo "# $made"
 # A folder's cost is what its own lines take, and what the C library takes on its behalf: the inclusive cost of
 # calls from the folder into the library. Other calls are skipped, their callees' own lines say what they take.
+# What base/ does for softrnic/, inlined there or called from there, is the device's work too. The first reading finds
+# the functions of softrnic/.
 awk -v messages="$(echo "$made" | awk '{print $2}')" '
     function name(text,   id) { # "(12) path" defines a name, "(12)" repeats it
         id = text
@@ -38,6 +40,11 @@ awk -v messages="$(echo "$made" | awk '{print $2}')" '
         if (index(text, " ")) fns[id] = substr(text, index(text, " ") + 1)
         return fns[id]
     }
+    function id_of(line) {
+        sub(/^c?fn=/, "", line)
+        sub(/\).*/, ")", line)
+        return line
+    }
     function folder_of(path) {
         # Absolute, or relative to wherever the compiler was started: the last two parts say which file it is.
         if (!match(path, /(^|\/)(base|softrnic|verbs|obs|delay|detect|failover|hostpath|transport|plugin|bench)\/[^\/]*$/))
@@ -50,15 +57,25 @@ awk -v messages="$(echo "$made" | awk '{print $2}')" '
     }
     function place() {
         folder = callee = path ~ /softrnic\/wqe\./ && fn ~ /encode|put_/ ? "elements" : folder_of(path)
+        if (is_device[fn_id] && folder == "base/") folder = callee = "softrnic/"
     }
     /^(fl|fi|fe)=/ { path = name(substr($0, 4)); place(); next }
-    /^fn=/ { fn = fn_name(substr($0, 4)); place(); next }
-    /^cfn=/ { fn_name(substr($0, 5)); next }
+    /^fn=/ { fn = fn_name(substr($0, 4)); fn_id = id_of($0); place(); next }
+    /^cfn=/ { fn_name(substr($0, 5)); is_device_called = is_device[id_of($0)]; next }
     /^(cfi|cfl)=/ { callee = folder_of(name(substr($0, 5))); next }
     /^calls=/ { called = 1; next }
+    NR == FNR { # the first reading
+        if (/^[0-9+*-]/ && !called && path ~ /softrnic\/[^\/]*\.c$/ && folder != "elements") is_device[fn_id] = 1
+        if (/^[0-9+*-]/) called = 0
+        next
+    }
     /^[0-9+*-]/ {
         if (!called && folder != "C library") own[folder] += $2
         if (called && folder != "C library" && callee == "C library") library[folder] += $2
+        if (called && is_device[fn_id] && callee == "base/" && !is_device_called) {
+            own["base/"] -= $2
+            own["softrnic/"] += $2
+        }
         called = 0
         callee = folder
     }
@@ -66,9 +83,8 @@ awk -v messages="$(echo "$made" | awk '{print $2}')" '
         for (folder in own) {
             counts = folder != "softrnic/" && folder != "caller"
             cost = own[folder] + library[folder]
-            printf "%-12s %8.1f, of it C library %8.1f%s\n", folder, cost / messages,
-                library[folder] / messages, counts ? "" : "  (not counted)"
+            printf "%-12s %8.1f%s\n", folder, cost / messages, counts ? "" : "  (not counted)"
             if (counts) total += cost
         }
         printf "%-12s %8.1f instructions per message\n", "total", total / messages
-    }' "$out/callgrind.out"
+    }' "$out/callgrind.out" "$out/callgrind.out"
