@@ -229,6 +229,9 @@ void dt_link_reopen(struct dt_wire_link *link, uint64_t now_ns)
 {
     if (now_ns < link->retry_ns)
         return;
+    /* The descriptor is the helper thread's until it has noted the end: soon after the peer's own word. */
+    if (link->socket.fd >= 0 && !dt_load_acquire(&link->socket.hung_up))
+        return;
     link->retry_ns = dt_deadline_ns(now_ns, DT_LOCAL_RETRY_NS);
     close_link(link);
     open_link(link);
@@ -236,7 +239,7 @@ void dt_link_reopen(struct dt_wire_link *link, uint64_t now_ns)
 
 void dt_link_hang_up(struct dt_wire_link *link)
 {
-    /* The descriptor is the helper thread's until it has noted the end. */
+    /* Not closed, as above. */
     if (link->socket.fd >= 0)
         shutdown(link->socket.fd, SHUT_RDWR);
 }
