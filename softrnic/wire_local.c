@@ -324,8 +324,11 @@ static bool has_something(struct dt_local_wire *wire)
     {
         struct dt_wire_link *link = dt_container_of(node, struct dt_wire_link, node);
 
-        if (link->is_blocked && (dt_link_is_gone(link) || dt_local_ring_has_more_room(&link->ring)))
+        if (link->is_blocked && (dt_link_is_gone(link) || dt_local_ring_has_more_room(&link->ring))) {
+            /* Said once: the engine looks again, if it still has something for this link (can_transmit). */
+            link->is_blocked = false;
             return true;
+        }
     }
     return false;
 }

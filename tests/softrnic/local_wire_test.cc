@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "base/clock.h"
@@ -293,6 +294,28 @@ TEST(LocalWire, SleepersAreWoken)
     EXPECT_EQ(b.Receive().size(), psn - 10);
     EXPECT_EQ(a.ServeSources(), 1) << "there is room";
     EXPECT_TRUE(a.Ops()->can_transmit(link));
+}
+
+// What was to be sent there is wanted no more (its queue pair failed): room, or the end of the other one, is
+// news once and not for ever.
+TEST(LocalWire, SleepsAgainWhenNobodyWantsTheRoom)
+{
+    for (bool dies : {false, true}) {
+        Host a(1021);
+        auto b = std::make_unique<Host>(1022);
+        dt_wire_link *link = a.LinkTo(*b);
+        b->ServeSources();
+        while (a.Ops()->can_transmit(link))
+            a.Transmit(link, {}, 1);
+        EXPECT_TRUE(dt_local_wire_sleep(a.wires[0]));
+        if (dies)
+            b.reset();
+        else
+            b->Receive();
+        EXPECT_GT(a.ServeSources(), 0) << "woken";
+        EXPECT_FALSE(dt_local_wire_sleep(a.wires[0])) << "the engine has to look";
+        EXPECT_TRUE(dt_local_wire_sleep(a.wires[0])) << "it has looked, and wants nothing";
+    }
 }
 
 // Who was awake, and then takes nothing: it is woken once for that, and only when it had its time.
