@@ -237,6 +237,12 @@ void dt_link_reopen(struct dt_wire_link *link, uint64_t now_ns)
     open_link(link);
 }
 
+void dt_link_let_go(struct dt_wire_link *link)
+{
+    close_link(link);
+    link->is_blocked = false;
+}
+
 void dt_link_hang_up(struct dt_wire_link *link)
 {
     /* Not closed, as above. */

@@ -99,6 +99,9 @@ static inline bool dt_link_is_gone(const struct dt_wire_link *link)
 /* For a link that is gone: calls again, if the time for it has come. */
 void dt_link_reopen(struct dt_wire_link *link, uint64_t now_ns);
 
+/* Gives up the memory and the descriptors of a link that is gone; it may be opened again. */
+void dt_link_let_go(struct dt_wire_link *link);
+
 /* The other end broke the ring: ends the connection. The link is gone soon after. */
 void dt_link_hang_up(struct dt_wire_link *link);
 

@@ -402,4 +402,11 @@ void dt_local_wire_reap(struct dt_local_wire *wire)
 
     while ((node = dt_list_pop_front(&wire->gone)))
         dt_inbound_destroy(dt_container_of(node, struct dt_inbound, node));
+    dt_list_for_each(at, &wire->links)
+    {
+        struct dt_wire_link *link = dt_container_of(at, struct dt_wire_link, node);
+
+        if (link->memory && dt_link_is_gone(link))
+            dt_link_let_go(link);
+    }
 }

@@ -73,7 +73,10 @@ bool dt_local_wire_has_unread(const struct dt_local_wire *wire);
  */
 void dt_local_wire_nudge(struct dt_local_wire *wire);
 
-/* Frees senders that have gone. Only on the thread that runs the sources, while none of them is running. */
+/*
+ * Frees senders that have gone, and what the links to receivers that have gone still hold. Only on the thread
+ * that runs the sources, while none of them is running.
+ */
 void dt_local_wire_reap(struct dt_local_wire *wire);
 
 /* Takes in a caller from another process; owns `fd` and `shared` from here on. host->lock is held. */

@@ -7,7 +7,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -263,6 +265,35 @@ TEST(LocalWire, SenderGoes)
     EXPECT_EQ(arrived[2].error, ESRCH);
     dt_local_wire_reap(b.wires[0]);
     EXPECT_TRUE(dt_local_wire_sleep(b.wires[0])) << "nothing of it is left";
+}
+
+// A process may outlive thousands of peers. Nothing of one that is gone is kept but its address.
+TEST(LocalWire, ReceiverGoes)
+{
+    Host a(1023);
+    size_t before = 0;
+    for (int i = 0; i < 5; i++) {
+        {
+            Host b(1024 + static_cast<uint32_t>(i));
+            dt_wire_link *link = a.LinkTo(b);
+            b.ServeSources();
+            a.Transmit(link, {}, 1);
+            EXPECT_EQ(b.Receive().size(), 1u);
+        }
+        a.ServeSources();
+        dt_local_wire_reap(a.wires[0]);
+        std::filesystem::directory_iterator open("/proc/self/fd"), end;
+        size_t count = static_cast<size_t>(std::distance(open, end));
+        if (i > 0) {
+            EXPECT_EQ(count, before) << "descriptors, after " << i + 1 << " receivers";
+        }
+        before = count;
+    }
+    // And the address of one may be somebody else's later.
+    Host b(1024);
+    a.Transmit(a.LinkTo(b), {}, 2, 2 * DT_LOCAL_RETRY_NS);
+    b.ServeSources();
+    EXPECT_EQ(b.Receive().size(), 1u);
 }
 
 TEST(LocalWire, SleepersAreWoken)
