@@ -567,6 +567,9 @@ void dt_driver_close(struct dt_soft_device *device)
     lock_helper();
     if (--device->open_count == 0) {
         driver.devices[device->index] = NULL;
+        /* Who found it by its name has its lock (dt_driver_find) and needs it until he gives that back. */
+        pthread_mutex_lock(&device->lock);
+        pthread_mutex_unlock(&device->lock);
         destroy_device(device);
     }
     pthread_mutex_unlock(&driver.lock);

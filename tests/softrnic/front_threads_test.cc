@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -137,5 +138,27 @@ TEST(FrontThreads, ControlBesideData)
         opener.join();
     }
     EXPECT_EQ(dt_soft_close_device(context), 0);
+}
+
+// Commands by name know nothing of the device's life: it is there, or ENODEV.
+TEST(FrontThreads, ControlWhileTheDeviceComesAndGoes)
+{
+    std::atomic<bool> stop{false};
+    std::atomic<int> done{0};
+    std::thread control([&] {
+        while (!stop) {
+            int error = dt_soft_device_control("soft0", DT_SOFT_CONTROL_DROP_NEXT, 1);
+            EXPECT_TRUE(error == 0 || error == ENODEV) << strerror(error);
+            done += error == 0;
+        }
+    });
+    // Address and thread sanitizer see it within some hundred rounds when the device goes under its hands.
+    for (int i = 0; i < 1000; i++)
+        dt_soft_close_device(OpenDevice(0));
+    for (double limit = Seconds() + 20; !done && Seconds() < limit;)
+        dt_soft_close_device(OpenDevice(0));
+    stop = true;
+    control.join();
+    EXPECT_GT(done, 0);
 }
 } // namespace
