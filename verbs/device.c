@@ -204,6 +204,18 @@ static void copy_event(const struct dt_verbs_table *table, const struct ibv_asyn
     }
 }
 
+struct copy {
+    const struct dt_verbs_table *table;
+    struct dt_device_event *to;
+};
+
+static void copy_raised(void *arg, const struct ibv_async_event *event)
+{
+    const struct copy *copy = (const struct copy *)arg;
+
+    copy_event(copy->table, event, copy->to);
+}
+
 int dt_device_event_fd(const struct dt_device *device)
 {
     return device->faults.event_fd;
@@ -212,12 +224,11 @@ int dt_device_event_fd(const struct dt_device *device)
 enum dt_status dt_device_next_event(struct dt_device *device, struct dt_device_event *event)
 {
     const struct dt_verbs_table *table = &device->verbs->table;
+    struct copy copy = {table, event};
     struct ibv_async_event raw;
 
-    if (dt_fault_layer_event(&device->faults, &raw)) {
-        copy_event(table, &raw, event);
+    if (dt_fault_layer_event(&device->faults, copy_raised, &copy))
         return DT_OK;
-    }
     if (table->get_async_event(device->context, &raw)) {
         if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
             return DT_AGAIN;

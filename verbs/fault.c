@@ -235,7 +235,7 @@ static void raise_wanted(struct dt_fault_layer *layer, struct dt_fault_state *st
     dt_fault_acts(state);
 }
 
-bool dt_fault_layer_event(struct dt_fault_layer *layer, struct ibv_async_event *event)
+bool dt_fault_layer_event(struct dt_fault_layer *layer, dt_fault_copy_event *copy, void *arg)
 {
     uint64_t count;
     bool has_one;
@@ -243,7 +243,7 @@ bool dt_fault_layer_event(struct dt_fault_layer *layer, struct ibv_async_event *
     pthread_mutex_lock(&layer->mutex);
     has_one = layer->event_count > 0;
     if (has_one) {
-        *event = layer->events[0];
+        copy(arg, &layer->events[0]);
         memmove(&layer->events[0], &layer->events[1], --layer->event_count * sizeof layer->events[0]);
         if (layer->event_count == 0)
             DT_CHECK(read(layer->raised_fd, &count, sizeof count) == sizeof count);

@@ -76,8 +76,12 @@ extern const struct dt_verbs_table dt_fault_table;
 /* After a queue pair was made; dt_fault_table's destroy_qp takes it out again. */
 void dt_fault_layer_enter(struct dt_fault_layer *layer, struct dt_fault_qp *qp, struct ibv_qp *ibv);
 
-/* The next event that a fault raised; there is nothing to acknowledge. */
-bool dt_fault_layer_event(struct dt_fault_layer *layer, struct ibv_async_event *event);
+/*
+ * The next event that a fault raised, if there is one: handed to `copy` with the mutex held, so that what it
+ * speaks of is there. Nothing else keeps that from being destroyed, as there is nothing to acknowledge.
+ */
+typedef void dt_fault_copy_event(void *arg, const struct ibv_async_event *event);
+bool dt_fault_layer_event(struct dt_fault_layer *layer, dt_fault_copy_event *copy, void *arg);
 
 /* Has the port lost its link, or the device died, by a fault? */
 bool dt_fault_layer_is_down(struct dt_fault_layer *layer);

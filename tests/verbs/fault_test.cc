@@ -457,6 +457,55 @@ TEST_P(DeviceFault, ACallHangsUntilTheFaultIsGone)
     EXPECT_EQ(1u, Fired());
 }
 
+/* Who reads events is another thread than who makes and destroys queue pairs. For the sanitizers. */
+TEST(DeviceFaultEvents, AreReadWhileTheirQueuePairGoes)
+{
+    auto source = rig::MakeSoft();
+    dt_device_info *list = nullptr;
+    size_t count = 0;
+    dt_device *device = nullptr;
+    std::atomic<bool> stop{false};
+    std::atomic<int> seen{0};
+    uint64_t fired = 0;
+
+    ASSERT_EQ(DT_OK, dt_verbs_devices(source->verbs(), &list, &count));
+    ASSERT_EQ(DT_OK, dt_device_open(source->verbs(), &list[0], &device));
+    std::thread reader([&] {
+        dt_device_fault fault = {};
+        dt_device_event event;
+        fault.kind = DT_DEVICE_FAULT_EVENT;
+        fault.event = DT_EVENT_QP_FATAL;
+        fault.fired = &fired;
+        while (!stop) {
+            fault.id++;
+            dt_device_set_faults(device, &fault, 1);
+            while (dt_device_next_event(device, &event) == DT_OK)
+                seen++;
+        }
+    });
+    for (int i = 0; i < 1000 || (seen == 0 && i < 100000); i++) {
+        dt_qp_options options = {};
+        dt_qp_link_options link = {};
+        dt_qp_address self;
+        dt_qp *qp;
+        ASSERT_EQ(DT_OK, dt_cq_create(device, 8, nullptr, &options.send_cq));
+        options.recv_cq = options.send_cq;
+        options.sq_depth = options.rq_depth = 4;
+        ASSERT_EQ(DT_OK, dt_qp_create(device, &options, &qp));
+        dt_qp_local_address(qp, &self);
+        link.timeout_exponent = 14;
+        ASSERT_EQ(DT_OK, dt_qp_connect(qp, &self, &link));
+        dt_qp_destroy(qp);
+        dt_cq_destroy(options.send_cq);
+    }
+    stop = true;
+    reader.join();
+    EXPECT_GT(seen, 0);
+    dt_device_set_faults(device, nullptr, 0);
+    dt_device_close(device);
+    dt_verbs_devices_free(list);
+}
+
 const Rnic rnics[] = {{"scripted_std", rig::MakeFake, DT_POSTING_STD},
                       {"scripted_dv", rig::MakeFake, DT_POSTING_DV},
                       {"soft_std", rig::MakeSoft, DT_POSTING_STD},
