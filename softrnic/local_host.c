@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -122,6 +123,24 @@ static struct stranger *oldest_stranger(const struct dt_local_host *host)
                                               : dt_container_of(host->strangers.next, struct stranger, node);
 }
 
+/* The caller still waits, and the descriptor would fire for him without end. */
+static void pause_listening(struct dt_local_host *host, int error, uint64_t now_ns)
+{
+    dt_local_host_unwatch(host, host->listen_fd);
+    host->listen_again_ns = dt_deadline_ns(now_ns, DT_LOCAL_LISTEN_NS);
+    if (!host->said_full)
+        dt_warn("software RNIC: a process calls and cannot be taken in: %s", strerror(error));
+    host->said_full = true;
+}
+
+static void listen_again(struct dt_local_host *host, uint64_t now_ns)
+{
+    if (dt_local_host_watch(host, host->listen_fd, EPOLLIN, &host->listener))
+        host->listen_again_ns = dt_deadline_ns(now_ns, DT_LOCAL_LISTEN_NS);
+    else
+        host->listen_again_ns = DT_NEVER_NS;
+}
+
 static void listener_ready(struct dt_source *source, uint32_t events, uint64_t now_ns)
 {
     struct dt_local_host *host = dt_container_of(source, struct dt_local_host, listener);
@@ -136,12 +155,16 @@ static void listener_ready(struct dt_source *source, uint32_t events, uint64_t n
             drop_stranger(oldest_stranger(host));
         admit(host, fd, pid, now_ns);
     }
+    if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS)
+        pause_listening(host, -fd, now_ns);
 }
 
 void dt_local_host_progress(struct dt_local_host *host, uint64_t now_ns)
 {
     struct stranger *stranger;
 
+    if (host->listen_again_ns <= now_ns)
+        listen_again(host, now_ns);
     while ((stranger = oldest_stranger(host)) && stranger->deadline_ns <= now_ns) {
         dt_info("software RNIC: process %d called and said nothing; dropped", (int)stranger->pid);
         drop_stranger(stranger);
@@ -152,7 +175,7 @@ uint64_t dt_local_host_deadline_ns(const struct dt_local_host *host)
 {
     const struct stranger *stranger = oldest_stranger(host);
 
-    return stranger ? stranger->deadline_ns : DT_NEVER_NS;
+    return dt_earlier_ns(host->listen_again_ns, stranger ? stranger->deadline_ns : DT_NEVER_NS);
 }
 
 /* ---- life -----------------------------------------------------------------------------------------------
@@ -168,6 +191,7 @@ int dt_local_host_create(const struct dt_local_host_options *options, struct dt_
     host->options = *options;
     host->pid = getpid();
     host->listener.ready = listener_ready;
+    host->listen_again_ns = DT_NEVER_NS;
     dt_list_init(&host->strangers);
     pthread_mutex_init(&host->lock, NULL);
     host->instance = options->instance;

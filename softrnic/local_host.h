@@ -26,6 +26,7 @@ struct dt_local_wire;
 #define DT_LOCAL_WIRES_MAX     16
 #define DT_LOCAL_STRANGER_NS   1000000000ull /* who called and says nothing for so long is dropped */
 #define DT_LOCAL_STRANGERS_MAX 64
+#define DT_LOCAL_LISTEN_NS     20000000ull /* pause after a caller could not be taken in: no descriptor left */
 
 /*
  * Something the helper thread listens to, in its epoll set. ready() runs on that thread, without any RNIC's
@@ -51,6 +52,8 @@ struct dt_local_host {
     pid_t pid;
     int listen_fd;
     struct dt_source listener;
+    uint64_t listen_again_ns; /* it is not listened until then; DT_NEVER_NS: it is */
+    bool said_full;
     struct dt_list strangers; /* called, and have said nothing yet */
     uint32_t stranger_count;
     pthread_mutex_t lock; /* innermost: protects `wires` and each wire's list of newcomers */
@@ -66,10 +69,10 @@ void dt_local_host_destroy(struct dt_local_host *host);
 /* In a child of the process that owns it: closes its descriptors and frees nothing. */
 void dt_local_host_abandon(struct dt_local_host *host);
 
-/* Drops strangers whose time is over. */
+/* Drops strangers whose time is over; listens again after a pause. */
 void dt_local_host_progress(struct dt_local_host *host, uint64_t now_ns);
 
-/* When to call that next; DT_NEVER_NS when there are none. */
+/* When to call that next; DT_NEVER_NS when there is nothing to do. */
 uint64_t dt_local_host_deadline_ns(const struct dt_local_host *host);
 
 /* Adds a descriptor to the helper's set, or takes it out. 0 or an errno. */

@@ -3,6 +3,7 @@
 // as processes do, and two wires of one host. This test is the helper thread and both engines.
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -293,6 +294,26 @@ TEST(LocalWire, ReceiverGoes)
     Host b(1024);
     a.Transmit(a.LinkTo(b), {}, 2, 2 * DT_LOCAL_RETRY_NS);
     b.ServeSources();
+    EXPECT_EQ(b.Receive().size(), 1u);
+}
+
+// A process that has no descriptor left: who calls waits until there is one, and it does not spin meanwhile.
+TEST(LocalWire, CallerWaitsForADescriptor)
+{
+    detour_test::ExpectWarning("cannot be taken in: Too many open files");
+    Host a(1030), b(1031);
+    dt_wire_link *link = a.LinkTo(b);
+    rlimit limit, none;
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = {0, limit.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    EXPECT_EQ(b.ServeSources(0), 1);
+    EXPECT_EQ(b.ServeSources(1), 0) << "it fires again at once";
+    EXPECT_EQ(dt_local_host_deadline_ns(b.host), DT_LOCAL_LISTEN_NS);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    b.ServeSources(DT_LOCAL_LISTEN_NS);
+    EXPECT_GT(b.ServeSources(DT_LOCAL_LISTEN_NS), 0);
+    a.Transmit(link, {}, 1);
     EXPECT_EQ(b.Receive().size(), 1u);
 }
 
