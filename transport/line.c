@@ -382,8 +382,11 @@ bool dt_line_linger(struct dt_line *line, uint64_t now_ns, uint64_t *deadline_ns
         line->linger_ns = dt_deadline_ns(now_ns, line->nic->net->params.linger_ms * DT_NS_PER_MS);
     if (dt_line_is_ready(line))
         dt_line_ignore(line, now_ns);
-    if (line->is_heard || line->has_peer_left || line->state == DT_LINE_OVER || now_ns >= line->linger_ns)
+    if (line->is_heard || line->has_peer_left || line->state == DT_LINE_OVER || now_ns >= line->linger_ns) {
+        /* Nobody watches it from here on. Closing it is not enough: a child may have a copy of it. */
+        close_channel(line);
         return true; /* it wants nothing any more */
+    }
     if (line->state == DT_LINE_UP && line->is_ready)
         wake_ns = now_ns;
     if (line->state == DT_LINE_PAUSE)

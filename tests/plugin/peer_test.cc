@@ -353,4 +353,43 @@ TEST_F(Peer, ThatOnlySleepsIsNoError)
         usleep(1000);
     }
 }
+
+/* Descriptors that the epoll set of a device's thread knows. */
+int CountWatched(const dt_nic *nic)
+{
+    char path[64], text[256];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", nic->epoll_fd);
+    FILE *file = fopen(path, "r");
+    EXPECT_NE(nullptr, file);
+    while (file && fgets(text, sizeof text, file))
+        count += strncmp(text, "tfd:", 4) == 0;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+/* A data loader's worker, for one: the system forgets a descriptor when all of its copies are closed. */
+TEST_F(Peer, CopiesOfChannelsInAForkedChildAreNobodysBusiness)
+{
+    Pair first(net), second(net);
+    first.Connect();
+    second.Connect();
+    dt_nic *nic = static_cast<dt_connection *>(first.send)->nic;
+    const int kOthers = 3; // to wake the thread, the device, the listener
+    Until([&] { return CountWatched(nic) == kOthers + 4 || HasFailure(); });
+    pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    ASSERT_GT(pid, 0);
+    first.Close();
+    Until([&] {
+        pthread_mutex_lock(&nic->mutex);
+        bool is_over = dt_list_is_empty(&nic->lines);
+        pthread_mutex_unlock(&nic->mutex);
+        return is_over;
+    });
+    Until([&] { return CountWatched(nic) == kOthers + 2 || HasFailure(); }, 20);
+}
 } // namespace
