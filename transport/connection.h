@@ -131,6 +131,7 @@ struct dt_path {
     uint32_t marker_mask;            /* queue pairs whose marker is posted */
     bool is_fence_wanted;            /* as soon as op_state is IDLE */
     struct dt_resume resume;         /* receiver: what it has; sender: what the receiver said it has */
+    uint64_t settled_ns;             /* sender: the last epoch that is settled was so then */
     struct dt_path_offer peer_offer; /* of the last OPEN or OPENED */
     struct dt_path_queues *fresh;    /* made, not in use yet */
     struct dt_path_queues *doomed;   /* being destroyed */

@@ -104,6 +104,7 @@ static void do_settle(struct dt_path *path, uint64_t now_ns)
     struct dt_connection *c = path->connection;
     struct dt_switch_settled settled = dt_switch_settle(path);
 
+    path->settled_ns = now_ns;
     dt_page_add(&c->meter.row->rewound_count, settled.again);
     dt_page_add(&c->meter.row->failover_ns, now_ns - path->report.steps.detected_ns);
     if (path->is_used)
@@ -374,6 +375,12 @@ static bool is_told_of_fence(const struct dt_path *path, enum dt_path_message me
            (message == DT_PATH_SAY_SWITCH || message == DT_PATH_SAY_HEARD);
 }
 
+/* A receiver that says RESUME once more has its port back; or has not heard yet that the epoch is settled. */
+static bool is_hint(const struct dt_path *path, uint64_t now_ns)
+{
+    return now_ns - path->settled_ns >= DT_REPEAT_NS_MAX;
+}
+
 static void hear(struct dt_connection *c, uint64_t now_ns)
 {
     const struct dt_path_frame *frame = &c->heard;
@@ -394,8 +401,8 @@ static void hear(struct dt_connection *c, uint64_t now_ns)
     taken = dt_path_machine_hear(&path->machine, (enum dt_path_message)frame->message, frame->epoch, now_ns);
     if (taken.actions & (DT_PATH_DO_MAKE | DT_PATH_DO_LINK))
         path->peer_offer = frame->offer;
-    /* A receiver that says it once more has its port back. */
-    if (frame->message == DT_PATH_SAY_RESUME && taken.is_known && !(taken.actions & DT_PATH_DO_KEEP))
+    if (frame->message == DT_PATH_SAY_RESUME && taken.is_known && !(taken.actions & DT_PATH_DO_KEEP) &&
+        is_hint(path, now_ns))
         dt_recovery_hint(&path->recovery, now_ns);
     follow(path, &taken, now_ns);
     if (is_told_of_fence(path, (enum dt_path_message)frame->message))
