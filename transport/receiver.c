@@ -283,6 +283,7 @@ void dt_receiver_publish_again(struct dt_receiver *r)
         publish(r, c->current, slot);
         r->again--;
     }
+    r->again = 0; /* the others were brought by another path before they could be offered again */
 }
 
 static void open_slot(struct dt_receiver *r, struct dt_recv_slot *slot, unsigned n, const uint32_t *bytes,
