@@ -179,16 +179,26 @@ static const struct dt_send_slot *sent_slot(struct dt_connection *c, uint64_t se
     return &dt_sender_of(c)->slot[sequence & (c->slots - 1)];
 }
 
-/* The message that path->stall.mark is about. */
-static uint64_t sequence_of_mark(const struct dt_path *path)
+/* The message that path->stall.mark, which was made just now, is about. */
+static uint64_t marked(struct dt_path *path)
 {
-    return (path->stall.mark - 1) >> (path->connection->is_sender ? 8 : 32);
+    struct dt_connection *c = path->connection;
+
+    return c->is_sender ? (path->stall.mark - 1) >> 8 : dt_receiver_first_incomplete(dt_receiver_of(c));
+}
+
+/* Is it about this one? A receiver's has room for the low bits only. */
+static bool is_marked(const struct dt_path *path, uint64_t sequence)
+{
+    uint64_t mark = path->stall.mark - 1;
+
+    return path->connection->is_sender ? mark >> 8 == sequence : mark >> 32 == (uint32_t)sequence;
 }
 
 static void ask_peer(struct dt_path *path)
 {
     struct dt_connection *c = path->connection;
-    struct dt_fact fact = {.sequence = sequence_of_mark(path)};
+    struct dt_fact fact = {.sequence = marked(path)};
 
     if (c->version < DT_PROTOCOL_VERSION_FACTS)
         return; /* it would take the question for a broken channel */
@@ -232,7 +242,7 @@ void dt_watch_hear(struct dt_connection *c, uint64_t now_ns)
     if (c->heard_type == DT_FRAME_ASK)
         answer(c, *fact);
     else if (path->state != DT_PATH_NONE && path->epoch == fact->epoch && path->stall.mark != 0 &&
-             sequence_of_mark(path) == fact->sequence)
+             is_marked(path, fact->sequence))
         dt_stall_know(&path->stall, now_ns);
 }
 

@@ -154,6 +154,26 @@ TEST_F(Watch, APeerThatHasTheMessageSaysSo)
     AwaitFault("its completion queue is silent: the peer has had ");
 }
 
+/* The queue that is silent is the receiver's: the sender says that its message was acknowledged. */
+TEST_F(Watch, ASenderWhoseMessageWasAcknowledgedSaysSoHoweverManyCameBefore)
+{
+    uint64_t many = 1ull << 32; // of which none is remembered
+    dt_sender_of(sender)->next += many;
+    dt_sender_of(sender)->next_post += many;
+    dt_receiver_of(receiver)->next += many;
+    dt_cq *cq = receiver->path[0].recv_cq;
+    ASSERT_EQ(DT_OK, dt_cq_create(receiver->path[0].nic->device, 16, nullptr, &receiver->path[0].recv_cq));
+    Post();
+    Pass(kLong);
+    EXPECT_EQ(nullptr, receiver->current);
+    EXPECT_NE(nullptr, strstr(receiver->path[0].why, "its completion queue is silent: the peer has had "))
+        << receiver->path[0].why;
+    SetTimes(500, 16);
+    dt_cq_destroy(receiver->path[0].recv_cq);
+    receiver->path[0].recv_cq = cq;
+    Until([&] { return IsDone(&receive) && IsDone(&send); });
+}
+
 /* To a question it would answer with the end of the connection. */
 TEST_F(Watch, APeerOfAnOlderVersionIsNotAsked)
 {
