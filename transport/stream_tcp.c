@@ -15,6 +15,9 @@
 #include "base/util.h"
 
 #define BACKLOG 1024
+/* What is not acknowledged for so long never will be: whoever needs the stream dials again. By itself the
+ * system goes on for a quarter of an hour. */
+#define GIVE_UP_MS 20000
 
 struct tcp_stream {
     struct dt_stream stream;
@@ -194,6 +197,7 @@ static const struct dt_stream_ops tcp_stream_ops = {
 static struct tcp_stream *stream_create(int fd, bool is_established)
 {
     struct tcp_stream *tcp = calloc(1, sizeof *tcp);
+    unsigned give_up_ms = GIVE_UP_MS;
     int on = 1;
 
     if (!tcp) {
@@ -201,6 +205,7 @@ static struct tcp_stream *stream_create(int fd, bool is_established)
         return NULL;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof give_up_ms);
     tcp->stream.ops = &tcp_stream_ops;
     tcp->fd = fd;
     tcp->is_established = is_established;

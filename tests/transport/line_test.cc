@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control line: what happens when its channel breaks, over real TCP, and who may replace it. */
+#include <linux/filter.h>
+#include <netinet/tcp.h>
+
 #include "tests/harness/harness.h"
 #include "tests/transport/two_nets.h"
 #include "transport/connection.h"
@@ -88,6 +91,28 @@ TEST_F(Line, IsDialledAgainWhateverBreaksTheChannel)
     EXPECT_EQ(round, Stats().rejoined);
     EXPECT_FALSE(sender->is_peer_lost);
     EXPECT_FALSE(receiver->is_peer_lost);
+}
+
+/* By a firewall that has forgotten it, for one: nothing comes back, no reset either. */
+TEST_F(Line, IsDialledAgainWhenWhatIsSaidIsSwallowed)
+{
+    sock_filter nothing = {BPF_RET | BPF_K, 0, 0, 0};
+    sock_fprog filter = {1, &nothing};
+    ASSERT_EQ(0, setsockopt(Fd(receiver), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter));
+    unsigned limit_ms = 0;
+    socklen_t bytes = sizeof limit_ms;
+    ASSERT_EQ(0, getsockopt(Fd(sender), IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, &bytes));
+    EXPECT_GE(limit_ms, 1000u) << "0: the system's own, a quarter of an hour";
+    EXPECT_LE(limit_ms, 30000u);
+    limit_ms = 300; // so that this does not take long
+    ASSERT_EQ(0, setsockopt(Fd(sender), IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms));
+    dt_path *path = &sender->path[0];
+    dt_store_release(&path->nic->is_away, 1u);
+    dt_connection_suspect(sender, path, DT_FAULT_ORDER);
+    StepUntil([&] { return path->machine.state == DT_SENDER_WAITING; });
+    StepUntil([&] { return path->machine.state == DT_SENDER_SETTLED; });
+    EXPECT_TRUE(IsRound(1));
+    dt_store_release(&path->nic->is_away, 0u);
 }
 
 TEST_F(Line, BrokenAgainWhileItIsDialledIsDialledOnceMore)
