@@ -4,6 +4,7 @@
 
 #include "base/util.h"
 #include "sched/csv.h"
+#include "sched/schedule.h"
 
 enum { SEEN_F = 1, SEEN_I = 2, SEEN_W = 4, SEEN_B = 8 };
 
@@ -211,13 +212,14 @@ static void add_action(struct dt_text *text, bool first, int kind, int32_t stage
 enum detour_status dt_write_csv(const struct dt_write *w, struct dt_text *text)
 {
     const struct detour_schedule *s = w->schedule;
+    enum detour_status status = dt_schedule_check_last_stage(w->call, w->p, s);
 
-    for (int32_t d = 0; d < s->device_count; d++) {
+    for (int32_t d = 0; !status && d < s->device_count; d++) {
         for (size_t i = s->first[d]; i < s->first[d + 1]; i++)
             add_action(text, i == s->first[d], s->ops[i].kind, s->ops[i].stage, s->ops[i].microbatch);
         dt_text_add(text, "\n");
     }
-    return DETOUR_OK;
+    return status;
 }
 
 /* The versions whose compute_comms differ, as the N of 2.N. */
@@ -286,8 +288,9 @@ enum detour_status dt_write_csv_comms(const struct dt_write *w, struct dt_text *
                        TORCH_REDUCE_GRAD);
     if (!dt_arena_new(w->call->arena, comms.left, w->p->stage_count))
         return dt_fail_memory(w->call->error);
-    enum detour_status status =
-        detour_program_create(w->call->arena, w->p->profile, w->schedule, &program, w->call->error);
+    enum detour_status status = dt_schedule_check_last_stage(w->call, w->p, w->schedule);
+    if (!status)
+        status = detour_program_create(w->call->arena, w->p->profile, w->schedule, &program, w->call->error);
     for (int32_t i = 0; !status && i < w->p->stage_count; i++)
         comms.left[i] = w->p->microbatch_count;
     for (int32_t d = 0; !status && d < program->device_count; d++)

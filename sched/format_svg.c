@@ -107,15 +107,38 @@ static void close_text(struct svg *svg)
     dt_text_add(svg->text, "</text>\n");
 }
 
+/* The bytes of the character that begins here; 0 if that is not UTF-8, or nothing that XML allows. */
+static size_t character_bytes(const char *at)
+{
+    const unsigned char *byte = (const unsigned char *)at;
+    size_t count = byte[0] < 0x80 ? 1 : byte[0] < 0xe0 ? 2 : byte[0] < 0xf0 ? 3 : 4;
+    uint32_t least[] = {0, ' ', 0x80, 0x800, 0x10000};
+    uint32_t code = count == 1 ? byte[0] : byte[0] & (0x7fu >> count);
+
+    for (size_t i = 1; i < count; i++) {
+        if ((byte[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (byte[i] & 0x3fu);
+    }
+    bool is_start = byte[0] < 0x80 || (byte[0] >= 0xc0 && byte[0] < 0xf8);
+    bool is_surrogate = code >= 0xd800 && code < 0xe000;
+    if (!is_start || code < least[count] || code > 0x10ffff || is_surrogate || (code & 0xfffffe) == 0xfffe)
+        return 0;
+    return count;
+}
+
 static void add_escaped(struct dt_text *text, const char *string)
 {
-    for (; *string; string++) {
+    for (size_t bytes; *string; string += bytes ? bytes : 1) {
+        bytes = character_bytes(string);
         if (*string == '<')
             dt_text_add(text, "&lt;");
         else if (*string == '&')
             dt_text_add(text, "&amp;");
-        else if ((unsigned char)*string >= ' ')
-            dt_text_add_bytes(text, string, 1);
+        else if (bytes > 0)
+            dt_text_add_bytes(text, string, bytes);
+        else if ((unsigned char)*string >= 0x80)
+            dt_text_add(text, "?");
     }
 }
 

@@ -55,6 +55,8 @@ bool dt_json_fail(const struct dt_json_at *at, enum detour_status status, const 
 /* What is at the place, for an error line; `shown` is the storage. */
 static const char *show(const struct dt_json_at *at, char shown[SHOWN_BYTES])
 {
+    int length;
+
     switch (json_typeof(at->value)) {
     case JSON_OBJECT:
         return "an object";
@@ -73,7 +75,9 @@ static const char *show(const struct dt_json_at *at, char shown[SHOWN_BYTES])
         snprintf(shown, SHOWN_BYTES, "%" JSON_INTEGER_FORMAT, json_integer_value(at->value));
         return shown;
     case JSON_REAL:
-        snprintf(shown, SHOWN_BYTES, "%.12g", json_real_value(at->value));
+        length = snprintf(shown, SHOWN_BYTES, "%.12g", json_real_value(at->value));
+        if (!strpbrk(shown, ".e")) /* "is 4; it must be a whole number" would be no help */
+            snprintf(shown + length, (size_t)(SHOWN_BYTES - length), ".0");
         return shown;
     }
     return "?";

@@ -43,6 +43,10 @@ enum detour_status dt_schedule_copy(struct dt_call *call, const struct detour_sc
 enum detour_status dt_schedule_check_ops(struct dt_call *call, const struct dt_problem *p,
                                          const struct detour_schedule *schedule);
 
+/* Losses are collected in the order in which the last stage runs forward, and used by microbatch. */
+enum detour_status dt_schedule_check_last_stage(struct dt_call *call, const struct dt_problem *p,
+                                                const struct detour_schedule *s);
+
 /* "B of microbatch 3 on stage 1" into `text`; returns `text`. */
 enum { DT_OP_TEXT_BYTES = 64 };
 const char *dt_op_text(char text[DT_OP_TEXT_BYTES], const struct detour_op *op);

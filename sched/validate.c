@@ -8,27 +8,6 @@
 #include "sched/schedule.h"
 #include "sched/simulate.h"
 
-/* Losses are collected in the order in which the last stage runs forward, and used by microbatch. */
-static enum detour_status check_last_stage(struct dt_call *call, const struct dt_problem *p,
-                                           const struct detour_schedule *s)
-{
-    int32_t last = p->stage_count - 1, device = p->device[last], expected = 0;
-    char text[DT_OP_TEXT_BYTES];
-
-    for (size_t i = s->first[device]; i < s->first[device + 1]; i++) {
-        const struct detour_op *op = &s->ops[i];
-        if (op->kind != DETOUR_OP_F || op->stage != last)
-            continue;
-        if (op->microbatch != expected)
-            return dt_fail(call, DETOUR_ORDER,
-                           "device %" PRId32 ", position %zu: %s comes where microbatch %" PRId32
-                           " should; the last stage must run forward in the order of the microbatches",
-                           device, i - s->first[device], dt_op_text(text, op), expected);
-        expected++;
-    }
-    return DETOUR_OK;
-}
-
 struct time_check {
     const struct dt_problem *p;
     const struct detour_schedule *s;
@@ -136,7 +115,7 @@ static enum detour_status validate(struct dt_call *call, const struct dt_problem
     if (!status)
         status = dt_memory_check(call, p, copy);
     if (!status)
-        status = check_last_stage(call, p, s);
+        status = dt_schedule_check_last_stage(call, p, s);
     if (!status)
         status = dt_program_create(call, p, copy, &program);
     if (!status)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
 #include "tests/sched/format_test.h"
 
 namespace
@@ -79,6 +81,26 @@ TEST(Csv, ComputeCommsHasWhatItsPyTorchWants)
     EXPECT_EQ(detour_plan_write(arena, profile, plan, DETOUR_FORMAT_CSV_COMMS, &options, &text, &error),
               DETOUR_INVALID);
     EXPECT_STREQ(error.text, "torch_minor is 9; compute_comms is written for 2.10 and later");
+}
+
+/* The reader refuses such a file: PyTorch would take a loss for another microbatch's. */
+TEST(Csv, ALastStageOutOfOrderIsNotWritten)
+{
+    Arena arena;
+    const struct detour_profile *profile = ReadProfile(arena, kPair);
+    struct detour_plan *plan = ReadPlan(arena, profile, "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n");
+
+    ASSERT_TRUE(plan);
+    std::swap(plan->schedule->ops[4].microbatch, plan->schedule->ops[5].microbatch);
+    for (enum detour_format format : {DETOUR_FORMAT_CSV, DETOUR_FORMAT_CSV_COMMS}) {
+        struct detour_text text = {};
+        struct detour_error found = {};
+        EXPECT_EQ(DETOUR_ORDER, detour_plan_write(arena, profile, plan, format, nullptr, &text, &found));
+        EXPECT_STREQ(
+            "device 1, position 0: F of microbatch 1 on stage 1 comes where microbatch 0 should; the "
+            "last stage must run forward in the order of the microbatches",
+            found.text);
+    }
 }
 
 TEST(Csv, FsdpActionsAreDropped)

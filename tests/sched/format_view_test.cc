@@ -201,6 +201,10 @@ TEST(Pictures, UserTitlesAreEscaped)
     std::string svg = WritePlan(example.arena, example.profile, example.plan, DETOUR_FORMAT_SVG, &options);
 
     EXPECT_NE(svg.find(">a&lt;b &amp; c\"d\"<"), std::string::npos);
+    // what is no UTF-8, or no character of XML, would make the whole file unreadable
+    options.title = "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80 \xe9 \xed\xa0\x80 \xc0\xaf \xef\xbf\xbf \xe2\x82";
+    svg = WritePlan(example.arena, example.profile, example.plan, DETOUR_FORMAT_SVG, &options);
+    EXPECT_NE(svg.find(">\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80 ? ?\?? ?? ?\?? ?\?<"), std::string::npos);
 }
 
 TEST(Pictures, TextKeepsToItsColumnsAndNeverCutsANumber)
