@@ -78,15 +78,19 @@ static void end_iteration(struct dt_watch *watch)
     begin_iteration(watch);
 }
 
-/* A burst of `messages`; or what it is taken for. */
+/*
+ * A burst of `messages`; or what it is taken for: its size and its waiting are those of so many, as its
+ * network time is that of a byte.
+ */
 static void end_burst(struct dt_watch *watch, uint64_t messages)
 {
-    watch->sizes[watch->burst_count++ % DT_WATCH_BURSTS] =
-        (double)watch->burst_bytes * (double)messages / (double)watch->burst_messages;
+    double share = (double)messages / (double)watch->burst_messages;
+
+    watch->sizes[watch->burst_count++ % DT_WATCH_BURSTS] = (double)watch->burst_bytes * share;
     watch->iteration_bursts++;
     watch->iteration_bytes += watch->burst_bytes;
     watch->iteration_network_ns += watch->burst_network_ns;
-    watch->iteration_waiting_ns += watch->burst_waiting_ns;
+    watch->iteration_waiting_ns += (uint64_t)((double)watch->burst_waiting_ns * share);
     watch->burst_bytes = watch->burst_network_ns = watch->burst_waiting_ns = 0;
     watch->burst_messages = 0;
     if (watch->period && watch->iteration_bursts >= watch->period)

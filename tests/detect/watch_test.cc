@@ -131,6 +131,26 @@ TEST_F(Watch, SeveralMessagesAreThoseThatTheyStandFor)
     EXPECT_NEAR(std::exp(watch.network.level) * 65536, 30e-6, 1e-6);
 }
 
+/* Longer pieces are no longer waits: nobody has become late. */
+TEST_F(Watch, WaitingIsOfAsManyMessagesAlways)
+{
+    auto Send = [&](uint64_t messages, uint64_t together) {
+        for (uint64_t sent = 0; sent < messages; sent += together) {
+            dt_watched message = {
+                now_ns,   now_ns + 80000,         now_ns + together * 140000, together * 65536,
+                together, (together - 1) * 80000, (together - 1) * 80000};
+            now_ns = message.done_ns;
+            dt_watch_message(&watch, &message);
+        }
+    };
+    Send(512 * 100, 1);
+    EXPECT_EQ(watch.cut_messages, 512u);
+    ASSERT_TRUE(dt_monitor_verdict(&watch.waiting).is_known);
+    Send(512 * 100, 300); // a piece of 512 has 600 now
+    EXPECT_FALSE(dt_monitor_verdict(&watch.waiting).is_slow);
+    EXPECT_NEAR(dt_monitor_verdict(&watch.waiting).factor, 1, 0.01);
+}
+
 /* A machine that has no processor for the sender now and then makes pauses that repeat in nothing. */
 TEST_F(Watch, MessagesOfASizeAreJudgedThoughNothingRepeats)
 {

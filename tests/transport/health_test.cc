@@ -302,6 +302,32 @@ TEST_F(Health, AFullRingHasSamplesOfManyMessages)
     EXPECT_EQ((merged - of_many) * 10 * DT_NS_PER_US, sum.waited);
 }
 
+/* Who is late is Detour's thread, not the peer. */
+TEST_F(Health, SamplesOfManyMessagesMakeNobodyWait)
+{
+    Add(0, "a:1", "soft0");
+    dt_meter *meter = &senders[0].sender->connection.meter;
+    auto Send = [&](int count, uint64_t every_ns) {
+        uint64_t look_ns = now_ns + every_ns;
+        for (int i = 0; i < count; i++) {
+            uint64_t wanted_ns = now_ns, handed_ns = now_ns + 250 * DT_NS_PER_US;
+            now_ns = handed_ns + 200 * DT_NS_PER_US;
+            dt_meter_sent(meter, wanted_ns, handed_ns, 65536);
+            if (now_ns >= look_ns) {
+                Look();
+                look_ns = now_ns + every_ns;
+            }
+        }
+    };
+    Send(128 * 200, 5 * DT_NS_PER_MS);
+    EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
+    for (int i = 0; i < 20; i++) {
+        Send(128 * 20, 75 * DT_NS_PER_MS);
+        EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict) << i;
+    }
+    EXPECT_GT(meter->merged, 0u);
+}
+
 /* What is kept comes before a pause, so that the burst does not go on behind it. */
 TEST_F(Health, SamplesOfManyMessagesEndAtAPause)
 {
