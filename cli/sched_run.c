@@ -40,7 +40,8 @@ int dt_sched_write_plan(struct dt_sched_run *run, const struct detour_plan *plan
 
     if (detour_plan_write(run->arena, run->profile, plan, run->options->format, &run->options->picture, &text,
                           &run->error))
-        return dt_sched_fail(run, run->options->profile_path);
+        return dt_sched_fail(run, run->error.status == DETOUR_ORDER ? run->options->schedule_path
+                                                                    : run->options->profile_path);
     return dt_sched_write(run, text.data, text.bytes);
 }
 
