@@ -82,10 +82,11 @@ static void end_iteration(struct dt_watch *watch)
  * A burst of `messages`; or what it is taken for: its size and its waiting are those of so many, as its
  * network time is that of a byte.
  */
-static void end_burst(struct dt_watch *watch, uint64_t messages)
+static void end_burst(struct dt_watch *watch, uint64_t messages, bool is_cut)
 {
     double share = (double)messages / (double)watch->burst_messages;
 
+    watch->was_cut[watch->burst_count % DT_WATCH_BURSTS] = is_cut;
     watch->sizes[watch->burst_count++ % DT_WATCH_BURSTS] = (double)watch->burst_bytes * share;
     watch->iteration_bursts++;
     watch->iteration_bytes += watch->burst_bytes;
@@ -122,7 +123,7 @@ static void cut(struct dt_watch *watch)
         cut_longer(watch);
         return;
     }
-    end_burst(watch, watch->cut_messages);
+    end_burst(watch, watch->cut_messages, true);
     watch->is_cut = true;
 }
 
@@ -130,7 +131,7 @@ void dt_watch_idle(struct dt_watch *watch, uint64_t now_ns)
 {
     if (watch->is_piecewise || watch->burst_bytes == 0 || now_ns <= watch->busy_until_ns + DT_WATCH_IDLE_NS)
         return;
-    end_burst(watch, watch->burst_messages);
+    end_burst(watch, watch->burst_messages, false);
     watch->is_cut = false;
 }
 
@@ -155,4 +156,18 @@ void dt_watch_message(struct dt_watch *watch, const struct dt_watched *message)
     watch->burst_messages += message->messages;
     if (watch->burst_messages >= watch->cut_messages && watch->burst_bytes > 0)
         cut(watch);
+}
+
+uint64_t dt_watch_between_pauses(const struct dt_watch *watch)
+{
+    uint64_t count = dt_min_u64(watch->burst_count, DT_WATCH_BURSTS), pauses = 0;
+    double sum = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        sum += watch->sizes[i];
+        pauses += !watch->was_cut[i];
+    }
+    if (watch->is_piecewise || pauses * DT_WATCH_UNBROKEN < count)
+        return 0;
+    return count ? (uint64_t)(sum / (double)pauses) : watch->burst_bytes;
 }

@@ -34,6 +34,7 @@ extern "C" {
 #define DT_WATCH_CUT_MAX    (1u << 20)
 #define DT_WATCH_BURSTS     192 /* sizes that are kept to find the period in */
 #define DT_WATCH_PERIOD_MAX (DT_WATCH_BURSTS / 3)
+#define DT_WATCH_UNBROKEN   16 /* so many bursts to a pause, of 50 ms each: it is none of the traffic's */
 
 /* A message; or several with no pause between them, seen from the first to the last of them. */
 struct dt_watched {
@@ -56,6 +57,7 @@ struct dt_watch {
     uint64_t burst_count;
     double sizes[DT_WATCH_BURSTS]; /* bytes of the last bursts, a ring; of one that was cut, as if that had
                                       been after `cut_messages` exactly */
+    bool was_cut[DT_WATCH_BURSTS]; /* and whether there was no pause behind them */
     /* the burst under way */
     uint64_t burst_messages;
     uint32_t cut_messages; /* it ends after so many */
@@ -85,6 +87,9 @@ static inline uint32_t dt_watch_found_period(const struct dt_watch *watch)
 {
     return watch->is_piecewise ? 0 : watch->period;
 }
+
+/* Bytes from one pause to the next, on average; 0: it does not pause, or not for DT_WATCH_UNBROKEN bursts. */
+uint64_t dt_watch_between_pauses(const struct dt_watch *watch);
 
 /* What the connections of a process have voted for (period.h); 0 leaves each its own. */
 void dt_watch_set_period(struct dt_watch *watch, uint32_t period);

@@ -93,15 +93,9 @@ static uint64_t since_ns(const struct dt_health *health, const struct dt_verdict
 /* Bytes between two pauses; of traffic without pauses each message is a transfer. */
 static uint64_t transfer_bytes(const struct dt_health *health)
 {
-    const struct dt_watch *watch = &health->watch;
-    uint64_t count = dt_min_u64(watch->burst_count, DT_WATCH_BURSTS);
-    double sum = 0;
+    uint64_t bytes = dt_watch_between_pauses(&health->watch);
 
-    if (watch->is_cut)
-        return health->message_bytes;
-    for (uint64_t i = 0; i < count; i++)
-        sum += watch->sizes[i];
-    return count ? (uint64_t)(sum / (double)count) : watch->burst_bytes;
+    return bytes ? bytes : health->message_bytes;
 }
 
 /* What only the surge knows, when the monitor has not learnt enough or sees nothing yet. */
@@ -117,7 +111,8 @@ static void add_surge(const struct dt_health *health, struct dt_health_summary *
             surge->usual_of_slow_ns ? (double)surge->slow_ns / (double)surge->usual_of_slow_ns : 1;
     }
     /* Without pauses the monitor sees throughput; what a single message takes longer is seen here. */
-    if ((!summary->is_slow || health->watch.is_cut) && surge->slow_ns > surge->usual_of_slow_ns)
+    if ((!summary->is_slow || dt_watch_between_pauses(&health->watch) == 0) &&
+        surge->slow_ns > surge->usual_of_slow_ns)
         summary->delay_ns = surge->slow_ns - surge->usual_of_slow_ns;
     summary->is_slow = true;
 }
@@ -189,8 +184,8 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
 
     if (!health->connection)
         return;
-    bool is_quiet = !dt_load_acquire(&meter->is_keeping) &&
-                    dt_meter_under_way(meter, dt_load_relaxed(&s->next)) == 0;
+    bool is_quiet =
+        !dt_load_acquire(&meter->is_keeping) && dt_meter_under_way(meter, dt_load_relaxed(&s->next)) == 0;
     for (const struct dt_sample *sample; taken < DT_METER_SAMPLES && (sample = dt_meter_sample(meter));
          taken++) {
         take(health, meter->ticks, sample);

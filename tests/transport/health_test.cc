@@ -302,6 +302,30 @@ TEST_F(Health, AFullRingHasSamplesOfManyMessages)
     EXPECT_EQ((merged - of_many) * 10 * DT_NS_PER_US, sum.waited);
 }
 
+/* What is sent between two pauses is a transfer, also where it is so long that the watch cuts it into pieces.
+ */
+TEST_F(Health, ALongTransferIsOne)
+{
+    Add(0, "a:1", "soft0");
+    for (uint64_t round = 0; round < 300; round++) {
+        for (uint64_t i = 0; i < 1000; i++) {
+            uint64_t handed_ns = now_ns;
+            now_ns += (round < 150 ? 400 : 600) * DT_NS_PER_US + (i + round) % 3 * 1000;
+            dt_meter_sent(&senders[0].sender->connection.meter, handed_ns, handed_ns, 1 << 20);
+            if (i % 20 != 19)
+                continue;
+            Look();
+            if (round < 290)
+                continue;
+            ASSERT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
+            ASSERT_NEAR(1000.0, static_cast<double>(Of(0).transfer_bytes >> 20), 50) << i;
+            ASSERT_NEAR(200.0, static_cast<double>(Of(0).delay_ns) / 1e6, 15) << i;
+        }
+        for (int i = 0; i < 2; i++, now_ns += 100 * DT_NS_PER_MS)
+            Look();
+    }
+}
+
 /* Who is late is Detour's thread, not the peer. */
 TEST_F(Health, SamplesOfManyMessagesMakeNobodyWait)
 {
