@@ -178,7 +178,7 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
     struct dt_health *health = &s->health;
     struct dt_meter *meter = &s->connection.meter;
     struct dt_health_net *net = &s->connection.net->health;
-    uint64_t count_before = health->watch.network.sample_count;
+    uint64_t count_before = health->watch.network.sample_count, slow_before_ns = health->surge.slow_ns;
     bool was_surge = health->surge.is_on;
     uint32_t taken = 0;
 
@@ -196,7 +196,8 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
     if (is_quiet)
         dt_watch_idle(&health->watch, now_ns);
     note_iteration(health, count, 0);
-    if (taken == 0 && health->surge.is_on == was_surge && health->watch.network.sample_count == count_before)
+    if (taken == 0 && health->surge.is_on == was_surge && health->surge.slow_ns == slow_before_ns &&
+        health->watch.network.sample_count == count_before)
         return;
     struct dt_health_summary summary = summarize(health);
     pthread_mutex_lock(&net->mutex);

@@ -204,6 +204,9 @@ TEST_F(Health, AMessageThatDoesNotReturnIsASurge)
     now_ns += 30 * DT_NS_PER_MS;
     Look();
     EXPECT_TRUE(senders[0].sender->health.summary.is_slow);
+    now_ns += 20 * DT_NS_PER_S;
+    Look();
+    EXPECT_GT(Of(0).delay_ns, 19 * DT_NS_PER_S) << "it grows while it is under way";
     dt_store_release(&c->open_requests, 0u);
 }
 
