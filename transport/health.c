@@ -296,10 +296,15 @@ static void say(const struct dt_health *health, const struct dt_page_health *ver
         snprintf(text, sizeof text, "%s",
                  verdict->verdict == DT_PAGE_VERDICT_HEALTHY ? "healthy again" : "learning anew");
     dt_info("connection %016llx to %s on %s is %s", (unsigned long long)c->id, c->peer, c->nic->name, text);
-    if (c->net->page)
-        dt_event_write(dt_page_events(c->net->page), now_ns, DT_EVENT_KIND_VERDICT,
-                       dt_page_connection_row(c->net->page, c->meter.row), (int64_t)verdict->factor_permille,
-                       "to %.40s: %s", c->peer, text);
+    if (!c->net->page)
+        return;
+    /* An event has less room, and whose fault it is must not be what is cut off. */
+    if (verdict->verdict == DT_PAGE_VERDICT_SLOW)
+        snprintf(text, sizeof text, "slow %.2fx (+%.3f ms): %s", (double)verdict->factor_permille / 1000,
+                 (double)verdict->delay_ns / 1e6, dt_blame_text((enum dt_blame)verdict->cause));
+    dt_event_write(dt_page_events(c->net->page), now_ns, DT_EVENT_KIND_VERDICT,
+                   dt_page_connection_row(c->net->page, c->meter.row), (int64_t)verdict->factor_permille,
+                   "to %.32s: %s", c->peer, text);
 }
 
 static void show(struct dt_health *health, uint64_t now_ns)

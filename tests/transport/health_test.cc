@@ -131,7 +131,7 @@ class Health : public ::testing::Test
 
 TEST_F(Health, ALinkGetsSlowAndWellAgain)
 {
-    Add(0, "a:1", "soft0");
+    Add(0, "a-node-of-a-cluster:12345", "soft0");
     Look();
     EXPECT_EQ(DT_PAGE_VERDICT_LEARNING, Of(0).verdict);
     Step(120);
@@ -152,7 +152,8 @@ TEST_F(Health, ALinkGetsSlowAndWellAgain)
     EXPECT_TRUE(senders[0].sender->health.summary.is_slow);
     ASSERT_EQ(1u, Verdicts().size());
     EXPECT_NE(std::string::npos, Verdicts()[0].find("times its healthy time")) << Verdicts()[0];
-    EXPECT_NE(std::string::npos, Verdicts()[0].find("to a:1 on soft0 is slow since")) << Verdicts()[0];
+    EXPECT_NE(std::string::npos, Verdicts()[0].find("to a-node-of-a-cluster:12345 on soft0 is slow since"))
+        << Verdicts()[0];
 
     senders[0].ns_a_message /= 3;
     Step(60);
@@ -161,9 +162,13 @@ TEST_F(Health, ALinkGetsSlowAndWellAgain)
     EXPECT_EQ(2u, Verdicts().size());
     EXPECT_NE(std::string::npos, Verdicts()[1].find("healthy again")) << Verdicts()[1];
     dt_event_record record;
+    ASSERT_TRUE(dt_event_read(dt_page_events(net->page), 0, &record));
+    std::string event = record.text;
+    EXPECT_EQ(0u, event.find("to a-node-of-a-cluster:12345: slow ")) << event;
+    EXPECT_NE(std::string::npos, event.find(dt_blame_text(DT_BLAME_LINK))) << event;
     ASSERT_TRUE(dt_event_read(dt_page_events(net->page), 1, &record));
     EXPECT_EQ(static_cast<uint32_t>(DT_EVENT_KIND_VERDICT), record.kind);
-    EXPECT_STREQ("to a:1: healthy again", record.text);
+    EXPECT_STREQ("to a-node-of-a-cluster:12345: healthy again", record.text);
 }
 
 /* 30 ms on top of 0.1: three messages are enough, long before the monitor has learnt anything. */
