@@ -6,9 +6,12 @@
 
 #include "base/util.h"
 
-/* A value with `every=` starts anew at each multiple of this, so that finding it after a pause costs little.
+/*
+ * A value with `every=` starts anew at each multiple of this, so that finding it after a pause costs little;
+ * or of so many intervals, so that few of them are cut off.
  */
-#define EPOCH_NS        (10 * DT_NS_PER_S)
+#define EPOCH_NS_MIN    (10 * DT_NS_PER_S)
+#define EPOCH_INTERVALS 200
 #define INTERVAL_NS_MIN DT_NS_PER_MS
 
 /* Where a value that holds for an interval stands. */
@@ -186,19 +189,30 @@ static uint64_t seed_of(const struct dt_delay_active *active)
     return active->rule.has_seed ? active->rule.seed : active->number;
 }
 
+static uint64_t epoch_ns(const struct dt_delay_value *every)
+{
+    uint64_t interval_ns = every->a;
+
+    if (every->shape != DT_DELAY_PARETO) /* whose second parameter is no time */
+        interval_ns = dt_max_u64(interval_ns, every->b);
+    return dt_max_u64(EPOCH_NS_MIN, EPOCH_INTERVALS * interval_ns);
+}
+
 static void start_epoch(struct cursor *cursor, const struct dt_delay_active *active, uint64_t epoch)
 {
     cursor->is_set = true;
     cursor->epoch = epoch;
-    cursor->end_ns = epoch * EPOCH_NS;
+    cursor->end_ns = epoch * epoch_ns(&active->rule.every);
     dt_prng_init_stream(&cursor->prng, seed_of(active), UINT64_MAX - epoch);
 }
 
 /* The value that holds at this age. Ages do not go back within an epoch. */
 static uint64_t held_value(struct cursor *cursor, const struct dt_delay_active *active, uint64_t age_ns)
 {
-    if (!cursor->is_set || cursor->epoch != age_ns / EPOCH_NS)
-        start_epoch(cursor, active, age_ns / EPOCH_NS);
+    uint64_t epoch = age_ns / epoch_ns(&active->rule.every);
+
+    if (!cursor->is_set || cursor->epoch != epoch)
+        start_epoch(cursor, active, epoch);
     while (cursor->end_ns <= age_ns) {
         uint64_t interval_ns = dt_delay_draw(&active->rule.every, &cursor->prng);
 

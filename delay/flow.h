@@ -17,8 +17,8 @@
  *
  * Randomness: what is drawn for a message depends on the rule's seed (its number, if it has none), the number
  * of the connection and the sequence number of the message, and on nothing else. A value with `every=` is the
- * same for all connections; it is drawn anew after each interval, and at every multiple of ten seconds of the
- * rule's age.
+ * same for all connections; it is drawn anew after each interval, and when the rule's age is a multiple of
+ * ten seconds or, if that is longer, of two hundred times the longest time in `every=`.
  *
  * One thread at a time: the connection's owner.
  */

@@ -250,6 +250,17 @@ TEST_F(DelayFlow, AValueHoldsForItsInterval)
             << "the same for every connection; at ms " << i;
 }
 
+TEST_F(DelayFlow, AValueHoldsForMinutesToo)
+{
+    Add("latency=uniform(1ms,1h) every=60s");
+    uint64_t first = Delay(0, 0), second = Delay(1, 60 * kS);
+    EXPECT_NE(first, second);
+    for (uint64_t s = 1; s < 60; s++) {
+        EXPECT_EQ(second, Delay(1 + s, (60 + s) * kS)) << s;
+        EXPECT_EQ(first, Delay(0, s * kS, 4096, 0, Open(static_cast<uint32_t>(s)))) << s;
+    }
+}
+
 TEST_F(DelayFlow, AnIntervalIsDrawnAndFoundAgainAfterAPause)
 {
     dt_delay_flow *other = Open(1);
