@@ -125,6 +125,8 @@ class Fault : public detour_test::FourDevices
     {
         EXPECT_EQ(count, CountLines("is settled"));
         EXPECT_EQ(count, CountLines("is fenced"));
+        // An event is written after its line.
+        Until([&] { return ReadSwitches().size() >= 2u * count || HasFailure(); });
         std::multiset<Steps> lines, events;
         for (const std::string &line : detour_test::LoggedLines())
             if (line.find("first completion after") != std::string::npos)
