@@ -57,6 +57,23 @@ class Nic : public ::testing::Test
         return outcome;
     }
 
+    static size_t Count(Command &perf, const std::string &text)
+    {
+        std::string all = perf.Written();
+        size_t n = 0;
+        for (size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + text.size()))
+            n++;
+        return n;
+    }
+
+    /* Until the ranks have said it so often; they do with NCCL_DEBUG=INFO. */
+    static void Await(Command &perf, const std::string &text, size_t n)
+    {
+        while (perf.IsRunning() && Count(perf, text) < n)
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        EXPECT_GE(Count(perf, text), n) << text << "\n" << perf.Written();
+    }
+
     std::string folder;
 };
 
@@ -87,7 +104,8 @@ TEST_F(Nic, TheJobGoesOnOverTheOtherLinkAndEndsWithoutAny)
     EXPECT_EQ(5u, LineCount(still.out)) << still.out;
     EXPECT_NE(std::string::npos, still.out.find("soft0            soft     down")) << still.out;
 
-    EXPECT_EQ(0, Call({"soft1", "down"}).exit_code);
+    Outcome last = Call({"soft1", "down"});
+    EXPECT_LE(1u, LineCount(last.out)) << last.err; // the other rank may end before it is told
     Outcome ended = perf.Wait(60);
     EXPECT_FALSE(ended.timed_out);
     EXPECT_EQ(1, ended.exit_code);
@@ -115,33 +133,20 @@ TEST_F(Nic, TrafficLeavesADeviceByOrderAndComesBack)
     // It ends because all its links are pulled.
     Command perf({"perf", "sendrecv", "-b", "64K", "-n", "4000000000", "--channels", "1", "--timeout", "60"},
                  variables);
-    auto count = [&](const std::string &text) {
-        std::string all = perf.Written();
-        size_t n = 0;
-        for (size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + text.size()))
-            n++;
-        return n;
-    };
-    auto await = [&](const std::string &text, size_t n) {
-        while (perf.IsRunning() && count(text) < n)
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        EXPECT_GE(count(text), n) << text;
-    };
-
     ListWhenBothAreThere();
-    await(": paths ", 2);
+    Await(perf, ": paths ", 4); // both ends of both connections
     Outcome away = Call({"soft0", "migrate"});
     EXPECT_EQ(0, away.exit_code) << away.err;
     EXPECT_EQ(2u, LineCount(away.out)) << away.out;
     EXPECT_NE(std::string::npos, away.out.find("leave it, those that have another path")) << away.out;
-    await("soft0 was taken out of use by order", 1);
+    Await(perf, "soft0 was taken out of use by order", 1);
     Outcome unknown = Call({"soft7", "migrate"});
     EXPECT_EQ(1, unknown.exit_code);
     EXPECT_EQ("detour nic: none of 2 processes has a RNIC named 'soft7'; `detour nic list` shows them\n",
               unknown.err);
-    EXPECT_EQ(0u, count("is in use again"));
+    EXPECT_EQ(0u, Count(perf, "is in use again"));
     EXPECT_EQ(0, Call({"soft0", "back"}).exit_code);
-    await("is in use again as epoch", 2);
+    Await(perf, "is in use again as epoch", 2);
     EXPECT_TRUE(perf.IsRunning());
     Call({"soft0", "down"});
     Call({"soft1", "down"});
@@ -154,17 +159,21 @@ TEST_F(Nic, TrafficLeavesADeviceByOrderAndComesBack)
 // completes nothing any more, so that the ranks would wait for ever.
 TEST_F(Nic, ADeviceThatDiesAfterItsBackupIsAnError)
 {
+    auto variables = Environment();
+    variables.emplace_back("NCCL_DEBUG", "INFO");
     Command perf({"perf", "sendrecv", "-b", "64K", "-n", "4000000000", "--channels", "1", "--timeout", "20"},
-                 Environment());
+                 variables);
 
     ListWhenBothAreThere();
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    Await(perf, ": paths ", 4); // both ends of both connections
     EXPECT_EQ(0, Call({"soft1", "fatal"}).exit_code);
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    EXPECT_EQ(0, Call({"soft0", "fatal"}).exit_code);
+    Await(perf, "soft1: DEVICE_FATAL", 2);
+    Outcome last = Call({"soft0", "fatal"});
+    EXPECT_LE(1u, LineCount(last.out)) << last.err; // the other rank may end before it is told
     Outcome ended = perf.Wait(60);
     EXPECT_EQ(1, ended.exit_code);
     EXPECT_EQ(std::string::npos, ended.err.find("no progress")) << ended.err;
+    EXPECT_NE(std::string::npos, ended.err.find("soft0")) << ended.err;
     EXPECT_NE(std::string::npos, (ended.out + ended.err).find("fatal")) << ended.err;
 }
 } // namespace
