@@ -5,6 +5,6 @@ set -u
 . "$DETOUR_VM_SOURCE/tests/vm/check.sh"
 set_up_network
 describe
-timeout -k 5 150 "$DETOUR_VM_BUILD/tests/contract.rxe" --gtest_color=no
+timeout -k 5 $HANG_S "$DETOUR_VM_BUILD/tests/contract.rxe" --gtest_color=no
 check "the contract suite on rxe: exit code" 0 $?
 finish
