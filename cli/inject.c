@@ -172,12 +172,16 @@ static int read_rules(const char *name, struct rules *rules)
     char prefix[PATH_MAX + 2];
     FILE *file = strcmp(name, "-") ? fopen(name, "r") : stdin;
     size_t bytes;
+    int error;
 
     if (!file)
         return dt_arg_refuse(COMMAND, "%s: %s", name, strerror(errno));
     bytes = fread(text, 1, sizeof text, file);
+    error = ferror(file) ? errno : 0;
     if (file != stdin)
         fclose(file);
+    if (error)
+        return dt_arg_refuse(COMMAND, "%s: %s", name, strerror(error));
     if (bytes == sizeof text)
         return dt_arg_refuse(COMMAND, "%s: a file of rules has less than %u bytes", name, RULE_FILE_MAX);
     snprintf(prefix, sizeof prefix, "%s: ", name);

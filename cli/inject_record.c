@@ -24,6 +24,7 @@
 struct source {
     int pid; /* 0: it is gone */
     uint64_t next;
+    bool is_silent; /* has not answered when it was asked last */
 };
 
 struct recorder {
@@ -82,9 +83,15 @@ static void drain(struct recorder *r, size_t index)
     size_t count = 1;
 
     while (source->pid && count > 0) {
+        enum dt_status status;
+
         snprintf(line, sizeof line, "inject record %" PRIu64, source->next);
-        if (dt_client_call(&r->processes->dir, source->pid, line, DT_PROCESS_TIMEOUT_MS, answer,
-                           sizeof answer) != DT_OK) {
+        status = dt_client_call(&r->processes->dir, source->pid, line, DT_PROCESS_TIMEOUT_MS, answer,
+                                sizeof answer);
+        source->is_silent = status == DT_TIMED_OUT; /* it is there, and is asked again */
+        if (source->is_silent)
+            return;
+        if (status != DT_OK) {
             if (!r->has_answer && r->processes->count == 1)
                 dt_arg_refuse(DT_INJECT_COMMAND, "process %d: %s", source->pid, answer);
             source->pid = 0;
@@ -139,6 +146,20 @@ static void summarise(const struct recorder *r, const struct dt_inject_request *
                       r->lost);
 }
 
+/* True, and it has been said, when a process that is there did not give what it had at the end. */
+static bool lacks_some(const struct recorder *r)
+{
+    bool is_any = false;
+
+    for (size_t i = 0; i < r->processes->count; i++) {
+        if (r->source[i].is_silent)
+            dt_arg_refuse(DT_INJECT_COMMAND, "process %d: no answer; what it had at the end is missing",
+                          r->source[i].pid);
+        is_any = is_any || r->source[i].is_silent;
+    }
+    return is_any;
+}
+
 int dt_inject_record(const struct dt_processes *processes, const struct dt_inject_request *request)
 {
     const char *name = request->words[0];
@@ -165,7 +186,7 @@ int dt_inject_record(const struct dt_processes *processes, const struct dt_injec
         dt_arg_refuse(DT_INJECT_COMMAND, "%s could not be written", name);
     else
         summarise(r, request);
-    is_good = is_good && r->has_answer && r->lost == 0;
+    is_good = !lacks_some(r) && is_good && r->has_answer && r->lost == 0;
     free(r);
     return is_good ? DT_EXIT_OK : DT_EXIT_FAILED;
 }

@@ -74,7 +74,7 @@ static const struct argp argp = {
            "  verbs N  creating, changing or destroying a queue pair takes N microseconds\n"
            "\n"
            "Processes are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID).\n"
-           "Exit code: 0 done; 1 no process could do it; 2 bad input.",
+           "Exit code: 0 done; 1 a process could not do it, or none has the device; 2 bad input.",
 };
 
 /* N, or P% with P up to 100. */

@@ -196,6 +196,40 @@ TEST_F(Inject, RulesComeAndGoUnderTrafficAndAreRecorded)
     EXPECT_FALSE(perf.Wait(60).timed_out);
 }
 
+/* A process that does not answer for longer than a command waits: it is asked again. */
+TEST_F(Inject, ARecordGoesOnWhenAProcessAnswersAgain)
+{
+    Command perf({"perf", "sendrecv", "-b", "4K", "-n", "4000000000", "--channels", "1", "--timeout", "60"},
+                 Environment("latency=5ms"));
+    WaitForBoth();
+    WaitForActed(1);
+    Command record({"inject", "record", folder + "/record.csv"}, Environment());
+    auto rows = [&](pid_t pid) {
+        std::stringstream text(Slurp("record.csv"));
+        std::string part = "," + std::to_string(pid) + ",";
+        long count = 0;
+        for (std::string line; std::getline(text, line);)
+            count += line.find(part) == 1;
+        return count;
+    };
+    auto wait_for_rows = [&](pid_t pid, long least) {
+        for (int i = 0; i < 600 && rows(pid) < least; i++)
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        EXPECT_GE(rows(pid), least);
+    };
+    pid_t rank = perf.Children().back();
+    wait_for_rows(rank, 1);
+    EXPECT_EQ(0, kill(rank, SIGSTOP));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    EXPECT_EQ(0, kill(rank, SIGCONT));
+    wait_for_rows(rank, WaitForActed(1)[std::to_string(rank)] + 1);
+    kill(record.Pid(), SIGINT);
+    Outcome recorded = record.Wait(60);
+    EXPECT_EQ(0, recorded.exit_code) << recorded.err;
+    kill(perf.Pid(), SIGINT);
+    EXPECT_FALSE(perf.Wait(60).timed_out);
+}
+
 TEST_F(Inject, OneDirectionOfALinkIsAConnectionsAtItsSender)
 {
     Command perf({"perf", "sendrecv", "-b", "4K", "-n", "4000000000", "--channels", "1", "--timeout", "60"},
@@ -306,6 +340,7 @@ TEST_F(Inject, RefusesWhatMakesNoSenseInOneLine)
         {{"add", "#nothing"}, "there is no rule"},
         {{"add", "trace=/none"}, "/none: No such file or directory"},
         {{"add", "--file", "/none"}, "/none: No such file or directory"},
+        {{"add", "--file", "/"}, "/: Is a directory"},
         {{"remove"}, "`remove` takes the number of a rule"},
         {{"remove", "x"}, "remove x: expected the number of a rule; `detour inject list` shows them"},
         {{"list", "3"}, "`list` takes no argument"},
