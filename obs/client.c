@@ -113,6 +113,10 @@ static enum dt_status talk(int fd, const char *line, char *answer, size_t answer
     status = read_line(fd, received, sizeof received);
     if (status == DT_OK)
         return parse_answer(received, answer, answer_bytes);
+    if (status == DT_SYSTEM && errno == EAGAIN) { /* it is stopped, or reads a large file */
+        snprintf(answer, answer_bytes, "no answer in time; it has the order, and may still carry it out");
+        return DT_TIMED_OUT;
+    }
     if (status == DT_SYSTEM)
         return failed(errno, answer, answer_bytes);
     snprintf(answer, answer_bytes, "%s", dt_status_text(status));
