@@ -196,7 +196,7 @@ TEST(ScheduleJson, BadInputIsOneLineWithPathAndWhatIsRight)
         {",\"start_ms\":40,\"end_ms\":60}", ",\"start_ms\":0,\"end_ms\":60}", DETOUR_TIMES,
          "s: stages[0].ops[2] starts before the operation ahead of it"},
         {",\"start_ms\":40,\"end_ms\":60}", ",\"start_ms\":40,\"end_ms\":1e10}", DETOUR_LIMIT,
-         "s: stages[0].ops[2].end_ms is 10000000000; it must be"},
+         "s: stages[0].ops[2].end_ms is 10000000000.0; it must be"},
         {",\"start_ms\":40,\"end_ms\":60}", ",\"start_ms\":40,\"end_ms\":60,\"slot\":3}", DETOUR_SYNTAX,
          "s: stages[0].ops[2].slot is there, but the operations before it have none"},
         {"{\"op\":\"F\",\"mb\":0,\"start_ms\":0,",
