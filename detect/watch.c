@@ -6,7 +6,8 @@
 #include "base/util.h"
 #include "detect/period.h"
 
-#define FIND_EVERY 32 /* bursts between two searches for a period that is not known */
+#define FIND_EVERY   32 /* bursts between two searches for a period that is not known */
+#define OTHERS_SHARE 16 /* the part of a piece that messages of other sizes may be */
 
 void dt_watch_init(struct dt_watch *watch)
 {
@@ -53,10 +54,13 @@ static void find_period(struct dt_watch *watch)
         set_period(watch, 1, true);
 }
 
-/* Times per byte of other messages cannot be compared either. */
-static void note_size(struct dt_watch *watch, uint64_t bytes)
+/* Times per byte of other messages cannot be compared either; but a few of them change nothing. */
+static void note_size(struct dt_watch *watch, uint64_t bytes, uint64_t messages)
 {
     if (bytes == watch->message_bytes)
+        return;
+    watch->burst_others += messages;
+    if (watch->is_piecewise && watch->burst_others < watch->cut_messages / OTHERS_SHARE)
         return;
     watch->message_bytes = bytes;
     watch->same_from_burst = watch->burst_count + 1; /* the burst under way may have others */
@@ -93,7 +97,7 @@ static void end_burst(struct dt_watch *watch, uint64_t messages, bool is_cut)
     watch->iteration_network_ns += watch->burst_network_ns;
     watch->iteration_waiting_ns += (uint64_t)((double)watch->burst_waiting_ns * share);
     watch->burst_bytes = watch->burst_network_ns = watch->burst_waiting_ns = 0;
-    watch->burst_messages = 0;
+    watch->burst_messages = watch->burst_others = 0;
     if (watch->period && watch->iteration_bursts >= watch->period)
         end_iteration(watch);
     if (watch->period == 0 && watch->burst_count % FIND_EVERY == 0)
@@ -142,7 +146,7 @@ void dt_watch_message(struct dt_watch *watch, const struct dt_watched *message)
     dt_watch_idle(watch, message->handed_ns);
     if (watch->burst_messages == 0)
         watch->burst_began_ns = message->handed_ns;
-    note_size(watch, message->bytes / message->messages);
+    note_size(watch, message->bytes / message->messages, message->messages);
     /* Messages overlap: an interval is counted once. */
     if (message->done_ns > counted_from_ns + message->idle_ns)
         watch->burst_network_ns += message->done_ns - counted_from_ns - message->idle_ns;

@@ -7,7 +7,7 @@
  * sizes that differ within an iteration do no harm, and neither does the time in which nothing was to be
  * sent. Traffic that never pauses is cut after a number of messages that takes DT_WATCH_CUT_NS at least.
  * Where nothing repeats, as when something else makes it pause now and then, but all messages are of a size,
- * pauses no longer count and all of it is cut so, until a message of another size comes.
+ * pauses no longer count and all of it is cut so, until more than a few messages of another size come.
  *
  * Network time is from the hand-over of a message that may be sent (its clear-to-send is here) to its
  * completion. Time in which the peer had not said clear-to-send is counted apart: a peer that is not ready is
@@ -52,7 +52,7 @@ struct dt_watch {
     struct dt_monitor waiting; /* seconds until clear-to-send, per iteration */
     uint32_t period;           /* bursts per iteration; 0: not known yet */
     bool is_piecewise;         /* none was found, and pieces of so many messages take the place of bursts */
-    uint64_t message_bytes;    /* the size of the last message */
+    uint64_t message_bytes;    /* the size of the last message; of almost all where it is piecewise */
     uint64_t same_from_burst;  /* and of all messages of the bursts since this one */
     uint64_t burst_count;
     double sizes[DT_WATCH_BURSTS]; /* bytes of the last bursts, a ring; of one that was cut, as if that had
@@ -60,6 +60,7 @@ struct dt_watch {
     bool was_cut[DT_WATCH_BURSTS]; /* and whether there was no pause behind them */
     /* the burst under way */
     uint64_t burst_messages;
+    uint64_t burst_others; /* of another size than the one before, or than those of pieces */
     uint32_t cut_messages; /* it ends after so many */
     bool is_cut;           /* the last one was */
     uint64_t burst_began_ns;
