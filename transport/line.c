@@ -294,16 +294,19 @@ bool dt_line_is_ready(const struct dt_line *line)
     return line->is_ready || !line->nic->is_started || !dt_channel_has_fd(&line->channel);
 }
 
-/* BYE is for the line alone. */
+/* BYE is for the line alone. What is left of many is heard in the next round. */
 static enum dt_status receive_frame(struct dt_line *line, struct dt_frame *frame)
 {
     enum dt_status status = dt_channel_receive(&line->channel, frame);
 
-    while (status == DT_OK && frame->type == DT_FRAME_BYE) {
+    for (int i = 1; status == DT_OK && frame->type == DT_FRAME_BYE; i++) {
         line->is_heard = true;
         dt_repeat_stop(&line->repeat);
+        if (i == FRAMES_PER_ROUND)
+            return DT_AGAIN;
         status = dt_channel_receive(&line->channel, frame);
     }
+    line->is_ready &= status == DT_OK;
     return status;
 }
 
@@ -320,7 +323,8 @@ enum dt_status dt_line_receive(struct dt_line *line, struct dt_frame *frame, uin
     }
     if (status == DT_OK)
         return DT_OK;
-    line->is_ready = false;
+    if (line->state != DT_LINE_UP)
+        line->is_ready = false;
     if (status == DT_PROTOCOL)
         over(line, false);
     else if (status != DT_AGAIN)

@@ -69,7 +69,7 @@ static void read_line(struct dt_connection *c, uint64_t now_ns)
     enum dt_status status = DT_OK;
     struct dt_frame frame;
 
-    while (status == DT_OK && !c->is_heard) {
+    for (int i = 0; i < FRAMES_PER_ROUND && status == DT_OK && !c->is_heard; i++) {
         status = dt_line_receive(c->line, &frame, now_ns);
         if (status == DT_OK)
             status = take_frame(c, &frame);

@@ -2,6 +2,9 @@
 /* The control line: what happens when its channel breaks, over real TCP, and who may replace it. */
 #include <linux/filter.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
+
+#include <thread>
 
 #include "tests/harness/harness.h"
 #include "tests/transport/two_nets.h"
@@ -211,5 +214,27 @@ TEST_F(Line, NonsenseOnItEndsTheConnection)
     EXPECT_EQ(8, send(Fd(sender), "nonsense", 8, MSG_NOSIGNAL));
     StepUntil([&] { return receiver->line->state == DT_LINE_OVER; });
     StepUntil([&] { return dt_connection_check(receiver) != DT_OK; });
+}
+/* Both words are right, however often they come; but there are other peers. */
+TEST_F(Line, NotAllThatAPeerSaysIsHeardAtOnce)
+{
+    uint8_t close[DT_FRAME_BYTES_MAX];
+    dt_writer w = {close, sizeof close, 0, false};
+    const dt_close content = {0};
+    dt_close_encode(&content, &w);
+    for (const std::string &word : {std::string("DTRC\x08\0\0\0", 8), std::string((char *)close, w.used)}) {
+        std::string words;
+        int left = 0;
+        for (int i = 0; i < 2048; i++)
+            words += word;
+        ASSERT_EQ((ssize_t)words.size(), send(Fd(sender), words.data(), words.size(), MSG_NOSIGNAL));
+        while (ioctl(Fd(receiver), FIONREAD, &left) == 0 && left < (int)words.size() / 2)
+            std::this_thread::yield();
+        Step();
+        ASSERT_EQ(0, ioctl(Fd(receiver), FIONREAD, &left));
+        EXPECT_GT(left, 0) << "all was heard in one round";
+        StepUntil([&] { return ioctl(Fd(receiver), FIONREAD, &left) == 0 && left == 0; });
+        EXPECT_TRUE(IsUp());
+    }
 }
 } // namespace
