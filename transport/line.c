@@ -393,8 +393,6 @@ bool dt_line_linger(struct dt_line *line, uint64_t now_ns, uint64_t *deadline_ns
     }
     if (line->state == DT_LINE_UP && line->is_ready)
         wake_ns = now_ns;
-    if (line->state == DT_LINE_PAUSE)
-        wake_ns = line->retry_ns;
     *deadline_ns = dt_earlier_ns(*deadline_ns, dt_earlier_ns(wake_ns, line->linger_ns));
     return false;
 }

@@ -501,9 +501,11 @@ static bool is_quiet(const struct dt_path *path)
 static uint64_t path_deadline_ns(const struct dt_path *path, uint64_t now_ns)
 {
     uint64_t deadline_ns = dt_path_machine_repeat_ns(&path->machine);
+    uint32_t op_state = dt_load_acquire(&path->op_state);
 
     deadline_ns = dt_earlier_ns(deadline_ns, dt_recover_deadline_ns(path, now_ns));
-    if (path->is_fence_wanted || dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_DONE)
+    /* A job that is busy may be so for long; it wakes Detour's thread at its end. */
+    if (op_state == DT_PATH_OP_IS_DONE || (path->is_fence_wanted && op_state == DT_PATH_OP_IS_IDLE))
         return now_ns;
     if (path->fence.is_active)
         deadline_ns =

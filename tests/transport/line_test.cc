@@ -237,4 +237,20 @@ TEST_F(Line, NotAllThatAPeerSaysIsHeardAtOnce)
         EXPECT_TRUE(IsUp());
     }
 }
+TEST_F(Line, AClosedEndThatCannotDialSleeps)
+{
+    dt_nic *nic = receiver->nic;
+    receiver->line->peer_address.family = DT_ADDRESS_NONE;
+    Reset(receiver);
+    dt_net_close(receiver);
+    receiver = nullptr;
+    uint64_t next_ns = 0;
+    for (int i = 0; i < 100; i++) {
+        now_ns += DT_NS_PER_MS;
+        next_ns = dt_net_progress(here.net, now_ns);
+    }
+    EXPECT_FALSE(dt_list_is_empty(&nic->lines)) << "it waits for the sender to dial";
+    EXPECT_GT(next_ns, now_ns);
+    StepUntil([&] { return dt_list_is_empty(&nic->lines); });
+}
 } // namespace

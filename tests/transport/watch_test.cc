@@ -217,4 +217,25 @@ TEST_F(Watch, AReceiverWhoseMessageIsNotSentIsLeftAlone)
     SendWhatIsAwaited();
     EXPECT_EQ(0u, sender->path[0].epoch);
 }
+/* The fence has to wait for the control thread; Detour's thread does not wait awake. */
+TEST_F(Watch, WhileAVerbHangsNobodySpins)
+{
+    dt_path *path = &sender->path[0];
+    uint64_t next_ns = 0;
+    SetTimes(500, 16);
+    ASSERT_EQ((uint32_t)DT_PATH_OP_IS_IDLE, dt_load_acquire(&path->op_state));
+    dt_store_release(&path->op_state, (uint32_t)DT_PATH_OP_IS_BUSY); // as during a question to the device
+    dt_connection_path_refused(sender, path, "refused a write");
+    for (int i = 0; i < 5; i++) {
+        now_ns += 10 * DT_NS_PER_US;
+        next_ns = dt_net_progress(there.net, now_ns);
+    }
+    EXPECT_TRUE(path->fence.is_active);
+    EXPECT_GT(next_ns, now_ns);
+    path->op = DT_PATH_OP_QUERY;
+    path->stopped_qpn = 0;
+    dt_store_release(&path->op_state, (uint32_t)DT_PATH_OP_IS_DONE);
+    Until([&] { return sender->current && receiver->current && path->epoch > 0; });
+    Move();
+}
 } // namespace
