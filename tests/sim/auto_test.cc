@@ -12,18 +12,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "tests/sim/driver_sim.h"
-#include "tests/sim/plugin_sim.h"
+#include "tests/sim/two_hosts.h"
 
 namespace
 {
+using detour_test::Now;
 
 const uint64_t ms = DT_NS_PER_MS, s = DT_NS_PER_S;
-
-uint64_t Now()
-{
-    return dt_sim_now_ns(dt_driver_sim_network());
-}
 
 struct Case {
     const char *rule; // without its window
@@ -55,9 +50,10 @@ void Set(void *arg, struct dt_params *params)
     snprintf(params->inject, sizeof params->inject, "%s from=5s to=15s", test->rule);
 }
 
-class AutoEndToEnd : public ::testing::TestWithParam<Case>
+class AutoEndToEnd : public detour_test::TwoHosts, public ::testing::WithParamInterface<Case>
 {
   protected:
+    AutoEndToEnd() : TwoHosts(20 * DT_NS_PER_US) {} // NCCL's progress thread looks as often
     void SetUp() override
     {
         dt_sim_options network = {};
@@ -101,46 +97,6 @@ class AutoEndToEnd : public ::testing::TestWithParam<Case>
         dt_plugin_sim_stop();
         dt_driver_sim_stop();
         dt_log_set_sink(nullptr, nullptr, DT_LOG_WARN);
-    }
-    void On(uint32_t host)
-    {
-        dt_plugin_sim_enter(host);
-    }
-    // To the next thing that happens by itself, or 20 us on: NCCL's progress thread looks as often.
-    void Step()
-    {
-        uint64_t next_ns = dt_earlier_ns(dt_sim_next_ns(dt_driver_sim_network()), dt_plugin_sim_next_ns());
-        for (uint32_t host = 0; host < DT_HOSTS; host++)
-            next_ns = dt_earlier_ns(next_ns, wanted_ns[host]);
-        next_ns = dt_earlier_ns(next_ns, Now() + 20 * DT_NS_PER_US);
-        next_ns = next_ns > Now() ? next_ns : Now() + DT_NS_PER_US;
-        dt_sim_run_until(dt_driver_sim_network(), next_ns);
-        dt_sim_network_set_now(dt_plugin_sim_control(), next_ns);
-        for (uint32_t host = 0; host < DT_HOSTS; host++)
-            if (wanted_ns[host] <= Now() || dt_plugin_sim_has_some(host))
-                wanted_ns[host] =
-                    dt_earlier_ns(dt_plugin_sim_progress(host), Now() + ms); // waking up is not simulated
-    }
-    void Connect()
-    {
-        char handle[NCCL_NET_HANDLE_MAXSIZE];
-        void *listen;
-
-        On(1);
-        ASSERT_EQ(ncclSuccess, net->listen(0, handle, &listen));
-        while (!send || !recv) {
-            On(0);
-            if (!send) {
-                ASSERT_EQ(ncclSuccess, net->connect(0, handle, &send, nullptr));
-            }
-            On(1);
-            if (!recv) {
-                ASSERT_EQ(ncclSuccess, net->accept(listen, &recv, nullptr));
-            }
-            Step();
-        }
-        On(1);
-        ASSERT_EQ(ncclSuccess, net->closeListen(listen));
     }
     // One burst, until all of it is received and NCCL has its buffers back.
     void Burst()
@@ -200,10 +156,8 @@ class AutoEndToEnd : public ::testing::TestWithParam<Case>
 
     Case test;
     Decisions decisions;
-    const ncclNet_v8_t *net = nullptr;
-    void *send = nullptr, *recv = nullptr, *from_mhandle = nullptr, *to_mhandle = nullptr;
+    void *from_mhandle = nullptr, *to_mhandle = nullptr;
     std::vector<uint8_t> from, to;
-    uint64_t wanted_ns[DT_HOSTS] = {};
     uint64_t start_ns = 0;
     std::vector<uint64_t> slow_done_ns; // of messages handed over while the rule holds
 };

@@ -8,21 +8,17 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "softrnic/rnic.h"
-#include "tests/sim/driver_sim.h"
-#include "tests/sim/plugin_sim.h"
+#include "tests/sim/two_hosts.h"
 #include "transport/connection.h"
 
 namespace
 {
+using detour_test::Now;
+
 struct Seen {
     uint32_t epoch = 0;
     uint64_t at_ns = 0;
 };
-
-uint64_t Now()
-{
-    return dt_sim_now_ns(dt_driver_sim_network());
-}
 
 void Listen(void *arg, enum dt_log_level, const char *, int, const char *text)
 {
@@ -39,9 +35,10 @@ void Set(void *, struct dt_params *params)
     params->retry_count = 2;
 }
 
-class Recovery : public ::testing::Test
+class Recovery : public detour_test::TwoHosts
 {
   protected:
+    Recovery() : TwoHosts(DT_NS_PER_MS) {}
     void Start(uint32_t devices, uint64_t control_latency_ns)
     {
         dt_sim_options network = {};
@@ -65,51 +62,13 @@ class Recovery : public ::testing::Test
     }
     void TearDown() override
     {
-        dt_plugin_sim_enter(0);
+        On(0);
         net->closeSend(send);
-        dt_plugin_sim_enter(1);
+        On(1);
         net->closeRecv(recv);
         dt_plugin_sim_stop();
         dt_driver_sim_stop();
         dt_log_set_sink(nullptr, nullptr, DT_LOG_WARN);
-    }
-    void Connect()
-    {
-        char handle[NCCL_NET_HANDLE_MAXSIZE];
-        void *listen;
-
-        dt_plugin_sim_enter(1);
-        ASSERT_EQ(ncclSuccess, net->listen(0, handle, &listen));
-        while (!send || !recv) {
-            dt_plugin_sim_enter(0);
-            if (!send) {
-                ASSERT_EQ(ncclSuccess, net->connect(0, handle, &send, nullptr));
-            }
-            dt_plugin_sim_enter(1);
-            if (!recv) {
-                ASSERT_EQ(ncclSuccess, net->accept(listen, &recv, nullptr));
-            }
-            Step();
-        }
-        dt_plugin_sim_enter(1);
-        ASSERT_EQ(ncclSuccess, net->closeListen(listen));
-    }
-    // To the next thing that happens by itself, at most 1 ms on.
-    void Step()
-    {
-        uint64_t next_ns = dt_earlier_ns(dt_sim_next_ns(dt_driver_sim_network()), dt_plugin_sim_next_ns());
-
-        for (uint32_t host = 0; host < DT_HOSTS; host++)
-            next_ns = dt_earlier_ns(next_ns, wanted_ns[host]);
-        next_ns = dt_earlier_ns(next_ns, Now() + DT_NS_PER_MS);
-        next_ns = next_ns > Now() ? next_ns : Now() + DT_NS_PER_US;
-        dt_sim_run_until(dt_driver_sim_network(), next_ns);
-        dt_sim_network_set_now(dt_plugin_sim_control(), next_ns);
-        for (uint32_t host = 0; host < DT_HOSTS; host++) {
-            if (wanted_ns[host] <= Now() || dt_plugin_sim_has_some(host))
-                wanted_ns[host] = // waking up for an event is not simulated
-                    dt_earlier_ns(dt_plugin_sim_progress(host), Now() + DT_NS_PER_MS);
-        }
     }
     void Pass(uint64_t duration_ns)
     {
@@ -117,9 +76,6 @@ class Recovery : public ::testing::Test
             Step();
     }
 
-    const ncclNet_v8_t *net = nullptr;
-    void *send = nullptr, *recv = nullptr;
-    uint64_t wanted_ns[DT_HOSTS] = {};
     Seen seen;
 };
 
@@ -165,27 +121,27 @@ TEST_F(Recovery, AMessageThatComesBeforeItIsOfferedAgainLeavesNothingBehind)
 
     Start(1, DT_NS_PER_MS);
     ASSERT_FALSE(HasFailure());
-    dt_plugin_sim_enter(0);
+    On(0);
     ASSERT_EQ(ncclSuccess, net->regMr(send, from, sizeof from, NCCL_PTR_HOST, &from_mhandle));
-    dt_plugin_sim_enter(1);
+    On(1);
     ASSERT_EQ(ncclSuccess, net->regMr(recv, to, sizeof to, NCCL_PTR_HOST, &to_mhandle));
     ASSERT_EQ(ncclSuccess, net->irecv(recv, 1, &data, &size, &tag, &to_mhandle, &received));
     ASSERT_TRUE(received);
     Pass(DT_NS_PER_MS);
     dt_rnic_set_link(dt_driver_sim_rnic(0), false);
-    dt_plugin_sim_enter(0);
+    On(0);
     ASSERT_EQ(ncclSuccess, net->isend(send, from, sizeof from, 0, from_mhandle, &sent));
     ASSERT_TRUE(sent);
     Pass(500 * DT_NS_PER_MS);
     dt_rnic_set_link(dt_driver_sim_rnic(0), true);
     for (uint64_t end_ns = Now() + 20 * DT_NS_PER_S; !done && Now() < end_ns; Step()) {
-        dt_plugin_sim_enter(1);
+        On(1);
         ASSERT_EQ(ncclSuccess, net->test(received, &done, nullptr));
     }
     EXPECT_TRUE(done);
     EXPECT_EQ(1, to[0]);
     Pass(DT_NS_PER_S);
-    dt_plugin_sim_enter(0);
+    On(0);
     ASSERT_EQ(ncclSuccess, net->test(sent, &done, nullptr));
     EXPECT_TRUE(done);
     EXPECT_GT(seen.epoch, 0u) << "the path had failed";
@@ -194,9 +150,9 @@ TEST_F(Recovery, AMessageThatComesBeforeItIsOfferedAgainLeavesNothingBehind)
     EXPECT_TRUE(c->current);
     EXPECT_EQ(0u, dt_receiver_of(c)->again);
     EXPECT_EQ(0u, c->notices & DT_NOTICE_AGAIN) << "it costs every call";
-    dt_plugin_sim_enter(0);
+    On(0);
     EXPECT_EQ(ncclSuccess, net->deregMr(send, from_mhandle));
-    dt_plugin_sim_enter(1);
+    On(1);
     EXPECT_EQ(ncclSuccess, net->deregMr(recv, to_mhandle));
 }
 } // namespace
