@@ -45,7 +45,8 @@ static void find_period(struct dt_watch *watch)
     uint32_t count = (uint32_t)dt_min_u64(watch->burst_count, DT_WATCH_BURSTS);
     double sizes[DT_WATCH_BURSTS];
     /* Unbroken traffic has less to be found in it. */
-    bool is_same = watch->burst_count >= watch->same_from_burst + (watch->is_cut ? 1 : DT_WATCH_BURSTS);
+    bool is_unbroken = watch->was_cut[(watch->burst_count - 1) % DT_WATCH_BURSTS];
+    bool is_same = watch->burst_count >= watch->same_from_burst + (is_unbroken ? 1 : DT_WATCH_BURSTS);
 
     for (uint32_t i = 0; i < count; i++)
         sizes[i] = watch->sizes[(watch->burst_count - count + i) % DT_WATCH_BURSTS];
@@ -128,7 +129,6 @@ static void cut(struct dt_watch *watch)
         return;
     }
     end_burst(watch, watch->cut_messages, true);
-    watch->is_cut = true;
 }
 
 void dt_watch_idle(struct dt_watch *watch, uint64_t now_ns)
@@ -136,7 +136,6 @@ void dt_watch_idle(struct dt_watch *watch, uint64_t now_ns)
     if (watch->is_piecewise || watch->burst_bytes == 0 || now_ns <= watch->busy_until_ns + DT_WATCH_IDLE_NS)
         return;
     end_burst(watch, watch->burst_messages, false);
-    watch->is_cut = false;
 }
 
 void dt_watch_message(struct dt_watch *watch, const struct dt_watched *message)

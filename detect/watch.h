@@ -62,7 +62,6 @@ struct dt_watch {
     uint64_t burst_messages;
     uint64_t burst_others; /* of another size than the one before, or than those of pieces */
     uint32_t cut_messages; /* it ends after so many */
-    bool is_cut;           /* the last one was */
     uint64_t burst_began_ns;
     uint64_t burst_bytes;
     uint64_t burst_network_ns;

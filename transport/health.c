@@ -157,13 +157,12 @@ static struct dt_health_summary summarize(struct dt_health *health)
  * The oldest message under way: there is one, and nothing was completed since a round before this one saw
  * that. (What is seen in one round alone may have begun just now: this thread may have been kept waiting.)
  */
-static void watch_overdue(struct dt_sender *s, bool is_moving, uint64_t now_ns)
+static void watch_overdue(struct dt_sender *s, bool is_waiting, uint64_t now_ns)
 {
     struct dt_health *health = &s->health;
     bool was_on = health->surge.is_on;
 
-    if (is_moving || dt_meter_under_way(&s->connection.meter, dt_load_relaxed(&s->next)) == 0 ||
-        health->message_bytes == 0) {
+    if (!is_waiting || health->message_bytes == 0) {
         health->stuck_since_ns = DT_NEVER_NS;
         return;
     }
@@ -184,16 +183,16 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
 
     if (!health->connection)
         return;
-    bool is_quiet =
-        !dt_load_acquire(&meter->is_keeping) && dt_meter_under_way(meter, dt_load_relaxed(&s->next)) == 0;
+    bool is_idle = dt_meter_under_way(meter, dt_load_relaxed(&s->next)) == 0;
+    bool is_seen = !dt_load_acquire(&meter->is_keeping); /* all of it, once the ring is empty */
     for (const struct dt_sample *sample; taken < DT_METER_SAMPLES && (sample = dt_meter_sample(meter));
          taken++) {
         take(health, meter->ticks, sample);
         dt_meter_taken(meter);
     }
-    watch_overdue(s, taken > 0, now_ns);
+    watch_overdue(s, taken == 0 && !is_idle, now_ns);
     uint64_t count = health->watch.network.sample_count;
-    if (is_quiet)
+    if (is_idle && is_seen)
         dt_watch_idle(&health->watch, now_ns);
     note_iteration(health, count, 0);
     if (taken == 0 && health->surge.is_on == was_surge && health->surge.slow_ns == slow_before_ns &&
