@@ -37,8 +37,12 @@ static void look_for_mbind(void)
     mbind_found = find_mbind();
 }
 
-/* Before the first page is touched. */
-static void prefer(void *memory, size_t bytes, int32_t node)
+static size_t whole_pages(size_t bytes)
+{
+    return dt_align_up(bytes ? bytes : 1, (size_t)sysconf(_SC_PAGESIZE));
+}
+
+void dt_node_memory_prefer(void *memory, size_t bytes, int32_t node)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     unsigned long mask[NODES_MAX / WORD_BITS] = {0};
@@ -50,12 +54,7 @@ static void prefer(void *memory, size_t bytes, int32_t node)
         return;
     mask[(size_t)node / WORD_BITS] = 1ul << (size_t)node % WORD_BITS;
     /* A refusal leaves it as it is. */
-    (void)mbind_found(memory, bytes, MPOL_PREFERRED, mask, NODES_MAX + 1, 0);
-}
-
-static size_t whole_pages(size_t bytes)
-{
-    return dt_align_up(bytes ? bytes : 1, (size_t)sysconf(_SC_PAGESIZE));
+    (void)mbind_found(memory, whole_pages(bytes), MPOL_PREFERRED, mask, NODES_MAX + 1, 0);
 }
 
 void *dt_node_memory_alloc(size_t bytes, int32_t node)
@@ -68,7 +67,7 @@ void *dt_node_memory_alloc(size_t bytes, int32_t node)
     memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
-    prefer(memory, whole, node);
+    dt_node_memory_prefer(memory, whole, node);
     /* Fewer pages for the processor to look up and for a driver to pin; where there are none, small ones do.
      */
     if (whole >= HUGE_PAGE_BYTES)

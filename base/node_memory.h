@@ -22,6 +22,12 @@ extern "C" {
  */
 void *dt_node_memory_alloc(size_t bytes, int32_t node);
 
+/*
+ * The same for memory of dt_node_memory_alloc() whose node was not known yet, or another one. For pages that
+ * nobody has touched: the others stay where they are. Any thread.
+ */
+void dt_node_memory_prefer(void *memory, size_t bytes, int32_t node);
+
 /* Gives it back; `bytes` as it was asked for. NULL is accepted. */
 void dt_node_memory_free(void *memory, size_t bytes);
 

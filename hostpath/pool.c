@@ -11,7 +11,7 @@
 
 #define WORD_BITS 64u
 
-enum dt_status dt_pool_open(struct dt_pool *pool, uint64_t bytes, int32_t numa_node)
+enum dt_status dt_pool_open(struct dt_pool *pool, uint64_t bytes)
 {
     uint64_t each = dt_round_up_power_of_two((bytes + DT_POOL_GRANULES_MAX - 1) / DT_POOL_GRANULES_MAX);
 
@@ -19,8 +19,13 @@ enum dt_status dt_pool_open(struct dt_pool *pool, uint64_t bytes, int32_t numa_n
     pool->granule_bytes = dt_max_u64(each, DT_POOL_GRANULE_BYTES_MIN);
     pool->granule_count = (uint32_t)dt_max_u64(bytes / pool->granule_bytes, 1);
     pool->bytes = pool->granule_count * pool->granule_bytes;
-    pool->base = dt_node_memory_alloc(pool->bytes, numa_node);
+    pool->base = dt_node_memory_alloc(pool->bytes, -1);
     return pool->base ? DT_OK : DT_NO_MEMORY;
+}
+
+void dt_pool_prefer(struct dt_pool *pool, int32_t numa_node)
+{
+    dt_node_memory_prefer(pool->base, pool->bytes, numa_node);
 }
 
 void dt_pool_close(struct dt_pool *pool)

@@ -32,11 +32,14 @@ struct dt_pool {
     uint64_t taken[DT_POOL_GRANULES_MAX / 64]; /* bit: the granule is taken [atomic] */
 };
 
+/* At least one granule, at most what DT_POOL_GRANULES_MAX granules of the right size hold. DT_NO_MEMORY. */
+enum dt_status dt_pool_open(struct dt_pool *pool, uint64_t bytes);
+
 /*
- * At least one granule, at most what DT_POOL_GRANULES_MAX granules of the right size hold; on this NUMA node
- * if that can be had (-1: anywhere). DT_NO_MEMORY.
+ * The region is to lie on this NUMA node if that can be had (-1: anywhere). Before anybody touches or
+ * registers it: what was touched stays where it is.
  */
-enum dt_status dt_pool_open(struct dt_pool *pool, uint64_t bytes, int32_t numa_node);
+void dt_pool_prefer(struct dt_pool *pool, int32_t numa_node);
 
 /* Everything was given back, or nobody will. */
 void dt_pool_close(struct dt_pool *pool);

@@ -109,6 +109,7 @@ static enum dt_status step_create(struct dt_setup *setup, uint64_t now_ns)
     struct dt_connection *c = setup->connection;
 
     (void)now_ns;
+    dt_hostpath_place(c->nic); /* the paths register the pool */
     for (uint32_t p = 0; p < c->path_count; p++)
         dt_path_submit_create(&c->path[p]);
     return DT_OK;

@@ -26,7 +26,7 @@ enum dt_status dt_hostpath_open(struct dt_net *net)
 
     if (!net->hostpath.is_on)
         return DT_OK;
-    status = dt_pool_open(&net->hostpath.pool, net->params.hostpath_bytes, net->nic[0].info.numa_node);
+    status = dt_pool_open(&net->hostpath.pool, net->params.hostpath_bytes);
     if (status == DT_OK)
         dt_gpus_open(&net->hostpath.gpus, net->params.cuda_library, net->hostpath.pool.base,
                      net->hostpath.pool.bytes, net->has_threads);
@@ -37,6 +37,19 @@ void dt_hostpath_close(struct dt_net *net)
 {
     dt_gpus_close(&net->hostpath.gpus);
     dt_pool_close(&net->hostpath.pool);
+}
+
+void dt_hostpath_place(struct dt_nic *nic)
+{
+    struct dt_hostpath *hostpath = &nic->net->hostpath;
+
+    if (!hostpath->is_on)
+        return;
+    pthread_mutex_lock(&nic->net->mutex);
+    if (!hostpath->is_placed)
+        dt_pool_prefer(&hostpath->pool, nic->info.numa_node);
+    hostpath->is_placed = true;
+    pthread_mutex_unlock(&nic->net->mutex);
 }
 
 struct dt_gpu *dt_stage_gpu_of(const struct dt_connection *c, const void *address)

@@ -78,6 +78,7 @@ struct dt_stage {
 struct dt_hostpath {
     bool is_on; /* or auto */
     bool is_auto;
+    bool is_placed; /* dt_hostpath_place() [net->mutex] */
     struct dt_pool pool;
     struct dt_gpus gpus;
     uint64_t shadow_bytes; /* of all receivers (landing.h) [atomic] */
@@ -86,6 +87,12 @@ struct dt_hostpath {
 /* With DETOUR_HOSTPATH=off nothing. DT_NO_MEMORY. */
 enum dt_status dt_hostpath_open(struct dt_net *net);
 void dt_hostpath_close(struct dt_net *net);
+
+/*
+ * A connection of this device is about to be set up. The pool lies on the NUMA node of the first one: that is
+ * the RNIC NCCL found near this process's GPU. Any thread; takes net->mutex.
+ */
+void dt_hostpath_place(struct dt_nic *nic);
 
 /* The GPU whose memory `address` is, if the host path can copy from and to it; NULL: it cannot. May block. */
 struct dt_gpu *dt_stage_gpu_of(const struct dt_connection *connection, const void *address);

@@ -16,7 +16,7 @@ struct Pool {
     std::unique_ptr<dt_pool> pool = std::make_unique<dt_pool>();
     explicit Pool(uint64_t bytes)
     {
-        EXPECT_EQ(dt_pool_open(pool.get(), bytes, -1), DT_OK);
+        EXPECT_EQ(dt_pool_open(pool.get(), bytes), DT_OK);
     }
     ~Pool()
     {

@@ -3,6 +3,11 @@
  * listen, connect and accept over real TCP on loopback, with hostile strangers and with time that the test
  * makes. Nets without threads: nothing happens between calls but the strangers' own sockets.
  */
+#include <dlfcn.h>
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <memory>
 #include <regex>
 
@@ -54,29 +59,30 @@ TEST_F(Setup, ConnectsAndSaysWhatWasAgreedInOneLineAtEachEnd)
     EXPECT_EQ(2, lines);
 }
 
-/* What both ends say of their paths, for a connection of these devices at the connecting end, named by
- * DETOUR_HCA and DETOUR_BACKUP, to the first of these at the listening end. */
-std::string Paths(const char *from, const char *from_backup, const char *to, const char *to_backup,
-                  uint64_t paths)
+/* The kernel's policy for the memory at `address`, with its first node, or "" where there are no policies. */
+std::string PolicyAt(const void *address)
 {
-    auto with = [&](const char *hca, const char *backup) {
-        return [=](dt_params &params, dt_net_options &) {
-            strcpy(params.hca, hca);
-            strcpy(params.backup, backup);
-            params.paths = paths;
-        };
-    };
-    Net here(1, with(to, to_backup)), there(2, with(from, from_backup));
+    int mode = 0;
+    unsigned long nodes[16] = {};
+
+    if (syscall(SYS_get_mempolicy, &mode, nodes, 1024ul, address, (unsigned long)MPOL_F_ADDR) != 0)
+        return "";
+    return mode == MPOL_PREFERRED && nodes[0] ? "prefers node " + std::to_string(__builtin_ctzl(nodes[0]))
+                                              : "mode " + std::to_string(mode);
+}
+
+/* A connection from this device of `there` to the first one of `here`, and its end. */
+void ConnectAndClose(Net &there, size_t device, Net &here)
+{
     uint8_t handle[DT_HANDLE_BYTES] = {};
     uint64_t now_ns = DT_NS_PER_S;
     dt_listen *listen = nullptr;
     dt_connection *receiver = nullptr, *sender = nullptr;
-    std::vector<std::string> said;
 
     EXPECT_EQ(DT_OK, dt_net_listen(here.net, 0, handle, now_ns, &listen));
     for (int i = 0; i < 20000 && !(receiver && sender); i++) {
         if (!sender) {
-            EXPECT_EQ(DT_OK, dt_net_connect(there.net, 0, handle, now_ns, &sender));
+            EXPECT_EQ(DT_OK, dt_net_connect(there.net, device, handle, now_ns, &sender));
         }
         if (!receiver) {
             EXPECT_EQ(DT_OK, dt_net_accept(listen, now_ns, &receiver));
@@ -94,6 +100,50 @@ std::string Paths(const char *from, const char *from_backup, const char *to, con
     dt_net_close_listen(listen);
     dt_net_progress(here.net, now_ns);
     dt_net_progress(there.net, now_ns);
+}
+
+/*
+ * The policy of the pool of a process, whose second device is on node 0, that has connected from these
+ * devices. Node 0 is the only one that every machine has: a device without a node stands for one on another.
+ */
+std::string PoolAfterConnectsFrom(std::initializer_list<size_t> devices)
+{
+    Net here(1), there(2, [](dt_params &params, dt_net_options &) { strcpy(params.hostpath, "on"); });
+
+    there.net->nic[1].info.numa_node = 0;
+    EXPECT_EQ("mode 0", PolicyAt(there.net->hostpath.pool.base));
+    for (size_t device : devices)
+        ConnectAndClose(there, device, here);
+    return PolicyAt(there.net->hostpath.pool.base);
+}
+
+TEST(Staging, MemoryIsNearTheDeviceOfTheFirstConnection)
+{
+    void *library = dlopen("libnuma.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (!library || PolicyAt(&library).empty())
+        GTEST_SKIP() << "no libnuma, or a kernel without NUMA policies";
+    dlclose(library);
+    EXPECT_EQ("prefers node 0", PoolAfterConnectsFrom({1, 0}));
+    EXPECT_EQ("mode 0", PoolAfterConnectsFrom({0, 1}));
+}
+
+/* What both ends say of their paths, for a connection of these devices at the connecting end, named by
+ * DETOUR_HCA and DETOUR_BACKUP, to the first of these at the listening end. */
+std::string Paths(const char *from, const char *from_backup, const char *to, const char *to_backup,
+                  uint64_t paths)
+{
+    auto with = [&](const char *hca, const char *backup) {
+        return [=](dt_params &params, dt_net_options &) {
+            strcpy(params.hca, hca);
+            strcpy(params.backup, backup);
+            params.paths = paths;
+        };
+    };
+    Net here(1, with(to, to_backup)), there(2, with(from, from_backup));
+    std::vector<std::string> said;
+
+    ConnectAndClose(there, 0, here);
     for (const std::string &line : detour_test::LoggedLines()) {
         size_t at = line.find(": paths ");
         if (at != std::string::npos)

@@ -11,7 +11,7 @@ import subprocess
 # Loaded in this order, with what they depend on. rdma_rxe asks for crc32 through modprobe, which the initial
 # file system does not have, so the algorithm comes first.
 MODULES = ("crc32_generic", "virtio_pci", "9pnet_virtio", "9p", "veth", "bridge", "sch_netem", "sch_ingress",
-           "cls_matchall", "act_gact", "ib_uverbs", "rdma_rxe")
+           "cls_matchall", "act_gact", "overlay", "ib_uverbs", "rdma_rxe")
 
 # The host's files are the guest's, read only; what the guest writes is in memory and ends with it.
 INIT = """#!/bin/busybox sh

@@ -20,6 +20,12 @@ import image
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+def node(number):
+    """Options for a NUMA node with one of the processors and half of the memory."""
+    return ["-object", f"memory-backend-ram,id=node{number},size=1024M",
+            "-numa", f"node,nodeid={number},cpus={number},memdev=node{number}"]
+
+
 def command(kernel, initrd, console, build, script):
     # Unknown words of the kernel's command line become the environment of its first process.
     words = ("console=ttyS0 quiet panic=-1 "
@@ -27,6 +33,7 @@ def command(kernel, initrd, console, build, script):
     return [image.find_program("qemu-system-x86_64"),
             # No KVM: CI machines are guests themselves and may not have it, and it is then no faster.
             "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "2048",
+            *node(0), *node(1),
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-serial", f"file:{console}", "-serial", "stdio",
             "-kernel", str(kernel), "-initrd", str(initrd), "-append", words,
