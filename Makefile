@@ -4,6 +4,8 @@
 #   make test       the quick tests
 #   make test-full  the rest: long simulations, sanitizers, fuzzing, real processes under stress
 JOBS ?= $(shell nproc)
+# One test more than there are cores: many wait, for a time-out of theirs or for each other.
+TESTS_AT_A_TIME = $(shell expr $(JOBS) + 1)
 BUILD = build
 
 .PHONY: all demo test test-full setup-demo setup-test clean
@@ -25,7 +27,7 @@ test:
 	scripts/setup.sh test
 	cmake --preset release
 	cmake --build $(BUILD) -j $(JOBS)
-	ctest --test-dir $(BUILD) -L quick --output-on-failure --timeout 300
+	ctest --test-dir $(BUILD) -j $(TESTS_AT_A_TIME) -L quick --output-on-failure --timeout 300
 
 test-full:
 	scripts/setup.sh ci

@@ -59,23 +59,51 @@ function(detour_layer name)
   target_link_libraries(detour_${name} PUBLIC ${ARG_LIBS})
 endfunction()
 
-# detour_test(NAME SOURCES file... [USES layer...] [LIBS library...]
-#             [LABEL quick|full] [ARGS argument...])
-# One GoogleTest program on the project's harness (tests/harness: unexpected warnings fail, chosen
-# allocations fail on demand), entered in ctest under NAME. How long a test may take is not its own
-# affair: ctest's --timeout (Makefile, scripts/test_full.sh) ends a test that hangs, with room for a
-# machine many times slower than this one. LABEL may be a list ("quick;no-tsan").
-function(detour_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "LABEL" "SOURCES;USES;LIBS;ARGS")
-  if(NOT ARG_LABEL)
-    set(ARG_LABEL quick)
-  endif()
+# detour_test_program(NAME SOURCES file... [USES layer...] [LIBS library...] [LABEL quick|full])
+# One GoogleTest program on the project's harness (tests/harness: unexpected warnings fail, chosen allocations fail on
+# demand), for entries in ctest that the caller makes. The target `quick` builds those of the quick tests.
+function(detour_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "LABEL" "SOURCES;USES;LIBS")
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE detour_harness ${ARG_LIBS})
   foreach(layer IN LISTS ARG_USES)
     target_link_libraries(${name} PRIVATE detour_${layer})
   endforeach()
+  if(TARGET detour_precompiled AND NOT ARG_SOURCES MATCHES "[.]c(;|$)") # CMake asks for precompiled headers of C then
+    target_precompile_headers(${name} REUSE_FROM detour_precompiled)
+  endif()
+  detour_quick(${name} "${ARG_LABEL}")
+endfunction()
+
+# detour_quick(TARGET LABEL): the target `quick` builds it, if tests of that label are run in this build (scripts/test_full.sh).
+function(detour_quick target label)
+  if(NOT TARGET quick)
+    add_custom_target(quick)
+  endif()
+  if((DETOUR_SANITIZE AND label MATCHES "no-sanitizer") OR (DETOUR_SANITIZE MATCHES thread AND label MATCHES "no-tsan"))
+    return()
+  endif()
+  if(NOT label MATCHES "full")
+    add_dependencies(quick ${target})
+  endif()
+endfunction()
+
+# detour_test(NAME SOURCES file... [USES layer...] [LIBS library...]
+#             [LABEL quick|full] [COST seconds] [ARGS argument...])
+# A test program and its one entry in ctest, both under NAME. How long a test may take is not its own
+# affair: ctest's --timeout (Makefile, scripts/test_full.sh) ends a test that hangs, with room for a
+# machine many times slower than this one. LABEL may be a list ("quick;no-tsan"). COST, some seconds: ctest starts what
+# takes long first, so that nothing is left to wait for at the end.
+function(detour_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "LABEL;COST" "SOURCES;USES;LIBS;ARGS")
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL quick)
+  endif()
+  if(NOT ARG_COST)
+    set(ARG_COST 0)
+  endif()
+  detour_test_program(${name} LABEL "${ARG_LABEL}" SOURCES ${ARG_SOURCES} USES ${ARG_USES} LIBS ${ARG_LIBS})
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" SKIP_RETURN_CODE 77)
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" COST ${ARG_COST} SKIP_RETURN_CODE 77)
 endfunction()

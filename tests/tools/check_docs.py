@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What documents and comments name is there: files, headings, settings, and the options of commands. And every
 --help fits its lines, which argp would break anywhere."""
+import functools
 import pathlib
 import re
 import subprocess
@@ -28,10 +29,15 @@ def tracked(root):
            {path.name for path in root.iterdir() if path.is_file()}
 
 
+@functools.cache
+def parts(files):
+    """(the top folders, the names without folders)"""
+    return {name.split("/")[0] for name in files if "/" in name}, {name.rsplit("/", 1)[-1] for name in files}
+
+
 def lost_files(root, path, text, files):
     """Names of files of ours that are not there. One in capitals stands for several."""
-    folders = {name.split("/")[0] for name in files if "/" in name}
-    names = {pathlib.PurePosixPath(name).name for name in files}
+    folders, names = parts(files)
     for name in set(FILE.findall(text)):
         own = path.parent.joinpath(name).resolve()
         first, bare = name.split("/")[0], "/" not in name
@@ -98,7 +104,7 @@ def unknown_options(path, text, known):
 
 def main(root, detour):
     root = pathlib.Path(root).resolve()
-    files = tracked(root)
+    files = frozenset(tracked(root))
     code = "".join(path.read_text(encoding="utf-8", errors="replace") for path in map(root.joinpath, files)
                    if path.suffix in (".c", ".h", ".cc", ".py", ".sh", ".cmake", ".txt") and "docs" not in path.parts)
     settings = set(SETTING.findall(code))

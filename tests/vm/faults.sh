@@ -11,7 +11,8 @@ link="$DETOUR_VM_SOURCE/tests/vm/link.sh"
 check_death() {
     local what=$1 fault=$2 start interface
     start_ranks sendrecv -b 64K -n 100000000 --timeout 20
-    wait_for_traffic || return
+    wait_for_traffic rxa0 rxa1
+    check "$what: traffic on both rails" 0 $?
     start=$(date +%s%N)
     for interface in a0 a1; do
         "$link" "$interface" $fault
