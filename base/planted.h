@@ -40,6 +40,8 @@ extern "C" {
     X(STAGED_ORDER, "of staged messages with one tag the newest goes first")                \
     X(STAGED_RAW, "a staged message is posted before it is copied")                         \
     X(STAGED_CLOSE, "what is staged is forgotten at close")                                 \
+    X(OVERLAP_RAW, "what goes out ahead of a staged message's copy is not there yet")       \
+    X(OVERLAP_UNSETTLED, "a message posted in part begins again before that is settled")    \
     X(LANDED_EARLY, "a receive is done before it is copied to the GPU")                     \
     X(LANDED_ALWAYS, "what came to the GPU itself is copied over from the shadow")
 

@@ -10,7 +10,10 @@
 #include "base/util.h"
 #include "hostpath/numa.h"
 
-void dt_delegates_push(struct dt_delegates *d, struct dt_copy_job *job)
+/* A note of whoever copies nothing now. */
+#define NOTHING UINT64_MAX
+
+static void push(struct dt_delegates *d, struct dt_copy_job *job)
 {
     struct dt_delegate *to = &d->delegate[dt_fetch_add_relaxed(&d->next, 1) % d->count];
     struct dt_copy_job *head = dt_load_relaxed(&to->jobs);
@@ -20,6 +23,20 @@ void dt_delegates_push(struct dt_delegates *d, struct dt_copy_job *job)
     } while (!dt_compare_swap(&to->jobs, &head, job));
     if (d->has_threads)
         sem_post(&to->wake);
+}
+
+void dt_delegates_push(struct dt_delegates *d, struct dt_host_copy *copy)
+{
+    uint32_t count = copy->job_count;
+
+    dt_store_relaxed(&copy->claimed_bytes, 0);
+    dt_store_relaxed(&copy->helped_bytes, NOTHING);
+    for (uint32_t i = 0; i < count; i++) {
+        copy->job[i].copy = copy;
+        dt_store_relaxed(&copy->job[i].from_bytes, NOTHING);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        push(d, &copy->job[i]);
 }
 
 /* The jobs that wait, the oldest first. */
@@ -38,16 +55,39 @@ static struct dt_copy_job *take_all(struct dt_delegate *delegate)
     return oldest;
 }
 
-bool dt_copy_job_help(struct dt_copy_job *job)
+/* Copies the next piece, with the caller's own note. False: there is none. */
+static bool copy_piece(struct dt_host_copy *copy, uint64_t *note)
 {
-    uint64_t at = dt_fetch_add_relaxed(&job->claimed_bytes, DT_COPY_PIECE_BYTES);
+    uint64_t at;
 
-    if (at >= job->bytes)
-        return false;
-    memcpy((uint8_t *)job->to + at, (const uint8_t *)job->from + at,
-           dt_min_u64(job->bytes - at, DT_COPY_PIECE_BYTES));
-    dt_fetch_sub_acq_rel(job->left, 1);
-    return true;
+    dt_store_release(note, dt_load_relaxed(&copy->claimed_bytes));
+    at = dt_fetch_add_acq_rel(&copy->claimed_bytes, copy->piece_bytes);
+    if (at < copy->bytes) {
+        memcpy((uint8_t *)copy->to + at, (const uint8_t *)copy->from + at,
+               dt_min_u64(copy->bytes - at, copy->piece_bytes));
+        dt_fetch_sub_acq_rel(copy->left, 1);
+        return true;
+    }
+    dt_store_release(note, NOTHING);
+    return false;
+}
+
+bool dt_host_copy_help(struct dt_host_copy *copy)
+{
+    bool was_any = copy_piece(copy, &copy->helped_bytes);
+
+    dt_store_release(&copy->helped_bytes, NOTHING);
+    return was_any;
+}
+
+uint64_t dt_host_copy_done_bytes(const struct dt_host_copy *copy)
+{
+    uint64_t done = dt_min_u64(dt_load_acquire(&copy->claimed_bytes), copy->bytes);
+
+    done = dt_min_u64(done, dt_load_acquire(&copy->helped_bytes));
+    for (uint32_t i = 0; i < copy->job_count; i++)
+        done = dt_min_u64(done, dt_load_acquire(&copy->job[i].from_bytes));
+    return done;
 }
 
 static uint32_t run_all(struct dt_delegate *delegate)
@@ -58,9 +98,9 @@ static uint32_t run_all(struct dt_delegate *delegate)
     while (job) {
         struct dt_copy_job *next = job->next; /* the job is its owner's again once it is let go of */
 
-        while (dt_copy_job_help(job))
+        while (copy_piece(job->copy, &job->from_bytes))
             continue;
-        dt_fetch_sub_acq_rel(job->held, 1);
+        dt_fetch_sub_acq_rel(job->copy->held, 1);
         job = next;
         count++;
     }

@@ -7,8 +7,6 @@
 #include "base/util.h"
 #include "hostpath/gpu_thread.h"
 
-#define CHUNK_BYTES (512u << 10)
-
 /* ------------------------------------------------------------------------------------------------------------
  * Copying
  */
@@ -29,7 +27,8 @@ static void take_pushed(struct dt_gpus *gpus)
     for (; oldest; oldest = oldest->next) {
         dt_list_push_back(&gpus->active, &oldest->node);
         dt_copy_start(&oldest->copy, oldest->gpu->lane[oldest->direction], oldest->to, oldest->from,
-                      oldest->bytes, CHUNK_BYTES, oldest->flags);
+                      oldest->bytes, oldest->chunk_bytes ? oldest->chunk_bytes : DT_GPU_CHUNK_BYTES,
+                      oldest->flags);
     }
 }
 

@@ -33,6 +33,9 @@ struct dt_gpu {
     struct dt_copy_lane *lane[2]; /* by enum dt_cuda_direction */
 };
 
+/* What a copy is made in: it takes longer than the calls of the driver that start it. */
+#define DT_GPU_CHUNK_BYTES (512u << 10)
+
 /* A copy. Stays the caller's, and where it is, until *left was decremented for it. */
 struct dt_gpu_copy {
     struct dt_gpu_copy *next; /* the queue's */
@@ -43,9 +46,10 @@ struct dt_gpu_copy {
     void *to;
     const void *from;
     uint64_t bytes;
-    uint32_t flags; /* enum dt_copy_flag */
-    bool is_failed; /* valid when it was counted: the bytes are not there; it was logged */
-    uint32_t *left; /* decremented, with release, when nothing is on its way any more [atomic] */
+    uint32_t chunk_bytes; /* it is made in such pieces; 0: DT_GPU_CHUNK_BYTES */
+    uint32_t flags;       /* enum dt_copy_flag */
+    bool is_failed;       /* valid when it was counted: the bytes are not there; it was logged */
+    uint32_t *left;       /* decremented, with release, when nothing is on its way any more [atomic] */
 };
 
 struct dt_gpus {

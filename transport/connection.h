@@ -285,6 +285,7 @@ enum dt_send_state {
     DT_SEND_FREE,
     DT_SEND_MATCHING, /* its CTS is here; waits for an isend for each part */
     DT_SEND_READY,    /* waits for room in the send queues */
+    DT_SEND_BEGUN,    /* its first writes are posted; waits for what is still being copied (overlap.h) */
     DT_SEND_POSTED,   /* waits for the last completion of each queue pair */
     DT_SEND_DONE      /* waits for the test of each part */
 };
@@ -301,14 +302,15 @@ struct dt_send_slot {
     uint64_t sequence;
     uint8_t state; /* enum dt_send_state */
     uint8_t parts;
-    uint8_t taken_mask;  /* parts that have their isend */
-    uint8_t staged_mask; /* of them, those whose payload is staged, until it is delivered */
-    uint8_t missing;     /* parts that do not */
-    uint8_t reported;    /* parts whose test said done, or that were staged and are delivered */
-    uint8_t path;        /* it was posted on */
-    uint8_t qps_left;    /* completions to come */
-    uint32_t epoch;      /* of that path */
-    uint64_t wanted;     /* stamps for the meter */
+    uint8_t taken_mask;   /* parts that have their isend */
+    uint8_t staged_mask;  /* of them, those whose payload is staged, until it is delivered */
+    uint8_t missing;      /* parts that do not */
+    uint8_t reported;     /* parts whose test said done, or that were staged and are delivered */
+    uint8_t path;         /* it was posted on */
+    uint8_t qps_left;     /* completions to come */
+    uint32_t epoch;       /* of that path */
+    uint32_t begun_bytes; /* BEGUN: bytes that are posted */
+    uint64_t wanted;      /* stamps for the meter */
     uint64_t handed;
     struct dt_cts_entry entry[DT_PARTS_MAX];
     struct dt_send_part part[DT_PARTS_MAX];
@@ -510,6 +512,10 @@ enum dt_status dt_sender_post_shares(struct dt_path *path, uint32_t q, const str
 /* Posts all that the message has, and rings. DT_FULL: no room now. Any other error: part of it may be posted.
  */
 enum dt_status dt_sender_post_all(struct dt_path *path, const struct dt_send_slot *slot);
+/* Of a message of one part on one queue pair, of which the first `posted_bytes` are posted: the rest,
+ * in one write, and what tells the receiver. Does not ring. There is room for it. */
+enum dt_status dt_sender_post_last(struct dt_path *path, const struct dt_send_slot *slot,
+                                   uint32_t posted_bytes);
 void dt_sender_mark_posted(const struct dt_path *path, struct dt_send_slot *slot);
 /* sender.c: what staging needs of it. Owner. The message that isends belong to now, or NULL: there is none.
  */

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "transport/connection.h"
 #include "transport/immediate.h"
+#include "transport/overlap.h"
 #include "transport/staging.h"
 #include "transport/work_id.h"
 
@@ -154,16 +155,26 @@ static __attribute__((cold, noinline)) bool post_gated(struct dt_sender *s)
     return true;
 }
 
-/* What it is to send is there: a staged message may still be on its way to where it is sent from. */
-static inline bool is_there(const struct dt_send_slot *slot)
+/* A staged message may still be on its way to where it is sent from; then a part of it may go. */
+static __attribute__((noinline)) bool post_staged(struct dt_sender *s, struct dt_send_slot *slot)
 {
-    return __builtin_expect(slot->staged_mask == 0, 1) || dt_stage_is_copied(slot);
+    bool is_copied = dt_stage_is_copied(slot);
+
+    if (!is_copied || slot->state == DT_SEND_BEGUN)
+        return dt_overlap_progress(s, slot, is_copied);
+    return dt_gate_is_idle(&s->gate) ? post_next(s, slot) : post_gated(s);
+}
+
+static inline bool post_oldest(struct dt_sender *s, struct dt_send_slot *slot)
+{
+    if (__builtin_expect(slot->staged_mask != 0, 0))
+        return post_staged(s, slot);
+    return dt_gate_is_idle(&s->gate) ? post_next(s, slot) : post_gated(s);
 }
 
 static __attribute__((noinline)) void post_ready(struct dt_sender *s)
 {
-    while (s->next_post < s->next && is_there(slot_of(s, s->next_post)) &&
-           (dt_gate_is_idle(&s->gate) ? post_next(s, slot_of(s, s->next_post)) : post_gated(s)))
+    while (s->next_post < s->next && post_oldest(s, slot_of(s, s->next_post)))
         continue;
 }
 
@@ -286,7 +297,7 @@ void dt_sender_peer_closed(struct dt_sender *s, uint64_t sequence)
             dt_sender_complete(s, slot);
         }
         lost += slot->state == DT_SEND_POSTED || slot->state == DT_SEND_READY ||
-                (slot->state == DT_SEND_MATCHING && slot->taken_mask);
+                slot->state == DT_SEND_BEGUN || (slot->state == DT_SEND_MATCHING && slot->taken_mask);
     }
     lost += s->stage ? dt_stage_unmatched(s->stage) : 0;
     if (lost > 0)

@@ -82,6 +82,29 @@ static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct 
     return dt_qp_post_write(path->qp[q], write, count);
 }
 
+enum dt_status dt_sender_post_last(struct dt_path *path, const struct dt_send_slot *slot,
+                                   uint32_t posted_bytes)
+{
+    const struct dt_send_part *part = &slot->part[0];
+    const struct dt_cts_entry *entry = &slot->entry[0];
+    uint64_t record = htole64(slot->sequence << 32 | part->bytes);
+    struct dt_write write[] = {
+        size_record(path, slot, 0, &record),
+        {
+            .local_addr = part->addr + posted_bytes,
+            .remote_addr = le64toh(entry->address) + posted_bytes,
+            .bytes = part->bytes - posted_bytes,
+            .lkey = part->memory->mr[path->index]->lkey,
+            .rkey = le32toh(entry->rkey[path->index]),
+            .imm = dt_imm_encode(DT_IMM_SIZED, 0, slot->sequence),
+            .flags = DT_POST_IMM | DT_POST_SIGNALED,
+        },
+    };
+
+    write[0].wr_id = write[1].wr_id = path->payload_id[0] | (uint32_t)slot->sequence;
+    return dt_qp_post_write(path->qp[0], write, 2);
+}
+
 enum dt_status dt_sender_post_shares(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot)
 {
     for (uint32_t i = 0; i < slot->parts; i++) {

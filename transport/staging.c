@@ -11,9 +11,7 @@
 #include "base/planted.h"
 #include "transport/nic.h"
 
-/* Up to here a copy by NCCL's own thread is quicker than telling another one. */
-#define INLINE_COPY_BYTES (64u << 10)
-#define JOB_BYTES_MIN     (256u << 10)
+#define JOB_BYTES_MIN (256u << 10)
 
 /* ------------------------------------------------------------------------------------------------------------
  * Life
@@ -79,6 +77,7 @@ static void fill(struct dt_stage *stage, struct dt_connection *c)
     stage->delegates = &c->nic->delegates;
     stage->gpus = &c->net->hostpath.gpus;
     stage->is_auto = c->net->hostpath.is_auto;
+    stage->piece_bytes = (uint32_t)dt_min_u64(DT_COPY_PIECE_BYTES, c->chunk_bytes);
     dt_auto_init(&stage->decision);
     stage->memory.is_host = true;
     stage->memory.addr = (uintptr_t)stage->pool->base;
@@ -181,6 +180,7 @@ static void start_gpu_copy(struct dt_stage *stage, struct dt_staged *entry, cons
         .to = entry->at,
         .from = data,
         .bytes = entry->bytes,
+        .chunk_bytes = (uint32_t)dt_min_u64(DT_GPU_CHUNK_BYTES, entry->request.connection->chunk_bytes),
         .left = &entry->copies_left,
     };
     dt_store_relaxed(&entry->copies_left, 1u);
@@ -190,34 +190,28 @@ static void start_gpu_copy(struct dt_stage *stage, struct dt_staged *entry, cons
 /* The delegates' part; whoever waits for it helps. */
 static void start_large_copy(struct dt_stage *stage, struct dt_staged *entry, const void *data)
 {
-    uint64_t jobs =
-        dt_min_u64(dt_min_u64(entry->bytes / JOB_BYTES_MIN, stage->delegates->count), DT_STAGED_JOBS_MAX);
-    uint64_t each =
-        dt_align_up((entry->bytes + dt_max_u64(jobs, 1) - 1) / dt_max_u64(jobs, 1), DT_COPY_PIECE_BYTES);
-    uint64_t offset = 0;
+    uint64_t jobs = dt_min_u64(entry->bytes / JOB_BYTES_MIN, stage->delegates->count);
 
-    entry->job_count = (uint32_t)((entry->bytes + each - 1) / each);
-    dt_store_relaxed(&entry->copies_left, dt_copy_job_pieces(entry->bytes));
-    dt_store_relaxed(&entry->delegates_hold, entry->job_count);
-    for (uint32_t i = 0; i < entry->job_count; i++, offset += each) {
-        entry->job[i] = (struct dt_copy_job){
-            .to = (uint8_t *)entry->at + offset,
-            .from = (const uint8_t *)data + offset,
-            .bytes = dt_min_u64(each, entry->bytes - offset),
-            .left = &entry->copies_left,
-            .held = &entry->delegates_hold,
-        };
-        dt_delegates_push(stage->delegates, &entry->job[i]);
-    }
+    entry->is_by_delegates = true;
+    entry->host_copy = (struct dt_host_copy){
+        .to = entry->at,
+        .from = data,
+        .bytes = entry->bytes,
+        .piece_bytes = stage->piece_bytes,
+        .job_count = (uint32_t)dt_min_u64(dt_max_u64(jobs, 1), DT_COPY_JOBS_MAX),
+        .left = &entry->copies_left,
+        .held = &entry->delegates_hold,
+    };
+    dt_store_relaxed(&entry->copies_left, dt_copy_pieces(entry->bytes, stage->piece_bytes));
+    dt_store_relaxed(&entry->delegates_hold, entry->host_copy.job_count);
+    dt_delegates_push(stage->delegates, &entry->host_copy);
 }
 
 /* By NCCL's thread, which is here to ask whether the copy is done: no more than for a small message. */
 static void help(struct dt_staged *entry)
 {
-    uint32_t i = 0;
-
-    while (!entry->is_of_gpu && i < entry->job_count && !dt_copy_job_help(&entry->job[i]))
-        i++;
+    if (entry->is_by_delegates)
+        dt_host_copy_help(&entry->host_copy);
 }
 
 static void start_copy(struct dt_stage *stage, struct dt_staged *entry, const void *data)
@@ -226,7 +220,7 @@ static void start_copy(struct dt_stage *stage, struct dt_staged *entry, const vo
         start_gpu_copy(stage, entry, data);
         return;
     }
-    if (entry->bytes > INLINE_COPY_BYTES)
+    if (entry->bytes > stage->piece_bytes)
         start_large_copy(stage, entry, data);
     else if (entry->bytes > 0)
         memcpy(entry->at, data, entry->bytes);
@@ -261,7 +255,7 @@ static struct dt_staged *stage_payload(struct dt_sender *s, const void *data, ui
     entry->memory = memory;
     entry->is_delivered = false;
     entry->is_of_gpu = bytes > 0 && memory->gpu;
-    entry->job_count = 0;
+    entry->is_by_delegates = false;
     dt_page_add(&s->connection.meter.row->staged_count, 1);
     dt_page_add(&s->connection.meter.row->staged_bytes, bytes);
     start_copy(stage, entry, data);
@@ -355,6 +349,13 @@ bool dt_stage_is_copied(const struct dt_send_slot *slot)
         }
     }
     return true;
+}
+
+uint64_t dt_stage_copied_bytes(const struct dt_staged *entry)
+{
+    if (entry->is_of_gpu)
+        return dt_copy_done_bytes(&entry->gpu_copy.copy);
+    return entry->is_by_delegates ? dt_host_copy_done_bytes(&entry->host_copy) : entry->bytes;
 }
 
 uint32_t dt_stage_undelivered(const struct dt_connection *c)

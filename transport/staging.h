@@ -36,8 +36,6 @@ extern "C" {
 /* isends that are staged and not delivered, of one connection. */
 #define DT_STAGED_MAX 256
 
-#define DT_STAGED_JOBS_MAX 4
-
 /* One isend's payload. */
 struct dt_staged {
     struct dt_request request; /* `slot` is the number of the entry */
@@ -48,12 +46,12 @@ struct dt_staged {
     struct dt_memory *memory; /* of the isend, until its test has said done */
     bool is_delivered;
     bool is_of_gpu;
-    uint32_t job_count;
+    bool is_by_delegates;
     uint32_t copies_left;    /* [atomic; written by who copies] */
     uint32_t delegates_hold; /* jobs; until there is none the entry is not used again [atomic] */
     union {
-        struct dt_copy_job job[DT_STAGED_JOBS_MAX];
-        struct dt_gpu_copy gpu_copy; /* is_of_gpu */
+        struct dt_host_copy host_copy; /* is_by_delegates */
+        struct dt_gpu_copy gpu_copy;   /* is_of_gpu */
     };
 };
 
@@ -65,7 +63,10 @@ struct dt_stage {
     struct dt_list queue;    /* no message yet, the oldest first */
     struct dt_list free;
     uint64_t reclaim_next; /* messages before it are delivered, and hold nothing here */
-    bool is_auto;          /* `decision` says whether isends are staged; else they are */
+    /* A copy of more is the delegates': up to here, one by NCCL's own thread is quicker than telling another.
+       Nor are the pieces larger than the writes that they go out in. */
+    uint32_t piece_bytes;
+    bool is_auto; /* `decision` says whether isends are staged; else they are */
     struct dt_auto decision;
     uint64_t underway_bytes;            /* handed over and not reclaimed */
     uint64_t underway_at[DT_SLOTS_MAX]; /* the same when the slot's message was handed over, with it */
@@ -117,9 +118,13 @@ void dt_stage_progress(struct dt_sender *sender);
 /* A message has all its parts, staged or not. */
 void dt_stage_handed_over(struct dt_sender *sender, const struct dt_send_slot *slot);
 
-/* All that is staged of the message is in the pool: it can be posted. If it never will be the connection
- * fails. */
+/* All that is staged of the message is in the pool: the last of it can be posted. If it never will be the
+ * connection fails. */
 bool dt_stage_is_copied(const struct dt_send_slot *slot);
+
+/* Bytes from the front on that are in the pool, and stay there. Of an entry that the copy has not failed for.
+ */
+uint64_t dt_stage_copied_bytes(const struct dt_staged *entry);
 
 /* Entries of a connection that are not delivered. Any thread. */
 uint32_t dt_stage_undelivered(const struct dt_connection *connection);

@@ -4,6 +4,7 @@
  * the receiver has is complete; the rest is rewound, whole messages in the order of their sequence.
  */
 #include "base/planted.h"
+#include "transport/overlap.h"
 #include "transport/switch.h"
 
 /*
@@ -63,7 +64,7 @@ struct dt_switch_settled dt_switch_settle(struct dt_path *path)
     uint32_t slots = s->connection.slots;
     struct dt_send_slot *missing[DT_SLOTS_MAX];
     struct dt_switch_settled settled = {0};
-    uint32_t count = 0, taken_back = 0;
+    uint32_t count = 0, anew = 0;
 
     for (uint32_t i = 0; i < slots; i++) {
         struct dt_send_slot *slot = &s->slot[(s->next_post + i) & (slots - 1)]; /* the oldest first */
@@ -74,9 +75,13 @@ struct dt_switch_settled dt_switch_settle(struct dt_path *path)
             if (DT_PLANTED(BLIND_TRUST) || dt_resume_has(&path->resume, slot->sequence))
                 continue;
             if (take_back(s, slot))
-                taken_back++;
+                anew++;
             else
                 say_lost(s, path, slot);
+        }
+        if (slot->state == DT_SEND_BEGUN) { /* the receiver cannot have it */
+            dt_overlap_settled(slot);
+            anew++;
         }
         if (slot->state != DT_SEND_POSTED)
             continue;
@@ -88,8 +93,8 @@ struct dt_switch_settled dt_switch_settle(struct dt_path *path)
         }
     }
     rewind_slots(s, path, missing, count, &settled);
-    settled.again += taken_back;
-    settled.engines |= taken_back > 0 ? DT_SWITCH_BY_REPOST : 0;
+    settled.again += anew;
+    settled.engines |= anew > 0 ? DT_SWITCH_BY_REPOST : 0;
     dt_sender_post_again(s);
     return settled;
 }

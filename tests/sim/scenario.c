@@ -285,6 +285,35 @@ static void draw_hostpath(struct dt_scenario *s)
         settings->hostpath = dt_draw_one_in(&prng, 4) ? "auto" : "on";
         settings->hostpath_queues = dt_prng_between(&prng, 1, 3);
     }
+}
+
+/*
+ * In a quarter of the runs nearly everything is staged, of one part and longer than a write, so that faults
+ * find messages of which a part is posted and the rest still being copied (transport/overlap.h). Drawn apart,
+ * too.
+ */
+static void draw_overlap(struct dt_scenario *s)
+{
+    struct dt_prng prng;
+
+    dt_prng_init_stream(&prng, s->seed, 1004);
+    if (s->profile == DT_PROFILE_SCRIPT || !dt_draw_one_in(&prng, 4))
+        return;
+    for (uint32_t host = 0; host < DT_HOSTS; host++) {
+        s->settings[host].hostpath = "on";
+        s->settings[host].hostpath_bytes = 1 << 20;
+        s->settings[host].qps_per_path = 1;
+        s->settings[host].inject = "";
+        s->plugin.host[host].chunk_bytes = 4096;
+    }
+    for (uint32_t i = 0; i < s->flow_count; i++) {
+        s->flow[i].plan.bytes_max = 40000;
+        s->flow[i].plan.parts_max = 1;
+    }
+}
+
+static void mark_staged(struct dt_scenario *s)
+{
     for (uint32_t i = 0; i < s->flow_count; i++) {
         struct dt_flow_options *flow = &s->flow[i];
 
@@ -353,6 +382,8 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++)
         s->flow[i].mercy = dt_mercy_for(s, &s->flow[i]);
     draw_hostpath(s);
+    draw_overlap(s);
+    mark_staged(s);
     if (profile == DT_PROFILE_FAILOVER) /* in the others a warning, as each refusal is one, is a failure */
         draw_refusals(s);
 }
