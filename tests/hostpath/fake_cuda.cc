@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -65,6 +66,7 @@ struct Driver {
     bool has_worker = false, is_stopping = false;
     bool is_virtual = false;
     uint64_t virtual_ns = 0;
+    unsigned operations_left = UINT_MAX;
     uint64_t latency_ns = 0, bytes_per_s = 0;
     int broken = 0;
     bool has_write_value = true;
@@ -112,8 +114,9 @@ struct Driver {
                     (!first || stream->operations.front().due_ns < first->operations.front().due_ns))
                     first = stream;
             }
-            if (!first)
+            if (!first || operations_left == 0)
                 return;
+            operations_left -= operations_left != UINT_MAX;
             first->operations.front().run();
             first->operations.pop_front();
         }
@@ -566,6 +569,7 @@ void fake_cuda_reset(void)
     driver.rdma_options = DT_CUDA_RDMA_FLUSH_BY_HOST;
     driver.rdma_ordering = 0;
     driver.is_virtual = false;
+    driver.operations_left = UINT_MAX;
     driver.latency_ns = driver.bytes_per_s = 0;
 }
 
@@ -630,6 +634,13 @@ void fake_cuda_set_time(uint64_t now_ns)
     LOCKED;
     driver.is_virtual = true;
     driver.virtual_ns = now_ns;
+    driver.Advance();
+}
+
+void fake_cuda_let(unsigned operations)
+{
+    LOCKED;
+    driver.operations_left = operations;
     driver.Advance();
 }
 

@@ -46,6 +46,10 @@ FAKE_CUDA_API void fake_cuda_set_speed(uint64_t latency_ns, uint64_t bytes_per_s
 /* From now on time is what this says. What is due arrives before it returns. */
 FAKE_CUDA_API void fake_cuda_set_time(uint64_t now_ns);
 
+/* So many operations more arrive, as soon as they are due, and then none until this is said again; UINT_MAX:
+ * all of them, as at first. */
+FAKE_CUDA_API void fake_cuda_let(unsigned operations);
+
 /* Call number `after` (0: the next) of the function with this exported name, and every one after that,
  * returns `result`. */
 FAKE_CUDA_API void fake_cuda_fail(const char *name, unsigned after, int result);
