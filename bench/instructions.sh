@@ -3,7 +3,8 @@
 # Instructions that one message costs its sender: isend and the test that reports it done, counted by
 # callgrind and added up by folder. With "both" the receiver's, too: irecv and its
 # test. What softrnic/ does is the device's work and does not count, except that writing send queue elements is
-# the driver's, also where the dv back end borrows softrnic's functions for it.
+# the driver's, also where the dv back end borrows softrnic's functions for it. Counting what was sent, with times, has
+# a line of its own (transport/meter, obs/, base/ticks).
 # usage: bench/instructions.sh [BUILD [PLUGIN [BYTES [COUNT [both]]]]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,6 +18,8 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 command -v valgrind >/dev/null || { echo "instructions: valgrind is missing (apt-get install valgrind)" >&2; exit 1; }
+# The calls are far apart here: Detour's own thread would do in between what NCCL's does when it polls.
+export DETOUR_IDLE_TAKEOVER_US=1000000
 DETOUR_VERBS=${DETOUR_VERBS:-soft} valgrind --tool=callgrind --callgrind-out-file="$out/callgrind.out" \
     --collect-atstart=no "${calls[@]}" \
     "$build/bench/bench-messages" "$plugin" "$bytes" "$count" >"$out/calls" 2>"$out/log" ||
@@ -52,12 +55,13 @@ awk -v messages="$(echo "$made" | awk '{print $2}')" '
         path = substr(path, RSTART)
         sub(/^\//, "", path)
         if (path == "bench/messages.c") return "caller"
+        if (path ~ /^(transport\/meter\.|obs\/|base\/ticks\.)/) return "counting"
         sub(/\/.*/, "/", path)
         return path
     }
     function place() {
         folder = callee = path ~ /softrnic\/wqe\./ && fn ~ /encode|put_/ ? "elements" : folder_of(path)
-        if (is_device[fn_id] && folder == "base/") folder = callee = "softrnic/"
+        if (is_device[fn_id] && folder ~ /^(base\/|counting)$/) folder = callee = "softrnic/"
     }
     /^(fl|fi|fe)=/ { path = name(substr($0, 4)); place(); next }
     /^fn=/ { fn = fn_name(substr($0, 4)); fn_id = id_of($0); place(); next }
