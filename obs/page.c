@@ -227,7 +227,7 @@ struct dt_page_connection *dt_page_claim_connection(struct dt_page *page,
 /* The last row may have several users, so it is never given back. */
 void dt_page_release_connection(struct dt_page *page, struct dt_page_connection *connection)
 {
-    if (dt_page_connection_row(page, connection) == DT_PAGE_CONNECTIONS - 1)
+    if (dt_page_is_shared(page, connection))
         return;
     pthread_mutex_lock(&page->lock);
     begin_change(&connection->row);
@@ -241,6 +241,11 @@ void dt_page_set_health(struct dt_page_connection *connection, const struct dt_p
     begin_change(&connection->row);
     dt_words_store(&connection->health, health, sizeof *health);
     end_change(&connection->row);
+}
+
+bool dt_page_is_shared(const struct dt_page *page, const struct dt_page_connection *connection)
+{
+    return dt_page_connection_row(page, connection) == DT_PAGE_CONNECTIONS - 1;
 }
 
 uint32_t dt_page_connection_row(const struct dt_page *page, const struct dt_page_connection *connection)

@@ -5,7 +5,8 @@
  *
  * Counting is a plain store: each counter has one writer (the connection's owner), no lock, no system call,
  * and nothing that can fail. When the file cannot be made the process runs on with private memory; when the
- * table is full, further connections share its last row, whose numbers are then only a hint.
+ * table is full, further connections share its last row, whose numbers are then only a hint (its health is
+ * that of the worst of them: transport/health.h).
  *
  * Layout: everything is in host byte order and naturally aligned. A reader checks magic and version and takes
  * offsets, counts and row sizes from the header, so that a newer writer may append fields to rows. A change
@@ -166,6 +167,9 @@ void dt_page_release_connection(struct dt_page *page, struct dt_page_connection 
 
 /* Writes a row's health as one; not for the data path. One thread at a time. */
 void dt_page_set_health(struct dt_page_connection *connection, const struct dt_page_health *health);
+
+/* Is it the last row, which connections share that find no other? */
+bool dt_page_is_shared(const struct dt_page *page, const struct dt_page_connection *connection);
 
 /* Which row it is, for event records. */
 uint32_t dt_page_connection_row(const struct dt_page *page, const struct dt_page_connection *connection);

@@ -172,6 +172,18 @@ static void watch_overdue(struct dt_sender *s, bool is_waiting, uint64_t now_ns)
         health->surge_since_ns = health->stuck_since_ns;
 }
 
+/*
+ * Is every message complete that was handed over? By the connection's own counters: its row in the page may
+ * be shared. Not exact while they come and go.
+ */
+static bool has_none_under_way(const struct dt_sender *s)
+{
+    uint32_t done = dt_load_relaxed(&s->connection.completions);
+    uint64_t handed = dt_load_relaxed(&s->next) + dt_load_relaxed(&s->connection.meter.taken_back);
+
+    return (int32_t)((uint32_t)handed - done) <= 0;
+}
+
 void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
 {
     struct dt_health *health = &s->health;
@@ -183,7 +195,7 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
 
     if (!health->connection)
         return;
-    bool is_idle = dt_meter_under_way(meter, dt_load_relaxed(&s->next)) == 0;
+    bool is_idle = has_none_under_way(s);
     bool is_seen = !dt_load_acquire(&meter->is_keeping); /* all of it, once the ring is empty */
     for (const struct dt_sample *sample; taken < DT_METER_SAMPLES && (sample = dt_meter_sample(meter));
          taken++) {
@@ -236,7 +248,7 @@ static void fill_blame(const struct dt_health *health, struct dt_blame_connectio
         .own_nic = path->nic ? path->nic->index : UINT32_MAX,
         .peer = number_of(c->peer, sizeof c->peer),
         .peer_host = number_of(c->peer, strcspn(c->peer, ":")),
-        .peer_nic = number_of(c->meter.row->path[path->index].peer, sizeof c->meter.row->path[0].peer),
+        .peer_nic = number_of(path->peer_device, sizeof path->peer_device),
         .size_class = size_class(health->summary.message_bytes),
         .seconds_a_byte = health->summary.seconds_a_byte,
         .is_slow = health->summary.is_slow,
@@ -306,6 +318,13 @@ static void say(const struct dt_health *health, const struct dt_page_health *ver
                    "to %.32s: %s", c->peer, text);
 }
 
+static bool has_shared_row(const struct dt_health *health)
+{
+    const struct dt_page *page = health->connection->net->page;
+
+    return page && dt_page_is_shared(page, health->connection->meter.row);
+}
+
 static void show(struct dt_health *health, uint64_t now_ns)
 {
     struct dt_page_health verdict = verdict_of(health);
@@ -315,11 +334,34 @@ static void show(struct dt_health *health, uint64_t now_ns)
     if (verdict.verdict != health->shown.verdict)
         say(health, &verdict, now_ns);
     health->shown = verdict;
-    dt_page_set_health(health->connection->meter.row, &verdict);
+    if (!has_shared_row(health))
+        dt_page_set_health(health->connection->meter.row, &verdict);
+}
+
+/* Of senders that share a row it says what the worst of them has: its others would hide it. */
+static const struct dt_health *worse(const struct dt_health *a, const struct dt_health *b)
+{
+    static const uint8_t badness[] = {
+        [DT_PAGE_VERDICT_LEARNING] = 0,
+        [DT_PAGE_VERDICT_HEALTHY] = 1,
+        [DT_PAGE_VERDICT_WAITING] = 2,
+        [DT_PAGE_VERDICT_SLOW] = 3,
+    };
+
+    return !a || badness[b->shown.verdict] > badness[a->shown.verdict] ? b : a;
+}
+
+static void show_shared(struct dt_health_net *net, const struct dt_health *worst)
+{
+    if (!memcmp(&worst->shown, &net->shown_shared, sizeof worst->shown))
+        return;
+    net->shown_shared = worst->shown;
+    dt_page_set_health(worst->connection->meter.row, &worst->shown);
 }
 
 static void judge(struct dt_health_net *net, uint64_t now_ns)
 {
+    const struct dt_health *worst = NULL;
     uint32_t count = 0, voted;
 
     dt_list_for_each(node, &net->senders)
@@ -338,7 +380,11 @@ static void judge(struct dt_health_net *net, uint64_t now_ns)
 
         health->voted = voted;
         show(health, now_ns);
+        if (has_shared_row(health))
+            worst = worse(worst, health);
     }
+    if (worst)
+        show_shared(net, worst);
 }
 
 void dt_health_judge(struct dt_net *net, uint64_t now_ns)

@@ -76,10 +76,11 @@ struct dt_health_net {
     pthread_mutex_t mutex;
     struct dt_list senders; /* struct dt_health */
     uint32_t count;
-    uint32_t room;                     /* in `blame` */
-    struct dt_blame_connection *blame; /* room for one each */
-    uint32_t *periods;                 /* the same */
-    uint64_t judged_ns;                /* [atomic] */
+    uint32_t room;                      /* in `blame` */
+    struct dt_blame_connection *blame;  /* room for one each */
+    uint32_t *periods;                  /* the same */
+    struct dt_page_health shown_shared; /* as it stands in the row of those that share one */
+    uint64_t judged_ns;                 /* [atomic] */
 };
 
 /* DT_SYSTEM. */

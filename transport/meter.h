@@ -132,15 +132,6 @@ static inline void dt_meter_sent(struct dt_meter *meter, uint64_t wanted, uint64
     dt_store_release(&meter->head, head + 1);
 }
 
-/* How many of the messages handed over are not complete. Any thread; not exact while they come and go. */
-static inline uint64_t dt_meter_under_way(const struct dt_meter *meter, uint64_t handed_count)
-{
-    uint64_t done = dt_load_relaxed(&meter->row->message_count);
-    uint64_t handed = handed_count + dt_load_relaxed(&meter->taken_back);
-
-    return handed > done ? handed - done : 0;
-}
-
 /* The oldest sample, or NULL; dt_meter_taken() gives its place back. Detour's thread. */
 static inline const struct dt_sample *dt_meter_sample(const struct dt_meter *meter)
 {

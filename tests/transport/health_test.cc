@@ -75,6 +75,14 @@ class Health : public ::testing::Test
         senders.erase(senders.begin() + static_cast<long>(index));
     }
 
+    /* A message has gone, and is complete now. */
+    void Send(dt_sender *sender, uint64_t wanted_ns, uint64_t handed_ns)
+    {
+        dt_store_relaxed(&sender->next, sender->next + 1);
+        dt_count(&sender->connection.completions, 1);
+        dt_meter_sent(&sender->connection.meter, wanted_ns, handed_ns, 1 << 20);
+    }
+
     /* Training steps: each sender sends four messages in a row, then there is a pause. */
     void Step(int count)
     {
@@ -87,7 +95,7 @@ class Health : public ::testing::Test
                     // a healthy link is not quite steady
                     now_ns = handed_ns +
                              s.ns_a_message * static_cast<uint64_t>(1000 + (i * 7 + message * 3) % 20) / 1000;
-                    dt_meter_sent(&s.sender->connection.meter, wanted_ns, handed_ns, 1 << 20);
+                    Send(s.sender, wanted_ns, handed_ns);
                     wanted_ns = now_ns;
                 }
                 longest_ns = std::max(longest_ns, now_ns - began_ns);
@@ -199,7 +207,7 @@ TEST_F(Health, AMessageThatDoesNotReturnIsASurge)
     for (int i = 0; i < 10; i++, now_ns += 100 * DT_NS_PER_MS)
         Look();
     EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
-    dt_store_relaxed(&senders[0].sender->next, c->meter.row->message_count + 1);
+    dt_store_relaxed(&senders[0].sender->next, senders[0].sender->next + 1);
     now_ns += DT_NS_PER_S; // it may have begun just now: Detour's thread was kept waiting
     Look();
     EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
@@ -213,6 +221,36 @@ TEST_F(Health, AMessageThatDoesNotReturnIsASurge)
     Look();
     EXPECT_GT(Of(0).delay_ns, 19 * DT_NS_PER_S) << "it grows while it is under way";
     dt_store_release(&c->open_requests, 0u);
+}
+
+/* What others count in a row that is shared does not make it look as if all were complete. */
+TEST_F(Health, AMessageThatDoesNotReturnIsSeenWhereConnectionsShareTheLastRow)
+{
+    dt_page_connection others = {};
+    for (uint32_t i = 0; i < DT_PAGE_CONNECTIONS - 1; i++)
+        dt_page_claim_connection(net->page, &others);
+    Add(0, "a:1", "soft0");
+    Add(0, "b:1", "soft0");
+    ASSERT_EQ(senders[0].sender->connection.meter.row, senders[1].sender->connection.meter.row);
+    Step(5);
+    EXPECT_NE(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
+    dt_store_relaxed(&senders[0].sender->next, senders[0].sender->next + 1);
+    for (int i = 0; i < 3; i++, now_ns += 100 * DT_NS_PER_MS) {
+        Send(senders[1].sender, now_ns - 100 * DT_NS_PER_US, now_ns - 100 * DT_NS_PER_US);
+        Look();
+    }
+    EXPECT_TRUE(senders[0].sender->health.summary.is_slow);
+    EXPECT_FALSE(senders[1].sender->health.summary.is_slow);
+    EXPECT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict) << "the worst of those that share the row";
+    ASSERT_EQ(1u, Verdicts().size());
+    EXPECT_NE(std::string::npos, Verdicts()[0].find("to a:1 on soft0 is slow since")) << Verdicts()[0];
+
+    // It comes back, and so does the health of all.
+    dt_count(&senders[0].sender->connection.completions, 1);
+    dt_meter_sent(&senders[0].sender->connection.meter, now_ns - DT_NS_PER_MS, now_ns - DT_NS_PER_MS,
+                  1 << 20);
+    Step(200);
+    EXPECT_NE(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
 }
 
 TEST_F(Health, NeighboursTellWhoseFaultItIs)
