@@ -59,7 +59,8 @@ check_numa() {
     echo 3 >/proc/sys/vm/drop_caches # both nodes have room, or the kernel takes memory of the other
     pool_pages=3072
     DETOUR_HOSTPATH=on DETOUR_HOSTPATH_BYTES=$((pool_pages * 4096)) start_ranks sendrecv -b 256K -n 100000000
-    wait_for_traffic || return
+    wait_for_traffic rxa0 rxa1
+    check "traffic on both rails" 0 $?
     check_placement "RNICs on node 1" 0 "$cpus1 $cpus1 prefer:1 N1=$pool_pages"
     check_placement "RNICs on node 0" 1 "$cpus0 $cpus0 prefer:0 N0=$pool_pages"
     kill "${pids[@]}"
