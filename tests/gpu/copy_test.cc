@@ -1,66 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host path's copies on a real GPU, with what a kernel sees that polls the memory they write. Skipped,
 // with the reason, where there is no driver or no GPU.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/prng.h"
 #include "hostpath/cuda.h"
+#include "tests/gpu/driver.h"
 #include "tests/gpu/watch_lines.h"
 
 namespace
 {
+using detour_test::CudaLibrary;
+
 constexpr size_t kBytes = 64 << 20;
-
-const char *Library()
-{
-    const char *library = getenv("DETOUR_CUDA_LIB");
-
-    return library ? library : "libcuda.so.1";
-}
-
-// What the test needs of the driver beside what Detour uses.
-struct Driver {
-    int (*alloc)(uint64_t *address, size_t bytes) = nullptr;
-    int (*release)(uint64_t address) = nullptr;
-    int (*to_host)(void *to, uint64_t from, size_t bytes) = nullptr;
-    int (*to_gpu)(uint64_t to, const void *from, size_t bytes) = nullptr;
-    int (*set)(uint64_t to, unsigned char value, size_t bytes) = nullptr;
-    int (*synchronize)() = nullptr;
-    int (*retain)(void **context, int device) = nullptr;
-    int (*set_current)(void *context) = nullptr;
-    int (*module_load)(void **module, const void *image) = nullptr;
-    int (*module_function)(void **function, void *module, const char *name) = nullptr;
-    int (*launch)(void *function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                  void *stream, void **parameters, void **extra) = nullptr;
-    int (*device_name)(char *name, int bytes, int device) = nullptr;
-
-    bool Find(void *library)
-    {
-        return Get(library, "cuMemAlloc_v2", &alloc) && Get(library, "cuMemFree_v2", &release) &&
-               Get(library, "cuMemcpyDtoH_v2", &to_host) && Get(library, "cuMemcpyHtoD_v2", &to_gpu) &&
-               Get(library, "cuMemsetD8_v2", &set) && Get(library, "cuCtxSynchronize", &synchronize) &&
-               Get(library, "cuDevicePrimaryCtxRetain", &retain) &&
-               Get(library, "cuCtxSetCurrent", &set_current) &&
-               Get(library, "cuModuleLoadData", &module_load) &&
-               Get(library, "cuModuleGetFunction", &module_function) &&
-               Get(library, "cuLaunchKernel", &launch) && Get(library, "cuDeviceGetName", &device_name);
-    }
-
-    template <class Function>
-    static bool Get(void *library, const char *name, Function **function)
-    {
-        *function = reinterpret_cast<Function *>(dlsym(library, name));
-        return *function != nullptr;
-    }
-};
 
 class GpuCopy : public ::testing::Test
 {
@@ -69,12 +27,12 @@ class GpuCopy : public ::testing::Test
     {
         char reason[256] = "", name[128] = "";
 
-        if (dt_cuda_open(Library(), &cuda_, reason, sizeof reason) != DT_OK)
+        if (dt_cuda_open(CudaLibrary(), &cuda_, reason, sizeof reason) != DT_OK)
             GTEST_SKIP() << "no GPU here: " << reason;
-        if (!driver_.Find(dlopen(Library(), RTLD_NOW)))
-            GTEST_SKIP() << "no GPU here: " << Library() << " cannot run kernels";
-        ASSERT_EQ(driver_.retain(&context_, 0), 0);
-        ASSERT_EQ(driver_.set_current(context_), 0);
+        void *library = dlopen(CudaLibrary(), RTLD_NOW);
+        if (!driver_.FindMemory(library) || !driver_.FindKernels(library))
+            GTEST_SKIP() << "no GPU here: " << CudaLibrary() << " cannot run kernels";
+        ASSERT_TRUE(driver_.Enter());
         ASSERT_EQ(driver_.alloc(&memory_, kBytes), 0);
         driver_.device_name(name, sizeof name, 0);
         printf("GPU 0: %s\n", name);
@@ -122,8 +80,7 @@ class GpuCopy : public ::testing::Test
     dt_cuda *cuda_ = nullptr;
     dt_cuda_gpu *gpu_ = nullptr;
     dt_copy_lane *to_host_ = nullptr, *to_gpu_ = nullptr;
-    Driver driver_;
-    void *context_ = nullptr;
+    detour_test::Driver driver_;
     uint64_t memory_ = 0;
     std::vector<uint8_t> host_ = std::vector<uint8_t>(kBytes);
 };

@@ -463,6 +463,38 @@ DRIVER cuMemHostUnregister(void *memory)
     return EnterContext(__func__);
 }
 
+// Detour does not call the next five; tests that also run on a GPU do (tests/gpu/driver.h).
+DRIVER cuCtxSynchronize(void)
+{
+    return DT_CUDA_SUCCESS;
+}
+
+DRIVER cuMemAlloc_v2(uint64_t *address, size_t bytes)
+{
+    *address = reinterpret_cast<uint64_t>(fake_cuda_alloc(0, bytes));
+    return DT_CUDA_SUCCESS;
+}
+
+DRIVER cuMemFree_v2(uint64_t address)
+{
+    fake_cuda_free(reinterpret_cast<void *>(address));
+    return DT_CUDA_SUCCESS;
+}
+
+DRIVER cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
+{
+    LOCKED;
+    memcpy(to, driver.Alias(from, bytes), bytes);
+    return DT_CUDA_SUCCESS;
+}
+
+DRIVER cuMemsetD8_v2(uint64_t to, unsigned char value, size_t bytes)
+{
+    LOCKED;
+    memset(driver.Alias(to, bytes), value, bytes);
+    return DT_CUDA_SUCCESS;
+}
+
 DRIVER cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *handle)
 {
     LOCKED;
