@@ -35,7 +35,7 @@ static void set_period(struct dt_watch *watch, uint32_t period, bool is_piecewis
 
 void dt_watch_set_period(struct dt_watch *watch, uint32_t period)
 {
-    if (period == 0 || period == dt_watch_found_period(watch) || period > DT_WATCH_PERIOD_MAX)
+    if (period == 0 || period == watch->period || period > DT_WATCH_PERIOD_MAX || watch->is_piecewise)
         return;
     set_period(watch, period, false);
 }

@@ -91,7 +91,11 @@ static inline uint32_t dt_watch_found_period(const struct dt_watch *watch)
 /* Bytes from one pause to the next, on average; 0: it does not pause, or not for DT_WATCH_UNBROKEN bursts. */
 uint64_t dt_watch_between_pauses(const struct dt_watch *watch);
 
-/* What the connections of a process have voted for (period.h); 0 leaves each its own. */
+/*
+ * What the connections of a process have voted for (period.h); 0 leaves each its own. Where pieces take the
+ * place of bursts nothing changes: its own bursts repeat in nothing, so what is known would be lost for
+ * nothing.
+ */
 void dt_watch_set_period(struct dt_watch *watch, uint32_t period);
 
 #ifdef __cplusplus

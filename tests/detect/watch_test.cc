@@ -172,6 +172,11 @@ TEST_F(Watch, MessagesOfASizeAreJudgedThoughNothingRepeats)
     Send(500, 1.4);
     EXPECT_TRUE(dt_monitor_verdict(&watch.network).is_slow);
     EXPECT_NEAR(dt_monitor_verdict(&watch.network).factor, 1.4, 0.05);
+    /* What other connections have found is not so here, and nothing is learnt anew for it. */
+    uint64_t samples = watch.network.sample_count;
+    dt_watch_set_period(&watch, 5);
+    EXPECT_EQ(samples, watch.network.sample_count);
+    EXPECT_TRUE(dt_monitor_verdict(&watch.network).is_slow);
     /* Other messages take another time for each byte: a few of them are as nothing. */
     dt_watched other = {now_ns, now_ns, now_ns + 30000, 1024, 1, 0, 0};
     dt_watch_message(&watch, &other);
@@ -183,6 +188,9 @@ TEST_F(Watch, MessagesOfASizeAreJudgedThoughNothingRepeats)
         dt_watch_message(&watch, &other);
     EXPECT_EQ(0u, watch.period);
     EXPECT_FALSE(dt_monitor_verdict(&watch.network).is_known);
+    dt_watch as_voted = watch;
+    dt_watch_set_period(&as_voted, 5);
+    EXPECT_EQ(5u, as_voted.period) << "pieces are over";
     /* And what repeats is found all the same. */
     now_ns += 7 * kMs;
     Send(500, 1);
