@@ -155,20 +155,15 @@ static __attribute__((cold, noinline)) bool post_gated(struct dt_sender *s)
     return true;
 }
 
-/* A staged message may still be on its way to where it is sent from; then a part of it may go. */
-static __attribute__((noinline)) bool post_staged(struct dt_sender *s, struct dt_send_slot *slot)
-{
-    bool is_copied = dt_stage_is_copied(slot);
-
-    if (!is_copied || slot->state == DT_SEND_BEGUN)
-        return dt_overlap_progress(s, slot, is_copied);
-    return dt_gate_is_idle(&s->gate) ? post_next(s, slot) : post_gated(s);
-}
-
 static inline bool post_oldest(struct dt_sender *s, struct dt_send_slot *slot)
 {
-    if (__builtin_expect(slot->staged_mask != 0, 0))
-        return post_staged(s, slot);
+    if (__builtin_expect(slot->staged_mask != 0, 0)) {
+        bool is_copied = dt_stage_is_copied(slot);
+
+        /* It may still be on its way to where it is sent from; then a part of it may go. */
+        if (!is_copied || slot->state == DT_SEND_BEGUN)
+            return dt_overlap_progress(s, slot, is_copied);
+    }
     return dt_gate_is_idle(&s->gate) ? post_next(s, slot) : post_gated(s);
 }
 

@@ -552,18 +552,20 @@ enum dt_status dt_stage_test(struct dt_request *request, int *done, int *bytes)
     struct dt_sender *s = dt_sender_of(request->connection);
     struct dt_staged *entry = &s->stage->entry[request->slot];
     enum dt_status status;
+    bool was_copied;
 
     if (request->kind == DT_REQUEST_BESIDE)
         return test_beside(s, request, done, bytes);
     if (!request->is_open)
         return DT_INVALID;
+    was_copied = dt_load_acquire(&entry->copies_left) == 0;
     status = dt_connection_check(&s->connection);
     if (status == DT_OK)
         dt_stage_progress(s);
     /* The caller's memory may still be read; whoever deregisters it, or closes, waits for that. */
     if (status != DT_OK && !entry->is_delivered)
         return status == DT_AGAIN ? DT_OK : status;
-    if (dt_load_acquire(&entry->copies_left) > 0)
+    if (!was_copied)
         help(entry);
     if (dt_load_acquire(&entry->copies_left) > 0)
         return DT_OK;
@@ -571,6 +573,8 @@ enum dt_status dt_stage_test(struct dt_request *request, int *done, int *bytes)
         fail(entry);
         return DT_OK;
     }
+    if (!was_copied) /* the next call may be far away */
+        dt_stage_progress(s);
     if (bytes)
         *bytes = (int)entry->bytes;
     if (entry->memory)
