@@ -42,6 +42,10 @@ extern "C" {
     X(STAGED_CLOSE, "what is staged is forgotten at close")                                 \
     X(OVERLAP_RAW, "what goes out ahead of a staged message's copy is not there yet")       \
     X(OVERLAP_UNSETTLED, "a message posted in part begins again before that is settled")    \
+    X(AHEAD_INDEX, "what goes ahead is for the first irecv with its tag")                   \
+    X(AHEAD_ANYWHERE, "what went ahead over a failing path is sent directly at once")       \
+    X(AHEAD_TRUST, "what went ahead is taken for arrived when its path fails")              \
+    X(AHEAD_EARLY, "a place is released as soon as something is there")                     \
     X(LANDED_EARLY, "a receive is done before it is copied to the GPU")                     \
     X(LANDED_ALWAYS, "what came to the GPU itself is copied over from the shadow")
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/ascending.h"
 #include "base/atomics.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -55,6 +56,17 @@ static struct dt_copy_job *take_all(struct dt_delegate *delegate)
     return oldest;
 }
 
+static void copy_bytes(const struct dt_host_copy *copy, uint64_t at, uint64_t bytes)
+{
+    uint8_t *to = (uint8_t *)copy->to + at;
+    const uint8_t *from = (const uint8_t *)copy->from + at;
+
+    if (copy->is_polled)
+        dt_copy_ascending(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
 /* Copies the next piece, with the caller's own note. False: there is none. */
 static bool copy_piece(struct dt_host_copy *copy, uint64_t *note)
 {
@@ -63,8 +75,7 @@ static bool copy_piece(struct dt_host_copy *copy, uint64_t *note)
     dt_store_release(note, dt_load_relaxed(&copy->claimed_bytes));
     at = dt_fetch_add_acq_rel(&copy->claimed_bytes, copy->piece_bytes);
     if (at < copy->bytes) {
-        memcpy((uint8_t *)copy->to + at, (const uint8_t *)copy->from + at,
-               dt_min_u64(copy->bytes - at, copy->piece_bytes));
+        copy_bytes(copy, at, dt_min_u64(copy->bytes - at, copy->piece_bytes));
         dt_fetch_sub_acq_rel(copy->left, 1);
         return true;
     }

@@ -58,6 +58,7 @@ struct dt_host_copy {
     uint32_t job_count; /* 1 to DT_COPY_JOBS_MAX: so many delegates may copy at a time */
     uint32_t *left;     /* decremented, with release, for each piece that is there [atomic] */
     uint32_t *held;     /* decremented, with release, when a delegate has let go of its job [atomic] */
+    bool is_polled;     /* somebody may read the destination meanwhile: base/ascending.h */
     /* Set by dt_delegates_push(). */
     uint64_t claimed_bytes; /* from the start on, by whoever copies them; may go beyond `bytes` [atomic] */
     uint64_t helped_bytes;  /* the `from_bytes` of who helps [atomic] */

@@ -10,16 +10,11 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "base/ascending.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/*
- * Copies with ascending aligned 8-byte stores (single bytes at unaligned ends). Whoever sees the last word of
- * an aligned line of 64 or 128 bytes that this fills sees the rest of the line: senders poll that word of a
- * clear-to-send entry, NCCL's LL128 receivers that of 128 bytes of payload.
- */
-void dt_copy_ascending(void *dst, const void *src, uint64_t bytes);
 
 /* Copies payload of the application's to where the peer will take it from. No order of the stores. */
 void dt_copy_out(void *dst, const void *src, uint64_t bytes);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/ahead.h"
 #include "transport/landing.h"
 #include "transport/line.h"
 #include "transport/nic.h"
@@ -73,6 +74,7 @@ void dt_connection_release(struct dt_connection *c)
         dt_gate_close(&dt_sender_of(c)->gate);
     } else {
         free(dt_receiver_of(c)->landings);
+        dt_ahead_close(dt_receiver_of(c));
     }
     dt_meter_fini(&c->meter);
     pthread_mutex_destroy(&c->memory_mutex);
@@ -194,7 +196,7 @@ static void attend_loss(struct dt_connection *c, uint32_t notices)
     }
     if (!c->is_sender) {
         struct dt_receiver *r = dt_receiver_of(c);
-        uint64_t first = dt_receiver_first_incomplete(r);
+        uint64_t first = dt_receiver_first_missing(r);
 
         if (first < r->next && first < c->peer_close_sequence)
             dt_connection_fail(
@@ -301,6 +303,8 @@ enum dt_status dt_test(struct dt_request *request, int *done, int *bytes)
         status = dt_flush_test(request, done, bytes);
     else if (request->kind == DT_REQUEST_LANDING)
         status = dt_landing_test(request, done, bytes);
+    else if (request->kind == DT_REQUEST_AHEAD)
+        status = dt_ahead_test(request, done, bytes);
     else
         status = dt_stage_test(request, done, bytes);
     dt_owner_leave(&c->owner);

@@ -41,6 +41,7 @@
 extern "C" {
 #endif
 
+struct dt_ahead_store;
 struct dt_gpu;
 struct dt_landings;
 struct dt_line;
@@ -93,6 +94,7 @@ struct dt_path {
     size_t control_bytes;
     struct dt_mr *control_mr;
     struct dt_mr *staging_mr; /* sender: the host path's memory, or NULL */
+    struct dt_mr *ahead_mr;   /* receiver: what it grants (ahead.h), or NULL */
     uint64_t verbs_ns;        /* that control verbs took to set it up [control thread, then constant] */
     uint64_t peer_control_addr;
     uint32_t peer_control_rkey;
@@ -162,9 +164,10 @@ enum dt_request_kind {
     DT_REQUEST_SEND,
     DT_REQUEST_RECEIVE,
     DT_REQUEST_FLUSH,
-    DT_REQUEST_STAGED, /* a send that goes over the host path */
-    DT_REQUEST_BESIDE, /* one of the same connection that goes directly */
-    DT_REQUEST_LANDING /* a receive that may have to be copied to a GPU (landing.h) */
+    DT_REQUEST_STAGED,  /* a send that goes over the host path */
+    DT_REQUEST_BESIDE,  /* one of the same connection that goes directly */
+    DT_REQUEST_LANDING, /* a receive that may have to be copied to a GPU (landing.h) */
+    DT_REQUEST_AHEAD    /* one whose message may be at this end already (ahead.h) */
 };
 
 struct dt_request {
@@ -206,8 +209,8 @@ enum dt_notice {
     /* Messages wait to be posted again, or receives to be published again. Taken back when none is left;
        until then every call attends to it. */
     DT_NOTICE_AGAIN = 128,
-    /* The sender has a stage (staging.h), or the receiver memory with a shadow (landing.h). Set and attended
-       to for good, so that isend and irecv find it without looking for it. */
+    /* The sender has a stage (staging.h), or the receiver memory with a shadow (landing.h) or granted memory
+       (ahead.h). Set and attended to for good, so that isend and irecv find it without looking for it. */
     DT_NOTICE_STAGED = 256
 };
 
@@ -308,6 +311,7 @@ struct dt_send_slot {
     uint8_t reported;     /* parts whose test said done, or that were staged and are delivered */
     uint8_t path;         /* it was posted on */
     uint8_t qps_left;     /* completions to come */
+    bool is_taken;        /* its payload went ahead: what is or was posted is the word for it (ahead.h) */
     uint32_t epoch;       /* of that path */
     uint32_t begun_bytes; /* BEGUN: bytes that are posted */
     uint64_t wanted;      /* stamps for the meter */
@@ -384,8 +388,10 @@ struct dt_receiver {
     uint32_t flush_made_mask;   /* of them, those whose job was submitted [detour] */
     uint32_t flush_next;
     uint32_t flush_open;
-    uint32_t beside_open; /* what is open beside plain receives: flushes, and landings that are not over */
+    uint32_t beside_open; /* what is open beside plain receives: flushes, landings that are not over, copies
+                             of what came ahead */
     struct dt_landings *landings; /* or NULL: no memory has a shadow (landing.h) */
+    struct dt_ahead_store *ahead; /* or NULL: nothing is granted (ahead.h) */
     struct dt_flush_slot flush[DT_FLUSHES_MAX];
     struct dt_lost_flush lost;
 };
@@ -494,6 +500,8 @@ static inline void dt_connection_notify(struct dt_connection *c, uint32_t notice
 /* First message that is not complete. Only when nobody else owns the connection. */
 uint64_t dt_sender_first_incomplete(const struct dt_sender *sender);
 uint64_t dt_receiver_first_incomplete(const struct dt_receiver *receiver);
+/* The same, but what went ahead of a message and was taken counts, though its word has not come. */
+uint64_t dt_receiver_first_missing(const struct dt_receiver *receiver);
 
 /* memory.c: gives the regions back, if that was not done. */
 void dt_memory_deregister_all(struct dt_connection *connection, struct dt_memory *memory);

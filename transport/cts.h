@@ -33,8 +33,11 @@ struct dt_cts_entry {
     uint8_t path_mask;           /* paths whose RNIC may write there */
     uint8_t part;                /* this entry's place in its row */
     uint8_t parts;               /* of the message; the same in every entry of a row */
-    uint8_t unused[21];          /* zero */
-    uint64_t sequence_plus_1;    /* last: see above */
+    /* The first entry's; ahead.h. Zero where the receiver grants nothing. */
+    uint8_t takes_ahead;               /* what went ahead of this message is taken from where it is */
+    uint8_t released[DT_AHEAD_PLACES]; /* low bits of the generation that each place was last released by */
+    uint8_t unused[12];                /* zero */
+    uint64_t sequence_plus_1;          /* last: see above */
 };
 
 DT_STATIC_CHECK(sizeof(struct dt_cts_entry) == 64, "one cache line per entry");

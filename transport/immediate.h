@@ -24,11 +24,17 @@ extern "C" {
 enum dt_imm_kind {
     DT_IMM_DATA = 0, /* the share was one write: its size is the completion's byte count */
     DT_IMM_SIZED =
-        1 /* it was several: the part's size is in the record written before queue pair 0's immediate */
+        1, /* it was several: the part's size is in the record written before queue pair 0's immediate */
+    /* ahead.h; `part` is the number of the place: */
+    DT_IMM_AHEAD = 2, /* something is there; `sequence` is DT_IMM_AHEAD_* and the generation's low bits */
+    DT_IMM_TAKE = 3   /* this message is what is there, and is complete */
 };
 
+#define DT_IMM_AHEAD_UNWANTED   (1u << 26) /* what is there is nobody's: its message comes directly */
+#define DT_IMM_AHEAD_GENERATION (DT_IMM_AHEAD_UNWANTED - 1)
+
 struct dt_imm {
-    uint32_t kind; /* enum dt_imm_kind, or 2 or 3, which nobody sends */
+    uint32_t kind; /* enum dt_imm_kind */
     uint32_t part;
     uint32_t sequence; /* low bits */
 };

@@ -46,8 +46,10 @@ enum dt_status dt_gate_open(struct dt_sender *s)
         link.device[p] = c->path[p].nic ? c->path[p].nic->name : "";
         link.device_index[p] = c->path[p].nic ? c->path[p].nic->index : 0;
     }
-    s->gate.due_ns = DT_NEVER_NS;
+    s->gate.due_ns = s->gate.message_ns = s->gate.ahead_ns = DT_NEVER_NS;
     status = dt_delay_flow_create(inject->table, &link, c->slots, &s->gate.flow);
+    if (status == DT_OK && c->net->hostpath.is_on)
+        status = dt_delay_flow_create(inject->table, &link, c->slots, &s->gate.ahead);
     if (status == DT_OK)
         s->gate.idle = dt_delay_flow_idle(s->gate.flow);
     return status;
@@ -56,6 +58,7 @@ enum dt_status dt_gate_open(struct dt_sender *s)
 void dt_gate_close(struct dt_gate *gate)
 {
     dt_delay_flow_destroy(gate->flow);
+    dt_delay_flow_destroy(gate->ahead);
 }
 
 void dt_gate_hand_over(struct dt_sender *s, const struct dt_send_slot *slot)
@@ -70,13 +73,16 @@ void dt_gate_hand_over(struct dt_sender *s, const struct dt_send_slot *slot)
 }
 
 /* Detour's thread may sleep beyond the time: then it has to be woken. */
-static void hold_until(struct dt_sender *s, uint64_t due_ns)
+static void hold(struct dt_sender *s)
 {
     struct dt_nic *nic = s->connection.nic;
+    uint64_t due_ns = dt_earlier_ns(s->gate.message_ns, s->gate.ahead_ns);
 
     if (dt_load_relaxed(&s->gate.due_ns) == due_ns)
         return;
     dt_store_seq_cst(&s->gate.due_ns, due_ns);
+    if (due_ns == DT_NEVER_NS)
+        return;
     dt_store_seq_cst(&nic->inject.has_news, 1u);
     if (due_ns < dt_load_seq_cst(&nic->inject.awake_ns))
         dt_nic_wake(nic);
@@ -86,19 +92,42 @@ bool dt_gate_may_post(struct dt_sender *s)
 {
     uint64_t due_ns = dt_delay_due_ns(s->gate.flow, s->next_post);
 
+    bool is_due = due_ns <= read_clock(s);
+
     s->gate.idle = dt_delay_flow_idle(s->gate.flow);
-    if (due_ns > read_clock(s)) {
-        hold_until(s, due_ns);
-        return false;
-    }
-    dt_store_relaxed(&s->gate.due_ns, DT_NEVER_NS);
-    return true;
+    s->gate.message_ns = is_due ? DT_NEVER_NS : due_ns;
+    hold(s);
+    return is_due;
 }
 
 void dt_gate_posted(struct dt_sender *s, uint64_t sequence)
 {
     dt_delay_posted(s->gate.flow, sequence, read_clock(s));
     s->gate.idle = dt_delay_flow_idle(s->gate.flow);
+}
+
+void dt_gate_hand_over_ahead(struct dt_sender *s, uint64_t number, uint64_t bytes)
+{
+    const struct dt_path *path = s->connection.current;
+
+    dt_delay_hand_over(s->gate.ahead, number, bytes, path ? path->index : 0, read_clock(s));
+}
+
+bool dt_gate_may_go(struct dt_sender *s, uint64_t number, uint64_t *due_ns)
+{
+    *due_ns = dt_delay_due_ns(s->gate.ahead, number);
+    return *due_ns <= read_clock(s);
+}
+
+void dt_gate_hold_ahead(struct dt_sender *s, uint64_t due_ns)
+{
+    s->gate.ahead_ns = due_ns;
+    hold(s);
+}
+
+void dt_gate_went(struct dt_sender *s, uint64_t number)
+{
+    dt_delay_posted(s->gate.ahead, number, read_clock(s));
 }
 
 /* ------------------------------------------------------------------------------------------------------------

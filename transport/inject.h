@@ -40,10 +40,14 @@ void dt_inject_close(struct dt_inject *inject);
 
 /* ---- of a sender */
 struct dt_gate {
-    struct dt_delay_idle idle;  /* [owner] */
-    struct dt_delay_flow *flow; /* [owner] */
-    uint64_t due_ns;            /* the oldest message is held until then; DT_NEVER_NS: none is [atomic] */
-    uint32_t visits_seen;       /* [detour] */
+    struct dt_delay_idle idle;   /* [owner] */
+    struct dt_delay_flow *flow;  /* [owner] */
+    struct dt_delay_flow *ahead; /* the same for payloads that go ahead (ahead.h), which share the rules'
+                                    queues; or NULL: there is no host path [owner] */
+    uint64_t message_ns;         /* the oldest message is held until then; DT_NEVER_NS: none is [owner] */
+    uint64_t ahead_ns;           /* the same of payloads that go ahead [owner] */
+    uint64_t due_ns;             /* the earlier of them [atomic] */
+    uint32_t visits_seen;        /* [detour] */
 };
 
 /* The sender is set up. DT_NO_MEMORY. */
@@ -64,6 +68,14 @@ __attribute__((cold)) bool dt_gate_may_post(struct dt_sender *sender);
 
 /* It was posted. Owner. */
 __attribute__((cold)) void dt_gate_posted(struct dt_sender *sender, uint64_t sequence);
+
+/* The same for a payload that goes ahead; `number`: which message it will probably be. */
+__attribute__((cold)) void dt_gate_hand_over_ahead(struct dt_sender *sender, uint64_t number, uint64_t bytes);
+__attribute__((cold)) bool dt_gate_may_go(struct dt_sender *sender, uint64_t number, uint64_t *due_ns);
+/* The earliest of those that may not. */
+__attribute__((cold)) void dt_gate_hold_ahead(struct dt_sender *sender, uint64_t due_ns);
+/* It has gone, or need not. Harmless if it was never handed over. */
+__attribute__((cold)) void dt_gate_went(struct dt_sender *sender, uint64_t number);
 
 /* ---- of a device; Detour's thread */
 struct dt_inject_nic {

@@ -47,6 +47,13 @@
 /* Of a receiver's clear-to-send writes every n-th is signalled, and the last that fits. */
 #define DT_CTS_SIGNAL_PERIOD 16
 
+/*
+ * Places per connection that a sender may write to ahead of the irecvs (ahead.h), and the largest message
+ * that fits into one. The number of a place has three bits in an immediate.
+ */
+#define DT_AHEAD_PLACES    8u
+#define DT_AHEAD_BYTES_MAX (512u << 10)
+
 #define DT_HANDLE_BYTES 128 /* NCCL_NET_HANDLE_MAXSIZE */
 
 #endif

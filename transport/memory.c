@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "transport/connection.h"
+#include "transport/ahead.h"
 #include "transport/landing.h"
 #include "transport/nic.h"
 #include "transport/path.h"
@@ -134,8 +135,10 @@ static void abandon(struct dt_connection *c, const struct dt_memory *memory)
         dt_path_fence(&c->path[p]);
     if (c->is_sender && dt_sender_of(c)->stage)
         dt_stage_finish_copies(dt_sender_of(c)->stage);
-    if (!c->is_sender)
+    if (!c->is_sender) {
         dt_landing_finish_copies(dt_receiver_of(c));
+        dt_ahead_finish_copies(dt_receiver_of(c));
+    }
 }
 
 void dt_net_deregister(struct dt_connection *c, struct dt_memory *memory)

@@ -96,7 +96,8 @@ static inline void dt_meter_waits(struct dt_meter *meter)
         meter->wanted = dt_ticks_now(meter->ticks);
 }
 
-static inline void dt_meter_received(struct dt_meter *meter, uint64_t bytes)
+/* A message is complete. Owner. */
+static inline void dt_meter_count(struct dt_meter *meter, uint64_t bytes)
 {
     dt_page_add(&meter->row->message_count, 1);
     dt_page_add(&meter->row->payload_bytes, bytes);
@@ -106,8 +107,8 @@ static inline void dt_meter_received(struct dt_meter *meter, uint64_t bytes)
 __attribute__((cold)) void dt_meter_keep(struct dt_meter *meter, uint64_t wanted, uint64_t handed,
                                          uint64_t done, uint64_t bytes);
 
-/* A message is complete that was handed over, and wanted, at these stamps. Owner. */
-static inline void dt_meter_sent(struct dt_meter *meter, uint64_t wanted, uint64_t handed, uint64_t bytes)
+/* A payload has come that was handed over, and wanted, at these stamps. Owner. */
+static inline void dt_meter_serviced(struct dt_meter *meter, uint64_t wanted, uint64_t handed, uint64_t bytes)
 {
     struct dt_page_connection *row = meter->row;
     uint32_t head = meter->head;
@@ -116,8 +117,6 @@ static inline void dt_meter_sent(struct dt_meter *meter, uint64_t wanted, uint64
     /* Stamps of two cores may differ by the time between two instructions. */
     uint64_t service_ns = dt_ticks_to_ns(meter->ticks, done > handed ? done - handed : 0);
 
-    dt_page_add(&row->message_count, 1);
-    dt_page_add(&row->payload_bytes, bytes);
     dt_page_add(&row->service_ns, service_ns);
     dt_page_add(&row->service_count[dt_page_service_bucket(service_ns)], 1);
     if (__builtin_expect(meter->is_keeping || head - dt_load_acquire(&meter->tail) >= meter->room, 0)) {
@@ -130,6 +129,13 @@ static inline void dt_meter_sent(struct dt_meter *meter, uint64_t wanted, uint64
     sample->bytes = bytes;
     sample->messages = 1;
     dt_store_release(&meter->head, head + 1);
+}
+
+/* A message is complete, with its payload. Owner. */
+static inline void dt_meter_sent(struct dt_meter *meter, uint64_t wanted, uint64_t handed, uint64_t bytes)
+{
+    dt_meter_count(meter, bytes);
+    dt_meter_serviced(meter, wanted, handed, bytes);
 }
 
 /* The oldest sample, or NULL; dt_meter_taken() gives its place back. Detour's thread. */

@@ -9,6 +9,7 @@
 #include "base/node_memory.h"
 #include "base/planted.h"
 #include "base/util.h"
+#include "transport/ahead.h"
 #include "transport/nic.h"
 #include "transport/path_queues.h"
 #include "transport/work_id.h"
@@ -58,6 +59,17 @@ static void register_staging(struct dt_path *path, struct dt_device *device)
         dt_mr_register(device, net->hostpath.pool.base, net->hostpath.pool.bytes, access, &path->staging_mr);
 }
 
+/* Nor does anything go ahead over it. */
+static void register_ahead(struct dt_path *path, struct dt_device *device)
+{
+    const struct dt_ahead_store *store =
+        path->connection->is_sender ? NULL : dt_receiver_of(path->connection)->ahead;
+
+    if (store)
+        dt_mr_register(device, store->memory, store->memory_bytes, DT_MR_LOCAL_WRITE | DT_MR_REMOTE_WRITE,
+                       &path->ahead_mr);
+}
+
 static enum dt_status create(struct dt_path *path)
 {
     struct dt_device *device = nic_device(path->nic);
@@ -70,6 +82,7 @@ static enum dt_status create(struct dt_path *path)
     if (status != DT_OK)
         return status;
     register_staging(path, device);
+    register_ahead(path, device);
     status = dt_path_queues_create(path, 0, &queues);
     dt_path_adopt(path, &queues, &none);
     return status;
@@ -243,6 +256,8 @@ static void destroy(struct dt_path *path)
         dt_mr_deregister(path->nic->device, path->control_mr);
     if (path->staging_mr)
         dt_mr_deregister(path->nic->device, path->staging_mr);
+    if (path->ahead_mr)
+        dt_mr_deregister(path->nic->device, path->ahead_mr);
     if (!DT_PLANTED(ONE_RING) || !path->connection->is_sender || path->index == 0)
         dt_node_memory_free(path->control, path->control_bytes);
 }

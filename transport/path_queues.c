@@ -34,10 +34,11 @@ static uint32_t receiver_depth(uint32_t slots)
     return 2 * slots;
 }
 
-/* One receive per part and slot, also while a batch of used ones has not been posted again. */
+/* One receive per part and slot, and two per place of what goes ahead (it is there; it is not wanted), also
+ * while a batch of used ones has not been posted again. */
 static uint32_t receive_depth(uint32_t slots)
 {
-    return slots * DT_PARTS_MAX + DT_BLANK_BATCH;
+    return slots * DT_PARTS_MAX + DT_BLANK_BATCH + 2 * DT_AHEAD_PLACES;
 }
 
 static uint32_t sender_wr_count(enum dt_posting_kind posting, uint32_t slots)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "transport/ahead.h"
 #include "transport/connection.h"
 #include "transport/immediate.h"
 #include "transport/landing.h"
@@ -47,7 +48,7 @@ static void complete(struct dt_receiver *r, struct dt_path *path, struct dt_recv
     slot->state = DT_RECV_DONE;
     slot->request.is_done = true;
     dt_count(&r->connection.completions, 1);
-    dt_meter_received(&r->connection.meter, bytes);
+    dt_meter_count(&r->connection.meter, bytes);
 }
 
 /* The size of a part that came in several writes; false: the record is not this message's. */
@@ -70,7 +71,9 @@ static bool arrive(struct dt_receiver *r, struct dt_path *path, uint32_t q,
     struct dt_arrivals *arrivals = &slot->arrivals[path->index];
     uint32_t bytes = completion->bytes;
 
-    if (!completion->has_imm || slot->state != DT_RECV_OPEN || imm.kind > DT_IMM_SIZED ||
+    if (__builtin_expect(imm.kind > DT_IMM_SIZED, 0))
+        return q == 0 && dt_ahead_arrive(r, path, completion);
+    if (!completion->has_imm || slot->state != DT_RECV_OPEN ||
         ((uint32_t)slot->sequence & DT_IMM_SEQUENCE_MASK) != imm.sequence || imm.part >= slot->parts)
         return false;
     if (imm.kind == DT_IMM_SIZED) {
@@ -170,6 +173,8 @@ static __attribute__((noinline)) void progress_beside(struct dt_receiver *r)
     dt_receiver_flush_progress(r);
     if (r->landings)
         dt_landing_progress(r);
+    if (r->ahead)
+        dt_ahead_see_copies(r);
 }
 
 void dt_receiver_progress(struct dt_receiver *r)
@@ -324,18 +329,24 @@ open_receive(struct dt_receiver *r, unsigned n, void *const *data, const uint32_
     if (slot->state != DT_RECV_FREE || !path || !may_send_cts(r, path))
         return false;
     open_slot(r, slot, n, bytes, memories);
-    if (may_land)
+    if (may_land && r->landings)
         dt_landing_await(r, slot, data);
+    if (may_land && r->ahead)
+        dt_ahead_await(r, slot, data, tags);
     *request = &slot->request;
     for (unsigned i = 0; i < n; i++) {
         dt_meter_tag(&c->meter, tags[i]);
         fill_entry(&row_of(path, slot)->entry[i], slot, i, (uintptr_t)data[i], tags[i], c->path_count);
     }
+    if (may_land && r->ahead)
+        dt_ahead_fill(r, slot, &row_of(path, slot)->entry[0]);
     publish(r, path, slot);
+    if (may_land && r->ahead)
+        dt_ahead_look(r, slot);
     return true;
 }
 
-/* Some of the connection's memory has a shadow. */
+/* Some of the connection's memory has a shadow, or messages may come ahead. */
 static __attribute__((noinline)) bool open_landing(struct dt_receiver *r, unsigned n, void *const *data,
                                                    const uint32_t *bytes, const int *tags,
                                                    struct dt_memory *const *memories,
@@ -424,7 +435,8 @@ void dt_receiver_peer_closed(struct dt_receiver *r, uint64_t sequence)
     uint32_t lost = 0;
 
     for (uint32_t i = 0; i < r->connection.slots; i++)
-        lost += r->slot[i].state == DT_RECV_OPEN && r->slot[i].sequence >= sequence;
+        lost += r->slot[i].state == DT_RECV_OPEN && r->slot[i].sequence >= sequence &&
+                !dt_ahead_is_copied(r, &r->slot[i]);
     if (lost > 0)
         dt_connection_fail(&r->connection, DT_PEER_ERROR, "the sender closed with %u messages outstanding",
                            lost);
@@ -437,6 +449,19 @@ uint64_t dt_receiver_first_incomplete(const struct dt_receiver *r)
     for (uint32_t i = 0; i < r->connection.slots; i++) {
         if (r->slot[i].state == DT_RECV_OPEN && r->slot[i].sequence < first)
             first = r->slot[i].sequence;
+    }
+    return first;
+}
+
+uint64_t dt_receiver_first_missing(const struct dt_receiver *r)
+{
+    uint64_t first = r->next;
+
+    for (uint32_t i = 0; i < r->connection.slots; i++) {
+        const struct dt_recv_slot *slot = &r->slot[i];
+
+        if (slot->state == DT_RECV_OPEN && slot->sequence < first && !dt_ahead_is_copied(r, slot))
+            first = slot->sequence;
     }
     return first;
 }

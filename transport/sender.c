@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "transport/connection.h"
+#include "transport/ahead.h"
 #include "transport/immediate.h"
 #include "transport/overlap.h"
 #include "transport/staging.h"
@@ -155,15 +156,25 @@ static __attribute__((cold, noinline)) bool post_gated(struct dt_sender *s)
     return true;
 }
 
+/* A staged message may still be on its way to where it is sent from; then a part of it may go. */
+static __attribute__((noinline)) bool post_staged(struct dt_sender *s, struct dt_send_slot *slot)
+{
+    bool is_copied = dt_stage_is_copied(slot);
+    enum dt_ahead_answer answer;
+
+    if (!is_copied || slot->state == DT_SEND_BEGUN)
+        return dt_overlap_progress(s, slot, is_copied);
+    answer = dt_ahead_post(s, slot);
+    if (answer == DT_AHEAD_DIRECTLY)
+        return dt_gate_is_idle(&s->gate) ? post_next(s, slot) : post_gated(s);
+    s->next_post += answer == DT_AHEAD_POSTED;
+    return answer == DT_AHEAD_POSTED;
+}
+
 static inline bool post_oldest(struct dt_sender *s, struct dt_send_slot *slot)
 {
-    if (__builtin_expect(slot->staged_mask != 0, 0)) {
-        bool is_copied = dt_stage_is_copied(slot);
-
-        /* It may still be on its way to where it is sent from; then a part of it may go. */
-        if (!is_copied || slot->state == DT_SEND_BEGUN)
-            return dt_overlap_progress(s, slot, is_copied);
-    }
+    if (__builtin_expect(slot->staged_mask != 0, 0))
+        return post_staged(s, slot);
     return dt_gate_is_idle(&s->gate) ? post_next(s, slot) : post_gated(s);
 }
 
@@ -176,7 +187,8 @@ static __attribute__((noinline)) void post_ready(struct dt_sender *s)
 static __attribute__((cold, noinline)) void hand_over_gated(struct dt_sender *s,
                                                             const struct dt_send_slot *slot)
 {
-    dt_gate_hand_over(s, slot);
+    if (!dt_ahead_has_turn(slot))
+        dt_gate_hand_over(s, slot);
     post_ready(s);
 }
 
@@ -187,9 +199,13 @@ void dt_sender_post_again(struct dt_sender *s)
     for (; s->again > 0 && sequence < s->next_post; sequence++) {
         struct dt_send_slot *slot = slot_of(s, sequence);
 
+        enum dt_ahead_answer answer = DT_AHEAD_DIRECTLY;
+
         if (slot->sequence != sequence || slot->state != DT_SEND_READY)
             continue;
-        if (!post_slot(s, slot))
+        if (slot->staged_mask)
+            answer = dt_ahead_post(s, slot);
+        if (answer == DT_AHEAD_NOT_NOW || (answer == DT_AHEAD_DIRECTLY && !post_slot(s, slot)))
             return;
         s->again--;
     }
@@ -208,7 +224,16 @@ void dt_sender_complete(struct dt_sender *s, struct dt_send_slot *slot)
         bytes += slot->part[i].bytes;
     }
     dt_count(&s->connection.completions, 1);
-    dt_meter_sent(&s->connection.meter, slot->wanted, slot->handed, bytes);
+    if (__builtin_expect(slot->is_taken, 0)) /* the time that its payload took is known already */
+        dt_meter_count(&s->connection.meter, bytes);
+    else
+        dt_meter_sent(&s->connection.meter, slot->wanted, slot->handed, bytes);
+}
+
+static __attribute__((cold, noinline)) void handle_other(struct dt_sender *s, const struct dt_work *work)
+{
+    if (work->kind == DT_WORK_AHEAD)
+        dt_ahead_complete(s, work->sequence);
 }
 
 static inline __attribute__((always_inline)) void handle(struct dt_sender *s, struct dt_path *path,
@@ -219,6 +244,10 @@ static inline __attribute__((always_inline)) void handle(struct dt_sender *s, st
 
     if (completion->status != DT_WC_SUCCESS) {
         dt_connection_path_failed(&s->connection, path, completion);
+        return;
+    }
+    if (__builtin_expect(work.kind != DT_WORK_PAYLOAD, 0)) {
+        handle_other(s, &work);
         return;
     }
     /* One of another epoch, or of a message that was completed otherwise, says nothing about this slot. */
@@ -294,7 +323,8 @@ void dt_sender_peer_closed(struct dt_sender *s, uint64_t sequence)
         lost += slot->state == DT_SEND_POSTED || slot->state == DT_SEND_READY ||
                 slot->state == DT_SEND_BEGUN || (slot->state == DT_SEND_MATCHING && slot->taken_mask);
     }
-    lost += s->stage ? dt_stage_unmatched(s->stage) : 0;
+    if (s->stage)
+        lost += dt_stage_peer_closed(s, sequence > s->next ? sequence - s->next : 0);
     if (lost > 0)
         dt_connection_fail(&s->connection, DT_PEER_ERROR, "the receiver closed with %u messages outstanding",
                            lost);
@@ -359,6 +389,7 @@ static inline struct dt_send_slot *matching_slot(struct dt_sender *s)
     slot->taken_mask = 0;
     slot->missing = slot->parts;
     slot->reported = 0;
+    slot->is_taken = false;
     slot->state = DT_SEND_MATCHING;
     return slot;
 }

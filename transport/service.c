@@ -36,6 +36,16 @@
 /* ------------------------------------------------------------------------------------------------------------
  * The control channel
  */
+static enum dt_status take_grant(struct dt_connection *c, const struct dt_frame *frame)
+{
+    struct dt_grant grant;
+    enum dt_status status = dt_grant_decode(frame->body, frame->bytes, c->path_count, &grant);
+
+    if (status == DT_OK)
+        dt_ahead_granted(dt_sender_of(c), &grant);
+    return status;
+}
+
 static enum dt_status take_frame(struct dt_connection *c, const struct dt_frame *frame)
 {
     struct dt_close close;
@@ -49,10 +59,13 @@ static enum dt_status take_frame(struct dt_connection *c, const struct dt_frame 
         return status;
     }
     if (frame->type == DT_FRAME_PATH) {
-        status = dt_path_frame_decode(frame->body, frame->bytes, c->path_count, c->qps, &c->heard);
+        status =
+            dt_path_frame_decode(frame->body, frame->bytes, c->path_count, c->qps, c->version, &c->heard);
         c->is_heard = status == DT_OK;
         return status;
     }
+    if (frame->type == DT_FRAME_GRANT && c->version >= DT_PROTOCOL_VERSION_AHEAD && c->is_sender)
+        return take_grant(c, frame);
     if (frame->type != DT_FRAME_CLOSE)
         return DT_PROTOCOL;
     status = dt_close_decode(frame->body, frame->bytes, &close);
@@ -111,7 +124,7 @@ static void say_failing(struct dt_connection *c, uint64_t now_ns)
     if (c->line->is_closing || !dt_owner_take(&c->owner))
         return;
     sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
-                            : dt_receiver_first_incomplete(dt_receiver_of(c));
+                            : dt_receiver_first_missing(dt_receiver_of(c));
     dt_owner_give_back(&c->owner);
     dt_line_say_close(c->line, sequence, now_ns);
 }
@@ -577,6 +590,8 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
     dt_switch_start(c, now_ns);
     dt_list_push_back(&nic->connections, &c->node);
     dt_line_start(c->line);
+    if (!c->is_sender)
+        dt_ahead_grant(dt_receiver_of(c));
     pthread_mutex_unlock(&nic->mutex);
     dt_nic_wake(nic);
     return DT_OK;

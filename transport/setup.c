@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/planted.h"
+#include "transport/ahead.h"
 #include "transport/landing.h"
 #include "transport/line.h"
 #include "transport/path.h"
@@ -110,6 +111,7 @@ static enum dt_status step_create(struct dt_setup *setup, uint64_t now_ns)
 
     (void)now_ns;
     dt_hostpath_place(c->nic); /* the paths register the pool */
+    dt_ahead_open(c);
     for (uint32_t p = 0; p < c->path_count; p++)
         dt_path_submit_create(&c->path[p]);
     return DT_OK;
@@ -390,7 +392,7 @@ void dt_connection_end(struct dt_connection *c)
     uint64_t sequence;
 
     sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
-                            : dt_receiver_first_incomplete(dt_receiver_of(c));
+                            : dt_receiver_first_missing(dt_receiver_of(c));
     if (!DT_PLANTED(SILENT_CLOSE))
         dt_service_part(c, sequence);
     dispose(c);
@@ -406,8 +408,10 @@ void dt_net_close(struct dt_connection *c)
     if (stage && dt_load_relaxed(&stage->given_out) == 0 && !DT_PLANTED(STAGED_CLOSE) && dt_service_linger(c))
         return;
     dt_service_remove(c);
-    if (!c->is_sender)
-        dt_landing_finish_copies(dt_receiver_of(c)); /* whose memory its owner may free now */
+    if (!c->is_sender) { /* whose memory its owner may free now */
+        dt_landing_finish_copies(dt_receiver_of(c));
+        dt_ahead_finish_copies(dt_receiver_of(c));
+    }
     if (dt_load_relaxed(&c->open_requests) > 0)
         dt_info("connection %016llx %s %s is closed with %u requests outstanding", (unsigned long long)c->id,
                 c->is_sender ? "to" : "from", c->peer, dt_load_relaxed(&c->open_requests));

@@ -55,8 +55,7 @@ struct dt_gpu *dt_stage_gpu_of(const struct dt_connection *c, const void *addres
     return c->net->hostpath.is_on ? dt_gpus_find(&c->net->hostpath.gpus, address) : NULL;
 }
 
-/* The delegates of the device, started with its first sender. */
-static enum dt_status open_delegates(struct dt_nic *nic)
+enum dt_status dt_stage_open_delegates(struct dt_nic *nic)
 {
     struct dt_net *net = nic->net;
     int node = nic->info.numa_node;
@@ -111,7 +110,7 @@ enum dt_status dt_stage_open(struct dt_sender *s)
 
     if (!c->net->hostpath.is_on)
         return DT_OK;
-    status = open_delegates(c->nic);
+    status = dt_stage_open_delegates(c->nic);
     if (status != DT_OK)
         return status;
     stage = calloc(1, sizeof *stage);
@@ -260,6 +259,7 @@ static struct dt_staged *stage_payload(struct dt_sender *s, const void *data, ui
     dt_page_add(&s->connection.meter.row->staged_bytes, bytes);
     start_copy(stage, entry, data);
     dt_list_push_back(&stage->queue, &entry->node);
+    dt_ahead_queued(s, entry);
     return entry;
 }
 
@@ -296,6 +296,7 @@ static bool put(struct dt_sender *s, struct dt_send_slot *slot, int i, struct dt
     if (!dt_sender_fits(s, slot, i, entry->bytes))
         return false;
     dt_list_remove(&entry->node);
+    dt_ahead_matched(s, entry);
     dt_meter_tag(&s->connection.meter, entry->tag);
     part->request.is_open = false;
     part->addr = (uintptr_t)entry->at;
@@ -316,6 +317,8 @@ static void match(struct dt_sender *s)
         struct dt_staged *entry;
         int part;
 
+        if (slot)
+            dt_ahead_read_row(s, &slot->entry[0]);
         entry = slot ? find_entry(s->stage, slot, &part) : NULL;
         if (!entry || !put(s, slot, part, entry))
             return;
@@ -334,19 +337,22 @@ static __attribute__((cold, noinline)) void fail(const struct dt_staged *entry)
                        "a message of %u bytes could not be copied out of the GPU's memory", entry->bytes);
 }
 
+bool dt_stage_is_entry_copied(const struct dt_staged *entry)
+{
+    if (dt_load_acquire(&entry->copies_left) > 0)
+        return DT_PLANTED(STAGED_RAW);
+    if (__builtin_expect(has_failed(entry), 0)) {
+        fail(entry);
+        return false;
+    }
+    return true;
+}
+
 bool dt_stage_is_copied(const struct dt_send_slot *slot)
 {
-    if (DT_PLANTED(STAGED_RAW))
-        return true;
     for (uint32_t i = 0; i < slot->parts; i++) {
-        if (!(slot->staged_mask & 1u << i))
-            continue;
-        if (dt_load_acquire(&slot->part[i].staged->copies_left) > 0)
+        if (slot->staged_mask & 1u << i && !dt_stage_is_entry_copied(slot->part[i].staged))
             return false;
-        if (__builtin_expect(has_failed(slot->part[i].staged), 0)) {
-            fail(slot->part[i].staged);
-            return false;
-        }
     }
     return true;
 }
@@ -391,15 +397,21 @@ static void give_back_memory(struct dt_sender *s, struct dt_send_slot *slot)
     }
 }
 
+static void deliver(struct dt_sender *s, struct dt_staged *entry)
+{
+    entry->is_delivered = true;
+    dt_ahead_delivered(s, entry);
+    dt_count(&s->stage->undelivered, -1u);
+    if (!entry->request.is_open)
+        free_entry(s, entry);
+}
+
 static void release_part(struct dt_sender *s, struct dt_send_part *part)
 {
     struct dt_staged *entry = part->staged;
 
-    entry->is_delivered = true;
     part->staged = NULL;
-    dt_count(&s->stage->undelivered, -1u);
-    if (!entry->request.is_open)
-        free_entry(s, entry);
+    deliver(s, entry);
 }
 
 static void release_slot(struct dt_sender *s, struct dt_send_slot *slot)
@@ -452,15 +464,32 @@ static void say_decision(const struct dt_sender *s, uint64_t bytes, uint64_t ser
                 (unsigned long long)c->id, c->peer);
 }
 
-/* How long the message took from when it could have gone until now, when it is delivered. */
-static void decide(struct dt_sender *s, const struct dt_send_slot *slot, uint64_t bytes)
+/* How long a message took from when it could have gone until now, when it is delivered. */
+static void decide(struct dt_sender *s, uint64_t handed, uint64_t bytes)
 {
     const struct dt_ticks *ticks = s->connection.meter.ticks;
     uint64_t now = dt_ticks_now(ticks);
-    uint64_t service_ns = dt_ticks_to_ns(ticks, now > slot->handed ? now - slot->handed : 0);
+    uint64_t service_ns = dt_ticks_to_ns(ticks, now > handed ? now - handed : 0);
 
     if (dt_auto_message(&s->stage->decision, bytes, service_ns, dt_ticks_moment_ns(ticks, now)))
         say_decision(s, bytes, service_ns);
+}
+
+uint64_t dt_stage_goes(struct dt_sender *s, uint64_t bytes)
+{
+    return s->stage->underway_bytes += bytes;
+}
+
+void dt_stage_lost(struct dt_sender *s, uint64_t bytes)
+{
+    s->stage->underway_bytes -= bytes;
+}
+
+void dt_stage_came(struct dt_sender *s, uint64_t handed, uint64_t bytes, uint64_t underway_bytes)
+{
+    s->stage->underway_bytes -= bytes;
+    if (s->stage->is_auto)
+        decide(s, handed, underway_bytes);
 }
 
 /* In the order of the messages. A direct one may have been reported already; then its slot is free, and not
@@ -479,7 +508,8 @@ static void reclaim(struct dt_sender *s)
             return;
         if (stage->is_auto) {
             stage->underway_bytes -= bytes_of(slot);
-            decide(s, slot, stage->underway_at[at]);
+            if (!slot->is_taken) /* which was judged when its payload had come */
+                decide(s, slot->handed, stage->underway_at[at]);
         }
         if (slot->staged_mask)
             release_slot(s, slot);
@@ -493,6 +523,25 @@ void dt_stage_progress(struct dt_sender *s)
         return;
     reclaim(s);
     match(s);
+    dt_ahead_progress(s);
+}
+
+uint32_t dt_stage_peer_closed(struct dt_sender *s, uint64_t count)
+{
+    struct dt_stage *stage = s->stage;
+    uint32_t waiting = dt_stage_unmatched(stage);
+
+    if (waiting > count)
+        return waiting - (uint32_t)count;
+    while (!dt_list_is_empty(&stage->queue)) {
+        struct dt_staged *entry = dt_container_of(dt_list_pop_front(&stage->queue), struct dt_staged, node);
+
+        if (entry->at)
+            dt_pool_give(stage->pool, entry->at, entry->bytes);
+        entry->at = NULL;
+        deliver(s, entry);
+    }
+    return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -530,6 +579,7 @@ enum dt_status dt_stage_isend(struct dt_sender *s, void *data, uint32_t bytes, i
     dt_count(&s->stage->undelivered, 1);
     *request = &entry->request;
     match(s);
+    dt_ahead_progress(s);
     return DT_OK;
 }
 

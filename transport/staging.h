@@ -27,6 +27,7 @@
 #include "hostpath/delegate.h"
 #include "hostpath/gpu.h"
 #include "hostpath/pool.h"
+#include "transport/ahead.h"
 #include "transport/connection.h"
 
 #ifdef __cplusplus
@@ -47,6 +48,8 @@ struct dt_staged {
     bool is_delivered;
     bool is_of_gpu;
     bool is_by_delegates;
+    bool is_candidate;       /* it may go ahead, and has not */
+    uint8_t ahead;           /* DT_AHEAD_NONE, the place that it has gone to plus 1, or DT_AHEAD_RELEASED */
     uint32_t copies_left;    /* [atomic; written by who copies] */
     uint32_t delegates_hold; /* jobs; until there is none the entry is not used again [atomic] */
     union {
@@ -70,6 +73,7 @@ struct dt_stage {
     struct dt_auto decision;
     uint64_t underway_bytes;            /* handed over and not reclaimed */
     uint64_t underway_at[DT_SLOTS_MAX]; /* the same when the slot's message was handed over, with it */
+    struct dt_ahead ahead;
     uint32_t given_out;   /* requests whose test has not said done [atomic; written by the owner] */
     uint32_t undelivered; /* entries [atomic; written by the owner] */
     struct dt_staged entry[DT_STAGED_MAX];
@@ -82,7 +86,8 @@ struct dt_hostpath {
     bool is_placed; /* dt_hostpath_place() [net->mutex] */
     struct dt_pool pool;
     struct dt_gpus gpus;
-    uint64_t shadow_bytes; /* of all receivers (landing.h) [atomic] */
+    uint64_t shadow_bytes;  /* of all receivers (landing.h) [atomic] */
+    uint64_t granted_bytes; /* of all receivers (ahead.h) [atomic] */
 };
 
 /* With DETOUR_HOSTPATH=off nothing. DT_NO_MEMORY. */
@@ -125,6 +130,23 @@ bool dt_stage_is_copied(const struct dt_send_slot *slot);
 /* Bytes from the front on that are in the pool, and stay there. Of an entry that the copy has not failed for.
  */
 uint64_t dt_stage_copied_bytes(const struct dt_staged *entry);
+
+/* The same of one entry. */
+bool dt_stage_is_entry_copied(const struct dt_staged *entry);
+
+/* So many bytes go ahead; returns what is under way with them. They have come, having been handed over, and
+ * with so much under way, then; or they are lost. (ahead.h) */
+uint64_t dt_stage_goes(struct dt_sender *sender, uint64_t bytes);
+void dt_stage_came(struct dt_sender *sender, uint64_t handed, uint64_t bytes, uint64_t underway_bytes);
+void dt_stage_lost(struct dt_sender *sender, uint64_t bytes);
+
+/* The delegates of the device, which are started for the first connection that needs them. */
+enum dt_status dt_stage_open_delegates(struct dt_nic *nic);
+
+/* The receiver has closed, and says that it has `count` messages more than found an isend: what is in the
+ * queue went ahead, and was taken. Returns how many entries are left nevertheless; if none is, all are
+ * delivered. */
+uint32_t dt_stage_peer_closed(struct dt_sender *sender, uint64_t count);
 
 /* Entries of a connection that are not delivered. Any thread. */
 uint32_t dt_stage_undelivered(const struct dt_connection *connection);

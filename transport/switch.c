@@ -39,7 +39,7 @@ static void say(struct dt_path *path, enum dt_path_message message)
     frame.resume = path->resume;
     if (message == DT_PATH_SAY_OPEN || message == DT_PATH_SAY_OPENED)
         dt_path_offer(path, true, &frame.offer);
-    dt_path_frame_encode(&frame, c->qps, out); /* what does not fit is said again */
+    dt_path_frame_encode(&frame, c->qps, c->version, out); /* what does not fit is said again */
     dt_line_flush(c->line);
 }
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The receiver's half of a switch. Receives need no rewinding: which message it is travels in the immediate.
  */
+#include <string.h>
+
 #include "base/planted.h"
+#include "transport/ahead.h"
 #include "transport/switch.h"
 
 #include "transport/nic.h"
@@ -72,6 +75,8 @@ void dt_switch_snapshot(struct dt_path *path)
 
     path->resume.first = dt_receiver_first_incomplete(r);
     path->resume.later = 0;
+    if (r->ahead)
+        memcpy(path->resume.ahead, r->ahead->arrived, sizeof path->resume.ahead);
     for (uint64_t sequence = path->resume.first + 1; sequence < r->next; sequence++) {
         const struct dt_recv_slot *slot = &r->slot[sequence & (r->connection.slots - 1)];
 

@@ -4,6 +4,7 @@
  * the receiver has is complete; the rest is rewound, whole messages in the order of their sequence.
  */
 #include "base/planted.h"
+#include "transport/ahead.h"
 #include "transport/overlap.h"
 #include "transport/switch.h"
 
@@ -58,6 +59,16 @@ static void say_lost(struct dt_sender *s, const struct dt_path *path, const stru
         (unsigned long long)slot->sequence, path->peer_device, path->index, path->epoch);
 }
 
+/* What was posted of it was no payload, so that there is nothing to rewind: ahead.h knows what to post now.
+ */
+static void post_again_later(struct dt_sender *s, struct dt_send_slot *slot)
+{
+    slot->is_taken = false;
+    slot->state = DT_SEND_READY;
+    s->again++;
+    dt_connection_notify(&s->connection, DT_NOTICE_AGAIN);
+}
+
 struct dt_switch_settled dt_switch_settle(struct dt_path *path)
 {
     struct dt_sender *s = dt_sender_of(path->connection);
@@ -66,6 +77,7 @@ struct dt_switch_settled dt_switch_settle(struct dt_path *path)
     struct dt_switch_settled settled = {0};
     uint32_t count = 0, anew = 0;
 
+    dt_ahead_settle(path);
     for (uint32_t i = 0; i < slots; i++) {
         struct dt_send_slot *slot = &s->slot[(s->next_post + i) & (slots - 1)]; /* the oldest first */
 
@@ -88,6 +100,9 @@ struct dt_switch_settled dt_switch_settle(struct dt_path *path)
         if (dt_resume_has(&path->resume, slot->sequence)) {
             dt_sender_complete(s, slot);
             settled.held++;
+        } else if (slot->is_taken) {
+            post_again_later(s, slot);
+            anew++;
         } else {
             missing[count++] = slot;
         }

@@ -427,6 +427,32 @@ enum dt_status dt_fact_decode(const uint8_t *body, size_t bytes, uint32_t paths,
     return finish(&r, fact->path < paths);
 }
 
+void dt_grant_encode(const struct dt_grant *grant, uint32_t paths, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, DT_FRAME_GRANT);
+
+    dt_put_uint(w, grant->addr, 8);
+    dt_put_uint(w, grant->bytes, 4);
+    dt_put_uint(w, grant->path_mask, 1);
+    for (uint32_t p = 0; p < paths; p++)
+        dt_put_uint(w, grant->rkey[p], 4);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_grant_decode(const uint8_t *body, size_t bytes, uint32_t paths, struct dt_grant *grant)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+
+    memset(grant, 0, sizeof *grant);
+    grant->addr = dt_get_uint(&r, 8);
+    grant->bytes = (uint32_t)dt_get_uint(&r, 4);
+    grant->path_mask = (uint32_t)dt_get_uint(&r, 1);
+    for (uint32_t p = 0; p < paths; p++)
+        grant->rkey[p] = (uint32_t)dt_get_uint(&r, 4);
+    return finish(&r, grant->path_mask != 0 && grant->path_mask < 1u << paths && grant->bytes > 0 &&
+                          grant->bytes <= DT_AHEAD_BYTES_MAX && grant->addr <= UINT64_MAX / 2);
+}
+
 void dt_word_encode(enum dt_frame_type type, struct dt_writer *w)
 {
     frame_end(w, frame_begin(w, type));
@@ -461,7 +487,8 @@ static bool has_offer(const struct dt_path_frame *frame)
     return frame->message == DT_PATH_SAY_OPEN || frame->message == DT_PATH_SAY_OPENED;
 }
 
-void dt_path_frame_encode(const struct dt_path_frame *frame, uint32_t qps, struct dt_writer *w)
+void dt_path_frame_encode(const struct dt_path_frame *frame, uint32_t qps, uint32_t version,
+                          struct dt_writer *w)
 {
     size_t begin = frame_begin(w, DT_FRAME_PATH);
 
@@ -471,6 +498,8 @@ void dt_path_frame_encode(const struct dt_path_frame *frame, uint32_t qps, struc
     if (frame->message == DT_PATH_SAY_RESUME) {
         dt_put_uint(w, frame->resume.first, 8);
         dt_put_uint(w, frame->resume.later, 8);
+        if (version >= DT_PROTOCOL_VERSION_AHEAD)
+            dt_put_bytes(w, frame->resume.ahead, sizeof frame->resume.ahead);
     }
     if (has_offer(frame))
         path_encode(&frame->offer, qps, w);
@@ -478,7 +507,7 @@ void dt_path_frame_encode(const struct dt_path_frame *frame, uint32_t qps, struc
 }
 
 enum dt_status dt_path_frame_decode(const uint8_t *body, size_t bytes, uint32_t paths, uint32_t qps,
-                                    struct dt_path_frame *frame)
+                                    uint32_t version, struct dt_path_frame *frame)
 {
     struct dt_reader r = {body, bytes, 0, false};
     bool is_valid;
@@ -492,6 +521,8 @@ enum dt_status dt_path_frame_decode(const uint8_t *body, size_t bytes, uint32_t 
     if (is_valid && frame->message == DT_PATH_SAY_RESUME) {
         frame->resume.first = dt_get_uint(&r, 8);
         frame->resume.later = dt_get_uint(&r, 8);
+        if (version >= DT_PROTOCOL_VERSION_AHEAD)
+            dt_get_bytes(&r, frame->resume.ahead, sizeof frame->resume.ahead);
     }
     if (is_valid && has_offer(frame))
         is_valid = path_decode(&r, qps, &frame->offer) && frame->offer.is_usable;

@@ -12,6 +12,7 @@
  *   READY   (paths that reach you)         READY
  *   ... later, either end: PATH (SWITCH, HEARD, RESUME, OPEN, OPENED: failover/path_table.h)
  *   ... or ASK (is this message complete?) HAS (it is), from the other, or nothing
+ *   ... or, once, a receiver's GRANT (memory of mine that you may write ahead of my irecvs: ahead.h)
  *   ... at last, either end: CLOSE         BYE, from the other
  *
  * A channel that ended without CLOSE is replaced by another one (line.h):
@@ -45,7 +46,8 @@ extern "C" {
  */
 #define DT_PROTOCOL_VERSION_MIN   3u
 #define DT_PROTOCOL_VERSION_FACTS 4u /* ASK, HAS */
-#define DT_PROTOCOL_VERSION_MAX   4u
+#define DT_PROTOCOL_VERSION_AHEAD 5u /* GRANT, and what RESUME says of it */
+#define DT_PROTOCOL_VERSION_MAX   5u
 
 #define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
 #define DT_FRAME_HEADER_BYTES 8
@@ -64,7 +66,8 @@ enum dt_frame_type {
     DT_FRAME_REJOIN = 9,
     DT_FRAME_WELCOME = 10, /* no body: REJOIN was heard */
     DT_FRAME_ASK = 11,     /* is this message complete at your end? No answer: it is not */
-    DT_FRAME_HAS = 12      /* it is */
+    DT_FRAME_HAS = 12,     /* it is */
+    DT_FRAME_GRANT = 13
 };
 
 #define DT_NAME_BYTES 64 /* host and device names, with the terminating zero */
@@ -158,6 +161,14 @@ struct dt_fact {
     uint32_t epoch;
 };
 
+/* Where a sender may write ahead (ahead.h); `bytes` of payload in each place. */
+struct dt_grant {
+    uint64_t addr;
+    uint32_t bytes;
+    uint32_t path_mask; /* paths whose device takes the memory; not 0 */
+    uint32_t rkey[DT_PATHS_MAX];
+};
+
 /*
  * First message of a channel that replaces another one. From the connecting end: take this channel instead.
  * From the listening end, which dials to learn whether the other process lives: the channel is lost.
@@ -198,13 +209,17 @@ void dt_close_encode(const struct dt_close *close, struct dt_writer *w);
 enum dt_status dt_close_decode(const uint8_t *body, size_t bytes, struct dt_close *close);
 void dt_fact_encode(enum dt_frame_type type, const struct dt_fact *fact, struct dt_writer *w);
 enum dt_status dt_fact_decode(const uint8_t *body, size_t bytes, uint32_t paths, struct dt_fact *fact);
+void dt_grant_encode(const struct dt_grant *grant, uint32_t paths, struct dt_writer *w);
+enum dt_status dt_grant_decode(const uint8_t *body, size_t bytes, uint32_t paths, struct dt_grant *grant);
 /* A frame without a body. */
 void dt_word_encode(enum dt_frame_type type, struct dt_writer *w);
 void dt_rejoin_encode(const struct dt_rejoin *rejoin, struct dt_writer *w);
 enum dt_status dt_rejoin_decode(const uint8_t *body, size_t bytes, struct dt_rejoin *rejoin);
-void dt_path_frame_encode(const struct dt_path_frame *frame, uint32_t qps, struct dt_writer *w);
+/* `version`: that both ends speak. */
+void dt_path_frame_encode(const struct dt_path_frame *frame, uint32_t qps, uint32_t version,
+                          struct dt_writer *w);
 enum dt_status dt_path_frame_decode(const uint8_t *body, size_t bytes, uint32_t paths, uint32_t qps,
-                                    struct dt_path_frame *frame);
+                                    uint32_t version, struct dt_path_frame *frame);
 
 struct dt_frame_header {
     uint16_t type; /* any value: whoever expects a frame compares */

@@ -20,6 +20,7 @@ enum dt_work_kind {
     DT_WORK_RECEIVE = 3, /* a blank receive: wr_id of the queue pair, sequence 0 */
     DT_WORK_FLUSH = 4,   /* a loopback read; sequence is the flush request's number */
     DT_WORK_PROBE = 5,
+    DT_WORK_AHEAD = 7, /* a payload that goes ahead of its irecv; sequence: generation and place (ahead.h) */
     DT_WORK_MARKER = 6 /* posted to a queue pair in ERR: its flush is proof (failover/fence.h) */
 };
 

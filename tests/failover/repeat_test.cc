@@ -40,7 +40,7 @@ TEST(Repeat, StartsFromTheFirstPauseAgain)
 
 TEST(Resume, HasWhatIsBeforeTheFirstAndWhatWasAdded)
 {
-    dt_resume resume = {1000, 0};
+    dt_resume resume = {1000, 0, {}};
     for (uint64_t sequence : {1000, 1003, 1063, 1064, 999, 5000})
         dt_resume_add(&resume, sequence);
     EXPECT_TRUE(dt_resume_has(&resume, 0));

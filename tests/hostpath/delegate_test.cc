@@ -21,8 +21,17 @@ struct Copies {
         left = static_cast<uint32_t>(count) * dt_copy_pieces(bytes, DT_COPY_PIECE_BYTES);
         held = static_cast<uint32_t>(count) * jobs;
         for (size_t i = 0; i < count; i++)
-            copy[i] = {
-                &to[i * bytes], &from[i * bytes], bytes, DT_COPY_PIECE_BYTES, jobs, &left, &held, 0, 0, {}};
+            copy[i] = {&to[i * bytes],
+                       &from[i * bytes],
+                       bytes,
+                       DT_COPY_PIECE_BYTES,
+                       jobs,
+                       &left,
+                       &held,
+                       false,
+                       0,
+                       0,
+                       {}};
     }
     std::vector<uint8_t> from, to;
     std::vector<dt_host_copy> copy;

@@ -18,6 +18,7 @@
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
 #include "tests/plugin/pair.h"
+#include "transport/ahead.h"
 #include "transport/connection.h"
 #include "transport/nic.h"
 #include "transport/staging.h"
@@ -293,6 +294,150 @@ TEST_F(Hostpath, ClosingWithCopiesUnderWayReadsNothingAfterwards)
         ASSERT_EQ(ncclSuccess, one.net->closeSend(one.send));
         one.send = nullptr;
     }
+}
+
+/* Messages that are at the receiver before it asks for them (transport/ahead.h). */
+class Ahead : public Hostpath
+{
+  protected:
+    void TearDown() override
+    {
+        Command("clear"); /* the rules are the process's, and would be the next test's, too */
+    }
+    void Command(const char *text)
+    {
+        char answer[200];
+        EXPECT_EQ(DT_OK, dt_net_inject_command(net(), text, answer, sizeof answer)) << answer;
+    }
+    dt_sender *sender() const
+    {
+        return dt_sender_of(static_cast<dt_connection *>(pair.send));
+    }
+    /* Payloads that the receiver's device has, by what the sender counts. */
+    uint64_t Arrived() const
+    {
+        const dt_page_connection *row = sender()->connection.meter.row;
+        uint64_t count = 0;
+        for (const uint64_t &bucket : row->service_count)
+            count += dt_load_relaxed(&bucket);
+        return count;
+    }
+    /* The receiver grants memory, and the sender has seen that it takes messages from there. */
+    void AwaitGrant(Buffer &from, Buffer &to)
+    {
+        const dt_ahead *ahead = &sender()->stage->ahead;
+        Until([&] { return dt_load_acquire(&ahead->is_granted) || HasFailure(); });
+        void *receive = pair.Receive(to.data(), 64, 0, to.mhandle);
+        pair.Wait(pair.Send(from.data(), 64, 0, from.mhandle));
+        pair.Wait(receive);
+        Until([&] { return Arrived() == 1 || HasFailure(); });
+    }
+};
+
+TEST_F(Ahead, AMessageIsReceivedThoughTheLinkHasStoppedMeanwhile)
+{
+    static const std::vector<int> sizes = {0, 1, 3000, 65536, 65537, 500000};
+    static const int most = 500000;
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, most, 0);
+    Buffer &to = pair.Register(pair.recv, most, 0);
+    AwaitGrant(from, to);
+    for (int bytes : sizes) {
+        uint64_t arrived = Arrived();
+        for (int i = 0; i < 3; i++)
+            SendAndScribble(from, 0, bytes, 7, i);
+        Until([&] { return Arrived() == arrived + 3 || HasFailure(); });
+        Command("add latency=1h"); /* whatever is posted from now on does not come */
+        for (int i = 0; i < 3; i++)
+            ReceiveAndCheck(to, bytes, 7, i);
+        Command("clear");
+    }
+}
+
+TEST_F(Ahead, EachTagHasItsOwnOrder)
+{
+    static const int bytes = 1000;
+    static const int tags[] = {5, 6, 5, 7, 6, 5};
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, 6 * bytes, 0);
+    Buffer &to = pair.Register(pair.recv, 6 * bytes, 0);
+    AwaitGrant(from, to);
+    for (int i = 0; i < 6; i++)
+        SendAndScribble(from, i * bytes, bytes, tags[i], i);
+    Until([&] { return Arrived() == 7 || HasFailure(); });
+    Command("add latency=1h");
+    for (int i : {3, 1, 0, 4, 2, 5}) /* another order of the tags, and the same in each */
+        ReceiveAndCheck(to, bytes, tags[i], i);
+}
+
+/* What does not fit, and what finds no place, waits at the sender. */
+TEST_F(Ahead, WhatFindsNoPlaceComesWhenItIsWanted)
+{
+    static const int bytes = 3000, large = DT_AHEAD_BYTES_MAX + 1, count = DT_AHEAD_PLACES + 3;
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, large, 0);
+    Buffer &to = pair.Register(pair.recv, large, 0);
+    AwaitGrant(from, to);
+    SendAndScribble(from, 0, large, 1, 99);
+    for (int i = 0; i < count; i++)
+        SendAndScribble(from, 0, bytes, 0, i);
+    Until([&] { return Arrived() == 1 + DT_AHEAD_PLACES || HasFailure(); });
+    for (int i = 0; i < count; i++)
+        ReceiveAndCheck(to, bytes, 0, i);
+    ReceiveAndCheck(to, large, 1, 99);
+    Until([&] { return Arrived() == 2u + count || HasFailure(); });
+}
+
+/* A grouped receive takes nothing from where it lies: it comes once more, and the place is used again. */
+TEST_F(Ahead, WhatIsNotWantedThereComesDirectly)
+{
+    static const int bytes = 2000;
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, 2 * bytes, 0);
+    Buffer &to = pair.Register(pair.recv, 2 * bytes, 0);
+    AwaitGrant(from, to);
+    for (uint32_t round = 0; round < 3 * DT_AHEAD_PLACES; round++) {
+        for (int part = 0; part < 2; part++)
+            SendAndScribble(from, part * bytes, bytes, part, 2 * round + part);
+        if (round == 0)
+            Until([&] { return Arrived() == 3 || HasFailure(); });
+        int received[2] = {-1, -1};
+        void *data[2] = {to.data(), to.data() + bytes};
+        int sizes[2] = {bytes, bytes}, tags[2] = {0, 1};
+        void *mhandles[2] = {to.mhandle, to.mhandle};
+        pair.Wait(pair.Receive(2, data, sizes, tags, mhandles), received);
+        for (int part = 0; part < 2; part++) {
+            ASSERT_EQ(bytes, received[part]);
+            ASSERT_EQ(0u, CountWrong(to.data() + part * bytes, bytes, 2 * round + part)) << round;
+        }
+        SendAndScribble(from, 0, bytes, 3, 1000 + round);
+        ReceiveAndCheck(to, bytes, 3, 1000 + round);
+    }
+    Until([&] { return dt_stage_undelivered(&sender()->connection) == 0 || HasFailure(); });
+    uint64_t arrived = Arrived();
+    SendAndScribble(from, 0, bytes, 3, 5000);
+    Until([&] { return Arrived() == arrived + 1 || HasFailure(); });
+    ReceiveAndCheck(to, bytes, 3, 5000);
+}
+
+/* All that a receiver wanted went ahead, so that it may go before the sender has heard of that. */
+TEST_F(Ahead, AReceiverThatHasAllItWantedMayClose)
+{
+    static const int bytes = 3000, count = 4;
+    pair.Connect();
+    Buffer &from = pair.Register(pair.send, bytes, 0);
+    Buffer &to = pair.Register(pair.recv, bytes, 0);
+    AwaitGrant(from, to);
+    for (int i = 0; i < count; i++)
+        SendAndScribble(from, 0, bytes, 0, i);
+    Until([&] { return Arrived() == 1 + count || HasFailure(); });
+    for (int i = 0; i < count; i++)
+        ReceiveAndCheck(to, bytes, 0, i);
+    pair.Deregister(to);
+    ASSERT_EQ(ncclSuccess, pair.net->closeRecv(pair.recv));
+    pair.recv = nullptr;
+    Until([&] { return dt_stage_undelivered(&sender()->connection) == 0 || HasFailure(); });
+    EXPECT_FALSE(HasSaid("outstanding"));
 }
 
 /* DETOUR_HOSTPATH=auto */

@@ -57,6 +57,7 @@ struct dt_flow {
     uint32_t received;  /* irecvs reported done (and flushed); the oldest first, as NCCL asks */
     uint32_t next_send; /* message whose parts are being sent */
     uint64_t resume_ns; /* not before then */
+    uint64_t irecv_ns;  /* the next irecv: not before then */
     uint32_t send_done; /* messages all of whose isends were reported done */
     char failure[320];
 };
@@ -266,7 +267,8 @@ static bool act_irecv(struct dt_flow *flow)
     void *request = (void *)(uintptr_t)0xdead; /* a stale pointer, as NCCL's callers have it */
     ncclResult_t result;
 
-    if (m == plan->options.message_count || m - flow->received >= flow->options.posted_max)
+    if (m == plan->options.message_count || m - flow->received >= flow->options.posted_max ||
+        flow->irecv_ns > now_ns())
         return true;
     for (int k = 0; k < plan->message[m].part_count; k++) {
         const struct dt_plan_part *part = dt_plan_part(plan, m, plan->message[m].order[k]);
@@ -286,6 +288,8 @@ static bool act_irecv(struct dt_flow *flow)
     flow->receiving[m].request = request;
     plan->message[m].is_open = true;
     flow->posted++;
+    if (flow->options.irecv_pause_ns_max > 0)
+        flow->irecv_ns = now_ns() + dt_prng_below(&flow->prng, flow->options.irecv_pause_ns_max + 1);
     return true;
 }
 
@@ -579,9 +583,14 @@ bool dt_flow_act(struct dt_flow *flow, enum dt_flow_side side)
 
 uint64_t dt_flow_next_ns(const struct dt_flow *flow, uint64_t now_ns)
 {
-    bool is_sending = flow->next_send < flow->plan.options.message_count;
+    uint32_t count = flow->plan.options.message_count;
+    uint64_t next_ns = DT_NEVER_NS;
 
-    return is_sending && flow->resume_ns > now_ns ? flow->resume_ns : DT_NEVER_NS;
+    if (flow->next_send < count && flow->resume_ns > now_ns)
+        next_ns = flow->resume_ns;
+    if (flow->posted < count && flow->irecv_ns > now_ns)
+        next_ns = dt_earlier_ns(next_ns, flow->irecv_ns);
+    return next_ns;
 }
 
 bool dt_flow_landed(struct dt_flow *flow, const void *to, uint64_t bytes)

@@ -37,8 +37,9 @@ enum dt_flow_mercy {
 
 struct dt_flow_options {
     struct dt_plan_options plan;
-    uint32_t posted_max;   /* irecvs outstanding at a time */
-    uint64_t pause_ns_max; /* the sender does something else for up to this between messages */
+    uint32_t posted_max;         /* irecvs outstanding at a time */
+    uint64_t irecv_pause_ns_max; /* the receiver does something else for up to this between irecvs */
+    uint64_t pause_ns_max;       /* the sender does something else for up to this between messages */
     struct {
         uint32_t host;
         int device; /* of the host's */
@@ -70,7 +71,7 @@ bool dt_flow_is_bereaved(const struct dt_flow *flow);
 /* The network has written memory; ignored when it is not the flow's. */
 bool dt_flow_landed(struct dt_flow *flow, const void *to, uint64_t bytes);
 
-/* When the sender wants to send again, if that is later than now; else DT_NEVER_NS. */
+/* When an end wants to go on, if that is later than now; else DT_NEVER_NS. */
 uint64_t dt_flow_next_ns(const struct dt_flow *flow, uint64_t now_ns);
 
 /* Both ends are connected, or were. */

@@ -20,6 +20,7 @@
 
 /* Room for what the receivers of a host have of GPU memory. */
 #define REFUSALS_BYTES (64u << 20)
+#define AHEAD_BYTES    (1ull << 18) /* of the host path, at least */
 
 /* ---- draws ----------------------------------------------------------------------------------------------
  */
@@ -288,19 +289,43 @@ static void draw_hostpath(struct dt_scenario *s)
 }
 
 /*
- * In a fifth of the runs nearly everything is staged, of one part and longer than a write, so that faults
- * find messages of which a part is posted and the rest still being copied (transport/overlap.h). Drawn
- * from farewell.c's numbers: what it draws is here, too, but half of what has a single connection is left as
- * it is.
+ * Receivers that are later than their senders, and grant memory to write ahead to: in a third of the runs.
+ * Drawn apart, too.
+ */
+static void draw_ahead(struct dt_scenario *s)
+{
+    struct dt_prng prng;
+
+    dt_prng_init_stream(&prng, s->seed, 1008);
+    if (s->profile == DT_PROFILE_SCRIPT || !dt_draw_one_in(&prng, 3))
+        return;
+    for (uint32_t host = 0; host < DT_HOSTS; host++)
+        s->settings[host].hostpath_bytes = AHEAD_BYTES << dt_prng_below(&prng, 6);
+    for (uint32_t i = 0; i < s->flow_count; i++) {
+        struct dt_flow_options *flow = &s->flow[i];
+
+        flow->irecv_pause_ns_max = dt_draw_log(&prng, s->network.latency_ns + 1000, 4 * DT_NS_PER_MS);
+        flow->posted_max = (uint32_t)dt_prng_between(&prng, 1, flow->posted_max);
+        if (dt_draw_one_in(&prng, 2))
+            flow->pause_ns_max /= 8;
+        if (!dt_draw_one_in(&prng, 4))
+            flow->plan.parts_max = 1;
+        if (!dt_draw_one_in(&prng, 4))
+            flow->is_gpu = false;
+    }
+}
+
+/*
+ * In a quarter of the runs nearly everything is staged, of one part and longer than a write, so that faults
+ * find messages of which a part is posted and the rest still being copied (transport/overlap.h). Drawn apart,
+ * too.
  */
 static void draw_overlap(struct dt_scenario *s)
 {
     struct dt_prng prng;
 
-    dt_prng_init_stream(&prng, s->seed, 1004);
+    dt_prng_init_stream(&prng, s->seed, 1007);
     if (s->profile == DT_PROFILE_SCRIPT || !dt_draw_one_in(&prng, 4))
-        return;
-    if (s->flow_count == 1 && dt_draw_one_in(&prng, 2))
         return;
     for (uint32_t host = 0; host < DT_HOSTS; host++) {
         s->settings[host].hostpath = "on";
@@ -386,6 +411,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
         s->flow[i].mercy = dt_mercy_for(s, &s->flow[i]);
     draw_hostpath(s);
     draw_overlap(s);
+    draw_ahead(s);
     mark_staged(s);
     if (profile == DT_PROFILE_FAILOVER) /* in the others a warning, as each refusal is one, is a failure */
         draw_refusals(s);
@@ -438,6 +464,8 @@ static void print_flow(const struct dt_scenario *s, uint32_t i)
            plan->parts_max, plan->bytes_max);
     if (plan->large_count)
         printf(", %u of %u bytes", plan->large_count, plan->large_bytes);
+    if (o->irecv_pause_ns_max)
+        printf(", up to %" PRIu64 " us between irecvs", (uint64_t)(o->irecv_pause_ns_max / DT_NS_PER_US));
     if (o->refusing_mask)
         printf(", refused by devices %#x", o->refusing_mask);
     printf(", %u at a time%s%s%s\n", o->posted_max, o->is_gpu ? ", GPU" : "",

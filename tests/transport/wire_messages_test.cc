@@ -256,6 +256,12 @@ TEST(Messages, ShortOnesComeBack)
             << "a path that was not agreed";
     }
 
+    Frame granting;
+    dt_grant grant = {0x7fff00001000, DT_AHEAD_BYTES_MAX, 2, {0, 0x80000001}}, grant_out;
+    dt_grant_encode(&grant, 2, &granting.w);
+    ASSERT_EQ(DT_OK, dt_grant_decode(granting.body(), granting.body_bytes(), 2, &grant_out));
+    EXPECT_EQ(0, memcmp(&grant, &grant_out, sizeof grant));
+
     Frame rejecting;
     dt_reject reject = {}, reject_out;
     memset(reject.reason, 'r', sizeof reject.reason - 1);
@@ -268,6 +274,38 @@ TEST(Messages, ShortOnesComeBack)
     dt_answer_encode(&answer, &answering.w);
     ASSERT_EQ(DT_OK, dt_answer_decode(answering.body(), answering.body_bytes(), &answer_out));
     EXPECT_EQ(0, memcmp(&answer, &answer_out, sizeof answer));
+}
+
+TEST(Messages, AGrantOfNothingOrOfTooMuchIsRefused)
+{
+    for (dt_grant grant : {dt_grant{4096, 0, 1, {7}}, dt_grant{4096, DT_AHEAD_BYTES_MAX + 1, 1, {7}},
+                           dt_grant{4096, 4096, 0, {7}}, dt_grant{4096, 4096, 4, {7}},
+                           dt_grant{UINT64_MAX - 100, 4096, 1, {7}}}) {
+        Frame frame;
+        dt_grant out;
+        dt_grant_encode(&grant, 2, &frame.w);
+        EXPECT_EQ(DT_PROTOCOL, dt_grant_decode(frame.body(), frame.body_bytes(), 2, &out))
+            << grant.bytes << " bytes, paths " << grant.path_mask;
+    }
+}
+
+/* An older end neither says what has come ahead nor hears it. */
+TEST(Messages, ResumeSaysWhatHasComeAheadToWhoKnowsOfIt)
+{
+    dt_path_frame frame = {};
+    frame.message = DT_PATH_SAY_RESUME;
+    frame.resume = {1000, 6, {1, 2, 3, 4, 5, 6, 7, 255}};
+    for (uint32_t version : {DT_PROTOCOL_VERSION_AHEAD - 1, DT_PROTOCOL_VERSION_AHEAD}) {
+        Frame resuming;
+        dt_path_frame out;
+        dt_path_frame_encode(&frame, 1, version, &resuming.w);
+        ASSERT_EQ(DT_OK, dt_path_frame_decode(resuming.body(), resuming.body_bytes(), 2, 1, version, &out));
+        EXPECT_EQ(1000u, out.resume.first);
+        EXPECT_EQ(6u, out.resume.later);
+        EXPECT_EQ(version >= DT_PROTOCOL_VERSION_AHEAD ? 255 : 0, out.resume.ahead[7]);
+        EXPECT_EQ(DT_PROTOCOL, dt_path_frame_decode(resuming.body(), resuming.body_bytes(), 2, 1,
+                                                    2 * DT_PROTOCOL_VERSION_AHEAD - 1 - version, &out));
+    }
 }
 
 TEST(Messages, ReadyNamesPathsThatWereAgreedAndAtLeastOne)
@@ -367,6 +405,13 @@ std::vector<std::pair<std::vector<uint8_t>, Decoder>> Bodies()
     add(fact_frame, [](const uint8_t *b, size_t n) {
         dt_fact out;
         return dt_fact_decode(b, n, DT_PATHS_MAX, &out);
+    });
+    Frame grant_frame;
+    dt_grant grant = {4096, 4096, 1, {7}};
+    dt_grant_encode(&grant, DT_PATHS_MAX, &grant_frame.w);
+    add(grant_frame, [](const uint8_t *b, size_t n) {
+        dt_grant out;
+        return dt_grant_decode(b, n, DT_PATHS_MAX, &out);
     });
     return all;
 }

@@ -14,6 +14,7 @@ union message {
     struct dt_ready ready;
     struct dt_close close;
     struct dt_fact fact;
+    struct dt_grant grant;
 };
 
 /* The two that depend on what was agreed are tried with the largest terms. */
@@ -45,6 +46,16 @@ static void encode_fact(const struct dt_fact *fact, struct dt_writer *w)
     dt_fact_encode(DT_FRAME_HAS, fact, w);
 }
 
+static enum dt_status decode_grant(const uint8_t *body, size_t bytes, struct dt_grant *grant)
+{
+    return dt_grant_decode(body, bytes, DT_PATHS_MAX, grant);
+}
+
+static void encode_grant(const struct dt_grant *grant, struct dt_writer *w)
+{
+    dt_grant_encode(grant, DT_PATHS_MAX, w);
+}
+
 /* Decodes, encodes and decodes again; the second time must agree. */
 #define ROUND_TRIP(name, decode, encode)                                                                  \
     static const char *round_trip_##name(const uint8_t *body, size_t bytes)                               \
@@ -72,6 +83,7 @@ ROUND_TRIP(paths, decode_paths, encode_paths)
 ROUND_TRIP(ready, decode_ready, dt_ready_encode)
 ROUND_TRIP(close, dt_close_decode, dt_close_encode)
 ROUND_TRIP(fact, decode_fact, encode_fact)
+ROUND_TRIP(grant, decode_grant, encode_grant)
 
 static const char *frame_header(const uint8_t *body, size_t bytes)
 {
@@ -106,7 +118,7 @@ const char *dt_fuzz_wire(const uint8_t *data, size_t bytes)
     static const char *(*const decoders[])(const uint8_t *, size_t) = {
         round_trip_hello, round_trip_answer, round_trip_reject, round_trip_paths,
         round_trip_ready, round_trip_close,  frame_header,      handle,
-        round_trip_fact};
+        round_trip_fact,  round_trip_grant};
 
     return bytes ? decoders[data[0] % DT_COUNT_OF(decoders)](data + 1, bytes - 1) : NULL;
 }
