@@ -58,7 +58,8 @@ check_numa() {
     put_on_node rxb1 0
     echo 3 >/proc/sys/vm/drop_caches # both nodes have room, or the kernel takes memory of the other
     pool_pages=3072
-    DETOUR_HOSTPATH=on DETOUR_HOSTPATH_BYTES=$((pool_pages * 4096)) start_ranks sendrecv -b 256K -n 100000000
+    DETOUR_HOSTPATH=on DETOUR_HOSTPATH_BYTES=$((pool_pages * 4096)) start_ranks sendrecv -b 256K -n 100000000 \
+        --timeout $HANG_S
     wait_for_traffic rxa0 rxa1
     check "traffic on both rails" 0 $?
     check_placement "RNICs on node 1" 0 "$cpus1 $cpus1 prefer:1 N1=$pool_pages"

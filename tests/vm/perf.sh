@@ -13,7 +13,7 @@ check_perf() {
     local what=$1 a0 a1
     shift
     a0=$(sent rxa0) a1=$(sent rxa1)
-    start_ranks "$@"
+    start_ranks "$@" --timeout $HANG_S
     wait_ranks
     check "$what: exit codes" "0 0" "$codes"
     check_more "$what: packets on the first rail" $(($(sent rxa0) - a0)) 50
