@@ -12,6 +12,11 @@
  *
  * says how many GB/s COUNT messages make with SLOTS in flight.
  *
+ *   bench-hostpath late BYTES SLOTS ROUNDS
+ *
+ * says, in microseconds, the median and the longest time from irecv to done, of receives that are posted 50
+ * ms after their message was wanted to be sent.
+ *
  * A fifth word says how software RNICs move large messages, fetch or copies, instead of whichever is the
  * faster one on this machine (docs/softrnic.md).
  *
@@ -32,7 +37,9 @@
 #include "base/clock.h"
 #include "plugin/nccl_net_v8.h"
 
-#define SLOTS_MAX 16
+#define SLOTS_MAX  16
+#define ROUNDS_MAX 1000
+#define LATE_US    50000
 
 /* The linker puts the first in the place of the second (CMakeLists.txt). */
 bool __wrap_dt_driver_copies_are_faster(void);
@@ -58,6 +65,7 @@ static struct {
     uint32_t wanted;     /* messages to be received [atomic; written by the sender] */
     uint32_t received;   /* [atomic; written by the receiver] */
     uint32_t is_over;    /* [atomic] */
+    double late_us[ROUNDS_MAX];
 } * shared;
 
 static void check(int is_right, const char *what)
@@ -135,6 +143,30 @@ static void receive(void)
             dt_store_release(&shared->received, done_count + (uint32_t)done);
         }
         sched_yield();
+    }
+}
+
+/* The same, each receive late and by itself. */
+static void receive_late(void)
+{
+    for (uint32_t i = 0; !dt_load_acquire(&shared->is_over);) {
+        void *data = bench.buffer, *request = NULL;
+        int size = (int)bench.bytes, tag = 0, done = 0;
+        uint64_t began_ns;
+
+        if (i == dt_load_acquire(&shared->wanted)) {
+            sched_yield();
+            continue;
+        }
+        usleep(LATE_US);
+        began_ns = dt_clock_now_ns();
+        while (!request)
+            check(net->irecv(bench.comm, 1, &data, &size, &tag, &bench.mhandle, &request) == ncclSuccess,
+                  "irecv");
+        while (!done)
+            check(net->test(request, &done, NULL) == ncclSuccess, "test");
+        shared->late_us[i++ % ROUNDS_MAX] = (double)(dt_clock_now_ns() - began_ns) / 1e3;
+        dt_store_release(&shared->received, i);
     }
 }
 
@@ -280,22 +312,45 @@ static void measure_rate(int count)
            (double)count * (double)bench.bytes / (double)(dt_clock_now_ns() - began_ns));
 }
 
-static void run_receiver(void)
+/* ---- a receiver that comes late ---- */
+static void measure_late(int rounds)
+{
+    check(rounds < ROUNDS_MAX, "an argument");
+    for (int i = 0; i <= rounds; i++) { /* the first warms up */
+        void *request;
+
+        dt_fetch_add_acq_rel(&shared->wanted, 1u);
+        request = begin_send(0);
+        while (!is_done(request))
+            sched_yield();
+        wait_received();
+    }
+    printf("%zu", bench.bytes);
+    say("late", shared->late_us + 1, rounds);
+    printf("\n");
+}
+
+static void run_receiver(char what)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     connect_receiver();
     make_buffers();
-    receive();
+    if (what == 'l')
+        receive_late();
+    else
+        receive();
     net->closeRecv(bench.comm);
     exit(0);
 }
 
-static void run_sender(bool is_free, int count)
+static void run_sender(char what, int count)
 {
     connect_sender();
     make_buffers();
-    if (is_free)
+    if (what == 'f')
         measure_free(count);
+    else if (what == 'l')
+        measure_late(count);
     else
         measure_rate(count);
     dt_store_release(&shared->is_over, 1u);
@@ -307,7 +362,7 @@ int main(int argc, char **argv)
     pid_t receiver;
     int status;
 
-    check(argc == 5 || argc == 6, "bench-hostpath free|rate BYTES SLOTS ROUNDS|COUNT [fetch|copies]");
+    check(argc == 5 || argc == 6, "bench-hostpath free|rate|late BYTES SLOTS ROUNDS|COUNT [fetch|copies]");
     bench.way = argv[5];
     bench.bytes = (size_t)atoll(argv[2]);
     bench.slots = atoi(argv[3]);
@@ -317,8 +372,8 @@ int main(int argc, char **argv)
     receiver = fork();
     check(receiver >= 0, "fork");
     if (receiver == 0)
-        run_receiver();
-    run_sender(argv[1][0] == 'f', atoi(argv[4]));
+        run_receiver(argv[1][0]);
+    run_sender(argv[1][0], atoi(argv[4]));
     check(waitpid(receiver, &status, 0) == receiver && status == 0, "the receiver");
     return 0;
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Head of line: how long a slot is taken, and what the copy costs. bench/hostpath.sh BUILD free|rate [ROUNDS]
+# Head of line: how long a slot is taken, what the copy costs, and what a late receiver waits for.
+# bench/hostpath.sh BUILD free|rate|late [ROUNDS]
 # "rate" does so for both ways in which software RNICs move large messages.
 set -euo pipefail
 build=${1:?the build folder}
-what=${2:?free or rate}
+what=${2:?free, rate or late}
 rounds=${3:-3}
 export DETOUR_VERBS=soft DETOUR_SOCKET_IFNAME==lo
 
@@ -28,6 +29,20 @@ if [ "$what" = free ]; then
       read -r _ _ one _ _ staged _ _ copied _ <<<"$(run on "$rule" free $bytes $slots "$rounds")"
       awk -v b=$bytes -v ms=$ms -v d="$direct" -v s="$staged" -v o="$one" -v c="$copied" \
         'BEGIN {printf "| %d | %d | %.2f | %.2f | %.1f | %.1f | %.2f |\n", b, ms, d / 1000, s / 1000, o, c, o / c}'
+    done
+  done
+elif [ "$what" = late ]; then
+  echo "| bytes | delay, ms | direct, us | host path, us | memcpy, us |"
+  echo "| --- | --- | --- | --- | --- |"
+  for bytes in 1024 65536 524288 1048576; do
+    for ms in 0 10 30; do
+      rule=""
+      [ $ms -gt 0 ] && rule="latency=${ms}ms"
+      read -r _ _ direct _ <<<"$(run off "$rule" late $bytes 1 "$rounds")"
+      read -r _ _ staged _ <<<"$(run on "$rule" late $bytes 1 "$rounds")"
+      read -r _ _ _ _ _ _ _ _ copied _ <<<"$(run off "" free $bytes 1 "$rounds")"
+      awk -v b=$bytes -v ms=$ms -v d="$direct" -v s="$staged" -v c="$copied" \
+        'BEGIN {printf "| %d | %d | %.1f | %.1f | %.1f |\n", b, ms, d, s, c}'
     done
   done
 else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Going ahead: a staged message whose clear-to-send has not come is written into memory of the receiver's
+ * Going ahead: a staged message whose clear-to-send does not come is written into memory of the receiver's
  * own, so that a slow link is behind it when the irecv is posted. Private to transport/.
  *
  * The receiver grants DT_AHEAD_PLACES places, each for one payload and a header (GRANT). A place is a credit:

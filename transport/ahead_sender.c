@@ -13,6 +13,13 @@
 
 #define PLACE_BITS 3 /* of DT_AHEAD_PLACES */
 
+/*
+ * So long an entry waits for its clear-to-send before it goes ahead. One that is on its way comes sooner, and
+ * spares the receiver a copy (64 to 512 KiB over the wire `local`: a quarter of the bandwidth); a link for
+ * which going ahead is worth it takes longer.
+ */
+#define PATIENCE_NS (100 * DT_NS_PER_US)
+
 static struct dt_ahead *ahead_of(struct dt_sender *s)
 {
     return &s->stage->ahead;
@@ -41,6 +48,7 @@ void dt_ahead_queued(struct dt_sender *s, struct dt_staged *entry)
     entry->ahead = DT_AHEAD_NONE;
     entry->is_candidate = dt_load_acquire(&ahead->is_granted) && may_go(ahead, entry);
     ahead->candidates += entry->is_candidate;
+    entry->queued = dt_ticks_now(s->connection.meter.ticks);
 }
 
 static void drop_candidate(struct dt_ahead *ahead, struct dt_staged *entry)
@@ -297,6 +305,14 @@ static struct dt_staged *next_candidate(const struct dt_sender *s)
     return NULL;
 }
 
+static bool has_waited(const struct dt_sender *s, const struct dt_staged *entry)
+{
+    const struct dt_ticks *ticks = s->connection.meter.ticks;
+    uint64_t now = dt_ticks_now(ticks);
+
+    return now > entry->queued && dt_ticks_to_ns(ticks, now - entry->queued) >= PATIENCE_NS;
+}
+
 static void take_places(struct dt_sender *s)
 {
     struct dt_ahead *ahead = ahead_of(s);
@@ -305,7 +321,7 @@ static void take_places(struct dt_sender *s)
         struct dt_ahead_place *place = free_place(ahead);
         struct dt_staged *entry = place ? next_candidate(s) : NULL;
 
-        if (!entry || !dt_stage_is_entry_copied(entry))
+        if (!entry || !has_waited(s, entry) || !dt_stage_is_entry_copied(entry))
             return;
         take_place(s, entry, place);
     }

@@ -49,6 +49,7 @@ struct dt_staged {
     bool is_of_gpu;
     bool is_by_delegates;
     bool is_candidate;       /* it may go ahead, and has not */
+    uint64_t queued;         /* when it came into the queue [stamp] */
     uint8_t ahead;           /* DT_AHEAD_NONE, the place that it has gone to plus 1, or DT_AHEAD_RELEASED */
     uint32_t copies_left;    /* [atomic; written by who copies] */
     uint32_t delegates_hold; /* jobs; until there is none the entry is not used again [atomic] */
