@@ -31,6 +31,9 @@
  * come, after the fence. What has not come was never seen by the receiver, and is sent directly or goes ahead
  * again. So a payload is written directly only if the receiver cannot have taken it from a place.
  *
+ * A device that acknowledges and then dies may have taken along TAKE alone. The payload is at the receiver,
+ * and its receive done, but the slot of the message is not free: TAKE is said again.
+ *
  * All functions: owner of the connection, unless they say otherwise.
  */
 #ifndef DETOUR_TRANSPORT_AHEAD_H
@@ -78,6 +81,7 @@ struct dt_ahead_place {
     uint8_t state;     /* enum dt_ahead_state */
     uint8_t path;      /* written over this epoch of it */
     bool is_known;     /* the payload has come: RESUME said so */
+    bool is_lost;      /* it has not, and never will */
     bool is_counted;   /* its completion has come */
     uint8_t told_path; /* TOLD: over this one */
     uint32_t told_epoch;
@@ -99,6 +103,7 @@ struct dt_ahead {
     uint32_t candidates;   /* entries in the stage's queue that may go ahead and have not */
     uint32_t held;         /* places that are HELD */
     uint32_t unwanted;     /* and UNWANTED */
+    uint64_t again;        /* slots of complete messages whose TAKE is to be said again */
     uint64_t released;     /* of the last row that was looked at */
     uint64_t next_number;  /* at the gate */
     struct dt_ahead_place place[DT_AHEAD_PLACES];
@@ -141,6 +146,12 @@ void dt_ahead_delivered(struct dt_sender *sender, struct dt_staged *entry);
 
 /* The path is being settled by path->resume; before its messages are looked at. */
 void dt_ahead_settle(struct dt_path *path);
+
+/* The message is complete here, but the receiver does not have it. True: it has all but TAKE, which counts in
+ * sender->again now. */
+bool dt_ahead_take_again(struct dt_sender *sender, const struct dt_send_slot *slot);
+/* Says what has a path now; returns how many. */
+uint32_t dt_ahead_say_again(struct dt_sender *sender);
 
 /* ------------------------------------------------------------------------------------------------------------
  * Receiver

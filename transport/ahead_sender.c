@@ -258,7 +258,7 @@ static void go(struct dt_sender *s, struct dt_path *path, struct dt_ahead_place 
     place->state = DT_AHEAD_WRITTEN;
     place->path = (uint8_t)path->index;
     place->epoch = path->epoch;
-    place->is_known = place->is_counted = false;
+    place->is_known = place->is_counted = place->is_lost = false;
     place->bytes = entry->bytes;
     place->generation++;
     place->underway_bytes = dt_stage_goes(s, entry->bytes);
@@ -469,25 +469,38 @@ static void mark(const struct dt_path *path, uint32_t epoch, struct dt_send_slot
     slot->is_taken = true;
 }
 
-static enum dt_ahead_answer post_take(struct dt_sender *s, struct dt_path *path, uint32_t i,
-                                      struct dt_send_slot *slot)
+/* From where; NULL: it was released already. */
+static void note_place(struct dt_send_slot *slot, const struct dt_ahead *ahead,
+                       const struct dt_ahead_place *place)
+{
+    slot->taken_place = (uint8_t)(place ? number_of(ahead, place) : 0);
+    slot->taken_generation = place ? place->generation : 0;
+}
+
+static void say_take(struct dt_path *path, const struct dt_send_slot *slot, uint64_t wr_id)
 {
     struct dt_write write = {
-        .imm = dt_imm_encode(DT_IMM_TAKE, i, slot->sequence),
+        .wr_id = wr_id,
+        .remote_addr = path->peer_control_addr,
+        .rkey = path->peer_control_rkey,
+        .imm = dt_imm_encode(DT_IMM_TAKE, slot->taken_place, slot->sequence),
         .flags = DT_POST_IMM | DT_POST_SIGNALED,
     };
-    enum dt_status status;
+    enum dt_status status = dt_qp_post_write(path->qp[0], &write, 1);
 
+    dt_qp_ring(path->qp[0]);
+    if (status != DT_OK)
+        dt_connection_path_refused(path->connection, path, "refused a write");
+}
+
+static enum dt_ahead_answer post_take(struct dt_sender *s, struct dt_path *path,
+                                      const struct dt_ahead_place *place, struct dt_send_slot *slot)
+{
     if (!path || dt_qp_room(path->qp[0]) < 1)
         return DT_AHEAD_NOT_NOW;
-    write.wr_id = path->payload_id[0] | (uint32_t)slot->sequence;
-    write.remote_addr = path->peer_control_addr;
-    write.rkey = path->peer_control_rkey;
-    status = dt_qp_post_write(path->qp[0], &write, 1);
-    dt_qp_ring(path->qp[0]);
+    note_place(slot, ahead_of(s), place);
     mark(path, path->epoch, slot);
-    if (status != DT_OK)
-        dt_connection_path_refused(&s->connection, path, "refused a write");
+    say_take(path, slot, path->payload_id[0] | (uint32_t)slot->sequence);
     return DT_AHEAD_POSTED;
 }
 
@@ -503,17 +516,18 @@ enum dt_ahead_answer dt_ahead_post(struct dt_sender *s, struct dt_send_slot *slo
     if (entry->ahead == DT_AHEAD_NONE)
         return DT_AHEAD_DIRECTLY;
     if (entry->ahead == DT_AHEAD_RELEASED)
-        return post_take(s, c->current, 0, slot);
+        return post_take(s, c->current, NULL, slot);
     place = place_of(ahead_of(s), entry);
     if (place->state == DT_AHEAD_HELD)
         return decline(s, entry) ? DT_AHEAD_DIRECTLY : DT_AHEAD_NOT_NOW;
     if (place->is_known)
-        return post_take(s, c->current, number_of(ahead_of(s), place), slot);
+        return post_take(s, c->current, place, slot);
     path = &c->path[place->path];
     if (path->state == DT_PATH_UP && !DT_PLANTED(AHEAD_ANYWHERE))
-        return post_take(s, path, number_of(ahead_of(s), place), slot);
+        return post_take(s, path, place, slot);
     if (DT_PLANTED(AHEAD_ANYWHERE))
         return decline_all(s, slot);
+    note_place(slot, ahead_of(s), place);
     mark(path, place->epoch, slot); /* the switch decides */
     return DT_AHEAD_POSTED;
 }
@@ -529,6 +543,7 @@ static void lose(struct dt_sender *s, struct dt_ahead_place *place)
     struct dt_staged *entry = place->entry;
 
     ahead->unwanted -= place->state == DT_AHEAD_UNWANTED;
+    place->is_lost = true;
     if (!place->is_counted)
         dt_stage_lost(s, place->bytes);
     release(place, DT_AHEAD_NONE);
@@ -561,4 +576,40 @@ void dt_ahead_settle(struct dt_path *path)
             ahead_of(s)->unwanted++;
         }
     }
+}
+
+bool dt_ahead_take_again(struct dt_sender *s, const struct dt_send_slot *slot)
+{
+    uint64_t bit = 1ull << (slot - s->slot);
+    const struct dt_ahead_place *place;
+
+    if (!slot->is_taken)
+        return false;
+    place = &ahead_of(s)->place[slot->taken_place];
+    if (place->is_lost && place->generation == slot->taken_generation)
+        return false;
+    s->again += !(ahead_of(s)->again & bit);
+    ahead_of(s)->again |= bit;
+    dt_connection_notify(&s->connection, DT_NOTICE_AGAIN);
+    return true;
+}
+
+uint32_t dt_ahead_say_again(struct dt_sender *s)
+{
+    struct dt_ahead *ahead = ahead_of(s);
+    struct dt_path *path = s->connection.current;
+    uint32_t said = 0;
+
+    while (ahead->again && path && path->state == DT_PATH_UP && dt_qp_room(path->qp[0]) > 0) {
+        uint32_t i = (uint32_t)__builtin_ctzll(ahead->again);
+        struct dt_send_slot *slot = &s->slot[i];
+
+        ahead->again &= ahead->again - 1;
+        slot->path = (uint8_t)path->index; /* if that fails, too, it is asked for once more */
+        slot->epoch = path->epoch;
+        /* A completion says nothing new. */
+        say_take(path, slot, dt_work_encode(DT_WORK_AHEAD, path->index, 0, path->epoch, 0));
+        said++;
+    }
+    return said;
 }

@@ -305,16 +305,18 @@ struct dt_send_slot {
     uint64_t sequence;
     uint8_t state; /* enum dt_send_state */
     uint8_t parts;
-    uint8_t taken_mask;   /* parts that have their isend */
-    uint8_t staged_mask;  /* of them, those whose payload is staged, until it is delivered */
-    uint8_t missing;      /* parts that do not */
-    uint8_t reported;     /* parts whose test said done, or that were staged and are delivered */
-    uint8_t path;         /* it was posted on */
-    uint8_t qps_left;     /* completions to come */
-    bool is_taken;        /* its payload went ahead: what is or was posted is the word for it (ahead.h) */
-    uint32_t epoch;       /* of that path */
-    uint32_t begun_bytes; /* BEGUN: bytes that are posted */
-    uint64_t wanted;      /* stamps for the meter */
+    uint8_t taken_mask;  /* parts that have their isend */
+    uint8_t staged_mask; /* of them, those whose payload is staged, until it is delivered */
+    uint8_t missing;     /* parts that do not */
+    uint8_t reported;    /* parts whose test said done, or that were staged and are delivered */
+    uint8_t path;        /* it was posted on */
+    uint8_t qps_left;    /* completions to come */
+    bool is_taken;       /* its payload went ahead: what is or was posted is the word for it (ahead.h) */
+    uint8_t taken_place; /* is_taken: from there */
+    uint32_t epoch;      /* of that path */
+    uint32_t taken_generation; /* by this use of it; 0: it was released already */
+    uint32_t begun_bytes;      /* BEGUN: bytes that are posted */
+    uint64_t wanted;           /* stamps for the meter */
     uint64_t handed;
     struct dt_cts_entry entry[DT_PARTS_MAX];
     struct dt_send_part part[DT_PARTS_MAX];

@@ -196,6 +196,8 @@ void dt_sender_post_again(struct dt_sender *s)
 {
     uint64_t sequence = s->next_post > s->connection.slots ? s->next_post - s->connection.slots : 0;
 
+    if (s->stage)
+        s->again -= dt_ahead_say_again(s);
     for (; s->again > 0 && sequence < s->next_post; sequence++) {
         struct dt_send_slot *slot = slot_of(s, sequence);
 

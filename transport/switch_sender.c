@@ -43,6 +43,7 @@ static bool take_back(struct dt_sender *s, struct dt_send_slot *slot)
         return false;
     for (uint32_t i = 0; i < slot->parts; i++)
         slot->part[i].request.is_done = false;
+    slot->is_taken = false;
     slot->state = DT_SEND_READY;
     dt_page_add(&s->connection.meter.taken_back, 1);
     s->again++;
@@ -86,7 +87,7 @@ struct dt_switch_settled dt_switch_settle(struct dt_path *path)
         if (slot->state == DT_SEND_DONE || slot->state == DT_SEND_FREE) {
             if (DT_PLANTED(BLIND_TRUST) || dt_resume_has(&path->resume, slot->sequence))
                 continue;
-            if (take_back(s, slot))
+            if (dt_ahead_take_again(s, slot) || take_back(s, slot))
                 anew++;
             else
                 say_lost(s, path, slot);
