@@ -141,6 +141,9 @@ enum dt_ahead_answer dt_ahead_post(struct dt_sender *sender, struct dt_send_slot
 /* A completion of DT_WORK_AHEAD. */
 void dt_ahead_complete(struct dt_sender *sender, uint32_t sequence);
 
+/* The entry's payload is at the receiver, as far as is known. */
+bool dt_ahead_has_come(const struct dt_sender *sender, const struct dt_staged *entry);
+
 /* The entry's message is delivered, or it never will be. */
 void dt_ahead_delivered(struct dt_sender *sender, struct dt_staged *entry);
 
@@ -204,7 +207,9 @@ struct dt_ahead_store {
 void dt_ahead_open(struct dt_connection *connection);
 /* When the last path is gone. */
 void dt_ahead_close(struct dt_receiver *receiver);
-/* Detour's thread, once: tells the sender. */
+/* The receiver is set up. */
+void dt_ahead_start(struct dt_receiver *receiver);
+/* Detour's thread: tells the sender, which needs to hear it once. */
 void dt_ahead_grant(struct dt_receiver *receiver);
 
 /* irecv: the slot is open; fills in what its row says; and, the row being on its way, looks for its message.
@@ -221,6 +226,9 @@ bool dt_ahead_arrive(struct dt_receiver *receiver, struct dt_path *path,
 
 /* Sees what is copied. */
 void dt_ahead_see_copies(struct dt_receiver *receiver);
+
+/* What went ahead is the slot's message. */
+bool dt_ahead_is_found(const struct dt_receiver *receiver, const struct dt_recv_slot *slot);
 
 /* The message of an open slot is here, only its TAKE is missing. */
 bool dt_ahead_is_copied(const struct dt_receiver *receiver, const struct dt_recv_slot *slot);

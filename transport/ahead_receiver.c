@@ -102,8 +102,14 @@ void dt_ahead_grant(struct dt_receiver *r)
     grant.bytes = r->ahead->bytes;
     dt_grant_encode(&grant, c->path_count, out);
     dt_line_flush(c->line);
-    c->attended |= DT_NOTICE_STAGED;
-    dt_connection_notify(c, DT_NOTICE_STAGED);
+}
+
+void dt_ahead_start(struct dt_receiver *r)
+{
+    if (!r->ahead)
+        return;
+    r->connection.attended |= DT_NOTICE_STAGED;
+    dt_connection_notify(&r->connection, DT_NOTICE_STAGED);
 }
 
 static uint8_t *payload_of(const struct dt_ahead_store *store, uint32_t place)
@@ -368,6 +374,11 @@ bool dt_ahead_arrive(struct dt_receiver *r, struct dt_path *path, const struct d
 /* ------------------------------------------------------------------------------------------------------------
  * Test
  */
+bool dt_ahead_is_found(const struct dt_receiver *r, const struct dt_recv_slot *slot)
+{
+    return slot->request.kind == DT_REQUEST_AHEAD && receive_of(r, slot)->is_found;
+}
+
 bool dt_ahead_is_copied(const struct dt_receiver *r, const struct dt_recv_slot *slot)
 {
     return r->ahead && slot->request.kind == DT_REQUEST_AHEAD && receive_of(r, slot)->is_copied;

@@ -129,8 +129,19 @@ void dt_ahead_read_row(struct dt_sender *s, const struct dt_cts_entry *row)
         if (place->state < DT_AHEAD_WRITTEN || row->released[i] != (uint8_t)place->generation)
             continue;
         count(s, place);
+        ahead->unwanted -= place->state == DT_AHEAD_UNWANTED;
         release(place, DT_AHEAD_RELEASED);
     }
+}
+
+bool dt_ahead_has_come(const struct dt_sender *s, const struct dt_staged *entry)
+{
+    const struct dt_ahead_place *place;
+
+    if (entry->ahead == DT_AHEAD_NONE || entry->ahead == DT_AHEAD_RELEASED)
+        return entry->ahead == DT_AHEAD_RELEASED;
+    place = &s->stage->ahead.place[entry->ahead - 1];
+    return place->state != DT_AHEAD_HELD && (place->is_known || place->is_counted);
 }
 
 void dt_ahead_delivered(struct dt_sender *s, struct dt_staged *entry)
@@ -348,9 +359,9 @@ static void go_all(struct dt_sender *s)
     struct dt_ahead_place *place;
 
     while ((place = first_held(ahead))) {
-        struct dt_path *path = way(s);
+        struct dt_path *path = is_due(s, place) ? way(s) : NULL;
 
-        if (!path || !is_due(s, place))
+        if (!path)
             return;
         go(s, path, place);
     }
@@ -400,6 +411,9 @@ void dt_ahead_progress(struct dt_sender *s)
 {
     struct dt_ahead *ahead = ahead_of(s);
 
+    /* A message that does not fit its irecv is still in the queue, with a part that seems to be its. */
+    if (dt_load_relaxed(&s->connection.failing) != DT_OK)
+        return;
     if (ahead->candidates > 0)
         take_places(s);
     if (ahead->held > 0)

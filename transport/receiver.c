@@ -29,6 +29,11 @@ static void complete(struct dt_receiver *r, struct dt_path *path, struct dt_recv
     const struct dt_arrivals *arrivals = &slot->arrivals[path->index];
     uint64_t bytes = 0;
 
+    if (__builtin_expect(r->ahead != NULL, 0) && dt_ahead_is_found(r, slot)) {
+        dt_connection_fail(&r->connection, DT_PROTOCOL, "message %llu came directly, and went ahead, too",
+                           (unsigned long long)slot->sequence);
+        return;
+    }
     for (uint32_t i = 0; i < slot->parts; i++) {
         if (arrivals->bytes[i] > slot->capacity[i]) {
             dt_connection_fail(&r->connection, DT_PROTOCOL,
@@ -352,6 +357,9 @@ static __attribute__((noinline)) bool open_landing(struct dt_receiver *r, unsign
                                                    struct dt_memory *const *memories,
                                                    struct dt_request **request)
 {
+    /* The slot's last message may have been reported ahead of its TAKE, which nobody has polled for since. */
+    if (r->ahead && slot_of(r, r->next)->state != DT_RECV_FREE)
+        dt_receiver_progress(r);
     return open_receive(r, n, data, bytes, tags, memories, request, true);
 }
 

@@ -100,6 +100,8 @@ static uint64_t serve_line(struct dt_connection *c, uint64_t now_ns)
 
     if (c->line->is_back)
         dt_switch_say_again(c, now_ns);
+    if (c->line->is_back && !c->is_sender)
+        dt_ahead_grant(dt_receiver_of(c));
     c->line->is_back = false;
     c->is_peer_lost = c->line->is_dead;
     return deadline_ns;
@@ -590,8 +592,10 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
     dt_switch_start(c, now_ns);
     dt_list_push_back(&nic->connections, &c->node);
     dt_line_start(c->line);
-    if (!c->is_sender)
+    if (!c->is_sender) {
+        dt_ahead_start(dt_receiver_of(c));
         dt_ahead_grant(dt_receiver_of(c));
+    }
     pthread_mutex_unlock(&nic->mutex);
     dt_nic_wake(nic);
     return DT_OK;

@@ -529,10 +529,16 @@ void dt_stage_progress(struct dt_sender *s)
 uint32_t dt_stage_peer_closed(struct dt_sender *s, uint64_t count)
 {
     struct dt_stage *stage = s->stage;
-    uint32_t waiting = dt_stage_unmatched(stage);
+    uint32_t waiting = 0, come = 0;
 
-    if (waiting > count)
-        return waiting - (uint32_t)count;
+    dt_list_for_each(node, &stage->queue)
+    {
+        waiting++;
+        come += dt_ahead_has_come(s, dt_container_of(node, const struct dt_staged, node));
+    }
+    come = (uint32_t)dt_min_u64(come, count);
+    if (waiting > come)
+        return waiting - come;
     while (!dt_list_is_empty(&stage->queue)) {
         struct dt_staged *entry = dt_container_of(dt_list_pop_front(&stage->queue), struct dt_staged, node);
 
