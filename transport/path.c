@@ -154,7 +154,9 @@ void dt_path_accept_offer(struct dt_path *path, const struct dt_path_offer *offe
         path->state = DT_PATH_NONE;
         return;
     }
-    memcpy(path->peer_device, offer->device, sizeof path->peer_device);
+    /* It stays what it is, and is read by Detour's threads of other devices (health.c). */
+    if (!*path->peer_device)
+        memcpy(path->peer_device, offer->device, sizeof path->peer_device);
     memcpy(path->peer_qp, offer->qp, sizeof path->peer_qp);
     path->peer_probe = offer->probe;
     path->peer_control_addr = offer->control_addr;
