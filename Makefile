@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# A thin door; the build is CMake's (CMakeLists.txt).
+# Shortcuts; CMakeLists.txt is the build system.
 #   make demo       install what is missing, build, run an all-reduce through the plugin
 #   make test       the quick tests
 #   make test-full  the rest: long simulations, sanitizers, fuzzing, real processes under stress
 JOBS ?= $(shell nproc)
-# One test more than there are cores: many wait, for a time-out of theirs or for each other.
+# One test more than there are cores: many wait for timeouts or for each other.
 TESTS_AT_A_TIME = $(shell expr $(JOBS) + 1)
 BUILD = build
 
@@ -25,7 +25,7 @@ demo:
 
 test:
 	scripts/setup.sh test
-	cmake --preset release -DCMAKE_CXX_FLAGS_RELEASE=-O1 # C++ is the tests' alone: most of what compiling takes
+	cmake --preset release -DCMAKE_CXX_FLAGS_RELEASE=-O1 # only tests are C++; compiling them takes most of the time
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) -j $(TESTS_AT_A_TIME) -L quick --output-on-failure --timeout 300
 

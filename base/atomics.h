@@ -22,8 +22,6 @@
 #define dt_compare_swap(ptr, expected, desired) \
     __atomic_compare_exchange_n(ptr, expected, desired, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 
-#define dt_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
-#define dt_fence_release() __atomic_thread_fence(__ATOMIC_RELEASE)
 #define dt_fence_seq_cst() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
 /* A hint inside a spin loop. */

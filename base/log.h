@@ -34,9 +34,22 @@ void dt_log_get_sink(dt_log_sink_func **sink, void **arg, enum dt_log_level *lev
 void dt_log_write(enum dt_log_level level, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-#define dt_warn(...)  dt_log_write(DT_LOG_WARN, __FILE__, __LINE__, __VA_ARGS__)
-#define dt_info(...)  dt_log_write(DT_LOG_INFO, __FILE__, __LINE__, __VA_ARGS__)
-#define dt_trace(...) dt_log_write(DT_LOG_TRACE, __FILE__, __LINE__, __VA_ARGS__)
+/*
+ * Each WARN and INFO line begins with a stable id, for operators' filters: it survives every change of the
+ * wording.
+ *
+ *   dt_warn("no-device", "no usable RDMA device (%s)", reason);      [no-device] no usable RDMA device (...)
+ *
+ * An id is lower-case words joined by hyphens. It occurs once in the sources and has a row in
+ * docs/troubleshooting.md (tests/tools/check_messages.py).
+ */
+#define dt_log(level, id, ...) dt_log_write(level, __FILE__, __LINE__, DT_LOG_ID(id) __VA_ARGS__)
+#define dt_warn(id, ...)       dt_log(DT_LOG_WARN, id, __VA_ARGS__)
+#define dt_info(id, ...)       dt_log(DT_LOG_INFO, id, __VA_ARGS__)
+#define dt_trace(...)          dt_log_write(DT_LOG_TRACE, __FILE__, __LINE__, __VA_ARGS__)
+
+/* The id at the start of a line whose text is composed before it is logged. */
+#define DT_LOG_ID(id) "[" id "] "
 
 #ifdef __cplusplus
 }

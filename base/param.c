@@ -90,8 +90,8 @@ static enum dt_status parse_nccl_number(const struct dt_param_info *info, const 
         return DT_INVALID;
     *value = number < 0 ? info->number_default : (uint64_t)number;
     if (*value > info->number_max && strcmp(info->unit, "count") == 0) {
-        dt_warn("%s=%s: Detour uses at most %" PRIu64 ", and %" PRIu64 " it is", info->alias, text,
-                info->number_max, info->number_max);
+        dt_warn("setting-max", "%s=%s: the maximum of Detour is %" PRIu64 "; using %" PRIu64, info->alias,
+                text, info->number_max, info->number_max);
         *value = info->number_max;
     }
     return DT_OK;

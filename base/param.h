@@ -58,7 +58,7 @@ extern "C" {
     X(hostpath_queues, "DETOUR_HOSTPATH_QUEUES", NULL, "count", 1, 1, 16,                                    \
       "threads per RNIC that copy large messages into it")                                                   \
     X(linger_ms, "DETOUR_LINGER_MS", NULL, "ms", 5000, 0, 3600000,                                           \
-      "after close: for staged messages to be delivered (also at exit), and the peer to hear of it")
+      "after close: for staged messages to be delivered (also at exit), and for the peer to receive CLOSE")
 
 /* X(field, name, alias or NULL, default, help) for texts. */
 #define DT_PARAM_TEXTS(X)                                                                       \
@@ -68,11 +68,11 @@ extern "C" {
     X(mlx5_library, "DETOUR_MLX5_LIB", NULL, "libmlx5.so.1",                                    \
       "ConnectX' library to load, with DETOUR_POSTING=dv: the one that the verbs library uses") \
     X(cuda_library, "DETOUR_CUDA_LIB", NULL, "libcuda.so.1",                                    \
-      "the CUDA driver's library, for the host path and to flush what a dead device wrote")     \
+      "the CUDA driver's library, for the host path and to flush writes of a dead device")      \
     X(hca, "DETOUR_HCA", "NCCL_IB_HCA", "",                                                     \
       "which RNICs to use: prefix list, ^ excludes, = matches exactly, NAME:PORT picks a port") \
     X(gid_index, "DETOUR_GID_INDEX", "NCCL_IB_GID_INDEX", "auto",                               \
-      "GID of every port: an index from 0 to 255, or auto (-1): RoCE v2 with IPv4 first")       \
+      "GID of every RoCE port: an index from 0 to 255, or auto (-1): v2 with IPv4 first")       \
     X(backup, "DETOUR_BACKUP", NULL, "",                                                        \
       "which RNICs back up which: NAME,... for all, or DEVICE=NAME,...; empty: the nearest")    \
     X(posting, "DETOUR_POSTING", NULL, "auto", "posting back end: std, dv or auto")             \

@@ -100,7 +100,7 @@ static bool is_about_traffic(const char *word)
     return !strcmp(word, "migrate") || !strcmp(word, "back");
 }
 
-/* The rules of the process that will read it (verbs/verbs.c). */
+/* The rules of the process that will read it (verbs/control.c). */
 static bool is_number(const char *text, bool has_unit)
 {
     uint64_t value;

@@ -20,13 +20,15 @@ endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g1")
 
 add_library(detour_options INTERFACE)
-target_compile_definitions(detour_options INTERFACE _GNU_SOURCE)
+target_compile_definitions(detour_options INTERFACE _GNU_SOURCE
+  $<$<CONFIG:Debug>:DETOUR_HOT_CHECKS>) # base/check.h
 target_include_directories(detour_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(detour_options INTERFACE
   -Wall -Wextra -Wshadow -Wpointer-arith -Wundef -Wvla -fno-common
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
   $<$<BOOL:${DETOUR_WERROR}>:-Werror>)
 if(DETOUR_SANITIZE)
+  target_compile_definitions(detour_options INTERFACE DETOUR_HOT_CHECKS)
   target_compile_options(detour_options INTERFACE
     -fsanitize=${DETOUR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(detour_options INTERFACE -fsanitize=${DETOUR_SANITIZE})

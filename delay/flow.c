@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/util.h"
 
 /*
- * A value with `every=` starts anew at each multiple of this, so that finding it after a pause costs little;
- * or of so many intervals, so that few of them are cut off.
+ * A value with `every=` restarts at each multiple of this time, which bounds the cost of finding it after a
+ * pause; or at each multiple of this number of intervals, so that few intervals are cut off.
  */
 #define EPOCH_NS_MIN    (10 * DT_NS_PER_S)
 #define EPOCH_INTERVALS 200
@@ -35,7 +36,7 @@ struct held {
     uint32_t path;
     uint64_t sequence;
     uint64_t bytes;
-    uint64_t handed_ns;
+    uint64_t submitted_ns;
     uint64_t added_ns[DT_DELAY_RULES_MAX]; /* by each applied rule */
 };
 
@@ -75,6 +76,7 @@ enum dt_status dt_delay_flow_create(struct dt_delay_table *table, const struct d
 {
     struct dt_delay_flow *flow = calloc(1, sizeof *flow + slots * sizeof flow->held[0]);
 
+    DT_CHECK(dt_is_power_of_two(slots) && link->path_count <= DT_DELAY_PATHS_MAX);
     if (!flow)
         return DT_NO_MEMORY;
     flow->table = table;
@@ -161,7 +163,8 @@ static __attribute__((noinline)) void follow(struct dt_delay_flow *flow)
     size_t old_count = flow->count;
 
     memcpy(old, flow->applied, sizeof old);
-    flow->count = dt_delay_table_take(flow->table, active, &flow->generation);
+    flow->count = dt_delay_table_acquire(flow->table, active, &flow->generation);
+    DT_CHECK(flow->count <= DT_DELAY_RULES_MAX);
     for (size_t i = 0; i < flow->count; i++) {
         size_t was = find(old, old_count, active[i]);
 
@@ -237,8 +240,9 @@ static uint64_t value_for(const struct dt_delay_flow *flow, struct applied *appl
 {
     const struct dt_delay_active *active = applied->active;
 
-    return active->rule.has_every ? held_value(&applied->cursor, active, held->handed_ns - active->since_ns)
-                                  : own_value(flow, active, held->sequence);
+    return active->rule.has_every
+               ? held_value(&applied->cursor, active, held->submitted_ns - active->since_ns)
+               : own_value(flow, active, held->sequence);
 }
 
 /* How long the message takes on the rule's link. */
@@ -281,8 +285,8 @@ static uint64_t latency_ns(const struct dt_delay_flow *flow, struct applied *app
     case DT_DELAY_LATENCY:
         return value_for(flow, applied, held);
     case DT_DELAY_TRACE:
-        ns =
-            dt_delay_trace_at(active->files.trace, held->handed_ns - active->since_ns - active->rule.from_ns);
+        ns = dt_delay_trace_at(active->files.trace,
+                               held->submitted_ns - active->since_ns - active->rule.from_ns);
         return ns == DT_DELAY_CRASH ? 0 : ns;
     case DT_DELAY_REPLAY:
         return dt_delay_replay_at(active->files.replay, flow->number, held->sequence);
@@ -296,7 +300,7 @@ static bool applies(const struct applied *applied, const struct held *held)
     const struct dt_delay_scope *scope = &applied->active->rule.scope;
 
     return applied->path_mask & 1u << held->path && held->bytes >= scope->bytes_min &&
-           held->bytes <= scope->bytes_max && dt_delay_is_active(applied->active, held->handed_ns);
+           held->bytes <= scope->bytes_max && dt_delay_is_active(applied->active, held->submitted_ns);
 }
 
 static bool is_queue(const struct applied *applied)
@@ -314,7 +318,7 @@ static void count(struct dt_delay_active *active, uint64_t added_ns)
 
 static void apply(struct dt_delay_flow *flow, struct held *held)
 {
-    uint64_t at_ns = held->handed_ns;
+    uint64_t at_ns = held->submitted_ns;
 
     for (size_t i = 0; i < flow->count; i++) {
         struct applied *applied = &flow->applied[i];
@@ -346,15 +350,15 @@ static struct held *held_of(struct dt_delay_flow *flow, uint64_t sequence)
 
 static uint64_t due_ns(const struct dt_delay_flow *flow, const struct held *held)
 {
-    uint64_t due = held->handed_ns;
+    uint64_t due = held->submitted_ns;
 
     for (size_t i = 0; i < flow->count; i++)
         due += held->added_ns[i];
     return due;
 }
 
-void dt_delay_hand_over(struct dt_delay_flow *flow, uint64_t sequence, uint64_t bytes, uint32_t path,
-                        uint64_t now_ns)
+void dt_delay_submit(struct dt_delay_flow *flow, uint64_t sequence, uint64_t bytes, uint32_t path,
+                     uint64_t now_ns)
 {
     struct held *held = &flow->held[sequence & (flow->slots - 1)];
 
@@ -364,7 +368,8 @@ void dt_delay_hand_over(struct dt_delay_flow *flow, uint64_t sequence, uint64_t 
     held->sequence = sequence;
     held->bytes = bytes;
     held->path = path < flow->path_count ? path : 0;
-    held->handed_ns = now_ns;
+    held->submitted_ns = now_ns;
+    DT_CHECK(flow->held_count <= flow->slots);
     apply(flow, held);
 }
 
@@ -382,11 +387,11 @@ static void record(struct dt_delay_flow *flow, const struct held *held, uint64_t
     struct dt_delay_ring *ring = dt_delay_table_ring(flow->table);
     uint64_t due = due_ns(flow, held);
     struct dt_delay_entry entry = {
-        .time_ns = held->handed_ns,
+        .time_ns = held->submitted_ns,
         .id = flow->id,
         .message = held->sequence,
         .bytes = held->bytes,
-        .delay_ns = due - held->handed_ns,
+        .delay_ns = due - held->submitted_ns,
         .late_ns = now_ns > due ? now_ns - due : 0,
         .connection = flow->number,
     };
@@ -405,6 +410,7 @@ void dt_delay_posted(struct dt_delay_flow *flow, uint64_t sequence, uint64_t now
     if (!held)
         return;
     record(flow, held, now_ns);
+    DT_CHECK(flow->held_count > 0);
     held->is_held = false;
     flow->held_count--;
 }

@@ -65,9 +65,9 @@ static inline bool dt_delay_is_idle(const struct dt_delay_idle *idle)
 }
 struct dt_delay_idle dt_delay_flow_idle(const struct dt_delay_flow *flow);
 
-/* A message is complete on the caller's side and would be posted now, on that path. Once per message. */
-void dt_delay_hand_over(struct dt_delay_flow *flow, uint64_t sequence, uint64_t bytes, uint32_t path,
-                        uint64_t now_ns);
+/* A message is ready to be posted on this path. Once per message. */
+void dt_delay_submit(struct dt_delay_flow *flow, uint64_t sequence, uint64_t bytes, uint32_t path,
+                     uint64_t now_ns);
 
 /* When it may be posted; not later than now: at once, also if it was never handed over. */
 uint64_t dt_delay_due_ns(struct dt_delay_flow *flow, uint64_t sequence);

@@ -43,8 +43,8 @@ enum key {
 #define EFFECTS_TEXT                                                                            \
     "latency=, serial=, rate=, trace=, replay=, down, flap=, fail=, hang=, status=, silent or " \
     "event="
-#define DIRECTION_TEXT                                                                       \
-    "a rule has no 'direction': it concerns what its process sends; for one direction of a " \
+#define DIRECTION_TEXT                                                                                    \
+    "a rule has no 'direction': it concerns the messages that its process sends; for one direction of a " \
     "link give it to the process that sends, with device= and peer=, or name a connection with id="
 #define INTERVAL_NS_MIN DT_NS_PER_MS
 
@@ -301,15 +301,15 @@ static bool parse_scope(struct dt_scan *scan, enum key key, struct dt_delay_scop
     }
 }
 
-static bool parse_fault_word(struct dt_scan *scan, const struct dt_delay_words *words, int *value)
+static bool parse_keyword(struct dt_scan *scan, const struct dt_delay_keywords *keywords, int *value)
 {
     size_t start = scan->at;
     size_t length = dt_scan_word(scan);
 
-    if (dt_delay_word_find(words, scan->text + start, length, value))
+    if (dt_delay_keyword_find(keywords, scan->text + start, length, value))
         return true;
     scan->at = start;
-    return dt_scan_expected(scan, words->expected);
+    return dt_scan_expected(scan, keywords->expected);
 }
 
 static bool parse_count(struct dt_scan *scan, uint64_t *count)
@@ -324,16 +324,16 @@ static bool parse_count(struct dt_scan *scan, uint64_t *count)
 /* What a device is to do, and how often. */
 static bool parse_fault(struct dt_scan *scan, enum key key, struct dt_delay_rule *rule)
 {
-    const struct dt_delay_words *words = key == KEY_FAIL     ? &dt_delay_calls
-                                         : key == KEY_HANG   ? &dt_delay_hanging_calls
-                                         : key == KEY_STATUS ? &dt_delay_statuses
-                                         : key == KEY_EVENT  ? &dt_delay_events
-                                                             : &dt_delay_errors;
+    const struct dt_delay_keywords *keywords = key == KEY_FAIL     ? &dt_delay_calls
+                                               : key == KEY_HANG   ? &dt_delay_hanging_calls
+                                               : key == KEY_STATUS ? &dt_delay_statuses
+                                               : key == KEY_EVENT  ? &dt_delay_events
+                                                                   : &dt_delay_errors;
     int value = 0;
 
     if (key == KEY_COUNT_OF)
         return parse_count(scan, &rule->count);
-    if (!parse_fault_word(scan, words, &value))
+    if (!parse_keyword(scan, keywords, &value))
         return false;
     if (key == KEY_FAIL || key == KEY_HANG)
         rule->call = (enum dt_delay_call)value;

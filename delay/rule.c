@@ -99,20 +99,20 @@ static void add_effect(struct words *words, const struct dt_delay_rule *rule)
         add(words, "flap=%s/%s", down, up);
         break;
     case DT_DELAY_FAIL:
-        add(words, "fail=%s error=%s", dt_delay_word_text(&dt_delay_calls, (int)rule->call),
-            dt_delay_word_text(&dt_delay_errors, rule->error));
+        add(words, "fail=%s error=%s", dt_delay_keyword_text(&dt_delay_calls, (int)rule->call),
+            dt_delay_keyword_text(&dt_delay_errors, rule->error));
         break;
     case DT_DELAY_HANG:
-        add(words, "hang=%s", dt_delay_word_text(&dt_delay_calls, (int)rule->call));
+        add(words, "hang=%s", dt_delay_keyword_text(&dt_delay_calls, (int)rule->call));
         break;
     case DT_DELAY_STATUS:
-        add(words, "status=%s", dt_delay_word_text(&dt_delay_statuses, (int)rule->status));
+        add(words, "status=%s", dt_delay_keyword_text(&dt_delay_statuses, (int)rule->status));
         break;
     case DT_DELAY_SILENT:
         add(words, "silent");
         break;
     case DT_DELAY_EVENT:
-        add(words, "event=%s", dt_delay_word_text(&dt_delay_events, (int)rule->event));
+        add(words, "event=%s", dt_delay_keyword_text(&dt_delay_events, (int)rule->event));
         break;
     case DT_DELAY_NOTHING:
     case DT_DELAY_EFFECT_COUNT:

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rule says which messages (scope), when (window) and what happens to them (effect). This header is a rule
- * as data, its text form, and the reader of that form; flow.h applies rules to messages.
+ * A rule selects messages (scope) in a period (window) and affects them (effect). This header defines a rule
+ * as data, its text form and the parser; flow.h applies rules to messages.
  *
- * A rule concerns the messages that its process sends: the sender alone can hold one back. So there is no
- * direction= in a scope; the reader says what to write instead. One direction of a link is device= and peer=
- * at the process that sends, or id=: a connection carries messages one way.
+ * A rule applies to messages that its own process sends, since only the sender can delay one. So a scope has
+ * no direction=; the parser's error names the alternative: one direction of a link is device= and peer= at
+ * the sending process, or id=, since a connection carries messages in one direction.
  *
- * The language, one rule per line or between semicolons, words in any order, `#` starts a comment:
+ * The language, one rule per line or between semicolons, keys in any order, `#` starts a comment:
  *
  *   scope    device=NAME  peer=TEXT  connection=N  id=HEX  size=MIN..MAX
  *   window   from=TIME  to=TIME
@@ -25,11 +25,11 @@
  *            event=EVENT
  *   other    seed=N
  *
- *   TIME     a number with ns, us, ms, s, min or h; fractions are fine: 0.375ms
+ *   TIME     a number with ns, us, ms, s, min or h; fractions are allowed: 0.375ms
  *   VALUE    TIME, uniform(TIME,TIME), normal(TIME,TIME), exponential(TIME), pareto(TIME,SHAPE)
  *   RATE     a number with bit, Kbit, Mbit, Gbit (per second) or B, KB, MB, GB (per second); decimal units
  *   BYTES    a number with nothing, K, M or G; powers of 1024
- *   CALL, ERRNO, STATUS, EVENT   words of fault_word.h
+ *   CALL, ERRNO, STATUS, EVENT   keywords of keyword.h
  *   FILE     up to the next blank or semicolon, or between double quotes
  */
 #ifndef DETOUR_DELAY_RULE_H
@@ -40,7 +40,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "delay/fault_word.h"
+#include "delay/keyword.h"
 #include "delay/value.h"
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/atomics.h"
+#include "base/check.h"
 
 struct dt_delay_table {
     uint32_t generation;        /* [atomic] */
@@ -43,7 +44,10 @@ void dt_delay_table_destroy(struct dt_delay_table *table)
 
 void dt_delay_active_release(struct dt_delay_active *active)
 {
-    if (dt_fetch_sub_acq_rel(&active->references, 1) > 1)
+    uint32_t before = dt_fetch_sub_acq_rel(&active->references, 1);
+
+    DT_CHECK(before > 0);
+    if (before > 1)
         return;
     dt_delay_trace_destroy(active->files.trace);
     dt_delay_replay_destroy(active->files.replay);
@@ -89,6 +93,7 @@ enum dt_status dt_delay_table_add(struct dt_delay_table *table, const struct dt_
         status = make_ring(table);
     if (status == DT_OK) {
         active->files = *files;
+        DT_CHECK(table->count == 0 || table->active[table->count - 1]->number < table->next_number);
         active->number = *number = table->next_number++;
         table->active[table->count++] = active;
         changed(table);
@@ -246,8 +251,8 @@ const uint32_t *dt_delay_table_generation(const struct dt_delay_table *table)
     return &table->generation;
 }
 
-size_t dt_delay_table_take(struct dt_delay_table *table, struct dt_delay_active *active[DT_DELAY_RULES_MAX],
-                           uint32_t *generation)
+size_t dt_delay_table_acquire(struct dt_delay_table *table,
+                              struct dt_delay_active *active[DT_DELAY_RULES_MAX], uint32_t *generation)
 {
     size_t count;
 

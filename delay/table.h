@@ -80,9 +80,9 @@ struct dt_delay_active {
 /* Changes whenever the rules do. 0: there were never any. */
 const uint32_t *dt_delay_table_generation(const struct dt_delay_table *table);
 
-/* The rules in force, each with a reference for the caller; returns how many and of which generation. */
-size_t dt_delay_table_take(struct dt_delay_table *table, struct dt_delay_active *active[DT_DELAY_RULES_MAX],
-                           uint32_t *generation);
+/* The rules in force, each with a reference for the caller; returns their number and generation. */
+size_t dt_delay_table_acquire(struct dt_delay_table *table,
+                              struct dt_delay_active *active[DT_DELAY_RULES_MAX], uint32_t *generation);
 void dt_delay_active_release(struct dt_delay_active *active);
 
 /*

@@ -2,8 +2,9 @@
 #include "delay/timer.h"
 
 #include "base/atomics.h"
+#include "base/check.h"
 
-/* Until something was measured. */
+/* Until the first measurement. */
 #define MARGIN_NS_FIRST (150 * DT_NS_PER_US)
 /* Above what was seen, so that an ordinary wake-up is not already too late. */
 #define MARGIN_NS_EXTRA (10 * DT_NS_PER_US)
@@ -33,6 +34,7 @@ void dt_delay_timer_slept(struct dt_delay_timer *timer, uint64_t began_ns, uint6
         margin_ns += (wanted_ns - margin_ns + 1) / 2;
     else
         margin_ns -= (margin_ns - wanted_ns) / 64;
+    DT_CHECK(margin_ns <= DT_DELAY_SPIN_NS_MAX);
     dt_store_relaxed(&timer->margin_ns, margin_ns);
     dt_store_relaxed(&timer->slept_ns, timer->slept_ns + (now_ns > began_ns ? now_ns - began_ns : 0));
 }

@@ -82,8 +82,8 @@ static const char *find_fault(const struct dt_delay_trace *trace, uint64_t time_
     return NULL;
 }
 
-/* Is it ours? The first one named is, when the caller chose none. */
-static enum dt_status recognise(struct dt_delay_trace *trace, const char *link, bool *is_ours,
+/* True for the link of this trace. If the caller chose none, it is the first one named. */
+static enum dt_status recognize(struct dt_delay_trace *trace, const char *link, bool *is_ours,
                                 const char **reason)
 {
     if (link && !trace->link[0])
@@ -119,7 +119,7 @@ enum dt_status dt_delay_trace_add(struct dt_delay_trace *trace, uint64_t time_ns
     *reason = find_fault(trace, time_ns, link, latency_ns);
     if (*reason)
         return DT_INVALID;
-    status = recognise(trace, link, &is_ours, reason);
+    status = recognize(trace, link, &is_ours, reason);
     trace->last_ns = time_ns;
     return status == DT_OK && is_ours ? append_checked(trace, time_ns, latency_ns, reason) : status;
 }

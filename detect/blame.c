@@ -63,11 +63,11 @@ static bool is_same_peer_nic(const struct dt_blame_connection *a, const struct d
 }
 
 /*
- * Do connections that share one NIC with `me`, and not the other, suffer as well? In thirds: 3 all, 0 none of
- * them, or there is none to ask.
+ * The share of the connections with one NIC in common with `me` that are suspicious as well, in thirds: 3 all
+ * of them, 0 none, or there are no such connections.
  */
-static uint32_t neighbours(const struct dt_blame_connection *connections, uint32_t count,
-                           const struct dt_blame_connection *me, bool by_own_nic)
+static uint32_t neighbors(const struct dt_blame_connection *connections, uint32_t count,
+                          const struct dt_blame_connection *me, bool by_own_nic)
 {
     uint32_t asked = 0, suffering = 0;
 
@@ -88,8 +88,8 @@ static enum dt_blame decide(const struct dt_blame_connection *connections, uint3
 {
     if (!me->is_suspicious)
         return me->is_waiting ? DT_BLAME_PEER_NOT_READY : DT_BLAME_NONE;
-    uint32_t own = neighbours(connections, count, me, true);
-    uint32_t peer = neighbours(connections, count, me, false);
+    uint32_t own = neighbors(connections, count, me, true);
+    uint32_t peer = neighbors(connections, count, me, false);
 
     if (own >= 2 && own >= peer)
         return DT_BLAME_OWN_NIC;

@@ -138,7 +138,7 @@ static void judge(struct dt_monitor *monitor)
     uint64_t run_begin = monitor->sample_count - monitor->run;
     if (run_begin < monitor->slow_since && run_begin + 2 * RUN_MIN >= monitor->slow_since)
         monitor->slow_since = run_begin;
-    if (above + margin < log(DT_MONITOR_WELL_FACTOR) ||
+    if (above + margin < log(DT_MONITOR_HEALTHY_FACTOR) ||
         (monitor->run >= FASTER_RUN && above + margin < log(DT_MONITOR_SLOW_FACTOR)))
         monitor->is_slow = false;
 }

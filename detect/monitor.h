@@ -32,8 +32,8 @@ extern "C" {
 #define DT_MONITOR_LEARN   32  /* samples before the first verdict */
 #define DT_MONITOR_HISTORY 128 /* samples that are looked back at */
 
-#define DT_MONITOR_SLOW_FACTOR 1.10 /* slow from here on */
-#define DT_MONITOR_WELL_FACTOR 1.05 /* and until below this */
+#define DT_MONITOR_SLOW_FACTOR    1.10 /* slow from this factor on */
+#define DT_MONITOR_HEALTHY_FACTOR 1.05 /* healthy again below this factor */
 
 struct dt_monitor {
     struct dt_changepoint changepoint;

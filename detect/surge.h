@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Has a link become slow just now? The monitor needs iterations; this needs three messages, and in exchange
- * sees only what is plain: messages that take several times as long as messages of their size do, and a
- * millisecond longer at least. It is for the verdict that people and schedulers read, so it would rather be
- * late than wrong. When the host path takes over (`DETOUR_HOSTPATH=auto`) is not decided here but by
- * hostpath/auto.h: at once, by the sender's owner, of all bytes under way together, and already at half as
- * long again; being wrong costs that one no more than a copy.
+ * Has a link just become slow? The verdict that `detour stat` shows until the monitor (detect/monitor.h) has
+ * seen enough iterations. It needs three messages, so it detects only large changes: a message is slow if it
+ * takes more than three times its baseline (detect/baseline.h) and at least 1 ms more.
  *
- * On: three messages in a row, each handed over when the one before was complete, since messages that were
- * under way together may have met with one and the same short stop; or one that has been under way for 100 ms
- * longer than it should. Off: 32 messages in a row as they should be, over at least a second. A change of
- * sizes is no surge: what is not known for a size class is taken from the nearest class below it, in
- * proportion.
+ *   on    after three slow messages in a row, each submitted after the one before had completed; or when one
+ *         message is more than 100 ms overdue
+ *   off   after 32 healthy messages in a row that span at least a second
+ *
+ * hostpath/auto.h makes a similar decision for the host path. The two share the baseline and differ in more
+ * than constants, since they err in different directions: this verdict blames a link and must not be wrong,
+ * while an unnecessary switch to the host path costs one copy.
+ *
+ *                            surge                                  auto
+ *   nothing learned yet      no verdict                             an assumed bandwidth
+ *   overlapping messages     one piece of evidence: they may have   each counts, so that a queue behind a
+ * slow met the same short stall               link is noticed before it has drained overdue message turns it
+ * on                            not seen: auto decides at completions minimum time until off   from the first
+ * healthy message         from the last confirmed slow one, and doubled if it flaps
  *
  * Pure, no allocation. One thread.
  */
@@ -21,37 +27,36 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "detect/baseline.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define DT_SURGE_CLASSES      40 /* by the logarithm to base 2 of the bytes */
 #define DT_SURGE_FACTOR       3
 #define DT_SURGE_EXTRA_NS     1000000ull
 #define DT_SURGE_OVERDUE_NS   100000000ull
 #define DT_SURGE_ON_MESSAGES  3
 #define DT_SURGE_OFF_MESSAGES 32
 #define DT_SURGE_OFF_NS       1000000000ull
-#define DT_SURGE_LEARN        8 /* messages of a class before it is known */
 
 struct dt_surge {
-    uint64_t usual_ns[DT_SURGE_CLASSES]; /* healthy time per message */
-    uint32_t known[DT_SURGE_CLASSES];    /* messages that it was learnt from */
-    uint32_t slow_in_row;
-    uint64_t slow_until_ns; /* the last of them was complete */
-    uint32_t well_in_row;
-    uint64_t well_since_ns;
-    uint64_t slow_ns; /* what the last slow message took, and what it should have taken */
-    uint64_t usual_of_slow_ns;
+    struct dt_baseline baseline;
+    uint32_t slow_run;          /* independent slow messages in a row */
+    uint64_t slow_run_until_ns; /* completion of the last of them */
+    uint32_t healthy_run;
+    uint64_t healthy_run_since_ns;
+    uint64_t slow_ns; /* service time of the last slow message, and its baseline */
+    uint64_t slow_baseline_ns;
     bool is_on;
 };
 
 void dt_surge_init(struct dt_surge *surge);
 
-/* A message of `bytes` took `service_ns` and was complete at `now_ns`. */
+/* A message of `bytes` completed at `now_ns` after `service_ns`. */
 void dt_surge_message(struct dt_surge *surge, uint64_t bytes, uint64_t service_ns, uint64_t now_ns);
 
-/* The oldest message under way: since when, and its size. */
+/* The oldest message in flight: its size, and when it was submitted. */
 void dt_surge_waiting(struct dt_surge *surge, uint64_t bytes, uint64_t since_ns, uint64_t now_ns);
 
 #ifdef __cplusplus

@@ -9,9 +9,9 @@
 
 #include "base/util.h"
 #include "doctor/doctor.h"
-#include "transport/backup.h"
-#include "transport/name_filter.h"
-#include "transport/path_queues.h"
+#include "failover/backup.h"
+#include "base/name_filter.h"
+#include "transport/path/queues.h"
 
 #define GIDS_MAX    256
 #define DEVICES_MAX 64 /* more than that is not looked at for backups */
@@ -136,13 +136,14 @@ static void judge_gid(struct dt_report *report, const struct port *port, const s
     if (!chosen || !port->is_used || port->info->is_soft || port->info->link_layer == DT_LINK_INFINIBAND)
         return;
     if (chosen->kind == DT_GID_ROCE_V2_LINK_LOCAL || chosen->kind == DT_GID_ROCE_V1_LINK_LOCAL)
-        dt_report_find(
+        dt_report_add_finding(
             report, DT_LEVEL_WARNING, "devices", advice,
             "%s has a link-local GID only (index %u): it reaches its own layer-2 network and no other",
             port->name, chosen->index);
     else if (chosen->kind == DT_GID_ROCE_V1)
-        dt_report_find(report, DT_LEVEL_WARNING, "devices", advice,
-                       "%s uses RoCE v1 (index %u), which no router forwards", port->name, chosen->index);
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "devices", advice,
+                              "%s uses RoCE v1 (index %u), which no router forwards", port->name,
+                              chosen->index);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -153,18 +154,18 @@ static void judge_port(struct dt_report *report, const struct port *port)
     const struct dt_device_info *info = port->info;
 
     if (port->is_let_through && !info->is_active)
-        dt_report_find(report, DT_LEVEL_WARNING, "devices",
-                       "cable, transceiver, switch port; or leave it out with DETOUR_HCA=^NAME",
-                       "%s has no link", port->name);
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "devices",
+                              "cable, transceiver, switch port; or leave it out with DETOUR_HCA=^NAME",
+                              "%s has no link", port->name);
     else if (port->is_let_through && !port->is_used)
-        dt_report_find(report, DT_LEVEL_WARNING, "devices", "leave it out with DETOUR_HCA=^NAME",
-                       "%s has too small queues (%u work requests)", port->name, info->qp_wr_max);
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "devices", "leave it out with DETOUR_HCA=^NAME",
+                              "%s has too small queues (%u work requests)", port->name, info->qp_wr_max);
     if (!port->is_used || info->is_soft)
         return;
     if (info->link_layer == DT_LINK_ETHERNET && info->mtu_bytes < ROCE_MTU_BYTES_GOOD)
-        dt_report_find(report, DT_LEVEL_WARNING, "devices",
-                       "an MTU of 9000 for the interface and its switches gives 4096",
-                       "%s has an RDMA MTU of %u", port->name, info->mtu_bytes);
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "devices",
+                              "an MTU of 9000 for the interface and its switches gives 4096",
+                              "%s has an RDMA MTU of %u", port->name, info->mtu_bytes);
 }
 
 static void judge_speeds(struct dt_report *report, const struct port *ports, size_t count)
@@ -181,7 +182,7 @@ static void judge_speeds(struct dt_report *report, const struct port *ports, siz
             fast = &ports[i];
     }
     if (slow && slow->info->speed_mbps < fast->info->speed_mbps)
-        dt_report_find(
+        dt_report_add_finding(
             report, DT_LEVEL_WARNING, "devices",
             "the slower ones hold a job up: leave them out with DETOUR_HCA, if they are not the training "
             "network; or look at the link (`ibstat`, `ethtool`)",
@@ -240,15 +241,15 @@ static bool judge_setting(struct dt_report *report, const struct port *ports, si
     char error[512];
 
     if (dt_backup_check(params->backup, devices, (uint32_t)all, error, sizeof error) != DT_OK) {
-        dt_report_find(report, DT_LEVEL_PROBLEM, "backups",
-                       "correct DETOUR_BACKUP: with it the plugin does not start", "%s", error);
+        dt_report_add_finding(report, DT_LEVEL_PROBLEM, "backups",
+                              "correct DETOUR_BACKUP: with it the plugin does not start", "%s", error);
         return false;
     }
     all = list_devices(ports, count, true, devices, port_of);
     if (dt_backup_check(params->backup, devices, (uint32_t)all, error, sizeof error) != DT_OK)
-        dt_report_find(report, DT_LEVEL_WARNING, "backups",
-                       "a link for it, and a DETOUR_HCA that lets it through",
-                       "a device that cannot be used backs up nothing: %s", error);
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "backups",
+                              "a link for it, and a DETOUR_HCA that lets it through",
+                              "a device that cannot be used backs up nothing: %s", error);
     return true;
 }
 
@@ -265,12 +266,13 @@ static void judge_backups(struct dt_report *report, const struct port *ports, si
         used_count++;
     }
     if (used_count == 1)
-        dt_report_find(report, DT_LEVEL_WARNING, "backups", "a second RNIC",
-                       "%s is alone: when it fails nothing takes over, connections wait for it to come back",
-                       used->name);
+        dt_report_add_finding(
+            report, DT_LEVEL_WARNING, "backups", "a second RNIC",
+            "%s is alone: when it fails nothing takes over, connections wait for it to come back",
+            used->name);
     else if (used_count > 1 && params->paths == 1)
-        dt_report_find(report, DT_LEVEL_WARNING, "backups", "DETOUR_PATHS=2, which is the default",
-                       "DETOUR_PATHS=1: no RNIC takes over when one fails");
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "backups", "DETOUR_PATHS=2, which is the default",
+                              "DETOUR_PATHS=1: no RNIC takes over when one fails");
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -288,14 +290,16 @@ static uint32_t judge_use(const struct dt_doctor_options *options, struct dt_rep
     if (count == 0)
         dt_doctor_no_devices(options, report);
     else if (used_count == 0)
-        dt_report_find(report, DT_LEVEL_PROBLEM, "devices",
-                       "a link, and a DETOUR_HCA (or NCCL_IB_HCA) that lets it through",
-                       "none of %zu ports can be used: NCCL will take another network", count);
+        dt_report_add_finding(report, DT_LEVEL_PROBLEM, "devices",
+                              "a link, and a DETOUR_HCA (or NCCL_IB_HCA) that lets it through",
+                              "none of %zu ports can be used: NCCL will take another network", count);
     else
-        dt_report_find(report, DT_LEVEL_OK, "devices", NULL, "%u of %zu ports are used", used_count, count);
+        dt_report_add_finding(report, DT_LEVEL_OK, "devices", NULL, "%u of %zu ports are used", used_count,
+                              count);
     if (used_count && ports[0].info->is_soft)
-        dt_report_find(report, DT_LEVEL_WARNING, "devices", "unset DETOUR_VERBS where there are real devices",
-                       "software RNICs: for tests and demonstrations on one host, not for production");
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "devices",
+                              "unset DETOUR_VERBS where there are real devices",
+                              "software RNICs: for tests and demonstrations on one host, not for production");
     return used_count ? capabilities : 0;
 }
 
@@ -333,7 +337,7 @@ static void say_port(const struct dt_doctor_options *options, struct dt_report *
     for (size_t i = 0; i < gid_count; i++)
         json_array_append_new(gid_facts, gid_fact(&gids[i], port->info));
     why_chosen(options, params, port->info, chosen, why, sizeof why);
-    dt_report_fact(report, "devices", port_fact(port, gid_facts, why, backups));
+    dt_report_add_fact(report, "devices", port_fact(port, gid_facts, why, backups));
     judge_port(report, port);
     judge_gid(report, port, chosen);
 }
@@ -347,10 +351,10 @@ void dt_doctor_devices(const struct dt_doctor_options *options, struct dt_report
     uint32_t used_count;
     bool is_right;
 
-    dt_doctor_listen(report, "devices", DT_LEVEL_PROBLEM);
+    dt_doctor_capture_log(report, "devices", DT_LEVEL_PROBLEM);
     if (dt_verbs_devices(verbs, &list, &count) != DT_OK)
         count = 0;
-    dt_doctor_stop_listening();
+    dt_doctor_release_log();
     ports = calloc(count ? count : 1, sizeof *ports);
     if (!ports)
         count = 0;

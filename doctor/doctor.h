@@ -26,8 +26,7 @@ struct dt_doctor_options {
     const char *root;    /* in front of /sys, /proc and /dev; "" */
     dt_getenv_func *get; /* the environment */
     void *get_arg;
-    char *const
-        *environment; /* the same as "NAME=value"..., for names that mean nothing; NULL: not looked at */
+    char *const *environment; /* the same as "NAME=value"..., for names that mean nothing; NULL: not looked at */
     uint64_t memlock_bytes;   /* the limit on locked memory; DT_MEMLOCK_UNLIMITED */
     const char *nccl_library; /* NULL: libnccl.so.2, where the loader finds it */
 };
@@ -72,11 +71,11 @@ void dt_doctor_nccl_version(struct dt_report *report, int version);
 bool dt_doctor_read_line(const struct dt_doctor_options *options, const char *path, char *line, size_t bytes);
 
 /*
- * Collects what Detour's own functions log until dt_doctor_stop_listening(): warnings become findings of
- * `topic` and `level`, devices that are left out become warnings.
+ * Captures log lines until dt_doctor_release_log(): warnings become findings of `topic` and `level`, lines
+ * about skipped devices become warnings.
  */
-void dt_doctor_listen(struct dt_report *report, const char *topic, enum dt_level level);
-void dt_doctor_stop_listening(void);
+void dt_doctor_capture_log(struct dt_report *report, const char *topic, enum dt_level level);
+void dt_doctor_release_log(void);
 
 #ifdef __cplusplus
 }

@@ -19,12 +19,12 @@ static void examine_devices(const struct dt_doctor_options *options, struct dt_r
     enum dt_status status;
 
     verbs_options.has_gid_index = dt_params_gid_index(params, &verbs_options.gid_index);
-    dt_doctor_listen(report, "devices", DT_LEVEL_WARNING);
+    dt_doctor_capture_log(report, "devices", DT_LEVEL_WARNING);
     status = dt_verbs_open(&verbs_options, &verbs);
-    dt_doctor_stop_listening();
+    dt_doctor_release_log();
     if (status != DT_OK) {
-        dt_report_find(report, DT_LEVEL_PROBLEM, "devices",
-                       "Debian: libibverbs1 and ibverbs-providers; or DETOUR_IBV_LIB", "%s", reason);
+        dt_report_add_finding(report, DT_LEVEL_PROBLEM, "devices",
+                              "Debian: libibverbs1 and ibverbs-providers; or DETOUR_IBV_LIB", "%s", reason);
         dt_doctor_gpu(options, report, 0);
         return;
     }

@@ -10,7 +10,7 @@
 
 #include "base/param.h"
 #include "doctor/doctor.h"
-#include "transport/address.h"
+#include "transport/protocol/address.h"
 
 #define MIB (1024ull * 1024)
 /* A connection pins some hundred KiB of its own, and NCCL's buffers, of several MiB, are added. */
@@ -72,20 +72,21 @@ static void judge_memlock(const struct dt_doctor_options *options, struct dt_rep
     unsigned long long mib = options->memlock_bytes / MIB;
 
     if (options->memlock_bytes == DT_MEMLOCK_UNLIMITED)
-        dt_report_find(report, DT_LEVEL_OK, "memlock", NULL, "locked memory is unlimited");
+        dt_report_add_finding(report, DT_LEVEL_OK, "memlock", NULL, "locked memory is unlimited");
     else if (is_soft)
-        dt_report_find(report, DT_LEVEL_OK, "memlock", NULL,
-                       "locked memory is limited to %llu MiB; software RNICs lock none", mib);
+        dt_report_add_finding(report, DT_LEVEL_OK, "memlock", NULL,
+                              "locked memory is limited to %llu MiB; software RNICs lock none", mib);
     else if (may_lock_everything(options))
-        dt_report_find(report, DT_LEVEL_OK, "memlock", NULL,
-                       "locked memory is limited to %llu MiB, but not for this user (CAP_IPC_LOCK)", mib);
+        dt_report_add_finding(report, DT_LEVEL_OK, "memlock", NULL,
+                              "locked memory is limited to %llu MiB, but not for this user (CAP_IPC_LOCK)",
+                              mib);
     else if (options->memlock_bytes < MEMLOCK_ENOUGH_BYTES)
-        dt_report_find(report, DT_LEVEL_PROBLEM, "memlock", advice,
-                       "locked memory is limited to %llu KiB: RDMA pins what it sends and receives",
-                       (unsigned long long)options->memlock_bytes / 1024);
+        dt_report_add_finding(report, DT_LEVEL_PROBLEM, "memlock", advice,
+                              "locked memory is limited to %llu KiB: RDMA pins what it sends and receives",
+                              (unsigned long long)options->memlock_bytes / 1024);
     else
-        dt_report_find(report, DT_LEVEL_WARNING, "memlock", advice,
-                       "locked memory is limited to %llu MiB: many channels need more", mib);
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "memlock", advice,
+                              "locked memory is limited to %llu MiB: many channels need more", mib);
 }
 
 static void judge_ptrace(const struct dt_doctor_options *options, struct dt_report *report, bool is_soft)
@@ -98,19 +99,19 @@ static void judge_ptrace(const struct dt_doctor_options *options, struct dt_repo
         dt_parse_number(line, false, &number) == DT_OK)
         scope = (unsigned)number;
     if (!is_soft)
-        dt_report_find(report, DT_LEVEL_OK, "ptrace", NULL,
-                       "kernel.yama.ptrace_scope is %u; real RNICs need no ptrace", scope);
+        dt_report_add_finding(report, DT_LEVEL_OK, "ptrace", NULL,
+                              "kernel.yama.ptrace_scope is %u; real RNICs need no ptrace", scope);
     else if (scope == 0)
-        dt_report_find(
+        dt_report_add_finding(
             report, DT_LEVEL_OK, "ptrace", NULL,
             "processes of one user may read each other's memory: software RNICs move large messages once");
     else if (scope == 1)
-        dt_report_find(
+        dt_report_add_finding(
             report, DT_LEVEL_OK, "ptrace", NULL,
             "kernel.yama.ptrace_scope is 1: ranks that have one parent read each other's memory, others "
             "copy through shared memory");
     else
-        dt_report_find(
+        dt_report_add_finding(
             report, DT_LEVEL_WARNING, "ptrace", "`sysctl kernel.yama.ptrace_scope=1`, or do without",
             "kernel.yama.ptrace_scope is %u: software RNICs copy every message through shared memory", scope);
 }
@@ -146,18 +147,20 @@ void dt_doctor_no_devices(const struct dt_doctor_options *options, struct dt_rep
     unsigned files = count_entries(options, "/dev/infiniband", "uverbs");
 
     if (in_kernel == 0)
-        dt_report_find(report, DT_LEVEL_PROBLEM, "devices",
-                       "is the RNIC's driver loaded (mlx5_ib, bnxt_re, irdma ...)? DETOUR_VERBS=soft takes "
-                       "software RNICs, "
-                       "for tests on one host",
-                       "the kernel has no RDMA device");
+        dt_report_add_finding(
+            report, DT_LEVEL_PROBLEM, "devices",
+            "is the RNIC's driver loaded (mlx5_ib, bnxt_re, irdma ...)? DETOUR_VERBS=soft takes "
+            "software RNICs, "
+            "for tests on one host",
+            "the kernel has no RDMA device");
     else if (files == 0)
-        dt_report_find(report, DT_LEVEL_PROBLEM, "devices",
-                       "in a container: pass /dev/infiniband on (docker: --device=/dev/infiniband); else "
-                       "`modprobe ib_uverbs`",
-                       "the kernel has %u RDMA devices, and /dev/infiniband/uverbs* is not there", in_kernel);
+        dt_report_add_finding(
+            report, DT_LEVEL_PROBLEM, "devices",
+            "in a container: pass /dev/infiniband on (docker: --device=/dev/infiniband); else "
+            "`modprobe ib_uverbs`",
+            "the kernel has %u RDMA devices, and /dev/infiniband/uverbs* is not there", in_kernel);
     else
-        dt_report_find(
+        dt_report_add_finding(
             report, DT_LEVEL_PROBLEM, "devices",
             "install the RNIC's user-space driver (Debian: ibverbs-providers), and see that this user may "
             "open /dev/infiniband/uverbs*",
@@ -185,28 +188,28 @@ void dt_doctor_gpu(const struct dt_doctor_options *options, struct dt_report *re
     bool is_open;
 
     if (!dt_doctor_read_line(options, "/proc/driver/nvidia/version", version, sizeof version)) {
-        dt_report_find(report, DT_LEVEL_OK, "gpu", NULL,
-                       "no NVIDIA driver is loaded: there is no GPU memory to reach");
+        dt_report_add_finding(report, DT_LEVEL_OK, "gpu", NULL,
+                              "no NVIDIA driver is loaded: there is no GPU memory to reach");
         return;
     }
     is_open = strstr(version, "Open Kernel Module") != NULL;
     if (!(capabilities & (DT_MEMORY_CUDA | DT_MEMORY_DMABUF)))
-        dt_report_find(
+        dt_report_add_finding(
             report, DT_LEVEL_WARNING, "gpu",
             "`modprobe nvidia-peermem`, or a driver with NVIDIA's open kernel modules and RNICs whose driver "
             "takes dma-buf (Linux 5.12)",
             "no RNIC that is used reaches GPU memory: NCCL stages everything through the host");
     else if (!(capabilities & DT_MEMORY_CUDA) && !is_open)
-        dt_report_find(
+        dt_report_add_finding(
             report, DT_LEVEL_WARNING, "gpu", "`modprobe nvidia-peermem`, or NVIDIA's open kernel modules",
             "the RNICs take dma-buf memory, but NVIDIA's closed kernel modules export none: NCCL stages "
             "everything through the host");
     else
-        dt_report_find(report, DT_LEVEL_OK, "gpu", NULL, "the RNICs reach GPU memory %s",
-                       gpu_memory_text(capabilities));
+        dt_report_add_finding(report, DT_LEVEL_OK, "gpu", NULL, "the RNICs reach GPU memory %s",
+                              gpu_memory_text(capabilities));
     if (capabilities & DT_MEMORY_CUDA && !is_there(options, "/sys/module/nvidia_peermem"))
-        dt_report_find(report, DT_LEVEL_WARNING, "gpu", "nvidia-peermem, which comes with the driver",
-                       "an old nv_peer_mem module is loaded");
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "gpu", "nvidia-peermem, which comes with the driver",
+                              "an old nv_peer_mem module is loaded");
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -219,17 +222,18 @@ void dt_doctor_interface(struct dt_report *report, const struct dt_params *param
     char name[32];
     enum dt_status status;
 
-    dt_doctor_listen(report, "set-up", DT_LEVEL_PROBLEM);
+    dt_doctor_capture_log(report, "set-up", DT_LEVEL_PROBLEM);
     status = dt_interface_find(params->interface, &address, name);
-    dt_doctor_stop_listening();
+    dt_doctor_release_log();
     if (status != DT_OK)
         return; /* it has been said */
     if (strcmp(name, "lo") == 0)
-        dt_report_find(report, DT_LEVEL_WARNING, "set-up",
-                       "an interface that the other nodes reach: DETOUR_SOCKET_IFNAME or NCCL_SOCKET_IFNAME",
-                       "the control channel listens on lo: only processes of this host can connect");
+        dt_report_add_finding(
+            report, DT_LEVEL_WARNING, "set-up",
+            "an interface that the other nodes reach: DETOUR_SOCKET_IFNAME or NCCL_SOCKET_IFNAME",
+            "the control channel listens on lo: only processes of this host can connect");
     else
-        dt_report_find(
+        dt_report_add_finding(
             report, DT_LEVEL_OK, "set-up", NULL, "the control channel listens on %s, %s", name,
             inet_ntop(address.family == DT_ADDRESS_IPV4 ? AF_INET : AF_INET6, address.ip, text, sizeof text));
 }

@@ -29,10 +29,10 @@ static const struct {
      "NCCL 2.20.3 or later"},
     {22003, 22099, DT_LEVEL_OK, "NCCL_NET_PLUGIN=detour finds the plugin, a path does not", NULL},
     {22602, 22707, DT_LEVEL_WARNING,
-     "it throws away what a plugin reports: a job whose connections are lost hangs without an error",
+     "it discards errors of a plugin: a job whose connections are lost hangs without an error",
      "NCCL 2.28.3 or later; until then watch the log for lines with \"NET/Detour\" and WARN, and let the "
      "job's launcher "
-     "have a time-out"},
+     "have a timeout"},
     {22703, 22704, DT_LEVEL_WARNING, "it does not take a path in NCCL_NET_PLUGIN",
      "NCCL_NET_PLUGIN=detour, without a path"},
     {22803, 22907, DT_LEVEL_WARNING,
@@ -56,12 +56,13 @@ void dt_doctor_nccl_version(struct dt_report *report, int version)
     for (size_t i = 0; i < DT_COUNT_OF(facts); i++) {
         if (version < facts[i].first || version > facts[i].last)
             continue;
-        dt_report_find(report, facts[i].level, "nccl", facts[i].advice, "NCCL %s: %s", text, facts[i].text);
+        dt_report_add_finding(report, facts[i].level, "nccl", facts[i].advice, "NCCL %s: %s", text,
+                              facts[i].text);
         is_known = true;
     }
     if (!is_known)
-        dt_report_find(report, DT_LEVEL_OK, "nccl", NULL,
-                       "NCCL %s: loads ncclNet v8 plugins and reports their errors", text);
+        dt_report_add_finding(report, DT_LEVEL_OK, "nccl", NULL,
+                              "NCCL %s: loads ncclNet v8 plugins and reports their errors", text);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -84,16 +85,17 @@ static void examine_library(const struct dt_doctor_options *options, struct dt_r
 
     memcpy(&get_version, &symbol, sizeof get_version);
     if (!library && options->nccl_library)
-        dt_report_find(report, DT_LEVEL_PROBLEM, "nccl", "name the file of NCCL's library", "%s", dlerror());
+        dt_report_add_finding(report, DT_LEVEL_PROBLEM, "nccl", "name the file of NCCL's library", "%s",
+                              dlerror());
     else if (!library)
-        dt_report_find(
+        dt_report_add_finding(
             report, DT_LEVEL_OK, "nccl", NULL,
-            "the loader finds no libnccl.so.2; a framework may bring its own: --nccl FILE looks at it");
+            "the loader finds no libnccl.so.2; a framework may bring its own: --nccl FILE examines it");
     else if (!get_version || get_version(&version) != 0)
-        dt_report_find(report, DT_LEVEL_PROBLEM, "nccl", "name the file of NCCL's library",
-                       "%s does not say a version: it is not NCCL", path_of(library, name));
+        dt_report_add_finding(report, DT_LEVEL_PROBLEM, "nccl", "name the file of NCCL's library",
+                              "%s reports no version: it is not NCCL", path_of(library, name));
     else {
-        dt_report_find(report, DT_LEVEL_OK, "nccl", NULL, "the library is %s", path_of(library, name));
+        dt_report_add_finding(report, DT_LEVEL_OK, "nccl", NULL, "the library is %s", path_of(library, name));
         dt_doctor_nccl_version(report, version);
     }
     if (library && !get_version)
@@ -134,24 +136,26 @@ static void examine_plugin(const struct dt_doctor_options *options, struct dt_re
     char path[PATH_MAX];
 
     if (!plugin || !*plugin)
-        dt_report_find(report, DT_LEVEL_WARNING, "plugin", "NCCL_NET_PLUGIN=detour in the job's environment",
-                       "NCCL_NET_PLUGIN is not set: NCCL does not look for Detour");
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "plugin",
+                              "NCCL_NET_PLUGIN=detour in the job's environment",
+                              "NCCL_NET_PLUGIN is not set: NCCL does not look for Detour");
     else if (!strstr(plugin, "detour"))
-        dt_report_find(report, DT_LEVEL_WARNING, "plugin", "NCCL_NET_PLUGIN=detour",
-                       "NCCL_NET_PLUGIN=%s: NCCL uses another plugin", plugin);
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "plugin", "NCCL_NET_PLUGIN=detour",
+                              "NCCL_NET_PLUGIN=%s: NCCL uses another plugin", plugin);
     else
-        dt_report_find(report, DT_LEVEL_OK, "plugin", NULL, "NCCL_NET_PLUGIN=%s", plugin);
+        dt_report_add_finding(report, DT_LEVEL_OK, "plugin", NULL, "NCCL_NET_PLUGIN=%s", plugin);
     if (net && *net && strcasecmp(net, "Detour") != 0)
-        dt_report_find(report, DT_LEVEL_WARNING, "plugin", "NCCL_NET=Detour, or unset it",
-                       "NCCL_NET=%s: NCCL takes no other network, Detour neither", net);
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "plugin", "NCCL_NET=Detour, or unset it",
+                              "NCCL_NET=%s: NCCL takes no other network, Detour neither", net);
     if (plugin && strchr(plugin, '/'))
         return; /* not looked for by the loader */
     if (find_plugin(path))
-        dt_report_find(report, DT_LEVEL_OK, "plugin", NULL, "the plugin is %s", path);
+        dt_report_add_finding(report, DT_LEVEL_OK, "plugin", NULL, "the plugin is %s", path);
     else
-        dt_report_find(report, DT_LEVEL_WARNING, "plugin",
-                       "LD_LIBRARY_PATH with the folder of " PLUGIN_FILE ", in every process of the job",
-                       PLUGIN_FILE " is in none of the loader's folders: NCCL goes on without it");
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "plugin",
+                              "LD_LIBRARY_PATH with the folder of " PLUGIN_FILE
+                              ", in every process of the job",
+                              PLUGIN_FILE " is in none of the loader's folders: NCCL continues without it");
 }
 
 void dt_doctor_nccl(const struct dt_doctor_options *options, struct dt_report *report)

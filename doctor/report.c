@@ -28,8 +28,8 @@ void dt_report_free(struct dt_report *report)
     memset(report, 0, sizeof *report);
 }
 
-void dt_report_find(struct dt_report *report, enum dt_level level, const char *topic, const char *advice,
-                    const char *format, ...)
+void dt_report_add_finding(struct dt_report *report, enum dt_level level, const char *topic,
+                           const char *advice, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -38,12 +38,12 @@ void dt_report_find(struct dt_report *report, enum dt_level level, const char *t
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     report->counts[level]++;
-    dt_report_fact(report, "findings",
-                   json_pack("{s:s, s:s, s:s, s:s*}", "topic", topic, "level", level_word(level), "text",
-                             text, "advice", advice));
+    dt_report_add_fact(report, "findings",
+                       json_pack("{s:s, s:s, s:s, s:s*}", "topic", topic, "level", level_word(level), "text",
+                                 text, "advice", advice));
 }
 
-void dt_report_fact(struct dt_report *report, const char *list, json_t *fact)
+void dt_report_add_fact(struct dt_report *report, const char *list, json_t *fact)
 {
     json_t *array = json_object_get(report->document, list);
 

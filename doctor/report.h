@@ -23,7 +23,7 @@ extern "C" {
     X(DT_LEVEL_PROBLEM, "problem") /* Detour does not start, or not work */
 
 enum dt_level {
-#define DT_LEVEL_ENUM(name, word) name,
+#define DT_LEVEL_ENUM(name, text) name,
     DT_LEVELS(DT_LEVEL_ENUM)
 #undef DT_LEVEL_ENUM
         DT_LEVEL_COUNT
@@ -37,12 +37,12 @@ struct dt_report {
 void dt_report_init(struct dt_report *report);
 void dt_report_free(struct dt_report *report);
 
-/* A finding. `advice`: what would be right; NULL with DT_LEVEL_OK alone. */
-void dt_report_find(struct dt_report *report, enum dt_level level, const char *topic, const char *advice,
-                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Adds a finding. `advice`: the remedy; NULL only with DT_LEVEL_OK. */
+void dt_report_add_finding(struct dt_report *report, enum dt_level level, const char *topic,
+                           const char *advice, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Appends a fact to the list of this name; takes over the reference, NULL too. */
-void dt_report_fact(struct dt_report *report, const char *list, json_t *fact);
+/* Appends a fact to the list of this name and takes its reference; NULL has no effect. */
+void dt_report_add_fact(struct dt_report *report, const char *list, json_t *fact);
 
 #ifdef __cplusplus
 }

@@ -32,15 +32,15 @@ static void list_settings(const struct dt_doctor_options *options, struct dt_rep
     for (size_t i = 0; i < count; i++) {
         const char *source = dt_param_source(&table[i], options->get, options->get_arg);
 
-        dt_report_fact(report, "settings",
-                       json_pack("{s:s, s:o, s:s*, s:s}", "name", table[i].name, "value",
-                                 value_of(&table[i], params), "unit", table[i].unit, "source",
-                                 source ? source : "default"));
+        dt_report_add_fact(report, "settings",
+                           json_pack("{s:s, s:o, s:s*, s:s}", "name", table[i].name, "value",
+                                     value_of(&table[i], params), "unit", table[i].unit, "source",
+                                     source ? source : "default"));
     }
 }
 
 /* Names that begin with DETOUR_ and are none: a setting that was mistyped does nothing, without a word. */
-static void look_for_strangers(const struct dt_doctor_options *options, struct dt_report *report)
+static void look_for_unknown(const struct dt_doctor_options *options, struct dt_report *report)
 {
     size_t count;
     const struct dt_param_info *table = dt_param_table(&count);
@@ -52,9 +52,9 @@ static void look_for_strangers(const struct dt_doctor_options *options, struct d
         for (size_t i = 0; i < count && !is_known; i++)
             is_known = strlen(table[i].name) == length && strncmp(table[i].name, *entry, length) == 0;
         if (!is_known)
-            dt_report_find(report, DT_LEVEL_WARNING, "settings",
-                           "correct or unset it; the settings are listed below",
-                           "%.*s is no setting: it has no effect", (int)length, *entry);
+            dt_report_add_finding(report, DT_LEVEL_WARNING, "settings",
+                                  "correct or unset it; the settings are listed below",
+                                  "%.*s is no setting: it has no effect", (int)length, *entry);
     }
 }
 
@@ -64,22 +64,22 @@ bool dt_doctor_settings(const struct dt_doctor_options *options, struct dt_repor
     char error[512];
     bool is_right;
 
-    dt_doctor_listen(report, "settings", DT_LEVEL_WARNING);
+    dt_doctor_capture_log(report, "settings", DT_LEVEL_WARNING);
     is_right = dt_params_load(params, options->get, options->get_arg, error, sizeof error) == DT_OK;
-    dt_doctor_stop_listening();
+    dt_doctor_release_log();
     if (is_right && strcmp(params->verbs, "system") && strcmp(params->verbs, "soft") &&
         strcmp(params->verbs, "auto")) {
         snprintf(error, sizeof error, "DETOUR_VERBS=%s: expected system, soft or auto", params->verbs);
         is_right = false;
     }
     if (is_right) {
-        dt_report_find(report, DT_LEVEL_OK, "settings", NULL, "all are in their ranges");
+        dt_report_add_finding(report, DT_LEVEL_OK, "settings", NULL, "all are in their ranges");
         list_settings(options, report, params);
     } else {
-        dt_report_find(report, DT_LEVEL_PROBLEM, "settings", "correct it: with it the plugin does not start",
-                       "%s", error);
+        dt_report_add_finding(report, DT_LEVEL_PROBLEM, "settings",
+                              "correct it: with it the plugin does not start", "%s", error);
         (void)dt_params_load(params, nothing, NULL, error, sizeof error);
     }
-    look_for_strangers(options, report);
+    look_for_unknown(options, report);
     return is_right;
 }

@@ -3,13 +3,15 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 
 void dt_fence_begin(struct dt_fence *fence, uint32_t qp_count, uint64_t limit_ns, uint64_t now_ns)
 {
+    DT_CHECK(!fence->is_active && qp_count > 0 && qp_count < 32);
     memset(fence, 0, sizeof *fence);
     fence->is_active = true;
-    fence->asked = DT_FENCE_WAIT;
+    fence->last_verdict = DT_FENCE_WAIT;
     fence->all_mask = (1u << qp_count) - 1;
     fence->begun_ns = now_ns;
     fence->limit_ns = limit_ns;
@@ -22,31 +24,32 @@ void dt_fence_end(struct dt_fence *fence)
 
 static bool is_flushed(const struct dt_fence *fence)
 {
-    return fence->is_told && (fence->marker_mask & fence->receives_mask) == fence->all_mask;
+    return fence->is_err_requested && (fence->marker_mask & fence->receives_mask) == fence->all_mask;
 }
 
 enum dt_fence_verdict dt_fence_verdict(struct dt_fence *fence, uint64_t now_ns)
 {
+    DT_CHECK(!((fence->marker_mask | fence->receives_mask) & ~fence->all_mask));
     if (!fence->is_active)
         return DT_FENCE_WAIT;
-    if (is_flushed(fence) || fence->is_destroyed || fence->is_gone)
+    if (is_flushed(fence) || fence->is_destroyed || fence->is_device_gone)
         return DT_FENCE_PROVEN;
     if (now_ns < dt_fence_deadline_ns(fence))
         return DT_FENCE_WAIT;
-    if (fence->asked == DT_FENCE_LATE)
+    if (fence->last_verdict == DT_FENCE_LATE)
         return DT_FENCE_WAIT;
-    fence->asked = fence->asked == DT_FENCE_WAIT ? DT_FENCE_DESTROY : DT_FENCE_LATE;
-    return (enum dt_fence_verdict)fence->asked;
+    fence->last_verdict = fence->last_verdict == DT_FENCE_WAIT ? DT_FENCE_DESTROY : DT_FENCE_LATE;
+    return (enum dt_fence_verdict)fence->last_verdict;
 }
 
 uint64_t dt_fence_deadline_ns(const struct dt_fence *fence)
 {
     uint64_t first_ns =
-        fence->is_hopeless ? fence->begun_ns : dt_deadline_ns(fence->begun_ns, fence->limit_ns);
+        fence->is_device_dead ? fence->begun_ns : dt_deadline_ns(fence->begun_ns, fence->limit_ns);
 
-    if (!fence->is_active || fence->asked == DT_FENCE_LATE)
+    if (!fence->is_active || fence->last_verdict == DT_FENCE_LATE)
         return DT_NEVER_NS;
-    return fence->asked == DT_FENCE_WAIT ? first_ns : dt_deadline_ns(first_ns, fence->limit_ns);
+    return fence->last_verdict == DT_FENCE_WAIT ? first_ns : dt_deadline_ns(first_ns, fence->limit_ns);
 }
 
 const char *dt_fence_evidence(const struct dt_fence *fence)
@@ -55,5 +58,5 @@ const char *dt_fence_evidence(const struct dt_fence *fence)
         return "flushed";
     if (fence->is_destroyed)
         return "destroyed";
-    return fence->is_gone ? "device gone" : "none";
+    return fence->is_device_gone ? "device gone" : "none";
 }

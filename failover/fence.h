@@ -29,11 +29,11 @@ enum dt_fence_verdict {
 
 struct dt_fence {
     bool is_active;
-    bool is_hopeless;  /* the device answers no call but destroy: it is asked for that at once */
-    bool is_told;      /* the queue pairs were told to go to ERR, whatever came back */
-    bool is_destroyed; /* all of them */
-    bool is_gone;
-    uint8_t asked; /* enum dt_fence_verdict: the last of DESTROY and LATE that was given */
+    bool is_device_dead;   /* the device answers no call but destroy, which is requested at once */
+    bool is_err_requested; /* modify_qp to ERR was called for every queue pair, with any result */
+    bool is_destroyed;     /* all queue pairs */
+    bool is_device_gone;
+    uint8_t last_verdict; /* enum dt_fence_verdict: DT_FENCE_WAIT, or the last of DESTROY and LATE */
     uint32_t all_mask;
     uint32_t marker_mask;   /* queue pairs whose marker came back with an error */
     uint32_t receives_mask; /* queue pairs whose receives are all back */

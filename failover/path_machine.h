@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "failover/path_table.h"
-#include "failover/repeat.h"
+#include "failover/retransmit.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,14 +19,14 @@ extern "C" {
 enum dt_path_end { DT_PATH_END_SENDER, DT_PATH_END_RECEIVER };
 
 enum dt_sender_state {
-#define DT_SENDER_STATE_ENUM(state, repeats, text) DT_SENDER_##state,
+#define DT_SENDER_STATE_ENUM(state, retransmits, text) DT_SENDER_##state,
     DT_SENDER_STATES(DT_SENDER_STATE_ENUM)
 #undef DT_SENDER_STATE_ENUM
         DT_SENDER_STATE_COUNT
 };
 
 enum dt_receiver_state {
-#define DT_RECEIVER_STATE_ENUM(state, repeats, text) DT_RECEIVER_##state,
+#define DT_RECEIVER_STATE_ENUM(state, retransmits, text) DT_RECEIVER_##state,
     DT_RECEIVER_STATES(DT_RECEIVER_STATE_ENUM)
 #undef DT_RECEIVER_STATE_ENUM
         DT_RECEIVER_STATE_COUNT
@@ -53,7 +53,7 @@ enum dt_path_action {
 };
 
 enum dt_path_message {
-#define DT_PATH_MESSAGE_ENUM(message) DT_PATH_SAY_##message,
+#define DT_PATH_MESSAGE_ENUM(message) DT_PATH_MSG_##message,
     DT_PATH_MESSAGES(DT_PATH_MESSAGE_ENUM)
 #undef DT_PATH_MESSAGE_ENUM
         DT_PATH_MESSAGE_COUNT
@@ -66,18 +66,19 @@ struct dt_path_machine {
     uint32_t end;   /* enum dt_path_end */
     uint32_t state; /* enum dt_sender_state or dt_receiver_state, by `end` */
     uint32_t epoch;
-    struct dt_repeat repeat;
+    struct dt_retransmit retransmit;
 };
 
-/* What an event leads to. */
+/* The result of an event. The machine holds the state and the epoch after it. */
 struct dt_path_step {
-    bool is_known;    /* the table has a row for it; else nothing happened */
-    uint32_t from;    /* the state before */
+    bool is_known;  /* the table has a row; otherwise nothing changed */
+    uint32_t event; /* enum dt_path_event; DT_PATH_EVENT_COUNT: a received message that the machine ignores */
+    uint32_t from;  /* the state before the event */
     uint32_t actions; /* enum dt_path_action, to be done in ascending order */
-    uint32_t say;     /* enum dt_path_message, about machine->epoch, after the actions */
+    uint32_t send;    /* enum dt_path_message about machine->epoch, to be sent after the actions */
 };
 
-/* A path as set-up leaves it, epoch 0. Not up: as after a fault on which both ends have agreed. */
+/* A path after set-up, in epoch 0. Not up: settled, as after a fault that both ends have handled. */
 void dt_path_machine_init(struct dt_path_machine *machine, enum dt_path_end end, bool is_up);
 
 static inline bool dt_path_machine_is_up(const struct dt_path_machine *machine)
@@ -89,23 +90,27 @@ static inline bool dt_path_machine_is_up(const struct dt_path_machine *machine)
 struct dt_path_step dt_path_machine_event(struct dt_path_machine *machine, enum dt_path_event event,
                                           uint64_t now_ns);
 
-/* The peer said something about one epoch of this path. */
-struct dt_path_step dt_path_machine_hear(struct dt_path_machine *machine, enum dt_path_message message,
-                                         uint32_t epoch, uint64_t now_ns);
+/* A message from the peer about one epoch of this path. */
+struct dt_path_step dt_path_machine_receive(struct dt_path_machine *machine, enum dt_path_message message,
+                                            uint32_t epoch, uint64_t now_ns);
 
-/* What is to be said again now. */
-enum dt_path_message dt_path_machine_repeat(struct dt_path_machine *machine, uint64_t now_ns);
+/* The message to retransmit now, or DT_PATH_MSG_NONE. */
+enum dt_path_message dt_path_machine_retransmit(struct dt_path_machine *machine, uint64_t now_ns);
 
-/* When dt_path_machine_repeat() has something to say at the earliest. */
-static inline uint64_t dt_path_machine_repeat_ns(const struct dt_path_machine *machine)
+/* The next time at which dt_path_machine_retransmit() can return a message; DT_NEVER_NS: none is pending. */
+static inline uint64_t dt_path_machine_retransmit_ns(const struct dt_path_machine *machine)
 {
-    return machine->repeat.next_ns;
+    return machine->retransmit.next_ns;
 }
 
-/* Words for logs and documents; never NULL. */
-const char *dt_path_state_name(const struct dt_path_machine *machine);
-const char *dt_path_state_text(const struct dt_path_machine *machine);
+/*
+ * Names ("UP", "FAULT") and texts of the table, for logs; never NULL. `state` is one of the end's states. An
+ * event or message outside its list is "?".
+ */
+const char *dt_path_state_name(enum dt_path_end end, uint32_t state);
+const char *dt_path_state_text(enum dt_path_end end, uint32_t state);
 const char *dt_path_event_name(enum dt_path_event event);
+const char *dt_path_event_text(enum dt_path_event event);
 const char *dt_path_message_name(enum dt_path_message message);
 
 #ifdef __cplusplus

@@ -24,124 +24,124 @@
  * Queue pairs of the current epoch may be posted to in UP alone. In MAKING the epoch is still the old,
  * settled one at the sender; at the receiver it is already the new one.
  */
-#define DT_SENDER_STATES(X)                                                                 \
-    X(UP, NONE, "in use")                                                                   \
-    X(DOWN, SWITCH, "failed: its fence is under way")                                       \
-    X(LOOSE, SWITCH, "failed: no proof of the fence in time; it may still come")            \
-    X(WAITING, SWITCH, "fenced: waits for what the receiver has")                           \
-    X(ANSWERED, NONE, "the receiver has spoken: waits for its own fence")                   \
-    X(SETTLED, NONE, "every message of it is decided")                                      \
-    X(ENDED, NONE, "the same, but without proof of the fence: not opened before one comes") \
-    X(MAKING, NONE, "makes fresh queue pairs")                                              \
-    X(OPENING, OPEN, "waits for the receiver's queue pairs")                                \
-    X(LINKING, NONE, "connects to them")                                                    \
-    X(PROVING, NONE, "sends probes until it has been stable for long enough")
+#define DT_SENDER_STATES(X)                                                                           \
+    X(UP, NONE, "in use")                                                                             \
+    X(DOWN, SWITCH, "failed: fencing")                                                                \
+    X(UNFENCED, SWITCH, "failed: no proof of the fence within DETOUR_FENCE_MS; still waiting for it") \
+    X(WAITING, SWITCH, "fenced: waiting for RESUME")                                                  \
+    X(RESUMED, NONE, "RESUME has arrived: waiting for the own fence")                                 \
+    X(SETTLED, NONE, "settled: every message of the epoch is complete or replayed")                   \
+    X(ENDED, NONE, "settled without proof of the fence: not opened before the proof")                 \
+    X(CREATING, NONE, "creating new queue pairs")                                                     \
+    X(OPENING, OPEN, "waiting for the receiver's queue pairs")                                        \
+    X(CONNECTING, NONE, "connecting the queue pairs")                                                 \
+    X(PROBING, NONE, "probing until the path has been stable for DETOUR_STABLE_MS")
 
-#define DT_RECEIVER_STATES(X)                                                    \
-    X(UP, NONE, "in use")                                                        \
-    X(DOWN, NONE, "failed: its fence is under way")                              \
-    X(LOOSE, NONE, "failed: no proof of the fence in time; waits, and says so")  \
-    X(FENCED, RESUME, "fenced: the sender has not been heard of yet")            \
-    X(HEARD, NONE, "fenced: the sender knows, and asks again if it has to")      \
-    X(MAKING, NONE, "makes fresh queue pairs and connects them to the sender's") \
-    X(READY, OPENED, "takes what comes; writes nothing before the sender's are connected")
+#define DT_RECEIVER_STATES(X)                                                                       \
+    X(UP, NONE, "in use")                                                                           \
+    X(DOWN, NONE, "failed: fencing")                                                                \
+    X(UNFENCED, NONE, "failed: no proof of the fence within DETOUR_FENCE_MS; still waiting for it") \
+    X(FENCED, RESUME, "fenced: the sender has not acknowledged RESUME yet")                         \
+    X(ACKED, NONE, "fenced: the sender knows, and asks again if RESUME was lost")                   \
+    X(CREATING, NONE, "creating new queue pairs and connecting them to the sender's")               \
+    X(READY, OPENED, "receiving; posts nothing before the sender's queue pairs are connected")
 
 /*
- * X(event, text). The first group happens at this end, the second is what the peer says; NEXT is the epoch
- * after the current one.
+ * X(event, text for the log). The first group happens at this end, the second is received from the peer; NEXT
+ * is the epoch after the current one.
  */
-#define DT_PATH_EVENTS(X)                                                                 \
-    X(FAULT, "a failed completion, an event, silence, or an order")                       \
-    X(FENCED, "the proof: nothing comes through the old queue pairs any more")            \
-    X(UNFENCED, "DETOUR_FENCE_MS are over without a proof")                               \
-    X(RECOVER, "time to open the path again")                                             \
-    X(MADE, "fresh queue pairs are there (at the receiver: and connected)")               \
-    X(FAILED, "they cannot be had, or do not answer")                                     \
-    X(LINKED, "the sender's fresh queue pairs are connected")                             \
-    X(STABLE, "probes were answered for as long as it takes")                             \
-    X(HEAR_RESUME, "RESUME of the current epoch")                                         \
-    X(HEAR_OPENED, "OPENED of the current epoch")                                         \
-    X(HEAR_SWITCH, "SWITCH of the current epoch")                                         \
-    X(HEAR_HEARD, "HEARD of the current epoch")                                           \
-    X(HEAR_OPEN, "OPEN of the current epoch")                                             \
-    X(HEAR_USED, "USED of the current epoch")                                             \
-    X(HEAR_SWITCH_NEXT, "SWITCH or HEARD of the next epoch, which was never opened here") \
-    X(HEAR_OPEN_NEXT, "OPEN of the next epoch")
+#define DT_PATH_EVENTS(X)                                                                   \
+    X(FAULT, "failed completion, device event, stall, or drained by the operator")          \
+    X(FENCED, "proof that the old queue pairs deliver nothing any more")                    \
+    X(UNFENCED, "no proof of the fence within DETOUR_FENCE_MS")                             \
+    X(RECOVER, "time to open the path again")                                               \
+    X(CREATED, "new queue pairs created (receiver: and connected)")                         \
+    X(FAILED, "new queue pairs cannot be created or connected, or a probe failed")          \
+    X(CONNECTED, "the sender's new queue pairs are connected")                              \
+    X(STABLE, "probes were answered for DETOUR_STABLE_MS")                                  \
+    X(RECV_RESUME, "RESUME of the current epoch")                                           \
+    X(RECV_OPENED, "OPENED of the current epoch")                                           \
+    X(RECV_SWITCH, "SWITCH of the current epoch")                                           \
+    X(RECV_SETTLED, "SETTLED of the current epoch")                                         \
+    X(RECV_OPEN, "OPEN of the current epoch")                                               \
+    X(RECV_USED, "USED of the current epoch")                                               \
+    X(RECV_SWITCH_NEXT, "SWITCH or SETTLED of the next epoch, which was never opened here") \
+    X(RECV_OPEN_NEXT, "OPEN of the next epoch")
 
-/* X(action, text), done in this order, before anything is said */
-#define DT_PATH_ACTIONS(X)                                                                           \
-    X(NEXT_EPOCH, "the epoch is the next one from here on; the old queue pairs are put aside")       \
-    X(FENCE, "all queue pairs to ERR, and look for the proof")                                       \
-    X(KEEP, "keep the RESUME that came")                                                             \
-    X(FORGET, "forget parts of unfinished messages that came over it; publish open receives again")  \
-    X(SNAPSHOT, "take down what has been received: the RESUME of this epoch")                        \
-    X(SETTLE, "messages last posted on it: complete if the receiver has them, else post them again") \
-    X(MAKE, "make fresh queue pairs")                                                                \
-    X(LINK, "connect them to those that OPENED named")                                               \
-    X(PROBE, "start probing")                                                                        \
-    X(LISTEN, "the fresh queue pairs are in use for what comes")                                     \
-    X(USE, "new messages, and clear-to-send writes, may take it")
+/* X(action, text), in the order in which the actions are done, all before a message is sent */
+#define DT_PATH_ACTIONS(X)                                                                               \
+    X(NEXT_EPOCH, "enter the next epoch and retire the old queue pairs")                                 \
+    X(FENCE, "move all queue pairs to ERR and wait for the proof of the fence")                          \
+    X(KEEP, "keep the received RESUME")                                                                  \
+    X(DISCARD, "discard parts of incomplete messages that arrived over it; publish open receives again") \
+    X(SNAPSHOT, "record which messages have arrived: the RESUME of this epoch")                          \
+    X(SETTLE, "messages last posted on it: complete if the receiver has them, else replay")              \
+    X(CREATE, "create new queue pairs")                                                                  \
+    X(CONNECT, "connect them to the queue pairs that OPENED named")                                      \
+    X(PROBE, "start probing")                                                                            \
+    X(LISTEN, "receive on the new queue pairs")                                                          \
+    X(USE, "new messages and CTS writes may use it")
 
 /* X(message) */
-#define DT_PATH_MESSAGES(X) X(NONE) X(SWITCH) X(HEARD) X(RESUME) X(OPEN) X(OPENED) X(USED)
+#define DT_PATH_MESSAGES(X) X(NONE) X(SWITCH) X(SETTLED) X(RESUME) X(OPEN) X(OPENED) X(USED)
 
 /*
  * X(state, event, next state, actions, what is said once at once)
  *
  * Entering a state that repeats a message says it at once, too, and then with back-off.
  */
-#define DT_SENDER_TABLE(X)                                       \
-    X(UP, FAULT, DOWN, A(FENCE), NONE)                           \
-    X(UP, HEAR_RESUME, ANSWERED, A(FENCE) | A(KEEP), NONE)       \
-    X(UP, HEAR_OPENED, UP, 0, USED)                              \
-    X(DOWN, FENCED, WAITING, 0, NONE)                            \
-    X(DOWN, UNFENCED, LOOSE, 0, NONE)                            \
-    X(DOWN, HEAR_RESUME, ANSWERED, A(KEEP), NONE)                \
-    X(LOOSE, FENCED, WAITING, 0, NONE)                           \
-    X(LOOSE, HEAR_RESUME, ENDED, A(KEEP) | A(SETTLE), HEARD)     \
-    X(WAITING, HEAR_RESUME, SETTLED, A(KEEP) | A(SETTLE), HEARD) \
-    X(ANSWERED, FENCED, SETTLED, A(SETTLE), HEARD)               \
-    X(ANSWERED, UNFENCED, ENDED, A(SETTLE), HEARD)               \
-    X(SETTLED, HEAR_RESUME, SETTLED, 0, HEARD)                   \
-    X(SETTLED, RECOVER, MAKING, A(MAKE), NONE)                   \
-    X(ENDED, HEAR_RESUME, ENDED, 0, HEARD)                       \
-    X(ENDED, FENCED, SETTLED, 0, NONE)                           \
-    X(MAKING, HEAR_RESUME, MAKING, 0, HEARD)                     \
-    X(MAKING, MADE, OPENING, A(NEXT_EPOCH), NONE)                \
-    X(MAKING, FAILED, SETTLED, 0, NONE)                          \
-    X(OPENING, FAULT, DOWN, A(FENCE), NONE)                      \
-    X(OPENING, HEAR_RESUME, ANSWERED, A(FENCE) | A(KEEP), NONE)  \
-    X(OPENING, HEAR_OPENED, LINKING, A(LINK), NONE)              \
-    X(LINKING, FAULT, DOWN, A(FENCE), NONE)                      \
-    X(LINKING, FAILED, DOWN, A(FENCE), NONE)                     \
-    X(LINKING, HEAR_RESUME, ANSWERED, A(FENCE) | A(KEEP), NONE)  \
-    X(LINKING, LINKED, PROVING, A(PROBE), NONE)                  \
-    X(PROVING, FAULT, DOWN, A(FENCE), NONE)                      \
-    X(PROVING, FAILED, DOWN, A(FENCE), NONE)                     \
-    X(PROVING, HEAR_RESUME, ANSWERED, A(FENCE) | A(KEEP), NONE)  \
-    X(PROVING, STABLE, UP, A(USE), USED)
+#define DT_SENDER_TABLE(X)                                         \
+    X(UP, FAULT, DOWN, A(FENCE), NONE)                             \
+    X(UP, RECV_RESUME, RESUMED, A(FENCE) | A(KEEP), NONE)          \
+    X(UP, RECV_OPENED, UP, 0, USED)                                \
+    X(DOWN, FENCED, WAITING, 0, NONE)                              \
+    X(DOWN, UNFENCED, UNFENCED, 0, NONE)                           \
+    X(DOWN, RECV_RESUME, RESUMED, A(KEEP), NONE)                   \
+    X(UNFENCED, FENCED, WAITING, 0, NONE)                          \
+    X(UNFENCED, RECV_RESUME, ENDED, A(KEEP) | A(SETTLE), SETTLED)  \
+    X(WAITING, RECV_RESUME, SETTLED, A(KEEP) | A(SETTLE), SETTLED) \
+    X(RESUMED, FENCED, SETTLED, A(SETTLE), SETTLED)                \
+    X(RESUMED, UNFENCED, ENDED, A(SETTLE), SETTLED)                \
+    X(SETTLED, RECV_RESUME, SETTLED, 0, SETTLED)                   \
+    X(SETTLED, RECOVER, CREATING, A(CREATE), NONE)                 \
+    X(ENDED, RECV_RESUME, ENDED, 0, SETTLED)                       \
+    X(ENDED, FENCED, SETTLED, 0, NONE)                             \
+    X(CREATING, RECV_RESUME, CREATING, 0, SETTLED)                 \
+    X(CREATING, CREATED, OPENING, A(NEXT_EPOCH), NONE)             \
+    X(CREATING, FAILED, SETTLED, 0, NONE)                          \
+    X(OPENING, FAULT, DOWN, A(FENCE), NONE)                        \
+    X(OPENING, RECV_RESUME, RESUMED, A(FENCE) | A(KEEP), NONE)     \
+    X(OPENING, RECV_OPENED, CONNECTING, A(CONNECT), NONE)          \
+    X(CONNECTING, FAULT, DOWN, A(FENCE), NONE)                     \
+    X(CONNECTING, FAILED, DOWN, A(FENCE), NONE)                    \
+    X(CONNECTING, RECV_RESUME, RESUMED, A(FENCE) | A(KEEP), NONE)  \
+    X(CONNECTING, CONNECTED, PROBING, A(PROBE), NONE)              \
+    X(PROBING, FAULT, DOWN, A(FENCE), NONE)                        \
+    X(PROBING, FAILED, DOWN, A(FENCE), NONE)                       \
+    X(PROBING, RECV_RESUME, RESUMED, A(FENCE) | A(KEEP), NONE)     \
+    X(PROBING, STABLE, UP, A(USE), USED)
 
 #define DT_RECEIVER_TABLE(X)                                                \
     X(UP, FAULT, DOWN, A(FENCE), NONE)                                      \
-    X(UP, HEAR_SWITCH, DOWN, A(FENCE), NONE)                                \
-    X(DOWN, FENCED, FENCED, A(FORGET) | A(SNAPSHOT), NONE)                  \
-    X(DOWN, UNFENCED, LOOSE, 0, NONE)                                       \
-    X(LOOSE, FENCED, FENCED, A(FORGET) | A(SNAPSHOT), NONE)                 \
-    X(FENCED, HEAR_SWITCH, HEARD, 0, RESUME)                                \
-    X(FENCED, HEAR_HEARD, HEARD, 0, NONE)                                   \
-    X(FENCED, HEAR_OPEN, FENCED, 0, RESUME)                                 \
-    X(FENCED, HEAR_SWITCH_NEXT, HEARD, A(NEXT_EPOCH) | A(SNAPSHOT), RESUME) \
-    X(FENCED, HEAR_OPEN_NEXT, MAKING, A(NEXT_EPOCH) | A(MAKE), NONE)        \
-    X(HEARD, HEAR_SWITCH, HEARD, 0, RESUME)                                 \
-    X(HEARD, HEAR_OPEN, HEARD, 0, RESUME)                                   \
-    X(HEARD, HEAR_SWITCH_NEXT, HEARD, A(NEXT_EPOCH) | A(SNAPSHOT), RESUME)  \
-    X(HEARD, HEAR_OPEN_NEXT, MAKING, A(NEXT_EPOCH) | A(MAKE), NONE)         \
-    X(HEARD, RECOVER, HEARD, 0, RESUME)                                     \
-    X(MAKING, MADE, READY, A(LISTEN), NONE)                                 \
-    X(MAKING, FAILED, FENCED, A(SNAPSHOT), NONE)                            \
+    X(UP, RECV_SWITCH, DOWN, A(FENCE), NONE)                                \
+    X(DOWN, FENCED, FENCED, A(DISCARD) | A(SNAPSHOT), NONE)                 \
+    X(DOWN, UNFENCED, UNFENCED, 0, NONE)                                    \
+    X(UNFENCED, FENCED, FENCED, A(DISCARD) | A(SNAPSHOT), NONE)             \
+    X(FENCED, RECV_SWITCH, ACKED, 0, RESUME)                                \
+    X(FENCED, RECV_SETTLED, ACKED, 0, NONE)                                 \
+    X(FENCED, RECV_OPEN, FENCED, 0, RESUME)                                 \
+    X(FENCED, RECV_SWITCH_NEXT, ACKED, A(NEXT_EPOCH) | A(SNAPSHOT), RESUME) \
+    X(FENCED, RECV_OPEN_NEXT, CREATING, A(NEXT_EPOCH) | A(CREATE), NONE)    \
+    X(ACKED, RECV_SWITCH, ACKED, 0, RESUME)                                 \
+    X(ACKED, RECV_OPEN, ACKED, 0, RESUME)                                   \
+    X(ACKED, RECV_SWITCH_NEXT, ACKED, A(NEXT_EPOCH) | A(SNAPSHOT), RESUME)  \
+    X(ACKED, RECV_OPEN_NEXT, CREATING, A(NEXT_EPOCH) | A(CREATE), NONE)     \
+    X(ACKED, RECOVER, ACKED, 0, RESUME)                                     \
+    X(CREATING, CREATED, READY, A(LISTEN), NONE)                            \
+    X(CREATING, FAILED, FENCED, A(SNAPSHOT), NONE)                          \
     X(READY, FAULT, DOWN, A(FENCE), NONE)                                   \
-    X(READY, HEAR_SWITCH, DOWN, A(FENCE), NONE)                             \
-    X(READY, HEAR_OPEN, READY, 0, OPENED)                                   \
-    X(READY, HEAR_USED, UP, A(USE), NONE)
+    X(READY, RECV_SWITCH, DOWN, A(FENCE), NONE)                             \
+    X(READY, RECV_OPEN, READY, 0, OPENED)                                   \
+    X(READY, RECV_USED, UP, A(USE), NONE)
 
 #endif

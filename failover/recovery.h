@@ -38,20 +38,19 @@ struct dt_recovery {
     /* While it is proven: */
     uint64_t stable_ns; /* the time at which it will have been stable for long enough */
     uint64_t probe_period_ns;
-    uint64_t probe_ns; /* of the next probe; while one is asked, when it was */
-    bool is_asked;
-    bool is_full; /* the probe that is asked is the last one */
-    bool is_proven;
+    uint64_t probe_ns; /* when to send the next probe, or when the pending one was sent */
+    bool is_pending;   /* a probe is in flight */
+    bool is_full;      /* the pending probe is the last one, of a full path MTU */
+    bool is_stable;    /* the last probe was answered */
 };
 
 void dt_recovery_init(struct dt_recovery *recovery);
 
-/* It failed, from use. An attempt is wanted. */
-void dt_recovery_lost(struct dt_recovery *recovery, uint64_t now_ns);
+/* The path failed while it was in use: schedules an attempt. */
+void dt_recovery_path_failed(struct dt_recovery *recovery, uint64_t now_ns);
 
-/* An attempt came to nothing: no port, no device, a peer that has none, a probe that fails. The next one
- * waits longer. */
-void dt_recovery_missed(struct dt_recovery *recovery, uint64_t now_ns);
+/* An attempt failed: no port, no device, none at the peer, or a failed probe. Doubles the pause. */
+void dt_recovery_attempt_failed(struct dt_recovery *recovery, uint64_t now_ns);
 
 /* It may be well again. */
 void dt_recovery_hint(struct dt_recovery *recovery, uint64_t now_ns);
@@ -61,25 +60,25 @@ static inline bool dt_recovery_is_due(const struct dt_recovery *recovery, uint64
     return now_ns >= recovery->next_ns;
 }
 
-/* Probing begins; it is to be stable for `stable_ns`, 0 where nothing else is left to use. */
-void dt_recovery_prove(struct dt_recovery *recovery, uint64_t stable_ns, uint64_t now_ns);
+/* Starts probing for `stable_ns`; 0: one probe is enough, since no other path is left. */
+void dt_recovery_start_probing(struct dt_recovery *recovery, uint64_t stable_ns, uint64_t now_ns);
 
 /* The probe that is to be sent now; it then counts as sent. */
 enum dt_probe_kind dt_recovery_probe(struct dt_recovery *recovery, uint64_t now_ns);
 
-/* The probe was answered. */
-void dt_recovery_answered(struct dt_recovery *recovery, uint64_t now_ns);
+/* The pending probe was answered. Ignored if none is pending. */
+void dt_recovery_probe_answered(struct dt_recovery *recovery, uint64_t now_ns);
 
-static inline bool dt_recovery_is_proven(const struct dt_recovery *recovery)
+static inline bool dt_recovery_is_stable(const struct dt_recovery *recovery)
 {
-    return recovery->is_proven;
+    return recovery->is_stable;
 }
 
-/* A probe was not answered in time. */
-bool dt_recovery_is_silent(const struct dt_recovery *recovery, uint64_t now_ns);
+/* The pending probe exceeded its timeout. */
+bool dt_recovery_probe_timed_out(const struct dt_recovery *recovery, uint64_t now_ns);
 
-/* When something changes by time alone while it is proven. */
-uint64_t dt_recovery_prove_deadline_ns(const struct dt_recovery *recovery);
+/* While probing: when the next probe or its timeout is due. */
+uint64_t dt_recovery_probe_deadline_ns(const struct dt_recovery *recovery);
 
 /* It came into use. */
 void dt_recovery_up(struct dt_recovery *recovery, uint64_t now_ns);

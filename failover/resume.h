@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a receiver has of a connection's messages: everything before the first that is not complete, and a set
- * of later ones. At most 64 messages are open at a time, so the set always reaches far enough. And which of
- * the writes ahead of its irecvs (transport/ahead.h) have come.
+ * The content of RESUME: which messages of a connection have arrived at the receiver. All before the first
+ * incomplete one, and a set of later ones; at most 64 messages are outstanding, so 64 bits suffice. It also
+ * names, per bounce buffer, the eager send (hostpath/staged/eager.h) that arrived last.
  */
 #ifndef DETOUR_FAILOVER_RESUME_H
 #define DETOUR_FAILOVER_RESUME_H
@@ -14,12 +14,12 @@
 extern "C" {
 #endif
 
-#define DT_RESUME_AHEAD 8 /* places to write ahead to */
+#define DT_RESUME_EAGER 8 /* bounce buffers for eager sends */
 
 struct dt_resume {
-    uint64_t first;                 /* sequence of the first message that is not complete */
+    uint64_t first;                 /* sequence number of the first incomplete message */
     uint64_t later;                 /* bit i: message first + i is complete; bit 0 is never set */
-    uint8_t ahead[DT_RESUME_AHEAD]; /* low bits of the generation that came last to each place */
+    uint8_t eager[DT_RESUME_EAGER]; /* low bits of the generation that arrived last in each bounce buffer */
 };
 
 static inline bool dt_resume_has(const struct dt_resume *resume, uint64_t sequence)

@@ -28,19 +28,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "detect/baseline.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#define DT_AUTO_CLASSES 48
 
 struct dt_auto {
     bool is_on;
     uint32_t slow_run;
     uint32_t fast_run;
-    uint64_t usual_ns[DT_AUTO_CLASSES]; /* for 2^i to 2^(i+1)-1 bytes; 0: not known */
-    uint64_t slow_ns;                   /* when a third message in a row was last slow */
-    uint64_t off_ns;                    /* when it was last turned off; 0: never */
+    struct dt_baseline baseline;
+    uint64_t slow_ns; /* when a run of three or more slow messages last grew */
+    uint64_t off_ns;  /* when it was last turned off; 0: never */
     uint64_t hold_ns;
 };
 
@@ -53,8 +53,8 @@ void dt_auto_init(struct dt_auto *a);
  */
 bool dt_auto_message(struct dt_auto *a, uint64_t bytes, uint64_t service_ns, uint64_t now_ns);
 
-/* What is usual for so many bytes, for messages to people. */
-uint64_t dt_auto_usual_ns(const struct dt_auto *a, uint64_t bytes);
+/* The healthy time for `bytes`, learned or assumed. */
+uint64_t dt_auto_healthy_ns(const struct dt_auto *a, uint64_t bytes);
 
 #ifdef __cplusplus
 }

@@ -9,23 +9,39 @@
 /* ------------------------------------------------------------------------------------------------------------
  * A copy
  */
+/* Legal transitions; a copy that has ended starts again. */
+static bool is_legal(enum dt_copy_state from, enum dt_copy_state to)
+{
+    switch (from) {
+    case DT_COPY_RUNNING:
+        return to != DT_COPY_IDLE && to != DT_COPY_RUNNING;
+    case DT_COPY_FAILING:
+        return to == DT_COPY_FAILED;
+    case DT_COPY_IDLE:
+    case DT_COPY_DONE:
+    case DT_COPY_FAILED:
+        break;
+    }
+    return to == DT_COPY_RUNNING;
+}
+
 static void enter(struct dt_copy *copy, enum dt_copy_state state)
 {
+    DT_CHECK(is_legal((enum dt_copy_state)copy->state, state));
     dt_store_release(&copy->state, (uint32_t)state);
 }
 
-/* It is at rest as soon as nothing of it is on its way. */
-static void end(struct dt_copy *copy, enum dt_copy_state rest)
+/* No chunk is started any more; the copy is finished once none is in flight. */
+static void fail(struct dt_copy *copy)
 {
     dt_list_remove(&copy->node);
-    copy->rest = rest;
-    enter(copy, copy->on_way > 0 ? DT_COPY_CANCELLING : rest);
+    enter(copy, copy->in_flight > 0 ? DT_COPY_FAILING : DT_COPY_FAILED);
 }
 
 void dt_copy_start(struct dt_copy *copy, struct dt_copy_lane *lane, void *to, const void *from,
                    uint64_t bytes, uint32_t chunk_bytes, uint32_t flags)
 {
-    DT_CHECK(dt_copy_is_at_rest(copy));
+    DT_CHECK(dt_copy_is_finished(copy));
     DT_CHECK(chunk_bytes >= (flags & DT_COPY_POLLED ? LINE_BYTES : 1u));
     copy->lane = lane;
     copy->to = to;
@@ -35,30 +51,29 @@ void dt_copy_start(struct dt_copy *copy, struct dt_copy_lane *lane, void *to, co
     dt_store_release(&copy->done_bytes, 0u);
     copy->chunk_bytes = chunk_bytes;
     copy->flags = flags;
-    copy->on_way = 0;
+    copy->in_flight = 0;
     dt_list_init(&copy->node);
-    if (bytes > 0 && !lane->is_broken)
+    enter(copy, DT_COPY_RUNNING);
+    if (bytes == 0)
+        enter(copy, DT_COPY_DONE);
+    else if (lane->is_broken)
+        enter(copy, DT_COPY_FAILED);
+    else
         dt_list_push_back(&lane->copies, &copy->node);
-    enter(copy, bytes == 0 ? DT_COPY_DONE : lane->is_broken ? DT_COPY_FAILED : DT_COPY_RUNNING);
 }
 
-void dt_copy_cancel(struct dt_copy *copy)
-{
-    if (dt_copy_state(copy) == DT_COPY_RUNNING)
-        end(copy, DT_COPY_CANCELLED);
-}
-
-/* One chunk more has arrived; the lane keeps the order. */
+/* The next chunk of the copy has arrived: a lane finishes its chunks in order. */
 static void chunk_done(struct dt_copy *copy, uint32_t bytes)
 {
     bool is_running = dt_copy_state(copy) == DT_COPY_RUNNING;
 
+    DT_CHECK(copy->in_flight > 0 && bytes <= copy->started_bytes - copy->done_bytes);
     dt_store_release(&copy->done_bytes, copy->done_bytes + bytes);
-    copy->on_way--;
+    copy->in_flight--;
     if (is_running && copy->done_bytes == copy->bytes)
         enter(copy, DT_COPY_DONE);
-    else if (!is_running && copy->on_way == 0)
-        enter(copy, (enum dt_copy_state)copy->rest);
+    else if (!is_running && copy->in_flight == 0)
+        enter(copy, DT_COPY_FAILED);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -71,22 +86,22 @@ void dt_copy_lane_init(struct dt_copy_lane *lane, const struct dt_copy_lane_ops 
     dt_list_init(&lane->copies);
 }
 
-/* Nothing that was started goes on, and nothing more is started. */
+/* Fails every copy of the lane: the chunks in flight are lost, and no chunk is started any more. */
 static void break_lane(struct dt_copy_lane *lane)
 {
     lane->is_broken = true;
-    dt_list_for_each(node, &lane->copies) end(dt_container_of(node, struct dt_copy, node), DT_COPY_FAILED);
+    dt_list_for_each(node, &lane->copies) fail(dt_container_of(node, struct dt_copy, node));
     while (lane->finished != lane->started) {
         struct dt_copy *copy = lane->chunk[++lane->finished % DT_COPY_DEPTH_MAX].copy;
 
-        if (dt_copy_state(copy) == DT_COPY_RUNNING) /* all of it was started */
-            end(copy, DT_COPY_FAILED);
-        if (--copy->on_way == 0)
-            enter(copy, (enum dt_copy_state)copy->rest);
+        if (dt_copy_state(copy) == DT_COPY_RUNNING) /* not in lane->copies: all its chunks were started */
+            fail(copy);
+        if (--copy->in_flight == 0)
+            enter(copy, DT_COPY_FAILED);
     }
 }
 
-/* Takes in what has finished. False: the lane is broken. */
+/* Collects the finished chunks. False: the lane is broken. */
 static bool collect(struct dt_copy_lane *lane, uint64_t now_ns)
 {
     uint32_t ticket = lane->finished;
@@ -97,7 +112,8 @@ static bool collect(struct dt_copy_lane *lane, uint64_t now_ns)
         break_lane(lane);
         return false;
     }
-    DT_CHECK(ticket - lane->finished <= lane->started - lane->finished);
+    DT_CHECK(ticket - lane->finished <= lane->started - lane->finished &&
+             lane->started - lane->finished <= lane->depth);
     while (lane->finished != ticket) {
         uint32_t at = ++lane->finished % DT_COPY_DEPTH_MAX;
 
@@ -106,7 +122,7 @@ static bool collect(struct dt_copy_lane *lane, uint64_t now_ns)
     return true;
 }
 
-/* The next chunk's size. Where a GPU reads along no line is split. */
+/* The next chunk's size. In polled memory no 128-byte line is split. */
 static uint32_t next_bytes(const struct dt_copy *copy)
 {
     uint64_t left = copy->bytes - copy->started_bytes;
@@ -118,7 +134,7 @@ static uint32_t next_bytes(const struct dt_copy *copy)
                                                                     : copy->chunk_bytes;
 }
 
-/* False: the lane has no room now. */
+/* False: the lane has no room. */
 static bool start_chunk(struct dt_copy_lane *lane, struct dt_copy *copy)
 {
     uint32_t bytes = next_bytes(copy);
@@ -132,13 +148,14 @@ static bool start_chunk(struct dt_copy_lane *lane, struct dt_copy *copy)
     if (status == DT_AGAIN)
         return false;
     if (status != DT_OK) {
-        end(copy, DT_COPY_FAILED);
+        fail(copy);
         return true;
     }
+    DT_CHECK(bytes > 0 && copy->started_bytes + bytes <= copy->bytes);
     lane->started = ticket;
     lane->chunk[ticket % DT_COPY_DEPTH_MAX].copy = copy;
     lane->chunk[ticket % DT_COPY_DEPTH_MAX].bytes = bytes;
-    copy->on_way++;
+    copy->in_flight++;
     copy->started_bytes += bytes;
     if (copy->started_bytes == copy->bytes)
         dt_list_remove(&copy->node);

@@ -32,18 +32,17 @@ extern "C" {
 #define DT_COPY_DEPTH_MAX 16u
 
 enum dt_copy_state {
-    DT_COPY_IDLE,       /* never started */
-    DT_COPY_RUNNING,    /* in a lane */
-    DT_COPY_CANCELLING, /* cancelled or failed; chunks are still on their way */
-    DT_COPY_DONE,       /* all bytes are there */
-    DT_COPY_FAILED,     /* they will never be all there; what dt_copy_done_bytes() says is */
-    DT_COPY_CANCELLED
+    DT_COPY_IDLE,    /* never started: a zeroed copy */
+    DT_COPY_RUNNING, /* in a lane */
+    DT_COPY_FAILING, /* failed, with chunks still in flight */
+    DT_COPY_DONE,    /* all bytes have arrived */
+    DT_COPY_FAILED   /* only the first dt_copy_done_bytes() have arrived, and no more will */
 };
 
 /*
- * DT_COPY_POLLED: somebody reads the destination while the copy is under way, as GPUs do that run NCCL's LL
- * and LL128 protocols: aligned 8-byte words must appear whole, and the last word of an aligned 128-byte line
- * not before the rest of the line.
+ * DT_COPY_POLLED: a reader polls the destination during the copy, as GPUs do that run NCCL's LL and LL128
+ * protocols. Aligned 8-byte words must appear whole, and the last word of an aligned 128-byte line must not
+ * appear before the rest of the line.
  */
 enum dt_copy_flag { DT_COPY_POLLED = 1 };
 
@@ -58,10 +57,9 @@ struct dt_copy {
     uint64_t started_bytes;
     uint64_t done_bytes; /* from the start on, without gaps [atomic] */
     uint32_t chunk_bytes;
-    uint32_t flags;  /* enum dt_copy_flag */
-    uint32_t on_way; /* chunks started and not finished */
-    uint32_t rest;   /* enum dt_copy_state: what CANCELLING ends in */
-    uint32_t state;  /* enum dt_copy_state [atomic] */
+    uint32_t flags;     /* enum dt_copy_flag */
+    uint32_t in_flight; /* chunks */
+    uint32_t state;     /* enum dt_copy_state [atomic] */
 };
 
 struct dt_copy_lane_ops {
@@ -102,13 +100,7 @@ void dt_copy_lane_init(struct dt_copy_lane *lane, const struct dt_copy_lane_ops 
 void dt_copy_start(struct dt_copy *copy, struct dt_copy_lane *lane, void *to, const void *from,
                    uint64_t bytes, uint32_t chunk_bytes, uint32_t flags);
 
-/*
- * No more chunks are started. The copy is at rest when those on their way are finished, which needs
- * dt_copy_lane_progress(). Harmless for a copy at rest.
- */
-void dt_copy_cancel(struct dt_copy *copy);
-
-/* Sees what is finished and starts what there is room for. */
+/* Collects the finished chunks and starts as many as there is room for. */
 void dt_copy_lane_progress(struct dt_copy_lane *lane, uint64_t now_ns);
 
 /* Is there anything for dt_copy_lane_progress() to wait for? */
@@ -129,12 +121,12 @@ static inline enum dt_copy_state dt_copy_state(const struct dt_copy *copy)
     return (enum dt_copy_state)dt_load_acquire(&copy->state);
 }
 
-/* Any thread: true when the memory of both ends is the caller's again. */
-static inline bool dt_copy_is_at_rest(const struct dt_copy *copy)
+/* Any thread: true when the copy accesses neither memory any more. */
+static inline bool dt_copy_is_finished(const struct dt_copy *copy)
 {
     enum dt_copy_state state = dt_copy_state(copy);
 
-    return state != DT_COPY_RUNNING && state != DT_COPY_CANCELLING;
+    return state != DT_COPY_RUNNING && state != DT_COPY_FAILING;
 }
 
 #ifdef __cplusplus

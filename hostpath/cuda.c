@@ -39,7 +39,7 @@ enum dt_status dt_cuda_open_table(const struct dt_cuda_table *table, struct dt_c
     cuda->table = *table;
     pthread_mutex_init(&cuda->mutex, NULL);
     table->driver_get_version(&version);
-    dt_info("cuda: driver for CUDA %d.%d%s", version / 1000, version % 1000 / 10,
+    dt_info("cuda-driver", "cuda: driver for CUDA %d.%d%s", version / 1000, version % 1000 / 10,
             table->stream_write_value32 ? "" : ", without stream memory operations");
     *out = cuda;
     return DT_OK;
@@ -107,7 +107,7 @@ static enum dt_status open_gpu(struct dt_cuda *cuda, int ordinal, struct dt_cuda
         *out = gpu;
         return DT_OK;
     }
-    dt_warn("cuda: the primary context of GPU %d cannot be had: %s", ordinal,
+    dt_warn("cuda-context", "cuda: cannot retain the primary context of GPU %d: %s", ordinal,
             dt_cuda_text(&cuda->table, result));
     free(gpu);
     return DT_SYSTEM;
@@ -189,7 +189,7 @@ enum dt_status dt_cuda_pin(struct dt_cuda_gpu *gpu, void *memory, size_t bytes)
     dt_cuda_leave(gpu, mode, entered);
     if (result == DT_CUDA_SUCCESS)
         return DT_OK;
-    dt_warn("cuda: %zu bytes of host memory cannot be pinned for GPU %d: %s", bytes, gpu->ordinal,
+    dt_warn("cuda-pin", "cuda: cannot pin %zu bytes of host memory for GPU %d: %s", bytes, gpu->ordinal,
             dt_cuda_text(gpu->table, result));
     return DT_SYSTEM;
 }

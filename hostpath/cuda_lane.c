@@ -40,7 +40,7 @@ static const char *direction_text(const struct cuda_lane *cl)
 
 static void warn(const struct cuda_lane *cl, const char *what, int result)
 {
-    dt_warn("cuda: copying %s GPU %d: %s: %s", direction_text(cl), cl->gpu->ordinal, what,
+    dt_warn("cuda-copy", "cuda: copying %s GPU %d: %s: %s", direction_text(cl), cl->gpu->ordinal, what,
             dt_cuda_text(cl->gpu->table, result));
 }
 

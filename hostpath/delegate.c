@@ -6,6 +6,7 @@
 
 #include "base/ascending.h"
 #include "base/atomics.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/util.h"
@@ -30,6 +31,7 @@ void dt_delegates_push(struct dt_delegates *d, struct dt_host_copy *copy)
 {
     uint32_t count = copy->job_count;
 
+    DT_CHECK(count >= 1 && count <= DT_COPY_JOBS_MAX && d->count > 0 && copy->piece_bytes > 0);
     dt_store_relaxed(&copy->claimed_bytes, 0);
     dt_store_relaxed(&copy->helped_bytes, NOTHING);
     for (uint32_t i = 0; i < count; i++) {
@@ -68,18 +70,18 @@ static void copy_bytes(const struct dt_host_copy *copy, uint64_t at, uint64_t by
 }
 
 /* Copies the next piece, with the caller's own note. False: there is none. */
-static bool copy_piece(struct dt_host_copy *copy, uint64_t *note)
+static bool copy_piece(struct dt_host_copy *copy, uint64_t *from_bytes)
 {
     uint64_t at;
 
-    dt_store_release(note, dt_load_relaxed(&copy->claimed_bytes));
+    dt_store_release(from_bytes, dt_load_relaxed(&copy->claimed_bytes));
     at = dt_fetch_add_acq_rel(&copy->claimed_bytes, copy->piece_bytes);
     if (at < copy->bytes) {
         copy_bytes(copy, at, dt_min_u64(copy->bytes - at, copy->piece_bytes));
-        dt_fetch_sub_acq_rel(copy->left, 1);
+        DT_CHECK(dt_fetch_sub_acq_rel(copy->left, 1) > 0);
         return true;
     }
-    dt_store_release(note, NOTHING);
+    dt_store_release(from_bytes, NOTHING);
     return false;
 }
 
@@ -111,7 +113,8 @@ static uint32_t run_all(struct dt_delegate *delegate)
 
         while (copy_piece(job->copy, &job->from_bytes))
             continue;
-        dt_fetch_sub_acq_rel(job->copy->held, 1);
+        DT_CHECK(dt_load_relaxed(&job->from_bytes) == NOTHING);
+        DT_CHECK(dt_fetch_sub_acq_rel(job->copy->held, 1) > 0);
         job = next;
         count++;
     }
@@ -165,7 +168,7 @@ enum dt_status dt_delegates_open(struct dt_delegates *d, uint32_t count, int num
         d->delegate[d->count].numa_node = numa_node;
         error = has_threads ? start(&d->delegate[d->count]) : 0;
         if (error) {
-            dt_warn("cannot start a thread that copies for the host path: %s", strerror(error));
+            dt_warn("copy-thread", "cannot start a copy thread of the host path: %s", strerror(error));
             dt_delegates_close(d);
             return DT_SYSTEM;
         }
@@ -184,5 +187,7 @@ void dt_delegates_close(struct dt_delegates *d)
         sem_destroy(&delegate->wake);
     }
     dt_delegates_run(d);
+    for (uint32_t i = 0; i < d->count; i++)
+        DT_CHECK(!dt_load_relaxed(&d->delegate[i].jobs));
     d->count = 0;
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "hostpath/gpu_thread.h"
@@ -44,8 +45,8 @@ static void progress_lanes(struct dt_gpus *gpus, uint64_t now_ns)
     }
 }
 
-/* Gives back what is at rest. False: nothing was. */
-static bool give_back(struct dt_gpus *gpus)
+/* Returns the finished copies to their owners. False: there were none. */
+static bool complete(struct dt_gpus *gpus)
 {
     bool was_any = false;
 
@@ -53,10 +54,11 @@ static bool give_back(struct dt_gpus *gpus)
     {
         struct dt_gpu_copy *copy = dt_container_of(node, struct dt_gpu_copy, node);
 
-        if (!dt_copy_is_at_rest(&copy->copy))
+        if (!dt_copy_is_finished(&copy->copy))
             continue;
         dt_list_remove(&copy->node);
         copy->is_failed = dt_copy_state(&copy->copy) != DT_COPY_DONE;
+        DT_CHECK(copy->copy.in_flight == 0 && dt_load_relaxed(copy->left) > 0);
         dt_fetch_sub_acq_rel(copy->left, 1); /* it is its owner's again */
         was_any = true;
     }
@@ -67,7 +69,7 @@ bool dt_gpus_run(struct dt_gpus *gpus, uint64_t now_ns)
 {
     take_pushed(gpus);
     progress_lanes(gpus, now_ns);
-    return give_back(gpus);
+    return complete(gpus);
 }
 
 void dt_gpus_push(struct dt_gpus *gpus, struct dt_gpu_copy *copy)
@@ -106,7 +108,7 @@ static void load(struct dt_gpus *gpus)
     if (!gpus->library[0])
         return;
     if (dt_cuda_open(gpus->library, &gpus->cuda, reason, sizeof reason) != DT_OK)
-        dt_info("host path: GPU memory is not staged: %s", reason);
+        dt_info("gpu-not-staged", "host path: GPU memory is not staged: %s", reason);
 }
 
 static void free_gpu(struct dt_gpu *gpu)
@@ -149,6 +151,7 @@ static struct dt_gpu *find(struct dt_gpus *gpus, const void *address)
     if (!gpus->cuda || dt_cuda_gpu_of(gpus->cuda, address, &cuda) != DT_OK)
         return NULL;
     ordinal = dt_cuda_gpu_ordinal(cuda);
+    DT_CHECK(ordinal >= 0 && ordinal < DT_CUDA_GPUS_MAX);
     if (gpus->gpu[ordinal] || gpus->unusable_mask & 1ull << ordinal)
         return gpus->gpu[ordinal];
     if (pin_pool(gpus, cuda) && dt_gpu_thread_start(gpus))
@@ -179,7 +182,8 @@ void dt_gpus_close(struct dt_gpus *gpus)
         return;
     dt_gpu_thread_stop(gpus);
     if (dt_gpus_is_busy(gpus)) {
-        dt_warn("host path: a GPU has not finished copying; it is left alone");
+        dt_warn("gpu-busy",
+                "host path: a GPU has not finished its copies within 2 s; its resources are not freed");
         return;
     }
     for (int i = 0; i < DT_CUDA_GPUS_MAX; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA's own flush of what RNICs have written to GPU memory, for when the RNIC that wrote it can no longer be
- * asked to (transport/flush.c). CUDA is loaded when it is first wanted, which most processes never do.
+ * CUDA's flush of RDMA writes to GPU memory, for the case that the RNIC which wrote cannot perform a flush
+ * read any more (transport/message/flush.c). CUDA is loaded on first use, which is rare.
  */
 #ifndef DETOUR_HOSTPATH_GPU_FLUSH_H
 #define DETOUR_HOSTPATH_GPU_FLUSH_H

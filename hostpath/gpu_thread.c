@@ -64,7 +64,7 @@ bool dt_gpu_thread_start(struct dt_gpus *gpus)
         return true;
     error = dt_thread_start(&gpus->thread, "detour-gpu", thread_main, gpus);
     if (error)
-        dt_warn("cannot start the thread that copies GPU memory for the host path: %s", strerror(error));
+        dt_warn("gpu-thread", "cannot start the GPU copy thread of the host path: %s", strerror(error));
     gpus->is_started = !error;
     return !error;
 }

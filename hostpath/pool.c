@@ -18,6 +18,7 @@ enum dt_status dt_pool_open(struct dt_pool *pool, uint64_t bytes)
     memset(pool, 0, sizeof *pool);
     pool->granule_bytes = dt_max_u64(each, DT_POOL_GRANULE_BYTES_MIN);
     pool->granule_count = (uint32_t)dt_max_u64(bytes / pool->granule_bytes, 1);
+    DT_CHECK(pool->granule_count <= DT_POOL_GRANULES_MAX);
     pool->bytes = pool->granule_count * pool->granule_bytes;
     pool->base = dt_node_memory_alloc(pool->bytes, -1);
     return pool->base ? DT_OK : DT_NO_MEMORY;
@@ -50,7 +51,10 @@ static void clear(struct dt_pool *pool, uint32_t first, uint32_t count)
     while (count > 0) {
         uint32_t n = in_word(first, count);
 
-        __atomic_fetch_and(&pool->taken[first / WORD_BITS], ~mask_of(first % WORD_BITS, n), __ATOMIC_ACQ_REL);
+        uint64_t mask = mask_of(first % WORD_BITS, n);
+        uint64_t before = __atomic_fetch_and(&pool->taken[first / WORD_BITS], ~mask, __ATOMIC_ACQ_REL);
+
+        DT_CHECK((before & mask) == mask);
         first += n;
         count -= n;
     }
@@ -111,11 +115,12 @@ static uint64_t granules_for(const struct dt_pool *pool, uint64_t bytes)
     return (bytes + pool->granule_bytes - 1) / pool->granule_bytes;
 }
 
-void *dt_pool_take(struct dt_pool *pool, uint64_t bytes)
+void *dt_pool_alloc(struct dt_pool *pool, uint64_t bytes)
 {
     uint64_t count = granules_for(pool, bytes);
     uint32_t first = next_free(pool, 0);
 
+    DT_CHECK(count > 0);
     while (count <= pool->granule_count && first <= pool->granule_count - count) {
         uint32_t end = first + (uint32_t)count;
         uint32_t taken = next_taken(pool, first, end);
@@ -127,11 +132,12 @@ void *dt_pool_take(struct dt_pool *pool, uint64_t bytes)
     return NULL;
 }
 
-void dt_pool_give(struct dt_pool *pool, void *run, uint64_t bytes)
+void dt_pool_free(struct dt_pool *pool, void *run, uint64_t bytes)
 {
     uint64_t offset = (uint64_t)((uint8_t *)run - pool->base);
 
-    DT_CHECK(offset < pool->bytes && offset % pool->granule_bytes == 0);
+    DT_CHECK(bytes > 0 && offset < pool->bytes && bytes <= pool->bytes - offset &&
+             offset % pool->granule_bytes == 0);
     clear(pool, (uint32_t)(offset / pool->granule_bytes), (uint32_t)granules_for(pool, bytes));
 }
 

@@ -44,11 +44,11 @@ void dt_pool_prefer(struct dt_pool *pool, int32_t numa_node);
 /* Everything was given back, or nobody will. */
 void dt_pool_close(struct dt_pool *pool);
 
-/* A run for so many bytes (not 0), page aligned, or NULL: there is none now. Any thread. */
-void *dt_pool_take(struct dt_pool *pool, uint64_t bytes);
+/* A page-aligned run of at least `bytes` (not 0); NULL: no run is free. Any thread. */
+void *dt_pool_alloc(struct dt_pool *pool, uint64_t bytes);
 
-/* The same bytes as were taken. Any thread. */
-void dt_pool_give(struct dt_pool *pool, void *run, uint64_t bytes);
+/* `bytes` as given to dt_pool_alloc(). Any thread. */
+void dt_pool_free(struct dt_pool *pool, void *run, uint64_t bytes);
 
 /* Granules that are taken now, for statistics and tests. */
 uint32_t dt_pool_taken(const struct dt_pool *pool);

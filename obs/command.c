@@ -85,17 +85,6 @@ enum dt_status dt_command_register(struct dt_command_table *table, const char *n
     return status;
 }
 
-void dt_command_unregister(struct dt_command_table *table, const char *name)
-{
-    struct command *entry;
-
-    pthread_mutex_lock(&table->lock);
-    entry = name[0] ? find(table, name) : NULL;
-    if (entry)
-        memset(entry, 0, sizeof *entry);
-    pthread_mutex_unlock(&table->lock);
-}
-
 static enum dt_status list_commands(const struct dt_command_table *table, char *answer, size_t answer_bytes)
 {
     size_t used = 0;

@@ -38,11 +38,8 @@ void dt_command_table_destroy(struct dt_command_table *table);
 enum dt_status dt_command_register(struct dt_command_table *table, const char *name, dt_command_func *func,
                                    void *arg);
 
-/* When it returned the function is not running and will not run. Not from inside a command. Any thread. */
-void dt_command_unregister(struct dt_command_table *table, const char *name);
-
-/* Runs one line (without its newline) and writes the whole answer, newline and zero byte included; returns
- * its length. */
+/* Executes one line (without its newline) and writes the answer with newline and zero byte; returns its
+ * length. */
 size_t dt_command_run(struct dt_command_table *table, const char *line,
                       char answer[DT_COMMAND_ANSWER_BYTES + 1]);
 

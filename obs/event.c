@@ -8,7 +8,7 @@
 
 #include "base/atomics.h"
 #include "base/check.h"
-#include "obs/words.h"
+#include "obs/atomic_copy.h"
 
 DT_STATIC_CHECK(sizeof(struct dt_event_record) == 128, "the layout of a record is fixed");
 DT_STATIC_CHECK((DT_EVENT_SLOTS & (DT_EVENT_SLOTS - 1)) == 0, "slots are found with a mask");
@@ -35,11 +35,12 @@ void dt_event_write(struct dt_event_ring *ring, uint64_t time_ns, enum dt_event_
     struct dt_event_record *slot = &ring->records[number % DT_EVENT_SLOTS];
     va_list args;
 
+    DT_CHECK((uint32_t)kind < DT_EVENT_KIND_COUNT);
     va_start(args, format);
     vsnprintf(record.text, sizeof record.text, format, args);
     va_end(args);
     dt_store_relaxed(&slot->mark, 0);
-    dt_words_store((char *)slot + BODY_OFFSET, (char *)&record + BODY_OFFSET, BODY_BYTES);
+    dt_atomic_copy_store((char *)slot + BODY_OFFSET, (char *)&record + BODY_OFFSET, BODY_BYTES);
     dt_store_release(&slot->mark, number + 1);
 }
 
@@ -49,7 +50,7 @@ bool dt_event_read(const struct dt_event_ring *ring, uint64_t number, struct dt_
 
     if (dt_load_acquire(&slot->mark) != number + 1)
         return false;
-    dt_words_load((char *)record + BODY_OFFSET, (const char *)slot + BODY_OFFSET, BODY_BYTES);
+    dt_atomic_copy_load((char *)record + BODY_OFFSET, (const char *)slot + BODY_OFFSET, BODY_BYTES);
     record->text[DT_EVENT_TEXT_BYTES - 1] = '\0';
     record->mark = number + 1;
     return dt_load_relaxed(&slot->mark) == number + 1;

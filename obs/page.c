@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "detour/version.h"
-#include "obs/words.h"
+#include "obs/atomic_copy.h"
 
 #define CACHE_LINE_BYTES 64
 
@@ -138,7 +138,8 @@ enum dt_status dt_page_open(const struct dt_page_options *options, struct dt_pag
     page->owner = getpid();
     page->file_fd = -1;
     if (options->dir && !open_shared(page, options))
-        dt_info("no counter page in %s: %s; counting goes on unseen", options->dir->path, strerror(errno));
+        dt_info("no-counter-page", "no counter page in %s: %s; counters are not visible to `detour stat`",
+                options->dir->path, strerror(errno));
     if (!page->layout) {
         page->layout = aligned_alloc(CACHE_LINE_BYTES, sizeof *page->layout);
         if (!page->layout) {
@@ -153,7 +154,7 @@ enum dt_status dt_page_open(const struct dt_page_options *options, struct dt_pag
     return DT_OK;
 }
 
-void dt_page_withdraw(struct dt_page *page)
+void dt_page_unlink(struct dt_page *page)
 {
     char name[32];
 
@@ -168,7 +169,7 @@ void dt_page_close(struct dt_page *page)
     if (page->file_fd < 0) {
         free(page->layout);
     } else {
-        dt_page_withdraw(page);
+        dt_page_unlink(page);
         munmap(page->layout, sizeof *page->layout);
         close(page->file_fd);
         close(page->dir_fd);
@@ -204,7 +205,7 @@ static void end_change(struct dt_page_row *row)
 static void write_row(struct dt_page_row *row, const void *content, size_t bytes)
 {
     begin_change(row);
-    dt_words_store(row + 1, (const char *)content + sizeof *row, bytes - sizeof *row);
+    dt_atomic_copy_store(row + 1, (const char *)content + sizeof *row, bytes - sizeof *row);
     dt_store_release(&row->state, (uint32_t)DT_PAGE_ROW_USED);
     end_change(row);
 }
@@ -239,7 +240,7 @@ void dt_page_release_connection(struct dt_page *page, struct dt_page_connection 
 void dt_page_set_health(struct dt_page_connection *connection, const struct dt_page_health *health)
 {
     begin_change(&connection->row);
-    dt_words_store(&connection->health, health, sizeof *health);
+    dt_atomic_copy_store(&connection->health, health, sizeof *health);
     end_change(&connection->row);
 }
 
@@ -250,5 +251,8 @@ bool dt_page_is_shared(const struct dt_page *page, const struct dt_page_connecti
 
 uint32_t dt_page_connection_row(const struct dt_page *page, const struct dt_page_connection *connection)
 {
-    return (uint32_t)(connection - page->layout->connections);
+    ptrdiff_t row = connection - page->layout->connections;
+
+    DT_CHECK(row >= 0 && row < (ptrdiff_t)DT_PAGE_CONNECTIONS);
+    return (uint32_t)row;
 }

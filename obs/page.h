@@ -151,8 +151,8 @@ enum dt_status dt_page_open(const struct dt_page_options *options, struct dt_pag
 /* In a child after fork() this leaves the parent's file alone. Rows and ring are gone afterwards. */
 void dt_page_close(struct dt_page *page);
 
-/* The process is about to exit, and threads may still count: the file goes, rows and ring stay. */
-void dt_page_withdraw(struct dt_page *page);
+/* Removes the file and keeps rows and ring: the process is about to exit, and threads may still count. */
+void dt_page_unlink(struct dt_page *page);
 
 /* For readers in the same process, tests above all. */
 const struct dt_page_header *dt_page_get_header(const struct dt_page *page);

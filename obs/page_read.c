@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "obs/page.h"
-#include "obs/words.h"
+#include "obs/atomic_copy.h"
 
 #define PAGE_BYTES_MAX (64u << 20)
 #define READ_TRIES     100
@@ -43,7 +43,7 @@ static void copy_row(struct dt_page_row *to, const struct dt_page_row *from, siz
 
         if (state != DT_PAGE_ROW_USED)
             return;
-        dt_words_load(to + 1, from + 1, bytes - sizeof *to);
+        dt_atomic_copy_load(to + 1, from + 1, bytes - sizeof *to);
         if (changes % 2 == 0 && dt_load_relaxed(&from->changes) == changes) {
             to->state = state;
             return;

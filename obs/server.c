@@ -14,18 +14,19 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "obs/session.h"
+#include "obs/command_session.h"
 
 #define SILENCE_NS (DT_SERVER_SILENCE_MS * DT_NS_PER_MS)
 #define BACKLOG    64
 #define PAUSE_NS   (100 * DT_NS_PER_MS) /* before accepting again when descriptors were short */
 
 struct client {
-    int fd;            /* -1: free */
-    uint64_t heard_ns; /* last time something moved */
-    struct dt_session session;
+    int fd;             /* -1: free */
+    uint64_t active_ns; /* time of the last progress */
+    struct dt_command_session session;
 };
 
 struct dt_server {
@@ -48,7 +49,7 @@ static void drop(struct client *client)
     client->fd = -1;
 }
 
-static bool is_welcome(int fd)
+static bool is_same_user_or_root(int fd)
 {
     struct ucred peer;
     socklen_t bytes = sizeof peer;
@@ -57,8 +58,8 @@ static bool is_welcome(int fd)
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
-/* A free place, or that of the client that was silent longest. */
-static struct client *make_place(struct dt_server *server)
+/* A free slot, or that of the client idle longest. */
+static struct client *free_slot(struct dt_server *server)
 {
     struct client *oldest = &server->clients[0];
 
@@ -67,10 +68,11 @@ static struct client *make_place(struct dt_server *server)
 
         if (client->fd < 0)
             return client;
-        if (client->heard_ns < oldest->heard_ns)
+        if (client->active_ns < oldest->active_ns)
             oldest = client;
     }
     drop(oldest);
+    DT_CHECK(oldest->fd < 0);
     return oldest;
 }
 
@@ -84,37 +86,37 @@ static void accept_one(struct dt_server *server, uint64_t now_ns)
             server->accept_after_ns = now_ns + PAUSE_NS;
         return;
     }
-    if (!is_welcome(fd)) {
+    if (!is_same_user_or_root(fd)) {
         close(fd);
         return;
     }
-    client = make_place(server);
+    client = free_slot(server);
     client->fd = fd;
-    client->heard_ns = now_ns;
-    dt_session_init(&client->session);
+    client->active_ns = now_ns;
+    dt_command_session_init(&client->session);
 }
 
 /* False: the client is gone, or done with. */
 static bool read_some(struct client *client, struct dt_command_table *table)
 {
     char bytes[DT_COMMAND_LINE_BYTES];
-    ssize_t got = recv(client->fd, bytes, dt_session_room(&client->session), 0);
+    ssize_t got = recv(client->fd, bytes, dt_command_session_room(&client->session), 0);
 
     if (got > 0)
-        dt_session_feed(&client->session, bytes, (size_t)got, table);
+        dt_command_session_feed(&client->session, bytes, (size_t)got, table);
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 static bool write_some(struct client *client, struct dt_command_table *table)
 {
     size_t bytes;
-    const char *from = dt_session_output(&client->session, &bytes);
+    const char *from = dt_command_session_output(&client->session, &bytes);
     ssize_t sent = send(client->fd, from, bytes, MSG_NOSIGNAL);
 
     if (sent < 0)
         return errno == EAGAIN || errno == EINTR;
-    dt_session_taken(&client->session, (size_t)sent, table);
-    dt_session_output(&client->session, &bytes);
+    dt_command_session_sent(&client->session, (size_t)sent, table);
+    dt_command_session_output(&client->session, &bytes);
     return bytes || !client->session.is_over;
 }
 
@@ -130,8 +132,8 @@ static void serve(struct dt_server *server, struct client *client, short events,
     else if (events & (POLLERR | POLLHUP | POLLNVAL))
         stays = false;
     if (events)
-        client->heard_ns = now_ns;
-    if (!stays || now_ns - client->heard_ns > SILENCE_NS)
+        client->active_ns = now_ns;
+    if (!stays || now_ns - client->active_ns > SILENCE_NS)
         drop(client);
 }
 
@@ -144,7 +146,7 @@ static short wanted_events(const struct client *client)
 {
     size_t bytes;
 
-    dt_session_output(&client->session, &bytes);
+    dt_command_session_output(&client->session, &bytes);
     return bytes ? POLLOUT : POLLIN;
 }
 

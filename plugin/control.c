@@ -19,13 +19,14 @@ struct dt_control {
     struct dt_net *net;
     struct dt_page *page;
     struct dt_command_table *commands;
-    struct dt_server *server; /* NULL: nobody can call */
+    struct dt_server *server; /* NULL: no command socket */
 };
 
-/* An order is worth a line and an event, a question is not. */
-static void note_order(struct dt_control *control, const char *command, const char *args, const char *answer)
+/* Commands that change the process are logged and recorded as events; queries are not. */
+static void note_command(struct dt_control *control, const char *command, const char *args,
+                         const char *answer)
 {
-    dt_info("by order of `detour %s`: %s", command, answer);
+    dt_info("operator", "`detour %s` by the operator: %s", command, answer);
     dt_event_write(dt_page_events(control->page), dt_clock_now_ns(), DT_EVENT_KIND_CONTROL, UINT32_MAX, 0,
                    "%s %s", command, args);
 }
@@ -34,11 +35,11 @@ static enum dt_status run_inject(void *arg, const char *args, char *answer, size
 {
     struct dt_control *control = (struct dt_control *)arg;
     enum dt_status status = dt_net_inject_command(control->net, args, answer, answer_bytes);
-    bool is_order =
+    bool is_change =
         strncmp(args, "add ", 4) == 0 || strncmp(args, "remove ", 7) == 0 || !strcmp(args, "clear");
 
-    if (status == DT_OK && is_order)
-        note_order(control, "inject", args, answer);
+    if (status == DT_OK && is_change)
+        note_command(control, "inject", args, answer);
     return status;
 }
 
@@ -48,14 +49,14 @@ static enum dt_status act_on_nic(const struct dt_control *control, const char *a
 {
     size_t name_bytes = strcspn(args, " ");
     const char *action = args + name_bytes + strspn(args + name_bytes, " ");
-    bool is_away = strcmp(action, "migrate") == 0;
+    bool is_drained = strcmp(action, "migrate") == 0;
     char device[64];
 
-    if ((!is_away && strcmp(action, "back") != 0) || name_bytes >= sizeof device)
+    if ((!is_drained && strcmp(action, "back") != 0) || name_bytes >= sizeof device)
         return dt_verbs_nic_command(control->verbs, args, answer, answer_bytes);
     memcpy(device, args, name_bytes);
     device[name_bytes] = '\0';
-    return dt_net_migrate(control->net, device, is_away, answer, answer_bytes);
+    return dt_net_drain(control->net, device, is_drained, answer, answer_bytes);
 }
 
 static enum dt_status run_nic(void *arg, const char *args, char *answer, size_t answer_bytes)
@@ -64,7 +65,7 @@ static enum dt_status run_nic(void *arg, const char *args, char *answer, size_t 
     enum dt_status status = act_on_nic(control, args, answer, answer_bytes);
 
     if (status == DT_OK && strcmp(args, "list"))
-        note_order(control, "nic", args, answer);
+        note_command(control, "nic", args, answer);
     return status;
 }
 
@@ -102,10 +103,10 @@ static void start_server(struct dt_control *control, const struct dt_runtime_dir
     if (dt_server_start(dir, getpid(), control->commands, &control->server, reason, sizeof reason) == DT_OK)
         return;
     control->server = NULL;
-    dt_info("%s; `detour nic` will not reach this process", reason);
+    dt_info("no-command-socket", "%s; `detour nic` and `detour inject` cannot reach this process", reason);
 }
 
-/* Both with the folder (which may be NULL: there is none). */
+/* `dir` may be NULL: there is no runtime directory. */
 static enum dt_status open_parts(struct dt_control *control, const struct dt_runtime_dir *dir)
 {
     enum dt_status status = open_page(control, dir);
@@ -138,7 +139,8 @@ struct dt_control *dt_control_start(const struct dt_params *params, struct dt_ve
     if (has_dir)
         dt_runtime_dir_sweep(&dir);
     else
-        dt_info("%s; counters and `detour nic` stay within this process", reason);
+        dt_info("no-runtime-dir",
+                "%s; `detour stat`, `detour nic` and `detour inject` cannot reach this process", reason);
     status = open_parts(control, has_dir ? &dir : NULL);
     if (has_dir)
         dt_runtime_dir_close(&dir);
@@ -157,11 +159,6 @@ void dt_control_stop(struct dt_control *control)
     if (control->commands)
         dt_command_table_destroy(control->commands);
     if (control->page)
-        dt_page_withdraw(control->page); /* NCCL's threads may be counting in it */
+        dt_page_unlink(control->page); /* NCCL's threads may be counting in it */
     free(control);
-}
-
-struct dt_page *dt_control_page(struct dt_control *control)
-{
-    return control->page;
 }

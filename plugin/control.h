@@ -24,9 +24,6 @@ struct dt_control *dt_control_start(const struct dt_params *params, struct dt_ve
 /* Ends the thread and removes page and socket. NULL is allowed. */
 void dt_control_stop(struct dt_control *control);
 
-/* Where counters and events go; private memory when nobody can look. Never NULL. */
-struct dt_page *dt_control_page(struct dt_control *control);
-
 #ifdef __cplusplus
 }
 #endif

@@ -30,11 +30,11 @@ static struct dt_plugin *plugin_with(int dev, const char *call)
     struct dt_plugin *plugin = dt_plugin_current();
 
     if (!plugin) {
-        dt_warn("%s before init", call);
+        dt_warn("call-before-init", "%s before init", call);
         return NULL;
     }
     if (dev < 0 || (size_t)dev >= dt_net_device_count(plugin->net)) {
-        dt_warn("%s: device %d of %zu", call, dev, dt_net_device_count(plugin->net));
+        dt_warn("call-device", "%s: device %d of %zu", call, dev, dt_net_device_count(plugin->net));
         return NULL;
     }
     return plugin;
@@ -179,7 +179,7 @@ static ncclResult_t refuse(const char *call, const char *why, void **request)
 {
     if (request)
         *request = NULL;
-    dt_warn("%s: %s", call, why);
+    dt_warn("call-argument", "%s: %s", call, why);
     return ncclInvalidArgument;
 }
 

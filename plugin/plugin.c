@@ -16,8 +16,8 @@
 #include "base/param.h"
 #include "detour/version.h"
 #include "plugin/control.h"
-#include "transport/address.h"
-#include "transport/stream_tcp.h"
+#include "transport/protocol/address.h"
+#include "transport/session/stream_tcp.h"
 
 static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct dt_plugin *current; /* atomic */
@@ -101,7 +101,7 @@ static enum dt_status verbs_kind(const struct dt_params *params, enum dt_verbs_k
     *kind = is_soft ? DT_VERBS_SOFT : DT_VERBS_SYSTEM;
     if (is_soft || strcmp(params->verbs, "system") == 0 || strcmp(params->verbs, "auto") == 0)
         return DT_OK;
-    dt_warn("DETOUR_VERBS=%s: expected system, soft or auto", params->verbs);
+    dt_warn("setting-verbs", "DETOUR_VERBS=%s: expected system, soft or auto", params->verbs);
     return DT_INVALID;
 }
 
@@ -124,9 +124,9 @@ static enum dt_status create_net(const struct dt_params *params, struct dt_plugi
 /* The one line that NCCL's user needs when there is nothing to work with. */
 static void warn_no_device(const struct dt_params *params, const char *reason)
 {
-    dt_warn("no usable RDMA device (%s): NCCL will use another network. DETOUR_VERBS=soft takes the software "
-            "RNIC, "
-            "for tests on one host",
+    dt_warn("no-device",
+            "no usable RDMA device (%s): NCCL will use another network. "
+            "DETOUR_VERBS=soft takes the software RNIC, for tests on one host",
             *reason        ? reason
             : *params->hca ? "DETOUR_HCA lets none through that has a link"
                            : "none has a link");
@@ -140,10 +140,10 @@ static enum dt_status inject(const struct dt_params *params, struct dt_net *net)
     if (!params->inject[0])
         return DT_OK;
     if (dt_net_inject(net, params->inject, error, sizeof error) != DT_OK) {
-        dt_warn("DETOUR_INJECT: %s", error);
+        dt_warn("setting-inject", "DETOUR_INJECT: %s", error);
         return DT_INVALID;
     }
-    dt_info("DETOUR_INJECT is in force: messages will be late (`detour inject list`)");
+    dt_info("inject-in-force", "DETOUR_INJECT is in force: messages are delayed (`detour inject list`)");
     return DT_OK;
 }
 
@@ -189,14 +189,14 @@ static enum dt_status open_plugin(const struct dt_params *params, struct dt_plug
     return status;
 }
 
-static void say_devices(const struct dt_net *net)
+static void log_devices(const struct dt_net *net)
 {
     char names[256] = "";
     size_t used = 0;
 
     for (size_t i = 0; i < dt_net_device_count(net) && used < sizeof names; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, " %s", dt_net_device_name(net, i));
-    dt_info("Detour %s, %zu devices:%s%s", DETOUR_VERSION_STRING, dt_net_device_count(net), names,
+    dt_info("loaded", "Detour %s, %zu devices:%s%s", DETOUR_VERSION_STRING, dt_net_device_count(net), names,
             dt_net_device_info(net, 0)->is_soft
                 ? " (software RNICs: for tests and demonstrations on one host, not for production)"
                 : "");
@@ -212,7 +212,7 @@ static ncclResult_t init_locked(void)
     if (dt_plugin_current())
         return ncclSuccess;
     if (dt_params_load(&params, dt_getenv_process, NULL, error, sizeof error) != DT_OK) {
-        dt_warn("%s", error);
+        dt_warn("setting", "%s", error);
         return ncclInvalidUsage;
     }
     plugin = calloc(1, sizeof *plugin);
@@ -224,7 +224,7 @@ static ncclResult_t init_locked(void)
         free(plugin);
         return dt_plugin_result(status);
     }
-    say_devices(plugin->net);
+    log_devices(plugin->net);
     plugin->control = dt_control_start(&params, plugin->verbs, plugin->net);
     init_pid = getpid();
     dt_store_release(&current, plugin);
@@ -238,7 +238,7 @@ ncclResult_t dt_plugin_init(ncclDebugLogger_t logger)
     pthread_mutex_lock(&init_mutex);
     if (logger) {
         dt_store_release(&nccl_logger, logger);
-        dt_log_set_sink(log_to_nccl, NULL, DT_LOG_INFO);
+        dt_log_set_sink(log_to_nccl, NULL, DT_LOG_TRACE);
     }
     result = init_locked();
     pthread_mutex_unlock(&init_mutex);

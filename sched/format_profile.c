@@ -77,9 +77,10 @@ static bool read_link(const struct dt_json_at *at, struct detour_link *link)
     struct dt_json_at member;
 
     if (!dt_json_object(at, link_keys) || !dt_json_member(at, "forward_ms", &member) ||
-        !dt_json_time(&member, DETOUR_TIME_MAX_NS, &link->forward_ns) ||
-        !dt_json_member(at, "backward_ms", &member) ||
-        !dt_json_time(&member, DETOUR_TIME_MAX_NS, &link->backward_ns) ||
+        !dt_json_time(&member, DETOUR_TIME_MAX_NS, &link->forward_ns))
+        return false;
+    link->backward_ns = link->forward_ns;
+    if (!dt_json_time_optional(at, "backward_ms", DETOUR_TIME_MAX_NS, &link->backward_ns) ||
         !dt_json_time_optional(at, "serial_ms", DETOUR_TIME_MAX_NS, &link->forward_serial_ns))
         return false;
     link->backward_serial_ns = link->forward_serial_ns;

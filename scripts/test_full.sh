@@ -4,14 +4,14 @@
 # ASan + UBSan and under TSan, the units and the command for 64-bit ARM under qemu-user, then the release build's tests with the label
 # `full`.
 #
-# Labels that keep a test out: no-sanitizer (of both; its CMakeLists.txt says why), no-tsan (one thread only).
+# Labels that keep a test out: no-sanitizer (of both; its CMakeLists.txt has the reason), no-tsan (one thread only).
 set -euo pipefail
 jobs=$(nproc)
 hang_s=900 # a test that takes longer hangs; nothing here takes half of it on two idle cores
-# One test more than there are cores: many wait, for a time-out of theirs or for each other.
+# One test more than there are cores: many wait, for a timeout or for each other.
 tests=(ctest -j $((jobs + 1)) --output-on-failure --no-tests=error --timeout "$hang_s")
 
-# PRESET FOLDER TARGET...: configures and builds; says only what is wrong.
+# PRESET FOLDER TARGET...: configures and builds; prints errors only.
 build() {
     cmake --preset "$1" -DCMAKE_CXX_FLAGS_RELEASE=-O1 >/dev/null # as in the Makefile: the tests' C++
     echo "test_full: building $2"
@@ -22,12 +22,12 @@ build asan build-asan quick
 "${tests[@]}" --test-dir build-asan -L quick -LE no-sanitizer
 build tsan build-tsan quick
 "${tests[@]}" --test-dir build-tsan -L quick -LE 'no-sanitizer|no-tsan'
-# Units that keep to one process: what moves bytes between processes needs process_vm_readv, which qemu-user lacks.
-units=(base.unit softrnic.unit verbs.unit obs.unit delay.unit detect.unit failover.unit transport.unit)
+# Units that use one process: moving bytes between processes needs process_vm_readv, which qemu-user lacks.
+units=(base.unit softrnic.unit verbs.unit obs.unit delay.unit detect.unit failover.unit transport.protocol transport.path)
 scripts/sysroot_aarch64.sh build-aarch64/sysroot
 build aarch64 build-aarch64 "${units[@]}" nccl-net-detour detour detour-sched
 names=$(IFS='|' && echo "${units[*]//./\\.}")
-# One at a time: threads that ask for news all the time are slow beside others where they are emulated.
+# One at a time: under emulation, polling threads slow each other down.
 "${tests[@]}" -j 1 --test-dir build-aarch64 -R "^($names|cross\..*)\$"
 build release build all
 # The guests of tests/vm are part of it; DETOUR_VM=optional lets a machine without network skip them.

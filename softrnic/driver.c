@@ -504,10 +504,10 @@ static int make_device(uint32_t index, const struct dt_driver_callbacks *callbac
 static void say_what_it_is(void)
 {
     if (!driver.said_what_it_is)
-        dt_info(
-            "software RNIC: %u device(s) in this process, reaching processes of this host; made for tests "
-            "and trials, not for production",
-            driver.options.device_count);
+        dt_info("soft-in-use",
+                "software RNIC: %u device(s) in this process, reaching processes of this host; for tests "
+                "and trials, not for production",
+                driver.options.device_count);
     driver.said_what_it_is = true;
 }
 

@@ -18,12 +18,12 @@ struct soft_entry {
     uint32_t index;
 };
 
-static struct soft_entry entries[DT_SOFT_DEVICES_MAX];
+static struct soft_entry entries[DT_SOFT_NAMES_MAX];
 static pthread_once_t entries_once = PTHREAD_ONCE_INIT;
 
 static void fill_entries(void)
 {
-    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++) {
+    for (uint32_t i = 0; i < DT_SOFT_NAMES_MAX; i++) {
         struct ibv_device *device = &entries[i].device;
 
         entries[i].index = i;

@@ -61,7 +61,8 @@ void dt_front_events_push(struct dt_front_events *events, struct dt_front_acks *
             return;
         free(event);
     }
-    dt_warn("software RNIC: an event is lost (type %d): out of memory, or %u of them were never read",
+    dt_warn("soft-event-lost",
+            "software RNIC: an event is lost (type %d): out of memory, or %u of them were never read",
             (int)async->event_type, DT_FRONT_EVENTS_MAX);
 }
 

@@ -93,7 +93,8 @@ static void stranger_ready(struct dt_source *source, uint32_t events, uint64_t n
         introduce(stranger, &hello, shared);
     } else if (error != -EAGAIN) {
         if (error == -EPROTO)
-            dt_info("software RNIC: process %d called and spoke nonsense; dropped", (int)stranger->pid);
+            dt_info("soft-hello", "software RNIC: process %d connected and sent no valid HELLO; dropped",
+                    (int)stranger->pid);
         drop_stranger(stranger);
     }
 }
@@ -129,7 +130,7 @@ static void pause_listening(struct dt_local_host *host, int error, uint64_t now_
     dt_local_host_unwatch(host, host->listen_fd);
     host->listen_again_ns = dt_deadline_ns(now_ns, DT_LOCAL_LISTEN_NS);
     if (!host->said_full)
-        dt_warn("software RNIC: a process calls and cannot be taken in: %s", strerror(error));
+        dt_warn("soft-accept", "software RNIC: a connection cannot be accepted: %s", strerror(error));
     host->said_full = true;
 }
 
@@ -166,7 +167,8 @@ void dt_local_host_progress(struct dt_local_host *host, uint64_t now_ns)
     if (host->listen_again_ns <= now_ns)
         listen_again(host, now_ns);
     while ((stranger = oldest_stranger(host)) && stranger->deadline_ns <= now_ns) {
-        dt_info("software RNIC: process %d called and said nothing; dropped", (int)stranger->pid);
+        dt_info("soft-silent", "software RNIC: process %d connected and sent nothing; dropped",
+                (int)stranger->pid);
         drop_stranger(stranger);
     }
 }

@@ -34,6 +34,8 @@ extern "C" {
 #endif
 
 #define DT_SOFT_DEVICES_MAX 16
+/* Names that the device list has; a simulation has more devices than a process (tests/sim). */
+#define DT_SOFT_NAMES_MAX 128
 #define DT_SOFT_VENDOR_ID   0xdef0
 #define DT_SOFT_PART_ID     1
 

@@ -257,7 +257,7 @@ static bool receive_from(struct dt_local_wire *wire, struct dt_inbound *inbound,
         dt_inbound_made_room(inbound);
     if (inbound->ring.is_broken) {
         wire->counters.broken_links++;
-        dt_warn("software RNIC: process %d sent a record that makes no sense; it is not listened to any more",
+        dt_warn("soft-record", "software RNIC: process %d sent an invalid record; its link is closed",
                 (int)inbound->pid);
     }
     return any;

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "transport/line.h"
+#include "transport/net.h"
+#include "transport/session/session.h"
 #include "transport/setup.h"
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -29,7 +31,7 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
     struct dt_answer answer = {
         .version = common_version(&setup->hello),
         .agreed = dt_terms_agree(&setup->hello.wanted, &wishes),
-        .pid = c->net->pid,
+        .pid = c->environment->pid,
     };
 
     (void)now_ns;
@@ -40,18 +42,18 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
                  DT_PROTOCOL_VERSION_MAX);
         return DT_PROTOCOL;
     }
-    memcpy(answer.host, c->net->host, sizeof answer.host);
+    memcpy(answer.host, c->environment->host, sizeof answer.host);
     memcpy(answer.device, c->nic->name, sizeof answer.device);
-    answer.agreed.paths =
-        dt_backup_make_pairs(&setup->hello.devices, &c->nic->backup_offer, answer.agreed.paths, answer.path);
-    dt_answer_encode(&answer, &c->line->channel.out);
-    c->version = answer.version;
+    answer.agreed.paths = dt_backup_make_pairs(&setup->hello.devices, &c->nic->service->backup_offer,
+                                               answer.agreed.paths, answer.path);
+    DT_CHECK(answer.agreed.paths >= 1 && answer.path[0].receiver == 0); /* path 0 is NCCL's device */
+    dt_answer_encode(&answer, &c->session->channel.out);
     dt_setup_take_terms(setup, &answer.agreed, answer.path);
     return DT_OK;
 }
 
 static const struct dt_step accept_steps[] = {
-    {step_answer, "nobody"},
+    {step_answer, NULL},
     {dt_step_flush, "room to answer in"},
     {NULL, NULL},
 };
@@ -69,15 +71,16 @@ enum dt_status dt_net_listen(struct dt_net *net, size_t device, uint8_t handle[D
 
     if (!listen)
         return DT_NO_MEMORY;
+    DT_CHECK(device < net->nic_count);
     listen->net = net;
     listen->nic = &net->nic[device];
-    listen->id = dt_net_random(net);
-    listen->nonce = dt_net_random(net);
+    listen->id = dt_environment_random(&net->environment);
+    listen->nonce = dt_environment_random(&net->environment);
     pthread_mutex_lock(&net->mutex);
     dt_setups_abandon(net, now_ns);
     status = dt_net_open_listener(net);
     if (status == DT_OK)
-        dt_listener_add(net->listener, listen);
+        dt_listener_add(net->session_host.listener, listen);
     content.address = net->address;
     pthread_mutex_unlock(&net->mutex);
     if (status != DT_OK) {
@@ -96,7 +99,7 @@ void dt_net_close_listen(struct dt_listen *listen)
     struct dt_net *net = listen->net;
 
     pthread_mutex_lock(&net->mutex);
-    dt_listener_remove(net->listener, listen);
+    dt_listener_remove(net->session_host.listener, listen);
     pthread_mutex_unlock(&net->mutex);
     if (listen->incoming) {
         dt_listener_reject(listen->incoming, "the listening rank closed its listener");
@@ -116,43 +119,45 @@ void dt_net_close_listen(struct dt_listen *listen)
 /* Somebody has come: the set-up begins. */
 static enum dt_status begin(struct dt_listen *listen, uint64_t now_ns)
 {
-    struct dt_setup *setup =
-        dt_setup_create(listen->net, listen->nic, false, accept_steps, now_ns, listen->deadline_ns);
+    struct dt_setup *setup = dt_setup_create(listen->nic, false, accept_steps, now_ns, listen->deadline_ns);
     struct dt_connection *c;
 
+    DT_CHECK(!listen->setup && listen->incoming); /* one set-up, of one peer */
     if (!setup)
         return DT_NO_MEMORY;
     c = setup->connection;
     setup->hello = listen->hello;
     c->id = listen->hello.connection_id;
     snprintf(c->peer, sizeof c->peer, "%s:%u", listen->hello.host, listen->hello.pid);
-    c->line->door.nonce = listen->nonce;
-    c->line->peer_address = listen->hello.listener;
-    dt_channel_move(&c->line->channel, listen->incoming);
+    c->session->endpoint.nonce = listen->nonce;
+    c->session->peer_address = listen->hello.listener;
+    dt_channel_move(&c->session->channel, listen->incoming);
     free(listen->incoming);
     listen->incoming = NULL;
     listen->setup = setup;
     return DT_OK;
 }
 
-/* Looks who is at the door. DT_AGAIN: nobody for this listener. */
-static enum dt_status meet(struct dt_listen *listen, uint64_t now_ns)
+/* Progresses the listener. DT_AGAIN: no peer has come for this listen yet. */
+static enum dt_status await_peer(struct dt_listen *listen, uint64_t now_ns)
 {
     struct dt_net *net = listen->net;
     enum dt_status status = DT_AGAIN;
 
     pthread_mutex_lock(&net->mutex);
     if (listen->deadline_ns == 0)
-        listen->deadline_ns = dt_deadline_ns(now_ns, net->params.connect_timeout_ms * DT_NS_PER_MS);
-    dt_listener_progress(net->listener, now_ns);
+        listen->deadline_ns =
+            dt_deadline_ns(now_ns, net->environment.params.connect_timeout_ms * DT_NS_PER_MS);
+    dt_listener_progress(net->session_host.listener, now_ns);
     if (listen->incoming)
         status = begin(listen, now_ns);
     pthread_mutex_unlock(&net->mutex);
     if (status == DT_NO_MEMORY)
-        dt_warn("accept on %s: out of memory", listen->nic->name);
+        dt_warn("accept-memory", "accept on %s: out of memory", listen->nic->name);
     if (status == DT_AGAIN && now_ns >= listen->deadline_ns) {
-        dt_warn("accept on %s: gave up after %llu ms, waiting for the other rank to call connect",
-                listen->nic->name, (unsigned long long)net->params.connect_timeout_ms);
+        dt_warn("accept-timeout",
+                "accept on %s: gave up after %llu ms, waiting for the other rank to call connect",
+                listen->nic->name, (unsigned long long)net->environment.params.connect_timeout_ms);
         return DT_TIMED_OUT;
     }
     return status;
@@ -161,17 +166,19 @@ static enum dt_status meet(struct dt_listen *listen, uint64_t now_ns)
 enum dt_status dt_net_accept(struct dt_listen *listen, uint64_t now_ns, struct dt_connection **receiver)
 {
     struct dt_setup *setup = listen->setup;
-    enum dt_status status = setup ? DT_OK : meet(listen, now_ns);
+    enum dt_status status = setup ? DT_OK : await_peer(listen, now_ns);
 
     *receiver = NULL;
     if (status != DT_OK)
         return status == DT_AGAIN ? DT_OK : status;
     setup = listen->setup;
+    DT_CHECK(!listen->incoming); /* the set-up has the peer's channel, and a second peer is rejected */
     status = dt_setup_run(setup, now_ns);
     if (status == DT_AGAIN)
         return DT_OK;
     if (status != DT_OK)
-        dt_warn("accept on %s from %s: %s", listen->nic->name, setup->connection->peer, setup->why);
+        dt_warn("accept-failed", "accept on %s from %s: %s", listen->nic->name, setup->connection->peer,
+                setup->why);
     *receiver = dt_setup_finish(setup, status == DT_OK, now_ns);
     listen->setup = NULL;
     return status == DT_OK && !*receiver ? DT_SYSTEM : status;

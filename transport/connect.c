@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "transport/line.h"
+#include "transport/net.h"
+#include "transport/session/session.h"
 #include "transport/setup.h"
 
 #define REDIAL_NS_FIRST (5 * DT_NS_PER_MS)
@@ -24,23 +26,25 @@ static enum dt_status step_dial(struct dt_setup *setup, uint64_t now_ns)
 
     if (now_ns < setup->redial_ns)
         return DT_AGAIN;
-    status = net->network->ops->dial(net->network, &setup->handle.address, &stream);
+    status = net->environment.network->ops->dial(net->environment.network, &setup->handle.address, &stream);
     if (status != DT_OK) {
         snprintf(setup->why, sizeof setup->why, "cannot open a socket");
         return status;
     }
-    dt_channel_open(&setup->connection->line->channel, stream);
+    DT_CHECK(!setup->connection->session->channel.stream); /* one attempt at a time */
+    dt_channel_open(&setup->connection->session->channel, stream);
     return DT_OK;
 }
 
 /* Dials again, later and later. */
 static enum dt_status redial(struct dt_setup *setup, uint64_t now_ns)
 {
-    dt_channel_close(&setup->connection->line->channel);
+    dt_channel_close(&setup->connection->session->channel);
     setup->why[0] = '\0';
     setup->redial_delay_ns = setup->redial_delay_ns == 0
                                  ? REDIAL_NS_FIRST
                                  : dt_earlier_ns(2 * setup->redial_delay_ns, REDIAL_NS_MAX);
+    DT_CHECK(setup->redial_delay_ns >= REDIAL_NS_FIRST && setup->redial_delay_ns <= REDIAL_NS_MAX);
     setup->redial_ns = now_ns + setup->redial_delay_ns;
     setup->step = connect_steps;
     return DT_AGAIN;
@@ -49,7 +53,7 @@ static enum dt_status redial(struct dt_setup *setup, uint64_t now_ns)
 /* Refused: the process that made the handle is gone. Unreachable: the network may come back. */
 static enum dt_status step_connected(struct dt_setup *setup, uint64_t now_ns)
 {
-    struct dt_stream *stream = setup->connection->line->channel.stream;
+    struct dt_stream *stream = setup->connection->session->channel.stream;
     enum dt_status status = stream->ops->state(stream);
 
     if (status == DT_OK || status == DT_AGAIN)
@@ -57,7 +61,7 @@ static enum dt_status step_connected(struct dt_setup *setup, uint64_t now_ns)
     if (status == DT_TIMED_OUT)
         return redial(setup, now_ns);
     snprintf(setup->why, sizeof setup->why,
-             status == DT_PEER_ERROR ? "connection refused: the process that listened there is gone"
+             status == DT_PEER_ERROR ? "connection refused: the process that listened there has ended"
                                      : "the connection failed");
     return status;
 }
@@ -72,15 +76,15 @@ static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
         .nonce = setup->handle.nonce,
         .connection_id = c->id,
         .wanted = dt_setup_wishes(c->nic),
-        .pid = c->net->pid,
-        .devices = c->nic->backup_offer,
+        .pid = c->environment->pid,
+        .devices = c->nic->service->backup_offer,
     };
 
     (void)now_ns;
-    memcpy(hello.host, c->net->host, sizeof hello.host);
+    memcpy(hello.host, c->environment->host, sizeof hello.host);
     memcpy(hello.device, c->nic->name, sizeof hello.device);
     hello.listener = setup->listener;
-    dt_hello_encode(&hello, &c->line->channel.out);
+    dt_hello_encode(&hello, &c->session->channel.out);
     return DT_OK;
 }
 
@@ -91,7 +95,7 @@ static bool are_ours(const struct dt_nic *nic, const struct dt_answer *answer)
                     answer->version <= DT_PROTOCOL_VERSION_MAX;
 
     for (uint32_t p = 0; p < answer->agreed.paths; p++)
-        is_valid &= answer->path[p].sender < nic->backups.count;
+        is_valid &= answer->path[p].sender < nic->service->backups.count;
     return is_valid;
 }
 
@@ -104,7 +108,7 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
     struct dt_connection *c = setup->connection;
     struct dt_frame frame;
     struct dt_answer answer;
-    enum dt_status status = dt_channel_flush(&c->line->channel);
+    enum dt_status status = dt_channel_flush(&c->session->channel);
 
     if (status == DT_OK)
         status = dt_setup_expect(setup, DT_FRAME_ANSWER, &frame);
@@ -113,11 +117,10 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
     if (status != DT_OK)
         return status;
     if (dt_answer_decode(frame.body, frame.bytes, &answer) != DT_OK || !are_ours(c->nic, &answer)) {
-        snprintf(setup->why, sizeof setup->why, "the listener's answer makes no sense");
+        snprintf(setup->why, sizeof setup->why, "the listener's answer is invalid");
         return DT_PROTOCOL;
     }
     snprintf(c->peer, sizeof c->peer, "%s:%u", answer.host, answer.pid);
-    c->version = answer.version;
     dt_setup_take_terms(setup, &answer.agreed, answer.path);
     return DT_OK;
 }
@@ -125,7 +128,7 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
 static const struct dt_step connect_steps[] = {
     {step_dial, "the pause before the next attempt"},
     {step_connected, "the listener's host to accept a TCP connection"},
-    {step_hello, "nobody"},
+    {step_hello, NULL},
     {step_answer, "the listener's answer: has the other rank called accept?"},
     {NULL, NULL},
 };
@@ -136,16 +139,16 @@ static const struct dt_step connect_steps[] = {
 static struct dt_setup *begin(struct dt_net *net, struct dt_nic *nic, const struct dt_handle *handle,
                               uint64_t now_ns)
 {
-    uint64_t deadline_ns = dt_deadline_ns(now_ns, net->params.connect_timeout_ms * DT_NS_PER_MS);
-    struct dt_setup *setup = dt_setup_create(net, nic, true, connect_steps, now_ns, deadline_ns);
+    uint64_t deadline_ns = dt_deadline_ns(now_ns, net->environment.params.connect_timeout_ms * DT_NS_PER_MS);
+    struct dt_setup *setup = dt_setup_create(nic, true, connect_steps, now_ns, deadline_ns);
 
     if (!setup)
         return NULL;
     setup->handle = *handle;
-    setup->cookie = dt_net_random(net);
-    setup->connection->id = dt_net_random(net);
-    setup->connection->line->door.nonce = handle->nonce;
-    setup->connection->line->peer_address = handle->address;
+    setup->cookie = dt_environment_random(&net->environment);
+    setup->connection->id = dt_environment_random(&net->environment);
+    setup->connection->session->endpoint.nonce = handle->nonce;
+    setup->connection->session->peer_address = handle->address;
     if (dt_net_open_listener(net) == DT_OK) /* for the peer, should it lose the channel */
         setup->listener = net->address;
     dt_list_push_back(&net->setups, &setup->node);
@@ -174,7 +177,8 @@ static struct dt_setup *attempt_of(struct dt_net *net, struct dt_nic *nic, uint8
 
     *status = dt_handle_decode(bytes, &handle);
     if (*status != DT_OK) {
-        dt_warn("connect from %s: the handle is not one of Detour's: do both ends use the same plugin?",
+        dt_warn("handle-foreign",
+                "connect from %s: the handle is not one of Detour's: do both ends use the same plugin?",
                 nic->name);
         return NULL;
     }
@@ -188,7 +192,7 @@ static struct dt_setup *attempt_of(struct dt_net *net, struct dt_nic *nic, uint8
         dt_handle_set_cookie(bytes, setup->cookie);
     } else {
         *status = cookie ? DT_INVALID : DT_NO_MEMORY;
-        dt_warn("connect from %s: %s", nic->name,
+        dt_warn("connect-attempt", "connect from %s: %s", nic->name,
                 cookie ? "the handle belongs to an attempt that has ended" : "out of memory");
     }
     dt_setups_abandon(net, now_ns);
@@ -202,13 +206,16 @@ enum dt_status dt_net_connect(struct dt_net *net, size_t device, uint8_t handle[
     struct dt_nic *nic = &net->nic[device];
     char text[DT_ADDRESS_TEXT_BYTES];
     enum dt_status status;
-    struct dt_setup *setup = attempt_of(net, nic, handle, now_ns, &status);
+    struct dt_setup *setup;
 
+    DT_CHECK(device < net->nic_count);
+    setup = attempt_of(net, nic, handle, now_ns, &status);
     *sender = NULL;
     if (!setup)
         return status == DT_AGAIN ? DT_OK : status;
     status = dt_setup_run(setup, now_ns);
     pthread_mutex_lock(&net->mutex);
+    DT_CHECK(setup->is_running && !dt_list_is_empty(&setup->node)); /* this thread's until here */
     setup->is_running = false;
     if (status != DT_AGAIN)
         dt_list_remove(&setup->node);
@@ -216,8 +223,8 @@ enum dt_status dt_net_connect(struct dt_net *net, size_t device, uint8_t handle[
     if (status == DT_AGAIN)
         return DT_OK;
     if (status != DT_OK)
-        dt_warn("connect from %s to %s: %s", nic->name, dt_address_text(&setup->handle.address, text),
-                setup->why);
+        dt_warn("connect-failed", "connect from %s to %s: %s", nic->name,
+                dt_address_text(&setup->handle.address, text), setup->why);
     *sender = dt_setup_finish(setup, status == DT_OK, now_ns);
     return status == DT_OK && !*sender ? DT_SYSTEM : status;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/device_events.h"
 
+#include "base/check.h"
 #include "base/log.h"
-#include "transport/connection.h"
+#include "transport/message/connection.h"
 #include "transport/device_thread.h"
-#include "transport/path.h"
+#include "transport/path/path.h"
 
 /* Does the event concern this path? One CQ or queue pair names its path as `user`. */
 static bool concerns(const struct dt_device_event *event, const struct dt_path *path)
@@ -22,7 +23,7 @@ static bool concerns(const struct dt_device_event *event, const struct dt_path *
     }
 }
 
-static void tell(struct dt_connection *c, const struct dt_nic *nic, const struct dt_device_event *event)
+static void apply(struct dt_connection *c, const struct dt_nic *nic, const struct dt_device_event *event)
 {
     for (uint32_t p = 0; p < c->path_count; p++) {
         if (c->path[p].nic == nic && event->type == DT_EVENT_PORT_ACTIVE && event->port == nic->info.port) {
@@ -31,20 +32,21 @@ static void tell(struct dt_connection *c, const struct dt_nic *nic, const struct
         }
         if (c->path[p].nic != nic || !concerns(event, &c->path[p]))
             continue;
+        DT_CHECK(c->path[p].connection == c && c->path[p].index == p);
         c->path[p].device_event = *event;
         dt_connection_suspect(c, &c->path[p], DT_FAULT_EVENT);
     }
 }
 
 /* All connections, whatever their default device. Called without a mutex. */
-static void tell_all(struct dt_nic *nic, const struct dt_device_event *event)
+static void apply_to_all(struct dt_nic *nic, const struct dt_device_event *event)
 {
     struct dt_net *net = nic->net;
 
     for (size_t i = 0; i < net->nic_count; i++) {
         pthread_mutex_lock(&net->nic[i].mutex);
-        dt_list_for_each(node, &net->nic[i].connections)
-            tell(dt_container_of(node, struct dt_connection, node), nic, event);
+        dt_list_for_each(node, &net->nic[i].service->connections)
+            apply(dt_container_of(node, struct dt_connection, node), nic, event);
         pthread_mutex_unlock(&net->nic[i].mutex);
     }
 }
@@ -54,14 +56,14 @@ void dt_device_events_read(struct dt_nic *nic, uint64_t now_ns)
     struct dt_device *device = dt_load_acquire(&nic->device);
     struct dt_device_event event;
 
-    nic->is_event_ready = false;
+    nic->service->is_event_ready = false;
     while (device && dt_device_next_event(device, &event) == DT_OK) {
-        dt_info("%s: %s (%s)", nic->name, dt_event_type_text(event.type), event.name);
-        if (nic->net->page)
-            dt_event_write(dt_page_events(nic->net->page), now_ns, DT_EVENT_KIND_DEVICE, UINT32_MAX, 0,
-                           "%s: %s", nic->name, dt_event_type_text(event.type));
+        dt_info("device-event", "%s: %s (%s)", nic->name, dt_event_type_text(event.type), event.name);
+        if (nic->environment->page)
+            dt_event_write(dt_page_events(nic->environment->page), now_ns, DT_EVENT_KIND_DEVICE, UINT32_MAX,
+                           0, "%s: %s", nic->name, dt_event_type_text(event.type));
         if (event.type == DT_EVENT_DEVICE_FATAL)
             dt_store_relaxed(&nic->is_dead, 1u);
-        tell_all(nic, &event);
+        apply_to_all(nic, &event);
     }
 }

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "transport/nic.h"
+#include "transport/net_state.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -12,77 +12,108 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "transport/listener.h"
+#include "transport/session/listener.h"
+#include "transport/closing.h"
 #include "transport/service.h"
 
-/* As many connections as one fault may concern: all that was said is read in one round. */
+/* As many connections as one fault may concern, so that one round reads all of their frames. */
 #define EVENTS_MAX 1024
 
-/* What an epoll event belongs to, besides connections. */
+/* Tags of epoll events that do not belong to connections. */
 static char wake_tag;
 static char device_tag;
 static char listener_tag;
 
-static int channel_fd(const struct dt_line *line)
+static int channel_fd(const struct dt_session *session)
 {
-    struct dt_stream *stream = line->channel.stream;
+    struct dt_stream *stream = session->channel.stream;
 
     return stream ? stream->ops->fd(stream) : -1;
 }
 
-void dt_device_thread_watch(struct dt_nic *nic, struct dt_line *line)
+static struct dt_nic *nic_of(const struct dt_poller *poller)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = line}};
-    int fd = channel_fd(line);
-
-    if (line->state == DT_LINE_DIALLING)
-        event.events = EPOLLOUT;
-    if (fd >= 0 && epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0 &&
-        (errno != EEXIST || epoll_ctl(nic->epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0))
-        dt_info("cannot watch a control channel: %s", strerror(errno));
+    return dt_container_of(poller, const struct dt_nic_service, poller)->nic;
 }
 
-void dt_device_thread_forget(struct dt_nic *nic, struct dt_line *line)
+static void watch_session(struct dt_poller *poller, struct dt_session *session)
 {
-    int fd = channel_fd(line);
+    const struct dt_nic *nic = nic_of(poller);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = session}};
+    int fd = nic->is_started ? channel_fd(session) : -1;
+
+    if (session->state == DT_SESSION_DIALING)
+        event.events = EPOLLOUT;
+    if (fd >= 0 && epoll_ctl(nic->service->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0 &&
+        (errno != EEXIST || epoll_ctl(nic->service->epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0))
+        dt_info("watch-channel", "cannot watch a control channel: %s", strerror(errno));
+}
+
+static void forget_session(struct dt_poller *poller, struct dt_session *session)
+{
+    const struct dt_nic *nic = nic_of(poller);
+    int fd = nic->is_started ? channel_fd(session) : -1;
 
     if (fd >= 0)
-        epoll_ctl(nic->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+        epoll_ctl(nic->service->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static void wake(struct dt_poller *poller)
+{
+    dt_nic_wake(nic_of(poller));
+}
+
+static bool is_running(const struct dt_poller *poller)
+{
+    return nic_of(poller)->is_started;
+}
+
+void dt_device_thread_init(struct dt_nic *nic)
+{
+    static const struct dt_poller_ops ops = {watch_session, forget_session, wake, is_running};
+
+    DT_CHECK(!nic->is_started && !nic->service->is_joined);
+    nic->service->nic = nic;
+    nic->service->poller.ops = &ops;
 }
 
 void dt_device_thread_collect(struct dt_nic *nic)
 {
     struct epoll_event event[EVENTS_MAX];
-    int count = epoll_wait(nic->epoll_fd, event, EVENTS_MAX, 0);
+    int count = epoll_wait(nic->service->epoll_fd, event, EVENTS_MAX, 0);
     uint64_t ignored;
 
     for (int i = 0; i < count; i++) {
         if (event[i].data.ptr == &wake_tag) {
             (void)!read(nic->wake_fd, &ignored, sizeof ignored); /* it may have been read already */
-            /* Whoever finds it set until here has said before what there is to be looked at from here on. */
+            /* A thread that found the flag set has published its work before: this round sees it. */
             dt_exchange_acq_rel(&nic->is_woken, 0u);
         } else if (event[i].data.ptr == &device_tag) {
-            nic->is_event_ready = true;
+            nic->service->is_event_ready = true;
         } else if (event[i].data.ptr == &listener_tag) {
-            nic->is_listener_ready = true;
+            nic->service->is_listener_ready = true;
         } else {
-            ((struct dt_line *)event[i].data.ptr)->is_ready = true;
+            struct dt_session *session = event[i].data.ptr;
+
+            DT_CHECK(session->poller == &nic->service->poller); /* a session is unwatched before it ends */
+            session->is_ready = true;
         }
     }
 }
 
 uint64_t dt_device_thread_later_ns(const struct dt_nic *nic, uint64_t now_ns)
 {
-    return nic->net->has_threads ? dt_clock_now_ns() : now_ns;
+    return nic->environment->has_threads ? dt_clock_now_ns() : now_ns;
 }
 
-/* Sleeps until something is there to be collected, or until the time. True: the time has come. */
+/* Sleeps until a file is readable or until the time. True: the time has come. */
 static bool sleep_until(struct dt_nic *nic, uint64_t until_ns)
 {
-    struct pollfd poll_fd = {nic->epoll_fd, POLLIN, 0};
+    struct pollfd poll_fd = {nic->service->epoll_fd, POLLIN, 0};
     uint64_t now_ns = dt_clock_now_ns();
     uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
     struct timespec timeout = {(time_t)(left_ns / DT_NS_PER_S), (long)(left_ns % DT_NS_PER_S)};
@@ -93,13 +124,14 @@ static bool sleep_until(struct dt_nic *nic, uint64_t until_ns)
 /* A message is due at the deadline: sleep for most of the time, spin the rest (delay/timer.h). */
 static void wait_exactly(struct dt_nic *nic, uint64_t deadline_ns)
 {
-    struct dt_delay_timer *timer = &nic->inject.timer;
+    struct dt_delay_timer *timer = &nic->service->inject.timer;
     uint64_t until_ns = dt_delay_timer_sleep_until_ns(timer, deadline_ns);
     uint64_t began_ns = dt_clock_now_ns();
     uint64_t now_ns = began_ns;
 
+    DT_CHECK(until_ns <= deadline_ns && deadline_ns != DT_NEVER_NS);
     if (now_ns < until_ns) {
-        /* What happens then looks around once more, and comes back for the rest. */
+        /* The caller does a round, and comes back for the rest of the time. */
         if (sleep_until(nic, until_ns))
             dt_delay_timer_slept(timer, began_ns, until_ns, dt_clock_now_ns());
         return;
@@ -111,15 +143,15 @@ static void wait_exactly(struct dt_nic *nic, uint64_t deadline_ns)
     dt_delay_timer_spun(timer, now_ns - began_ns);
 }
 
-/* Until the deadline, or until something is there. Whoever holds a message wakes this thread if it has to. */
+/* Until the deadline or a wake-up. A thread that holds back a message wakes this one if it is due earlier. */
 static void wait_until(struct dt_nic *nic, uint64_t deadline_ns)
 {
     if (dt_clock_now_ns() < nic->hurry_until_ns)
         return;
-    dt_store_seq_cst(&nic->inject.awake_ns, deadline_ns);
-    if (dt_load_seq_cst(&nic->inject.has_news))
+    dt_store_seq_cst(&nic->awake_ns, deadline_ns);
+    if (dt_load_seq_cst(&nic->has_news))
         return;
-    if (nic->inject.held_ns <= deadline_ns && deadline_ns != DT_NEVER_NS)
+    if (nic->service->inject.held_ns <= deadline_ns && deadline_ns != DT_NEVER_NS)
         wait_exactly(nic, deadline_ns);
     else
         sleep_until(nic, deadline_ns);
@@ -134,28 +166,29 @@ static void watch_device(struct dt_nic *nic, bool *is_watched)
     if (*is_watched || !device)
         return;
     *is_watched = true;
-    if (epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, dt_device_event_fd(device), &event) != 0)
-        dt_info("cannot watch the events of %s: %s", nic->name, strerror(errno));
+    if (epoll_ctl(nic->service->epoll_fd, EPOLL_CTL_ADD, dt_device_event_fd(device), &event) != 0)
+        dt_info("watch-device", "cannot watch the events of %s: %s", nic->name, strerror(errno));
 }
 
-/* Asked to end, and nothing is staged any more that could be delivered, or it took too long. */
+/* The thread was asked to end, and no staged message can be delivered any more, or the time is over. */
 static bool is_over(struct dt_nic *nic, uint64_t now_ns)
 {
     bool has_staged;
 
-    if (!dt_load_acquire(&nic->is_stopping))
+    if (!dt_load_acquire(&nic->service->is_stopping))
         return false;
-    if (nic->stop_until_ns == 0)
-        nic->stop_until_ns = dt_deadline_ns(now_ns, nic->net->params.linger_ms * DT_NS_PER_MS);
+    if (nic->service->stop_until_ns == 0)
+        nic->service->stop_until_ns =
+            dt_deadline_ns(now_ns, nic->environment->params.linger_ms * DT_NS_PER_MS);
     pthread_mutex_lock(&nic->mutex);
-    has_staged = dt_service_has_staged(nic);
+    has_staged = dt_closing_nic_has_staged(nic);
     pthread_mutex_unlock(&nic->mutex);
-    return !has_staged || now_ns >= nic->stop_until_ns;
+    return !has_staged || now_ns >= nic->service->stop_until_ns;
 }
 
 /*
- * The listener may be there later, too. All threads hear of a stranger, once each: one that finds nothing to
- * do goes back to sleep.
+ * The listener may be created later. A pending peer wakes every device thread once (EPOLLET); one that finds
+ * nothing to do sleeps again.
  */
 static void watch_listener(struct dt_nic *nic, bool *is_watched)
 {
@@ -166,12 +199,12 @@ static void watch_listener(struct dt_nic *nic, bool *is_watched)
     if (*is_watched)
         return;
     pthread_mutex_lock(&nic->net->mutex);
-    listener = nic->net->listener;
+    listener = nic->net->session_host.listener;
     pthread_mutex_unlock(&nic->net->mutex);
     fd = listener ? dt_listener_fd(listener) : -1;
     *is_watched = listener != NULL;
-    if (fd >= 0 && epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
-        dt_info("cannot watch the listener: %s", strerror(errno));
+    if (fd >= 0 && epoll_ctl(nic->service->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+        dt_info("watch-listener", "cannot watch the listener: %s", strerror(errno));
 }
 
 static void *thread_main(void *arg)
@@ -189,8 +222,8 @@ static void *thread_main(void *arg)
         deadline_ns = dt_service_progress(nic, dt_clock_now_ns());
         if (is_over(nic, dt_clock_now_ns())) /* after the round, which may have taken the wake-up for it */
             return NULL;
-        if (nic->stop_until_ns > 0)
-            deadline_ns = dt_earlier_ns(deadline_ns, nic->stop_until_ns);
+        if (nic->service->stop_until_ns > 0)
+            deadline_ns = dt_earlier_ns(deadline_ns, nic->service->stop_until_ns);
         wait_until(nic, deadline_ns);
     }
 }
@@ -199,16 +232,16 @@ static bool open_files(struct dt_nic *nic)
 {
     struct epoll_event event = {.events = EPOLLIN, .data = {.ptr = &wake_tag}};
 
-    nic->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    nic->service->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     nic->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return nic->epoll_fd >= 0 && nic->wake_fd >= 0 &&
-           epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, nic->wake_fd, &event) == 0;
+    return nic->service->epoll_fd >= 0 && nic->wake_fd >= 0 &&
+           epoll_ctl(nic->service->epoll_fd, EPOLL_CTL_ADD, nic->wake_fd, &event) == 0;
 }
 
 static void close_files(struct dt_nic *nic)
 {
-    if (nic->epoll_fd >= 0)
-        close(nic->epoll_fd);
+    if (nic->service->epoll_fd >= 0)
+        close(nic->service->epoll_fd);
     if (nic->wake_fd >= 0)
         close(nic->wake_fd);
 }
@@ -218,7 +251,7 @@ static int create_thread(struct dt_nic *nic)
     char name[DT_THREAD_NAME_MAX + 1];
 
     snprintf(name, sizeof name, "detour-%.8s", nic->name);
-    return dt_thread_start(&nic->thread, name, thread_main, nic);
+    return dt_thread_start(&nic->service->thread, name, thread_main, nic);
 }
 
 enum dt_status dt_nic_start(struct dt_nic *nic)
@@ -227,10 +260,11 @@ enum dt_status dt_nic_start(struct dt_nic *nic)
 
     pthread_mutex_lock(&nic->mutex);
     if (!nic->is_started) {
+        DT_CHECK(!nic->service->is_joined); /* a thread that was started is joined, and none started again */
         int error = open_files(nic) ? create_thread(nic) : errno;
 
         if (error) {
-            dt_warn("cannot start the thread of %s: %s", nic->name, strerror(error));
+            dt_warn("device-thread", "cannot start the thread of %s: %s", nic->name, strerror(error));
             close_files(nic);
             status = DT_SYSTEM;
         }
@@ -240,34 +274,25 @@ enum dt_status dt_nic_start(struct dt_nic *nic)
     return status;
 }
 
-void dt_nic_wake(struct dt_nic *nic)
-{
-    uint64_t one = 1;
-
-    if (!nic->is_started || dt_exchange_acq_rel(&nic->is_woken, 1u))
-        return;
-    /* The counter cannot be full: it is written once between two reads. */
-    (void)!write(nic->wake_fd, &one, sizeof one);
-}
-
 void dt_nic_ask_to_stop(struct dt_nic *nic)
 {
-    dt_store_release(&nic->is_stopping, 1u);
+    dt_store_release(&nic->service->is_stopping, 1u);
     dt_nic_wake(nic);
 }
 
 void dt_nic_stop(struct dt_nic *nic)
 {
-    if (!nic->is_started || nic->is_joined)
+    if (!nic->is_started || nic->service->is_joined)
         return;
-    nic->is_joined = true;
+    nic->service->is_joined = true;
     dt_nic_ask_to_stop(nic);
-    pthread_join(nic->thread, NULL);
+    pthread_join(nic->service->thread, NULL);
 }
 
 void dt_nic_close(struct dt_nic *nic)
 {
     dt_nic_stop(nic);
+    DT_CHECK(!nic->is_started || nic->service->is_joined);
     if (nic->is_started)
         close_files(nic);
 }

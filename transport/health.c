@@ -12,8 +12,7 @@
 #include "base/util.h"
 #include "detect/period.h"
 #include "detour/stat.h"
-#include "transport/connection.h"
-#include "transport/nic.h"
+#include "transport/message/send.h"
 
 #define JUDGE_EVERY_NS (100 * DT_NS_PER_MS)
 #define ROOM_FIRST     16
@@ -52,9 +51,9 @@ static void note_iteration(struct dt_health *health, uint64_t count_before, uint
 
 static void take(struct dt_health *health, const struct dt_ticks *ticks, const struct dt_sample *sample)
 {
-    struct dt_watched message = {
-        .wanted_ns = dt_ticks_moment_ns(ticks, sample->wanted),
-        .handed_ns = dt_ticks_moment_ns(ticks, sample->handed),
+    struct dt_sampler_message message = {
+        .requested_ns = dt_ticks_moment_ns(ticks, sample->requested),
+        .submitted_ns = dt_ticks_moment_ns(ticks, sample->submitted),
         .done_ns = dt_ticks_moment_ns(ticks, sample->done),
         .bytes = sample->bytes,
         .messages = sample->messages,
@@ -62,18 +61,19 @@ static void take(struct dt_health *health, const struct dt_ticks *ticks, const s
     uint64_t count = health->watch.network.sample_count, service_ns;
     bool was_surge = health->surge.is_on;
 
-    message.done_ns = dt_max_u64(message.done_ns, message.handed_ns);
-    service_ns = message.done_ns - message.handed_ns;
+    DT_CHECK(sample->messages > 0);
+    message.done_ns = dt_max_u64(message.done_ns, message.submitted_ns);
+    service_ns = message.done_ns - message.submitted_ns;
     if (sample->messages > 1) {
         message.idle_ns = dt_ticks_to_ns(ticks, sample->idle);
         message.waited_ns = dt_ticks_to_ns(ticks, sample->waited);
         service_ns = dt_ticks_to_ns(ticks, sample->service) / sample->messages;
     }
-    dt_watch_message(&health->watch, &message);
-    note_iteration(health, count, message.handed_ns);
+    dt_sampler_add(&health->watch, &message);
+    note_iteration(health, count, message.submitted_ns);
     dt_surge_message(&health->surge, health->watch.message_bytes, service_ns, message.done_ns);
     if (health->surge.is_on && !was_surge)
-        health->surge_since_ns = message.handed_ns;
+        health->surge_since_ns = message.submitted_ns;
     health->message_bytes = health->watch.message_bytes;
 }
 
@@ -93,7 +93,7 @@ static uint64_t since_ns(const struct dt_health *health, const struct dt_verdict
 /* Bytes between two pauses; of traffic without pauses each message is a transfer. */
 static uint64_t transfer_bytes(const struct dt_health *health)
 {
-    uint64_t bytes = dt_watch_between_pauses(&health->watch);
+    uint64_t bytes = dt_sampler_between_pauses(&health->watch);
 
     return bytes ? bytes : health->message_bytes;
 }
@@ -108,24 +108,24 @@ static void add_surge(const struct dt_health *health, struct dt_health_summary *
     if (!summary->is_slow) {
         summary->slow_since_ns = health->surge_since_ns;
         summary->factor =
-            surge->usual_of_slow_ns ? (double)surge->slow_ns / (double)surge->usual_of_slow_ns : 1;
+            surge->slow_baseline_ns ? (double)surge->slow_ns / (double)surge->slow_baseline_ns : 1;
     }
-    /* Without pauses the monitor sees throughput; what a single message takes longer is seen here. */
-    if ((!summary->is_slow || dt_watch_between_pauses(&health->watch) == 0) &&
-        surge->slow_ns > surge->usual_of_slow_ns)
-        summary->delay_ns = surge->slow_ns - surge->usual_of_slow_ns;
+    /* Without pauses the monitor measures throughput; the delay of a single message is added here. */
+    if ((!summary->is_slow || dt_sampler_between_pauses(&health->watch) == 0) &&
+        surge->slow_ns > surge->slow_baseline_ns)
+        summary->delay_ns = surge->slow_ns - surge->slow_baseline_ns;
     summary->is_slow = true;
 }
 
 /* Network time of an iteration. */
 static double iteration_seconds(const struct dt_health *health)
 {
-    const struct dt_watch *watch = &health->watch;
+    const struct dt_sampler *watch = &health->watch;
     uint64_t count = dt_min_u64(watch->period, watch->burst_count);
     double bytes = 0;
 
     for (uint64_t i = 1; i <= count; i++)
-        bytes += watch->sizes[(watch->burst_count - i) % DT_WATCH_BURSTS];
+        bytes += watch->sizes[(watch->burst_count - i) % DT_SAMPLER_BURSTS];
     return exp(watch->network.level) * bytes;
 }
 
@@ -136,7 +136,7 @@ static struct dt_health_summary summarize(struct dt_health *health)
     struct dt_health_summary summary = {
         .is_slow = slow.is_slow,
         .is_known = slow.is_known,
-        .period = dt_watch_found_period(&health->watch),
+        .period = dt_sampler_found_period(&health->watch),
         .slow_since_ns = since_ns(health, &slow, &health->slow_sample, &health->slow_since_ns),
         .waiting_since_ns = since_ns(health, &late, &health->waiting_sample, &health->waiting_since_ns),
         .factor = slow.factor,
@@ -159,7 +159,7 @@ static struct dt_health_summary summarize(struct dt_health *health)
  */
 static void watch_overdue(struct dt_sender *s, bool is_waiting, uint64_t now_ns)
 {
-    struct dt_health *health = &s->health;
+    struct dt_health *health = s->health;
     bool was_on = health->surge.is_on;
 
     if (!is_waiting || health->message_bytes == 0) {
@@ -184,17 +184,16 @@ static bool has_none_under_way(const struct dt_sender *s)
     return (int32_t)((uint32_t)handed - done) <= 0;
 }
 
-void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
+void dt_health_feed(struct dt_health_net *net, struct dt_sender *s, uint64_t now_ns)
 {
-    struct dt_health *health = &s->health;
+    struct dt_health *health = s->health;
     struct dt_meter *meter = &s->connection.meter;
-    struct dt_health_net *net = &s->connection.net->health;
-    uint64_t count_before = health->watch.network.sample_count, slow_before_ns = health->surge.slow_ns;
-    bool was_surge = health->surge.is_on;
     uint32_t taken = 0;
 
-    if (!health->connection)
+    if (!health)
         return;
+    uint64_t count_before = health->watch.network.sample_count, slow_before_ns = health->surge.slow_ns;
+    bool was_surge = health->surge.is_on;
     bool is_idle = has_none_under_way(s);
     bool is_seen = !dt_load_acquire(&meter->is_keeping); /* all of it, once the ring is empty */
     for (const struct dt_sample *sample; taken < DT_METER_SAMPLES && (sample = dt_meter_sample(meter));
@@ -205,7 +204,7 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
     watch_overdue(s, taken == 0 && !is_idle, now_ns);
     uint64_t count = health->watch.network.sample_count;
     if (is_idle && is_seen)
-        dt_watch_idle(&health->watch, now_ns);
+        dt_sampler_idle(&health->watch, now_ns);
     note_iteration(health, count, 0);
     if (taken == 0 && health->surge.is_on == was_surge && health->surge.slow_ns == slow_before_ns &&
         health->watch.network.sample_count == count_before)
@@ -215,8 +214,8 @@ void dt_health_feed(struct dt_sender *s, uint64_t now_ns)
     health->summary = summary;
     uint32_t voted = health->voted;
     pthread_mutex_unlock(&net->mutex);
-    if (dt_watch_found_period(&health->watch) == 0)
-        dt_watch_set_period(&health->watch, voted);
+    if (dt_sampler_found_period(&health->watch) == 0)
+        dt_sampler_set_period(&health->watch, voted);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -287,7 +286,7 @@ static bool is_news(uint32_t verdict)
 }
 
 /* One line, in the log and among the events. To be healthy from the beginning is no news. */
-static void say(const struct dt_health *health, const struct dt_page_health *verdict, uint64_t now_ns)
+static void log_verdict(const struct dt_health *health, const struct dt_page_health *verdict, uint64_t now_ns)
 {
     const struct dt_connection *c = health->connection;
     uint64_t age_ns = now_ns > verdict->since_ns ? now_ns - verdict->since_ns : 0;
@@ -297,30 +296,32 @@ static void say(const struct dt_health *health, const struct dt_page_health *ver
         return;
     if (verdict->verdict == DT_PAGE_VERDICT_SLOW)
         snprintf(text, sizeof text,
-                 "slow since %llu ms, %.2f times its healthy time, a transfer takes %.3f ms longer: %s",
+                 "slow for %llu ms, %.2f times its healthy time, a transfer takes %.3f ms longer: %s",
                  (unsigned long long)(age_ns / DT_NS_PER_MS), (double)verdict->factor_permille / 1000,
                  (double)verdict->delay_ns / 1e6, dt_blame_text((enum dt_blame)verdict->cause));
     else if (verdict->verdict == DT_PAGE_VERDICT_WAITING)
-        snprintf(text, sizeof text, "well, but waits longer than it used to, since %llu ms: %s",
+        snprintf(text, sizeof text, "healthy, but its waits have been longer than before for %llu ms: %s",
                  (unsigned long long)(age_ns / DT_NS_PER_MS), dt_blame_text(DT_BLAME_PEER_NOT_READY));
     else
         snprintf(text, sizeof text, "%s",
-                 verdict->verdict == DT_PAGE_VERDICT_HEALTHY ? "healthy again" : "learning anew");
-    dt_info("connection %016llx to %s on %s is %s", (unsigned long long)c->id, c->peer, c->nic->name, text);
-    if (!c->net->page)
+                 verdict->verdict == DT_PAGE_VERDICT_HEALTHY ? "healthy again"
+                                                             : "measuring its healthy time again");
+    dt_info("link-health", "connection %016llx to %s on %s is %s", (unsigned long long)c->id, c->peer,
+            c->nic->name, text);
+    if (!c->environment->page)
         return;
     /* An event has less room, and whose fault it is must not be what is cut off. */
     if (verdict->verdict == DT_PAGE_VERDICT_SLOW)
         snprintf(text, sizeof text, "slow %.2fx (+%.3f ms): %s", (double)verdict->factor_permille / 1000,
                  (double)verdict->delay_ns / 1e6, dt_blame_text((enum dt_blame)verdict->cause));
-    dt_event_write(dt_page_events(c->net->page), now_ns, DT_EVENT_KIND_VERDICT,
-                   dt_page_connection_row(c->net->page, c->meter.row), (int64_t)verdict->factor_permille,
-                   "to %.32s: %s", c->peer, text);
+    dt_event_write(dt_page_events(c->environment->page), now_ns, DT_EVENT_KIND_VERDICT,
+                   dt_page_connection_row(c->environment->page, c->meter.row),
+                   (int64_t)verdict->factor_permille, "to %.32s: %s", c->peer, text);
 }
 
 static bool has_shared_row(const struct dt_health *health)
 {
-    const struct dt_page *page = health->connection->net->page;
+    const struct dt_page *page = health->connection->environment->page;
 
     return page && dt_page_is_shared(page, health->connection->meter.row);
 }
@@ -332,7 +333,7 @@ static void show(struct dt_health *health, uint64_t now_ns)
     if (!memcmp(&verdict, &health->shown, sizeof verdict))
         return;
     if (verdict.verdict != health->shown.verdict)
-        say(health, &verdict, now_ns);
+        log_verdict(health, &verdict, now_ns);
     health->shown = verdict;
     if (!has_shared_row(health))
         dt_page_set_health(health->connection->meter.row, &verdict);
@@ -348,6 +349,7 @@ static const struct dt_health *worse(const struct dt_health *a, const struct dt_
         [DT_PAGE_VERDICT_SLOW] = 3,
     };
 
+    DT_CHECK(b->shown.verdict < sizeof badness);
     return !a || badness[b->shown.verdict] > badness[a->shown.verdict] ? b : a;
 }
 
@@ -368,10 +370,12 @@ static void judge(struct dt_health_net *net, uint64_t now_ns)
     {
         struct dt_health *health = dt_container_of(node, struct dt_health, node);
 
+        DT_CHECK(count < net->room);
         health->blame = &net->blame[count];
         fill_blame(health, health->blame);
         net->periods[count++] = health->summary.period;
     }
+    DT_CHECK(count == net->count);
     dt_blame_decide(net->blame, count);
     voted = dt_period_vote(net->periods, count);
     dt_list_for_each(node, &net->senders)
@@ -387,9 +391,8 @@ static void judge(struct dt_health_net *net, uint64_t now_ns)
         show_shared(net, worst);
 }
 
-void dt_health_judge(struct dt_net *net, uint64_t now_ns)
+void dt_health_judge(struct dt_health_net *health, uint64_t now_ns)
 {
-    struct dt_health_net *health = &net->health;
     uint64_t last_ns = dt_load_relaxed(&health->judged_ns);
 
     if (now_ns - last_ns < JUDGE_EVERY_NS || !dt_compare_swap(&health->judged_ns, &last_ns, now_ns))
@@ -410,6 +413,7 @@ enum dt_status dt_health_open(struct dt_health_net *health)
 
 void dt_health_close(struct dt_health_net *health)
 {
+    DT_CHECK(health->count == 0 && dt_list_is_empty(&health->senders)); /* each close removes its sender */
     free(health->blame);
     free(health->periods);
     pthread_mutex_destroy(&health->mutex);
@@ -435,34 +439,44 @@ static bool grow(struct dt_health_net *net)
     return true;
 }
 
-enum dt_status dt_health_add(struct dt_sender *s)
+enum dt_status dt_health_add(struct dt_health_net *net, struct dt_sender *s)
 {
-    struct dt_health_net *net = &s->connection.net->health;
+    struct dt_health *health = calloc(1, sizeof *health);
     bool has_room;
 
-    dt_watch_init(&s->health.watch);
-    dt_surge_init(&s->health.surge);
-    s->health.stuck_since_ns = DT_NEVER_NS;
+    if (!health)
+        return DT_NO_MEMORY;
+    dt_sampler_init(&health->watch);
+    dt_surge_init(&health->surge);
+    health->stuck_since_ns = DT_NEVER_NS;
+    health->connection = &s->connection;
+    DT_CHECK(!s->health && s->connection.is_sender); /* added once */
     pthread_mutex_lock(&net->mutex);
     has_room = grow(net);
     if (has_room) {
-        s->health.connection = &s->connection;
-        dt_list_push_back(&net->senders, &s->health.node);
+        dt_list_push_back(&net->senders, &health->node);
         net->count++;
+        DT_CHECK(net->count <= net->room);
     }
     pthread_mutex_unlock(&net->mutex);
-    return has_room ? DT_OK : DT_NO_MEMORY;
+    if (!has_room) {
+        free(health);
+        return DT_NO_MEMORY;
+    }
+    s->health = health;
+    return DT_OK;
 }
 
-void dt_health_remove(struct dt_sender *s)
+void dt_health_remove(struct dt_health_net *net, struct dt_sender *s)
 {
-    struct dt_health_net *net = &s->connection.net->health;
-
-    if (!s->health.connection)
+    if (!s->health)
         return;
     pthread_mutex_lock(&net->mutex);
-    dt_list_remove(&s->health.node);
+    DT_CHECK(net->count > 0 && !dt_list_is_empty(&s->health->node));
+    dt_list_remove(&s->health->node);
     net->count--;
+    DT_CHECK((net->count == 0) == dt_list_is_empty(&net->senders));
     pthread_mutex_unlock(&net->mutex);
-    s->health.connection = NULL;
+    free(s->health);
+    s->health = NULL;
 }

@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "detect/blame.h"
 #include "detect/surge.h"
-#include "detect/watch.h"
+#include "detect/sampler.h"
 #include "obs/page.h"
 
 #ifdef __cplusplus
@@ -49,15 +49,16 @@ struct dt_health_summary {
 
 /* Of a sender. */
 struct dt_health {
-    /* [detour], under nic->mutex */
-    struct dt_watch watch;
+    /* [device thread], under nic->mutex */
+    struct dt_sampler watch;
     struct dt_surge surge;
     uint64_t began_ns[DT_HEALTH_SAMPLES]; /* of the monitor's sample, by its number */
     uint64_t iteration_ns;                /* the present iteration began */
     uint64_t surge_since_ns;
-    uint64_t stuck_since_ns; /* messages are under way and none completes; DT_NEVER_NS: they do */
-    uint64_t message_bytes;  /* of the last message */
-    uint64_t slow_sample;    /* the run of the slow verdict began with it, and when */
+    uint64_t
+        stuck_since_ns; /* messages are under way and none completes; DT_NEVER_NS: they do */
+    uint64_t message_bytes; /* of the last message */
+    uint64_t slow_sample;   /* the run of the slow verdict began with it, and when */
     uint64_t slow_since_ns;
     uint64_t waiting_sample;
     uint64_t waiting_since_ns;
@@ -87,16 +88,17 @@ struct dt_health_net {
 enum dt_status dt_health_open(struct dt_health_net *health);
 void dt_health_close(struct dt_health_net *health);
 
-/* A sender is set up, or closed. DT_NO_MEMORY: nobody will judge it. */
-enum dt_status dt_health_add(struct dt_sender *sender);
-void dt_health_remove(struct dt_sender *sender);
+/* A sender is set up: makes sender->health. DT_NO_MEMORY: the sender is not judged. */
+enum dt_status dt_health_add(struct dt_health_net *net, struct dt_sender *sender);
+/* The sender is closed. Harmless if it was not added. */
+void dt_health_remove(struct dt_health_net *net, struct dt_sender *sender);
 
-/* Takes what the owner has left. Detour's thread, holding nic->mutex. */
-void dt_health_feed(struct dt_sender *sender, uint64_t now_ns);
+/* Takes the samples that the owner has recorded. Device thread, holding nic->mutex. */
+void dt_health_feed(struct dt_health_net *net, struct dt_sender *sender, uint64_t now_ns);
 
-/* Compares all senders and says what has changed, if it was long ago. Any of Detour's threads, without a
- * mutex. */
-void dt_health_judge(struct dt_net *net, uint64_t now_ns);
+/* Compares all senders and logs changes, if the last comparison is an interval ago. Any device thread,
+ * without a mutex. */
+void dt_health_judge(struct dt_health_net *net, uint64_t now_ns);
 
 #ifdef __cplusplus
 }

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "base/util.h"
+#include "transport/net.h"
 #include "transport/inject_files.h"
-#include "transport/nic.h"
-#include "transport/path_queues.h"
+#include "transport/net_state.h"
+#include "transport/path/queues.h"
 
 /* ------------------------------------------------------------------------------------------------------------
  * Adding rules
@@ -34,7 +36,7 @@ static enum dt_status check_device(const struct dt_net *net, const struct dt_del
     if (!rule->scope.device[0])
         return DT_OK;
     if (nic && rule->effect == DT_DELAY_FAIL && rule->call == DT_DELAY_CALL_POST_SEND &&
-        dt_path_posting(&net->params, &nic->info) == DT_POSTING_DV) {
+        dt_path_posting(&net->environment.params, &nic->info) == DT_POSTING_DV) {
         snprintf(error, error_bytes,
                  "%s posts without a call that could fail; with DETOUR_POSTING=std it would", nic->name);
         return DT_UNSUPPORTED;
@@ -86,6 +88,7 @@ static enum dt_status add_rules(struct dt_net *net, const struct dt_delay_rule *
         status = add_rule(net, &rules[added], &number[added], error, error_bytes);
         added += status == DT_OK;
     }
+    DT_CHECK(added <= DT_DELAY_RULES_MAX);
     while (status != DT_OK && added > 0)
         dt_delay_table_remove(net->inject.table, number[--added]);
     if (added > 0)
@@ -232,7 +235,7 @@ static enum dt_status run_timer(const struct call *call)
     struct dt_delay_timer all = {0};
 
     for (size_t i = 0; i < call->net->nic_count; i++) {
-        const struct dt_delay_timer *timer = &call->net->nic[i].inject.timer;
+        const struct dt_delay_timer *timer = &call->net->nic[i].service->inject.timer;
 
         all.margin_ns = dt_max_u64(all.margin_ns, dt_load_relaxed(&timer->margin_ns));
         all.waits += dt_load_relaxed(&timer->waits);

@@ -2,9 +2,10 @@
 /* Rules that are faults of a device (inject.h): from their words to verbs/fault.h, and in force in time. */
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
-#include "transport/connection.h"
-#include "transport/nic.h"
+#include "transport/message/connection.h"
+#include "transport/net_state.h"
 #include "verbs/fault.h"
 
 DT_STATIC_CHECK(DT_DELAY_RULES_MAX <= DT_DEVICE_FAULTS_MAX, "a device can have the faults of all rules");
@@ -86,56 +87,59 @@ static bool has_crashed(const struct dt_inject_nic *state)
     return false;
 }
 
-static void say(const struct dt_nic *nic, const struct dt_delay_active *active, const char *what)
+static void log_change(const struct dt_nic *nic, const struct dt_delay_active *active, const char *what)
 {
     char text[DT_DELAY_TEXT_BYTES];
 
     dt_delay_rule_print(&active->rule, text);
-    dt_info("%s: by injection rule %u, %s: %s", nic->name, active->number, text, what);
+    dt_info("inject-fault", "%s: by injection rule %u, %s: %s", nic->name, active->number, text, what);
 }
 
-static void say_changes(const struct dt_nic *nic, struct dt_delay_active *const *wanted, size_t count)
+static void log_changes(const struct dt_nic *nic, struct dt_delay_active *const *wanted, size_t count)
 {
-    const struct dt_inject_nic *state = &nic->inject;
+    const struct dt_inject_nic *state = &nic->service->inject;
 
     for (size_t i = 0; i < state->fault_count; i++) {
         if (!has(wanted, count, state->fault[i]))
-            say(nic, state->fault[i], "over");
+            log_change(nic, state->fault[i], "over");
     }
     for (size_t i = 0; i < count; i++) {
         if (!has(state->fault, state->fault_count, wanted[i]))
-            say(nic, wanted[i], "now");
+            log_change(nic, wanted[i], "now");
     }
 }
 
-static void run_break(struct dt_job *job)
+static void run_break(struct dt_task *task)
 {
-    struct dt_nic *nic = dt_container_of(job, struct dt_nic, inject.break_job);
+    struct dt_nic *nic = dt_container_of(task, struct dt_nic_service, inject.break_task)->nic;
 
-    dt_store_release(&nic->inject.is_breaking, 0u);
+    DT_CHECK(dt_load_relaxed(&nic->service->inject.is_breaking)); /* one task is queued at a time */
+    dt_store_release(&nic->service->inject.is_breaking, 0u);
     dt_device_break(nic->device);
 }
 
 /* One job at a time: one that has not run yet will find the newest state. */
 static void submit_break(struct dt_nic *nic)
 {
-    if (dt_exchange_acq_rel(&nic->inject.is_breaking, 1u))
+    if (dt_exchange_acq_rel(&nic->service->inject.is_breaking, 1u))
         return;
-    nic->inject.break_job.run = run_break;
-    dt_nic_submit(nic, &nic->inject.break_job);
+    nic->service->inject.break_task.run = run_break;
+    dt_nic_submit(nic, &nic->service->inject.break_task);
 }
 
 /* Takes over the references. */
-static void bring_about(struct dt_nic *nic, struct dt_device *device, struct dt_delay_active *const *wanted,
-                        size_t count)
+static void set_faults(struct dt_nic *nic, struct dt_device *device, struct dt_delay_active *const *wanted,
+                       size_t count)
 {
-    struct dt_inject_nic *state = &nic->inject;
+    struct dt_inject_nic *state = &nic->service->inject;
     struct dt_device_fault faults[DT_DELAY_RULES_MAX];
     bool has_work;
 
+    DT_CHECK(count <= DT_DELAY_RULES_MAX && state->fault_count <= DT_DELAY_RULES_MAX);
+    DT_CHECK(!has_crashed(state)); /* a device that has crashed keeps that fault */
     for (size_t i = 0; i < count; i++)
         fill(&faults[i], wanted[i]);
-    say_changes(nic, wanted, count);
+    log_changes(nic, wanted, count);
     has_work = dt_device_set_faults(device, faults, count);
     release(state->fault, state->fault_count);
     memcpy(state->fault, wanted, count * sizeof wanted[0]);
@@ -146,7 +150,7 @@ static void bring_about(struct dt_nic *nic, struct dt_device *device, struct dt_
 
 uint64_t dt_inject_faults(struct dt_nic *nic, uint64_t now_ns)
 {
-    struct dt_inject_nic *state = &nic->inject;
+    struct dt_inject_nic *state = &nic->service->inject;
     struct dt_device *device = dt_load_acquire(&nic->device);
     struct dt_delay_active *wanted[DT_DELAY_RULES_MAX];
     uint64_t next_ns;
@@ -154,11 +158,11 @@ uint64_t dt_inject_faults(struct dt_nic *nic, uint64_t now_ns)
 
     if (!device || has_crashed(state))
         return DT_NEVER_NS;
-    count = dt_delay_table_faults(nic->net->inject.table, nic->name, now_ns, wanted, &next_ns);
+    count = dt_delay_table_faults(nic->environment->inject->table, nic->name, now_ns, wanted, &next_ns);
     if (count == state->fault_count && memcmp(wanted, state->fault, count * sizeof wanted[0]) == 0)
         release(wanted, count);
     else
-        bring_about(nic, device, wanted, count);
+        set_faults(nic, device, wanted, count);
     return next_ns;
 }
 
@@ -166,8 +170,9 @@ void dt_inject_faults_end(struct dt_nic *nic)
 {
     struct dt_device *device = dt_load_acquire(&nic->device);
 
+    DT_CHECK(device || nic->service->inject.fault_count == 0);
     if (device)
         dt_device_set_faults(device, NULL, 0);
-    release(nic->inject.fault, nic->inject.fault_count);
-    nic->inject.fault_count = 0;
+    release(nic->service->inject.fault, nic->service->inject.fault_count);
+    nic->service->inject.fault_count = 0;
 }

@@ -211,7 +211,7 @@ static enum dt_status parse_trace(const struct dt_delay_rule *rule, const char *
                      status == DT_INVALID ? where.text : dt_status_text(status));
     }
     if (status == DT_OK && dt_delay_trace_count(trace) == 0) {
-        snprintf(error, error_bytes, "%s: the trace says nothing about %s%s", rule->file,
+        snprintf(error, error_bytes, "%s: the trace has no entry for %s%s", rule->file,
                  rule->link[0] ? "link " : "any link", rule->link);
         status = DT_INVALID;
     }

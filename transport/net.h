@@ -26,9 +26,9 @@
 #include "base/param.h"
 #include "base/status.h"
 #include "obs/page.h"
-#include "transport/address.h"
-#include "transport/limits.h"
-#include "transport/stream.h"
+#include "transport/protocol/address.h"
+#include "base/limits.h"
+#include "transport/session/stream.h"
 #include "verbs/verbs.h"
 
 #ifdef __cplusplus
@@ -94,13 +94,13 @@ void dt_net_use_page(struct dt_net *net, struct dt_page *page);
 uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns);
 
 /*
- * Takes a device out of use by order (`migrate`), for maintenance, or gives it back (`back`): its connections
- * move to their other paths as if it had failed, and return. A connection without another path that is up
- * stays until it has one. One line of what was done, or why not, goes to `answer`. DT_NOT_FOUND: no such
- * device. Any thread.
+ * Drains a device for maintenance (`migrate`), or ends the drain (`back`): its connections move to their
+ * other paths as if the device had failed, and return. A connection without another path that is up stays
+ * until it has one. One line of what was done, or why not, goes to `answer`. DT_NOT_FOUND: no such device.
+ * Any thread.
  */
-enum dt_status dt_net_migrate(struct dt_net *net, const char *device, bool is_away, char *answer,
-                              size_t answer_bytes);
+enum dt_status dt_net_drain(struct dt_net *net, const char *device, bool is_drained, char *answer,
+                            size_t answer_bytes);
 
 /* ------------------------------------------------------------------------------------------------------------
  * Injection (delay/rule.h has the language). Any thread.
@@ -165,10 +165,8 @@ enum dt_status dt_net_register_dmabuf(struct dt_connection *connection, void *ad
 void dt_net_deregister(struct dt_connection *connection, struct dt_memory *memory);
 
 /* ------------------------------------------------------------------------------------------------------------
- * Data. Requests belong to the connection and are given back by the dt_test() that says done.
+ * Data. Requests belong to the connection; the dt_test() that reports done frees them.
  */
-bool dt_connection_is_sender(const struct dt_connection *connection);
-
 /*
  * Sends `bytes` from `data` to the next message's part that has this tag. DT_INVALID, and the end of the
  * connection: the receiver has posted fewer bytes.

@@ -5,18 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/planted.h"
-#include "transport/ahead.h"
-#include "transport/landing.h"
-#include "transport/line.h"
-#include "transport/path.h"
-#include "transport/path_queues.h"
+#include "transport/session/session.h"
+#include "failover/switchover/switchover.h"
+#include "transport/path/path.h"
+#include "transport/path/queues.h"
+#include "transport/closing.h"
 #include "transport/service.h"
-#include "transport/staging.h"
+#include "hostpath/staged/staged.h"
+#include "transport/message/create.h"
+#include "transport/message/send.h"
+#include "transport/message/receive.h"
 
-/* A connect that is still called reports its time-out itself; this long after it, nobody calls any more. */
+/* A connect that NCCL still calls reports its timeout itself; this time later, NCCL has abandoned it. */
 #define ABANDON_WAIT_NS (10 * DT_NS_PER_S)
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -27,15 +30,16 @@ struct dt_terms dt_setup_wishes(const struct dt_nic *nic)
 {
     const struct dt_net *net = nic->net;
     struct dt_terms terms = {
-        .paths = (uint32_t)net->params.paths,
-        .qps = (uint32_t)net->params.qps_per_path,
+        .paths = (uint32_t)net->environment.params.paths,
+        .qps = (uint32_t)net->environment.params.qps_per_path,
         .slots = DT_SLOTS_MAX,
-        .chunk_bytes = net->chunk_bytes,
+        .chunk_bytes = net->environment.chunk_bytes,
     };
 
-    for (uint32_t i = 0; i < nic->backups.count; i++) {
-        const struct dt_nic *backup = &net->nic[nic->backups.index[i]];
-        enum dt_posting_kind posting = dt_path_posting(&net->params, &backup->info);
+    for (uint32_t i = 0; i < nic->service->backups.count; i++) {
+        DT_CHECK(nic->service->backups.index[i] < net->nic_count);
+        const struct dt_nic *backup = &net->nic[nic->service->backups.index[i]];
+        enum dt_posting_kind posting = dt_path_posting(&net->environment.params, &backup->info);
 
         terms.slots = (uint32_t)dt_min_u64(terms.slots, dt_path_slots_max(&backup->info, posting));
     }
@@ -46,17 +50,23 @@ void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms,
                          const struct dt_backup_pair *pairs)
 {
     struct dt_connection *c = setup->connection;
-    const struct dt_backup_list *backups = &c->nic->backups;
+    const struct dt_backup_list *backups = &c->nic->service->backups;
 
+    DT_CHECK(terms->paths >= 1 && terms->paths <= DT_PATHS_MAX);
+    DT_CHECK(c->path_count == 0); /* once, before any path exists */
+    DT_CHECK(terms->qps >= 1 && terms->qps <= DT_QPS_MAX && terms->slots <= DT_SLOTS_MAX);
+    DT_CHECK((terms->slots & (terms->slots - 1)) == 0); /* a slot is found by masking the sequence */
     setup->terms = *terms;
     c->path_count = terms->paths;
     c->qps = terms->qps;
-    c->slots = terms->slots;
+    c->slots = c->group.slots = terms->slots;
     c->chunk_bytes = terms->chunk_bytes;
     if (!c->is_sender)
         dt_receiver_of(c)->cts_period = (uint32_t)dt_min_u64(DT_CTS_SIGNAL_PERIOD, terms->slots / 2);
     for (uint32_t p = 0; p < c->path_count; p++) {
+        DT_CHECK((c->is_sender ? pairs[p].sender : pairs[p].receiver) < backups->count);
         c->path[p].connection = c;
+        c->path[p].group = &c->group;
         c->path[p].index = p;
         c->path[p].qp_count = terms->qps;
         c->path[p].nic = &c->net->nic[backups->index[c->is_sender ? pairs[p].sender : pairs[p].receiver]];
@@ -76,7 +86,7 @@ static enum dt_status fail(struct dt_setup *setup, enum dt_status status, const 
 
 enum dt_status dt_setup_expect(struct dt_setup *setup, enum dt_frame_type type, struct dt_frame *frame)
 {
-    enum dt_status status = dt_channel_receive(&setup->connection->line->channel, frame);
+    enum dt_status status = dt_channel_receive(&setup->connection->session->channel, frame);
     struct dt_reject reject;
 
     if (status == DT_AGAIN)
@@ -89,15 +99,15 @@ enum dt_status dt_setup_expect(struct dt_setup *setup, enum dt_frame_type type, 
         return DT_OK;
     if (frame->type == DT_FRAME_REJECT && dt_reject_decode(frame->body, frame->bytes, &reject) == DT_OK) {
         setup->is_rejected = true;
-        snprintf(setup->why, sizeof setup->why, "the peer says: %s", reject.reason);
+        snprintf(setup->why, sizeof setup->why, "the peer refused: %s", reject.reason);
         return DT_PEER_ERROR;
     }
-    return fail(setup, DT_PROTOCOL, "the peer sent a message out of turn");
+    return fail(setup, DT_PROTOCOL, "the peer sent a frame out of order");
 }
 
 enum dt_status dt_step_flush(struct dt_setup *setup, uint64_t now_ns)
 {
-    enum dt_status status = dt_channel_flush(&setup->connection->line->channel);
+    enum dt_status status = dt_channel_flush(&setup->connection->session->channel);
 
     (void)now_ns;
     if (status == DT_OK || status == DT_AGAIN)
@@ -110,8 +120,10 @@ static enum dt_status step_create(struct dt_setup *setup, uint64_t now_ns)
     struct dt_connection *c = setup->connection;
 
     (void)now_ns;
-    dt_hostpath_place(c->nic); /* the paths register the pool */
-    dt_ahead_open(c);
+    pthread_mutex_lock(&c->net->mutex);
+    dt_hostpath_place(&c->net->hostpath, c->nic->info.numa_node); /* the paths register the pool */
+    pthread_mutex_unlock(&c->net->mutex);
+    dt_staged_prepare(c);
     for (uint32_t p = 0; p < c->path_count; p++)
         dt_path_submit_create(&c->path[p]);
     return DT_OK;
@@ -126,12 +138,13 @@ static uint32_t paths_up(const struct dt_connection *c)
     return mask;
 }
 
-static enum dt_status step_wait_jobs(struct dt_setup *setup, uint64_t now_ns)
+static enum dt_status step_wait_tasks(struct dt_setup *setup, uint64_t now_ns)
 {
     (void)now_ns;
-    if (dt_load_acquire(&setup->connection->setup_pending) > 0)
+    if (dt_load_acquire(&setup->connection->group.setup_pending) > 0)
         return DT_AGAIN;
     setup->path_mask = paths_up(setup->connection);
+    DT_CHECK(setup->path_mask >> setup->terms.paths == 0);
     return setup->path_mask ? DT_OK : fail(setup, DT_SYSTEM, "no device could set up its queue pairs");
 }
 
@@ -143,8 +156,8 @@ static enum dt_status step_send_paths(struct dt_setup *setup, uint64_t now_ns)
     (void)now_ns;
     memset(&offer, 0, sizeof offer);
     for (uint32_t p = 0; p < c->path_count; p++)
-        dt_path_offer(&c->path[p], c->path[p].state == DT_PATH_UP, &offer.path[p]);
-    dt_paths_encode(&offer, &setup->terms, &c->line->channel.out);
+        dt_path_get_offer(&c->path[p], c->path[p].state == DT_PATH_UP, &offer.path[p]);
+    dt_paths_encode(&offer, &setup->terms, &c->session->channel.out);
     return DT_OK;
 }
 
@@ -159,7 +172,7 @@ static enum dt_status step_receive_paths(struct dt_setup *setup, uint64_t now_ns
         return status;
     status = dt_paths_decode(frame.body, frame.bytes, &setup->terms, &setup->peer_offer);
     if (status != DT_OK)
-        return fail(setup, status, "the peer's list of paths makes no sense");
+        return fail(setup, status, "the peer's list of paths is invalid");
     for (uint32_t p = 0; p < c->path_count; p++)
         dt_path_accept_offer(&c->path[p], &setup->peer_offer.path[p]);
     return paths_up(c) ? DT_OK : fail(setup, DT_SYSTEM, "no path has a working device at both ends");
@@ -170,6 +183,7 @@ static enum dt_status step_link(struct dt_setup *setup, uint64_t now_ns)
     struct dt_connection *c = setup->connection;
 
     (void)now_ns;
+    DT_CHECK(dt_load_acquire(&c->group.setup_pending) == 0); /* the tasks of the step before are done */
     for (uint32_t p = 0; p < c->path_count; p++) {
         if (c->path[p].state == DT_PATH_UP)
             dt_path_submit_link(&c->path[p]);
@@ -182,7 +196,7 @@ static enum dt_status step_send_ready(struct dt_setup *setup, uint64_t now_ns)
     struct dt_ready ready = {setup->path_mask};
 
     (void)now_ns;
-    dt_ready_encode(&ready, &setup->connection->line->channel.out);
+    dt_ready_encode(&ready, &setup->connection->session->channel.out);
     return DT_OK;
 }
 
@@ -206,9 +220,9 @@ static enum dt_status step_receive_ready(struct dt_setup *setup, uint64_t now_ns
     return paths_up(c) ? DT_OK : fail(setup, DT_SYSTEM, "no path works at both ends");
 }
 
-static enum dt_status step_ask(struct dt_setup *setup, uint64_t now_ns)
+static enum dt_status step_probe(struct dt_setup *setup, uint64_t now_ns)
 {
-    dt_reach_ask(setup->connection, &setup->reach, now_ns);
+    dt_reachability_ask(setup->connection, &setup->reach, now_ns);
     return DT_OK;
 }
 
@@ -217,46 +231,69 @@ static enum dt_status step_wait_answers(struct dt_setup *setup, uint64_t now_ns)
     struct dt_connection *c = setup->connection;
     char pairs[700];
 
-    if (!dt_reach_is_known(c, &setup->reach, now_ns, setup->deadline_ns))
+    if (!dt_reachability_is_known(c, &setup->reach, now_ns, setup->deadline_ns))
         return DT_AGAIN;
     setup->path_mask = paths_up(c);
     if (setup->path_mask)
         return DT_OK;
-    dt_reach_describe(c, pairs, sizeof pairs);
+    dt_reachability_describe(c, pairs, sizeof pairs);
     snprintf(setup->why, sizeof setup->why, "no path reaches the peer: %s", pairs);
     return DT_PEER_ERROR;
 }
 
 const struct dt_step dt_steps_after_agreement[] = {
     {step_create, "this end's control thread"},
-    {step_wait_jobs, "this end's devices to create queue pairs"},
-    {step_send_paths, "nobody"},
+    {step_wait_tasks, "this end's devices to create queue pairs"},
+    {step_send_paths, NULL},
     {dt_step_flush, "room to send this end's paths in"},
     {step_receive_paths, "the peer's list of paths"},
     {step_link, "this end's control thread"},
-    {step_wait_jobs, "this end's devices to connect queue pairs"},
-    {step_send_ready, "nobody"},
-    {dt_step_flush, "room to send that this end is ready"},
+    {step_wait_tasks, "this end's devices to connect queue pairs"},
+    {step_send_ready, NULL},
+    {dt_step_flush, "room to send READY"},
     {step_receive_ready, "the peer's devices to connect queue pairs"},
-    {step_ask, "nobody"},
+    {step_probe, NULL},
     {step_wait_answers, "an answer over each path"},
-    {step_send_ready, "nobody"},
-    {dt_step_flush, "room to send what this end has reached"},
-    {step_receive_ready, "what the peer has reached"},
+    {step_send_ready, NULL},
+    {dt_step_flush, "room to send the paths that reach the peer"},
+    {step_receive_ready, "the peer's list of paths that it reaches"},
     {NULL, NULL},
 };
 
 /* ------------------------------------------------------------------------------------------------------------
+ * The listener
+ */
+enum dt_status dt_net_open_listener(struct dt_net *net)
+{
+    return net->session_host.listener
+               ? DT_OK
+               : dt_listener_create(net->environment.network, &net->address, &net->session_host.listener);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
  * Running
  */
-struct dt_setup *dt_setup_create(struct dt_net *net, struct dt_nic *nic, bool is_sender,
-                                 const struct dt_step *steps, uint64_t now_ns, uint64_t deadline_ns)
+static struct dt_connection *create_connection(struct dt_nic *nic, bool is_sender)
+{
+    struct dt_connection *c = dt_connection_create(nic, is_sender);
+
+    if (!c)
+        return NULL;
+    c->service = calloc(1, sizeof *c->service);
+    if (c->service && dt_switchover_create(c) == DT_OK)
+        return c;
+    dt_path_group_release(&c->group);
+    return NULL;
+}
+
+struct dt_setup *dt_setup_create(struct dt_nic *nic, bool is_sender, const struct dt_step *steps,
+                                 uint64_t now_ns, uint64_t deadline_ns)
 {
     struct dt_setup *setup = calloc(1, sizeof *setup);
 
     if (!setup)
         return NULL;
-    setup->connection = dt_connection_create(net, nic, is_sender);
+    setup->connection = create_connection(nic, is_sender);
     if (!setup->connection) {
         free(setup);
         return NULL;
@@ -280,6 +317,7 @@ enum dt_status dt_setup_run(struct dt_setup *setup, uint64_t now_ns)
             setup->step = dt_steps_after_agreement;
         }
         status = setup->step->run(setup, now_ns);
+        DT_CHECK(status != DT_AGAIN || setup->step->waits_for); /* only steps that name their event wait */
         if (status == DT_AGAIN && now_ns >= setup->deadline_ns) {
             snprintf(setup->why, sizeof setup->why, "gave up after %llu ms, waiting for %s",
                      (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_MS),
@@ -339,16 +377,8 @@ static void describe_agreement(const struct dt_setup *setup, uint64_t now_ns, ch
     snprintf(text, bytes,
              "connection %016llx %s %s: paths %s; %u queue pairs each, %u slots, writes up to %u KiB; set up "
              "in %llu us, with %s",
-             (unsigned long long)c->id, c->is_sender ? "to" : "from", c->peer, paths, c->qps, c->slots,
+             (unsigned long long)c->id, c->ops->direction, c->peer, paths, c->qps, c->slots,
              c->chunk_bytes >> 10, (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_US), cost);
-}
-
-/* Frees what a connection has, in the background where it may block. */
-static void dispose(struct dt_connection *c)
-{
-    for (uint32_t p = 0; p < c->path_count; p++)
-        dt_path_submit_destroy(&c->path[p]);
-    dt_connection_release(c);
 }
 
 struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_t now_ns)
@@ -356,17 +386,19 @@ struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_
     struct dt_connection *c = setup->connection;
     char agreement[1280];
 
+    DT_CHECK(dt_list_is_empty(&setup->node));                   /* no call finds it any more */
+    DT_CHECK(!keep || (setup->is_agreed && !setup->step->run)); /* every step is done */
     dt_connection_choose_path(c);
-    /* before the connection is Detour's thread's too, which changes what is described */
+    /* before the device thread has the connection, since it changes the members described here */
     describe_agreement(setup, now_ns, agreement, sizeof agreement);
     keep = keep && dt_service_add(c, now_ns) == DT_OK;
     if (keep) {
-        dt_info("%s", agreement);
+        dt_info("connected", "%s", agreement);
     } else {
-        if (c->line->channel.stream && *setup->why && !setup->is_rejected)
-            dt_listener_reject(&c->line->channel, setup->why);
-        dt_channel_close(&c->line->channel);
-        dispose(c);
+        if (c->session->channel.stream && *setup->why && !setup->is_rejected)
+            dt_listener_reject(&c->session->channel, setup->why);
+        dt_channel_close(&c->session->channel);
+        dt_closing_dispose(c);
     }
     free(setup);
     return keep ? c : NULL;
@@ -380,42 +412,10 @@ void dt_setups_abandon(struct dt_net *net, uint64_t now_ns)
 
         if (setup->is_running || now_ns < dt_deadline_ns(setup->deadline_ns, ABANDON_WAIT_NS))
             continue;
-        dt_info("an attempt to connect from %s was abandoned by NCCL", setup->connection->nic->name);
+        dt_info("connect-abandoned", "an attempt to connect from %s was abandoned by NCCL",
+                setup->connection->nic->name);
+        DT_CHECK(setup->cookie != 0); /* only connects are on the list, each with its cookie */
         dt_list_remove(&setup->node);
         dt_setup_finish(setup, false, now_ns);
     }
-}
-
-/* The peer hears what it will not get any more, and what there is of the connection goes. */
-void dt_connection_end(struct dt_connection *c)
-{
-    uint64_t sequence;
-
-    sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
-                            : dt_receiver_first_missing(dt_receiver_of(c));
-    if (!DT_PLANTED(SILENT_CLOSE))
-        dt_service_part(c, sequence);
-    dispose(c);
-}
-
-void dt_net_close(struct dt_connection *c)
-{
-    struct dt_stage *stage = c->is_sender ? dt_sender_of(c)->stage : NULL;
-    struct dt_nic *nic = c->nic;
-
-    if (stage)
-        dt_stage_finish_copies(stage);
-    if (stage && dt_load_relaxed(&stage->given_out) == 0 && !DT_PLANTED(STAGED_CLOSE) && dt_service_linger(c))
-        return;
-    dt_service_remove(c);
-    if (!c->is_sender) { /* whose memory its owner may free now */
-        dt_landing_finish_copies(dt_receiver_of(c));
-        dt_ahead_finish_copies(dt_receiver_of(c));
-    }
-    if (dt_load_relaxed(&c->open_requests) > 0)
-        dt_info("connection %016llx %s %s is closed with %u requests outstanding", (unsigned long long)c->id,
-                c->is_sender ? "to" : "from", c->peer, dt_load_relaxed(&c->open_requests));
-    pthread_mutex_lock(&nic->mutex);
-    dt_connection_end(c);
-    pthread_mutex_unlock(&nic->mutex);
 }

@@ -16,11 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "transport/connection.h"
-#include "transport/listener.h"
-#include "transport/nic.h"
-#include "transport/reach.h"
-#include "transport/wire_messages.h"
+#include "transport/message/connection.h"
+#include "transport/session/listener.h"
+#include "transport/net_state.h"
+#include "transport/reachability.h"
+#include "transport/protocol/frames.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,7 +45,7 @@ struct dt_setup {
     struct dt_terms terms;
     struct dt_paths_offer peer_offer;
     uint32_t path_mask; /* paths that are linked, and later: that are reached, at this end */
-    struct dt_reach reach;
+    struct dt_reachability reach;
 
     /* connect only */
     struct dt_list node; /* in net->setups */
@@ -55,21 +55,26 @@ struct dt_setup {
     struct dt_address listener; /* this process's own; family NONE: it cannot have one */
     uint64_t redial_ns;         /* not before */
     uint64_t redial_delay_ns;
-    uint64_t touched_ns; /* last call */
 
     /* accept only */
     struct dt_hello hello;
 };
 
-/* Runs steps until one says "not yet", or fails, or there is none left (DT_OK). Enforces the deadline. */
+/*
+ * Makes the net's listener unless it exists. DT_SYSTEM (one WARN): it cannot be made. The caller holds
+ * net->mutex.
+ */
+enum dt_status dt_net_open_listener(struct dt_net *net);
+
+/* Runs steps until one returns DT_AGAIN or an error, or all are done (DT_OK). Enforces the deadline. */
 enum dt_status dt_setup_run(struct dt_setup *setup, uint64_t now_ns);
 
 /* What this end would like, for this device. */
 struct dt_terms dt_setup_wishes(const struct dt_nic *nic);
 
 /* A new set-up with its connection; NULL: out of memory. */
-struct dt_setup *dt_setup_create(struct dt_net *net, struct dt_nic *nic, bool is_sender,
-                                 const struct dt_step *steps, uint64_t now_ns, uint64_t deadline_ns);
+struct dt_setup *dt_setup_create(struct dt_nic *nic, bool is_sender, const struct dt_step *steps,
+                                 uint64_t now_ns, uint64_t deadline_ns);
 
 /*
  * Ends the set-up. With `keep` its connection is handed to Detour's thread and returned; without, or if that

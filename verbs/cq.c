@@ -9,6 +9,7 @@
 
 #include "base/atomics.h"
 #include "base/log.h"
+#include "verbs/mlx5_cq.h"
 #include "verbs/object.h"
 
 #define BATCH 16
@@ -18,8 +19,8 @@ enum dt_status dt_cq_create(struct dt_device *device, uint32_t entries, const vo
     struct dt_cq *created;
 
     if (!entries || entries > INT_MAX || entries > device->info.cqe_max) {
-        dt_warn("%s: a CQ of %u entries was asked for, it can have 1 to %u", device->info.name, entries,
-                device->info.cqe_max);
+        dt_warn("cq-size", "%s: a CQ of %u entries was asked for, it can have 1 to %u", device->info.name,
+                entries, device->info.cqe_max);
         return DT_INVALID;
     }
     created = calloc(1, sizeof *created);
@@ -27,7 +28,7 @@ enum dt_status dt_cq_create(struct dt_device *device, uint32_t entries, const vo
         return DT_NO_MEMORY;
     created->ibv = dt_fault_table.create_cq(device->context, (int)entries, (void *)(uintptr_t)user, NULL, 0);
     if (!created->ibv) {
-        dt_warn("%s: no CQ of %u entries: %s", device->info.name, entries, strerror(errno));
+        dt_warn("cq-create", "%s: no CQ of %u entries: %s", device->info.name, entries, strerror(errno));
         free(created);
         return DT_SYSTEM;
     }
@@ -42,7 +43,7 @@ void dt_cq_destroy(struct dt_cq *cq)
     int error = dt_fault_table.destroy_cq(cq->ibv);
 
     if (error)
-        dt_warn("%s: a CQ cannot be destroyed: %s", cq->device->info.name, strerror(error));
+        dt_warn("cq-destroy", "%s: a CQ cannot be destroyed: %s", cq->device->info.name, strerror(error));
     pthread_mutex_destroy(&cq->lock);
     free(cq->mlx5);
     free(cq);
@@ -62,21 +63,23 @@ enum dt_status dt_cq_attach(struct dt_cq *cq, struct dt_qp *qp, bool is_recv, ui
         if (cq->qps[entry])
             continue;
         *key = dt_key_make(is_recv, ++cq->generations[entry], entry);
+        DT_CHECK(dt_key_entry(*key) == entry);
         dt_store_release(&cq->qps[entry], qp);
         status = DT_OK;
     }
     pthread_mutex_unlock(&cq->lock);
     if (status == DT_INVALID)
-        dt_warn("%s: a CQ that belongs to the send queue of a dv QP was given to another one",
+        dt_warn("cq-taken", "%s: a CQ that belongs to the send queue of a dv QP was given to another one",
                 qp->device->info.name);
     else if (status == DT_FULL)
-        dt_warn("%s: more than %d QPs on one CQ", qp->device->info.name, DT_CQ_QPS_MAX);
+        dt_warn("cq-crowded", "%s: more than %d QPs on one CQ", qp->device->info.name, DT_CQ_QPS_MAX);
     return status;
 }
 
 void dt_cq_detach(struct dt_cq *cq, uint32_t key)
 {
     pthread_mutex_lock(&cq->lock);
+    DT_CHECK(dt_key_entry(key) < DT_CQ_QPS_MAX && cq->qps[dt_key_entry(key)]);
     dt_store_release(&cq->qps[dt_key_entry(key)], NULL);
     pthread_mutex_unlock(&cq->lock);
 }
@@ -104,12 +107,14 @@ enum dt_status dt_cq_attach_dv(struct dt_cq *cq, struct dt_qp *qp)
     pthread_mutex_unlock(&cq->lock);
     if (!used)
         return DT_OK;
-    dt_warn("%s: a dv QP needs a send CQ that nobody else uses or has used", qp->device->info.name);
+    dt_warn("cq-used", "%s: a dv QP needs a send CQ that no other QP uses or has used",
+            qp->device->info.name);
     return DT_INVALID;
 }
 
 void dt_cq_detach_dv(struct dt_cq *cq)
 {
+    DT_CHECK(cq->is_dv && cq->dv_qp);
     dt_store_release(&cq->dv_qp, NULL);
 }
 
@@ -125,6 +130,7 @@ static inline bool complete_send(struct dt_qp *qp, const struct dt_send_slot *sl
 {
     if (__builtin_expect(slot->ordinal - qp->completed >= qp->posted - qp->completed, 0))
         return false;
+    DT_CHECK_HOT(qp->posted - slot->ordinal <= qp->sq_depth);
     qp->completed = slot->ordinal + 1;
     out->wr_id = slot->wr_id;
     out->direction = DT_WC_SEND;
@@ -171,7 +177,7 @@ static inline bool translate(struct dt_cq *cq, const struct ibv_wc *wc, struct d
 
 __attribute__((cold)) static int poll_failed(struct dt_cq *cq)
 {
-    dt_warn("%s: a CQ failed: it can no longer be polled", cq->device->info.name);
+    dt_warn("cq-failed", "%s: a CQ failed: it can no longer be polled", cq->device->info.name);
     cq->failed = true;
     return -1;
 }

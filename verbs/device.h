@@ -40,10 +40,6 @@ void dt_device_close(struct dt_device *device);
  */
 enum dt_status dt_device_refresh(struct dt_device *device);
 
-/* What was opened; gid, lid, MTU and is_active as they were then or at the last refresh. Valid until close.
- */
-const struct dt_device_info *dt_device_get_info(const struct dt_device *device);
-
 /* ------------------------------------------------------------------------------------------------------------
  * Asynchronous events
  */
@@ -59,9 +55,10 @@ enum dt_event_type {
 
 struct dt_device_event {
     enum dt_event_type type;
-    uint32_t port;    /* PORT_* and GID_CHANGE */
-    uint32_t qpn;     /* QP_FATAL */
-    const void *user; /* CQ_ERROR, QP_FATAL: the `user` of that CQ or QP, for comparison; it may be gone */
+    uint32_t port; /* PORT_* and GID_CHANGE */
+    uint32_t qpn;  /* QP_FATAL */
+    const void
+        *user; /* CQ_ERROR, QP_FATAL: the `user` of that CQ or QP, for comparison; it may be gone */
     char name[48];    /* the event in the library's words */
 };
 

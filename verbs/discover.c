@@ -158,7 +158,8 @@ enum dt_status dt_discover_port(const struct dt_verbs *verbs, struct ibv_context
     memset(info, 0, sizeof *info);
     snprintf(info->name, sizeof info->name, "%s", table->get_device_name(context->device));
     if (error) {
-        dt_info("verbs: %s port %u is left out: it cannot be queried: %s", info->name, port, strerror(error));
+        dt_info("skip-port-query", "verbs: %s port %u is left out: it cannot be queried: %s", info->name,
+                port, strerror(error));
         return DT_SYSTEM;
     }
     info->guid = be64toh(table->get_device_guid(context->device));
@@ -276,8 +277,8 @@ static enum dt_status append_ports(const struct dt_verbs *verbs, struct ibv_cont
     int error = table->query_device(context, &attr);
 
     if (error) {
-        dt_info("verbs: %s is left out: it cannot be queried: %s", table->get_device_name(context->device),
-                strerror(error));
+        dt_info("skip-device-query", "verbs: %s is left out: it cannot be queried: %s",
+                table->get_device_name(context->device), strerror(error));
         return DT_OK;
     }
     for (uint32_t port = 1; port <= attr.phys_port_cnt; port++) {
@@ -307,12 +308,13 @@ static enum dt_status append_device(const struct dt_verbs *verbs, struct ibv_dev
     enum dt_status status;
 
     if (!has_our_transport(device)) {
-        dt_info("verbs: %s is left out: it is neither InfiniBand nor RoCE", table->get_device_name(device));
+        dt_info("skip-link-layer", "verbs: %s is left out: it is neither InfiniBand nor RoCE",
+                table->get_device_name(device));
         return DT_OK;
     }
     context = table->open_device(device);
     if (!context) {
-        dt_info("verbs: %s is left out: it cannot be opened: %s", table->get_device_name(device),
+        dt_info("skip-open", "verbs: %s is left out: it cannot be opened: %s", table->get_device_name(device),
                 strerror(errno));
         return DT_OK;
     }
@@ -349,13 +351,13 @@ enum dt_status dt_verbs_devices(struct dt_verbs *verbs, struct dt_device_info **
     struct ibv_device **devices = verbs->table.get_device_list(&device_count);
 
     if (!devices && errno == ENOSYS) { /* a kernel without RDMA */
-        dt_info("verbs: this kernel has no RDMA devices");
+        dt_info("no-rdma", "verbs: this kernel has no RDMA devices");
         *list = NULL;
         *count = 0;
         return DT_OK;
     }
     if (!devices) {
-        dt_warn("verbs: no device list: %s", strerror(errno));
+        dt_warn("device-list", "verbs: no device list: %s", strerror(errno));
         return DT_SYSTEM;
     }
     for (int i = 0; i < device_count && status == DT_OK; i++)

@@ -26,6 +26,8 @@ static inline void dt_dv_record(struct dt_qp *qp, uint64_t wr_id, uint32_t block
 {
     struct dt_send_slot *slot = &qp->slots[qp->block_head & qp->slot_mask];
 
+    DT_CHECK_HOT(blocks > 0 && blocks <= dt_dv_blocks_max(qp->inline_bytes));
+    DT_CHECK_HOT(qp->posted - qp->completed < qp->sq_depth);
     slot->wr_id = wr_id;
     slot->ordinal = qp->posted++;
     qp->block_last = qp->block_head;

@@ -2,8 +2,10 @@
 /* The calls as a device with faults answers them. */
 #include <errno.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "verbs/fault_layer.h"
+#include "verbs/mlx5_cq.h"
 
 static struct dt_fault_layer *lock_layer(const struct ibv_context *context)
 {
@@ -215,6 +217,8 @@ static void forget_qp(struct dt_fault_layer *layer, const struct ibv_qp *ibv)
     forget_events(layer, NULL, ibv);
     qp = find_qp(layer, ibv);
     if (qp) {
+        DT_CHECK(!dt_list_is_empty(&qp->node) && !dt_list_is_empty(&qp->bucket_node));
+        DT_CHECK(!qp->is_broken || layer->broken_count > 0);
         dt_list_remove(&qp->node);
         dt_list_remove(&qp->bucket_node);
         layer->broken_count -= qp->is_broken;
@@ -263,11 +267,12 @@ static void break_qp(struct dt_fault_layer *layer, struct dt_fault_qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
+    DT_CHECK(!qp->is_broken); /* counted once */
     qp->is_broken = true;
     qp->is_connected = false;
     layer->broken_count++;
     if (layer->below->modify_qp(qp->ibv, &attr, IBV_QP_STATE))
-        dt_info("a fault was to fail QP %u, and it could not be failed", qp->ibv->qp_num);
+        dt_info("fault-wc", "QP %u: an injected fault could not move it to ERR", qp->ibv->qp_num);
 }
 
 /*

@@ -23,6 +23,8 @@
 extern "C" {
 #endif
 
+struct dt_mlx5_cq; /* mlx5_cq.h */
+
 #define DT_FAULT_EVENTS_MAX 16
 #define DT_FAULT_BUCKETS    256 /* a power of two */
 

@@ -83,7 +83,8 @@ static enum dt_status take_asked_for(const struct dt_verbs *verbs, struct ibv_co
 
     if (verbs->gid_index >= (uint32_t)port->gid_tbl_len ||
         verbs->table.query_gid(context, (uint8_t)info->port, (int)verbs->gid_index, &gid) || is_empty(&gid)) {
-        dt_info("verbs: %s port %u is left out: GID index %u was asked for, and it is not one of its GIDs",
+        dt_info("skip-gid-index",
+                "verbs: %s port %u is left out: GID index %u was asked for, and it is not one of its GIDs",
                 info->name, info->port, verbs->gid_index);
         return DT_NOT_FOUND;
     }
@@ -127,14 +128,14 @@ enum dt_status dt_gid_choose(const struct dt_verbs *verbs, struct ibv_context *c
 {
     bool is_taken;
 
-    if (verbs->has_gid_index && !info->is_soft)
+    if (verbs->has_gid_index && info->link_layer != DT_LINK_INFINIBAND && !info->is_soft)
         return take_asked_for(verbs, context, port, info);
     is_taken = info->link_layer == DT_LINK_INFINIBAND
                    ? take_first(&verbs->table, context, info)
                    : take_best(&verbs->table, context, port, info) != DT_GID_EMPTY;
     if (is_taken)
         return DT_OK;
-    dt_info("verbs: %s port %u is left out: it has no GID", info->name, info->port);
+    dt_info("skip-no-gid", "verbs: %s port %u is left out: it has no GID", info->name, info->port);
     return DT_NOT_FOUND;
 }
 
@@ -192,7 +193,7 @@ size_t dt_verbs_gids(struct dt_verbs *verbs, const struct dt_device_info *info, 
     size_t count;
 
     if (!context) {
-        dt_warn("%s: the device cannot be opened: %s", info->name, strerror(errno));
+        dt_warn("gid-open", "%s: the device cannot be opened: %s", info->name, strerror(errno));
         return 0;
     }
     count = list_gids(&verbs->table, context, info, list, count_max);

@@ -71,13 +71,13 @@ static void store_pointer(struct dt_verbs_table *table, const struct symbol *sym
     memcpy((char *)table + symbol->offset, &function, sizeof function);
 }
 
-static void say_what_was_found(void *library, const char *name, const struct dt_verbs_table *table)
+static void log_library(void *library, const char *name, const struct dt_verbs_table *table)
 {
     struct link_map *map = NULL;
     bool has_path = !dlinfo(library, RTLD_DI_LINKMAP, &map) && map && map->l_name[0];
 
-    dt_info("verbs: %s: %zu functions%s%s%s", has_path ? map->l_name : name, DT_COUNT_OF(symbols),
-            table->reg_mr_iova2 ? "" : ", no relaxed ordering",
+    dt_info("verbs-loaded", "verbs: %s: %zu functions%s%s%s", has_path ? map->l_name : name,
+            DT_COUNT_OF(symbols), table->reg_mr_iova2 ? "" : ", no relaxed ordering",
             table->reg_dmabuf_mr ? "" : ", no dma-buf regions", table->query_gid_ex ? "" : ", no GID types");
 }
 
@@ -102,6 +102,6 @@ enum dt_status dt_table_load(const char *name, struct dt_verbs_table *table, cha
         }
         store_pointer(table, &symbols[i], function);
     }
-    say_what_was_found(library, name, table);
+    log_library(library, name, table);
     return DT_OK;
 }

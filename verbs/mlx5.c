@@ -38,9 +38,10 @@ SAME(dt_mlx5_cq_out, cqe_bytes, mlx5dv_cq, cqe_size);
 SAME(dt_mlx5_cq_out, comp_mask, mlx5dv_cq, comp_mask);
 SAME(dt_mlx5_object, qp, mlx5dv_obj, qp);
 SAME(dt_mlx5_object, cq, mlx5dv_obj, cq);
-DT_STATIC_CHECK(sizeof(struct dt_mlx5_qp) == sizeof(struct mlx5dv_qp), "mlx5dv_qp");
-DT_STATIC_CHECK(sizeof(struct dt_mlx5_cq_out) == sizeof(struct mlx5dv_cq), "mlx5dv_cq");
-DT_STATIC_CHECK(sizeof(struct dt_mlx5_object) == sizeof(struct mlx5dv_obj), "mlx5dv_obj");
+/* Newer releases append members: libmlx5 fills those of a queue that comp_mask asks for, and reads those of
+ * an object that the type names (rdma-core 54 has one kind of object more). */
+DT_STATIC_CHECK(sizeof(struct dt_mlx5_qp) <= sizeof(struct mlx5dv_qp), "mlx5dv_qp");
+DT_STATIC_CHECK(sizeof(struct dt_mlx5_cq_out) <= sizeof(struct mlx5dv_cq), "mlx5dv_cq");
 DT_STATIC_CHECK((int)DT_MLX5_OBJECT_QP == (int)MLX5DV_OBJ_QP, "type");
 DT_STATIC_CHECK((int)DT_MLX5_OBJECT_CQ == (int)MLX5DV_OBJ_CQ, "type");
 DT_STATIC_CHECK((int)DT_MLX5_SEND_RECORD == (int)MLX5_SND_DBR, "doorbell record");
@@ -92,13 +93,15 @@ static dt_mlx5_init_object init_object_of(struct dt_verbs *verbs, const char *de
         return function;
     library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        dt_warn("%s: the dv posting back end needs libmlx5: %s; DETOUR_POSTING=std does without", device,
+        dt_warn("dv-no-library",
+                "%s: the dv posting back end needs libmlx5: %s; DETOUR_POSTING=std does without", device,
                 dlerror());
         return NULL;
     }
     function = find_init_object(library);
     if (!function) {
-        dt_warn("%s: the dv posting back end needs libmlx5, and %s has no mlx5dv_init_obj; "
+        dt_warn("dv-old-library",
+                "%s: the dv posting back end needs libmlx5, and %s has no mlx5dv_init_obj; "
                 "DETOUR_POSTING=std does without",
                 device, name);
         dlclose(library);
@@ -131,8 +134,8 @@ void dt_mlx5_open_domain(struct dt_qp *qp)
     }
     if (qp->domain)
         return;
-    dt_info("%s: no doorbell register is left for a queue pair alone (%s): it shares one", device->info.name,
-            strerror(errno));
+    dt_info("dv-doorbell", "%s: no doorbell register is left for a queue pair alone (%s): it shares one",
+            device->info.name, strerror(errno));
     dt_mlx5_close_domain(qp);
 }
 
@@ -143,14 +146,15 @@ void dt_mlx5_close_domain(struct dt_qp *qp)
     if (!error && qp->td)
         error = ibv_dealloc_td(qp->td);
     if (error)
-        dt_warn("%s: the thread domain of a QP cannot be freed: %s", qp->device->info.name, strerror(error));
+        dt_warn("dv-thread-domain", "%s: the thread domain of a QP cannot be freed: %s",
+                qp->device->info.name, strerror(error));
     qp->domain = NULL;
     qp->td = NULL;
 }
 
 static enum dt_status not_handed_over(const struct dt_qp *qp, const char *what, int error)
 {
-    dt_warn("%s: the %s of QP %u cannot be taken over: %s; DETOUR_POSTING=std does without",
+    dt_warn("dv-takeover", "%s: the %s of QP %u cannot be taken over: %s; DETOUR_POSTING=std does without",
             qp->device->info.name, what, qp->qpn, strerror(error));
     return error == EOPNOTSUPP ? DT_UNSUPPORTED : DT_SYSTEM;
 }
@@ -167,7 +171,8 @@ enum dt_status dt_mlx5_take_send_queue(struct dt_qp *qp)
     int error;
 
     if (!is_mlx5(qp->device)) {
-        dt_warn("%s: the dv posting back end does not exist for this device (it is for mlx5, this one is of "
+        dt_warn("dv-device",
+                "%s: the dv posting back end does not exist for this device (it is for mlx5, this one is of "
                 "'%s'); DETOUR_POSTING=std does",
                 info->name, dt_provider_text(info->provider));
         return DT_UNSUPPORTED;
@@ -179,7 +184,8 @@ enum dt_status dt_mlx5_take_send_queue(struct dt_qp *qp)
     if (error)
         return not_handed_over(qp, "send queue", error);
     if (out.sq.stride != DT_WQE_BLOCK_BYTES || !out.bf.reg || !out.dbrec) {
-        dt_warn("%s: the send queue of QP %u is not in a format known here (blocks of %u bytes); "
+        dt_warn("dv-sq-format",
+                "%s: the send queue of QP %u is not in a format known here (blocks of %u bytes); "
                 "DETOUR_POSTING=std does without",
                 info->name, qp->qpn, out.sq.stride);
         return DT_SYSTEM;
@@ -213,15 +219,17 @@ enum dt_status dt_mlx5_take_send_cq(struct dt_qp *qp)
         return not_handed_over(qp, "send CQ", error);
     }
     if (dt_mlx5_cq_init(mlx5, &out, &wrong) != DT_OK) {
-        dt_warn("%s: the send CQ of QP %u is not in a format known here: %s (%u entries of %u bytes); "
+        dt_warn("dv-cq-format",
+                "%s: the send CQ of QP %u is not in a format known here: %s (%u entries of %u bytes); "
                 "DETOUR_POSTING=std does without",
                 qp->device->info.name, qp->qpn, wrong, out.cqe_count, out.cqe_bytes);
         free(mlx5);
         return DT_SYSTEM;
     }
     dt_store_release(&cq->mlx5, mlx5);
-    if (!dt_exchange_acq_rel(&qp->device->said_dv, true))
-        dt_info("%s: the dv posting back end owns the send queues (the first: %u blocks, CQ of %u entries of "
+    if (!dt_exchange_acq_rel(&qp->device->logged_dv, true))
+        dt_info("dv-in-use",
+                "%s: the dv posting back end owns the send queues (the first: %u blocks, CQ of %u entries of "
                 "%u bytes); not yet run on hardware",
                 qp->device->info.name, qp->queue.sq_block_count, out.cqe_count, out.cqe_bytes);
     return DT_OK;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion queue entries as ConnectX writes them. */
+#include "verbs/mlx5_cq.h"
+
 #include <endian.h>
 #include <stdbool.h>
 
 #include "base/atomics.h"
+#include "base/check.h"
 #include "base/util.h"
 #include "verbs/barrier.h"
-#include "verbs/mlx5.h"
 
 enum dt_status dt_mlx5_cq_init(struct dt_mlx5_cq *cq, const struct dt_mlx5_cq_out *out, const char **wrong)
 {
@@ -99,6 +100,7 @@ int dt_mlx5_poll_cq(struct dt_mlx5_cq *cq, int count_max, struct ibv_wc *complet
 {
     int count = 0;
 
+    DT_CHECK_HOT(dt_is_power_of_two(cq->count));
     while (count < count_max) {
         const struct dt_mlx5_cqe *cqe = entry(cq, cq->taken);
         uint8_t op_own = dt_load_acquire(&cqe->op_own);

@@ -47,6 +47,16 @@ static uint64_t entry_end(const struct dt_mr_entry *entry)
     return entry->mr.addr + entry->mr.bytes;
 }
 
+/* Entries are sorted by address, and end_max of each is the largest end so far. */
+static bool is_ordered(const struct dt_mr_cache *cache, size_t at)
+{
+    const struct dt_mr_entry *entry = cache->entries[at];
+    const struct dt_mr_entry *before = at ? cache->entries[at - 1] : NULL;
+
+    return entry->end_max >= entry_end(entry) &&
+           (!before || (before->mr.addr <= entry->mr.addr && before->end_max <= entry->end_max));
+}
+
 /* Index of the first entry that begins after `addr`. */
 static size_t upper_bound(const struct dt_mr_cache *cache, uint64_t addr)
 {
@@ -118,21 +128,27 @@ static void insert(struct dt_mr_cache *cache, struct dt_mr_entry *entry)
 {
     size_t at = upper_bound(cache, entry->mr.addr);
 
+    DT_CHECK(cache->count < cache->room);
     memmove(&cache->entries[at + 1], &cache->entries[at], (cache->count - at) * sizeof(struct dt_mr_entry *));
     cache->entries[at] = entry;
     cache->count++;
     update_end_max(cache, at);
+    DT_CHECK(is_ordered(cache, at) && (at + 1 == cache->count || is_ordered(cache, at + 1)));
 }
 
 static void remove_entry(struct dt_mr_cache *cache, struct dt_mr_entry *entry)
 {
     size_t at = upper_bound(cache, entry->mr.addr) - 1;
 
-    while (cache->entries[at] != entry)
+    DT_CHECK(entry->ref_count == 0);
+    while (cache->entries[at] != entry) {
+        DT_CHECK(at > 0); /* it is in the table */
         at--;
+    }
     cache->count--;
     memmove(&cache->entries[at], &cache->entries[at + 1], (cache->count - at) * sizeof(struct dt_mr_entry *));
     update_end_max(cache, at);
+    DT_CHECK(at == cache->count || is_ordered(cache, at));
 }
 
 static enum dt_status add_region(struct dt_mr_cache *cache, const struct dt_mr_request *request,
@@ -191,14 +207,11 @@ enum dt_status dt_mr_cache_get(struct dt_mr_cache *cache, const struct dt_mr_req
         return status;
     pthread_mutex_lock(&cache->lock);
     entry = find_covering(cache, &rounded);
-    if (entry) {
-        cache->hit_count++;
-    } else {
+    if (!entry)
         status = add_region(cache, &rounded, &entry);
-        cache->miss_count++;
-    }
     if (status == DT_OK) {
         entry->ref_count++;
+        DT_CHECK(entry->mr.addr <= rounded.addr && entry_end(entry) >= rounded.addr + rounded.bytes);
         *mr = &entry->mr;
     }
     pthread_mutex_unlock(&cache->lock);
@@ -222,13 +235,4 @@ enum dt_status dt_mr_cache_put(struct dt_mr_cache *cache, struct dt_mr *mr)
         return DT_OK;
     errno = error;
     return DT_SYSTEM;
-}
-
-void dt_mr_cache_get_stats(struct dt_mr_cache *cache, struct dt_mr_stats *stats)
-{
-    pthread_mutex_lock(&cache->lock);
-    stats->registered = cache->count;
-    stats->hit_count = cache->hit_count;
-    stats->miss_count = cache->miss_count;
-    pthread_mutex_unlock(&cache->lock);
 }

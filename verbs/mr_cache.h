@@ -52,8 +52,6 @@ struct dt_mr_cache {
     struct dt_mr_entry **entries; /* sorted by address */
     size_t count;
     size_t room;
-    uint64_t hit_count;
-    uint64_t miss_count;
 };
 
 /* page_bytes: a power of two. */
@@ -72,14 +70,6 @@ enum dt_status dt_mr_cache_get(struct dt_mr_cache *cache, const struct dt_mr_req
 
 /* Gives one back. Silent: DT_SYSTEM with errno set when the device refused to forget the region. */
 enum dt_status dt_mr_cache_put(struct dt_mr_cache *cache, struct dt_mr *mr);
-
-/* How well it does its work. Any thread. */
-struct dt_mr_stats {
-    uint64_t registered; /* regions that exist now */
-    uint64_t hit_count;  /* requests answered by an existing region */
-    uint64_t miss_count; /* requests that went to the device */
-};
-void dt_mr_cache_get_stats(struct dt_mr_cache *cache, struct dt_mr_stats *stats);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "base/check.h"
 #include "verbs/device.h"
 #include "verbs/fault_layer.h"
 #include "verbs/mr_cache.h"
@@ -25,9 +26,6 @@ struct dt_verbs {
     char mlx5_library[256]; /* to load when table.mlx5_init_object is needed and NULL */
 };
 
-/* The device of this name; NULL with errno set, ENODEV when there is none. */
-struct ibv_context *dt_open_by_name(const struct dt_verbs_table *table, const char *name);
-
 struct dt_device {
     struct dt_verbs *verbs;
     struct dt_device_info info;
@@ -35,8 +33,11 @@ struct dt_device {
     struct ibv_pd *pd;
     struct dt_fault_layer faults; /* QPs, CQs and regions are made through dt_fault_table */
     struct dt_mr_cache mr_cache;
-    bool said_dv; /* that dv posts here, on ConnectX */
+    bool logged_dv; /* that dv posts here, on ConnectX */
 };
+
+/* How a device's cache registers regions (memory.c); the argument is the struct dt_device. */
+extern const struct dt_mr_cache_ops dt_device_mr_ops;
 
 #define DT_CQ_QPS_MAX 64
 
@@ -44,7 +45,7 @@ struct dt_device {
  * wr_id as the library sees it (std; and receives of both back ends):
  *
  *   63     0 send, 1 receive
- *   62-48  generation of the CQ's entry, so that completions of a destroyed QP are recognised
+ *   62-48  generation of the CQ's entry, so that completions of a destroyed QP are recognized
  *   47-32  the QP's entry in the CQ's table
  *   31-0   send: its slot, counted freely; receive: 0
  *
@@ -97,7 +98,8 @@ struct dt_qp {
     uint32_t recv_key; /* entry in recv_cq */
     uint32_t qpn;
     uint32_t psn;
-    struct dt_qp_address local; /* as the device was when it was created; it may be looked up again later */
+    struct dt_qp_address
+        local; /* as the device was when it was created; it may be looked up again later */
     uint32_t sq_depth;
     uint32_t rq_depth;
     uint32_t inline_bytes;

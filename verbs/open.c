@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the table comes from. */
+/* Opening: fills the table from the system library or the software RNIC. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "verbs/object.h"
+
+enum dt_status dt_verbs_open_table(const struct dt_verbs_table *table, struct dt_verbs **verbs)
+{
+    struct dt_verbs *opened = calloc(1, sizeof *opened);
+
+    if (!opened)
+        return DT_NO_MEMORY;
+    opened->table = *table;
+    snprintf(opened->mlx5_library, sizeof opened->mlx5_library, "libmlx5.so.1");
+    *verbs = opened;
+    return DT_OK;
+}
 
 static enum dt_status fill_table(const struct dt_verbs_options *options, struct dt_verbs_table *table,
                                  char *reason, size_t reason_bytes)
@@ -27,7 +40,8 @@ static void prepare_for_forks(const struct dt_verbs_table *table)
     int error = table->fork_init ? table->fork_init() : 0;
 
     if (error)
-        dt_info("verbs: ibv_fork_init: %s; children of this process may disturb it", strerror(error));
+        dt_info("verbs-fork", "verbs: ibv_fork_init: %s; children of this process may disturb it",
+                strerror(error));
 }
 
 enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_verbs **verbs)
@@ -52,6 +66,11 @@ enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_v
     if (options->reason)
         snprintf(options->reason, options->reason_bytes, "%s", reason);
     else
-        dt_warn("%s", reason);
+        dt_warn("verbs-open", "%s", reason);
     return status;
+}
+
+void dt_verbs_close(struct dt_verbs *verbs)
+{
+    free(verbs);
 }

@@ -15,6 +15,7 @@
 #include "softrnic/wqe.h"
 #include "verbs/barrier.h"
 #include "verbs/dv.h"
+#include "verbs/mlx5.h"
 #include "verbs/posting.h"
 
 static uint32_t dv_wr_count(uint32_t sq_depth, uint32_t inline_bytes)
@@ -46,11 +47,13 @@ static enum dt_status take_queue(struct dt_qp *qp)
     if (status != DT_OK)
         return status;
     if (error) {
-        dt_warn("%s: the send queue of QP %u cannot be taken over: %s", name, qp->qpn, strerror(error));
+        dt_warn("dv-sq-taken", "%s: the send queue of QP %u cannot be taken over: %s", name, qp->qpn,
+                strerror(error));
         return DT_SYSTEM;
     }
     if (!queue_fits(qp)) {
         dt_warn(
+            "dv-sq-small",
             "%s: the send queue of QP %u has %u blocks, too few for %u work requests with %u bytes inline",
             name, qp->qpn, qp->queue.sq_block_count, qp->sq_depth, qp->inline_bytes);
         return DT_SYSTEM;
@@ -70,6 +73,7 @@ static enum dt_status dv_open(struct dt_qp *qp)
     for (uint32_t i = 0; i < qp->queue.sq_block_count; i++)
         qp->slots[i].ordinal = DT_DV_ORDINAL_NONE;
     qp->slot_mask = qp->queue.sq_block_count - 1;
+    DT_CHECK(qp->posted == 0 && qp->block_head == 0);
     status = dt_cq_attach_dv(qp->send_cq, qp);
     if (status != DT_OK)
         goto free_slots;
@@ -205,6 +209,8 @@ static void dv_ring(struct dt_qp *qp)
 
     if (qp->block_rung == qp->block_head)
         return;
+    DT_CHECK_HOT(qp->block_head - qp->block_rung <= queue->sq_block_count);
+    DT_CHECK_HOT(qp->block_head - qp->block_last <= dt_dv_blocks_max(qp->inline_bytes));
     qp->block_rung = qp->block_head;
     dt_barrier_memory_to_memory();
     dt_store_release(queue->doorbell_record, htobe32(qp->block_head & 0xffff));

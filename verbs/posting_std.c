@@ -34,6 +34,7 @@ static enum dt_status std_open(struct dt_qp *qp)
     if (!qp->slots)
         return DT_NO_MEMORY;
     qp->slot_mask = slot_count - 1;
+    DT_CHECK(slot_count >= qp->sq_depth && qp->posted == 0);
     status = dt_cq_attach(qp->send_cq, qp, false, &qp->send_key);
     if (status != DT_OK)
         free(qp->slots);
@@ -51,6 +52,8 @@ static uint64_t record(struct dt_qp *qp, uint32_t ordinal, uint64_t wr_id)
 {
     struct dt_send_slot *slot = &qp->slots[ordinal & qp->slot_mask];
 
+    DT_CHECK_HOT(ordinal - qp->completed <
+                 qp->sq_depth); /* no slot of an outstanding work request is overwritten */
     slot->wr_id = wr_id;
     slot->ordinal = ordinal;
     return (uint64_t)qp->send_key << 32 | ordinal;
@@ -86,7 +89,8 @@ static uint32_t accepted_before(const struct ibv_send_wr *wrs, uint32_t count, c
 __attribute__((cold)) static enum dt_status refused(struct dt_qp *qp, int error)
 {
     if (!qp->refused)
-        dt_warn("%s: QP %u refuses a work request: %s", qp->device->info.name, qp->qpn, strerror(error));
+        dt_warn("post-refused", "%s: QP %u refuses a work request: %s", qp->device->info.name, qp->qpn,
+                strerror(error));
     qp->refused = true;
     return DT_PATH_ERROR;
 }
@@ -101,6 +105,7 @@ static inline enum dt_status post_chain(struct dt_qp *qp, struct ibv_send_wr *wr
         return refused(qp, error);
     }
     qp->posted += count;
+    DT_CHECK_HOT(qp->posted - qp->completed <= qp->sq_depth);
     return DT_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
+#include "verbs/mlx5.h"
 #include "verbs/posting.h"
 
 #define QPN_MASK  0xffffffu
@@ -37,7 +38,7 @@ static enum dt_status check_options(const struct dt_device *device, const struct
 
     if (!options->sq_depth || options->sq_depth > limit || options->rq_depth > limit ||
         options->inline_bytes > 4096 || posting->wr_count(options->sq_depth, options->inline_bytes) > limit) {
-        dt_warn("%s: no QP has room for %u sends with %u bytes inline and %u receives (limit %u)",
+        dt_warn("qp-size", "%s: no QP has room for %u sends with %u bytes inline and %u receives (limit %u)",
                 device->info.name, options->sq_depth, options->inline_bytes, options->rq_depth, limit);
         return DT_INVALID;
     }
@@ -60,8 +61,8 @@ static enum dt_status create_ibv_qp(struct dt_qp *qp, const struct dt_qp_options
         qp->posting->prepare(qp);
     qp->ibv = dt_fault_table.create_qp(qp->domain ? qp->domain : qp->device->pd, &attr);
     if (!qp->ibv) {
-        dt_warn("%s: no QP with %u sends, %u bytes inline, %u receives: %s", qp->device->info.name,
-                qp->sq_depth, qp->inline_bytes, qp->rq_depth, strerror(errno));
+        dt_warn("qp-create", "%s: no QP with %u sends, %u bytes inline, %u receives: %s",
+                qp->device->info.name, qp->sq_depth, qp->inline_bytes, qp->rq_depth, strerror(errno));
         return DT_SYSTEM;
     }
     dt_fault_layer_enter(&qp->device->faults, &qp->fault, qp->ibv);
@@ -74,26 +75,25 @@ static void destroy_ibv_qp(struct dt_qp *qp)
     int error = dt_fault_table.destroy_qp(qp->ibv);
 
     if (error)
-        dt_warn("%s: QP %u cannot be destroyed: %s", qp->device->info.name, qp->qpn, strerror(error));
+        dt_warn("qp-destroy", "%s: QP %u cannot be destroyed: %s", qp->device->info.name, qp->qpn,
+                strerror(error));
 }
 
-static enum dt_status modify_or_say(struct dt_qp *qp, struct ibv_qp_attr *attr, int mask, const char *to,
-                                    bool is_attempt)
+static enum dt_status modify_and_log(struct dt_qp *qp, struct ibv_qp_attr *attr, int mask, const char *to,
+                                     bool is_attempt)
 {
     int error = dt_fault_table.modify_qp(qp->ibv, attr, mask);
 
     if (!error)
         return DT_OK;
-    if (is_attempt)
-        dt_info("%s: QP %u cannot go to %s: %s", qp->device->info.name, qp->qpn, to, strerror(error));
-    else
-        dt_warn("%s: QP %u cannot go to %s: %s", qp->device->info.name, qp->qpn, to, strerror(error));
+    dt_log(is_attempt ? DT_LOG_INFO : DT_LOG_WARN, "qp-state", "%s: QP %u cannot go to %s: %s",
+           qp->device->info.name, qp->qpn, to, strerror(error));
     return DT_SYSTEM;
 }
 
 static enum dt_status modify(struct dt_qp *qp, struct ibv_qp_attr *attr, int mask, const char *to)
 {
-    return modify_or_say(qp, attr, mask, to, false);
+    return modify_and_log(qp, attr, mask, to, false);
 }
 
 static enum dt_status to_init(struct dt_qp *qp, uint32_t access)
@@ -284,10 +284,10 @@ static enum dt_status to_rtr(struct dt_qp *qp, const struct dt_qp_address *remot
         .min_rnr_timer = (uint8_t)options->min_rnr_timer};
 
     fill_path(qp, remote, options, &attr.ah_attr);
-    return modify_or_say(qp, &attr,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-                         "RTR", options->is_attempt);
+    return modify_and_log(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+                          "RTR", options->is_attempt);
 }
 
 static enum dt_status to_rts(struct dt_qp *qp, const struct dt_qp_link_options *options)
@@ -299,21 +299,22 @@ static enum dt_status to_rts(struct dt_qp *qp, const struct dt_qp_link_options *
                                .sq_psn = qp->psn,
                                .max_rd_atomic = reads_limit(qp, options)};
 
-    return modify_or_say(qp, &attr,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                             IBV_QP_MAX_QP_RD_ATOMIC,
-                         "RTS", options->is_attempt);
+    return modify_and_log(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+                          "RTS", options->is_attempt);
 }
 
-static void say_addresses(const struct dt_qp *qp, const struct dt_qp_address *remote)
+static void log_addresses(const struct dt_qp *qp, const struct dt_qp_address *remote)
 {
     char local_gid[GID_TEXT];
     char remote_gid[GID_TEXT];
 
     inet_ntop(AF_INET6, qp->device->info.gid, local_gid, sizeof local_gid);
     inet_ntop(AF_INET6, remote->gid, remote_gid, sizeof remote_gid);
-    dt_info("%s: QP %u (GID %s) towards QP %u (GID %s, LID %u, MTU %u)", qp->device->info.name, qp->qpn,
-            local_gid, remote->qpn, remote_gid, remote->lid, remote->mtu_bytes);
+    dt_info("qp-addresses", "%s: QP %u (GID %s) towards QP %u (GID %s, LID %u, MTU %u)",
+            qp->device->info.name, qp->qpn, local_gid, remote->qpn, remote_gid, remote->lid,
+            remote->mtu_bytes);
 }
 
 enum dt_status dt_qp_connect(struct dt_qp *qp, const struct dt_qp_address *remote,
@@ -325,15 +326,15 @@ enum dt_status dt_qp_connect(struct dt_qp *qp, const struct dt_qp_address *remot
     if (!wrong)
         wrong = wrong_options(options);
     if (wrong) {
-        dt_warn("%s: QP %u cannot be connected to the peer's QP %u: %s", qp->device->info.name, qp->qpn,
-                remote->qpn, wrong);
+        dt_warn("qp-mismatch", "%s: QP %u cannot be connected to the peer's QP %u: %s", qp->device->info.name,
+                qp->qpn, remote->qpn, wrong);
         return DT_INVALID;
     }
     status = to_rtr(qp, remote, options);
     if (status == DT_OK)
         status = to_rts(qp, options);
     if (status != DT_OK)
-        say_addresses(qp, remote);
+        log_addresses(qp, remote);
     return status;
 }
 
@@ -367,6 +368,7 @@ uint32_t dt_qp_recvs_outstanding(const struct dt_qp *qp)
 
 uint32_t dt_qp_room(const struct dt_qp *qp)
 {
+    DT_CHECK_HOT(dt_qp_sends_outstanding(qp) <= qp->sq_depth);
     return qp->sq_depth - dt_qp_sends_outstanding(qp);
 }
 
@@ -397,6 +399,7 @@ static enum dt_status post_recv_chain(struct dt_qp *qp, uint32_t count)
     struct ibv_recv_wr *bad = NULL;
     int error;
 
+    DT_CHECK_HOT(count > 0 && count <= CHAIN_MAX && count <= qp->rq_depth - dt_qp_recvs_outstanding(qp));
     for (uint32_t i = 0; i < count; i++)
         wrs[i] = (struct ibv_recv_wr){.wr_id = (uint64_t)qp->recv_key << 32,
                                       .next = i + 1 < count ? &wrs[i + 1] : NULL};
@@ -408,12 +411,13 @@ static enum dt_status post_recv_chain(struct dt_qp *qp, uint32_t count)
     for (uint32_t i = 0; i < count && &wrs[i] != bad && bad; i++)
         qp->recv_posted++;
     if (!qp->refused)
-        dt_warn("%s: QP %u refuses a receive: %s", qp->device->info.name, qp->qpn, strerror(error));
+        dt_warn("receive-refused", "%s: QP %u refuses a receive: %s", qp->device->info.name, qp->qpn,
+                strerror(error));
     qp->refused = true;
     return DT_PATH_ERROR;
 }
 
-enum dt_status dt_qp_post_blank_recvs(struct dt_qp *qp, unsigned count)
+enum dt_status dt_qp_post_empty_recvs(struct dt_qp *qp, unsigned count)
 {
     if (count > qp->rq_depth - dt_qp_recvs_outstanding(qp))
         return DT_FULL;

@@ -250,10 +250,10 @@ enum dt_status dt_qp_post_read(struct dt_qp *qp, const struct dt_read *read);
 void dt_qp_ring(struct dt_qp *qp);
 
 /*
- * Posts `count` receives without memory, which exist to surface immediates. All or none, DT_FULL when
- * rq_depth would be exceeded; DT_PATH_ERROR (one WARN) when the device refused.
+ * Posts `count` zero-length receives, which deliver the peer's immediates. All or none: DT_FULL when rq_depth
+ * would be exceeded; DT_PATH_ERROR (one WARN) when the device refuses.
  */
-enum dt_status dt_qp_post_blank_recvs(struct dt_qp *qp, unsigned count);
+enum dt_status dt_qp_post_empty_recvs(struct dt_qp *qp, unsigned count);
 
 /*
  * Posted and not known to be complete. A flush brings exactly as many receive completions, and at most as

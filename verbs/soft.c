@@ -83,7 +83,8 @@ enum dt_status dt_table_soft(uint32_t device_count, uint64_t rate_bytes_per_s, s
                  DT_SOFT_DEVICES_MAX, strerror(error));
         return DT_INVALID;
     }
-    dt_info("verbs: %u software RNICs in this process; they are for tests and trials, not for production",
+    dt_info("soft-verbs",
+            "verbs: %u software RNICs in this process; they are for tests and trials, not for production",
             device_count);
     *table = soft_table;
     return DT_OK;

@@ -17,15 +17,16 @@
 #include <infiniband/verbs.h>
 
 #include "base/status.h"
-#include "verbs/mlx5.h"
 #include "verbs/verbs.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+struct dt_mlx5_object; /* mlx5.h */
+
 /*
- * A send queue in mlx5 format that its user fills himself. `sq_buf` is a ring of `sq_block_count` blocks of
+ * A send queue in mlx5 format that its user fills. `sq_buf` is a ring of `sq_block_count` blocks of
  * 64 bytes; an element begins on a block and may continue at the start of the ring. The send completions of
  * such a QP carry in wr_id the index (modulo 65536) of the first block of their element.
  */
@@ -94,7 +95,7 @@ struct dt_verbs_table {
     int (*own_send_queue)(struct ibv_qp *qp, struct dt_dv_queue *queue);
 
     /* libmlx5's mlx5dv_init_obj(), for devices without own_send_queue. NULL: looked up when it is needed. */
-    dt_mlx5_init_object mlx5_init_object;
+    int (*mlx5_init_object)(struct dt_mlx5_object *object, uint64_t types);
 
     /* Software RNICs: dt_verbs_device_control(). 0 or an errno. */
     int (*control)(const char *device, enum dt_control control, uint64_t argument);
@@ -113,6 +114,9 @@ enum dt_status dt_table_load(const char *library, struct dt_verbs_table *table, 
 /* Fills *table from the software RNIC, configured as asked. DT_INVALID with one line in `reason`. */
 enum dt_status dt_table_soft(uint32_t device_count, uint64_t rate_bytes_per_s, struct dt_verbs_table *table,
                              char *reason, size_t reason_bytes);
+
+/* The device of this name; NULL with errno set, ENODEV when there is none. */
+struct ibv_context *dt_open_by_name(const struct dt_verbs_table *table, const char *name);
 
 /*
  * ibv_query_port(): by the context where it can, else by the library's older function. *speed, unless NULL,

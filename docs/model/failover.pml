@@ -3,10 +3,10 @@
  * Detour failover: one connection, PATHS paths, CTS rings of N slots, M messages.
  *
  * The two ends of each path run on the product's own table, failover/path_table.h, which is included below:
- * states, events, actions and what is said when. This file adds what happens around it: messages, the RC
+ * states, events, actions and messages. This file adds what happens around it: messages, the RC
  * transport, the control channel, and everything that can go wrong.
  *
- * README.md beside this file says what is left out and why that loses nothing, which bounds are checked and
+ * README.md beside this file states what is left out and why that loses nothing, which bounds are checked and
  * what each mutation plants. tests/model/check.py has the cases and runs them.
  *
  * Checked
@@ -74,18 +74,18 @@ mtype = { DT_SENDER_STATES(NAME_S) DT_RECEIVER_STATES(NAME_R) DT_PATH_EVENTS(NAM
 #define A_NEXT_EPOCH 1
 #define A_FENCE      2
 #define A_KEEP       4
-#define A_FORGET     8
+#define A_DISCARD     8
 #define A_SNAPSHOT   16
 #define A_SETTLE     32
-#define A_MAKE       64
-#define A_LINK       128
+#define A_CREATE       64
+#define A_CONNECT       128
 #define A_PROBE      256
 #define A_LISTEN     512
 #define A_USE        1024
 
 #define W_NONE   0
 #define W_SWITCH 1
-#define W_HEARD  2
+#define W_SETTLED  2
 #define W_RESUME 3
 #define W_OPEN   4
 #define W_OPENED 5
@@ -104,7 +104,7 @@ mtype rst[PATHS];
 byte rep[PATHS];
 byte done;                      /* receives complete */
 byte got[M * PATHS];            /* shares that arrived, by path */
-byte said[PATHS];               /* content of RESUME */
+byte reported[PATHS];           /* content of RESUME */
 byte ctsp[M];                   /* path + 1 that carried the CTS of an open receive */
 bool closed;
 /* between them */
@@ -121,7 +121,7 @@ chan data0b = [2 * N] of { byte };
 chan data1b = [2 * N] of { byte };
 #endif
 byte acked[M];                  /* shares executed, ACK on its way */
-byte m_switch[PATHS], m_resume[PATHS], m_open[PATHS], m_opened[PATHS], m_heard[PATHS], m_used[PATHS];
+byte m_switch[PATHS], m_resume[PATHS], m_open[PATHS], m_opened[PATHS], m_settled[PATHS], m_used[PATHS];
 bool m_close;
 byte faults = FAULTS, adv = ADV;
 bool failed;                    /* the connection ended with an error */
@@ -138,7 +138,7 @@ byte stamp[M], s_epoch, r_epoch;
 #endif
 hidden byte i, x;
 hidden short act;
-hidden byte word, said_before, says;
+hidden byte word, sent_before, sends;
 hidden mtype ev, from;
 
 #define SALL  (loc[0] >= DONE && loc[1] >= DONE && loc[2 % M] >= DONE && loc[3 % M] >= DONE)
@@ -162,8 +162,8 @@ hidden mtype ev, from;
 #if defined(ANYRESUME) || defined(ANYOPENED) || defined(STICKY)
 #define TIDY(p) skip
 #else
-#define TIDY(p) if :: rst[p] == R_HEARD && sst[p] == S_SETTLED && sep[p] == rep[p] -> \
-        m_switch[p] = 0; m_resume[p] = 0; m_heard[p] = 0; m_opened[p] = 0; m_open[p] = 0; m_used[p] = 0 \
+#define TIDY(p) if :: rst[p] == R_ACKED && sst[p] == S_SETTLED && sep[p] == rep[p] -> \
+        m_switch[p] = 0; m_resume[p] = 0; m_settled[p] = 0; m_opened[p] = 0; m_open[p] = 0; m_used[p] = 0 \
         :: else fi
 #endif
 /* neither the question nor an answer to it is under way */
@@ -176,12 +176,12 @@ hidden mtype ev, from;
 #endif
 
 /* sets of states */
-#define S_MENDING(p)  (sst[p] == S_OPENING || sst[p] == S_LINKING || sst[p] == S_PROVING)
-#define S_DRAINS(p)   (sst[p] == S_DOWN || sst[p] == S_LOOSE || sst[p] == S_ANSWERED) /* no proof yet */
-#define S_OVER(p)     (sst[p] == S_SETTLED || sst[p] == S_ENDED || sst[p] == S_MAKING)
-#define S_ASKS(p)     (sst[p] == S_DOWN || sst[p] == S_LOOSE || sst[p] == S_WAITING)
-#define R_DRAINS(p)   (rst[p] == R_DOWN || rst[p] == R_LOOSE)
-#define R_OVER(p)     (rst[p] == R_FENCED || rst[p] == R_HEARD)
+#define S_MENDING(p)  (sst[p] == S_OPENING || sst[p] == S_CONNECTING || sst[p] == S_PROBING)
+#define S_DRAINS(p)   (sst[p] == S_DOWN || sst[p] == S_UNFENCED || sst[p] == S_RESUMED) /* no proof yet */
+#define S_OVER(p)     (sst[p] == S_SETTLED || sst[p] == S_ENDED || sst[p] == S_CREATING)
+#define S_ASKS(p)     (sst[p] == S_DOWN || sst[p] == S_UNFENCED || sst[p] == S_WAITING)
+#define R_DRAINS(p)   (rst[p] == R_DOWN || rst[p] == R_UNFENCED)
+#define R_OVER(p)     (rst[p] == R_FENCED || rst[p] == R_ACKED)
 #define R_TAKES(p)    (rst[p] == R_UP || rst[p] == R_READY)
 #define R_IS_OPEN(p)  (rep[p] == sep[p] && R_TAKES(p))
 
@@ -192,7 +192,7 @@ hidden mtype ev, from;
 #define CTSOK(p)   (sst[p] == S_UP)         /* even with a perfect fence */
 #else
 #define RING(p,s)  ring[N * (p) + SLOT(s)]
-#define CTSOK(p)   (sst[p] != S_OPENING && sst[p] != S_LINKING)    /* even with no fence at all */
+#define CTSOK(p)   (sst[p] != S_OPENING && sst[p] != S_CONNECTING)    /* even with no fence at all */
 #endif
 #if PATHS > 2
 #define HAVECTS(s) (RING(0,s) == s + 1 || RING(1,s) == s + 1 || RING(2,s) == s + 1)
@@ -248,7 +248,7 @@ hidden mtype ev, from;
 #ifdef TRUSTSENDER
 #define known(p) 0               /* what was not acknowledged did not arrive */
 #else
-#define known(p) said[p]
+#define known(p) reported[p]
 #endif
 /* RESUME{p,e} decides the messages last posted on epoch e of p, and no others */
 inline settle(p) {
@@ -269,7 +269,7 @@ inline settle(p) {
             loc[i] = DONE;
 #ifndef BLINDTRUST
             if
-            :: HAS(said[p], i)
+            :: HAS(reported[p], i)
             :: else -> failed = true        /* acknowledged by a device that took it along */
             fi
 #endif
@@ -283,9 +283,9 @@ inline settle(p) {
 }
 
 #ifdef ANYRESUME
-#define RESUMED(p) (m_resume[p] != 0 && sst[p] != S_ANSWERED && !S_OVER(p))
+#define RESUMED(p) (m_resume[p] != 0 && sst[p] != S_RESUMED && !S_OVER(p))
 #else
-#define RESUMED(p) (HAS(m_resume[p], sep[p]) && sst[p] != S_ANSWERED)  /* there it has no row, and waits */
+#define RESUMED(p) (HAS(m_resume[p], sep[p]) && sst[p] != S_RESUMED)  /* there it has no row, and waits */
 #endif
 #ifdef ANYOPENED
 #define ISOPEN(p)  (m_opened[p] != 0 && (sst[p] == S_OPENING || S_ASKS(p)))
@@ -294,13 +294,13 @@ inline settle(p) {
 #endif
 #ifdef OPENEARLY
 #define MAYOPEN(p) (sst[p] == S_SETTLED || S_ASKS(p))
-#define EARLY(p) :: ev == E_RECOVER && S_ASKS(p) -> sst[p] = S_MAKING
+#define EARLY(p) :: ev == E_RECOVER && S_ASKS(p) -> sst[p] = S_CREATING
 #else
 #define MAYOPEN(p) (sst[p] == S_SETTLED)
 #define EARLY(p)
 #endif
 #ifdef ANYOPENED
-#define WRONGLY(p) :: ev == E_HEAR_OPENED && S_ASKS(p) -> sst[p] = S_LINKING
+#define WRONGLY(p) :: ev == E_RECV_OPENED && S_ASKS(p) -> sst[p] = S_CONNECTING
 #else
 #define WRONGLY(p)
 #endif
@@ -309,16 +309,16 @@ inline settle(p) {
 
 #define S_ROW(state, event, next, actions, words) \
     :: sst[p] == S_##state && ev == E_##event -> sst[p] = S_##next; act = actions; word = W_##words
-#define S_WAS(state, repeats, text) :: sst[p] == S_##state -> said_before = W_##repeats
-#define S_NOW(state, repeats, text) :: sst[p] == S_##state -> says = W_##repeats
+#define S_WAS(state, repeats, text) :: sst[p] == S_##state -> sent_before = W_##repeats
+#define S_NOW(state, repeats, text) :: sst[p] == S_##state -> sends = W_##repeats
 
 inline sender_row() {
-    act = 0; word = W_NONE; said_before = W_NONE; says = W_NONE;
+    act = 0; word = W_NONE; sent_before = W_NONE; sends = W_NONE;
     if DT_SENDER_STATES(S_WAS) :: else fi;
     from = sst[p];
     if DT_SENDER_TABLE(S_ROW) EARLY(p) WRONGLY(p) :: else fi;
     if :: sst[p] != from -> if DT_SENDER_STATES(S_NOW) :: else fi :: else fi;
-    if :: word == W_NONE && says != said_before -> word = says :: else fi
+    if :: word == W_NONE && sends != sent_before -> word = sends :: else fi
 }
 
 inline sender_acts() {
@@ -341,7 +341,7 @@ inline sender_acts() {
     fi;
     if
     :: word == W_SWITCH -> ADD(m_switch[p], sep[p])
-    :: word == W_HEARD -> ADD(m_heard[p], sep[p])
+    :: word == W_SETTLED -> ADD(m_settled[p], sep[p])
     :: word == W_OPEN -> ADD(m_open[p], sep[p])
     :: word == W_USED -> ADD(m_used[p], sep[p])
     :: else
@@ -353,32 +353,32 @@ inline sender_step() {
     sender_row();
     sender_acts();
 #ifndef FINE
-    if :: sst[p] == S_MAKING -> ev = E_MADE; sender_row(); sender_acts() :: else fi;
-    if :: sst[p] == S_LINKING -> ev = E_LINKED; sender_row(); sender_acts() :: else fi;
-    if :: sst[p] == S_PROVING && R_IS_OPEN(p) -> ev = E_STABLE; sender_row(); sender_acts() :: else fi;
+    if :: sst[p] == S_CREATING -> ev = E_CREATED; sender_row(); sender_acts() :: else fi;
+    if :: sst[p] == S_CONNECTING -> ev = E_CONNECTED; sender_row(); sender_acts() :: else fi;
+    if :: sst[p] == S_PROBING && R_IS_OPEN(p) -> ev = E_STABLE; sender_row(); sender_acts() :: else fi;
 #endif
     TIDY(p);
-    p = 0; ev = E_none; from = E_none; act = 0; word = 0; said_before = 0; says = 0
+    p = 0; ev = E_none; from = E_none; act = 0; word = 0; sent_before = 0; sends = 0
 }
 
 #define S_PATH(q) \
     /* error completion, event, stall, order: at any time */ \
     :: RUN && SYM(q) && faults > 0 && sep[q] < K - 1 && (sst[q] == S_UP || S_MENDING(q)) -> \
         faults--; p = q; ev = E_FAULT \
-    /* retry exceeded against a fenced end; a probe nobody answers */ \
+    /* retry exceeded against a fenced end; a probe without an answer */ \
     :: RUN && sst[q] == S_UP && ON(q) && (closed || rep[q] > sep[q] || R_OVER(q)) -> p = q; ev = E_FAULT \
-    :: RUN && sst[q] == S_PROVING && !R_IS_OPEN(q) -> p = q; ev = E_FAILED \
-    :: RUN && sst[q] == S_PROVING && R_IS_OPEN(q) -> p = q; ev = E_STABLE \
-    :: RUN && sst[q] == S_MAKING -> p = q; ev = E_MADE \
-    :: RUN && sst[q] == S_LINKING -> p = q; ev = E_LINKED \
-    :: RUN && (sst[q] == S_MAKING || sst[q] == S_LINKING) && faults > 0 && sep[q] < K - 1 -> \
+    :: RUN && sst[q] == S_PROBING && !R_IS_OPEN(q) -> p = q; ev = E_FAILED \
+    :: RUN && sst[q] == S_PROBING && R_IS_OPEN(q) -> p = q; ev = E_STABLE \
+    :: RUN && sst[q] == S_CREATING -> p = q; ev = E_CREATED \
+    :: RUN && sst[q] == S_CONNECTING -> p = q; ev = E_CONNECTED \
+    :: RUN && (sst[q] == S_CREATING || sst[q] == S_CONNECTING) && faults > 0 && sep[q] < K - 1 -> \
         faults--; p = q; ev = E_FAILED \
     /* the own proof comes early, late, or after its time */ \
     :: RUN && (S_DRAINS(q) || sst[q] == S_ENDED) -> p = q; ev = E_FENCED \
-    :: RUN && (sst[q] == S_DOWN || sst[q] == S_ANSWERED) -> p = q; ev = E_UNFENCED \
+    :: RUN && (sst[q] == S_DOWN || sst[q] == S_RESUMED) -> p = q; ev = E_UNFENCED \
     :: RUN && MAYOPEN(q) && sep[q] < K - 1 && !SALL -> p = q; ev = E_RECOVER \
-    :: RUN && RESUMED(q) -> TAKE(m_resume[q], sep[q]); p = q; ev = E_HEAR_RESUME \
-    :: RUN && ISOPEN(q) -> TAKE(m_opened[q], sep[q]); p = q; ev = E_HEAR_OPENED
+    :: RUN && RESUMED(q) -> TAKE(m_resume[q], sep[q]); p = q; ev = E_RECV_RESUME \
+    :: RUN && ISOPEN(q) -> TAKE(m_opened[q], sep[q]); p = q; ev = E_RECV_OPENED
 
 /* a state that repeats something, while neither that nor an answer is under way */
 #define S_REPEAT(p) \
@@ -445,8 +445,8 @@ inline forget() {
 
 #define R_ROW(state, event, next, actions, words) \
     :: rst[p] == R_##state && ev == E_##event -> rst[p] = R_##next; act = actions; word = W_##words
-#define R_WAS(state, repeats, text) :: rst[p] == R_##state -> said_before = W_##repeats
-#define R_NOW(state, repeats, text) :: rst[p] == R_##state -> says = W_##repeats
+#define R_WAS(state, repeats, text) :: rst[p] == R_##state -> sent_before = W_##repeats
+#define R_NOW(state, repeats, text) :: rst[p] == R_##state -> sends = W_##repeats
 #define BY_P(X) if :: p == 0 -> X(0) :: p == 1 -> X(1) BY_P2(X) fi
 #if PATHS > 2
 #define BY_P2(X) :: p == 2 -> X(2)
@@ -460,25 +460,25 @@ inline forget() {
 #endif
 
 inline receiver_row() {
-    act = 0; word = W_NONE; said_before = W_NONE; says = W_NONE;
+    act = 0; word = W_NONE; sent_before = W_NONE; sends = W_NONE;
     if DT_RECEIVER_STATES(R_WAS) :: else fi;
     from = rst[p];
     if DT_RECEIVER_TABLE(R_ROW) :: else fi;
     if :: rst[p] != from -> if DT_RECEIVER_STATES(R_NOW) :: else fi :: else fi;
-    if :: word == W_NONE && says != said_before -> word = says :: else fi
+    if :: word == W_NONE && sends != sent_before -> word = sends :: else fi
 }
 
 inline receiver_acts() {
     if
     :: act & A_NEXT_EPOCH ->
-        bad_fresh = bad_fresh || !(from == R_FENCED || from == R_HEARD);
+        bad_fresh = bad_fresh || !(from == R_FENCED || from == R_ACKED);
         rep[p] = rep[p] + 1;
-        STALE(m_switch[p], rep[p]); STALE(m_open[p], rep[p]); STALE(m_heard[p], rep[p]); STALE(m_resume[p], rep[p]);
+        STALE(m_switch[p], rep[p]); STALE(m_open[p], rep[p]); STALE(m_settled[p], rep[p]); STALE(m_resume[p], rep[p]);
         STALE(m_used[p], rep[p])
     :: else
     fi;
-    if :: act & A_FORGET -> forget(); BY_P(BOUNCE) :: else fi;
-    if :: act & SNAPSHOT_AT -> said[p] = done :: else fi;
+    if :: act & A_DISCARD -> forget(); BY_P(BOUNCE) :: else fi;
+    if :: act & SNAPSHOT_AT -> reported[p] = done :: else fi;
     if :: act & A_LISTEN -> BY_P(DROP) :: else fi;
     if
     :: word == W_RESUME -> ADD(m_resume[p], rep[p])
@@ -491,37 +491,37 @@ inline receiver_step() {
     receiver_row();
     receiver_acts();
 #ifndef FINE
-    if :: rst[p] == R_MAKING -> ev = E_MADE; receiver_row(); receiver_acts() :: else fi;
+    if :: rst[p] == R_CREATING -> ev = E_CREATED; receiver_row(); receiver_acts() :: else fi;
 #endif
     TIDY(p);
-    p = 0; ev = E_none; from = E_none; act = 0; word = 0; said_before = 0; says = 0
+    p = 0; ev = E_none; from = E_none; act = 0; word = 0; sent_before = 0; sends = 0
 }
 
 #define R_PATH(q) \
     :: R_RUN && SYM(q) && faults > 0 && rep[q] < K - 1 && R_TAKES(q) -> faults--; p = q; ev = E_FAULT \
-    /* a clear-to-send that nobody takes */ \
+    /* a clear-to-send that is never used */ \
     :: R_RUN && rst[q] == R_UP && nempty(cts##q) && sep[q] == rep[q] && (S_ASKS(q) || S_OVER(q)) -> \
         p = q; ev = E_FAULT \
     /* the proof comes early or late */ \
     :: R_RUN && R_DRAINS(q) -> p = q; ev = E_FENCED \
     :: R_RUN && rst[q] == R_DOWN -> p = q; ev = E_UNFENCED \
-    :: R_RUN && rst[q] == R_MAKING -> p = q; ev = E_MADE \
-    :: R_RUN && rst[q] == R_MAKING && faults > 0 && rep[q] < K - 1 -> faults--; p = q; ev = E_FAILED \
+    :: R_RUN && rst[q] == R_CREATING -> p = q; ev = E_CREATED \
+    :: R_RUN && rst[q] == R_CREATING && faults > 0 && rep[q] < K - 1 -> faults--; p = q; ev = E_FAILED \
     /* its port is back: it asks for OPEN */ \
-    :: R_RUN && rst[q] == R_HEARD && adv > 0 && rep[q] < K - 1 -> adv--; p = q; ev = E_RECOVER \
-    :: R_RUN && HAS(m_heard[q], rep[q]) -> TAKE(m_heard[q], rep[q]); p = q; ev = E_HEAR_HEARD \
-    :: R_RUN && HAS(m_used[q], rep[q]) -> TAKE(m_used[q], rep[q]); p = q; ev = E_HEAR_USED \
+    :: R_RUN && rst[q] == R_ACKED && adv > 0 && rep[q] < K - 1 -> adv--; p = q; ev = E_RECOVER \
+    :: R_RUN && HAS(m_settled[q], rep[q]) -> TAKE(m_settled[q], rep[q]); p = q; ev = E_RECV_SETTLED \
+    :: R_RUN && HAS(m_used[q], rep[q]) -> TAKE(m_used[q], rep[q]); p = q; ev = E_RECV_USED \
     :: R_RUN && HAS(m_switch[q], rep[q]) && (R_TAKES(q) || R_OVER(q)) -> \
-        TAKE(m_switch[q], rep[q]); p = q; ev = E_HEAR_SWITCH \
+        TAKE(m_switch[q], rep[q]); p = q; ev = E_RECV_SWITCH \
     :: R_RUN && HAS(m_open[q], rep[q]) && (R_TAKES(q) || R_OVER(q)) -> \
-        TAKE(m_open[q], rep[q]); p = q; ev = E_HEAR_OPEN \
+        TAKE(m_open[q], rep[q]); p = q; ev = E_RECV_OPEN \
     :: R_RUN && HAS(m_switch[q], rep[q] + 1) && R_OVER(q) -> \
-        TAKE(m_switch[q], rep[q] + 1); p = q; ev = E_HEAR_SWITCH_NEXT \
+        TAKE(m_switch[q], rep[q] + 1); p = q; ev = E_RECV_SWITCH_NEXT \
     :: R_RUN && HAS(m_open[q], rep[q] + 1) && R_OVER(q) -> \
-        TAKE(m_open[q], rep[q] + 1); p = q; ev = E_HEAR_OPEN_NEXT
+        TAKE(m_open[q], rep[q] + 1); p = q; ev = E_RECV_OPEN_NEXT
 
 #define R_REPEAT(p) \
-    :: d_step { REPEAT(R_RUN && rst[p] == R_FENCED && QUIET(p, rep[p]) && !HAS(m_heard[p], rep[p])) -> \
+    :: d_step { REPEAT(R_RUN && rst[p] == R_FENCED && QUIET(p, rep[p]) && !HAS(m_settled[p], rep[p])) -> \
         ADD(m_resume[p], rep[p]) } \
     :: d_step { REPEAT(R_RUN && rst[p] == R_READY && !HAS(m_opened[p], rep[p]) && !HAS(m_used[p], rep[p])) -> \
         ADD(m_opened[p], rep[p]) }
@@ -536,7 +536,7 @@ end: do
 #ifdef GONE
     :: d_step { R_RUN && cq[0] -> done = done | cq[0]; cq[0] = 0 }
     :: d_step { R_RUN && cq[1] -> done = done | cq[1]; cq[1] = 0 }
-    /* the device is gone, with completions nobody has seen; its fence is proven by that */
+    /* the device is gone, with completions that were not polled; its fence is proven by that */
     :: d_step { R_RUN && faults > 0 && rst[0] == R_UP && rep[0] < K - 1 && cq[0] ->
         faults--; gone = true; cq[0] = 0; ev = E_FAULT; receiver_row(); receiver_acts();
         ev = E_FENCED; receiver_step() }
@@ -590,7 +590,7 @@ inline execute(s, p, j) {
 #endif
     if
     :: loc[s] == p + 1 && (sst[p] == S_UP || S_DRAINS(p)) -> ADD(acked[s], j)
-    :: else                                 /* nobody there to take the ACK */
+    :: else                                 /* no requester for the ACK */
     fi
 }
 
@@ -602,7 +602,7 @@ inline execute(s, p, j) {
 #define LOSEDATA(p)  :: d_step { RUN && S_ASKS(p) && nempty(data##p) -> data##p?s; s = 0 }
 #define LOSEDATAB(p) :: d_step { RUN && S_ASKS(p) && nempty(data##p##b) -> data##p##b?s; s = 0 }
 #define LOSECTS(p)   :: d_step { RUN && nempty(cts##p) && \
-        (S_ASKS(p) || sst[p] == S_ANSWERED || S_OVER(p) || (sst[p] == S_UP && R_OVER(p))) -> cts##p?s; s = 0 }
+        (S_ASKS(p) || sst[p] == S_RESUMED || S_OVER(p) || (sst[p] == S_UP && R_OVER(p))) -> cts##p?s; s = 0 }
 #define LOSEACK(s,p) :: d_step { RUN && S_DRAINS(p) && loc[s] == p + 1 && acked[s] -> acked[s] = 0 }
 
 /* the adversary on the control messages */
@@ -612,7 +612,7 @@ inline execute(s, p, j) {
 #else
 #define LOSE(v) LOSE1(v,0) LOSE1(v,1)
 #endif
-#define MEDDLE(p) LOSE(m_switch[p]) LOSE(m_resume[p]) LOSE(m_open[p]) LOSE(m_opened[p]) LOSE(m_heard[p]) LOSE(m_used[p]) \
+#define MEDDLE(p) LOSE(m_switch[p]) LOSE(m_resume[p]) LOSE(m_open[p]) LOSE(m_opened[p]) LOSE(m_settled[p]) LOSE(m_used[p]) \
     :: d_step { RUN && adv > 0 && S_ASKS(p) && !HAS(m_switch[p], sep[p]) -> adv--; ADD(m_switch[p], sep[p]) } \
     :: d_step { RUN && adv > 0 && sst[p] == S_OPENING && !HAS(m_open[p], sep[p]) -> adv--; ADD(m_open[p], sep[p]) } \
     :: d_step { R_RUN && adv > 0 && rst[p] == R_FENCED && !HAS(m_resume[p], rep[p]) -> adv--; ADD(m_resume[p], rep[p]) }

@@ -54,10 +54,10 @@ enum detour_stat_status {
 #define DETOUR_STAT_ERROR_BYTES 512
 
 /* X(NAME, value, text): what is known about how a sender's messages fare */
-#define DETOUR_STAT_VERDICTS(X)                                     \
+#define DETOUR_STAT_VERDICTS(X)                             \
     X(LEARNING, 0, "learning") /* it has not sent enough to tell */ \
-    X(HEALTHY, 1, "healthy")                                        \
-    X(SLOW, 2, "slow")                                              \
+    X(HEALTHY, 1, "healthy")                                \
+    X(SLOW, 2, "slow")                                      \
     X(WAITING, 3, "waiting") /* well, but the peer is late to receive */
 
 enum detour_stat_verdict {
@@ -89,20 +89,20 @@ DETOUR_API const char *detour_stat_cause_text(enum detour_stat_cause cause);
 #define DETOUR_STAT_RANK_SEVERAL (-2) /* several ranks share the connection */
 
 /* X(field, unit, help) */
-#define DETOUR_STAT_COUNTERS(X)                                                                  \
-    X(messages, "", "messages completed")                                                        \
-    X(bytes, "bytes", "payload of messages completed")                                           \
-    X(service_ns, "ns", "sender: time from hand-over to completion, added up over the messages") \
-    X(refused, "", "calls told to come again: no clear-to-send yet, or no free slot")            \
-    X(staged_messages, "", "sender: sends that went through host memory")                        \
-    X(staged_bytes, "bytes", "sender: payload that went through host memory")                    \
-    X(flushes, "", "receiver: flushes of received data")                                         \
-    X(takeovers, "", "times Detour's own thread moved the connection on")                        \
-    X(errors, "", "completions with an error")                                                   \
-    X(switches, "", "times a path was declared bad")                                             \
-    X(recoveries, "", "times a path came back")                                                  \
-    X(retries, "", "sender: messages sent again over another path")                              \
-    X(failover_ns, "ns", "time from declaring a path bad to carrying on, added up over the switches")
+#define DETOUR_STAT_COUNTERS(X)                                                              \
+    X(messages, "", "messages completed")                                                    \
+    X(bytes, "bytes", "payload of messages completed")                                       \
+    X(service_ns, "ns", "sender: time from submission to completion, sum over the messages") \
+    X(refused, "", "calls that returned no request: no clear-to-send yet, or no free slot")  \
+    X(staged_messages, "", "sender: sends that went through host memory")                    \
+    X(staged_bytes, "bytes", "sender: payload that went through host memory")                \
+    X(flushes, "", "receiver: flushes of received data")                                     \
+    X(takeovers, "", "times Detour's own thread progressed the connection")                  \
+    X(errors, "", "completions with an error")                                               \
+    X(switches, "", "path failures")                                                         \
+    X(recoveries, "", "path recoveries")                                                     \
+    X(retries, "", "sender: messages replayed over another path")                            \
+    X(failover_ns, "ns", "time from a path failure to the end of the replay, sum over the failures")
 
 /*
  * Service times, by powers of two: bucket 0 counts messages below 1024 ns, bucket k those below 2^(10+k) ns,
@@ -182,7 +182,7 @@ detour_stat_get_connection(const struct detour_stat_process *process, size_t ind
 DETOUR_API const struct detour_stat_event *detour_stat_get_event(const struct detour_stat_process *process,
                                                                  size_t index);
 
-/* Below this so many nanoseconds were `share` (0 to 1) of the messages, to a factor of two; 0: none was
+/* An upper bound of the service time of a share (0 to 1) of the messages, within a factor of two; 0: none was
  * timed. */
 DETOUR_API uint64_t detour_stat_service_quantile_ns(const struct detour_stat_connection *connection,
                                                     double share);

@@ -85,14 +85,4 @@ TEST(Clock, DeadlinesSaturate)
     EXPECT_EQ(7u, dt_deadline_ns(5, 2));
     EXPECT_EQ(5u, dt_earlier_ns(5, DT_NEVER_NS));
 }
-
-TEST(Util, RoundsUpToPowersOfTwo)
-{
-    EXPECT_EQ(1u, dt_round_up_power_of_two(1));
-    EXPECT_EQ(4u, dt_round_up_power_of_two(3));
-    EXPECT_EQ(4u, dt_round_up_power_of_two(4));
-    EXPECT_EQ(1ull << 63, dt_round_up_power_of_two((1ull << 62) + 1));
-    EXPECT_EQ(4096u, dt_align_up(1, 4096));
-    EXPECT_EQ(4096u, dt_align_up(4096, 4096));
-}
 } // namespace

@@ -10,13 +10,13 @@
 
 namespace
 {
-TEST(Log, KeepsErrnoAndReachesTheSink)
+TEST(Log, KeepsErrnoAndReachesTheSinkWithItsId)
 {
-    detour_test::ExpectWarning("disk 7 is on fire");
+    detour_test::ExpectWarning("disk 7 is full");
     errno = EBUSY;
-    dt_warn("disk %d is on fire", 7);
+    dt_warn("disk-full", "disk %d is full", 7);
     EXPECT_EQ(EBUSY, errno);
-    EXPECT_EQ("disk 7 is on fire", detour_test::LoggedLines().back());
+    EXPECT_EQ("[disk-full] disk 7 is full", detour_test::LoggedLines().back());
 }
 
 TEST(Status, EveryValueHasAText)

@@ -76,7 +76,7 @@ TEST(Param, MoreQueuePairsThanThereAreForAConnectionAreCutWithOneWarningUnderNcc
 {
     dt_params params;
     std::string error;
-    detour_test::ExpectWarning("NCCL_IB_QPS_PER_CONNECTION=128: Detour uses at most 8, and 8 it is");
+    detour_test::ExpectWarning("NCCL_IB_QPS_PER_CONNECTION=128: the maximum of Detour is 8; using 8");
     ASSERT_EQ(DT_OK, Load({{"NCCL_IB_QPS_PER_CONNECTION", "128"}}, &params));
     EXPECT_EQ(8u, params.qps_per_path);
     ASSERT_EQ(DT_OK, Load({{"NCCL_IB_QPS_PER_CONNECTION", "8"}}, &params)) << "without a warning";

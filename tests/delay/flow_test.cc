@@ -62,7 +62,7 @@ class DelayFlow : public ::testing::Test
                    dt_delay_flow *of = nullptr)
     {
         dt_delay_flow *f = of ? of : flow;
-        dt_delay_hand_over(f, sequence, bytes, path, now_ns);
+        dt_delay_submit(f, sequence, bytes, path, now_ns);
         uint64_t due = dt_delay_due_ns(f, sequence);
         dt_delay_posted(f, sequence, due);
         EXPECT_GE(due, now_ns);
@@ -93,7 +93,7 @@ TEST_F(DelayFlow, LatencyIsPipelined)
 {
     Add("latency=30ms");
     for (uint64_t i = 0; i < 8; i++)
-        dt_delay_hand_over(flow, i, 1, 0, i * kMs);
+        dt_delay_submit(flow, i, 1, 0, i * kMs);
     for (uint64_t i = 0; i < 8; i++)
         EXPECT_EQ((30 + i) * kMs, dt_delay_due_ns(flow, i));
 }
@@ -172,12 +172,12 @@ TEST_F(DelayFlow, ScopeChoosesDevicePeerConnectionAndSize)
     EXPECT_EQ(4 * kMs, Delay(1, 0, 201, 1, other));
 }
 
-TEST_F(DelayFlow, RemovingARuleReleasesWhatItHolds)
+TEST_F(DelayFlow, RemovingARuleReleasesTheMessagesThatItHolds)
 {
     uint32_t latency = Add("latency=1h");
     uint32_t serial = Add("serial=10ms");
     for (uint64_t i = 0; i < 3; i++)
-        dt_delay_hand_over(flow, i, 1, 0, 0);
+        dt_delay_submit(flow, i, 1, 0, 0);
     EXPECT_EQ(3600 * kS + 30 * kMs, dt_delay_due_ns(flow, 2));
     ASSERT_EQ(DT_OK, dt_delay_table_remove(table, latency));
     EXPECT_EQ(30 * kMs, dt_delay_due_ns(flow, 2)) << "the other rule still holds it";
@@ -202,7 +202,7 @@ TEST_F(DelayFlow, AMessageThatWasNeverHandedOverIsNotHeld)
     Add("latency=1h");
     EXPECT_EQ(0u, dt_delay_due_ns(flow, 5));
     dt_delay_posted(flow, 5, 0);
-    dt_delay_hand_over(flow, 0, 1, 0, 0);
+    dt_delay_submit(flow, 0, 1, 0, 0);
     EXPECT_EQ(0u, dt_delay_due_ns(flow, 16)) << "another message of the same slot";
 }
 
@@ -320,11 +320,11 @@ TEST_F(DelayFlow, ARecordIsReplayedExactly)
     EXPECT_EQ(0u, Delay(40, 2 * kS)) << "one that is not in the record";
 }
 
-TEST_F(DelayFlow, TheRecordSaysWhatWasInjected)
+TEST_F(DelayFlow, TheRecordNamesTheInjectedDelays)
 {
     dt_delay_flow *odd = Open(3, "host,\"x\x01:1 (soft0)");
     Add("latency=30ms");
-    dt_delay_hand_over(odd, 7, 4096, 1, kS);
+    dt_delay_submit(odd, 7, 4096, 1, kS);
     dt_delay_posted(odd, 7, kS + 30 * kMs + 5);
     dt_delay_entry entry;
     char line[512];

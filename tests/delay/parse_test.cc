@@ -148,7 +148,7 @@ TEST(DelayParse, ReadsSeveralRulesAndComments)
     EXPECT_EQ(DT_OK, Parse(" \n;;# nothing").status);
 }
 
-TEST(DelayParse, WhatIsPrintedIsReadAgain)
+TEST(DelayParse, APrintedRuleIsReadAgain)
 {
     for (const char *text :
          {"latency=30ms",
@@ -166,7 +166,7 @@ TEST(DelayParse, WhatIsPrintedIsReadAgain)
     }
 }
 
-TEST(DelayParse, SaysWhereAndWhatWouldBeRight)
+TEST(DelayParse, ReportsWhereAndWhatWouldBeRight)
 {
     EXPECT_EQ("line 1, column 9: expected a time with a unit (ns, us, ms, s, min, h) of at most 1000000s, "
               "like 30ms, "
@@ -200,11 +200,12 @@ TEST(DelayParse, SaysWhereAndWhatWouldBeRight)
               Error("latency=uniform(    2ms, 1ms)"));
 }
 
-TEST(DelayParse, ADirectionIsRefusedWithWhatToWriteInstead)
+TEST(DelayParse, ADirectionIsRefusedWithTheRightForm)
 {
-    const std::string why = "a rule has no 'direction': it concerns what its process sends; for one "
-                            "direction of a link give it to "
-                            "the process that sends, with device= and peer=, or name a connection with id=";
+    const std::string why =
+        "a rule has no 'direction': it concerns the messages that its process sends; for one "
+        "direction of a link give it to "
+        "the process that sends, with device= and peer=, or name a connection with id=";
 
     EXPECT_EQ("line 1, column 1: " + why, Error("direction=send latency=1ms"));
     EXPECT_EQ("line 2, column 13: " + why, Error("rate=1Gbit\nlatency=1ms direction=receive"));
@@ -213,7 +214,7 @@ TEST(DelayParse, ADirectionIsRefusedWithWhatToWriteInstead)
         EXPECT_EQ(0u, Error(text).find("line 1, column 1: expected a word of a rule")) << text;
 }
 
-TEST(DelayParse, RefusesWhatIsOutOfRange)
+TEST(DelayParse, RefusesValuesOutOfRange)
 {
     for (const char *text : {"latency=2h",
                              "latency=99999999999999999999s",

@@ -44,7 +44,7 @@ TEST(DelayRecord, IsReadInAnyOrderOfLines)
     dt_delay_replay_destroy(replay);
 }
 
-TEST(DelayRecord, SaysWhereItIsWrong)
+TEST(DelayRecord, ReportsWhereTheErrorIs)
 {
     dt_delay_replay *replay = nullptr;
     dt_delay_error error;

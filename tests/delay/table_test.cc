@@ -163,7 +163,7 @@ TEST_F(DelayTable, ChangesWhileFlowsSend)
             link.device[0] = "soft0";
             ASSERT_EQ(DT_OK, dt_delay_flow_create(table, &link, 8, &flow));
             for (uint64_t i = 0; !is_over; i++) {
-                dt_delay_hand_over(flow, i, 1, 0, i);
+                dt_delay_submit(flow, i, 1, 0, i);
                 EXPECT_LE(dt_delay_due_ns(flow, i), i + 3600 * kS);
                 if (i >= 7)
                     dt_delay_posted(flow, i - 7, i);

@@ -87,7 +87,7 @@ TEST_F(DelayTrace, ACrashWithoutALinkIsEveryLinks)
     EXPECT_EQ(2 * kS, dt_delay_trace_crash_ns(trace));
 }
 
-TEST_F(DelayTrace, SaysWhereItIsWrong)
+TEST_F(DelayTrace, ReportsWhereTheErrorIs)
 {
     EXPECT_EQ(DT_INVALID, Parse("1,a,1ms\n2,b,1ms"));
     EXPECT_STREQ("line 2, column 1: the trace has several links; choose one with link=NAME", error.text);

@@ -34,7 +34,7 @@ class Blame : public ::testing::Test
     std::vector<dt_blame_connection> connections;
 };
 
-TEST_F(Blame, NobodyWhenAllAreAlike)
+TEST_F(Blame, NoCauseWhenAllAreAlike)
 {
     Decide();
     for (const auto &connection : connections) {

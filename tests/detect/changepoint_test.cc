@@ -85,7 +85,7 @@ TEST(Changepoint, AgreesWithTheTextbook)
     }
 }
 
-TEST(Changepoint, TheRunIsPossibleWhateverComes)
+TEST(Changepoint, TheRunIsPossibleWithAnyData)
 {
     std::mt19937_64 random(8);
     dt_changepoint changepoint;

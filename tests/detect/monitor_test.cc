@@ -31,7 +31,7 @@ class Monitor : public ::testing::Test
     std::normal_distribution<double> noise;
 };
 
-TEST_F(Monitor, SaysNothingBeforeItHasLearnt)
+TEST_F(Monitor, HasNoVerdictBeforeItHasLearned)
 {
     Add(3, DT_MONITOR_LEARN - 1);
     EXPECT_FALSE(Verdict().is_known);
@@ -99,7 +99,7 @@ TEST_F(Monitor, HysteresisHoldsBetweenFiveAndTenPerCentForAWhile)
     EXPECT_FALSE(Verdict().is_slow) << "below 10 % for long enough";
 }
 
-TEST_F(Monitor, WhatGetsFasterForGoodIsTheNewReference)
+TEST_F(Monitor, ALastingSpeedUpIsTheNewReference)
 {
     Add(3, 100);
     Add(2, 100);
@@ -120,7 +120,7 @@ TEST_F(Monitor, NoNoiseAtAllIsNoDivisionByNothing)
     EXPECT_NEAR(Verdict().factor, 1.2, 1e-6);
 }
 
-TEST_F(Monitor, WhatIsNoDurationIsLeftOut)
+TEST_F(Monitor, ValuesThatAreNoDurationsAreIgnored)
 {
     Add(3, 100);
     for (double wrong : {0.0, -1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)})

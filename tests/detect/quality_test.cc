@@ -32,7 +32,7 @@ TEST(Quality, SlowPhasesAreFoundAndHealthyTracesLeftAlone)
     EXPECT_LE(false_alarms * 1000, all * 5) << false_alarms << " of " << all;
 }
 
-TEST(Trace, TheTruthIsWhatTheLevelsSay)
+TEST(Trace, TheTruthFollowsTheLevels)
 {
     uint32_t slow = 0;
 

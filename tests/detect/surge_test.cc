@@ -85,7 +85,7 @@ TEST_F(Surge, SmallMessagesMayVaryBelowAMillisecond)
     EXPECT_FALSE(surge.is_on);
 }
 
-TEST_F(Surge, WhatIsSlowFromTheStartIsNotLearnt)
+TEST_F(Surge, SlownessFromTheStartIsNotLearned)
 {
     dt_surge fresh;
     dt_surge_init(&fresh);

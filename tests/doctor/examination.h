@@ -86,7 +86,7 @@ struct Examination {
         {
             lines += Text(item, "level") + " " + Text(item, "topic") + ": " + Text(item, "text") + "\n";
             EXPECT_EQ(Text(item, "level") == "ok", Text(item, "advice").empty())
-                << lines << "says what would be right";
+                << lines << "names the right form";
         }
         return lines;
     }

@@ -53,7 +53,7 @@ bool Contains(const std::string &text, const std::string &part)
     return text.find(part) != std::string::npos;
 }
 
-TEST_F(DoctorOf, LockedMemoryIsJudgedByWhoNeedsIt)
+TEST_F(DoctorOf, LockedMemoryIsJudgedByItsUse)
 {
     EXPECT_TRUE(Contains(Limits(DT_MEMLOCK_UNLIMITED, false), "ok memlock: locked memory is unlimited"));
     EXPECT_TRUE(Contains(Limits(64 << 10, false), "problem memlock: locked memory is limited to 64 KiB"));
@@ -145,10 +145,11 @@ TEST(DoctorSettings, NamesThatMeanNothingAndCountsThatAreCutAreWarnedOf)
     exam.options.environment = environment;
     exam.environment = {{"NCCL_IB_QPS_PER_CONNECTION", "32"}};
     EXPECT_TRUE(dt_doctor_settings(&exam.options, &exam.report, &params));
-    EXPECT_EQ("warning settings: NCCL_IB_QPS_PER_CONNECTION=32: Detour uses at most 8, and 8 it is\n"
-              "ok settings: all are in their ranges\n"
-              "warning settings: DETOUR_STAL_MS is no setting: it has no effect\n",
-              exam.Findings());
+    EXPECT_EQ(
+        "warning settings: [setting-max] NCCL_IB_QPS_PER_CONNECTION=32: the maximum of Detour is 8; using 8\n"
+        "ok settings: all are in their ranges\n"
+        "warning settings: DETOUR_STAL_MS is no setting: it has no effect\n",
+        exam.Findings());
 }
 
 TEST(DoctorInterface, NoneIsAProblemAndLoopbackIsAWarning)
@@ -161,14 +162,14 @@ TEST(DoctorInterface, NoneIsAProblemAndLoopbackIsAWarning)
     other.environment = {{"NCCL_SOCKET_IFNAME", "=nosuch"}};
     params = other.Params();
     dt_doctor_interface(&other.report, &params);
-    EXPECT_TRUE(
-        other.Has("problem set-up: no network interface for set-up: DETOUR_SOCKET_IFNAME=\"=nosuch\""))
+    EXPECT_TRUE(other.Has(
+        "problem set-up: [no-interface] no network interface for set-up: DETOUR_SOCKET_IFNAME=\"=nosuch\""))
         << other.Findings();
 }
 
 /* ---- NCCL */
 
-TEST(DoctorNccl, WhatIsKnownOfEachVersion)
+TEST(DoctorNccl, TheKnownProblemsOfEachVersion)
 {
     const struct {
         int version;
@@ -179,10 +180,10 @@ TEST(DoctorNccl, WhatIsKnownOfEachVersion)
         {22003, "ok nccl: NCCL 2.20.3: NCCL_NET_PLUGIN=detour finds the plugin, a path does not"},
         {22105, "ok nccl: NCCL 2.21.5: loads ncclNet v8 plugins and reports their errors"},
         {22501, "ok nccl: NCCL 2.25.1: loads"},
-        {22602, "warning nccl: NCCL 2.26.2: it throws away what a plugin reports"},
+        {22602, "warning nccl: NCCL 2.26.2: it discards errors of a plugin"},
         {22703, "warning nccl: NCCL 2.27.3: it does not take a path in NCCL_NET_PLUGIN"},
-        {22703, "warning nccl: NCCL 2.27.3: it throws away what a plugin reports"},
-        {22707, "warning nccl: NCCL 2.27.7: it throws away what a plugin reports"},
+        {22703, "warning nccl: NCCL 2.27.3: it discards errors of a plugin"},
+        {22707, "warning nccl: NCCL 2.27.7: it discards errors of a plugin"},
         {22803, "warning nccl: NCCL 2.28.3: it forgets the plugin's name"},
         {22907, "warning nccl: NCCL 2.29.7: it forgets the plugin's name"},
         {23003, "ok nccl: NCCL 2.30.3: loads"},
@@ -206,7 +207,7 @@ TEST(DoctorNccl, TheLibraryIsAskedForItsVersion)
     exam.options.nccl_library = FAKE_NCCL;
     dt_doctor_nccl(&exam.options, &exam.report);
     EXPECT_TRUE(exam.Has("ok nccl: the library is " FAKE_NCCL)) << exam.Findings();
-    EXPECT_TRUE(exam.Has("warning nccl: NCCL 2.27.5: it throws away what a plugin reports"));
+    EXPECT_TRUE(exam.Has("warning nccl: NCCL 2.27.5: it discards errors of a plugin"));
 }
 
 TEST(DoctorNccl, AFileThatIsNotNcclIsAProblem)

@@ -347,7 +347,7 @@ TEST(Dropin, BytesMoveAsNcclWouldMoveThem)
     });
 }
 
-TEST(Dropin, WhatItHasNotAnswersSo)
+TEST(Dropin, CallsItDoesNotHaveReturnUnsupported)
 {
     RunRanks(1, [](const Rank &) {
         Verbs verbs;
@@ -378,7 +378,7 @@ TEST(Dropin, WhatItHasNotAnswersSo)
     });
 }
 
-TEST(Dropin, BadSettingsGiveNoDevicesAndSaySo)
+TEST(Dropin, BadSettingsGiveNoDevicesAndAreReported)
 {
     RunRanks(1, [](const Rank &) {
         Verbs verbs;

@@ -155,7 +155,7 @@ class Plugin(Test):
                           NCCL_SOCKET_IFNAME="=lo")
         out = self.run_one([str(DETOUR), "perf", "all_reduce", "-b", "1K", "-e", "1M", "-f", "32", "-n", "3"], env)
         self.assertIn("# Out of bounds values : 0 OK", out)
-        self.assertIn(str(LIBRARY), out, "the plugin says which library it took")
+        self.assertIn(str(LIBRARY), out, "the plugin logs which library it loaded")
 
 
 class MorePrograms(Test):

@@ -87,8 +87,8 @@ def main(path):
     nodes = {version for _, version, _ in ours if not version.startswith(PRIVATE)}
     missing = {symbol for symbol in theirs - ours if symbol[1] in nodes}
     assert not missing, f"missing, or of another version: {sorted(missing)}"
-    strangers = {symbol for symbol in ours - theirs if symbol[1] in {version for _, version, _ in theirs}}
-    assert not strangers, f"{system[0]} does not have: {sorted(strangers)}"
+    foreign = {symbol for symbol in ours - theirs if symbol[1] in {version for _, version, _ in theirs}}
+    assert not foreign, f"{system[0]} does not have: {sorted(foreign)}"
     users = check_users(ours, os.path.dirname(system[0]))
     check_rates(ctypes.CDLL(path), system[1])
     unknown = sorted(theirs - ours)

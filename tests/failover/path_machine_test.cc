@@ -41,7 +41,8 @@ void ForEachCell(F &&call)
         for (uint32_t state = 0; state < StateCount(end); state++) {
             for (uint32_t event = 0; event < DT_PATH_EVENT_COUNT; event++) {
                 dt_path_machine machine = Machine(end, state);
-                SCOPED_TRACE(std::string(end ? "receiver " : "sender ") + dt_path_state_name(&machine) + " " +
+                SCOPED_TRACE(std::string(end ? "receiver " : "sender ") +
+                             dt_path_state_name((dt_path_end)machine.end, machine.state) + " " +
                              dt_path_event_name((dt_path_event)event));
                 dt_path_step step = dt_path_machine_event(&machine, (dt_path_event)event, 1000);
                 call(end, state, (dt_path_event)event, machine, step);
@@ -58,7 +59,7 @@ TEST(PathTable, WithoutARowNothingHappens)
         EXPECT_EQ(state, m.state);
         EXPECT_EQ(7u, m.epoch);
         EXPECT_EQ(0u, step.actions);
-        EXPECT_EQ((uint32_t)DT_PATH_SAY_NONE, step.say);
+        EXPECT_EQ((uint32_t)DT_PATH_MSG_NONE, step.send);
     });
 }
 
@@ -78,23 +79,23 @@ TEST(PathTable, UpIsOnlyReachedFromStableProbesAndTheNewsOfThem)
                    dt_path_step step) {
         if (!step.is_known || !dt_path_machine_is_up(&m) || state == DT_PATH_STATE_UP)
             return;
-        EXPECT_EQ(end == DT_PATH_END_SENDER ? DT_PATH_STABLE : DT_PATH_HEAR_USED, event);
+        EXPECT_EQ(end == DT_PATH_END_SENDER ? DT_PATH_STABLE : DT_PATH_RECV_USED, event);
         EXPECT_EQ((uint32_t)DT_PATH_DO_USE, step.actions);
     });
 }
 
-TEST(PathTable, TheReceiverSaysResumeOnlyWithAProof)
+TEST(PathTable, TheReceiverSendsResumeOnlyWithAProof)
 {
     ForEachCell([](dt_path_end end, uint32_t state, dt_path_event event, const dt_path_machine &m,
                    dt_path_step step) {
         if (!step.is_known || end != DT_PATH_END_RECEIVER)
             return;
-        if (step.say == DT_PATH_SAY_RESUME) {
-            bool was_fenced = state == DT_RECEIVER_FENCED || state == DT_RECEIVER_HEARD ||
+        if (step.send == DT_PATH_MSG_RESUME) {
+            bool was_fenced = state == DT_RECEIVER_FENCED || state == DT_RECEIVER_ACKED ||
                               event == DT_PATH_FENCED ||
-                              (state == DT_RECEIVER_MAKING && event == DT_PATH_FAILED);
+                              (state == DT_RECEIVER_CREATING && event == DT_PATH_FAILED);
             EXPECT_TRUE(was_fenced);
-            EXPECT_TRUE(m.state == DT_RECEIVER_FENCED || m.state == DT_RECEIVER_HEARD);
+            EXPECT_TRUE(m.state == DT_RECEIVER_FENCED || m.state == DT_RECEIVER_ACKED);
         }
     });
 }
@@ -106,7 +107,7 @@ TEST(PathTable, TheSenderSettlesWithTheReceiversWordInHand)
         if (!(step.actions & DT_PATH_DO_SETTLE))
             return;
         EXPECT_EQ(DT_PATH_END_SENDER, end);
-        EXPECT_TRUE(state == DT_SENDER_ANSWERED || step.actions & DT_PATH_DO_KEEP);
+        EXPECT_TRUE(state == DT_SENDER_RESUMED || step.actions & DT_PATH_DO_KEEP);
         /* with its own fence proven it may be opened again, without it not */
         bool is_proven = event == DT_PATH_FENCED || state == DT_SENDER_WAITING;
         EXPECT_EQ(is_proven ? (uint32_t)DT_SENDER_SETTLED : (uint32_t)DT_SENDER_ENDED, m.state);
@@ -117,14 +118,14 @@ TEST(PathTable, OnlySettledPathsAreOpenedAgain)
 {
     ForEachCell(
         [](dt_path_end end, uint32_t state, dt_path_event event, const dt_path_machine &, dt_path_step step) {
-            if (!(step.actions & DT_PATH_DO_MAKE))
+            if (!(step.actions & DT_PATH_DO_CREATE))
                 return;
             if (end == DT_PATH_END_SENDER) {
                 EXPECT_EQ((uint32_t)DT_SENDER_SETTLED, state);
                 EXPECT_EQ(DT_PATH_RECOVER, event);
             } else {
-                EXPECT_TRUE(state == DT_RECEIVER_FENCED || state == DT_RECEIVER_HEARD);
-                EXPECT_EQ(DT_PATH_HEAR_OPEN_NEXT, event);
+                EXPECT_TRUE(state == DT_RECEIVER_FENCED || state == DT_RECEIVER_ACKED);
+                EXPECT_EQ(DT_PATH_RECV_OPEN_NEXT, event);
             }
         });
 }
@@ -135,13 +136,18 @@ TEST(PathTable, EveryStateAndEventHasANameAndAText)
     for (dt_path_end end : kEnds) {
         for (uint32_t state = 0; state < StateCount(end); state++) {
             dt_path_machine machine = Machine(end, state);
-            EXPECT_TRUE(names.insert(std::to_string(end) + dt_path_state_name(&machine)).second);
-            EXPECT_NE('\0', *dt_path_state_text(&machine));
+            EXPECT_TRUE(
+                names
+                    .insert(std::to_string(end) + dt_path_state_name((dt_path_end)machine.end, machine.state))
+                    .second);
+            EXPECT_NE('\0', *dt_path_state_text((dt_path_end)machine.end, machine.state));
         }
     }
-    EXPECT_STREQ("HEAR_OPEN_NEXT", dt_path_event_name(DT_PATH_HEAR_OPEN_NEXT));
+    EXPECT_STREQ("RECV_OPEN_NEXT", dt_path_event_name(DT_PATH_RECV_OPEN_NEXT));
     EXPECT_STREQ("?", dt_path_event_name(DT_PATH_EVENT_COUNT));
-    EXPECT_STREQ("OPENED", dt_path_message_name(DT_PATH_SAY_OPENED));
+    EXPECT_STREQ("time to open the path again", dt_path_event_text(DT_PATH_RECOVER));
+    EXPECT_STREQ("unknown event", dt_path_event_text(DT_PATH_EVENT_COUNT));
+    EXPECT_STREQ("OPENED", dt_path_message_name(DT_PATH_MSG_OPENED));
     EXPECT_STREQ("?", dt_path_message_name(DT_PATH_MESSAGE_COUNT));
 }
 
@@ -155,7 +161,8 @@ TEST(PathHear, AnotherEpochChangesNothing)
             for (uint32_t message = 0; message < DT_PATH_MESSAGE_COUNT + 1; message++) {
                 for (uint32_t epoch : {0u, 5u, 6u, 9u, 10u, UINT32_MAX}) {
                     dt_path_machine machine = Machine(end, state);
-                    EXPECT_FALSE(dt_path_machine_hear(&machine, (dt_path_message)message, epoch, 1).is_known);
+                    EXPECT_FALSE(
+                        dt_path_machine_receive(&machine, (dt_path_message)message, epoch, 1).is_known);
                     EXPECT_EQ(state, machine.state);
                     EXPECT_EQ(7u, machine.epoch);
                 }
@@ -169,7 +176,7 @@ TEST(PathHear, TheSenderNeverTakesTheNextEpochFromThePeer)
     for (uint32_t state = 0; state < DT_SENDER_STATE_COUNT; state++) {
         for (uint32_t message = 0; message < DT_PATH_MESSAGE_COUNT; message++) {
             dt_path_machine machine = Machine(DT_PATH_END_SENDER, state);
-            EXPECT_FALSE(dt_path_machine_hear(&machine, (dt_path_message)message, 8, 1).is_known);
+            EXPECT_FALSE(dt_path_machine_receive(&machine, (dt_path_message)message, 8, 1).is_known);
         }
     }
 }
@@ -178,11 +185,11 @@ TEST(PathHear, OnesOwnKindOfMessageChangesNothing)
 {
     dt_path_machine sender = Machine(DT_PATH_END_SENDER, DT_SENDER_UP);
     for (dt_path_message message :
-         {DT_PATH_SAY_SWITCH, DT_PATH_SAY_HEARD, DT_PATH_SAY_OPEN, DT_PATH_SAY_USED})
-        EXPECT_FALSE(dt_path_machine_hear(&sender, message, 7, 1).is_known);
+         {DT_PATH_MSG_SWITCH, DT_PATH_MSG_SETTLED, DT_PATH_MSG_OPEN, DT_PATH_MSG_USED})
+        EXPECT_FALSE(dt_path_machine_receive(&sender, message, 7, 1).is_known);
     dt_path_machine receiver = Machine(DT_PATH_END_RECEIVER, DT_RECEIVER_UP);
-    for (dt_path_message message : {DT_PATH_SAY_RESUME, DT_PATH_SAY_OPENED})
-        EXPECT_FALSE(dt_path_machine_hear(&receiver, message, 7, 1).is_known);
+    for (dt_path_message message : {DT_PATH_MSG_RESUME, DT_PATH_MSG_OPENED})
+        EXPECT_FALSE(dt_path_machine_receive(&receiver, message, 7, 1).is_known);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -192,34 +199,35 @@ TEST(PathRepeat, SwitchIsRepeatedUntilTheReceiverHasSpoken)
 {
     dt_path_machine m;
     dt_path_machine_init(&m, DT_PATH_END_SENDER, true);
-    EXPECT_EQ(DT_NEVER_NS, dt_path_machine_repeat_ns(&m));
-    EXPECT_EQ((uint32_t)DT_PATH_SAY_SWITCH, dt_path_machine_event(&m, DT_PATH_FAULT, 1000).say);
-    uint64_t next_ns = dt_path_machine_repeat_ns(&m), gap_ns = 0;
-    EXPECT_EQ(DT_PATH_SAY_NONE, dt_path_machine_repeat(&m, next_ns - 1));
-    EXPECT_EQ((uint32_t)DT_PATH_SAY_NONE, dt_path_machine_event(&m, DT_PATH_FENCED, next_ns - 1).say)
-        << "said already";
+    EXPECT_EQ(DT_NEVER_NS, dt_path_machine_retransmit_ns(&m));
+    EXPECT_EQ((uint32_t)DT_PATH_MSG_SWITCH, dt_path_machine_event(&m, DT_PATH_FAULT, 1000).send);
+    uint64_t next_ns = dt_path_machine_retransmit_ns(&m), gap_ns = 0;
+    EXPECT_EQ(DT_PATH_MSG_NONE, dt_path_machine_retransmit(&m, next_ns - 1));
+    EXPECT_EQ((uint32_t)DT_PATH_MSG_NONE, dt_path_machine_event(&m, DT_PATH_FENCED, next_ns - 1).send)
+        << "sent already";
     for (int i = 0; i < 20; i++) {
-        EXPECT_EQ(DT_PATH_SAY_SWITCH, dt_path_machine_repeat(&m, next_ns));
-        EXPECT_GE(dt_path_machine_repeat_ns(&m) - next_ns, gap_ns);
-        gap_ns = dt_path_machine_repeat_ns(&m) - next_ns;
-        next_ns = dt_path_machine_repeat_ns(&m);
+        EXPECT_EQ(DT_PATH_MSG_SWITCH, dt_path_machine_retransmit(&m, next_ns));
+        EXPECT_GE(dt_path_machine_retransmit_ns(&m) - next_ns, gap_ns);
+        gap_ns = dt_path_machine_retransmit_ns(&m) - next_ns;
+        next_ns = dt_path_machine_retransmit_ns(&m);
     }
-    EXPECT_EQ(DT_REPEAT_NS_MAX, gap_ns);
-    EXPECT_EQ((uint32_t)DT_PATH_SAY_HEARD, dt_path_machine_hear(&m, DT_PATH_SAY_RESUME, 0, next_ns).say);
-    EXPECT_EQ(DT_NEVER_NS, dt_path_machine_repeat_ns(&m));
-    EXPECT_EQ(DT_PATH_SAY_NONE, dt_path_machine_repeat(&m, DT_NEVER_NS - 1));
+    EXPECT_EQ(DT_RETRANSMIT_NS_MAX, gap_ns);
+    EXPECT_EQ((uint32_t)DT_PATH_MSG_SETTLED,
+              dt_path_machine_receive(&m, DT_PATH_MSG_RESUME, 0, next_ns).send);
+    EXPECT_EQ(DT_NEVER_NS, dt_path_machine_retransmit_ns(&m));
+    EXPECT_EQ(DT_PATH_MSG_NONE, dt_path_machine_retransmit(&m, DT_NEVER_NS - 1));
 }
 
-TEST(PathRepeat, ResumeIsRepeatedUntilTheSenderIsHeardOf)
+TEST(PathRepeat, ResumeIsRepeatedUntilTheSenderAnswers)
 {
     dt_path_machine m;
     dt_path_machine_init(&m, DT_PATH_END_RECEIVER, true);
-    EXPECT_EQ((uint32_t)DT_PATH_SAY_NONE, dt_path_machine_event(&m, DT_PATH_FAULT, 0).say);
-    EXPECT_EQ((uint32_t)DT_PATH_SAY_RESUME, dt_path_machine_event(&m, DT_PATH_FENCED, 0).say);
-    EXPECT_EQ(DT_PATH_SAY_RESUME, dt_path_machine_repeat(&m, DT_REPEAT_NS_FIRST));
-    EXPECT_EQ((uint32_t)DT_PATH_SAY_RESUME, dt_path_machine_hear(&m, DT_PATH_SAY_SWITCH, 0, 1).say);
-    EXPECT_EQ(DT_NEVER_NS, dt_path_machine_repeat_ns(&m));
-    EXPECT_EQ((uint32_t)DT_PATH_SAY_RESUME, dt_path_machine_hear(&m, DT_PATH_SAY_SWITCH, 0, 1).say)
+    EXPECT_EQ((uint32_t)DT_PATH_MSG_NONE, dt_path_machine_event(&m, DT_PATH_FAULT, 0).send);
+    EXPECT_EQ((uint32_t)DT_PATH_MSG_RESUME, dt_path_machine_event(&m, DT_PATH_FENCED, 0).send);
+    EXPECT_EQ(DT_PATH_MSG_RESUME, dt_path_machine_retransmit(&m, DT_RETRANSMIT_NS_FIRST));
+    EXPECT_EQ((uint32_t)DT_PATH_MSG_RESUME, dt_path_machine_receive(&m, DT_PATH_MSG_SWITCH, 0, 1).send);
+    EXPECT_EQ(DT_NEVER_NS, dt_path_machine_retransmit_ns(&m));
+    EXPECT_EQ((uint32_t)DT_PATH_MSG_RESUME, dt_path_machine_receive(&m, DT_PATH_MSG_SWITCH, 0, 1).send)
         << "asked again";
 }
 
@@ -240,7 +248,7 @@ struct World {
 
 uint32_t Bit(uint32_t message, uint32_t epoch)
 {
-    return message == DT_PATH_SAY_NONE ? 0 : 1u << (message * kEpochs + epoch);
+    return message == DT_PATH_MSG_NONE ? 0 : 1u << (message * kEpochs + epoch);
 }
 
 dt_path_machine SenderOf(const World &world)
@@ -257,7 +265,7 @@ using Cells = std::set<std::tuple<int, uint32_t, uint32_t>>;
 
 void CheckSenderStep(const World &before, const dt_path_step &step)
 {
-    bool is_fenced = before.receiver == DT_RECEIVER_FENCED || before.receiver == DT_RECEIVER_HEARD;
+    bool is_fenced = before.receiver == DT_RECEIVER_FENCED || before.receiver == DT_RECEIVER_ACKED;
     if (step.actions & DT_PATH_DO_SETTLE) {
         EXPECT_EQ(before.sender_epoch, before.receiver_epoch);
         EXPECT_TRUE(is_fenced) << "settled while the receiver's queue pairs could still write";
@@ -271,13 +279,13 @@ void CheckReceiverStep(const World &before, const dt_path_step &step)
 {
     if (step.actions & DT_PATH_DO_NEXT_EPOCH) {
         EXPECT_EQ(before.receiver_epoch + 1, before.sender_epoch) << "the sender is not there yet";
-        EXPECT_TRUE(before.receiver == DT_RECEIVER_FENCED || before.receiver == DT_RECEIVER_HEARD);
+        EXPECT_TRUE(before.receiver == DT_RECEIVER_FENCED || before.receiver == DT_RECEIVER_ACKED);
     }
     if (step.actions & DT_PATH_DO_USE) {
         EXPECT_EQ(before.sender_epoch, before.receiver_epoch);
         EXPECT_NE((uint32_t)DT_SENDER_OPENING, before.sender)
             << "it would write to queue pairs that are not connected";
-        EXPECT_NE((uint32_t)DT_SENDER_LINKING, before.sender);
+        EXPECT_NE((uint32_t)DT_SENDER_CONNECTING, before.sender);
     }
 }
 
@@ -286,7 +294,7 @@ World AfterSender(const World &before, const dt_path_machine &m, const dt_path_s
     World world = before;
     world.sender = m.state;
     world.sender_epoch = m.epoch;
-    world.flying |= Bit(step.say, m.epoch);
+    world.flying |= Bit(step.send, m.epoch);
     return world;
 }
 
@@ -295,7 +303,7 @@ World AfterReceiver(const World &before, const dt_path_machine &m, const dt_path
     World world = before;
     world.receiver = m.state;
     world.receiver_epoch = m.epoch;
-    world.flying |= Bit(step.say, m.epoch);
+    world.flying |= Bit(step.send, m.epoch);
     return world;
 }
 
@@ -336,14 +344,14 @@ void AddMessages(const World &world, std::vector<World> *next)
             lost.flying &= ~Bit(message, epoch);
             next->push_back(lost);
             dt_path_machine m = SenderOf(world);
-            dt_path_step step = dt_path_machine_hear(&m, (dt_path_message)message, epoch, 0);
+            dt_path_step step = dt_path_machine_receive(&m, (dt_path_message)message, epoch, 0);
             if (step.is_known) {
                 CheckSenderStep(world, step);
                 next->push_back(AfterSender(world, m, step));
                 next->push_back(AfterSender(lost, m, step));
             }
             m = ReceiverOf(world);
-            step = dt_path_machine_hear(&m, (dt_path_message)message, epoch, 0);
+            step = dt_path_machine_receive(&m, (dt_path_message)message, epoch, 0);
             if (step.is_known) {
                 CheckReceiverStep(world, step);
                 next->push_back(AfterReceiver(world, m, step));
@@ -359,18 +367,18 @@ void AddRepeats(const World &world, std::vector<World> *next)
     World again = world;
     switch (world.sender) {
     case DT_SENDER_DOWN:
-    case DT_SENDER_LOOSE:
+    case DT_SENDER_UNFENCED:
     case DT_SENDER_WAITING:
-        again.flying |= Bit(DT_PATH_SAY_SWITCH, world.sender_epoch);
+        again.flying |= Bit(DT_PATH_MSG_SWITCH, world.sender_epoch);
         break;
     case DT_SENDER_OPENING:
-        again.flying |= Bit(DT_PATH_SAY_OPEN, world.sender_epoch);
+        again.flying |= Bit(DT_PATH_MSG_OPEN, world.sender_epoch);
         break;
     }
     if (world.receiver == DT_RECEIVER_READY)
-        again.flying |= Bit(DT_PATH_SAY_OPENED, world.receiver_epoch);
+        again.flying |= Bit(DT_PATH_MSG_OPENED, world.receiver_epoch);
     if (world.receiver == DT_RECEIVER_FENCED)
-        again.flying |= Bit(DT_PATH_SAY_RESUME, world.receiver_epoch);
+        again.flying |= Bit(DT_PATH_MSG_RESUME, world.receiver_epoch);
     next->push_back(again);
 }
 
@@ -424,9 +432,10 @@ TEST(PathBothEnds, AreSafeInEveryRunAndAlwaysComeBack)
         if (can.count(world))
             continue;
         dt_path_machine s = SenderOf(world), r = ReceiverOf(world);
-        ADD_FAILURE() << "stuck: sender " << dt_path_state_name(&s) << " " << world.sender_epoch
-                      << ", receiver " << dt_path_state_name(&r) << " " << world.receiver_epoch << ", flying "
-                      << world.flying;
+        ADD_FAILURE() << "stuck: sender " << dt_path_state_name(DT_PATH_END_SENDER, s.state) << " "
+                      << world.sender_epoch << ", receiver "
+                      << dt_path_state_name(DT_PATH_END_RECEIVER, r.state) << " " << world.receiver_epoch
+                      << ", flying " << world.flying;
         break;
     }
 

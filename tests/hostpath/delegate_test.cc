@@ -72,7 +72,7 @@ TEST(Delegates, CopyBeforeTheyEnd)
     dt_delegates_close(&delegates);
 }
 
-TEST(Delegates, AreHelpedByWhoWaits)
+TEST(Delegates, AreHelpedByTheWaitingThread)
 {
     static const size_t bytes = 5 * DT_COPY_PIECE_BYTES + 77;
     dt_delegates delegates;
@@ -113,8 +113,9 @@ TEST(Delegates, AJobIsDoneWithoutThemAndStaysUntilTheyHaveSeenIt)
     dt_delegates_close(&delegates);
 }
 
-// The bytes before what a copy says of itself are looked at while several threads copy, and the caller helps.
-TEST(Delegates, SayHowMuchIsThereFromTheFrontOn)
+// The bytes before the reported progress of a copy are compared while several threads copy, and the caller
+// helps.
+TEST(Delegates, ReportTheContiguousBytesFromTheStart)
 {
     static const size_t bytes = 40 * DT_COPY_PIECE_BYTES + 77;
     dt_delegates delegates;
@@ -143,7 +144,7 @@ TEST(Delegates, SayHowMuchIsThereFromTheFrontOn)
     dt_delegates_close(&delegates);
 }
 
-TEST(Delegates, APieceThatIsUnderWayEndsWhatIsThere)
+TEST(Delegates, APieceInFlightEndsTheContiguousBytes)
 {
     static const size_t piece = DT_COPY_PIECE_BYTES;
     dt_delegates delegates;
@@ -168,7 +169,7 @@ TEST(Delegates, APieceThatIsUnderWayEndsWhatIsThere)
     dt_delegates_close(&delegates);
 }
 
-TEST(Delegates, WithoutThreadsWorkWhenTheyAreTold)
+TEST(Delegates, WithoutThreadsWorkWhenTheyAreCalled)
 {
     dt_delegates delegates;
     Copies copies(5, 100);

@@ -35,6 +35,11 @@ FAKE_CUDA_API void *fake_cuda_alloc(int ordinal, size_t bytes);
 /* The same, but a RNIC takes it: its addresses can be read and written, and lead to other bytes (0xbd at
  * first). */
 FAKE_CUDA_API void *fake_cuda_alloc_for_rnic(int ordinal, size_t bytes);
+/* The caller's own host memory as GPU memory, which keeps its bytes: for programs in which the GPU itself is
+ * a double. */
+FAKE_CUDA_API void fake_cuda_adopt(int ordinal, void *address, size_t bytes);
+/* It is host memory again. */
+FAKE_CUDA_API void fake_cuda_disown(void *address);
 FAKE_CUDA_API void fake_cuda_free(void *address);
 /* The same bytes where a test can read and write them. */
 FAKE_CUDA_API void *fake_cuda_alias(void *address);

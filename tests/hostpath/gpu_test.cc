@@ -181,7 +181,7 @@ TEST_F(GpusTest, SeesChunksWhileTheRestIsOnItsWay)
     }
 }
 
-TEST_F(GpusTest, ACopyThatFailsIsCountedAndSaysSo)
+TEST_F(GpusTest, ACopyThatFailsIsCountedAndReported)
 {
     dt_gpu *gpu = dt_gpus_find(&gpus_, memory_);
     uint32_t left = 1;
@@ -195,7 +195,7 @@ TEST_F(GpusTest, ACopyThatFailsIsCountedAndSaysSo)
     EXPECT_TRUE(copy.is_failed);
 }
 
-TEST_F(GpusTest, WithoutCudaThereIsNoGpuAndOneLineSaysWhy)
+TEST_F(GpusTest, WithoutCudaThereIsNoGpuAndOneLineExplainsIt)
 {
     Close();
     dt_gpus_open(&gpus_, "libcuda-that-is-not-there.so.1", pool_.data(), pool_.size(), true);
@@ -216,15 +216,15 @@ TEST_F(GpusTest, AGpuThatCannotBeUsedIsFoundOutOnce)
     void *other = fake_cuda_alloc(1, 4096);
 
     fake_cuda_fail("cuMemHostRegister_v2", 0, DT_CUDA_OUT_OF_MEMORY);
-    detour_test::ExpectWarning("cannot be pinned for GPU 0");
+    detour_test::ExpectWarning("bytes of host memory for GPU 0");
     EXPECT_EQ(dt_gpus_find(&gpus_, memory_), nullptr);
     EXPECT_EQ(dt_gpus_find(&gpus_, memory_), nullptr);
-    EXPECT_EQ(CountLines("cannot be pinned"), 1u);
+    EXPECT_EQ(CountLines("cannot pin"), 1u);
     fake_cuda_mend();
     EXPECT_NE(dt_gpus_find(&gpus_, other), nullptr) << "another GPU may do";
 }
 
-TEST_F(GpusTest, ClosingFinishesWhatWasPushed)
+TEST_F(GpusTest, ClosingFinishesQueuedCopies)
 {
     dt_gpu *gpu = dt_gpus_find(&gpus_, memory_);
     uint32_t left = 8;
@@ -267,7 +267,7 @@ TEST_F(GpusTest, ClosingDoesNotWaitForAGpuThatHangs)
     fake_cuda_set_speed(1000, 0);
     copy = ToHost(gpu, 0, 0, 1000, &left);
     dt_gpus_push(&gpus_, &copy);
-    detour_test::ExpectWarning("a GPU has not finished copying");
+    detour_test::ExpectWarning("a GPU has not finished its copies");
     Close();
     EXPECT_EQ(left, 1u);
     fake_cuda_break(DT_CUDA_DEINITIALIZED);

@@ -28,11 +28,11 @@ struct Pool {
     }
     void *take(uint64_t bytes)
     {
-        return dt_pool_take(pool.get(), bytes);
+        return dt_pool_alloc(pool.get(), bytes);
     }
     void give(void *run, uint64_t bytes)
     {
-        dt_pool_give(pool.get(), run, bytes);
+        dt_pool_free(pool.get(), run, bytes);
     }
 };
 

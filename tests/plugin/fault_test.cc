@@ -3,24 +3,19 @@
  * Devices that fail under traffic: what was posted arrives over another path, once and whole, and nothing is
  * an error as long as one path lives. A program run per fault, since a dead device stays dead.
  */
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <set>
 #include <thread>
 
-#include "obs/page.h"
-#include "tests/plugin/traffic.h"
-#include "transport/connection.h"
+#include "tests/plugin/fault_fixture.h"
+#include "transport/message/memory.h"
 
 namespace
 {
 using detour_test::AddRule;
 using detour_test::Buffer;
 using detour_test::CountLines;
+using detour_test::Fault;
 using detour_test::Fired;
 using detour_test::Inject;
 using detour_test::MoveOne;
@@ -29,114 +24,6 @@ using detour_test::Order;
 using detour_test::Pair;
 using detour_test::Traffic;
 using detour_test::Until;
-
-/* Events of a kind, as another process reads them in the counter page of this one. */
-std::vector<dt_event_record> ReadEvents(uint32_t kind)
-{
-    std::vector<dt_event_record> events;
-    dt_runtime_dir dir;
-    dt_page_copy copy;
-    char reason[256];
-    EXPECT_EQ(DT_OK, dt_runtime_dir_open("", 0, &dir, reason, sizeof reason)) << reason;
-    EXPECT_EQ(DT_OK, dt_page_read(&dir, getpid(), &copy));
-    dt_event_record event;
-    for (uint64_t i = 0; dt_event_read(dt_page_copy_events(&copy), i, &event); i++) {
-        if (event.kind != kind)
-            continue;
-        EXPECT_TRUE(event.subject == UINT32_MAX || dt_page_copy_connection(&copy, event.subject))
-            << event.text;
-        events.push_back(event);
-    }
-    dt_page_copy_free(&copy);
-    dt_runtime_dir_close(&dir);
-    return events;
-}
-
-std::vector<dt_event_record> ReadSwitches()
-{
-    std::vector<dt_event_record> switches = ReadEvents(DT_EVENT_KIND_PATH);
-    for (const dt_event_record &event : switches)
-        EXPECT_NE(UINT32_MAX, event.subject) << event.text;
-    return switches;
-}
-
-/* Fenced, agreed, again, first; "-" for one that did not come. */
-using Steps = std::vector<std::string>;
-
-Steps StepsOfLine(const std::string &line)
-{
-    Steps steps;
-    for (const char *step :
-         {"; fenced after ", "agreed after ", "ed again after ", "first completion after "}) {
-        size_t begin = line.find(step) + strlen(step);
-        steps.push_back(line.substr(begin, line.find(' ', begin) - begin));
-    }
-    return steps;
-}
-
-Steps StepsOfEvent(const dt_event_record &event)
-{
-    unsigned path, epoch;
-    char text[5][24] = {};
-    unsigned long long us[5] = {}, resumed, last = 0;
-    EXPECT_EQ(7,
-              sscanf(event.text,
-                     "switch path %u epoch %u us: fenced %23s agreed %23s resumed %23s again %23s first %23s",
-                     &path, &epoch, text[0], text[1], text[2], text[3], text[4]))
-        << event.text;
-    for (int i = 0; i < 5; i++) {
-        us[i] = strtoull(text[i], nullptr, 10);
-        last = std::max(last, us[i]);
-    }
-    resumed = us[2];
-    EXPECT_LE(us[0], resumed) << event.text;
-    for (int i : {3, 4})
-        EXPECT_TRUE(us[i] >= resumed || text[i] == std::string("-")) << event.text;
-    EXPECT_EQ(last, (unsigned long long)event.value / 1000) << event.text;
-    return {text[0], text[1], text[3], text[4]};
-}
-
-class Fault : public detour_test::FourDevices
-{
-  protected:
-    void FailUnderTraffic(const char *device, const char *action)
-    {
-        bool is_ordered = false;
-        traffic->Move(300, [&](int sent) {
-            if (sent >= 150 && !is_ordered)
-                Order(device, action);
-            is_ordered |= sent >= 150;
-        });
-        AwaitReports(1);
-        traffic->Move(50);
-        ExpectReports(1);
-    }
-
-    /* A report waits for the first completion over another path. */
-    void AwaitReports(int count)
-    {
-        Until([&] {
-            traffic->Move(10);
-            return (CountLines("is settled") >= count && CountLines("is fenced") >= count) || HasFailure();
-        });
-    }
-    /* Each end has one line and one event for each switch, with the same steps, in their order. */
-    void ExpectReports(int count)
-    {
-        EXPECT_EQ(count, CountLines("is settled"));
-        EXPECT_EQ(count, CountLines("is fenced"));
-        // An event is written after its line.
-        Until([&] { return ReadSwitches().size() >= 2u * count || HasFailure(); });
-        std::multiset<Steps> lines, events;
-        for (const std::string &line : detour_test::LoggedLines())
-            if (line.find("first completion after") != std::string::npos)
-                lines.insert(StepsOfLine(line));
-        for (const dt_event_record &event : ReadSwitches())
-            events.insert(StepsOfEvent(event));
-        EXPECT_EQ(2u * count, lines.size());
-        EXPECT_EQ(lines, events);
-    }
-};
 
 TEST_F(Fault, LinkDownUnderASend)
 {
@@ -201,7 +88,7 @@ TEST_F(Fault, MemoryIsRegisteredOnEveryPathWhenRegMrReturns)
 }
 
 /* Down and up again, many times, under traffic that never stops; each time it moves away and back. */
-TEST_F(Fault, APathThatIsWellAgainIsTakenBack)
+TEST_F(Fault, ARecoveredPathIsUsedAgain)
 {
     for (int round = 1; round <= 3; round++) {
         const char *device = round % 2 ? "soft0" : "soft2";
@@ -216,57 +103,6 @@ TEST_F(Fault, APathThatIsWellAgainIsTakenBack)
     }
     AwaitReports(3);
     ExpectReports(3);
-}
-
-/* Rules make the faults, below the plugin; each is shown to have acted. */
-TEST_F(Fault, ARuleTakesADeviceDownAndItComesBack)
-{
-    for (int round = 1; round <= 3; round++) {
-        std::string rule = AddRule(round % 2 ? "device=soft0 down" : "device=soft2 down");
-        Until([&] {
-            traffic->Move(20);
-            return CountLines("is settled") == round || HasFailure();
-        });
-        EXPECT_GE(Fired(rule), 1u);
-        Inject("remove " + rule);
-        Until([&] {
-            traffic->Move(20);
-            return CountLines("is in use again") == 2 * round || HasFailure();
-        });
-        traffic->Move(50);
-    }
-    EXPECT_EQ(3, CountLines("is fenced"));
-    for (const char *text :
-         {"soft0: PORT_ERROR", "soft0: PORT_ACTIVE", "soft2: PORT_ERROR", "soft2: PORT_ACTIVE"}) {
-        auto events = ReadEvents(DT_EVENT_KIND_DEVICE);
-        EXPECT_TRUE(std::any_of(events.begin(), events.end(), [&](const dt_event_record &event) {
-            return !strcmp(event.text, text);
-        })) << text;
-    }
-}
-
-TEST_F(Fault, ARuleFlapsADevice)
-{
-    std::string rule = AddRule("device=soft0 flap=10ms/200ms");
-    Until([&] {
-        traffic->Move(20);
-        return CountLines("is settled") >= 3 || HasFailure();
-    });
-    EXPECT_GE(Fired(rule), 3u);
-    Inject("remove " + rule);
-    traffic->Move(200);
-}
-
-TEST_F(Fault, ARuleTurnsACompletionIntoAnError)
-{
-    std::string rule = AddRule("device=soft0 status=retry_exceeded count=1");
-    Until([&] {
-        traffic->Move(20);
-        return CountLines("is settled") == 1 || HasFailure();
-    });
-    EXPECT_EQ(1u, Fired(rule));
-    EXPECT_GE(CountLines("transport retry count exceeded"), 1);
-    traffic->Move(100);
 }
 
 /* An access error would come on any path, so it is NCCL's to know. */
@@ -293,7 +129,7 @@ TEST_F(Fault, AnErrorOfTheCallersIsNotFailedOver)
     EXPECT_EQ(0, CountLines("is settled"));
 }
 
-/* A path whose device does not take the memory is none for that memory, and one for all other. */
+/* A path whose device cannot register the memory does not carry it, and carries all other memory. */
 TEST_F(Fault, MemoryThatTheBackupRefusesWaitsForItsOwnPath)
 {
     detour_test::ExpectWarning("soft1: cannot register");
@@ -307,7 +143,7 @@ TEST_F(Fault, MemoryThatTheBackupRefusesWaitsForItsOwnPath)
     });
     Buffer &taken = pair.Register(pair.send, 1000, 1), &to = pair.Register(pair.recv, 1000, 0);
 
-    EXPECT_EQ(1, CountLines("soft1 does not take 1000 bytes"));
+    EXPECT_EQ(1, CountLines("soft1 cannot register 1000 bytes"));
     Order("soft0", "down");
     for (int i = 0; i < 50; i++)
         MoveOne(pair, taken, to);
@@ -319,89 +155,6 @@ TEST_F(Fault, MemoryThatTheBackupRefusesWaitsForItsOwnPath)
     pair.Wait(receive);
     pair.Wait(send);
     EXPECT_EQ(1, to.data()[999]);
-}
-
-/* The device's queue pairs cannot be moved to ERR: the switch waits for DETOUR_FENCE_MS, not for ever. */
-TEST_F(Fault, ARuleHangsTheFenceAndLetsItGo)
-{
-    std::string hang = AddRule("device=soft2 hang=modify_qp count=1");
-    std::string error = AddRule("device=soft2 event=qp_fatal");
-    traffic->Move(50);
-    Until([&] {
-        traffic->Reap();
-        return Fired(hang) == 1;
-    });
-    EXPECT_EQ(1u, Fired(error));
-    Inject("clear");
-    Until([&] {
-        traffic->Move(20);
-        return CountLines("is settled") == 1 || HasFailure();
-    });
-    traffic->Move(100);
-}
-
-/* The driver says that a completion queue is lost, although its queue pairs work. */
-TEST_F(Fault, ACompletionQueueThatFailsIsAFaultOfItsPath)
-{
-    std::string rule = AddRule("device=soft0 event=cq_error");
-    Until([&] {
-        traffic->Move(20);
-        return CountLines("path 0, soft0 to soft2, epoch 0 is settled: CQ error;") == 1 || HasFailure();
-    });
-    EXPECT_EQ(1u, Fired(rule));
-    Inject("clear");
-    Until([&] {
-        traffic->Move(20);
-        return CountLines("path 0, soft0 to soft2, is in use again as epoch 1") == 1 || HasFailure();
-    });
-}
-
-/*
- * The queue pair that messages are sent over is in the error state, and no completion says so. The probe's is
- * well, the peer has not got the messages that came later, and the retries would take minutes.
- */
-TEST_F(Fault, ARuleLosesTheLastCompletionAndTheDeviceIsAsked)
-{
-    std::string rule = AddRule("device=soft0 status=lost count=1");
-    Until([&] {
-        traffic->PostReceives(1 << 20); /* until the rule is in force, and as long as it takes */
-        traffic->PostSends(1 << 20);
-        traffic->Reap();
-        return CountLines(" is in the error state, and no completion says so") >= 1 || HasFailure();
-    });
-    EXPECT_EQ(1u, Fired(rule));
-    traffic->Move(100);
-    EXPECT_EQ(1, CountLines("path 0, soft0 to soft2, epoch 0 is settled: its completion queue is silent: "
-                            "queue pair "));
-}
-
-/* The same; but the device does not answer. All others, and all of NCCL's calls, go on. */
-TEST_F(Fault, ARuleHangsTheQuestionAndNobodyElseWaits)
-{
-    Pair same(net), beside(net);
-    same.Connect(0, 2);
-    beside.Connect(1, 3);
-    ASSERT_FALSE(HasFailure());
-    Traffic of_same(same), of_beside(beside);
-    std::string hang = AddRule("device=soft0 hang=query_qp");
-    std::string lost = AddRule("device=soft0 status=lost count=1");
-    Until([&] {
-        traffic->PostReceives(1 << 20);
-        traffic->PostSends(1 << 20);
-        traffic->Reap();
-        return Fired(hang) >= 1 || HasFailure();
-    });
-    EXPECT_EQ(1u, Fired(lost));
-    of_same.Move(300);
-    of_beside.Move(300);
-    EXPECT_EQ(0, CountLines("is settled")) << "the device has not answered";
-    Inject("remove " + hang);
-    Until([&] {
-        traffic->Reap();
-        return CountLines("is settled: its completion queue is silent: queue pair ") == 1 || HasFailure();
-    });
-    traffic->Move(100);
-    of_same.Move(100);
 }
 
 TEST_F(Fault, TheBackupFailsWhileTheSwitchToItIsUnderWay)
@@ -521,15 +274,15 @@ TEST_F(Fault, APathThatDoesNotAnswerAtSetUpIsUsedWhenItDoes)
     more.Move(50);
 }
 
-void Migrate(const char *device, bool is_away)
+void Migrate(const char *device, bool is_drained)
 {
     char answer[256];
-    ASSERT_EQ(DT_OK, dt_net_migrate(dt_plugin_current()->net, device, is_away, answer, sizeof answer))
+    ASSERT_EQ(DT_OK, dt_net_drain(dt_plugin_current()->net, device, is_drained, answer, sizeof answer))
         << answer;
 }
 
 /* At either end; it stays away, however long, until it is given back. */
-TEST_F(Fault, ADeviceIsLeftByOrderAndComesBack)
+TEST_F(Fault, ADrainedDeviceIsLeftAndUsedAgain)
 {
     int round = 0;
     for (const char *device : {"soft0", "soft2"}) {
@@ -547,12 +300,12 @@ TEST_F(Fault, ADeviceIsLeftByOrderAndComesBack)
         });
     }
     ExpectReports(2);
-    EXPECT_EQ(1, CountLines("is settled: soft0 was taken out of use by order"));
-    EXPECT_EQ(1, CountLines("is fenced: soft2 was taken out of use by order"));
+    EXPECT_EQ(1, CountLines("is settled: soft0 was drained by the operator"));
+    EXPECT_EQ(1, CountLines("is fenced: soft2 was drained by the operator"));
 }
 
 /* Its backup is down: it is left once the backup is there, and not before. */
-TEST_F(Fault, ADeviceWithoutABackupIsLeftByOrderOnceThereIsOne)
+TEST_F(Fault, ADrainedDeviceIsLeftOnceThereIsABackup)
 {
     Order("soft1", "down");
     AwaitReports(1);
@@ -561,19 +314,19 @@ TEST_F(Fault, ADeviceWithoutABackupIsLeftByOrderOnceThereIsOne)
     EXPECT_EQ(1, CountLines("is settled"));
     Order("soft1", "up");
     AwaitReports(2);
-    EXPECT_EQ(1, CountLines("is settled: soft0 was taken out of use by order"));
+    EXPECT_EQ(1, CountLines("is settled: soft0 was drained by the operator"));
     traffic->Move(100);
 }
 
 TEST_F(Fault, AnOrderForADeviceThatIsNotThereNamesThoseThatAre)
 {
     char answer[256];
-    EXPECT_EQ(DT_NOT_FOUND, dt_net_migrate(dt_plugin_current()->net, "soft9", true, answer, sizeof answer));
+    EXPECT_EQ(DT_NOT_FOUND, dt_net_drain(dt_plugin_current()->net, "soft9", true, answer, sizeof answer));
     EXPECT_STREQ("no device named 'soft9' is in use; there are soft0 soft1 soft2 soft3", answer);
 }
 
 /* The backup alone: nothing that is in use notices. */
-TEST_F(Fault, OfTheBackupDisturbsNobody)
+TEST_F(Fault, OfTheBackupDisturbsNoTraffic)
 {
     FailUnderTraffic("soft3", "down");
     EXPECT_EQ(1, CountLines("0 messages again over soft0"));
@@ -617,8 +370,8 @@ TEST(One, ShortLossOfTheOnlyLinkIsNothing)
     EXPECT_EQ(0, CountLines("is fenced"));
 }
 
-/* One path, whose device says nothing any more of what it did: the peer knows. */
-TEST(Two, ASilentCompletionQueueIsFoundByWhatThePeerHas)
+/* One path, whose device no longer reports completions: the peer has the messages. */
+TEST(Two, ASilentCompletionQueueIsDetectedByThePeersMessages)
 {
     ASSERT_EQ(ncclSuccess, net->init(nullptr));
     Pair pair(net);
@@ -639,7 +392,7 @@ TEST(Two, ASilentCompletionQueueIsFoundByWhatThePeerHas)
     EXPECT_GE(CountLines("is in use again as epoch"), 2);
 }
 
-TEST(One, NoPathForTooLongIsOneErrorThatSaysWhy)
+TEST(One, NoPathForTooLongIsOneErrorWithItsCause)
 {
     detour_test::ExpectWarning("connection "); // the end that gives up first tells the other
     ASSERT_EQ(ncclSuccess, net->init(nullptr));
@@ -670,7 +423,7 @@ TEST(One, NoPathForTooLongIsOneErrorThatSaysWhy)
         EXPECT_EQ(nullptr, request);
         return result == ncclRemoteError;
     });
-    EXPECT_GE(CountLines("no path for"), 1); /* the end that gives up first; the other one hears of it */
+    EXPECT_GE(CountLines("no path for"), 1); /* the end that gives up first; the other one is notified */
     EXPECT_GE(CountLines(", vendor_err 0x"), 1);
 }
 

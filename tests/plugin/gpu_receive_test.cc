@@ -14,7 +14,7 @@
 #include "tests/harness/harness.h"
 #include "tests/hostpath/fake_cuda.h"
 #include "tests/plugin/pair.h"
-#include "transport/nic.h"
+#include "transport/net_state.h"
 #include "verbs/fault.h"
 
 extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
@@ -296,7 +296,7 @@ TEST_F(GpuReceive, WhereTheFirstDeviceDoesNotTakeIt)
     GpuBuffer to(pair_.recv, 2 << 20, {0});
 
     ASSERT_EQ(ncclSuccess, to.result_);
-    EXPECT_TRUE(WasLogged("path 0 brings 2097152 bytes"));
+    EXPECT_TRUE(WasLogged("path 0 receives 2097152 bytes"));
     MoveAllSizesAndThroughFailover(this, &to, true);
 }
 
@@ -305,7 +305,7 @@ TEST_F(GpuReceive, WhereTheBackupDoesNotTakeIt)
     GpuBuffer to(pair_.recv, 2 << 20, {1});
 
     ASSERT_EQ(ncclSuccess, to.result_);
-    EXPECT_TRUE(WasLogged("path 1 brings 2097152 bytes"));
+    EXPECT_TRUE(WasLogged("path 1 receives 2097152 bytes"));
     MoveAllSizesAndThroughFailover(this, &to, false);
 }
 
@@ -372,8 +372,8 @@ TEST_F(GpuReceive, WithRoomForOneBufferTheOthersGoWhereTheyCan)
 
     ASSERT_EQ(ncclSuccess, held.result_);
     ASSERT_EQ(ncclSuccess, other.result_);
-    EXPECT_TRUE(WasLogged("no room to receive 4096 bytes of GPU memory"));
-    EXPECT_TRUE(WasLogged("soft2 does not take 4096 bytes"));
+    EXPECT_TRUE(WasLogged("no room for a bounce buffer of 4096 bytes"));
+    EXPECT_TRUE(WasLogged("soft2 cannot register 4096 bytes"));
     for (int i = 0; i < 20; i++) {
         MoveOne(held, 1 << 20, 2 * i);
         ASSERT_TRUE(held.WasCopied(0, 1 << 20, 2 * i));

@@ -10,7 +10,7 @@
 #include "tests/harness/harness.h"
 #include "tests/hostpath/fake_cuda.h"
 #include "tests/plugin/pair.h"
-#include "transport/nic.h"
+#include "transport/net_state.h"
 
 extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
 

@@ -18,10 +18,10 @@
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
 #include "tests/plugin/pair.h"
-#include "transport/ahead.h"
-#include "transport/connection.h"
-#include "transport/nic.h"
-#include "transport/staging.h"
+#include "hostpath/staged/eager.h"
+#include "transport/message/send.h"
+#include "transport/net_state.h"
+#include "hostpath/staged/stage.h"
 
 extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
 
@@ -239,7 +239,7 @@ TEST_F(Hostpath, AllMemoryComesBack)
     EXPECT_TRUE(Until([&] { return dt_pool_taken(&net()->hostpath.pool) == 0; }));
 }
 
-TEST_F(Hostpath, WhatIsStagedIsDeliveredAfterClose)
+TEST_F(Hostpath, StagedMessagesAreDeliveredAfterClose)
 {
     static const int bytes = 3500;
     pair.Connect();
@@ -252,7 +252,7 @@ TEST_F(Hostpath, WhatIsStagedIsDeliveredAfterClose)
     ReceiveAndCheck(to, bytes, 0, 5);
 }
 
-TEST_F(Hostpath, WhatNobodyReceivesIsGivenUpAfterTheLingerTime)
+TEST_F(Hostpath, UnreceivedMessagesAreAbandonedAfterTheLingerTime)
 {
     pair.Connect();
     Buffer &from = pair.Register(pair.send, 100, 0);
@@ -264,7 +264,7 @@ TEST_F(Hostpath, WhatNobodyReceivesIsGivenUpAfterTheLingerTime)
     EXPECT_TRUE(Until([&] { return HasSaid("could not be delivered"); }));
 }
 
-TEST_F(Hostpath, AReceiverThatClosesMakesWhatIsStagedAnError)
+TEST_F(Hostpath, AReceiverThatClosesFailsStagedMessages)
 {
     pair.Connect();
     Buffer &from = pair.Register(pair.send, 100, 0);
@@ -296,8 +296,8 @@ TEST_F(Hostpath, ClosingWithCopiesUnderWayReadsNothingAfterwards)
     }
 }
 
-/* Messages that are at the receiver before it asks for them (transport/ahead.h). */
-class Ahead : public Hostpath
+/* Messages that are at the receiver before it asks for them (hostpath/staged/eager.h). */
+class Eager : public Hostpath
 {
   protected:
     void TearDown() override
@@ -325,8 +325,8 @@ class Ahead : public Hostpath
     /* The receiver grants memory, and the sender has seen that it takes messages from there. */
     void AwaitGrant(Buffer &from, Buffer &to)
     {
-        const dt_ahead *ahead = &sender()->stage->ahead;
-        Until([&] { return dt_load_acquire(&ahead->is_granted) || HasFailure(); });
+        const dt_eager *eager = &sender()->stage->eager;
+        Until([&] { return dt_load_acquire(&eager->is_granted) || HasFailure(); });
         void *receive = pair.Receive(to.data(), 64, 0, to.mhandle);
         pair.Wait(pair.Send(from.data(), 64, 0, from.mhandle));
         pair.Wait(receive);
@@ -334,7 +334,7 @@ class Ahead : public Hostpath
     }
 };
 
-TEST_F(Ahead, AMessageIsReceivedThoughTheLinkHasStoppedMeanwhile)
+TEST_F(Eager, AMessageIsReceivedThoughTheLinkHasStoppedMeanwhile)
 {
     static const std::vector<int> sizes = {0, 1, 3000, 65536, 65537, 500000};
     static const int most = 500000;
@@ -354,7 +354,7 @@ TEST_F(Ahead, AMessageIsReceivedThoughTheLinkHasStoppedMeanwhile)
     }
 }
 
-TEST_F(Ahead, EachTagHasItsOwnOrder)
+TEST_F(Eager, EachTagHasItsOwnOrder)
 {
     static const int bytes = 1000;
     static const int tags[] = {5, 6, 5, 7, 6, 5};
@@ -370,10 +370,10 @@ TEST_F(Ahead, EachTagHasItsOwnOrder)
         ReceiveAndCheck(to, bytes, tags[i], i);
 }
 
-/* What does not fit, and what finds no place, waits at the sender. */
-TEST_F(Ahead, WhatFindsNoPlaceComesWhenItIsWanted)
+/* A message that is too large, or finds no bounce buffer, waits at the sender. */
+TEST_F(Eager, APayloadWithoutABufferComesWithItsCts)
 {
-    static const int bytes = 3000, large = DT_AHEAD_BYTES_MAX + 1, count = DT_AHEAD_PLACES + 3;
+    static const int bytes = 3000, large = DT_EAGER_BYTES_MAX + 1, count = DT_EAGER_PLACES + 3;
     pair.Connect();
     Buffer &from = pair.Register(pair.send, large, 0);
     Buffer &to = pair.Register(pair.recv, large, 0);
@@ -381,22 +381,22 @@ TEST_F(Ahead, WhatFindsNoPlaceComesWhenItIsWanted)
     SendAndScribble(from, 0, large, 1, 99);
     for (int i = 0; i < count; i++)
         SendAndScribble(from, 0, bytes, 0, i);
-    Until([&] { return Arrived() == 1 + DT_AHEAD_PLACES || HasFailure(); });
+    Until([&] { return Arrived() == 1 + DT_EAGER_PLACES || HasFailure(); });
     for (int i = 0; i < count; i++)
         ReceiveAndCheck(to, bytes, 0, i);
     ReceiveAndCheck(to, large, 1, 99);
     Until([&] { return Arrived() == 2u + count || HasFailure(); });
 }
 
-/* A grouped receive takes nothing from where it lies: it comes once more, and the place is used again. */
-TEST_F(Ahead, WhatIsNotWantedThereComesDirectly)
+/* A grouped receive takes no eager payload: it is sent directly, and the bounce buffer is reused. */
+TEST_F(Eager, ADeclinedPayloadIsSentDirectly)
 {
     static const int bytes = 2000;
     pair.Connect();
     Buffer &from = pair.Register(pair.send, 2 * bytes, 0);
     Buffer &to = pair.Register(pair.recv, 2 * bytes, 0);
     AwaitGrant(from, to);
-    for (uint32_t round = 0; round < 3 * DT_AHEAD_PLACES; round++) {
+    for (uint32_t round = 0; round < 3 * DT_EAGER_PLACES; round++) {
         for (int part = 0; part < 2; part++)
             SendAndScribble(from, part * bytes, bytes, part, 2 * round + part);
         if (round == 0)
@@ -413,15 +413,15 @@ TEST_F(Ahead, WhatIsNotWantedThereComesDirectly)
         SendAndScribble(from, 0, bytes, 3, 1000 + round);
         ReceiveAndCheck(to, bytes, 3, 1000 + round);
     }
-    Until([&] { return dt_stage_undelivered(&sender()->connection) == 0 || HasFailure(); });
+    Until([&] { return dt_load_acquire(&sender()->stage->undelivered) == 0 || HasFailure(); });
     uint64_t arrived = Arrived();
     SendAndScribble(from, 0, bytes, 3, 5000);
     Until([&] { return Arrived() == arrived + 1 || HasFailure(); });
     ReceiveAndCheck(to, bytes, 3, 5000);
 }
 
-/* All that a receiver wanted went ahead, so that it may go before the sender has heard of that. */
-TEST_F(Ahead, AReceiverThatHasAllItWantedMayClose)
+/* All messages of a receiver were sent eagerly, so it may close before the sender has learned of it. */
+TEST_F(Eager, AReceiverThatHasAllItWantedMayClose)
 {
     static const int bytes = 3000, count = 4;
     pair.Connect();
@@ -436,7 +436,7 @@ TEST_F(Ahead, AReceiverThatHasAllItWantedMayClose)
     pair.Deregister(to);
     ASSERT_EQ(ncclSuccess, pair.net->closeRecv(pair.recv));
     pair.recv = nullptr;
-    Until([&] { return dt_stage_undelivered(&sender()->connection) == 0 || HasFailure(); });
+    Until([&] { return dt_load_acquire(&sender()->stage->undelivered) == 0 || HasFailure(); });
     EXPECT_FALSE(HasSaid("outstanding"));
 }
 
@@ -509,7 +509,7 @@ TEST_F(Auto, JudgesAMessageWhenItIsDone)
     Buffer &to = pair.Register(pair.recv, bytes, 0);
     for (int i = 0; i < 200; i++) {
         Message(from, to);
-        ASSERT_TRUE(sender->stage->decision.is_on || sender->stage->underway_bytes == 0) << "message " << i;
+        ASSERT_TRUE(sender->stage->decision.is_on || sender->stage->inflight_bytes == 0) << "message " << i;
     }
 }
 

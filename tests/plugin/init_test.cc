@@ -81,10 +81,10 @@ TEST(Init, AFilterThatLetsNoDeviceThroughIsNamed)
     EXPECT_NE(std::string::npos, lines[0].find("DETOUR_HCA")) << lines[0];
 }
 
-TEST(Init, BadSettingsAreNamedWithWhatWouldBeRight)
+TEST(Init, BadSettingsAreNamedWithTheRightForm)
 {
     const struct {
-        const char *name, *value, *says;
+        const char *name, *value, *text;
     } cases[] = {{"DETOUR_VERBS", "mlx5", "expected system, soft or auto"},
                  {"DETOUR_PATHS", "0", "DETOUR_PATHS=0: expected a number from 1 to"},
                  {"DETOUR_SOCKET_IFNAME", "nosuch", "lets none through"}};
@@ -94,7 +94,7 @@ TEST(Init, BadSettingsAreNamedWithWhatWouldBeRight)
                                    : InitWith({{"DETOUR_VERBS", "soft"}, {c.name, c.value}});
         EXPECT_NE(ncclSuccess, result) << c.name;
         ASSERT_EQ(1u, lines.size()) << c.name;
-        EXPECT_NE(std::string::npos, lines[0].find(c.says)) << lines[0];
+        EXPECT_NE(std::string::npos, lines[0].find(c.text)) << lines[0];
     }
 }
 

@@ -8,7 +8,7 @@
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
 #include "tests/plugin/pair.h"
-#include "transport/connection.h"
+#include "transport/message/connection.h"
 
 extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
 
@@ -86,7 +86,7 @@ TEST_F(Inject, AMessageIsLateByItsLatency)
     ExpectData(0);
 }
 
-TEST_F(Inject, DetoursThreadPostsWhatIsDueWhenNcclDoesNotCall)
+TEST_F(Inject, TheDeviceThreadPostsDueMessagesWhileNcclDoesNotCall)
 {
     Answer("add latency=40ms");
     void *receive = Receive(0);
@@ -144,7 +144,7 @@ TEST_F(Inject, NothingIsLostOrOvertakenWhileRulesComeAndGo)
         finish(i);
 }
 
-TEST_F(Inject, RemovingARuleReleasesWhatItHolds)
+TEST_F(Inject, RemovingARuleReleasesTheMessagesThatItHolds)
 {
     std::string number = Answer("add latency=1h");
     number = number.substr(0, number.find(' '));
@@ -194,7 +194,7 @@ TEST_F(Inject, GroupedReceivesAreHeldAsOne)
     ExpectData(1);
 }
 
-TEST_F(Inject, WhatWasInjectedIsRecorded)
+TEST_F(Inject, InjectedDelaysAreRecorded)
 {
     Answer("add serial=2ms");
     for (int i = 0; i < 3; i++) {
@@ -241,7 +241,7 @@ TEST_F(Inject, TracesAreReadInEachForm)
                               ? ": line 3, column 1: the trace has several links; choose one with link=NAME"
                               : ": $[1]: the trace has several links; choose one with link=NAME"),
                   Answer("add trace=" + file, DT_INVALID));
-        EXPECT_EQ(file + ": the trace says nothing about link c",
+        EXPECT_EQ(file + ": the trace has no entry for link c",
                   Answer("add link=c trace=" + file, DT_INVALID));
     }
     std::ofstream(json) << "[{";
@@ -285,7 +285,8 @@ TEST_F(Inject, OrdersThatMakeNoSenseAreRefused)
               "replay=, "
               "down, flap=, fail=, hang=, status=, silent or event=",
               Answer("add size=1..", DT_INVALID));
-    EXPECT_EQ("line 1, column 13: a rule has no 'direction': it concerns what its process sends; for one "
+    EXPECT_EQ("line 1, column 13: a rule has no 'direction': it concerns the messages that its process "
+              "sends; for one "
               "direction of a link give it to the process that sends, with device= and peer=, or name a "
               "connection with id=",
               Answer("add latency=1ms direction=receive", DT_INVALID));

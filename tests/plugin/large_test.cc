@@ -21,7 +21,7 @@ void Mark(Buffer &buffer, size_t bytes, uint64_t salt)
     }
 }
 
-TEST(Large, OneGibibyteAndItsNeighbours)
+TEST(Large, OneGibibyteAndItsNeighbors)
 {
     ASSERT_EQ(ncclSuccess, ncclNetPlugin_v8.init(nullptr));
     const size_t most = (size_t)NCCL_NET_MAX_SIZE_V8;

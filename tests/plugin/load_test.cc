@@ -24,7 +24,8 @@ struct Line {
     std::string file, text;
 };
 std::mutex lines_mutex;
-std::vector<Line> lines;
+std::vector<Line> &lines =
+    *new std::vector<Line>; // never destroyed: device threads log until the process ends
 
 void Logger(ncclDebugLogLevel level, unsigned long flags, const char *file, int, const char *format, ...)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A staged message goes out while it is copied (transport/overlap.h). The copies stand still where a test
-// says so: those of the double of the CUDA driver by fake_cuda_let(), the delegates' since they never begin.
-// A program run per test, since devices fail in them.
+// A staged message goes out while it is copied (transport/message/send_partial.c). The copies stand still
+// where a test says so: those of the double of the CUDA driver by fake_cuda_let(), the delegates' since they
+// never begin. A program run per test, since devices fail in them.
 #include <gtest/gtest.h>
 
 #include <climits>
@@ -13,9 +13,9 @@
 #include "tests/harness/harness.h"
 #include "tests/hostpath/fake_cuda.h"
 #include "tests/plugin/pair.h"
-#include "transport/connection.h"
-#include "transport/nic.h"
-#include "transport/staging.h"
+#include "transport/message/send.h"
+#include "transport/net_state.h"
+#include "hostpath/staged/stage.h"
 
 extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
 

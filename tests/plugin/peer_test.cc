@@ -14,9 +14,9 @@
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
 #include "tests/plugin/pair.h"
-#include "transport/connection.h"
-#include "transport/line.h"
-#include "transport/nic.h"
+#include "transport/message/connection.h"
+#include "transport/session/session.h"
+#include "transport/net_state.h"
 
 extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
 extern char **environ;
@@ -42,11 +42,11 @@ std::string Hex(const char *bytes, size_t count)
 }
 
 /* Shows a connection's control line while Detour's thread is kept away from it. */
-void WithLine(void *comm, const std::function<void(dt_line *line)> &use)
+void WithLine(void *comm, const std::function<void(dt_session *line)> &use)
 {
     auto *c = static_cast<dt_connection *>(comm);
     pthread_mutex_lock(&c->nic->mutex);
-    use(c->line);
+    use(c->session);
     pthread_mutex_unlock(&c->nic->mutex);
 }
 
@@ -85,8 +85,8 @@ TEST(Child, DISABLED_Sender)
         }
         Until([&] {
             bool is_back = false;
-            WithLine(pair.send, [&](dt_line *line) {
-                is_back = line->state == DT_LINE_UP && dt_load_relaxed(&line->door.round) > 0;
+            WithLine(pair.send, [&](dt_session *line) {
+                is_back = line->state == DT_SESSION_UP && dt_load_relaxed(&line->endpoint.round) > 0;
             });
             return is_back;
         });
@@ -215,7 +215,7 @@ class Peer : public ::testing::Test
     }
     void WithChannel(const std::function<void(int fd)> &use)
     {
-        WithLine(pair.recv, [&](dt_line *line) {
+        WithLine(pair.recv, [&](dt_session *line) {
             dt_stream *stream = line->channel.stream;
             EXPECT_NE(nullptr, stream);
             if (stream)
@@ -230,6 +230,15 @@ class Peer : public ::testing::Test
             EXPECT_EQ(kBytes, bytes);
             EXPECT_EQ(0u, detour_test::CountWrong(to->data() + i * kBytes, kBytes, i));
         }
+    }
+    void FlushAll()
+    {
+        void *data = to->data(), *flush = nullptr;
+        int bytes = kMessages * kBytes;
+
+        ASSERT_EQ(ncclSuccess, net->iflush(pair.recv, 1, &data, &bytes, &to->mhandle, &flush));
+        ASSERT_TRUE(flush);
+        pair.Wait(flush);
     }
     /* Until the request ends in an error; how long that took is bounded by the test's budget alone. */
     ncclResult_t Error(void *request)
@@ -262,12 +271,13 @@ TEST_F(Peer, ThatClosesInOrderLeavesEverythingItSent)
 /* Looked at when it is known that it is gone without a word, which is a warning, since requests are open. */
 TEST_F(Peer, ThatLeavesWithoutClosingLeavesEverythingItSent)
 {
-    detour_test::ExpectWarning("the peer is dead: its control channel ended without a goodbye");
     Start("exit");
     ASSERT_EQ(pid, waitpid(pid, nullptr, 0));
     pid = -1;
-    ASSERT_TRUE(Until([] { return detour_test::WarningCount() > 0; }));
+    auto *c = static_cast<dt_connection *>(pair.recv);
+    ASSERT_TRUE(Until([&] { return (dt_load_acquire(&c->notices) & DT_NOTICE_PEER_LOST) != 0; }));
     ReceiveAll();
+    FlushAll();
 }
 
 TEST_F(Peer, ThatClosesWithReceivesOpenIsAnErrorForThose)
@@ -284,9 +294,9 @@ TEST_F(Peer, ThatClosesWithReceivesOpenIsAnErrorForThose)
     EXPECT_EQ(ncclRemoteError, net->irecv(pair.recv, 1, &data, &size, &tag, &to->mhandle, &request));
 }
 
-TEST_F(Peer, ThatIsKilledIsAnErrorThatSaysSo)
+TEST_F(Peer, ThatIsKilledIsAnErrorThatNamesIt)
 {
-    detour_test::ExpectWarning("the peer is dead: its control channel ended without a goodbye");
+    detour_test::ExpectWarning("the peer is dead: its control channel closed without CLOSE");
     StartToBeTold("kill");
     void *open = Post(kMessages); // before it is known that the peer is dead
     Tell();
@@ -295,15 +305,15 @@ TEST_F(Peer, ThatIsKilledIsAnErrorThatSaysSo)
 }
 
 /* It has not read all that we said, so its system resets the channel. */
-TEST_F(Peer, ThatIsKilledWithUnreadDataIsAnErrorThatSaysSo)
+TEST_F(Peer, ThatIsKilledWithUnreadDataIsAnErrorThatNamesIt)
 {
-    detour_test::ExpectWarning("the peer is dead: its control channel ended without a goodbye");
+    detour_test::ExpectWarning("the peer is dead: its control channel closed without CLOSE");
     Start("hang");
     ReceiveAll();
     void *open = Post(kMessages);
     ASSERT_EQ(0, kill(pid, SIGSTOP));
     ASSERT_EQ(pid, waitpid(pid, nullptr, WUNTRACED));
-    const uint8_t bye[] = {'D', 'T', 'R', 'C', DT_FRAME_BYE, 0, 0, 0};
+    const uint8_t bye[] = {'D', 'T', 'R', 'C', DT_FRAME_CLOSE_ACK, 0, 0, 0};
     WithChannel([&](int fd) { EXPECT_EQ(8, send(fd, bye, 8, MSG_NOSIGNAL)); });
     ASSERT_EQ(0, kill(pid, SIGKILL));
     EXPECT_EQ(ncclRemoteError, Error(open));
@@ -344,16 +354,16 @@ TEST_F(Peer, ThatIsKilledWhileWeAreIdleIsAnErrorAtTheNextReceive)
 
 TEST_F(Peer, ReceiverThatClosesHasAllThatWasReportedSent)
 {
-    detour_test::ExpectWarning("but the receiver is gone");
+    detour_test::ExpectWarning("but the receiver has closed");
     StartReceiver("close");
     for (void *request : requests)
         pair.Wait(request);
     EXPECT_EQ(ncclRemoteError, SendError());
 }
 
-TEST_F(Peer, ReceiverThatIsKilledIsAnErrorThatSaysSo)
+TEST_F(Peer, ReceiverThatIsKilledIsAnErrorThatNamesIt)
 {
-    detour_test::ExpectWarning("but the receiver is gone");
+    detour_test::ExpectWarning("but the receiver has closed");
     StartReceiver("kill");
     for (void *request : requests)
         pair.Wait(request);
@@ -376,7 +386,7 @@ int CountWatched(const dt_nic *nic)
 {
     char path[64], text[256];
     int count = 0;
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", nic->epoll_fd);
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", nic->service->epoll_fd);
     FILE *file = fopen(path, "r");
     EXPECT_NE(nullptr, file);
     while (file && fgets(text, sizeof text, file))
@@ -387,7 +397,7 @@ int CountWatched(const dt_nic *nic)
 }
 
 /* A data loader's worker, for one: the system forgets a descriptor when all of its copies are closed. */
-TEST_F(Peer, CopiesOfChannelsInAForkedChildAreNobodysBusiness)
+TEST_F(Peer, CopiesOfChannelsInAForkedChildChangeNothing)
 {
     Pair first(net), second(net);
     first.Connect();
@@ -403,7 +413,7 @@ TEST_F(Peer, CopiesOfChannelsInAForkedChildAreNobodysBusiness)
     first.Close();
     Until([&] {
         pthread_mutex_lock(&nic->mutex);
-        bool is_over = dt_list_is_empty(&nic->lines);
+        bool is_over = dt_list_is_empty(&nic->service->sessions);
         pthread_mutex_unlock(&nic->mutex);
         return is_over;
     });

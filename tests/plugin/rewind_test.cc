@@ -8,7 +8,7 @@
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
 #include "tests/plugin/pair.h"
-#include "transport/nic.h"
+#include "transport/net_state.h"
 
 extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
 
@@ -125,7 +125,7 @@ TEST(Rewind, EveryKindOfMessageArrivesByTheOtherPath)
     const std::string engine = std::string(getenv("DETOUR_POSTING")) == "dv" ? "wqe" : "repost";
 
     ASSERT_EQ(ncclSuccess, net->init(nullptr));
-    dt_plugin_current()->net->chunk_bytes = 4096; // several writes and a size record
+    dt_plugin_current()->net->environment.chunk_bytes = 4096; // several writes and a size record
     Pair pair(net);
     pair.Connect(0, 2);
     Messages messages(pair);

@@ -11,7 +11,7 @@
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
 #include "tests/plugin/pair.h"
-#include "transport/connection.h"
+#include "transport/message/connection.h"
 #include "transport/service.h"
 
 extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
@@ -32,7 +32,7 @@ uint32_t watched_rounds; /* of its device's thread [atomic] */
 void __wrap_dt_owner_claim(dt_owner *owner)
 {
     dt_connection *c = dt_load_acquire(&watched);
-    if (c && owner == &c->owner && c->claims & DT_CLAIM_TAKEOVER)
+    if (c && owner == &c->owner && c->service->claims & DT_CLAIM_TAKEOVER)
         dt_fetch_add_acq_rel(&watched_claims, 1u);
     __real_dt_owner_claim(owner);
 }
@@ -120,7 +120,7 @@ TEST_F(Takeover, HammeredUnderTraffic)
 }
 
 /* Nobody calls test; both requests complete all the same, and the first test says so. */
-TEST_F(Takeover, CompletesWhatNcclDoesNotLookAt)
+TEST_F(Takeover, CompletesRequestsThatNcclDoesNotTest)
 {
     Pair pair(&ncclNetPlugin_v8);
     pair.Connect();

@@ -21,6 +21,8 @@ inline const ncclNet_v8_t *const net = &ncclNetPlugin_v8;
 inline void Order(const char *device, const char *action)
 {
     char answer[256];
+    if (!strcmp(action, "fatal")) // a device whose event has not been read yet refuses the fence
+        AllowWarning("cannot go to ERR: Input/output error");
     ASSERT_EQ(DT_OK,
               dt_verbs_device_control(dt_plugin_current()->verbs, device, action, answer, sizeof answer))
         << answer;

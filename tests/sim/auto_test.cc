@@ -56,47 +56,21 @@ class AutoEndToEnd : public detour_test::TwoHosts, public ::testing::WithParamIn
     AutoEndToEnd() : TwoHosts(20 * DT_NS_PER_US) {} // NCCL's progress thread looks as often
     void SetUp() override
     {
-        dt_sim_options network = {};
-        dt_plugin_sim_options plugin = {};
+        Hosts hosts(1);
 
         test = GetParam();
-        network.seed = plugin.seed = 1;
-        network.start_ns = s;
-        network.latency_ns = 5000;
-        network.jitter_ns = 2000;
-        network.segment_bytes_max = 64 << 10;
-        plugin.control_latency_ns = 50000;
-        for (uint32_t host = 0; host < DT_HOSTS; host++) {
-            plugin.host[host].device_first = host;
-            plugin.host[host].device_count = 1;
-        }
-        plugin.host[0].set = Set;
-        plugin.host[0].set_arg = &test;
+        hosts.network.jitter_ns = 2000;
+        hosts.network.segment_bytes_max = 64 << 10;
+        hosts.plugin.host[0].set = Set;
+        hosts.plugin.host[0].set_arg = &test;
         dt_log_set_sink(Listen, &decisions, DT_LOG_INFO);
         dt_driver_sim_set_rate(10ull << 30);
-        ASSERT_TRUE(dt_driver_sim_start(&network, DT_HOSTS));
-        start_ns = Now();
-        net = dt_plugin_sim_start(&plugin);
-        ASSERT_TRUE(net);
+        start_ns = hosts.network.start_ns;
+        Start(hosts);
         Connect();
         from.resize(test.bytes * test.depth, 1);
         to.resize(test.bytes * test.depth);
-        On(0);
-        ASSERT_EQ(ncclSuccess, net->regMr(send, from.data(), from.size(), NCCL_PTR_HOST, &from_mhandle));
-        On(1);
-        ASSERT_EQ(ncclSuccess, net->regMr(recv, to.data(), to.size(), NCCL_PTR_HOST, &to_mhandle));
-    }
-    void TearDown() override
-    {
-        On(0);
-        net->deregMr(send, from_mhandle);
-        net->closeSend(send);
-        On(1);
-        net->deregMr(recv, to_mhandle);
-        net->closeRecv(recv);
-        dt_plugin_sim_stop();
-        dt_driver_sim_stop();
-        dt_log_set_sink(nullptr, nullptr, DT_LOG_WARN);
+        Register(from.data(), to.data(), from.size());
     }
     // One burst, until all of it is received and NCCL has its buffers back.
     void Burst()
@@ -156,7 +130,6 @@ class AutoEndToEnd : public detour_test::TwoHosts, public ::testing::WithParamIn
 
     Case test;
     Decisions decisions;
-    void *from_mhandle = nullptr, *to_mhandle = nullptr;
     std::vector<uint8_t> from, to;
     uint64_t start_ns = 0;
     std::vector<uint64_t> slow_done_ns; // of messages handed over while the rule holds

@@ -23,7 +23,7 @@ static const char *const kind_name[] = {
     [DT_CHAOS_HANG] = "verbs hang",
     [DT_CHAOS_MODIFY_FAILS] = "modify_qp fails",
     [DT_CHAOS_MODIFY_LIES] = "modify_qp lies",
-    [DT_CHAOS_MODIFY_DENIES] = "modify_qp works and says it fails",
+    [DT_CHAOS_MODIFY_DENIES] = "modify_qp works and reports failure",
     [DT_CHAOS_CREATE_FAILS] = "create_qp fails",
     [DT_CHAOS_NO_FLUSH] = "no flush completions",
     [DT_CHAOS_CQ_SILENT] = "completion queues silent",
@@ -316,7 +316,7 @@ static uint32_t steps_of(const struct dt_chaos *fault)
     return fault->kind == DT_CHAOS_FLAP ? 2 * fault->count : 2;
 }
 
-static void say(const struct dt_chaos *fault, const char *what)
+static void note(const struct dt_chaos *fault, const char *what)
 {
     char text[128];
 
@@ -331,7 +331,7 @@ static void step(struct dt_chaos_run *run, uint32_t i, uint64_t now_ns)
     const struct dt_chaos *fault = &run->list[i];
     bool is_end = run->state[i].step & 1;
 
-    say(fault, is_end ? "over" : "FAULT");
+    note(fault, is_end ? "over" : "FAULT");
     if (is_end)
         end(run, i);
     else
@@ -362,7 +362,7 @@ bool dt_chaos_packet(struct dt_chaos_run *run, uint64_t now_ns)
         if (fault->kind == DT_CHAOS_CUT) {
             step(run, i, now_ns);
         } else if (fault->kind == DT_CHAOS_DROP) {
-            say(fault, "FAULT");
+            note(fault, "FAULT");
             is_lost = true;
         } else {
             run->state[i].next_ns = now_ns;

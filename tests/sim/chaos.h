@@ -52,8 +52,9 @@ enum dt_chaos_kind {
 
 struct dt_chaos {
     enum dt_chaos_kind kind;
-    uint64_t start_ns;     /* since the connections are there */
-    uint64_t start_packet; /* not 0: instead, when so many packets have left since then, this one included */
+    uint64_t start_ns; /* since the connections are there */
+    uint64_t
+        start_packet; /* not 0: instead, when so many packets have left since then, this one included */
     uint32_t start_closed; /* not 0: instead, start_ns after so many ends of connections were closed */
     uint64_t duration_ns;  /* of what has an end */
     uint32_t host;

@@ -6,6 +6,7 @@
 
 #include "base/atomics.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/prng.h"
 #include "base/util.h"
 #include "hostpath/copy.h"
@@ -13,11 +14,14 @@
 #include "tests/sim/driver_sim.h"
 #include "tests/sim/plugin_sim.h"
 
-#define REGIONS_MAX    64
+#define REGIONS_MAX    (2 * DT_SIM_HOSTS_MAX)
 #define OPERATIONS_MAX (4 * DT_COPY_DEPTH_MAX)
 #define LATENCY_NS_MAX 300000
 #define BYTES_PER_NS   10
-/* Asked so often while time stands still, somebody waits for the stream: it comes to its end. */
+/* Directions of a GPU's copies. */
+enum { TO_HOST, TO_GPU, DIRECTIONS };
+
+/* After this many queries at one time a caller waits for the stream: it is completed. */
 #define PATIENCE 100
 
 struct operation {
@@ -33,6 +37,7 @@ struct operation {
 struct stream {
     struct operation operation[OPERATIONS_MAX];
     uint32_t first, count;
+    uint32_t host; /* whose GPU */
     uint64_t busy_until_ns;
     uint64_t asked_ns;
     uint32_t asked;
@@ -46,7 +51,11 @@ static struct {
         size_t bytes;
     } region[REGIONS_MAX];
     size_t region_count;
-    struct stream *streams;
+    struct stream *streams[DT_SIM_HOSTS_MAX];
+    uint32_t host_end; /* no host from here on has a stream */
+    struct dt_cuda_sim_rates rates;
+    uint32_t pending[DT_SIM_HOSTS_MAX];                    /* operations in the streams of a host */
+    uint64_t engine_free_ns[DT_SIM_HOSTS_MAX][DIRECTIONS]; /* with rates */
 } sim;
 
 static uint64_t now_ns(void)
@@ -56,25 +65,37 @@ static uint64_t now_ns(void)
 
 /* ---- what is under way ----------------------------------------------------------------------------------
  */
+static void copy_row(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+    const uint64_t block = sim.rates.block_bytes;
+
+    if (!block || bytes <= block)
+        memcpy(to, from, bytes);
+    for (size_t at = 0; block && bytes > block && at < bytes; at += block)
+        memcpy(to + at, from + at, dt_min_u64(DT_SIM_STAMP_BYTES, bytes - at));
+}
+
 static void run_until(struct stream *stream, uint64_t until_ns)
 {
     while (stream->count > 0 && stream->operation[stream->first].due_ns <= until_ns) {
         struct operation *operation = &stream->operation[stream->first];
 
         for (size_t i = 0; operation->to && i < operation->rows; i++)
-            memcpy((uint8_t *)operation->to + i * operation->pitch,
-                   (const uint8_t *)operation->from + i * operation->pitch, operation->bytes);
+            copy_row((uint8_t *)operation->to + i * operation->pitch,
+                     (const uint8_t *)operation->from + i * operation->pitch, operation->bytes);
         if (!operation->to)
             dt_store_release(operation->flag, operation->value);
         stream->first = (stream->first + 1) % OPERATIONS_MAX;
         stream->count--;
+        sim.pending[stream->host]--;
     }
 }
 
 void dt_cuda_sim_advance(void)
 {
-    for (struct stream *stream = sim.streams; stream; stream = stream->next)
-        run_until(stream, now_ns());
+    for (uint32_t host = 0; host < sim.host_end; host++)
+        for (struct stream *stream = sim.streams[host]; sim.pending[host] && stream; stream = stream->next)
+            run_until(stream, now_ns());
 }
 
 static int enqueue(void *handle, struct operation operation, uint64_t takes_ns)
@@ -85,13 +106,49 @@ static int enqueue(void *handle, struct operation operation, uint64_t takes_ns)
     stream->busy_until_ns = dt_max_u64(stream->busy_until_ns, now_ns()) + takes_ns;
     operation.due_ns = stream->busy_until_ns;
     stream->operation[(stream->first + stream->count++) % OPERATIONS_MAX] = operation;
+    sim.pending[stream->host]++;
     return DT_CUDA_SUCCESS;
+}
+
+/* A copy: at the stated rate if there is one, behind the host's other copies in this direction; else as
+ * drawn. */
+static int enqueue_copy(void *handle, struct operation operation, int direction, uint64_t drawn_ns)
+{
+    struct stream *stream = handle;
+    uint64_t *free_ns = &sim.engine_free_ns[stream->host][direction];
+    uint64_t rate = direction == TO_HOST ? sim.rates.to_host_bytes_per_s : sim.rates.to_gpu_bytes_per_s;
+    uint64_t takes_ns;
+    int result;
+
+    if (!rate)
+        return enqueue(stream, operation, drawn_ns);
+    takes_ns = sim.rates.start_ns + operation.bytes * operation.rows * 1000000000u / rate;
+    stream->busy_until_ns = dt_max_u64(stream->busy_until_ns, *free_ns);
+    result = enqueue(stream, operation, takes_ns);
+    *free_ns = stream->busy_until_ns;
+    return result;
 }
 
 void dt_cuda_sim_start(uint64_t seed)
 {
     memset(&sim, 0, sizeof sim);
     dt_prng_init_stream(&sim.prng, seed, 300);
+}
+
+void dt_cuda_sim_set_rates(const struct dt_cuda_sim_rates *rates)
+{
+    DT_CHECK(rates->to_host_bytes_per_s > 0 && rates->to_gpu_bytes_per_s > 0);
+    sim.rates = *rates;
+}
+
+uint64_t dt_cuda_sim_next_ns(uint32_t host)
+{
+    uint64_t next_ns = DT_NEVER_NS;
+
+    for (const struct stream *stream = sim.streams[host]; sim.pending[host] && stream; stream = stream->next)
+        if (stream->count > 0)
+            next_ns = dt_earlier_ns(next_ns, stream->operation[stream->first].due_ns);
+    return next_ns;
 }
 
 void dt_cuda_sim_claim(const void *memory, size_t bytes)
@@ -160,18 +217,21 @@ static int create_stream(void **handle, unsigned flags)
     (void)flags;
     if (!stream)
         return DT_CUDA_OUT_OF_MEMORY;
-    stream->next = sim.streams;
-    sim.streams = stream;
+    stream->host = dt_plugin_sim_host();
+    stream->next = sim.streams[stream->host];
+    sim.streams[stream->host] = stream;
+    sim.host_end = (uint32_t)dt_max_u64(sim.host_end, stream->host + 1);
     *handle = stream;
     return DT_CUDA_SUCCESS;
 }
 
 static int destroy_stream(void *handle)
 {
-    struct stream **link = &sim.streams;
+    struct stream **link = &sim.streams[((struct stream *)handle)->host];
 
     while (*link != handle)
         link = &(*link)->next;
+    sim.pending[(*link)->host] -= (*link)->count;
     *link = (*link)->next;
     free(handle);
     return DT_CUDA_SUCCESS;
@@ -233,7 +293,16 @@ static int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
 {
     struct operation operation = {.to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes, .rows = 1};
 
-    return enqueue(stream, operation, dt_prng_below(&sim.prng, LATENCY_NS_MAX) + bytes / BYTES_PER_NS);
+    return enqueue_copy(stream, operation, TO_HOST,
+                        dt_prng_below(&sim.prng, LATENCY_NS_MAX) + bytes / BYTES_PER_NS);
+}
+
+static int copy_to_gpu(uint64_t to, const void *from, size_t bytes, void *stream)
+{
+    struct operation operation = {.to = (void *)(uintptr_t)to, .from = from, .bytes = bytes, .rows = 1};
+
+    return enqueue_copy(stream, operation, TO_GPU,
+                        dt_prng_below(&sim.prng, LATENCY_NS_MAX) + bytes / BYTES_PER_NS);
 }
 
 static int copy_columns_to_gpu(const struct dt_cuda_copy_2d *copy, void *stream)
@@ -244,7 +313,7 @@ static int copy_columns_to_gpu(const struct dt_cuda_copy_2d *copy, void *stream)
                                   .rows = copy->height,
                                   .pitch = copy->to_pitch};
 
-    return enqueue(stream, operation, dt_prng_below(&sim.prng, LATENCY_NS_MAX / 4));
+    return enqueue_copy(stream, operation, TO_GPU, dt_prng_below(&sim.prng, LATENCY_NS_MAX / 4));
 }
 
 static int get_attribute(void *value, int attribute, uint64_t address)
@@ -298,6 +367,7 @@ enum dt_status dt_cuda_table_load(const char *library, struct dt_cuda_table *tab
         .mem_host_register = pin,
         .mem_host_unregister = unpin,
         .memcpy_dtoh_async = copy_to_host,
+        .memcpy_htod_async = copy_to_gpu,
         .memcpy_2d_async = copy_columns_to_gpu,
         .pointer_get_attribute = get_attribute,
         .device_get_attribute = get_device_attribute,

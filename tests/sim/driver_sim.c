@@ -13,8 +13,8 @@
 static struct {
     struct dt_sim *sim;
     uint32_t device_count;
-    struct dt_wire *ports[DT_SOFT_DEVICES_MAX];
-    struct dt_soft_device *devices[DT_SOFT_DEVICES_MAX];
+    struct dt_wire *ports[DT_SOFT_NAMES_MAX];
+    struct dt_soft_device *devices[DT_SOFT_NAMES_MAX];
     void (*front_event)(void *device, const struct dt_rnic_event *event);
     void (*raised)(uint32_t device);
     uint64_t (*clock)(void);
@@ -27,7 +27,7 @@ static struct {
 
 bool dt_driver_sim_start(const struct dt_sim_options *options, uint32_t device_count)
 {
-    DT_CHECK(device_count <= DT_SOFT_DEVICES_MAX && !driver.sim);
+    DT_CHECK(device_count <= DT_SOFT_NAMES_MAX && !driver.sim);
     driver.sim = dt_sim_create(options);
     driver.device_count = device_count;
     for (uint32_t i = 0; driver.sim && i < device_count; i++) {
@@ -43,7 +43,7 @@ bool dt_driver_sim_start(const struct dt_sim_options *options, uint32_t device_c
 
 void dt_driver_sim_stop(void)
 {
-    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++) {
+    for (uint32_t i = 0; i < DT_SOFT_NAMES_MAX; i++) {
         if (driver.devices[i])
             dt_driver_close(driver.devices[i]);
         DT_CHECK(!driver.devices[i]);

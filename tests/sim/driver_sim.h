@@ -2,12 +2,12 @@
 /*
  * Software RNICs on a simulated network: stands in for softrnic/driver.c when a simulation is linked, so that
  * the calls of libibverbs, and all above them, run unchanged in virtual time and in one thread. Nothing moves
- * unless the simulation steps the network (softrnic/wire_sim.h).
+ * unless the simulation steps the network (tests/sim/wire_sim.h).
  */
 #ifndef DETOUR_TESTS_SIM_DRIVER_SIM_H
 #define DETOUR_TESTS_SIM_DRIVER_SIM_H
 
-#include "softrnic/wire_sim.h"
+#include "tests/sim/wire_sim.h"
 
 #ifdef __cplusplus
 extern "C" {

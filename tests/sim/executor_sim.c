@@ -7,10 +7,11 @@
 #include "base/clock.h"
 #include "base/prng.h"
 #include "base/util.h"
+#include "softrnic/softrnic.h"
 #include "tests/sim/driver_sim.h"
-#include "transport/nic.h"
+#include "transport/net_state.h"
 
-#define EXECUTORS_MAX 32
+#define EXECUTORS_MAX DT_SOFT_NAMES_MAX
 
 struct thread {
     struct dt_executor *executor;
@@ -20,6 +21,7 @@ struct thread {
 static struct {
     struct dt_prng prng;
     uint64_t job_ns_max;
+    uint32_t task_count; /* of all executors */
     uint32_t count;
     struct thread thread[EXECUTORS_MAX];
 } sim;
@@ -29,6 +31,7 @@ void dt_executor_sim_start(uint64_t seed, uint64_t job_ns_max)
     dt_prng_init_stream(&sim.prng, seed, 2);
     sim.job_ns_max = job_ns_max;
     sim.count = 0;
+    sim.task_count = 0;
 }
 
 static struct thread *thread_of(const struct dt_executor *executor)
@@ -54,8 +57,10 @@ uint64_t dt_executor_sim_next_ns(void)
 {
     uint64_t next_ns = DT_NEVER_NS;
 
+    if (!sim.task_count)
+        return next_ns;
     for (uint32_t i = 0; i < sim.count; i++)
-        if (!dt_list_is_empty(&sim.thread[i].executor->jobs) && sim.thread[i].free_ns > now_ns())
+        if (!dt_list_is_empty(&sim.thread[i].executor->tasks) && sim.thread[i].free_ns > now_ns())
             next_ns = dt_earlier_ns(next_ns, sim.thread[i].free_ns);
     return next_ns;
 }
@@ -67,8 +72,10 @@ static struct dt_nic *nic_of(const struct thread *thread)
 
 bool dt_executor_sim_has_some(const struct dt_net *net)
 {
+    if (!sim.task_count)
+        return false;
     for (uint32_t i = 0; i < sim.count; i++)
-        if (nic_of(&sim.thread[i])->net == net && !dt_list_is_empty(&sim.thread[i].executor->jobs) &&
+        if (nic_of(&sim.thread[i])->net == net && !dt_list_is_empty(&sim.thread[i].executor->tasks) &&
             sim.thread[i].free_ns <= now_ns())
             return true;
     return false;
@@ -84,23 +91,25 @@ void dt_executor_sim_hang(const char *device, uint64_t until_ns)
     }
 }
 
-/* ---- transport/executor.h -------------------------------------------------------------------------------
+/* ---- transport/path/executor.h
+ * -------------------------------------------------------------------------------
  */
 
 enum dt_status dt_executor_init(struct dt_executor *executor, bool has_thread)
 {
     DT_CHECK(!has_thread && sim.count < EXECUTORS_MAX);
     memset(executor, 0, sizeof *executor);
-    dt_list_init(&executor->jobs);
+    dt_list_init(&executor->tasks);
     sim.thread[sim.count++] = (struct thread){executor, 0};
     return DT_OK;
 }
 
-enum dt_status dt_executor_submit(struct dt_executor *executor, struct dt_job *job)
+enum dt_status dt_executor_submit(struct dt_executor *executor, struct dt_task *task)
 {
-    if (dt_list_is_empty(&executor->jobs))
+    if (dt_list_is_empty(&executor->tasks))
         enter_verb(thread_of(executor));
-    dt_list_push_back(&executor->jobs, &job->node);
+    dt_list_push_back(&executor->tasks, &task->node);
+    sim.task_count++;
     return DT_OK;
 }
 
@@ -109,12 +118,14 @@ unsigned dt_executor_run(struct dt_executor *executor)
     struct thread *thread = thread_of(executor);
     unsigned count = 0;
 
-    while (!dt_list_is_empty(&executor->jobs) && thread->free_ns <= now_ns()) {
-        struct dt_job *job = dt_container_of(dt_list_pop_front(&executor->jobs), struct dt_job, node);
+    while (!dt_list_is_empty(&executor->tasks) && thread->free_ns <= now_ns()) {
+        struct dt_task *task = dt_container_of(dt_list_pop_front(&executor->tasks), struct dt_task, node);
 
-        job->run(job);
+        DT_CHECK(sim.task_count > 0);
+        sim.task_count--;
+        task->run(task);
         count++;
-        if (!dt_list_is_empty(&executor->jobs))
+        if (!dt_list_is_empty(&executor->tasks))
             enter_verb(thread);
     }
     return count;
@@ -125,10 +136,12 @@ void dt_executor_stop(struct dt_executor *executor)
     struct thread *thread = thread_of(executor);
     struct dt_list *node;
 
-    while ((node = dt_list_pop_front(&executor->jobs))) {
-        struct dt_job *job = dt_container_of(node, struct dt_job, node);
+    while ((node = dt_list_pop_front(&executor->tasks))) {
+        struct dt_task *task = dt_container_of(node, struct dt_task, node);
 
-        job->run(job);
+        DT_CHECK(sim.task_count > 0);
+        sim.task_count--;
+        task->run(task);
     }
     *thread = sim.thread[--sim.count];
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control threads in virtual time: stands in for transport/executor.c when a simulation is linked. A job
+ * Control threads in virtual time: stands in for transport/path/executor.c when a simulation is linked. A job
  * takes a time drawn from the seed, and a device's control thread can hang in a verb.
  */
 #ifndef DETOUR_TESTS_SIM_EXECUTOR_SIM_H

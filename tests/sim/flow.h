@@ -49,6 +49,7 @@ struct dt_flow_options {
     bool is_gpu;            /* registered as GPU memory, and flushed */
     uint32_t refusing_mask; /* devices that do not take the receiver's memory */
     enum dt_flow_mercy mercy;
+    bool may_miss_acks; /* the sender may fail to see that its messages have arrived (mercy.h) */
 };
 
 struct dt_flow;

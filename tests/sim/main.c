@@ -4,16 +4,19 @@
  * with exit code 1; `detour-sim --profile P --seed N` shows it again.
  */
 #include <argp.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/param.h"
-#include "base/planted.h"
+#include "failover/planted.h"
 #include "base/util.h"
 #include "tests/sim/exhaustive.h"
 #include "tests/sim/trace.h"
@@ -39,7 +42,7 @@ struct arguments {
 
 static const struct argp_option options[] = {
     {"profile", 'P', "NAME", 0, "what a seed draws: lossy (default), failover or slow", 0},
-    {"seed", 's', "N", 0, "run this seed only, and say what it is and does", 0},
+    {"seed", 's', "N", 0, "run this seed only, and print its plan and events", 0},
     {"seeds", 'n', "FROM:COUNT", 0, "run these seeds (default 1:1000)", 0},
     {"exhaustive", KEY_EXHAUSTIVE, "STRIDE", OPTION_ARG_OPTIONAL,
      "instead of seeds: every loss and every failure at every packet of a fixed script, and every pair "
@@ -263,37 +266,75 @@ static int run_exhaustive(const struct arguments *arguments)
 
 #ifdef DT_PLANTED_BUGS
 
-/* The first seed that shows the bug which is planted; 0: none of them does. */
-static uint64_t find_seed(const struct arguments *arguments, struct dt_world_report *report)
+/* What a hunt for one bug has come to; shared with the process that runs the seeds. */
+struct quarry {
+    uint64_t seed;     /* runs, or has failed */
+    bool is_found;     /* it has failed */
+    char failure[400]; /* and how */
+};
+
+/* Runs seeds until one fails. */
+static void run_until_failure(const struct arguments *arguments, struct quarry *quarry)
 {
     static struct dt_scenario scenario;
+    struct dt_world_report report;
 
-    for (uint64_t i = 0; i < arguments->count; i++) {
-        dt_scenario_draw(arguments->profile, arguments->first + i, &scenario);
-        if (!dt_world_run(&scenario, report))
-            return arguments->first + i;
+    for (uint64_t i = 0; i < arguments->count && !quarry->is_found; i++) {
+        quarry->seed = arguments->first + i;
+        dt_scenario_draw(arguments->profile, quarry->seed, &scenario);
+        quarry->is_found = !dt_world_run(&scenario, &report);
+        if (quarry->is_found)
+            snprintf(quarry->failure, sizeof quarry->failure, "%s", report.failure);
     }
-    return 0;
+}
+
+/* In a process of its own, since an invariant of Detour may find the bug first, and aborts. */
+static void find_seed(const struct arguments *arguments, struct quarry *quarry)
+{
+    int status = 0;
+    pid_t child;
+
+    memset(quarry, 0, sizeof *quarry);
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        run_until_failure(arguments, quarry);
+        _exit(EXIT_SUCCESS);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        snprintf(quarry->failure, sizeof quarry->failure, "cannot run the seeds: %s", strerror(errno));
+        return;
+    }
+    if (WIFEXITED(status))
+        return;
+    quarry->is_found = true;
+    snprintf(quarry->failure, sizeof quarry->failure, "%s",
+             WTERMSIG(status) == SIGABRT ? "an invariant is broken" : strsignal(WTERMSIG(status)));
 }
 
 /* Without a bug no seed may fail, with one some seed must. */
 static int hunt(const struct arguments *arguments)
 {
-    struct dt_world_report report;
+    struct quarry *quarry =
+        mmap(NULL, sizeof *quarry, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t missed = 0;
 
+    if (quarry == MAP_FAILED) {
+        fprintf(stderr, "sim: no memory to share with the seeds' process\n");
+        return EXIT_FAILURE;
+    }
     for (dt_planted = DT_PLANTED_NONE; dt_planted < DT_PLANTED_COUNT; dt_planted++) {
-        uint64_t seed = find_seed(arguments, &report);
-
-        missed += (seed == 0) != (dt_planted == DT_PLANTED_NONE);
+        find_seed(arguments, quarry);
+        missed += quarry->is_found == (dt_planted == DT_PLANTED_NONE);
         printf("%-18s %-70s ", bugs[dt_planted].name, bugs[dt_planted].text);
-        if (seed)
-            printf("seed %" PRIu64 ": %s\n", seed, report.failure);
+        if (quarry->is_found)
+            printf("seed %" PRIu64 ": %s\n", quarry->seed, quarry->failure);
         else
-            printf("no seed from %" PRIu64 " to %" PRIu64 "\n", arguments->first,
-                   arguments->first + arguments->count - 1);
+            printf("no seed from %" PRIu64 " to %" PRIu64 "%s%s\n", arguments->first,
+                   arguments->first + arguments->count - 1, *quarry->failure ? ": " : "", quarry->failure);
         fflush(stdout);
     }
+    munmap(quarry, sizeof *quarry);
     if (missed)
         printf("FAILED: %" PRIu64 " not as it must be\n", missed);
     return missed ? EXIT_FAILURE : EXIT_SUCCESS;

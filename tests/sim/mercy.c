@@ -3,7 +3,7 @@
 
 #include "base/util.h"
 #include "tests/sim/swarm.h"
-#include "transport/backup.h"
+#include "failover/backup.h"
 
 /* What one end of a flow offers: devices without sysfs are all near. */
 static void offer_of(const struct dt_scenario *s, const struct dt_flow_options *flow, int side,
@@ -62,6 +62,36 @@ static bool may_lose_completions(const struct dt_scenario *s, const struct dt_fl
             return true;
     }
     return false;
+}
+
+/* A packet does not arrive, or its completion is not seen; either may also make an end fence a path. */
+static bool may_hide_ack(const struct dt_chaos *fault)
+{
+    switch (fault->kind) {
+    case DT_CHAOS_CUT:
+    case DT_CHAOS_LOSS:
+    case DT_CHAOS_DROP:
+    case DT_CHAOS_LATE:
+    case DT_CHAOS_PORT_DOWN:
+    case DT_CHAOS_FLAP:
+    case DT_CHAOS_DEATH:
+    case DT_CHAOS_DEATH_BLIND:
+    case DT_CHAOS_CQ_SILENT:
+    case DT_CHAOS_HALF_SILENT:
+    case DT_CHAOS_FREEZE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool dt_mercy_may_miss_acks(const struct dt_scenario *s)
+{
+    bool may_miss = s->network.loss_ppm > 0;
+
+    for (uint32_t i = 0; i < s->chaos.count; i++)
+        may_miss |= may_hide_ack(&s->chaos.list[i]);
+    return may_miss;
 }
 
 enum dt_flow_mercy dt_mercy_for(const struct dt_scenario *s, const struct dt_flow_options *flow)

@@ -12,6 +12,9 @@ extern "C" {
 /* May calls on this connection fail? */
 enum dt_flow_mercy dt_mercy_for(const struct dt_scenario *scenario, const struct dt_flow_options *flow);
 
+/* Can a sender fail to see that its messages have arrived, unless the receiver tells it so? */
+bool dt_mercy_may_miss_acks(const struct dt_scenario *scenario);
+
 /* Can every connection be set up while nothing passes through this device? */
 bool dt_mercy_can_do_without(const struct dt_scenario *scenario, uint32_t device);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What copy and link at the same time are worth (transport/overlap.h), in virtual time: a message of a GPU's
- * memory that is alone, which the simulated driver copies at about the link's rate. Pure of the machine's
- * load.
+ * What copy and link at the same time are worth (transport/message/send_partial.c), in virtual time: a
+ * message of a GPU's memory that is alone, which the simulated driver copies at about the link's rate. Pure
+ * of the machine's load.
  */
 #include <gtest/gtest.h>
 
@@ -31,41 +31,16 @@ class OverlapInTime : public detour_test::TwoHosts, public ::testing::WithParamI
     OverlapInTime() : TwoHosts(20 * DT_NS_PER_US), from(GetParam(), 0x5a), to(GetParam()) {}
     void SetUp() override
     {
-        dt_sim_options network = {};
-        dt_plugin_sim_options plugin = {};
+        Hosts hosts(1);
 
-        network.seed = plugin.seed = 1;
-        network.start_ns = DT_NS_PER_S;
-        network.latency_ns = 5000;
-        network.segment_bytes_max = 64 << 10;
-        plugin.control_latency_ns = 50000;
-        for (uint32_t host = 0; host < DT_HOSTS; host++) {
-            plugin.host[host].device_first = host;
-            plugin.host[host].device_count = 1;
-        }
-        plugin.host[0].set = Set;
+        hosts.network.segment_bytes_max = 64 << 10;
+        hosts.plugin.host[0].set = Set;
         dt_driver_sim_set_rate(kRate);
-        ASSERT_TRUE(dt_driver_sim_start(&network, DT_HOSTS));
-        net = dt_plugin_sim_start(&plugin);
-        ASSERT_TRUE(net);
+        Start(hosts);
         dt_cuda_sim_start(1);
         dt_cuda_sim_claim(from.data(), from.size());
         Connect();
-        On(0);
-        ASSERT_EQ(ncclSuccess, net->regMr(send, from.data(), from.size(), NCCL_PTR_CUDA, &from_mhandle));
-        On(1);
-        ASSERT_EQ(ncclSuccess, net->regMr(recv, to.data(), to.size(), NCCL_PTR_HOST, &to_mhandle));
-    }
-    void TearDown() override
-    {
-        On(0);
-        net->deregMr(send, from_mhandle);
-        net->closeSend(send);
-        On(1);
-        net->deregMr(recv, to_mhandle);
-        net->closeRecv(recv);
-        dt_plugin_sim_stop();
-        dt_driver_sim_stop();
+        Register(from.data(), to.data(), from.size(), NCCL_PTR_CUDA);
     }
     bool IsDone(void *request)
     {
@@ -76,7 +51,6 @@ class OverlapInTime : public detour_test::TwoHosts, public ::testing::WithParamI
     }
 
     std::vector<uint8_t> from, to;
-    void *from_mhandle = nullptr, *to_mhandle = nullptr;
 };
 
 TEST_P(OverlapInTime, AMessageThatIsAloneDoesNotTakeAsLongAsCopyAndLink)

@@ -13,6 +13,8 @@
 #include "tests/sim/executor_sim.h"
 #include "tests/sim/gpu_writes.h"
 #include "tests/sim/verbs_sim.h"
+#include "transport/message/connection.h"
+#include "transport/session/session.h"
 
 #define PPM 1000000
 
@@ -24,7 +26,8 @@ struct host {
 
 static struct {
     struct dt_sim_network *network;
-    struct host host[DT_HOSTS];
+    struct host host[DT_SIM_HOSTS_MAX];
+    uint32_t host_count;
     struct host *running;
     uint64_t start_ns;
 } sim;
@@ -134,6 +137,8 @@ const ncclNet_v8_t *dt_plugin_sim_start(const struct dt_plugin_sim_options *opti
                                                      .piece_bytes = 700};
 
     memset(&sim, 0, sizeof sim);
+    sim.host_count = options->host_count ? options->host_count : DT_HOSTS;
+    DT_CHECK(sim.host_count <= DT_SIM_HOSTS_MAX);
     sim.start_ns = true_now_ns();
     dt_executor_sim_start(options->seed, options->job_ns_max);
     dt_verbs_sim_start(options->qp_wr_max);
@@ -145,7 +150,7 @@ const ncclNet_v8_t *dt_plugin_sim_start(const struct dt_plugin_sim_options *opti
     if (!sim.network)
         return NULL;
     dt_sim_network_set_now(sim.network, true_now_ns());
-    for (uint32_t i = 0; i < DT_HOSTS; i++)
+    for (uint32_t i = 0; i < sim.host_count; i++)
         if (!start_host(options, i))
             return NULL;
     return &ncclNetPlugin_v8;
@@ -160,6 +165,12 @@ void dt_plugin_sim_enter(uint32_t host)
         return;
     sim.running = &sim.host[host];
     dt_plugin_replace(&sim.running->plugin);
+}
+
+uint32_t dt_plugin_sim_host(void)
+{
+    DT_CHECK(sim.running);
+    return (uint32_t)(sim.running - sim.host);
 }
 
 void dt_plugin_sim_flush_gpus(void)
@@ -195,6 +206,13 @@ bool dt_plugin_sim_has_some(uint32_t host)
     return dt_sim_network_has_some(sim.network, host) || dt_executor_sim_has_some(sim.host[host].plugin.net);
 }
 
+bool dt_plugin_sim_has_peer_closed(const void *comm)
+{
+    const struct dt_connection *c = comm;
+
+    return c->session->has_peer_closed;
+}
+
 struct dt_sim_network *dt_plugin_sim_control(void)
 {
     return sim.network;
@@ -211,7 +229,7 @@ static void stop_host(struct host *host)
 void dt_plugin_sim_stop(void)
 {
     dt_plugin_replace(NULL);
-    for (uint32_t i = 0; i < DT_HOSTS; i++)
+    for (uint32_t i = 0; i < sim.host_count; i++)
         stop_host(&sim.host[i]);
     dt_sim_network_destroy(sim.network);
     dt_driver_sim_on_event(NULL);

@@ -7,6 +7,7 @@
 #ifndef DETOUR_TESTS_SIM_PLUGIN_SIM_H
 #define DETOUR_TESTS_SIM_PLUGIN_SIM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/param.h"
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-#define DT_HOSTS DT_SIM_HOSTS_MAX
+#define DT_HOSTS 2 /* of the profiles, and of two_hosts.h */
 
 struct dt_host_options {
     uint32_t device_first; /* of the simulated network's */
@@ -34,14 +35,18 @@ struct dt_plugin_sim_options {
     uint64_t control_latency_ns;
     uint32_t qp_wr_max;  /* of each device's queues, which makes for fewer slots; 0: no limit */
     uint64_t job_ns_max; /* a control thread's job takes up to this */
-    struct dt_host_options host[DT_HOSTS];
+    uint32_t host_count; /* at most DT_SIM_HOSTS_MAX; 0: DT_HOSTS */
+    struct dt_host_options host[DT_SIM_HOSTS_MAX];
 };
 
-/* The plugin's table, initialised; NULL when it does not start. The simulated network runs already. */
+/* The plugin's table, initialized; NULL when it does not start. The simulated network runs already. */
 const ncclNet_v8_t *dt_plugin_sim_start(const struct dt_plugin_sim_options *options);
 
 /* Calls on the table are this host's from now on. */
 void dt_plugin_sim_enter(uint32_t host);
+
+/* The host that runs now. */
+uint32_t dt_plugin_sim_host(void);
 
 /* What all devices of the running host have written to its GPUs is there: CUDA's own flush. */
 void dt_plugin_sim_flush_gpus(void);
@@ -54,6 +59,9 @@ uint64_t dt_plugin_sim_next_ns(void);
 
 /* Something waits for the host's threads. */
 bool dt_plugin_sim_has_some(uint32_t host);
+
+/* The peer's CLOSE has reached this end of a connection, which is open. */
+bool dt_plugin_sim_has_peer_closed(const void *comm);
 
 struct dt_sim_network *dt_plugin_sim_control(void);
 

@@ -317,8 +317,8 @@ static void draw_ahead(struct dt_scenario *s)
 
 /*
  * In a quarter of the runs nearly everything is staged, of one part and longer than a write, so that faults
- * find messages of which a part is posted and the rest still being copied (transport/overlap.h). Drawn apart,
- * too.
+ * find messages of which a part is posted and the rest still being copied (transport/message/send_partial.c).
+ * Drawn apart, too.
  */
 static void draw_overlap(struct dt_scenario *s)
 {
@@ -407,8 +407,12 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     dt_ghosts_draw(s);
     dt_passing_draw(s);
     dt_farewell_draw(s);
-    for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++)
+    /* Those may have moved a connection to the device, or left it fewer paths. */
+    s->has_cut_at_setup = s->has_cut_at_setup && dt_mercy_can_do_without(s, s->cut_at_setup);
+    for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++) {
         s->flow[i].mercy = dt_mercy_for(s, &s->flow[i]);
+        s->flow[i].may_miss_acks = dt_mercy_may_miss_acks(s);
+    }
     draw_hostpath(s);
     draw_overlap(s);
     draw_ahead(s);

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "softrnic/wire_sim.h"
+#include "tests/sim/wire_sim.h"
 #include "tests/sim/chaos.h"
 #include "tests/sim/flow.h"
 #include "tests/sim/plugin_sim.h"

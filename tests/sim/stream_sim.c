@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/prng.h"
+#include "base/util.h"
 
 /* What one host sees. */
 struct door {
@@ -27,6 +29,11 @@ struct dt_sim_network {
     uint16_t port_next;
     struct dt_list ports;
     struct dt_list ends; /* of all streams */
+    /* What spares a look at every end: pieces in the inboxes of a host's ends, of all, and the latest
+     * open_ns. */
+    uint32_t pieces_of[DT_SIM_HOSTS_MAX];
+    uint32_t piece_count;
+    uint64_t open_last_ns;
 };
 
 /* Bytes under way, or the end of the stream (bytes == 0). */
@@ -73,6 +80,22 @@ static uint64_t draw_arrival_ns(struct dt_sim_network *network)
     return network->now_ns + network->options.latency_ns + jitter_ns;
 }
 
+/* Every change of an inbox's length is counted here. */
+static void count_piece(const struct end *end, bool is_new)
+{
+    struct dt_sim_network *network = end->network;
+
+    DT_CHECK(is_new || (network->pieces_of[end->host] > 0 && network->piece_count > 0));
+    network->pieces_of[end->host] += is_new ? 1 : -1u;
+    network->piece_count += is_new ? 1 : -1u;
+}
+
+static void set_open_ns(struct end *end, uint64_t open_ns)
+{
+    end->open_ns = open_ns;
+    end->network->open_last_ns = dt_max_u64(end->network->open_last_ns, open_ns);
+}
+
 /* ---- streams --------------------------------------------------------------------------------------------
  */
 
@@ -100,6 +123,7 @@ static bool deliver(struct end *to, const uint8_t *data, size_t bytes)
         memcpy(piece->data, data, bytes);
     to->inbox_last_ns = piece->arrival_ns;
     dt_list_push_back(&to->inbox, &piece->node);
+    count_piece(to, true);
     return true;
 }
 
@@ -146,6 +170,7 @@ static enum dt_status stream_receive(struct dt_stream *stream, void *to, size_t 
     piece->taken += part;
     if (piece->taken == piece->bytes) {
         dt_list_remove(&piece->node);
+        count_piece(end, false);
         free(piece);
     }
     *received = part;
@@ -169,8 +194,10 @@ static void free_end(struct end *end)
 
     if (end->other)
         end->other->other = NULL;
-    while ((node = dt_list_pop_front(&end->inbox)))
+    while ((node = dt_list_pop_front(&end->inbox))) {
+        count_piece(end, false);
         free(dt_container_of(node, struct piece, node));
+    }
     dt_list_remove(&end->node);
     free(end);
 }
@@ -283,6 +310,16 @@ static struct port *find_port(struct dt_sim_network *network, uint16_t number)
     return NULL;
 }
 
+/* When a stream that is dialed now is established. */
+static uint64_t dial_ns(struct dt_sim_network *network, uint32_t host, uint32_t far_host)
+{
+    uint64_t open_ns = draw_arrival_ns(network) + network->options.latency_ns;
+
+    if (network->is_silent[far_host])
+        return DT_NEVER_NS;
+    return far_host != host ? dt_max_u64(open_ns, network->hold_until_ns) : open_ns;
+}
+
 static enum dt_status network_dial(struct dt_network *base, const struct dt_address *address,
                                    struct dt_stream **stream)
 {
@@ -302,16 +339,12 @@ static enum dt_status network_dial(struct dt_network *base, const struct dt_addr
             free_end(far_end);
         return DT_SYSTEM;
     }
-    near_end->open_ns = draw_arrival_ns(network) + network->options.latency_ns;
-    if (far_host != door->host)
-        near_end->open_ns = dt_max_u64(near_end->open_ns, network->hold_until_ns);
-    if (network->is_silent[far_host])
-        near_end->open_ns = DT_NEVER_NS;
+    set_open_ns(near_end, dial_ns(network, door->host, far_host));
     near_end->ended = port ? DT_OK : DT_PEER_ERROR;
     if (port) {
         near_end->other = far_end;
         far_end->other = near_end;
-        far_end->open_ns = near_end->open_ns;
+        set_open_ns(far_end, near_end->open_ns);
         waiting->end = far_end;
         dt_list_push_back(&port->waiting, &waiting->node);
     } else {
@@ -378,6 +411,8 @@ uint64_t dt_sim_network_next_ns(const struct dt_sim_network *network)
 {
     uint64_t next_ns = DT_NEVER_NS;
 
+    if (!network->piece_count && network->open_last_ns <= network->now_ns)
+        return DT_NEVER_NS;
     dt_list_for_each(node, &network->ends)
     {
         const struct end *end = dt_container_of(node, struct end, node);
@@ -392,6 +427,8 @@ uint64_t dt_sim_network_next_ns(const struct dt_sim_network *network)
 
 bool dt_sim_network_has_some(const struct dt_sim_network *network, uint32_t host)
 {
+    if (!network->pieces_of[host])
+        return false;
     dt_list_for_each(node, &network->ends)
     {
         const struct end *end = dt_container_of(node, struct end, node);
@@ -408,7 +445,7 @@ bool dt_sim_network_has_some(const struct dt_sim_network *network, uint32_t host
 static void hold_end(struct end *end, uint64_t until_ns)
 {
     if (end->network->now_ns < end->open_ns)
-        end->open_ns = dt_max_u64(end->open_ns, until_ns);
+        set_open_ns(end, dt_max_u64(end->open_ns, until_ns));
     dt_list_for_each(node, &end->inbox)
     {
         struct piece *piece = dt_container_of(node, struct piece, node);

@@ -10,13 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "transport/stream.h"
+#include "transport/session/stream.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define DT_SIM_HOSTS_MAX 2
+#define DT_SIM_HOSTS_MAX 128
 
 struct dt_sim_network_options {
     uint64_t seed;

@@ -17,8 +17,8 @@ static struct {
     struct dt_verbs_table soft;
     int (*poll_cq)(struct ibv_cq *cq, int count, struct ibv_wc *wcs);
     uint32_t qp_wr_max;
-    uint32_t faults[DT_SOFT_DEVICES_MAX];
-    bool may_have_event[DT_SOFT_DEVICES_MAX];
+    uint32_t faults[DT_SOFT_NAMES_MAX];
+    bool may_have_event[DT_SOFT_NAMES_MAX];
     uint32_t cq_count;
     struct {
         uintptr_t at;
@@ -68,8 +68,13 @@ static uint32_t device_of(const struct ibv_context *context)
 
 static bool is_refused(const struct ibv_pd *pd, const void *addr)
 {
-    uint32_t bit = 1u << device_of(pd->context);
+    uint32_t device, bit;
 
+    if (!sim.refused_count)
+        return false;
+    device = device_of(pd->context);
+    DT_CHECK(device < 32); /* a mask has a bit for it */
+    bit = 1u << device;
     for (uint32_t i = 0; i < sim.refused_count; i++) {
         if (sim.refused[i].device_mask & bit && (uintptr_t)addr - sim.refused[i].at < sim.refused[i].bytes) {
             errno = EFAULT;

@@ -342,9 +342,9 @@ static void count(struct world *w)
 /* Also after a failure: everything must go away in order, whatever state it is in. */
 static void stop(struct world *w)
 {
-    struct dt_sim_watch nobody = {0};
+    struct dt_sim_watch none = {0};
 
-    dt_sim_set_watch(dt_driver_sim_network(), &nobody);
+    dt_sim_set_watch(dt_driver_sim_network(), &none);
     for (uint32_t i = 0; i < w->scenario->flow_count; i++)
         if (w->flows[i])
             dt_flow_destroy(w->flows[i]);

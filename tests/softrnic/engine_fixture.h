@@ -16,7 +16,7 @@
 #include "tests/harness/harness.h"
 #include "softrnic/engine.h"
 #include "softrnic/psn.h"
-#include "softrnic/wire_sim.h"
+#include "tests/sim/wire_sim.h"
 #include "softrnic/wqe.h"
 
 namespace softrnic_test

@@ -300,7 +300,7 @@ TEST(LocalWire, ReceiverGoes)
 // A process that has no descriptor left: who calls waits until there is one, and it does not spin meanwhile.
 TEST(LocalWire, CallerWaitsForADescriptor)
 {
-    detour_test::ExpectWarning("cannot be taken in: Too many open files");
+    detour_test::ExpectWarning("a connection cannot be accepted: Too many open files");
     Host a(1030), b(1031);
     dt_wire_link *link = a.LinkTo(b);
     rlimit limit, none;

@@ -1,34 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Includes point downwards only (tree.py has the table); NCCL and verbs types stay where they belong."""
-import re
+"""Includes point down only (tree.py has the table); NCCL and verbs types stay where they belong."""
 import sys
 
+import c_source
+import findings
 import tree
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
-# header prefix -> the only layers that may include it
+# header prefix -> the only modules that may include it
 RESERVED = {"infiniband/": {"softrnic", "dropin", "verbs"}, "plugin/nccl": {"plugin", "cli"}}
 
 
-def problems_in(layer, path):
-    for name in INCLUDE.findall(path.read_text()):
-        for prefix, layers in RESERVED.items():
-            if name.startswith(prefix) and layer not in layers:
-                yield f"{path}: {name} may only be included by {', '.join(sorted(layers))}"
-        target = name.split("/")[0]
-        reserved = any(name.startswith(prefix) for prefix in RESERVED)
-        if not reserved and target in tree.MAY_INCLUDE and target != layer \
-                and target not in tree.MAY_INCLUDE.get(layer, set()):
-            yield f"{path}: {layer}/ may not include {name}"
-        if name.startswith(".."):
-            yield f"{path}: {name} is a relative include; write the path from the root"
+def is_allowed(module, name):
+    for prefix, modules in RESERVED.items():
+        if name.startswith(prefix):
+            return module in modules
+    target = tree.module_of(name)
+    return target in (None, "include", module) or target in tree.MAY_INCLUDE.get(module, set())
 
 
-def main(root):
-    found = [p for layer, path in tree.sources(root, ".c", ".h") for p in problems_in(layer, path)]
-    print("\n".join(found) or "includes: all point downwards")
-    return bool(found)
+def find(root):
+    return {f"{path} -> {name}": None for module, path, text in tree.relative_sources(root, ".c", ".h")
+            for name in c_source.includes(text) if name.startswith("..") or not is_allowed(module, name)}
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(findings.run(sys.argv[1:], "includes", find,
+                          "includes follow the table of tests/tools/tree.py and are written from the root",
+                          "all point down"))

@@ -63,8 +63,8 @@ def check(build, cmake, compiler, scratch):
     assert (dropin.parent / "libibverbs.so").resolve() == dropin.resolve()
     for library, prefix_of in (("libdetour-sched.so", "detour_"), ("libdetour-stat.so", "detour_stat_")):
         names = exported(libdir / library)
-        strangers = {name for name in names if not name.startswith(prefix_of)}
-        assert names and not strangers, f"{library} exports {strangers or 'nothing'}"
+        foreign = {name for name in names if not name.startswith(prefix_of)}
+        assert names and not foreign, f"{library} exports {foreign or 'nothing'}"
 
     source = scratch / "user.c"
     source.write_text(PROGRAM)

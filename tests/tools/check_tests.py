@@ -21,7 +21,7 @@ def main(root):
     lost = [path for pattern in ("*_test.cc", "*_test.py") for path in sorted(folder.rglob(pattern))
             if not is_named(path, lists)]
     for path in lost:
-        print(f"{path}: in no CMakeLists.txt, so nobody runs it")
+        print(f"{path}: in no CMakeLists.txt, so it is never run")
     if not lost:
         print("tests: all files are part of a program")
     return bool(lost)

@@ -11,8 +11,9 @@
 
 #include "base/clock.h"
 #include "tests/harness/harness.h"
-#include "transport/connection.h"
-#include "transport/nic.h"
+#include "transport/message/create.h"
+#include "transport/message/send.h"
+#include "transport/net_state.h"
 
 namespace
 {
@@ -31,30 +32,34 @@ class Health : public ::testing::Test
         net = new dt_net();
         net->nic_count = 2;
         net->nic = new dt_nic[2]();
+        net->service = new dt_nic_service[2]();
         for (uint32_t i = 0; i < 2; i++) {
             net->nic[i].net = net;
+            net->nic[i].environment = &net->environment;
+            net->nic[i].service = &net->service[i];
             net->nic[i].index = i;
             snprintf(net->nic[i].name, sizeof net->nic[i].name, "soft%u", i);
-            dt_list_init(&net->nic[i].connections);
+            dt_list_init(&net->nic[i].service->connections);
         }
-        dt_ticks_init_virtual(&net->ticks, Now, &now_ns);
+        dt_ticks_init_virtual(&net->environment.ticks, Now, &now_ns);
         ASSERT_EQ(DT_OK, dt_health_open(&net->health));
         dt_page_options options = {nullptr, 1, "x", 0, 0};
-        ASSERT_EQ(DT_OK, dt_page_open(&options, &net->page));
+        ASSERT_EQ(DT_OK, dt_page_open(&options, &net->environment.page));
     }
     void TearDown() override
     {
         while (!senders.empty())
             Remove(0);
         dt_health_close(&net->health);
-        dt_page_close(net->page);
+        dt_page_close(net->environment.page);
         delete[] net->nic;
+        delete[] net->service;
         delete net;
     }
 
     void Add(uint32_t nic, const char *peer, const char *peer_nic)
     {
-        dt_connection *c = dt_connection_create(net, &net->nic[nic], true);
+        dt_connection *c = dt_connection_create(&net->nic[nic], true);
         c->id = 100 + senders.size();
         c->path_count = 1;
         c->path[0].nic = &net->nic[nic];
@@ -62,25 +67,25 @@ class Health : public ::testing::Test
         snprintf(c->peer, sizeof c->peer, "%s", peer);
         snprintf(c->path[0].peer_device, sizeof c->path[0].peer_device, "%s", peer_nic);
         dt_meter_open(c, now_ns);
-        ASSERT_EQ(DT_OK, dt_health_add(dt_sender_of(c)));
+        ASSERT_EQ(DT_OK, dt_health_add(&net->health, dt_sender_of(c)));
         senders.push_back({dt_sender_of(c), 100 * DT_NS_PER_US, 0});
     }
 
     void Remove(size_t index)
     {
         dt_connection *c = &senders[index].sender->connection;
-        dt_health_remove(senders[index].sender);
+        dt_health_remove(&net->health, senders[index].sender);
         dt_meter_close(c);
-        dt_connection_release(c);
+        dt_path_group_release(&c->group);
         senders.erase(senders.begin() + static_cast<long>(index));
     }
 
     /* A message has gone, and is complete now. */
-    void Send(dt_sender *sender, uint64_t wanted_ns, uint64_t handed_ns)
+    void Send(dt_sender *sender, uint64_t requested_ns, uint64_t submitted_ns)
     {
         dt_store_relaxed(&sender->next, sender->next + 1);
         dt_count(&sender->connection.completions, 1);
-        dt_meter_sent(&sender->connection.meter, wanted_ns, handed_ns, 1 << 20);
+        dt_meter_sent(&sender->connection.meter, requested_ns, submitted_ns, 1 << 20);
     }
 
     /* Training steps: each sender sends four messages in a row, then there is a pause. */
@@ -89,14 +94,14 @@ class Health : public ::testing::Test
         for (int i = 0; i < count; i++) {
             uint64_t longest_ns = 0, began_ns = now_ns;
             for (Sender &s : senders) {
-                uint64_t wanted_ns = began_ns;
+                uint64_t requested_ns = began_ns;
                 for (int message = 0; message < 4; message++) {
-                    uint64_t handed_ns = wanted_ns + (message == 0 ? s.wait_ns : 0);
+                    uint64_t submitted_ns = requested_ns + (message == 0 ? s.wait_ns : 0);
                     // a healthy link is not quite steady
-                    now_ns = handed_ns +
+                    now_ns = submitted_ns +
                              s.ns_a_message * static_cast<uint64_t>(1000 + (i * 7 + message * 3) % 20) / 1000;
-                    Send(s.sender, wanted_ns, handed_ns);
-                    wanted_ns = now_ns;
+                    Send(s.sender, requested_ns, submitted_ns);
+                    requested_ns = now_ns;
                 }
                 longest_ns = std::max(longest_ns, now_ns - began_ns);
             }
@@ -108,8 +113,8 @@ class Health : public ::testing::Test
     void Look()
     {
         for (Sender &s : senders)
-            dt_health_feed(s.sender, now_ns);
-        dt_health_judge(net, now_ns);
+            dt_health_feed(&net->health, s.sender, now_ns);
+        dt_health_judge(&net->health, now_ns);
     }
 
     const dt_page_health &Of(size_t index)
@@ -137,7 +142,7 @@ class Health : public ::testing::Test
     std::vector<Sender> senders;
 };
 
-TEST_F(Health, ALinkGetsSlowAndWellAgain)
+TEST_F(Health, ALinkGetsSlowAndRecovers)
 {
     Add(0, "a-node-of-a-cluster:12345", "soft0");
     Look();
@@ -146,7 +151,7 @@ TEST_F(Health, ALinkGetsSlowAndWellAgain)
     EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
     EXPECT_TRUE(Verdicts().empty()) << "to be healthy is no news";
     EXPECT_EQ(4u << 20, Of(0).transfer_bytes);
-    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
+    EXPECT_FALSE(senders[0].sender->health->summary.is_slow);
 
     uint64_t slow_ns = now_ns;
     senders[0].ns_a_message *= 3; // not enough for a surge, which needs a millisecond more
@@ -157,10 +162,10 @@ TEST_F(Health, ALinkGetsSlowAndWellAgain)
     EXPECT_NEAR(800e3, static_cast<double>(Of(0).delay_ns), 40e3) << "four messages, each 0.2 ms longer";
     EXPECT_LE(slow_ns - 50 * DT_NS_PER_MS, Of(0).since_ns);
     EXPECT_GE(slow_ns + 50 * DT_NS_PER_MS, Of(0).since_ns) << "as good as when it began";
-    EXPECT_TRUE(senders[0].sender->health.summary.is_slow);
+    EXPECT_TRUE(senders[0].sender->health->summary.is_slow);
     ASSERT_EQ(1u, Verdicts().size());
     EXPECT_NE(std::string::npos, Verdicts()[0].find("times its healthy time")) << Verdicts()[0];
-    EXPECT_NE(std::string::npos, Verdicts()[0].find("to a-node-of-a-cluster:12345 on soft0 is slow since"))
+    EXPECT_NE(std::string::npos, Verdicts()[0].find("to a-node-of-a-cluster:12345 on soft0 is slow for"))
         << Verdicts()[0];
 
     senders[0].ns_a_message /= 3;
@@ -170,11 +175,11 @@ TEST_F(Health, ALinkGetsSlowAndWellAgain)
     EXPECT_EQ(2u, Verdicts().size());
     EXPECT_NE(std::string::npos, Verdicts()[1].find("healthy again")) << Verdicts()[1];
     dt_event_record record;
-    ASSERT_TRUE(dt_event_read(dt_page_events(net->page), 0, &record));
+    ASSERT_TRUE(dt_event_read(dt_page_events(net->environment.page), 0, &record));
     std::string event = record.text;
     EXPECT_EQ(0u, event.find("to a-node-of-a-cluster:12345: slow ")) << event;
     EXPECT_NE(std::string::npos, event.find(dt_blame_text(DT_BLAME_LINK))) << event;
-    ASSERT_TRUE(dt_event_read(dt_page_events(net->page), 1, &record));
+    ASSERT_TRUE(dt_event_read(dt_page_events(net->environment.page), 1, &record));
     EXPECT_EQ(static_cast<uint32_t>(DT_EVENT_KIND_VERDICT), record.kind);
     EXPECT_STREQ("to a-node-of-a-cluster:12345: healthy again", record.text);
 }
@@ -187,14 +192,14 @@ TEST_F(Health, ASurgeIsNoticedAtOnce)
     senders[0].ns_a_message += 30 * DT_NS_PER_MS;
     Step(1);
     Look();
-    EXPECT_TRUE(senders[0].sender->health.summary.is_slow);
+    EXPECT_TRUE(senders[0].sender->health->summary.is_slow);
     now_ns += DT_NS_PER_S;
     Look();
     ASSERT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
     EXPECT_NEAR(30e6, static_cast<double>(Of(0).delay_ns), 1e6);
     senders[0].ns_a_message -= 30 * DT_NS_PER_MS;
     Step(100);
-    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
+    EXPECT_FALSE(senders[0].sender->health->summary.is_slow);
 }
 
 /* Nothing comes back at all: what is overdue says so. */
@@ -206,17 +211,17 @@ TEST_F(Health, AMessageThatDoesNotReturnIsASurge)
     dt_store_release(&c->open_requests, 1u); // complete, but NCCL has not asked
     for (int i = 0; i < 10; i++, now_ns += 100 * DT_NS_PER_MS)
         Look();
-    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
+    EXPECT_FALSE(senders[0].sender->health->summary.is_slow);
     dt_store_relaxed(&senders[0].sender->next, senders[0].sender->next + 1);
     now_ns += DT_NS_PER_S; // it may have begun just now: Detour's thread was kept waiting
     Look();
-    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
+    EXPECT_FALSE(senders[0].sender->health->summary.is_slow);
     now_ns += 90 * DT_NS_PER_MS;
     Look();
-    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
+    EXPECT_FALSE(senders[0].sender->health->summary.is_slow);
     now_ns += 30 * DT_NS_PER_MS;
     Look();
-    EXPECT_TRUE(senders[0].sender->health.summary.is_slow);
+    EXPECT_TRUE(senders[0].sender->health->summary.is_slow);
     now_ns += 20 * DT_NS_PER_S;
     Look();
     EXPECT_GT(Of(0).delay_ns, 19 * DT_NS_PER_S) << "it grows while it is under way";
@@ -228,7 +233,7 @@ TEST_F(Health, AMessageThatDoesNotReturnIsSeenWhereConnectionsShareTheLastRow)
 {
     dt_page_connection others = {};
     for (uint32_t i = 0; i < DT_PAGE_CONNECTIONS - 1; i++)
-        dt_page_claim_connection(net->page, &others);
+        dt_page_claim_connection(net->environment.page, &others);
     Add(0, "a:1", "soft0");
     Add(0, "b:1", "soft0");
     ASSERT_EQ(senders[0].sender->connection.meter.row, senders[1].sender->connection.meter.row);
@@ -239,11 +244,11 @@ TEST_F(Health, AMessageThatDoesNotReturnIsSeenWhereConnectionsShareTheLastRow)
         Send(senders[1].sender, now_ns - 100 * DT_NS_PER_US, now_ns - 100 * DT_NS_PER_US);
         Look();
     }
-    EXPECT_TRUE(senders[0].sender->health.summary.is_slow);
-    EXPECT_FALSE(senders[1].sender->health.summary.is_slow);
+    EXPECT_TRUE(senders[0].sender->health->summary.is_slow);
+    EXPECT_FALSE(senders[1].sender->health->summary.is_slow);
     EXPECT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict) << "the worst of those that share the row";
     ASSERT_EQ(1u, Verdicts().size());
-    EXPECT_NE(std::string::npos, Verdicts()[0].find("to a:1 on soft0 is slow since")) << Verdicts()[0];
+    EXPECT_NE(std::string::npos, Verdicts()[0].find("to a:1 on soft0 is slow for")) << Verdicts()[0];
 
     // It comes back, and so does the health of all.
     dt_count(&senders[0].sender->connection.completions, 1);
@@ -253,7 +258,7 @@ TEST_F(Health, AMessageThatDoesNotReturnIsSeenWhereConnectionsShareTheLastRow)
     EXPECT_NE(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
 }
 
-TEST_F(Health, NeighboursTellWhoseFaultItIs)
+TEST_F(Health, NeighborsIdentifyTheCause)
 {
     Add(0, "a:1", "soft0"); // over NIC 0 of this host
     Add(0, "b:1", "soft0");
@@ -292,7 +297,7 @@ TEST_F(Health, APeerThatIsNotReadyIsNoSlowLink)
     Step(60);
     EXPECT_EQ(DT_PAGE_VERDICT_WAITING, Of(0).verdict);
     EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_PEER_NOT_READY), Of(0).cause);
-    EXPECT_FALSE(senders[0].sender->health.summary.is_slow);
+    EXPECT_FALSE(senders[0].sender->health->summary.is_slow);
     senders[0].wait_ns = 0;
     Step(100);
     EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
@@ -306,11 +311,11 @@ TEST_F(Health, AFullRingHasSamplesOfManyMessages)
     dt_meter *meter = &senders[0].sender->connection.meter;
     uint64_t began_ns = now_ns;
     auto Send = [&] {
-        uint64_t wanted_ns = now_ns;
+        uint64_t requested_ns = now_ns;
         now_ns += 10 * DT_NS_PER_US; // no clear-to-send
-        uint64_t handed_ns = now_ns;
+        uint64_t submitted_ns = now_ns;
         now_ns += 30 * DT_NS_PER_US;
-        dt_meter_sent(meter, wanted_ns, handed_ns, 100);
+        dt_meter_sent(meter, requested_ns, submitted_ns, 100);
         now_ns += 5 * DT_NS_PER_US; // nothing to send
     };
     for (uint64_t i = 0; i < kCount; i++)
@@ -319,20 +324,20 @@ TEST_F(Health, AFullRingHasSamplesOfManyMessages)
     uint64_t samples = 0;
     auto Take = [&] {
         for (const dt_sample *sample; (sample = dt_meter_sample(meter)); dt_meter_taken(meter), samples++) {
-            uint64_t length_ns = sample->done - sample->handed;
+            uint64_t length_ns = sample->done - sample->submitted;
             sum.messages += sample->messages;
             sum.bytes += sample->bytes;
             sum.service += sample->messages > 1 ? sample->service : length_ns;
             sum.idle += sample->messages > 1 ? sample->idle : 0;
             sum.waited += sample->messages > 1 ? sample->waited : 0;
             sum.done += length_ns - (sample->messages > 1 ? sample->idle : 0);
-            EXPECT_LE(sum.handed, sample->handed) << "in their order";
-            sum.handed = sample->done;
+            EXPECT_LE(sum.submitted, sample->submitted) << "in their order";
+            sum.submitted = sample->done;
         }
     };
     Take();
     EXPECT_TRUE(meter->is_keeping);
-    EXPECT_GT(sum.handed, began_ns);
+    EXPECT_GT(sum.submitted, began_ns);
     Send(); // there is room now, for what was kept too
     Take();
     EXPECT_FALSE(meter->is_keeping);
@@ -355,9 +360,9 @@ TEST_F(Health, ALongTransferIsOne)
     Add(0, "a:1", "soft0");
     for (uint64_t round = 0; round < 300; round++) {
         for (uint64_t i = 0; i < 1000; i++) {
-            uint64_t handed_ns = now_ns;
+            uint64_t submitted_ns = now_ns;
             now_ns += (round < 150 ? 400 : 600) * DT_NS_PER_US + (i + round) % 3 * 1000;
-            dt_meter_sent(&senders[0].sender->connection.meter, handed_ns, handed_ns, 1 << 20);
+            dt_meter_sent(&senders[0].sender->connection.meter, submitted_ns, submitted_ns, 1 << 20);
             if (i % 20 != 19)
                 continue;
             Look();
@@ -373,16 +378,16 @@ TEST_F(Health, ALongTransferIsOne)
 }
 
 /* Who is late is Detour's thread, not the peer. */
-TEST_F(Health, SamplesOfManyMessagesMakeNobodyWait)
+TEST_F(Health, SamplesOfManyMessagesBlockNoThread)
 {
     Add(0, "a:1", "soft0");
     dt_meter *meter = &senders[0].sender->connection.meter;
     auto Send = [&](int count, uint64_t every_ns) {
         uint64_t look_ns = now_ns + every_ns;
         for (int i = 0; i < count; i++) {
-            uint64_t wanted_ns = now_ns, handed_ns = now_ns + 250 * DT_NS_PER_US;
-            now_ns = handed_ns + 200 * DT_NS_PER_US;
-            dt_meter_sent(meter, wanted_ns, handed_ns, 65536);
+            uint64_t requested_ns = now_ns, submitted_ns = now_ns + 250 * DT_NS_PER_US;
+            now_ns = submitted_ns + 200 * DT_NS_PER_US;
+            dt_meter_sent(meter, requested_ns, submitted_ns, 65536);
             if (now_ns >= look_ns) {
                 Look();
                 look_ns = now_ns + every_ns;
@@ -402,7 +407,7 @@ TEST_F(Health, SamplesOfManyMessagesMakeNobodyWait)
 TEST_F(Health, SamplesOfManyMessagesEndAtAPause)
 {
     Add(0, "a:1", "soft0");
-    dt_health &health = senders[0].sender->health;
+    dt_health &health = *senders[0].sender->health;
     for (int round = 0; round < 40; round++) {
         for (int i = 0; i < DT_METER_SAMPLES_EACH + 70; i++) { // the last 6 are kept
             dt_meter_sent(&senders[0].sender->connection.meter, now_ns, now_ns, 100);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two nets in one process, over real TCP on loopback, with time that the test makes; and strangers. Nets
- * without threads: nothing happens between calls but the strangers' own sockets.
+ * Two nets in one process, over real TCP on loopback, with time that the test advances, and raw TCP clients
+ * of their listeners (RawClient). Nets without threads: between calls only the kernel's sockets progress.
  */
 #ifndef DETOUR_TESTS_TRANSPORT_TWO_NETS_H
 #define DETOUR_TESTS_TRANSPORT_TWO_NETS_H
@@ -20,11 +20,11 @@
 
 #include "base/clock.h"
 #include "tests/harness/harness.h"
-#include "transport/listener.h"
+#include "transport/session/listener.h"
 #include "transport/net.h"
-#include "transport/nic.h"
-#include "transport/stream_tcp.h"
-#include "transport/wire_messages.h"
+#include "transport/net_state.h"
+#include "transport/session/stream_tcp.h"
+#include "transport/protocol/frames.h"
 
 namespace detour_test
 {
@@ -75,11 +75,11 @@ struct Net {
     }
 };
 
-/* A TCP client without manners. */
-class Stranger
+/* A TCP client that sends what a test wants, valid or not. */
+class RawClient
 {
   public:
-    explicit Stranger(const uint8_t *handle)
+    explicit RawClient(const uint8_t *handle)
     {
         dt_handle content;
         EXPECT_EQ(DT_OK, dt_handle_decode(handle, &content));
@@ -90,28 +90,28 @@ class Stranger
         fd_ = socket(AF_INET, SOCK_STREAM, 0);
         EXPECT_EQ(0, connect(fd_, reinterpret_cast<sockaddr *>(&to), sizeof to));
     }
-    ~Stranger()
+    ~RawClient()
     {
         close(fd_);
     }
-    void Say(const void *bytes, size_t count)
+    void Send(const void *bytes, size_t count)
     {
         EXPECT_EQ((ssize_t)count, send(fd_, bytes, count, MSG_NOSIGNAL));
     }
-    void SayHello(const dt_hello &hello)
+    void SendHello(const dt_hello &hello)
     {
         uint8_t bytes[DT_FRAME_BYTES_MAX];
         dt_writer w = {bytes, sizeof bytes, 0, false};
         dt_hello_encode(&hello, &w);
-        Say(bytes, w.used);
+        Send(bytes, w.used);
     }
-    /* What came back, until the other end closed or for some time at most. */
-    std::string Hear()
+    /* The bytes received until the other end closed, or for 5 s at most. */
+    std::string Receive()
     {
         std::string all;
         char part[4096];
         pollfd p = {fd_, POLLIN, 0};
-        while (poll(&p, 1, 5000) == 1) {
+        while (poll(&p, 1, 120000) == 1) {
             ssize_t n = recv(fd_, part, sizeof part, 0);
             if (n <= 0)
                 return all;
@@ -119,7 +119,7 @@ class Stranger
         }
         return all + " (still open)";
     }
-    bool HasSomething()
+    bool HasData()
     {
         pollfd p = {fd_, POLLIN, 0};
         return poll(&p, 1, 0) == 1;
@@ -135,14 +135,37 @@ class Stranger
     int fd_;
 };
 
+/* A HELLO that the listener of this handle accepts. */
+inline dt_hello HelloTo(const uint8_t *handle)
+{
+    dt_handle content;
+    EXPECT_EQ(DT_OK, dt_handle_decode(handle, &content));
+    dt_hello hello = {};
+    hello.version_min = DT_PROTOCOL_VERSION_MIN;
+    hello.version_max = DT_PROTOCOL_VERSION_MAX;
+    hello.listen_id = content.listen_id;
+    hello.nonce = content.nonce;
+    hello.connection_id = 99;
+    hello.wanted = {1, 1, 64, 65536};
+    strcpy(hello.host, "client");
+    strcpy(hello.device, "none");
+    hello.devices.count = 1;
+    return hello;
+}
+
 /* `here` listens, `there` connects. */
 class TwoNets : public ::testing::Test
 {
   protected:
-    Net here{1}, there{2};
+    using Adjust = std::function<void(dt_params &, dt_net_options &)>;
+
+    explicit TwoNets(const Adjust &adjust = nullptr) : here(1, adjust), there(2, adjust) {}
+
+    Net here, there;
     uint8_t handle[DT_HANDLE_BYTES] = {};
     dt_listen *listen = nullptr;
     dt_connection *receiver = nullptr, *sender = nullptr;
+    dt_memory *from_memory = nullptr, *to_memory = nullptr;
     uint64_t now_ns = DT_NS_PER_S;
 
     void Listen()
@@ -168,7 +191,7 @@ class TwoNets : public ::testing::Test
     /* Both ends in turn until both are there. */
     void Establish()
     {
-        for (int i = 0; i < 20000 && !(receiver && sender); i++) {
+        for (int i = 0; i < 1000000 && !(receiver && sender); i++) {
             ASSERT_EQ(DT_OK, Connect());
             ASSERT_EQ(DT_OK, Accept());
             Step();
@@ -178,11 +201,60 @@ class TwoNets : public ::testing::Test
     dt_listener_stats Stats()
     {
         dt_listener_stats stats;
-        dt_listener_query_stats(here.net->listener, &stats);
+        dt_listener_query_stats(here.net->session_host.listener, &stats);
         return stats;
+    }
+    /* Steps, each longer by `extra_ns`, until the condition holds or the test has failed: true if it holds.
+     */
+    bool StepUntil(const std::function<bool()> &condition, uint64_t extra_ns = 0)
+    {
+        for (int i = 0; i < 1000000; i++) {
+            if (condition())
+                return true;
+            if (HasFailure())
+                return false;
+            now_ns += extra_ns;
+            Step();
+        }
+        ADD_FAILURE() << "the condition was not reached";
+        return false;
+    }
+    /* Buffers for Isend (`from`) and Irecv (`to`); deregistered at the end of the test. */
+    void Register(void *from, void *to, size_t bytes)
+    {
+        ASSERT_EQ(DT_OK, dt_net_register(sender, from, bytes, true, &from_memory));
+        ASSERT_EQ(DT_OK, dt_net_register(receiver, to, bytes, true, &to_memory));
+    }
+    /* One call; NULL: not now. */
+    dt_request *Isend(void *data, uint32_t bytes, int tag = 0)
+    {
+        dt_request *request = nullptr;
+        EXPECT_EQ(DT_OK, dt_isend(sender, data, bytes, tag, from_memory, &request));
+        return request;
+    }
+    dt_request *Irecv(void *data, uint32_t bytes, int tag = 0)
+    {
+        dt_request *request = nullptr;
+        EXPECT_EQ(DT_OK, dt_irecv(receiver, 1, &data, &bytes, &tag, &to_memory, &request));
+        return request;
+    }
+    /* Tests the request and clears it once it is done; without a request nothing is left to do. */
+    bool IsDone(dt_request **request, int *bytes = nullptr)
+    {
+        int done = 0;
+        if (!*request)
+            return true;
+        EXPECT_EQ(DT_OK, dt_test(*request, &done, bytes));
+        if (done)
+            *request = nullptr;
+        return done != 0;
     }
     void TearDown() override
     {
+        if (sender)
+            dt_net_deregister(sender, from_memory);
+        if (receiver)
+            dt_net_deregister(receiver, to_memory);
         if (sender)
             dt_net_close(sender);
         if (receiver)

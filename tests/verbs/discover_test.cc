@@ -10,57 +10,18 @@
 #include <fstream>
 
 #include "tests/harness/harness.h"
-#include "tests/verbs/fake_verbs.h"
+#include "tests/verbs/discovery_fixture.h"
 #include "verbs/device.h"
+#include "verbs/object.h"
 #include "verbs/verbs.h"
 
 namespace
 {
-const fake::Gid kLinkLocalV1 = {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 0, 1},
-                                IBV_GID_TYPE_ROCE_V1};
-const fake::Gid kLinkLocalV2 = {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 0, 1},
-                                IBV_GID_TYPE_ROCE_V2};
-const fake::Gid kIpv4V1 = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 2, 3}, IBV_GID_TYPE_ROCE_V1};
-const fake::Gid kIpv4V2 = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 2, 3}, IBV_GID_TYPE_ROCE_V2};
-const fake::Gid kIpv6V2 = {{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7}, IBV_GID_TYPE_ROCE_V2};
-const fake::Gid kEmpty = {{}, IBV_GID_TYPE_ROCE_V2};
-const fake::Gid kInfiniBand = {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 0xc9, 3, 0, 0x10, 0x20, 0x30},
-                               IBV_GID_TYPE_IB};
-
-class Discover : public ::testing::Test
+class Discover : public DiscoveryFixture
 {
-  protected:
-    void SetUp() override
-    {
-        fake::Reset();
-        ASSERT_EQ(DT_OK, dt_verbs_open_table(fake::Table(), &verbs));
-    }
-
-    void TearDown() override
-    {
-        dt_verbs_devices_free(list);
-        dt_verbs_close(verbs);
-        EXPECT_EQ(0, fake::TheWorld().live);
-    }
-
-    enum dt_status List()
-    {
-        dt_verbs_devices_free(list);
-        list = nullptr;
-        return dt_verbs_devices(verbs, &list, &count);
-    }
-
-    fake::Port &FirstPort()
-    {
-        return fake::TheWorld().devices[0]->ports[0];
-    }
-
-    dt_verbs *verbs = nullptr;
-    dt_device_info *list = nullptr;
-    size_t count = 0;
 };
 
-TEST_F(Discover, SaysWhatAPortIs)
+TEST_F(Discover, DescribesAPort)
 {
     ASSERT_EQ(DT_OK, List());
     ASSERT_EQ(2u, count);
@@ -111,84 +72,6 @@ TEST_F(Discover, EveryPortIsAnEntryAndOnesThatAreDownAreMarked)
     EXPECT_TRUE(list[0].is_active);
     EXPECT_EQ(2u, list[1].port);
     EXPECT_FALSE(list[1].is_active);
-}
-
-TEST_F(Discover, RoceGidsAreChosenByTypeAndFamily)
-{
-    const struct {
-        std::vector<fake::Gid> gids;
-        uint32_t chosen;
-    } tables[] = {
-        {{kLinkLocalV1, kLinkLocalV2, kIpv4V1, kIpv4V2, kIpv6V2}, 3},
-        {{kIpv6V2, kIpv4V2}, 1},
-        {{kIpv4V2, kIpv4V2}, 0},
-        {{kLinkLocalV1, kLinkLocalV2, kIpv6V2}, 2},
-        {{kLinkLocalV1, kLinkLocalV2, kIpv4V1}, 2},
-        {{kLinkLocalV1, kLinkLocalV2}, 1},
-        {{kEmpty, kEmpty, kLinkLocalV1}, 2},
-    };
-
-    for (const auto &table : tables) {
-        FirstPort().gids = table.gids;
-        ASSERT_EQ(DT_OK, List());
-        ASSERT_EQ(2u, count);
-        EXPECT_EQ(table.chosen, list[0].gid_index);
-        EXPECT_EQ(0, memcmp(list[0].gid, table.gids[table.chosen].raw, 16));
-    }
-}
-
-/* Where a port gets its link back the order of its GIDs may be another; peers know it by the value. */
-TEST_F(Discover, AGidIsLookedUpAgainByItsValue)
-{
-    dt_device *device;
-
-    FirstPort().gids = {kIpv4V2, kLinkLocalV2};
-    ASSERT_EQ(DT_OK, List());
-    ASSERT_EQ(DT_OK, dt_device_open(verbs, &list[0], &device));
-    EXPECT_EQ(0u, dt_device_get_info(device)->gid_index);
-    FirstPort().gids = {kLinkLocalV2, kEmpty, kIpv4V1, kIpv4V2};
-    ASSERT_EQ(DT_OK, dt_device_refresh(device));
-    EXPECT_EQ(3u, dt_device_get_info(device)->gid_index);
-    EXPECT_EQ(0, memcmp(list[0].gid, dt_device_get_info(device)->gid, sizeof list[0].gid));
-    FirstPort().gids = {kEmpty};
-    EXPECT_EQ(DT_NOT_FOUND, dt_device_refresh(device));
-    dt_device_close(device);
-}
-
-TEST_F(Discover, APortWithoutAGidIsLeftOut)
-{
-    FirstPort().gids = {kEmpty};
-    ASSERT_EQ(DT_OK, List());
-    ASSERT_EQ(1u, count);
-    EXPECT_STREQ("fake1", list[0].name);
-    EXPECT_EQ("verbs: fake0 port 1 is left out: it has no GID", detour_test::LoggedLines().back());
-}
-
-TEST_F(Discover, WithoutGidTypesTheFamilyDecides)
-{
-    dt_verbs_table table = *fake::Table();
-    dt_verbs *old;
-
-    table.query_gid_ex = nullptr;
-    FirstPort().gids = {kLinkLocalV2, kIpv4V2};
-    ASSERT_EQ(DT_OK, dt_verbs_open_table(&table, &old));
-    ASSERT_EQ(DT_OK, dt_verbs_devices(old, &list, &count));
-    EXPECT_EQ(1u, list[0].gid_index);
-    dt_verbs_close(old);
-}
-
-TEST_F(Discover, InfiniBandUsesGidZeroAndItsLid)
-{
-    FirstPort().link_layer = IBV_LINK_LAYER_INFINIBAND;
-    FirstPort().lid = 42;
-    FirstPort().speed = 128;
-    FirstPort().gids = {kInfiniBand};
-    ASSERT_EQ(DT_OK, List());
-    EXPECT_EQ(DT_LINK_INFINIBAND, list[0].link_layer);
-    EXPECT_EQ(42u, list[0].lid);
-    EXPECT_EQ(0u, list[0].gid_index);
-    EXPECT_EQ(400000u, list[0].speed_mbps);
-    EXPECT_EQ(0, memcmp(list[0].gid, kInfiniBand.raw, 16));
 }
 
 TEST_F(Discover, SpeedIsLanesTimesRate)
@@ -258,133 +141,5 @@ TEST_F(Discover, SysfsGivesPathAndNumaNode)
     EXPECT_EQ((root / "devices/pci0000:10/0000:12:00.0").string(), list[0].pci_path);
     EXPECT_EQ(3, list[0].numa_node);
     fs::remove_all(root);
-}
-
-TEST(Load, AMissingLibraryIsOneLine)
-{
-    char reason[300];
-    dt_verbs_table table;
-
-    EXPECT_EQ(DT_NOT_FOUND, dt_table_load("libno-such-verbs.so.9", &table, reason, sizeof reason));
-    EXPECT_STREQ(
-        "verbs: cannot load the verbs library: libno-such-verbs.so.9: cannot open shared object file: "
-        "No such file or directory",
-        reason);
-}
-
-TEST(Load, ALibraryThatIsNotLibibverbsIsNamedWithWhatItLacks)
-{
-    char reason[300];
-    dt_verbs_table table;
-
-    EXPECT_EQ(DT_NOT_FOUND, dt_table_load("libm.so.6", &table, reason, sizeof reason));
-    EXPECT_STREQ("verbs: libm.so.6 has no function ibv_get_device_list, so it is not a usable libibverbs",
-                 reason);
-}
-
-TEST(Load, TheSystemLibraryIsFoundAndItsDevicesAreListed)
-{
-    char reason[300];
-    char answer[200];
-    dt_verbs_table table;
-    dt_verbs *verbs;
-    dt_device_info *list = nullptr;
-    size_t count = 0;
-
-    if (dt_table_load("libibverbs.so.1", &table, reason, sizeof reason) != DT_OK)
-        GTEST_SKIP() << reason;
-    EXPECT_NE(std::string::npos, detour_test::LoggedLines().at(0).find("libibverbs.so.1: 26 functions"))
-        << detour_test::LoggedLines().at(0);
-    ASSERT_EQ(DT_OK, dt_verbs_open_table(&table, &verbs));
-    EXPECT_EQ(DT_OK, dt_verbs_devices(verbs, &list, &count));
-    for (size_t i = 0; i < count; i++)
-        EXPECT_FALSE(list[i].is_soft);
-    EXPECT_EQ(DT_UNSUPPORTED, dt_verbs_device_control(verbs, "mlx5_0", "down", answer, sizeof answer));
-    EXPECT_STREQ("'mlx5_0' cannot be acted on: this process uses real RNICs", answer);
-    dt_verbs_devices_free(list);
-    dt_verbs_close(verbs);
-}
-
-/* ---- dt_verbs_device_control ---- */
-
-struct Controlled {
-    std::string device;
-    dt_control control;
-    uint64_t argument;
-    int answer = 0;
-} controlled;
-
-int RecordControl(const char *device, dt_control control, uint64_t argument)
-{
-    controlled.device = device;
-    controlled.control = control;
-    controlled.argument = argument;
-    return controlled.answer;
-}
-
-class Control : public Discover
-{
-  protected:
-    enum dt_status Do(const char *action)
-    {
-        dt_verbs_table table = *fake::Table();
-        dt_verbs *soft;
-        enum dt_status status;
-
-        table.control = RecordControl;
-        EXPECT_EQ(DT_OK, dt_verbs_open_table(&table, &soft));
-        status = dt_verbs_device_control(soft, "soft7", action, answer, sizeof answer);
-        dt_verbs_close(soft);
-        return status;
-    }
-
-    char answer[200];
-};
-
-TEST_F(Control, UnderstandsItsWords)
-{
-    const struct {
-        const char *action;
-        dt_control control;
-        uint64_t argument;
-    } rows[] = {{"down", DT_CONTROL_DOWN, 0},
-                {"up", DT_CONTROL_UP, 0},
-                {"fatal", DT_CONTROL_FATAL, 0},
-                {"drop 5", DT_CONTROL_DROP_NEXT, 5},
-                {"drop 0%", DT_CONTROL_DROP_PERCENT, 0},
-                {"drop 100%", DT_CONTROL_DROP_PERCENT, 100}};
-
-    for (const auto &row : rows) {
-        controlled = {};
-        EXPECT_EQ(DT_OK, Do(row.action)) << row.action;
-        EXPECT_EQ("soft7", controlled.device);
-        EXPECT_EQ(row.control, controlled.control) << row.action;
-        EXPECT_EQ(row.argument, controlled.argument) << row.action;
-        EXPECT_EQ("soft7: " + std::string(row.action), answer);
-    }
-}
-
-TEST_F(Control, RefusesEverythingElse)
-{
-    controlled = {};
-    for (const char *action : {"", "Down", "down ", "drop", "drop ", "drop %", "drop -1", "drop 101%",
-                               "drop 5 %", "drop 1K", "drop 99999999999999999999999999999", "explode"}) {
-        EXPECT_EQ(DT_INVALID, Do(action)) << action;
-        EXPECT_EQ("'" + std::string(action) +
-                      "' is no action: down, up, fatal, drop N, drop P%, rate R or verbs N",
-                  answer);
-    }
-    EXPECT_EQ("", controlled.device);
-}
-
-TEST_F(Control, PassesOnWhatTheDeviceSays)
-{
-    controlled = {};
-    controlled.answer = ENODEV;
-    EXPECT_EQ(DT_NOT_FOUND, Do("down"));
-    EXPECT_STREQ("no software RNIC named 'soft7' is open in this process", answer);
-    controlled.answer = EINVAL;
-    EXPECT_EQ(DT_INVALID, Do("up"));
-    EXPECT_STREQ("soft7: up: Invalid argument", answer);
 }
 } // namespace

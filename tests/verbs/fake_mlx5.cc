@@ -8,6 +8,7 @@
 
 #include "softrnic/wqe.h"
 #include "tests/verbs/fake_verbs.h"
+#include "verbs/mlx5.h"
 
 namespace fake
 {

@@ -147,6 +147,12 @@ const dt_verbs_table *Mlx5Table();
 /* True, with errno set, when the script says that this call fails now. */
 bool Fails(const std::string &name);
 
+/* Calls of libibverbs that concern queues. */
+int PostSend(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad);
+int PostRecv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad);
+int PollCq(ibv_cq *cq, int count, ibv_wc *wcs);
+int OwnSendQueue(ibv_qp *qp, dt_dv_queue *queue);
+
 /* The size of the send queue that is handed over, which becomes the queue pair's. */
 uint32_t MakeRing(Qp *qp);
 

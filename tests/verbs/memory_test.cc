@@ -2,8 +2,6 @@
 // How memory is registered: ordering, dma-bufs, forks.
 #include <gtest/gtest.h>
 
-#include <dlfcn.h>
-
 #include <cerrno>
 
 #include "tests/harness/harness.h"
@@ -127,27 +125,5 @@ TEST_F(Memory, WithoutTheFunctionThereAreNoDmaBufs)
     table.reg_dmabuf_mr = nullptr;
     Open();
     EXPECT_EQ(DT_UNSUPPORTED, dt_mr_register_dmabuf(device, bytes, 4096, 0, 7, DT_MR_REMOTE_WRITE, &mr));
-}
-
-TEST(ForkInit, IsCalledBeforeTheFirstDeviceIsLookedForAndARefusalIsNoError)
-{
-    void *library = dlopen(STUB_VERBS, RTLD_NOW);
-    ASSERT_NE(nullptr, library) << dlerror();
-    int *calls = static_cast<int *>(dlsym(library, "stub_fork_init_calls"));
-    int *error = static_cast<int *>(dlsym(library, "stub_fork_init_error"));
-    dt_verbs_options options = {};
-    dt_verbs *verbs;
-
-    options.kind = DT_VERBS_SYSTEM;
-    options.library = STUB_VERBS;
-    ASSERT_EQ(DT_OK, dt_verbs_open(&options, &verbs));
-    EXPECT_EQ(1, *calls);
-    dt_verbs_close(verbs);
-    *error = EINVAL;
-    ASSERT_EQ(DT_OK, dt_verbs_open(&options, &verbs));
-    EXPECT_EQ("verbs: ibv_fork_init: Invalid argument; children of this process may disturb it",
-              detour_test::LoggedLines().back());
-    dt_verbs_close(verbs);
-    dlclose(library);
 }
 } // namespace

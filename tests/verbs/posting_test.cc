@@ -109,9 +109,9 @@ TEST_P(Posting, AWriteArrivesAndCompletesWithItsId)
     EXPECT_EQ(0, to->data()[1064]);
 }
 
-TEST_P(Posting, AnImmediateSurfacesInABlankReceive)
+TEST_P(Posting, AnImmediateSurfacesInAZeroLengthReceive)
 {
-    ASSERT_EQ(DT_OK, dt_qp_post_blank_recvs(b->qp, 2));
+    ASSERT_EQ(DT_OK, dt_qp_post_empty_recvs(b->qp, 2));
     dt_write write = Write(0, 333, 7, DT_POST_SIGNALED | DT_POST_IMM);
     write.imm = 0x89abcdef;
     ASSERT_EQ(DT_OK, Post({write}));
@@ -208,7 +208,7 @@ TEST_P(Posting, AFullQueueRefusesAndOverwritesNothing)
 }
 
 // Past 65536 blocks, where mlx5's index wraps, and past the ring's end at every offset within an element.
-TEST_P(Posting, UnsignalledWorkIsReclaimedAcrossWrapAround)
+TEST_P(Posting, UnsignaledWorkIsReclaimedAcrossWrapAround)
 {
     std::vector<dt_write> chain;
     for (uint32_t i = 0; i + 1 < kDepth; i++)
@@ -311,10 +311,10 @@ TEST_P(Posting, AfterAnErrorEverythingIsReportedInOrder)
     EXPECT_EQ(0, to->data()[16]);
 }
 
-TEST_P(Posting, FailingTheQpBringsEveryReceiveBackAndFlushesWhatIsPostedLater)
+TEST_P(Posting, FailingTheQpFlushesEveryReceiveAndLaterPosts)
 {
-    ASSERT_EQ(DT_OK, dt_qp_post_blank_recvs(a->qp, kDepth));
-    EXPECT_EQ(DT_FULL, dt_qp_post_blank_recvs(a->qp, 1));
+    ASSERT_EQ(DT_OK, dt_qp_post_empty_recvs(a->qp, kDepth));
+    EXPECT_EQ(DT_FULL, dt_qp_post_empty_recvs(a->qp, 1));
     ASSERT_EQ(DT_OK, dt_qp_fail(a->qp));
     auto done = a->Poll(kDepth);
     ASSERT_EQ(kDepth, done.size());

@@ -81,7 +81,7 @@ End::~End()
 std::vector<dt_completion> End::Poll(size_t count)
 {
     std::vector<dt_completion> all;
-    auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(120);
 
     while (all.size() < count && std::chrono::steady_clock::now() < limit) {
         for (dt_cq *cq : {send_cq, recv_cq}) {

@@ -84,7 +84,7 @@ class Soft : public ::testing::Test
     dt_device *device = nullptr;
 };
 
-TEST_F(Soft, SaysWhatItIs)
+TEST_F(Soft, DescribesItself)
 {
     EXPECT_STREQ("soft0", list[0].name);
     EXPECT_STREQ("soft1", list[1].name);
@@ -146,7 +146,7 @@ TEST_F(Soft, VerbsTakeAsLongAsOrdered)
 }
 
 // No completion comes any more: the event is all there is.
-TEST_F(Soft, ADeviceThatDiesSaysSoAndIsSilent)
+TEST_F(Soft, ADeviceThatDiesReportsItAndIsSilent)
 {
     dt_qp_options options = {};
     dt_completion done;
@@ -154,7 +154,7 @@ TEST_F(Soft, ADeviceThatDiesSaysSoAndIsSilent)
     rig::End a(verbs, list[0], options), b(verbs, list[1], options);
 
     rig::Connect(a, b);
-    ASSERT_EQ(DT_OK, dt_qp_post_blank_recvs(a.qp, 3));
+    ASSERT_EQ(DT_OK, dt_qp_post_empty_recvs(a.qp, 3));
     Do("soft0 fatal");
     EXPECT_EQ(DT_EVENT_DEVICE_FATAL, NextEvent().type);
     detour_test::ExpectWarning("cannot go to ERR: Input/output error");

@@ -45,7 +45,7 @@ static const char *check_flow(const struct dt_delay_rule *rule)
         for (uint64_t i = 0; i < 4; i++) {
             uint64_t now_ns = i * 3 * DT_NS_PER_S;
 
-            dt_delay_hand_over(flow, i, 1 << 20, 0, now_ns);
+            dt_delay_submit(flow, i, 1 << 20, 0, now_ns);
             if (dt_delay_due_ns(flow, i) < now_ns || dt_delay_due_ns(flow, i) > now_ns + 4 * DT_DELAY_NS_MAX)
                 problem = "a message is due before it is handed over, or never";
             if (dt_delay_table_faults(table, "soft0", now_ns, faults, &next_ns) > 0)

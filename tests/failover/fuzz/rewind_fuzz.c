@@ -7,7 +7,7 @@
 
 #include "verbs/dv.h"
 #include "verbs/posting.h"
-#include "verbs/rewind.h"
+#include "verbs/wqe_copy.h"
 
 #define POSTED_MAX  256
 #define MESSAGES    16 /* wr_ids come round again: then the message is in the queue twice */
@@ -135,6 +135,10 @@ static void post(struct world *w, struct input *in, uint64_t wr_id)
     struct dt_wqe_sge sge = {(uintptr_t)bytes, 0, 0};
 
     draw(p, in, wr_id);
+    if (p->blocks > ring.blocks) { /* no queue takes an element that is longer than its ring */
+        p->inline_bytes = p->segments = 0;
+        p->blocks = dt_wqe_blocks(p->header.opcode, 0);
+    }
     p->header.qpn = w->from.qpn;
     payload(p, bytes);
     sge.bytes = p->inline_bytes;
@@ -142,6 +146,7 @@ static void post(struct world *w, struct input *in, uint64_t wr_id)
         dt_wqe_encode_inline(&ring, index, &p->header, &sge, 1);
     else
         dt_wqe_encode(&ring, index, &p->header, p->sge, p->segments);
+    w->from.completed = w->from.posted; /* its owner has polled: the ring may be written over */
     dt_dv_record(&w->from, p->wr_id, p->blocks);
 }
 
@@ -319,7 +324,7 @@ static const char *compare(const struct world *w, const uint64_t *wr_ids, uint32
         if (wqe.index != (uint16_t)block || wqe.qpn != w->to.qpn)
             return "index or queue pair number is not the new queue's";
         if (wqe.flags != ((p->header.flags & ~DT_WQE_SIGNALED) | (is_last ? DT_WQE_SIGNALED : 0)))
-            return "flags: only the last element of a message is signalled";
+            return "flags: only the last element of a message is signaled";
         if (wqe.imm != p->header.imm || !same_remote(&wqe, p))
             return "immediate, remote address or rkey";
         if (!same_payload(&ring, (uint16_t)block, &wqe, p))
@@ -359,7 +364,7 @@ static uint32_t choose(uint64_t *wr_ids, const uint32_t *back, uint32_t count, u
 const char *dt_fuzz_rewind(const uint8_t *data, size_t bytes)
 {
     struct world *w = calloc(1, sizeof *w);
-    struct dt_rewind_map map = {w, new_id, new_lkey, new_remote};
+    struct dt_replay_map map = {w, new_id, new_lkey, new_remote};
     struct input in = {data, bytes};
     uint64_t wr_ids[6];
     uint32_t back[6], message = MESSAGES, count, posted_before;
@@ -388,9 +393,9 @@ const char *dt_fuzz_rewind(const uint8_t *data, size_t bytes)
     if (in.left && take(&in) % 4 == 0)
         damage(w, &in);
 
-    status = dt_qp_rewind(&w->from, &w->to, wr_ids, count, &map);
+    status = dt_qp_copy_wqes(&w->from, &w->to, wr_ids, count, &map);
     if (status != DT_OK && (w->to.block_head != w->to_head || w->to.posted != posted_before))
-        problem = "something was copied, though it says that it failed";
+        problem = "something was copied, although it reported failure";
     else if (!w->is_damaged && !may_return(w, wr_ids, count, status))
         problem = "the status is not what must come out";
     else if (!w->is_damaged && status == DT_OK && count)

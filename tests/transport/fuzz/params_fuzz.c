@@ -5,7 +5,7 @@
 #include "base/param.h"
 #include "base/util.h"
 #include "tests/transport/fuzz/door_fuzz.h"
-#include "transport/name_filter.h"
+#include "base/name_filter.h"
 
 #define LINES_MAX 64
 

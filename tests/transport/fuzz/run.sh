@@ -24,8 +24,8 @@ echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d && n < 0; }' 
 "$clang" -fsanitize=fuzzer probe.c -o probe 2>/dev/null || { echo "fuzz: clang has no libFuzzer: skipped"; exit 77; }
 
 rm -f objects/*
-(cd objects && "$clang" "${flags[@]}" -c "$here"/*_fuzz.c "$root"/transport/{wire_messages,address,name_filter}.c \
-    "$root"/obs/{session,command}.c "$root"/base/*.c)
+(cd objects && "$clang" "${flags[@]}" -c "$here"/*_fuzz.c "$root"/transport/protocol/{frames,address}.c \
+    "$root"/obs/{command_session,command}.c "$root"/base/*.c)
 for target in "${targets[@]}"; do
     "$clang" "${flags[@]}" -fsanitize=fuzzer "-DDETOUR_FUZZ=dt_fuzz_$target" "$here/fuzz_main.c" objects/*.o -lpthread \
         -o "fuzz_$target"

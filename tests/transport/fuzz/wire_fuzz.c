@@ -3,7 +3,7 @@
 
 #include "base/util.h"
 #include "tests/transport/fuzz/door_fuzz.h"
-#include "transport/wire_messages.h"
+#include "transport/protocol/frames.h"
 
 /* Enough for every message. */
 union message {
@@ -43,7 +43,7 @@ static enum dt_status decode_fact(const uint8_t *body, size_t bytes, struct dt_f
 
 static void encode_fact(const struct dt_fact *fact, struct dt_writer *w)
 {
-    dt_fact_encode(DT_FRAME_HAS, fact, w);
+    dt_fact_encode(DT_FRAME_COMPLETE, fact, w);
 }
 
 static enum dt_status decode_grant(const uint8_t *body, size_t bytes, struct dt_grant *grant)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/name_filter.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool port_matches(const char *text, size_t bytes, unsigned port)
+{
+    char *end;
+    unsigned long wanted = strtoul(text, &end, 10);
+
+    return bytes > 0 && end == text + bytes && wanted == port;
+}
+
+/* One item of the list: a name or prefix, and perhaps :PORT. */
+static bool item_matches(const char *item, size_t bytes, bool is_exact, const char *name, unsigned port)
+{
+    const char *colon = port ? memchr(item, ':', bytes) : NULL;
+    size_t name_bytes = colon ? (size_t)(colon - item) : bytes;
+
+    if (strncmp(item, name, name_bytes) != 0 || (is_exact && name[name_bytes] != '\0'))
+        return false;
+    return !colon || port_matches(colon + 1, bytes - name_bytes - 1, port);
+}
+
+bool dt_name_filter_match(const char *filter, const char *name, unsigned port)
+{
+    bool is_excluding = *filter == '^';
+    bool has_items = false;
+
+    filter += is_excluding;
+    bool is_exact = *filter == '=';
+    filter += is_exact;
+    while (*filter) {
+        size_t bytes = strcspn(filter, ",");
+
+        has_items |= bytes > 0;
+        if (bytes > 0 && item_matches(filter, bytes, is_exact, name, port))
+            return !is_excluding;
+        filter += bytes + (filter[bytes] == ',');
+    }
+    return is_excluding || !has_items;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "failover/switchover/faults.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "failover/switchover/actions.h"
+#include "transport/message/flush.h"
+#include "transport/message/receive.h"
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Faults and hints
+ */
+static void explain(struct dt_path *path, uint32_t faults)
+{
+    uint32_t p = path->index;
+
+    DT_CHECK(p < path->connection->path_count && &path->connection->path[p] == path);
+    if (faults & 1u << (DT_FAULT_COMPLETION + p))
+        dt_path_describe_error(path, &path->bad_completion, path->switchover->why,
+                               sizeof path->switchover->why);
+    else if (faults & 1u << (DT_FAULT_REFUSED + p))
+        snprintf(path->switchover->why, sizeof path->switchover->why, "%s %s", dt_path_name(path),
+                 path->refusal);
+    else if (faults & 1u << (DT_FAULT_EVENT + p))
+        memcpy(path->switchover->why, path->device_event.name, sizeof path->device_event.name);
+    else
+        snprintf(path->switchover->why, sizeof path->switchover->why, "%s was drained by the operator",
+                 dt_path_name(path));
+}
+
+static uint32_t others_up(const struct dt_connection *c, const struct dt_path *path)
+{
+    uint32_t count = 0;
+
+    for (uint32_t p = 0; p < c->path_count; p++)
+        count += &c->path[p] != path && c->path[p].state == DT_PATH_UP;
+    return count;
+}
+
+/*
+ * Whether the fault may wait. A port can regain its link before the hardware's retries are over, and a drain
+ * has time: without another path, fencing this one gains nothing.
+ */
+static bool may_wait(const struct dt_path *path, uint32_t faults)
+{
+    const uint32_t bit = 1u << path->index;
+
+    if (faults & (bit << DT_FAULT_COMPLETION | bit << DT_FAULT_REFUSED))
+        return false;
+    if (faults & bit << DT_FAULT_EVENT && path->device_event.type != DT_EVENT_PORT_ERROR)
+        return false;
+    return others_up(path->connection, path) == 0;
+}
+
+/* The faults without a drain that was ended meanwhile. */
+static uint32_t current_faults(const struct dt_path *path, uint32_t faults)
+{
+    return dt_load_acquire(&path->nic->is_drained) ? faults
+                                                   : faults & ~(1u << (DT_FAULT_ADMIN + path->index));
+}
+
+void dt_faults_process(struct dt_connection *c, uint64_t now_ns)
+{
+    uint32_t faults = dt_exchange_acq_rel(&c->faults, 0u);
+    const uint32_t of_path =
+        1u << DT_FAULT_COMPLETION | 1u << DT_FAULT_REFUSED | 1u << DT_FAULT_EVENT | 1u << DT_FAULT_ADMIN;
+
+    DT_CHECK((faults & ~(of_path * ((1u << c->path_count) - 1))) == 0); /* of paths that exist */
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        struct dt_path *path = &c->path[p];
+
+        faults = current_faults(path, faults);
+        if (!(faults & of_path << p) || may_wait(path, faults))
+            continue;
+        explain(path, faults);
+        dt_switchover_step(path, DT_PATH_FAULT, now_ns);
+        if (!c->is_sender && !path->fence.is_active && dt_load_relaxed(&path->nic->is_dead))
+            dt_receiver_flush_lose(dt_receiver_of(c), path);
+    }
+}
+
+void dt_hints_process(struct dt_connection *c, uint64_t now_ns)
+{
+    uint32_t hints = dt_exchange_acq_rel(&c->hints, 0u);
+
+    DT_CHECK(hints >> c->path_count == 0);
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (!(hints & 1u << p))
+            continue;
+        dt_recovery_hint(&c->path[p].switchover->recovery, now_ns);
+        if (!c->is_sender)
+            dt_switchover_step(&c->path[p], DT_PATH_RECOVER, now_ns);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * No path at all
+ */
+static const char *state_name(const struct dt_path *path)
+{
+    return dt_path_state_name((enum dt_path_end)path->machine.end, path->machine.state);
+}
+
+static void describe_paths(const struct dt_connection *c, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    for (uint32_t p = 0; p < c->path_count && used < bytes; p++)
+        used += (size_t)snprintf(
+            text + used, bytes - used, "; path %u, %s to %s, %s: %s", p, dt_path_name(&c->path[p]),
+            *c->path[p].peer_device ? c->path[p].peer_device : "none", state_name(&c->path[p]),
+            *c->path[p].switchover->why ? c->path[p].switchover->why : "never worked");
+}
+
+/* Logged at once: the next line about the connection may be an error minutes later. */
+static void begin_waiting(struct dt_connection *c, uint64_t now_ns)
+{
+    char paths[512];
+
+    c->switchover->pathless_ns = now_ns;
+    describe_paths(c, paths, sizeof paths);
+    dt_info("no-path",
+            "connection %016llx %s %s on %s: no path is left%s; it waits %llu ms for one to come back",
+            (unsigned long long)c->id, c->ops->direction, c->peer, c->nic->name, paths,
+            (unsigned long long)c->environment->params.dead_ms);
+}
+
+void dt_faults_watch_pathless(struct dt_connection *c, uint64_t now_ns)
+{
+    char paths[512];
+
+    if (c->current) {
+        c->switchover->pathless_ns = 0;
+        return;
+    }
+    if (c->switchover->pathless_ns == 0)
+        begin_waiting(c, now_ns);
+    if (now_ns - c->switchover->pathless_ns < c->environment->params.dead_ms * DT_NS_PER_MS)
+        return;
+    describe_paths(c, paths, sizeof paths);
+    dt_connection_fail(c, DT_PEER_ERROR, "no path for %llu ms%s",
+                       (unsigned long long)((now_ns - c->switchover->pathless_ns) / DT_NS_PER_MS), paths);
+}

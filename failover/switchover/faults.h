@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The causes of a switchover: faults that make a path suspect, hints that a port has a link again, and a
+ * connection without any path. Device thread, as the connection's owner, under nic->mutex.
+ */
+#ifndef DETOUR_FAILOVER_SWITCHOVER_FAULTS_H
+#define DETOUR_FAILOVER_SWITCHOVER_FAULTS_H
+
+#include <stdint.h>
+
+#include "transport/message/connection.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Takes connection->faults: each path with one is fenced, unless the fault may wait for another path. */
+void dt_faults_process(struct dt_connection *connection, uint64_t now_ns);
+
+/* Takes connection->hints: a sender tries the path soon, a receiver asks the sender to. */
+void dt_hints_process(struct dt_connection *connection, uint64_t now_ns);
+
+/* Fails the connection once no path has been UP for DETOUR_DEAD_MS. */
+void dt_faults_watch_pathless(struct dt_connection *connection, uint64_t now_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

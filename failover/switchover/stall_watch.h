@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver of gray-failure detection (failover/stall.h): paths in use whose work makes no progress are
+ * probed together with the others, the peer is queried for the message, and the device, on its control
+ * thread, for its queue pairs. Device thread, as the owner, every quarter of DETOUR_STALL_MS while requests
+ * are open or NCCL calls in vain.
+ */
+#ifndef DETOUR_FAILOVER_SWITCHOVER_STALL_WATCH_H
+#define DETOUR_FAILOVER_SWITCHOVER_STALL_WATCH_H
+
+#include <stdint.h>
+
+#include "failover/switchover/state.h"
+#include "transport/message/connection.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Whether the next look is due. Without ownership. */
+bool dt_stall_watch_is_due(const struct dt_connection *connection, uint64_t now_ns);
+
+/*
+ * Once a round, without ownership: whether NCCL has called since the last one, and since when it has not.
+ */
+void dt_stall_watch_visits(struct dt_connection *connection, bool is_called, uint64_t idle_since_ns,
+                           uint64_t now_ns);
+
+/* The peer queries a message, or answers such a query (connection->switchover->fact). As the owner. */
+void dt_stall_watch_receive(struct dt_connection *connection, uint64_t now_ns);
+
+/* The query of the path's queue pairs is done (path->stopped_qpn). As the owner. */
+void dt_stall_watch_queried(struct dt_path *path);
+
+/* One look. Returns the path that has failed, with its `why`, or NULL. As the owner. */
+struct dt_path *dt_stall_watch_progress(struct dt_connection *connection, uint64_t now_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "failover/switchover/fencing.h"
+
+#include "tests/failover/switchover/pair.h"
+#include "transport/path/queues.h"
+
+namespace
+{
+class Fencing : public detour_test::Pair
+{
+  protected:
+    /* Begins to fence the path as the table's action does. */
+    void Begin(dt_connection *c, uint32_t p)
+    {
+        c->path[p].state = DT_PATH_NONE;
+        dt_connection_choose_path(c);
+        dt_fencing_begin(&c->path[p], now_ns);
+    }
+    /* The control thread's work, and what follows from it. */
+    void RunTasks(dt_net *net, dt_path *path)
+    {
+        if (State(path->connection, path->index)->is_fence_wanted) {
+            State(path->connection, path->index)->is_fence_wanted = false;
+            dt_path_submit_op(path, DT_PATH_OP_FENCE);
+        }
+        for (size_t i = 0; i < net->nic_count; i++)
+            dt_executor_run(&net->nic[i].executor);
+        if (dt_load_acquire(&path->op_state) != DT_PATH_OP_IS_DONE)
+            return;
+        dt_store_relaxed(&path->op_state, static_cast<uint32_t>(DT_PATH_OP_IS_IDLE));
+        if (path->op == DT_PATH_OP_FENCE)
+            dt_fencing_requested(path, now_ns);
+        if (path->op == DT_PATH_OP_DESTROY) {
+            dt_fencing_destroyed(path);
+            State(path->connection, path->index)->is_destroying = false;
+        }
+    }
+    dt_path_event Await(dt_net *net, dt_path *path, uint64_t limit_ns)
+    {
+        for (uint64_t end_ns = now_ns + limit_ns; now_ns < end_ns;) {
+            RunTasks(net, path);
+            dt_path_event event = dt_fencing_progress(path, now_ns);
+            if (event != DT_PATH_EVENT_COUNT)
+                return event;
+            now_ns += DT_NS_PER_MS;
+            struct timespec pause = {0, 50000}; // the software RNIC flushes meanwhile
+            nanosleep(&pause, nullptr);
+        }
+        return DT_PATH_EVENT_COUNT;
+    }
+};
+
+TEST_F(Fencing, BothEndsAreProvenByFlushedCompletions)
+{
+    Begin(sender, 1);
+    EXPECT_EQ(DT_PATH_FENCED, Await(there.net, &sender->path[1], DT_NS_PER_S));
+    EXPECT_STREQ("flushed", dt_fence_evidence(&sender->path[1].fence));
+    Begin(receiver, 1);
+    EXPECT_EQ(DT_PATH_FENCED, Await(here.net, &receiver->path[1], DT_NS_PER_S));
+    EXPECT_STREQ("flushed", dt_fence_evidence(&receiver->path[1].fence));
+    EXPECT_EQ(receiver->path[1].fence.all_mask, receiver->path[1].fence.receives_mask);
+    dt_fence_end(&sender->path[1].fence);
+    dt_fence_end(&receiver->path[1].fence);
+}
+
+TEST_F(Fencing, NothingIsProvenBeforeTheQueuePairsWereMovedToErr)
+{
+    Begin(sender, 1);
+    for (int i = 0; i < 50; i++)
+        EXPECT_EQ(DT_PATH_EVENT_COUNT, dt_fencing_progress(&sender->path[1], now_ns += DT_NS_PER_MS));
+    EXPECT_EQ(DT_PATH_FENCED, Await(there.net, &sender->path[1], DT_NS_PER_S));
+    dt_fence_end(&sender->path[1].fence);
+}
+
+TEST_F(Fencing, QueuePairsOfADeadDeviceAreDestroyed)
+{
+    dt_store_relaxed(&receiver->path[1].nic->is_dead, 1u);
+    Begin(receiver, 1);
+    EXPECT_FALSE(State(receiver, 1)->is_fence_wanted) << "the device answers no modify_qp";
+    EXPECT_EQ(DT_PATH_FENCED, Await(here.net, &receiver->path[1], 10 * DT_NS_PER_S));
+    EXPECT_STREQ("destroyed", dt_fence_evidence(&receiver->path[1].fence));
+    EXPECT_EQ(nullptr, receiver->path[1].qp[0]);
+    dt_fence_end(&receiver->path[1].fence);
+    dt_store_relaxed(&receiver->path[1].nic->is_dead, 0u);
+}
+
+TEST_F(Fencing, WithoutAProofOneReportIsMadeAndTheSearchContinues)
+{
+    dt_path *path = &sender->path[1];
+    const uint64_t limit_ns = there.net->environment.params.fence_ms * DT_NS_PER_MS;
+    Begin(sender, 1);
+    State(sender, 1)->is_fence_wanted = false; // the control thread hangs: no task is ever done
+    dt_path_submit_op(path, DT_PATH_OP_FENCE);
+    EXPECT_EQ(DT_PATH_EVENT_COUNT, dt_fencing_progress(path, now_ns + limit_ns));
+    EXPECT_TRUE(State(sender, 1)->is_destroy_wanted);
+    EXPECT_EQ(DT_PATH_UNFENCED, dt_fencing_progress(path, now_ns + 2 * limit_ns));
+    EXPECT_EQ(1, CountLines("has neither flushed nor destroyed the queue pairs of path 1"));
+    EXPECT_EQ(DT_PATH_EVENT_COUNT, dt_fencing_progress(path, now_ns + 3 * limit_ns)) << "once";
+    now_ns += 3 * limit_ns;
+    EXPECT_EQ(DT_PATH_FENCED, Await(there.net, path, 10 * DT_NS_PER_S)) << "it answers after all";
+    dt_fence_end(&path->fence);
+}
+} // namespace

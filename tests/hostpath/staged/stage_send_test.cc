@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hostpath/staged/stage_send.h"
+
+#include "tests/hostpath/staged/staged_ends.h"
+
+namespace
+{
+class StageSend : public detour_test::StagedEnds
+{
+};
+
+TEST_F(StageSend, AnIsendIsDoneWithoutAnIrecvAndItsBufferIsTheCallersAgain)
+{
+    std::vector<uint8_t> sent(from.begin(), from.begin() + 5000);
+
+    Wait(Isend(5000));
+    EXPECT_EQ(0u, from_memory->open);
+    std::fill(from.begin(), from.begin() + 5000, 0xee);
+    dt_request *receive = Irecv(5000);
+    ASSERT_TRUE(Until([&] {
+        dt_connection_progress(sender);
+        return IsDone(receive);
+    }));
+    EXPECT_EQ(0, memcmp(sent.data(), to.data(), 5000));
+    AwaitDelivery();
+}
+
+TEST_F(StageSend, ALargePayloadIsCopiedInPieces)
+{
+    Transfer(kBytes);
+    AwaitDelivery();
+    EXPECT_EQ(1u, sender->meter.row->staged_count);
+    EXPECT_EQ(kBytes, sender->meter.row->staged_bytes);
+}
+
+TEST_F(StageSend, WithoutRoomAnIsendWaitsForItsClearToSendLikeADirectOne)
+{
+    for (int i = 0; i < DT_STAGED_MAX; i++)
+        ASSERT_NE(nullptr, Isend(8, 1)) << i;
+    EXPECT_EQ(nullptr, Isend(8, 1)); // would overtake those with its tag
+    EXPECT_EQ(nullptr, Isend(8, 2));
+    EXPECT_EQ((uint32_t)DT_STAGED_MAX, stage->given_out);
+    EXPECT_EQ((uint32_t)DT_STAGED_MAX, stage->undelivered);
+}
+
+TEST_F(StageSend, OfOneTagTheOrderIsThatOfTheIsends)
+{
+    for (uint32_t i = 0; i < 20; i++)
+        Wait(Isend(50 + i, 0, 100 * i));
+    for (uint32_t i = 0; i < 20; i++) {
+        int bytes = 0;
+        dt_request *receive = Irecv(1000, 0, 1000 * i);
+        ASSERT_TRUE(Until([&] {
+            dt_connection_progress(sender);
+            return IsDone(receive, &bytes);
+        }));
+        EXPECT_EQ(50 + (int)i, bytes);
+        EXPECT_EQ(0, memcmp(from.data() + 100 * i, to.data() + 1000 * i, bytes));
+    }
+    AwaitDelivery();
+}
+
+class StageSendAuto : public detour_test::StagedEnds
+{
+  protected:
+    StageSendAuto() : StagedEnds("auto") {}
+};
+
+TEST_F(StageSendAuto, OnAHealthyLinkIsendsGoDirectly)
+{
+    for (int i = 0; i < 5; i++)
+        Transfer(1000);
+    EXPECT_EQ(0u, sender->meter.row->staged_count);
+    AwaitDelivery();
+    EXPECT_EQ(0u, stage->inflight_bytes);
+}
+
+TEST_F(StageSendAuto, OnASlowLinkIsendsAreStaged)
+{
+    stage->decision.is_on = true;
+    Transfer(1000);
+    EXPECT_EQ(1u, sender->meter.row->staged_count);
+}
+} // namespace

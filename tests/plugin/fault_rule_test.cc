@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Faults of devices that injection rules make, below the plugin. Each rule is shown to have acted. */
+#include <cstring>
+
+#include "tests/plugin/fault_fixture.h"
+
+namespace
+{
+using detour_test::AddRule;
+using detour_test::CountLines;
+using detour_test::Fault;
+using detour_test::Fired;
+using detour_test::Inject;
+using detour_test::net;
+using detour_test::Pair;
+using detour_test::ReadEvents;
+using detour_test::Traffic;
+using detour_test::Until;
+
+TEST_F(Fault, ARuleTakesADeviceDownAndItComesBack)
+{
+    for (int round = 1; round <= 3; round++) {
+        std::string rule = AddRule(round % 2 ? "device=soft0 down" : "device=soft2 down");
+        Until([&] {
+            traffic->Move(20);
+            return CountLines("is settled") == round || HasFailure();
+        });
+        EXPECT_GE(Fired(rule), 1u);
+        Inject("remove " + rule);
+        Until([&] {
+            traffic->Move(20);
+            return CountLines("is in use again") == 2 * round || HasFailure();
+        });
+        traffic->Move(50);
+    }
+    EXPECT_EQ(3, CountLines("is fenced"));
+    for (const char *text :
+         {"soft0: PORT_ERROR", "soft0: PORT_ACTIVE", "soft2: PORT_ERROR", "soft2: PORT_ACTIVE"}) {
+        auto events = ReadEvents(DT_EVENT_KIND_DEVICE);
+        EXPECT_TRUE(std::any_of(events.begin(), events.end(), [&](const dt_event_record &event) {
+            return !strcmp(event.text, text);
+        })) << text;
+    }
+}
+
+TEST_F(Fault, ARuleFlapsADevice)
+{
+    std::string rule = AddRule("device=soft0 flap=10ms/200ms");
+    Until([&] {
+        traffic->Move(20);
+        return CountLines("is settled") >= 3 || HasFailure();
+    });
+    EXPECT_GE(Fired(rule), 3u);
+    Inject("remove " + rule);
+    traffic->Move(200);
+}
+
+TEST_F(Fault, ARuleTurnsACompletionIntoAnError)
+{
+    std::string rule = AddRule("device=soft0 status=retry_exceeded count=1");
+    Until([&] {
+        traffic->Move(20);
+        return CountLines("is settled") == 1 || HasFailure();
+    });
+    EXPECT_EQ(1u, Fired(rule));
+    EXPECT_GE(CountLines("transport retry count exceeded"), 1);
+    traffic->Move(100);
+}
+
+/* The device's queue pairs cannot be moved to ERR: the switch waits for DETOUR_FENCE_MS, not for ever. */
+TEST_F(Fault, ARuleHangsTheFenceAndLetsItGo)
+{
+    std::string hang = AddRule("device=soft2 hang=modify_qp count=1");
+    std::string error = AddRule("device=soft2 event=qp_fatal");
+    traffic->Move(50);
+    Until([&] {
+        traffic->Reap();
+        return Fired(hang) == 1;
+    });
+    EXPECT_EQ(1u, Fired(error));
+    Inject("clear");
+    Until([&] {
+        traffic->Move(20);
+        return CountLines("is settled") == 1 || HasFailure();
+    });
+    traffic->Move(100);
+}
+
+/* The driver reports that a completion queue is lost, although its queue pairs work. */
+TEST_F(Fault, ACompletionQueueThatFailsIsAFaultOfItsPath)
+{
+    std::string rule = AddRule("device=soft0 event=cq_error");
+    Until([&] {
+        traffic->Move(20);
+        return CountLines("path 0, soft0 to soft2, epoch 0 is settled: CQ error;") == 1 || HasFailure();
+    });
+    EXPECT_EQ(1u, Fired(rule));
+    Inject("clear");
+    Until([&] {
+        traffic->Move(20);
+        return CountLines("path 0, soft0 to soft2, is in use again as epoch 1") == 1 || HasFailure();
+    });
+}
+
+/*
+ * The queue pair that messages are sent over is in the error state, and no completion reports it. The probe's
+ * is well, the peer has not got the messages that came later, and the retries would take minutes.
+ */
+TEST_F(Fault, ARuleLosesTheLastCompletionAndTheDeviceIsAsked)
+{
+    std::string rule = AddRule("device=soft0 status=lost count=1");
+    Until([&] {
+        traffic->PostReceives(1 << 20); /* until the rule is in force, and as long as it takes */
+        traffic->PostSends(1 << 20);
+        traffic->Reap();
+        return CountLines(" is in the error state, and no completion reports it") >= 1 || HasFailure();
+    });
+    EXPECT_EQ(1u, Fired(rule));
+    traffic->Move(100);
+    EXPECT_EQ(1, CountLines("path 0, soft0 to soft2, epoch 0 is settled: its completion queue is silent: "
+                            "queue pair "));
+}
+
+/* The device does not answer that question. All others, and all of NCCL's calls, go on. */
+TEST_F(Fault, ARuleHangsTheQueryAndNoOtherCallWaits)
+{
+    Pair same(net), beside(net);
+    same.Connect(0, 2);
+    beside.Connect(1, 3);
+    ASSERT_FALSE(HasFailure());
+    Traffic of_same(same), of_beside(beside);
+    std::string hang = AddRule("device=soft0 hang=query_qp");
+    std::string lost = AddRule("device=soft0 status=lost count=1");
+    Until([&] {
+        traffic->PostReceives(1 << 20);
+        traffic->PostSends(1 << 20);
+        traffic->Reap();
+        return Fired(hang) >= 1 || HasFailure();
+    });
+    EXPECT_EQ(1u, Fired(lost));
+    of_same.Move(300);
+    of_beside.Move(300);
+    EXPECT_EQ(0, CountLines("is settled")) << "the device has not answered";
+    Inject("remove " + hang);
+    Until([&] {
+        traffic->Reap();
+        return CountLines("is settled: its completion queue is silent: queue pair ") == 1 || HasFailure();
+    });
+    traffic->Move(100);
+    of_same.Move(100);
+}
+} // namespace

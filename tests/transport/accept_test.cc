@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What else dials a listener, and how long it is kept: silence, garbage, a wrong nonce, a crowd. */
+#include <memory>
+
+#include "tests/harness/harness.h"
+#include "tests/transport/two_nets.h"
+
+namespace
+{
+using detour_test::HelloTo;
+using detour_test::Random;
+using detour_test::RawClient;
+
+class Listener : public detour_test::TwoNets
+{
+};
+
+TEST_F(Listener, ConnectionsThatAreNoPeersDoNotDisturbThePeer)
+{
+    Listen();
+    std::vector<std::unique_ptr<RawClient>> clients;
+    auto add = [&] {
+        clients.emplace_back(new RawClient(handle));
+        return clients.back().get();
+    };
+    for (int i = 0; i < 20; i++)
+        add(); // silent
+    add()->Send("GET / HTTP/1.1\r\n\r\n", 18);
+    uint8_t noise[300];
+    Random(&here.generator, noise, sizeof noise);
+    add()->Send(noise, sizeof noise);
+    add()->Send("DTRC", 4); // half a header, then silence
+    uint8_t big[] = {'D', 'T', 'R', 'C', 1, 0, 0xf8, 0x07, 1, 2, 3};
+    add()->Send(big, sizeof big); // the longest frame, never finished
+    uint8_t wrong_type[] = {'D', 'T', 'R', 'C', 4, 0, 0, 0};
+    add()->Send(wrong_type, sizeof wrong_type);
+    dt_hello hello = HelloTo(handle);
+    hello.nonce ^= 1;
+    RawClient *guesser = add();
+    guesser->SendHello(hello);
+    hello = HelloTo(handle);
+    hello.wanted.slots = 63;
+    add()->SendHello(hello);    // the right nonce, and nonsense
+    clients.push_back(nullptr); // one that came and went
+    {
+        RawClient gone(handle);
+    }
+    Establish();
+    EXPECT_GE(Stats().dropped_garbage, 4u);
+    EXPECT_EQ(1u, Stats().rejected);
+    EXPECT_NE(std::string::npos, guesser->Receive().find("no listen waits for this connection"));
+}
+
+TEST_F(Listener, SilentConnectionsAreBounded)
+{
+    Listen();
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < 300; i++)
+        clients.emplace_back(new RawClient(handle));
+    for (int i = 0; i < 5; i++) {
+        ASSERT_EQ(DT_OK, Accept());
+        EXPECT_LE(Stats().pending_peers, (uint32_t)DT_PENDING_PEERS_MAX);
+    }
+    EXPECT_EQ(300u - DT_PENDING_PEERS_MAX, Stats().dropped_crowd);
+    Establish();
+}
+
+TEST_F(Listener, ASilentConnectionIsClosedAfterFiveSeconds)
+{
+    Listen();
+    RawClient silent(handle);
+    for (int i = 0; i < 100 && Stats().pending_peers == 0; i++) {
+        ASSERT_EQ(DT_OK, Accept());
+        Step();
+    }
+    ASSERT_EQ(1u, Stats().pending_peers);
+    EXPECT_FALSE(silent.IsDropped());
+    now_ns += DT_PENDING_PEER_NS;
+    ASSERT_EQ(DT_OK, Accept());
+    EXPECT_EQ(0u, Stats().pending_peers);
+    EXPECT_EQ(1u, Stats().dropped_silent);
+    EXPECT_EQ("", silent.Receive());
+}
+
+/* The other connections push the peer out before it sends HELLO: it dials again. */
+TEST_F(Listener, APeerThatWasPushedOutDialsAgain)
+{
+    Listen();
+    for (int i = 0; i < 3; i++) { // connects, and sends HELLO after the listener has polled
+        ASSERT_EQ(DT_OK, Connect());
+        ASSERT_EQ(DT_OK, Accept());
+    }
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < DT_PENDING_PEERS_MAX + 10; i++)
+        clients.emplace_back(new RawClient(handle));
+    Establish();
+}
+} // namespace

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asynchronous events of a device: what is logged, and which paths become suspect. */
+#include "transport/device_events.h"
+
+#include "tests/harness/harness.h"
+#include "tests/transport/two_nets.h"
+#include "transport/message/connection.h"
+#include "softrnic/softrnic.h"
+
+namespace
+{
+class DeviceEvents : public detour_test::TwoNets
+{
+  protected:
+    void SetUp() override
+    {
+        Listen();
+        Establish();
+    }
+    bool HasLine(const std::string &part)
+    {
+        for (const std::string &line : detour_test::LoggedLines()) {
+            if (line.find(part) != std::string::npos)
+                return true;
+        }
+        return false;
+    }
+    uint32_t EventFaults(const dt_connection *c) const
+    {
+        return dt_load_relaxed(&c->faults) >> DT_FAULT_EVENT & 0xff;
+    }
+};
+
+TEST_F(DeviceEvents, WithoutAnEventNothingIsMarkedAndTheFlagIsCleared)
+{
+    sender->nic->service->is_event_ready = true;
+    dt_device_events_read(sender->nic, now_ns);
+    EXPECT_FALSE(sender->nic->service->is_event_ready);
+    EXPECT_EQ(0u, EventFaults(sender));
+}
+
+/* Device soft1 serves path 1 alone, at both ends; each process reads its own events. */
+TEST_F(DeviceEvents, APortErrorMarksThePathsOverThePortAndAnActivePortHints)
+{
+    dt_nic *nic = receiver->path[1].nic;
+    ASSERT_STREQ("soft1", nic->name);
+    ASSERT_EQ(0, dt_soft_device_control("soft1", DT_SOFT_CONTROL_DOWN, 0));
+    dt_device_events_read(nic, now_ns);
+    EXPECT_EQ(1u << 1, EventFaults(receiver));
+    EXPECT_EQ(DT_EVENT_PORT_ERROR, receiver->path[1].device_event.type);
+    EXPECT_EQ(0u, EventFaults(sender)) << "the other process has not read its events";
+    EXPECT_TRUE(HasLine("soft1: " + std::string(dt_event_type_text(DT_EVENT_PORT_ERROR))));
+    EXPECT_FALSE(dt_load_relaxed(&nic->is_dead));
+    ASSERT_EQ(0, dt_soft_device_control("soft1", DT_SOFT_CONTROL_UP, 0));
+    EXPECT_EQ(0u, dt_load_relaxed(&receiver->hints));
+    dt_device_events_read(nic, now_ns);
+    EXPECT_EQ(1u << 1, dt_load_relaxed(&receiver->hints));
+}
+
+TEST_F(DeviceEvents, AFatalErrorMarksTheDeviceDeadAndEveryPathOverIt)
+{
+    detour_test::ExpectWarning("cannot go to ERR"); // at the close
+    dt_nic *nic = sender->path[1].nic;
+    ASSERT_EQ(0, dt_soft_device_control("soft1", DT_SOFT_CONTROL_FATAL, 0));
+    dt_device_events_read(nic, now_ns);
+    EXPECT_TRUE(dt_load_relaxed(&nic->is_dead));
+    EXPECT_EQ(1u << 1, EventFaults(sender));
+    EXPECT_EQ(DT_EVENT_DEVICE_FATAL, sender->path[1].device_event.type);
+}
+
+TEST_F(DeviceEvents, ADeviceThatIsNotOpenHasNone)
+{
+    detour_test::Net third{3};
+    dt_device_events_read(&third.net->nic[0], now_ns);
+    EXPECT_EQ(nullptr, third.net->nic[0].device);
+}
+} // namespace

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Administrative drain: which paths it marks, what it answers, and its end. */
+#include "tests/transport/two_nets.h"
+#include "transport/message/connection.h"
+
+namespace
+{
+class Drain : public detour_test::TwoNets
+{
+  protected:
+    char answer[256] = "";
+
+    bool IsMarked(const dt_connection *c, uint32_t path) const
+    {
+        return dt_load_relaxed(&c->faults) & 1u << (DT_FAULT_ADMIN + path);
+    }
+};
+
+TEST_F(Drain, OfADeviceThatDoesNotExistNamesThoseThatDo)
+{
+    EXPECT_EQ(DT_NOT_FOUND, dt_net_drain(here.net, "soft9", true, answer, sizeof answer));
+    EXPECT_STREQ("no device named 'soft9' is in use; there are soft0 soft1", answer);
+}
+
+TEST_F(Drain, MarksThePathsOverTheDeviceAndNoOther)
+{
+    Listen();
+    Establish();
+    ASSERT_EQ(2u, sender->path_count);
+    ASSERT_STREQ("soft1", sender->path[1].nic->name);
+    EXPECT_EQ(DT_OK, dt_net_drain(there.net, "soft1", true, answer, sizeof answer));
+    EXPECT_STREQ("soft1: 1 connections leave it, those that have another path", answer);
+    EXPECT_TRUE(sender->path[1].nic->is_drained);
+    EXPECT_TRUE(IsMarked(sender, 1));
+    EXPECT_FALSE(IsMarked(sender, 0));
+    EXPECT_FALSE(IsMarked(receiver, 1)) << "the drain is of the other process's device";
+}
+
+TEST_F(Drain, ItsEndHintsThatThePathMayReturn)
+{
+    Listen();
+    Establish();
+    ASSERT_EQ(DT_OK, dt_net_drain(there.net, "soft1", true, answer, sizeof answer));
+    ASSERT_EQ(DT_OK, dt_net_drain(there.net, "soft1", false, answer, sizeof answer));
+    EXPECT_STREQ("soft1: 1 connections may use it again", answer);
+    EXPECT_FALSE(sender->path[1].nic->is_drained);
+    EXPECT_EQ(1u << 1, dt_load_relaxed(&sender->hints));
+}
+
+TEST_F(Drain, WithoutConnectionsMarksTheDeviceAlone)
+{
+    EXPECT_EQ(DT_OK, dt_net_drain(here.net, "soft0", true, answer, sizeof answer));
+    EXPECT_STREQ("soft0: 0 connections leave it, those that have another path", answer);
+    EXPECT_TRUE(here.net->nic[0].is_drained);
+    EXPECT_FALSE(here.net->nic[1].is_drained);
+}
+} // namespace

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/message/send_multi.h"
+
+#include "tests/transport/message/ends.h"
+#include "transport/message/send.h"
+#include "transport/message/send_path.h"
+
+namespace
+{
+constexpr uint32_t kChunkBytes = 64 << 10;
+
+/* Two queue pairs per path, and writes of 64 KiB at most. */
+class SendMulti : public detour_test::Ends
+{
+  protected:
+    explicit SendMulti(int qps = 2)
+        : Ends([qps](dt_params &params, dt_net_options &options) {
+              params.qps_per_path = qps;
+              options.chunk_bytes = kChunkBytes;
+          })
+    {
+    }
+    void Receive(std::vector<uint32_t> part_bytes)
+    {
+        void *data[DT_PARTS_MAX];
+        int tag[DT_PARTS_MAX];
+        dt_memory *memory[DT_PARTS_MAX];
+        size_t count = part_bytes.size();
+        uint32_t offset = 0;
+        for (size_t i = 0; i < count; i++) {
+            data[i] = to.data() + offset;
+            tag[i] = (int)i;
+            memory[i] = to_memory;
+            offset += part_bytes[i];
+        }
+        ASSERT_EQ(DT_OK, dt_irecv(receiver, (int)count, data, part_bytes.data(), tag, memory, &receive));
+        ASSERT_TRUE(Until([&] { return (slot = dt_sender_matching_slot(s)) != nullptr; }));
+        bool is_complete = false;
+        offset = 0;
+        for (size_t i = 0; i < count; i++) {
+            is_complete = dt_sender_fill_part(slot, (int)i, from.data() + offset, part_bytes[i], from_memory);
+            slot->part[i].ready_bytes = part_bytes[i];
+            offset += part_bytes[i];
+        }
+        ASSERT_TRUE(is_complete);
+        dt_sender_hand_over(s, slot);
+        EXPECT_EQ(DT_BODY_SIZED, slot->body.kind);
+    }
+    void Finish(std::vector<uint32_t> part_bytes)
+    {
+        int bytes[DT_PARTS_MAX] = {};
+        uint32_t total = 0;
+        Wait(receive, bytes);
+        for (size_t i = 0; i < part_bytes.size(); i++) {
+            EXPECT_EQ((int)part_bytes[i], bytes[i]) << "part " << i;
+            total += part_bytes[i];
+        }
+        EXPECT_EQ(0, memcmp(from.data(), to.data(), total));
+    }
+    uint32_t Room(uint32_t q)
+    {
+        return dt_qp_room(sender->path[0].qp[q]);
+    }
+    dt_request *receive = nullptr;
+    dt_send_slot *slot = nullptr;
+};
+
+TEST_F(SendMulti, PartsOfAllSizesArriveWithTheirSizes)
+{
+    const std::vector<uint32_t> kParts = {
+        0, 1, 64, 65, 4096, kChunkBytes, kChunkBytes + 1, 5 * kChunkBytes + 77};
+    Receive(kParts);
+    ASSERT_FALSE(HasFailure());
+    EXPECT_TRUE(dt_sender_post_oldest(s));
+    EXPECT_EQ(DT_SEND_POSTED, slot->state);
+    EXPECT_EQ(2u, slot->qps_left);
+    Finish(kParts);
+}
+
+TEST_F(SendMulti, EachQueuePairTakesItsShareInChunks)
+{
+    Receive({4 * kChunkBytes});
+    ASSERT_FALSE(HasFailure());
+    uint32_t room[] = {Room(0), Room(1)};
+    EXPECT_EQ(DT_OK, dt_sender_post_shares(&sender->path[0], 0, slot));
+    EXPECT_EQ(3u, room[0] - Room(0)) << "two chunks and the size record";
+    EXPECT_EQ(0u, room[1] - Room(1));
+    EXPECT_EQ(DT_OK, dt_sender_post_shares(&sender->path[0], 1, slot));
+    EXPECT_EQ(2u, room[1] - Room(1)) << "two chunks";
+    dt_qp_ring(sender->path[0].qp[0]);
+    dt_qp_ring(sender->path[0].qp[1]);
+    dt_sender_mark_posted(&sender->path[0], slot);
+    s->next_post++;
+    Finish({4 * kChunkBytes});
+}
+
+TEST_F(SendMulti, AMessageIsCompleteOnlyWithTheSharesOfAllQueuePairs)
+{
+    Receive({4 * kChunkBytes});
+    ASSERT_FALSE(HasFailure());
+    EXPECT_EQ(DT_OK, dt_sender_post_shares(&sender->path[0], 0, slot));
+    dt_qp_ring(sender->path[0].qp[0]);
+    for (int i = 0; i < 50; i++) {
+        Step();
+        EXPECT_FALSE(IsDone(receive));
+    }
+    EXPECT_EQ(DT_OK, dt_sender_post_shares(&sender->path[0], 1, slot));
+    dt_qp_ring(sender->path[0].qp[1]);
+    dt_sender_mark_posted(&sender->path[0], slot);
+    s->next_post++;
+    Finish({4 * kChunkBytes});
+}
+
+TEST_F(SendMulti, WithoutRoomForAllOfItNothingIsPosted)
+{
+    const std::vector<uint32_t> kParts(DT_PARTS_MAX, 1);
+    Receive(kParts);
+    ASSERT_FALSE(HasFailure());
+    dt_path *path = &sender->path[0];
+    dt_write filler = {};
+    filler.wr_id = path->payload_id[1] + (1ull << 32); /* of another epoch: its completion is ignored */
+    filler.remote_addr = path->peer_control_addr;
+    filler.rkey = path->peer_control_rkey;
+    while (Room(1) >= DT_WRITES_PER_MESSAGE_MAX)
+        ASSERT_EQ(DT_OK, dt_qp_post_write(path->qp[1], &filler, 1));
+    uint32_t room[] = {Room(0), Room(1)};
+    EXPECT_EQ(DT_FULL, dt_sender_post_all(path, slot));
+    EXPECT_EQ(room[0], Room(0));
+    EXPECT_EQ(room[1], Room(1));
+}
+
+class SendLast : public SendMulti
+{
+  protected:
+    SendLast() : SendMulti(1) {}
+};
+
+TEST_F(SendLast, PostsTheRestWithTheSizeRecord)
+{
+    const uint32_t kTotal = 4 * kChunkBytes, kPosted = 3 * kChunkBytes;
+    Receive({kTotal});
+    ASSERT_FALSE(HasFailure());
+    memcpy(to.data(), from.data(), kPosted); /* as the earlier writes would have */
+    uint32_t room = Room(0);
+    EXPECT_EQ(DT_OK, dt_sender_post_last(&sender->path[0], slot, kPosted));
+    EXPECT_EQ(2u, room - Room(0));
+    dt_qp_ring(sender->path[0].qp[0]);
+    dt_sender_mark_posted(&sender->path[0], slot);
+    s->next_post++;
+    Finish({kTotal});
+}
+} // namespace

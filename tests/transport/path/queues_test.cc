@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many slots a device's queues allow, by the back end that fills them. */
+#include <gtest/gtest.h>
+
+#include "transport/message/connection.h"
+#include "transport/path/queues.h"
+
+namespace
+{
+/* What a sender's queue pair asks the device for. */
+uint32_t Needed(dt_posting_kind posting, uint32_t slots)
+{
+    return dt_qp_wr_count(posting, slots * DT_PARTS_MAX + DT_WRITES_PER_MESSAGE_MAX, DT_INLINE_BYTES);
+}
+
+TEST(PathSlots, AreAsManyAsTheSendQueueHoldsWithThatBackEnd)
+{
+    dt_device_info info = {};
+    info.cqe_max = UINT32_MAX;
+    ASSERT_GT(Needed(DT_POSTING_DV, DT_SLOTS_MAX), Needed(DT_POSTING_STD, DT_SLOTS_MAX));
+    for (dt_posting_kind posting : {DT_POSTING_STD, DT_POSTING_DV}) {
+        info.qp_wr_max = Needed(posting, DT_SLOTS_MAX);
+        EXPECT_EQ(DT_SLOTS_MAX, dt_path_slots_max(&info, posting));
+        info.qp_wr_max--;
+        EXPECT_EQ(DT_SLOTS_MAX / 2u, dt_path_slots_max(&info, posting));
+    }
+    info.qp_wr_max = Needed(DT_POSTING_STD, DT_SLOTS_MAX);
+    EXPECT_GT(DT_SLOTS_MAX, dt_path_slots_max(&info, DT_POSTING_DV)) << "elements of dv need several blocks";
+    info.qp_wr_max = 16;
+    EXPECT_EQ(0u, dt_path_slots_max(&info, DT_POSTING_STD));
+    EXPECT_EQ(0u, dt_path_slots_max(&info, DT_POSTING_DV));
+}
+} // namespace

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registered memory of a connection (regMr). Registration and deregistration run on NCCL's service thread;
+ * the data path reads the regions and keeps the counts.
+ */
+#ifndef DETOUR_TRANSPORT_MESSAGE_MEMORY_H
+#define DETOUR_TRANSPORT_MESSAGE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "verbs/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_bounce_buffer;
+struct dt_connection;
+struct dt_device;
+struct dt_gpu;
+
+/* The memory to register: an address range, or part of a dma-buf. */
+struct dt_memory_source {
+    void *addr;
+    size_t bytes;
+    uint64_t offset; /* dma-buf */
+    int fd;          /* dma-buf; else -1 */
+    uint32_t access; /* enum dt_mr_access */
+    bool is_host;    /* the CPU may read it */
+};
+
+struct dt_memory {
+    struct dt_list node;  /* in connection->memories */
+    bool is_deregistered; /* but requests were open: the connection is over */
+    bool is_host;         /* the CPU may read it: small payloads are sent inline */
+    struct dt_gpu *gpu;   /* sender: whose memory it is, if it can be staged from there; or NULL */
+    uint64_t addr;
+    uint64_t bytes;
+    struct dt_mr *mr[DT_PATHS_MAX]; /* NULL where the path has no device or its device refused */
+    uint32_t path_mask;             /* where it is not NULL */
+    uint32_t bounce_mask; /* of them, those of `bounce`: nothing is written to the GPU itself over them */
+    struct dt_bounce_buffer
+        *bounce;           /* host memory that stands in for the GPU's (hostpath/staged/); or NULL */
+    uint32_t open;         /* messages that may touch it now [atomic; written by the owner] */
+    uint32_t written_mask; /* paths over which it was ever written, also in part [owner] */
+};
+
+static inline struct dt_memory *dt_memory_of_node(struct dt_list *node)
+{
+    return dt_container_of(node, struct dt_memory, node);
+}
+
+/* A new one that belongs to the caller, without regions; NULL: out of memory. */
+struct dt_memory *dt_memory_create(const struct dt_memory_source *from);
+/*
+ * Registers it on the devices of all paths, and sets path_mask. Returns the default device's answer; *missing
+ * gets the paths whose device refused.
+ */
+enum dt_status dt_memory_register_all(struct dt_connection *connection, const struct dt_memory_source *from,
+                                      struct dt_memory *memory, uint32_t *missing);
+/* From now on the connection frees it, unless dt_memory_remove() takes it back. */
+void dt_memory_add(struct dt_connection *connection, struct dt_memory *memory);
+void dt_memory_remove(struct dt_connection *connection, struct dt_memory *memory);
+
+/* Deregisters the regions on all devices. Harmless when repeated. */
+void dt_memory_deregister_all(struct dt_connection *connection, struct dt_memory *memory);
+
+/*
+ * The memory is deregistered with requests open, as NCCL does when it aborts: ends the connection. When this
+ * returns no byte of any of its buffers moves any more. Objects that slots refer to are kept until the
+ * connection is closed.
+ */
+void dt_connection_abandon(struct dt_connection *connection, const struct dt_memory *memory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control thread of a device: runs tasks one after the other, in the order of their submission. Verbs
+ * that may block (create, modify, destroy, register) are such tasks; the submitter polls for the result.
+ *
+ * The thread starts with the first task. An executor without a thread runs its tasks when dt_executor_run()
+ * is called, for simulations.
+ */
+#ifndef DETOUR_TRANSPORT_PATH_EXECUTOR_H
+#define DETOUR_TRANSPORT_PATH_EXECUTOR_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomics.h"
+#include "base/list.h"
+#include "base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Embedded in the object that it works on, which stays until the task is done. `run` may free it. */
+struct dt_task {
+    void (*run)(struct dt_task *task);
+    struct dt_list node;
+};
+
+struct dt_executor {
+    pthread_mutex_t mutex;
+    pthread_cond_t wake; /* a task was submitted, or stop */
+    struct dt_list tasks;
+    pthread_t thread;
+    bool has_thread; /* may start one */
+    bool is_started;
+    bool is_stopping;
+};
+
+/* DT_SYSTEM when the system has no room for the lock. */
+enum dt_status dt_executor_init(struct dt_executor *executor, bool has_thread);
+
+/*
+ * Any thread. DT_SYSTEM (one WARN) when the thread cannot be started: the job was then not taken.
+ */
+enum dt_status dt_executor_submit(struct dt_executor *executor, struct dt_task *task);
+
+/* Without a thread: runs the queued tasks and those that they submit. Returns how many ran. */
+unsigned dt_executor_run(struct dt_executor *executor);
+
+/* Finishes what was submitted, then ends the thread. Nothing may be submitted any more. */
+void dt_executor_stop(struct dt_executor *executor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

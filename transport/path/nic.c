@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/path/nic.h"
+
+#include <unistd.h>
+
+#include "base/atomics.h"
+#include "base/check.h"
+
+void dt_nic_submit(struct dt_nic *nic, struct dt_task *task)
+{
+    if (dt_executor_submit(&nic->executor, task) != DT_OK)
+        task->run(task);
+}
+
+void dt_nic_wake(struct dt_nic *nic)
+{
+    uint64_t one = 1;
+
+    if (!nic->is_started || dt_exchange_acq_rel(&nic->is_woken, 1u))
+        return;
+    DT_CHECK(nic->wake_fd >= 0); /* a started thread has its files */
+    /* The counter cannot be full: it is written once between two reads. */
+    (void)!write(nic->wake_fd, &one, sizeof one);
+}

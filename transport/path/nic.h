@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One RNIC port of this process: its device, the control thread that runs verbs which may block (executor.h),
+ * and the means to wake its device thread. The device thread itself, with the connections whose default
+ * device this is, belongs to transport/ (net_state.h).
+ */
+#ifndef DETOUR_TRANSPORT_PATH_NIC_H
+#define DETOUR_TRANSPORT_PATH_NIC_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hostpath/delegate.h"
+#include "transport/path/environment.h"
+#include "transport/path/executor.h"
+#include "verbs/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_net;
+struct dt_nic_service;
+
+struct dt_nic {
+    struct dt_environment *environment;
+    struct dt_net *net;
+    struct dt_nic_service *service; /* its device thread's state */
+    uint32_t index;
+    struct dt_device_info info;
+    char name[DT_NAME_BYTES];
+    uint32_t rail; /* failover/backup.h */
+    struct dt_executor executor;
+    struct dt_device *device;       /* opened by the first task, on the control thread [atomic pointer] */
+    bool is_broken;                 /* the device could not be opened [control thread] */
+    uint32_t is_drained;            /* administratively out of use [atomic] */
+    uint32_t is_dead;               /* reported DEVICE_FATAL: answers no call but destroy [atomic] */
+    uint32_t is_unreached_reported; /* a WARN about an unreachable peer was logged [atomic] */
+
+    /* Guards the connections of the device thread. The thread that holds it is the device thread for them. */
+    pthread_mutex_t mutex;
+
+    struct dt_delegates delegates; /* copy threads of the host path; opened under the mutex, for good */
+
+    /* Waking the device thread. */
+    bool is_started;
+    int wake_fd;
+    uint32_t is_woken; /* wake_fd was written since it was last read [atomic] */
+    uint64_t awake_ns; /* the thread sleeps until then [atomic] */
+    uint32_t has_news; /* a held message is due before that [atomic] */
+
+    /* How busy the device thread is [device thread]. */
+    bool is_hurried;         /* a connection was in a switchover in the last round */
+    uint64_t round_ns;       /* duration of the last round over its connections */
+    uint64_t hurry_until_ns; /* the thread polls instead of sleeping until then: a switchover is under way */
+};
+
+/* Runs the task on the control thread; on the caller's thread if the control thread cannot be started. */
+void dt_nic_submit(struct dt_nic *nic, struct dt_task *task);
+
+/*
+ * Has the device thread do a round now. Any thread; one system call, or none if a wake-up is already pending.
+ */
+void dt_nic_wake(struct dt_nic *nic);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The address at which a process accepts set-up and control channels: IP address and TCP port. */
+#ifndef DETOUR_TRANSPORT_PROTOCOL_ADDRESS_H
+#define DETOUR_TRANSPORT_PROTOCOL_ADDRESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum dt_address_family { DT_ADDRESS_NONE = 0, DT_ADDRESS_IPV4 = 4, DT_ADDRESS_IPV6 = 6 };
+
+struct dt_address {
+    uint8_t family; /* enum dt_address_family */
+    uint8_t ip[16]; /* network byte order; IPv4: the first four */
+    uint16_t port;  /* host byte order; 0: any */
+};
+
+#define DT_ADDRESS_TEXT_BYTES 64
+
+/* "10.0.0.1:1234" or "[fd00::1]:1234"; returns `text`. */
+const char *dt_address_text(const struct dt_address *address, char text[DT_ADDRESS_TEXT_BYTES]);
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Which of the host's interfaces to listen on.
+ */
+struct dt_interface {
+    char name[32];
+    struct dt_address address; /* port 0 */
+    uint8_t is_up;
+    uint8_t is_loopback;
+};
+
+/*
+ * Index of the interface to use, or -1. `filter` (name_filter.h) decides when it is not empty: the first that
+ * it lets through. Else the first that is up and neither loopback nor a container bridge (docker*), else
+ * loopback. IPv4 before IPv6.
+ */
+int dt_interface_choose(const struct dt_interface *interfaces, size_t count, const char *filter);
+
+/*
+ * The address of this host to listen on, chosen as above; `name` is set to the interface's. DT_NOT_FOUND with
+ * one WARN that lists what there is; DT_SYSTEM when the interfaces cannot be listed.
+ */
+enum dt_status dt_interface_find(const char *filter, struct dt_address *address, char name[32]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

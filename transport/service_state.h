@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* State of the device thread per connection that it serves (service.h). Private to transport/. */
+#ifndef DETOUR_TRANSPORT_SERVICE_STATE_H
+#define DETOUR_TRANSPORT_SERVICE_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How many frames of one peer one round reads: a peer may send without end. */
+#define DT_FRAMES_PER_ROUND 64
+
+/* Why the device thread claims a connection. */
+enum dt_claim { DT_CLAIM_SWITCHOVER = 1, DT_CLAIM_TAKEOVER = 2 };
+
+/* Guarded by nic->mutex. */
+struct dt_service_connection {
+    uint32_t visits_seen;       /* owner.visits at the last round */
+    uint64_t idle_since_ns;     /* no visit and no takeover since then */
+    uint32_t completions_seen;  /* connection->completions at the last round */
+    uint32_t claims;            /* enum dt_claim: pending from the claim until the connection is given back */
+    bool is_peer_lost;          /* the session found the peer's process dead */
+    uint64_t peer_lost_ns;      /* the last completion since the peer's death or close; 0: neither */
+    uint64_t fence_deadline_ns; /* of a failing connection; 0: its fence was not started */
+    bool is_closed;             /* NCCL has closed it; staged messages are still to be delivered */
+    uint64_t linger_until_ns;   /* 0: the first round after the close has not come yet */
+};
+
+#endif

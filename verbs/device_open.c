@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing a device. Each step undoes the steps before it when it fails. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "verbs/discover.h"
+#include "verbs/object.h"
+
+static enum dt_status make_events_non_blocking(const struct dt_device *device)
+{
+    int flags = fcntl(device->context->async_fd, F_GETFL);
+
+    if (flags >= 0 && !fcntl(device->context->async_fd, F_SETFL, flags | O_NONBLOCK))
+        return DT_OK;
+    dt_warn("device-descriptor", "%s: its event descriptor cannot be made non-blocking: %s",
+            device->info.name, strerror(errno));
+    return DT_SYSTEM;
+}
+
+static enum dt_status look_up_port(struct dt_device *device, uint32_t port)
+{
+    struct ibv_device_attr attr;
+    uint32_t capabilities = device->info.capabilities;
+    int error = device->verbs->table.query_device(device->context, &attr);
+
+    if (error) {
+        dt_warn("device-query", "%s: the device cannot be queried: %s", device->info.name, strerror(error));
+        return DT_SYSTEM;
+    }
+    if (dt_discover_port(device->verbs, device->context, &attr, port, &device->info) == DT_OK) {
+        device->info.capabilities = capabilities;
+        return DT_OK;
+    }
+    dt_warn("device-port", "%s: port %u cannot be used any more", device->info.name, port);
+    return DT_SYSTEM;
+}
+
+static enum dt_status set_up(struct dt_device *device, uint32_t port)
+{
+    enum dt_status status = look_up_port(device, port);
+
+    if (status == DT_OK)
+        status = make_events_non_blocking(device);
+    if (status != DT_OK)
+        return status;
+    status = dt_fault_layer_open(&device->faults, &device->verbs->table, device->context, port);
+    if (status != DT_OK)
+        return status;
+    device->pd = device->verbs->table.alloc_pd(device->context);
+    if (!device->pd) {
+        dt_warn("device-domain", "%s: no protection domain: %s", device->info.name, strerror(errno));
+        dt_fault_layer_close(&device->faults);
+        return DT_SYSTEM;
+    }
+    dt_mr_cache_init(&device->mr_cache, &dt_device_mr_ops, device, (uint64_t)sysconf(_SC_PAGESIZE));
+    return DT_OK;
+}
+
+enum dt_status dt_device_open(struct dt_verbs *verbs, const struct dt_device_info *info,
+                              struct dt_device **device)
+{
+    struct dt_device *opened = calloc(1, sizeof *opened);
+    enum dt_status status;
+
+    if (!opened)
+        return DT_NO_MEMORY;
+    opened->verbs = verbs;
+    opened->info = *info;
+    opened->context = dt_open_by_name(&verbs->table, info->name);
+    if (!opened->context) {
+        status = errno == ENODEV ? DT_NOT_FOUND : DT_SYSTEM;
+        dt_warn("device-open", "%s: the device cannot be opened: %s", info->name, strerror(errno));
+        goto free_device;
+    }
+    status = set_up(opened, info->port);
+    if (status != DT_OK)
+        goto close_context;
+    *device = opened;
+    return DT_OK;
+
+close_context:
+    verbs->table.close_device(opened->context);
+free_device:
+    free(opened);
+    return status;
+}
+
+void dt_device_close(struct dt_device *device)
+{
+    const struct dt_verbs_table *table = &device->verbs->table;
+    size_t left = dt_mr_cache_close(&device->mr_cache);
+    int error;
+
+    if (left)
+        dt_warn("device-regions", "%s: closed with %zu memory regions still registered", device->info.name,
+                left);
+    error = table->dealloc_pd(device->pd);
+    if (error)
+        dt_warn("device-domain-free", "%s: its protection domain cannot be freed: %s", device->info.name,
+                strerror(error));
+    dt_fault_layer_close(&device->faults);
+    if (table->close_device(device->context))
+        dt_warn("device-close", "%s: the device cannot be closed: %s", device->info.name, strerror(errno));
+    free(device);
+}
+
+enum dt_status dt_device_refresh(struct dt_device *device)
+{
+    if (dt_fault_layer_is_down(&device->faults))
+        return DT_AGAIN;
+    return dt_discover_again(device->verbs, device->context, &device->info);
+}
