@@ -182,6 +182,25 @@ detour_stat_get_connection(const struct detour_stat_process *process, size_t ind
 DETOUR_API const struct detour_stat_event *detour_stat_get_event(const struct detour_stat_process *process,
                                                                  size_t index);
 
+/* The messages from one rank to another: the worst of the connections between them. */
+struct detour_stat_link {
+    int32_t from_rank;
+    int32_t to_rank;
+    bool is_slow;
+    int32_t cause;     /* enum detour_stat_cause */
+    uint64_t delay_ns; /* extra time of a transfer over a healthy one; 0 unless slow */
+    double factor;     /* present time divided by the healthy one; 1 unless slow */
+    const struct detour_stat_connection *connection; /* the worst one; valid as long as the snapshot */
+};
+
+/*
+ * The links of all processes in the snapshot, ascending by from_rank and to_rank: *count of them. A
+ * connection without a verdict or with an unknown rank belongs to no link. NULL when out of memory; free()
+ * releases the array.
+ */
+DETOUR_API struct detour_stat_link *detour_stat_links(const struct detour_stat_snapshot *snapshot,
+                                                      size_t *count);
+
 /* An upper bound of the service time of a share (0 to 1) of the messages, within a factor of two; 0: none was
  * timed. */
 DETOUR_API uint64_t detour_stat_service_quantile_ns(const struct detour_stat_connection *connection,
