@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "softrnic/rnic.h"
+#include "softrnic/engine_state.h"
 
 struct dt_rnic_cq *dt_rnic_cq_create(struct dt_rnic *rnic, uint32_t entries, bool can_notify, void *context)
 {
@@ -38,6 +38,7 @@ int dt_rnic_cq_destroy(struct dt_rnic_cq *cq)
 {
     if (cq->users)
         return EBUSY;
+    DT_CHECK(!dt_list_is_empty(&cq->node)); /* destroyed once */
     dt_list_remove(&cq->node);
     free(cq->cqes);
     free(cq);
@@ -59,6 +60,7 @@ uint32_t dt_rnic_cq_poll(struct dt_rnic_cq *cq, struct dt_cqe *cqes, uint32_t co
     uint32_t used = dt_ring_used(&cq->ring);
     uint32_t n = used < count ? used : count;
 
+    DT_CHECK_HOT(used <= cq->ring.count);
     for (uint32_t i = 0; i < n; i++) {
         cqes[i] = cq->cqes[dt_ring_front(&cq->ring)];
         dt_ring_pop(&cq->ring);
@@ -81,7 +83,8 @@ void dt_rnic_cq_arm(struct dt_rnic_cq *cq, bool solicited_only)
     uint32_t wanted = solicited_only ? DT_CQ_ARMED_SOLICITED : DT_CQ_ARMED_ANY;
     uint32_t armed = dt_load_relaxed(&cq->armed);
 
-    /* The stronger request stays in force until it has fired. */
+    DT_CHECK_HOT(armed <= DT_CQ_ARMED_ANY);
+    /* The stronger request stays in effect until it has fired. */
     while (!dt_compare_swap(&cq->armed, &armed, armed > wanted ? armed : wanted)) {
     }
 }
@@ -105,6 +108,7 @@ bool dt_cq_push(struct dt_rnic_cq *cq, const struct dt_cqe *cqe)
         dt_rnic_raise(cq->rnic, IBV_EVENT_CQ_ERR, NULL, cq);
         return false;
     }
+    DT_CHECK_HOT(dt_qp_find(cq->rnic, cqe->qpn) && cq->users > 0);
     cq->cqes[dt_ring_back(&cq->ring)] = *cqe;
     dt_ring_push(&cq->ring);
     if (cqe->status != IBV_WC_SUCCESS)
@@ -122,5 +126,6 @@ void dt_rnic_cq_purge(struct dt_rnic_cq *cq, uint32_t qpn)
         if (cq->cqes[from & mask].qpn != qpn)
             cq->cqes[to++ & mask] = cq->cqes[from & mask];
     }
+    DT_CHECK(to - cq->ring.tail <= cq->ring.count);
     dt_store_release(&cq->ring.head, to);
 }

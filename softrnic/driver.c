@@ -27,7 +27,7 @@ static struct {
     struct dt_soft_options options;
     uint64_t instance; /* 0: not drawn yet */
     bool is_running;
-    bool said_what_it_is;
+    bool is_announced;
     pthread_t thread;
 
     pthread_mutex_t lock; /* the helper's: the devices' existence and all sources */
@@ -342,6 +342,7 @@ static int start(void)
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &driver.kick_source};
     int error;
 
+    DT_CHECK(!driver.is_running);
     options.prefers_copy =
         !driver.options.always_fetch && !driver.options.no_process_vm && dt_driver_copies_are_faster();
     driver.kick_source.ready = kick_ready;
@@ -378,6 +379,7 @@ err_close:
 
 static void stop(void)
 {
+    DT_CHECK(driver.is_running);
     dt_store_release(&driver.stop, 1);
     kick(NULL);
     pthread_join(driver.thread, NULL);
@@ -447,6 +449,7 @@ static void watch_forks(void)
 
 static void destroy_device(struct dt_soft_device *device)
 {
+    DT_CHECK(!device->open_count && dt_list_is_empty(&device->contexts));
     if (device->rnic)
         dt_rnic_destroy(device->rnic);
     if (device->wire)
@@ -501,14 +504,14 @@ static int make_device(uint32_t index, const struct dt_driver_callbacks *callbac
     return 0;
 }
 
-static void say_what_it_is(void)
+static void announce_kind(void)
 {
-    if (!driver.said_what_it_is)
+    if (!driver.is_announced)
         dt_info("soft-in-use",
                 "software RNIC: %u device(s) in this process, reaching processes of this host; for tests "
                 "and trials, not for production",
                 driver.options.device_count);
-    driver.said_what_it_is = true;
+    driver.is_announced = true;
 }
 
 /* The open lock is held. */
@@ -523,7 +526,7 @@ static int open_device(uint32_t index, const struct dt_driver_callbacks *callbac
         error = start();
     if (error)
         return error;
-    say_what_it_is();
+    announce_kind();
     lock_helper();
     if (!driver.devices[index])
         error = make_device(index, callbacks, &driver.devices[index]);
@@ -565,6 +568,7 @@ void dt_driver_close(struct dt_soft_device *device)
 {
     pthread_mutex_lock(&driver.open_lock);
     lock_helper();
+    DT_CHECK(device->open_count > 0 && driver.devices[device->index] == device);
     if (--device->open_count == 0) {
         driver.devices[device->index] = NULL;
         /* Who found it by its name has its lock (dt_driver_find) and needs it until he gives that back. */

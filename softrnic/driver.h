@@ -33,8 +33,10 @@ extern "C" {
 
 #define DT_DRIVER_WATCH_NS    1000000ull
 #define DT_DRIVER_PATIENCE_NS 5000ull  /* who polls for longer in vain gives way to other threads */
-#define DT_DRIVER_YIELD_NS    5000ull  /* but not more often than this, however many queues are polled */
-#define DT_DRIVER_NUDGE_NS    20000ull /* and sees so often whether a peer is asleep over what was sent */
+#define DT_DRIVER_YIELD_NS    5000ull /* at most this often, for any number of polled queues */
+#define DT_DRIVER_NUDGE_NS                                                          \
+    20000ull /* and at this interval looks for peers that sleep with unread packets \
+              */
 
 /* One RNIC of this process, from its first open to its last close. */
 struct dt_soft_device {

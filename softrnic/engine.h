@@ -58,9 +58,9 @@ enum dt_vendor_err {
     DT_VENDOR_NONE = 0,
     DT_VENDOR_FLUSHED = 1,       /* WR_FLUSH_ERR: the queue pair was in ERR, or went there, before its turn */
     DT_VENDOR_ACK_TIMEOUT = 2,   /* RETRY_EXC: retry_cnt + 1 time-outs in a row without progress */
-    DT_VENDOR_NAK_RETRIES = 3,   /* RETRY_EXC: the last retries were used up by sequence NAKs */
-    DT_VENDOR_RNR_RETRIES = 4,   /* RNR_RETRY_EXC */
-    DT_VENDOR_REMOTE_ACCESS = 5, /* REM_ACCESS_ERR: the peer refused key, range or right */
+    DT_VENDOR_NAK_RETRIES = 3,    /* RETRY_EXC: the last retries were used up by sequence NAKs */
+    DT_VENDOR_RNR_RETRIES = 4,    /* RNR_RETRY_EXC */
+    DT_VENDOR_REMOTE_ACCESS = 5,  /* REM_ACCESS_ERR: the peer refused key, range or right */
     DT_VENDOR_REMOTE_INVALID = 6, /* REM_INV_REQ_ERR */
     DT_VENDOR_REMOTE_OP = 7,      /* REM_OP_ERR */
     DT_VENDOR_LOCAL_KEY = 8,      /* LOC_PROT_ERR: no such lkey, or of another protection domain */
@@ -215,7 +215,8 @@ struct dt_rnic_counters {
     uint64_t timeouts;        /* of these, by its retry timer */
     uint64_t duplicates;      /* request segments seen again and not executed again */
     uint64_t out_of_sequence; /* request segments ahead of the expected PSN */
-    uint64_t dropped;         /* packets for no queue pair, or not understood, or whose payload was gone */
+    uint64_t
+        dropped;         /* packets for no queue pair, or not understood, or whose payload was gone */
     uint64_t completions_failed;
 };
 void dt_rnic_query_counters(const struct dt_rnic *rnic, struct dt_rnic_counters *counters);

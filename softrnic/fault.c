@@ -82,20 +82,6 @@ uint32_t dt_faults_add(struct dt_faults *faults, const struct dt_fault_rule *rul
     return entry->id;
 }
 
-uint32_t dt_faults_drop_ack(struct dt_faults *faults, uint32_t src_qpn, uint32_t psn)
-{
-    struct dt_fault_rule rule = {.action = DT_FAULT_DROP,
-                                 .ops = DT_FAULT_OP(DT_PACKET_ACK),
-                                 .src_qpn = src_qpn,
-                                 .has_psn = true,
-                                 .psn_first = psn,
-                                 .psn_last = psn,
-                                 .syndrome = DT_SYNDROME_ACK,
-                                 .count = 1};
-
-    return dt_faults_add(faults, &rule);
-}
-
 static struct rule *find_rule(const struct dt_faults *faults, uint32_t id)
 {
     for (struct dt_list *node = faults->rules.next; node != &faults->rules; node = node->next) {
@@ -174,6 +160,7 @@ static bool is_hit(struct dt_faults *faults, struct rule *entry, const struct dt
     if (rule->chance_ppm && !dt_prng_chance(&faults->prng, rule->chance_ppm, PPM))
         return false;
     entry->hits++;
+    DT_CHECK(entry->hits <= entry->seen);
     return true;
 }
 
@@ -220,7 +207,12 @@ static void slice_iov(const struct dt_packet *packet, uint64_t skip, uint64_t by
     }
 }
 
-void dt_packet_slice(const struct dt_packet *packet, uint32_t first, uint32_t count, struct dt_packet *out)
+/*
+ * *out becomes `count` PSNs of a range from the `first`-th on, with the address, payload, FIRST, LAST,
+ * immediate and acknowledgement request of that part. Only for kinds whose PSNs carry payload (SEND, WRITE,
+ * READ_RESPONSE).
+ */
+static void slice(const struct dt_packet *packet, uint32_t first, uint32_t count, struct dt_packet *out)
 {
     uint64_t skip = (uint64_t)first << packet->mtu_shift;
     bool has_end = first + count == packet->psn_count;
@@ -255,6 +247,7 @@ static void hold(struct dt_faults *faults, const struct way_out *way, const stru
         memcpy(held->payload + at, packet->iov[i].iov_base, packet->iov[i].iov_len);
         at += packet->iov[i].iov_len;
     }
+    DT_CHECK(at == packet->payload_bytes); /* what was allocated */
     held->packet.iov[0] = (struct iovec){held->payload, at};
     held->packet.iov_count = at ? 1 : 0;
     held->link = way->link;
@@ -268,6 +261,7 @@ static void hold(struct dt_faults *faults, const struct way_out *way, const stru
 /* clang-tidy takes what is on the list afterwards for what was freed here; hence NOLINT below. */
 static void let_go(struct held *held, dt_fault_emit_func *emit, void *arg)
 {
+    DT_CHECK(!dt_list_is_empty(&held->node));
     dt_list_remove(&held->node);
     emit(arg, held->link, &held->packet, true);
     free(held);
@@ -339,17 +333,17 @@ static void apply_range(struct dt_faults *faults, const struct way_out *way, con
         if (!rule)
             continue;
         if (n > first) {
-            dt_packet_slice(packet, first, n - first, &part);
+            slice(packet, first, n - first, &part);
             send_out(faults, way, &part);
         }
         if (rule->action == DT_FAULT_TRUNCATE)
             return;
-        dt_packet_slice(packet, n, 1, &part);
+        slice(packet, n, 1, &part);
         apply_rule(faults, rule, way, &part);
         first = n + 1;
     }
     if (first < packet->psn_count) {
-        dt_packet_slice(packet, first, packet->psn_count - first, &part);
+        slice(packet, first, packet->psn_count - first, &part);
         send_out(faults, way, &part);
     }
 }

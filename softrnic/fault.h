@@ -63,9 +63,6 @@ void dt_faults_destroy(struct dt_faults *faults);
 /* Adds a rule at the end; the first that hits decides. Returns its id (> 0), or 0 when memory is short. */
 uint32_t dt_faults_add(struct dt_faults *faults, const struct dt_fault_rule *rule);
 
-/* The packet sequence number `psn` of queue pair `src_qpn`'s acknowledgements is lost, once. */
-uint32_t dt_faults_drop_ack(struct dt_faults *faults, uint32_t src_qpn, uint32_t psn);
-
 /* False when there is no such rule. Packets it holds back stay held until they are due. */
 bool dt_faults_remove(struct dt_faults *faults, uint32_t id);
 void dt_faults_clear(struct dt_faults *faults);
@@ -94,13 +91,6 @@ void dt_faults_release(struct dt_faults *faults, uint64_t now_ns, dt_fault_emit_
 
 /* Forgets held packets of a link that goes away. */
 void dt_faults_forget_link(struct dt_faults *faults, const void *link);
-
-/*
- * A part of a range: `count` PSNs from the `first`-th on become *out, with address, payload, FIRST, LAST,
- * immediate and acknowledgement request of that part. Only for kinds whose PSNs carry payload (SEND, WRITE,
- * READ_RESPONSE), with first + count <= packet->psn_count and count > 0.
- */
-void dt_packet_slice(const struct dt_packet *packet, uint32_t first, uint32_t count, struct dt_packet *out);
 
 #ifdef __cplusplus
 }

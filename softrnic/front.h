@@ -18,6 +18,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/atomics.h"
+#include "base/check.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "softrnic/driver.h"
@@ -76,8 +78,8 @@ void dt_front_events_forget(struct dt_front_events *events, const struct dt_fron
 
 void dt_front_acks_done(struct dt_front_acks *acks, uint32_t count);
 void dt_front_acks_wait(struct dt_front_acks *acks);
-/* As if all that was given had been acknowledged. */
-void dt_front_acks_forgive(struct dt_front_acks *acks);
+/* Counts all given events as acknowledged. */
+void dt_front_acks_cancel(struct dt_front_acks *acks);
 
 /* ---- objects --------------------------------------------------------------------------------------------
  */
@@ -170,11 +172,23 @@ struct dt_front_qp {
     pthread_mutex_t recv_lock;
 };
 
+/* A user of `count` (a protection domain's or a channel's) comes or goes. */
+static inline void dt_front_enter_user(uint32_t *count)
+{
+    dt_fetch_add_relaxed(count, 1);
+}
+
+static inline void dt_front_leave_user(uint32_t *count)
+{
+    uint32_t users = dt_fetch_sub_acq_rel(count, 1);
+
+    DT_CHECK(users > 0);
+}
+
 /* ---- between the front's files --------------------------------------------------------------------------
  */
 
-/* Fills every pointer of the context's tables (front_device.c). */
-void dt_front_fill_ops(struct verbs_context *verbs);
+/* Fills the pointers of the context's tables that the device does not support (front_unsupported.c). */
 void dt_front_fill_unsupported(struct verbs_context *verbs);
 
 /* Enters an object that is ready for use in its context's list; takes it out (front_device.c). */

@@ -55,6 +55,7 @@ void dt_front_notify(void *device, struct dt_rnic_cq *engine)
     struct ibv_async_event event = {.element.cq = &cq->cq};
 
     (void)device;
+    DT_CHECK_HOT(cq->cq.channel); /* only a CQ with a channel can be armed */
     dt_store_relaxed(&cq->is_armed, 0);
     dt_front_events_push(&dt_front_channel_of(cq->cq.channel)->events, &cq->comp_acks, &event);
 }
@@ -107,8 +108,8 @@ static void destroy_left_cq(struct dt_front_object *object)
 {
     struct dt_front_cq *cq = dt_container_of(object, struct dt_front_cq, object);
 
-    dt_front_acks_forgive(&cq->comp_acks);
-    dt_front_acks_forgive(&cq->async_acks);
+    dt_front_acks_cancel(&cq->comp_acks);
+    dt_front_acks_cancel(&cq->async_acks);
     int error = dt_soft_destroy_cq(&cq->cq);
     DT_CHECK(!error);
 }
@@ -139,7 +140,7 @@ static struct dt_front_cq *create_cq(struct ibv_context *context, uint32_t cqe, 
     cq->cq.cqe = (int)dt_rnic_cq_entries(cq->engine);
     dt_front_add_object(context, &cq->object, destroy_left_cq);
     if (channel)
-        dt_fetch_add_relaxed(&dt_front_channel_of(channel)->objects, 1);
+        dt_front_enter_user(&dt_front_channel_of(channel)->objects);
     return cq;
 }
 
@@ -179,7 +180,7 @@ int dt_soft_destroy_cq(struct ibv_cq *public_cq)
     dt_front_acks_wait(&cq->comp_acks);
     dt_front_acks_wait(&cq->async_acks);
     if (channel)
-        dt_fetch_sub_acq_rel(&dt_front_channel_of(channel)->objects, 1);
+        dt_front_leave_user(&dt_front_channel_of(channel)->objects);
     dt_front_remove_object(public_cq->context, &cq->object);
     free_cq(cq);
     return 0;
@@ -259,6 +260,7 @@ static int take(struct dt_front_cq *cq, int num_entries, struct ibv_wc *wc)
         for (uint32_t i = 0; i < got; i++)
             fill_wc(&cqes[i], &wc[count++]);
     } while (got == POLL_BATCH && count < num_entries);
+    DT_CHECK_HOT(count <= num_entries);
     pthread_mutex_unlock(&cq->lock);
     return count;
 }

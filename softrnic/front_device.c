@@ -89,95 +89,6 @@ enum ibv_fork_status dt_soft_is_fork_initialized(void)
     return IBV_FORK_UNNEEDED;
 }
 
-/* ---- contexts -------------------------------------------------------------------------------------------
- */
-
-static const struct dt_driver_callbacks callbacks = {.event = dt_front_async, .notify = dt_front_notify};
-
-static int open_context(struct dt_front_context *context, struct ibv_device *device)
-{
-    int error = dt_front_events_init(&context->events);
-
-    if (error)
-        return error;
-    error = dt_driver_open(index_of(device), &callbacks, &context->device);
-    if (error) {
-        dt_front_events_free(&context->events);
-        return error;
-    }
-    dt_driver_lock(context->device);
-    dt_list_push_back(&context->device->contexts, &context->node);
-    dt_driver_unlock(context->device);
-    return 0;
-}
-
-struct ibv_context *dt_soft_open_device(struct ibv_device *device)
-{
-    struct dt_front_context *context = calloc(1, sizeof *context);
-    int error;
-
-    if (!context)
-        return NULL;
-    error = open_context(context, device);
-    if (error) {
-        free(context);
-        errno = error;
-        return NULL;
-    }
-    struct ibv_context *public_context = &context->verbs.context;
-    dt_front_fill_ops(&context->verbs);
-    dt_list_init(&context->objects);
-    context->verbs.sz = sizeof context->verbs;
-    public_context->abi_compat = __VERBS_ABI_IS_EXTENDED;
-    public_context->device = device;
-    public_context->cmd_fd = -1;
-    public_context->async_fd = context->events.fd;
-    public_context->num_comp_vectors = 1;
-    pthread_mutex_init(&public_context->mutex, NULL);
-    return public_context;
-}
-
-void dt_front_add_object(struct ibv_context *context, struct dt_front_object *object,
-                         void (*destroy)(struct dt_front_object *object))
-{
-    object->destroy = destroy;
-    pthread_mutex_lock(&context->mutex);
-    dt_list_push_back(&dt_front_context_of(context)->objects, &object->node);
-    pthread_mutex_unlock(&context->mutex);
-}
-
-void dt_front_remove_object(struct ibv_context *context, struct dt_front_object *object)
-{
-    pthread_mutex_lock(&context->mutex);
-    dt_list_remove(&object->node);
-    pthread_mutex_unlock(&context->mutex);
-}
-
-/* The newest first: nothing is needed by what was made before it. */
-static void destroy_all_objects(struct dt_front_context *context)
-{
-    while (!dt_list_is_empty(&context->objects)) {
-        struct dt_front_object *last = dt_container_of(context->objects.prev, struct dt_front_object, node);
-
-        last->destroy(last);
-    }
-}
-
-int dt_soft_close_device(struct ibv_context *public_context)
-{
-    struct dt_front_context *context = dt_front_context_of(public_context);
-
-    destroy_all_objects(context);
-    dt_driver_lock(context->device);
-    dt_list_remove(&context->node);
-    dt_driver_unlock(context->device);
-    dt_driver_close(context->device);
-    dt_front_events_free(&context->events);
-    pthread_mutex_destroy(&public_context->mutex);
-    free(context);
-    return 0;
-}
-
 /* ---- queries --------------------------------------------------------------------------------------------
  */
 
@@ -359,10 +270,11 @@ int dt_soft_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16
     return -1;
 }
 
-/* ---- the tables -----------------------------------------------------------------------------------------
+/* ---- contexts -------------------------------------------------------------------------------------------
  */
 
-void dt_front_fill_ops(struct verbs_context *verbs)
+/* Fills every pointer of the context's tables. */
+static void fill_ops(struct verbs_context *verbs)
 {
     struct ibv_context_ops *ops = &verbs->context.ops;
 
@@ -377,4 +289,92 @@ void dt_front_fill_ops(struct verbs_context *verbs)
     verbs->query_device_ex = query_device_ex;
     verbs->create_cq_ex = dt_front_create_cq_ex;
     verbs->create_qp_ex = dt_front_create_qp_ex;
+}
+
+static const struct dt_driver_callbacks callbacks = {.event = dt_front_async, .notify = dt_front_notify};
+
+static int open_context(struct dt_front_context *context, struct ibv_device *device)
+{
+    int error = dt_front_events_init(&context->events);
+
+    if (error)
+        return error;
+    error = dt_driver_open(index_of(device), &callbacks, &context->device);
+    if (error) {
+        dt_front_events_free(&context->events);
+        return error;
+    }
+    dt_driver_lock(context->device);
+    dt_list_push_back(&context->device->contexts, &context->node);
+    dt_driver_unlock(context->device);
+    return 0;
+}
+
+struct ibv_context *dt_soft_open_device(struct ibv_device *device)
+{
+    struct dt_front_context *context = calloc(1, sizeof *context);
+    int error;
+
+    if (!context)
+        return NULL;
+    error = open_context(context, device);
+    if (error) {
+        free(context);
+        errno = error;
+        return NULL;
+    }
+    struct ibv_context *public_context = &context->verbs.context;
+    fill_ops(&context->verbs);
+    dt_list_init(&context->objects);
+    context->verbs.sz = sizeof context->verbs;
+    public_context->abi_compat = __VERBS_ABI_IS_EXTENDED;
+    public_context->device = device;
+    public_context->cmd_fd = -1;
+    public_context->async_fd = context->events.fd;
+    public_context->num_comp_vectors = 1;
+    pthread_mutex_init(&public_context->mutex, NULL);
+    return public_context;
+}
+
+void dt_front_add_object(struct ibv_context *context, struct dt_front_object *object,
+                         void (*destroy)(struct dt_front_object *object))
+{
+    DT_CHECK(destroy && !object->destroy); /* entered once */
+    object->destroy = destroy;
+    pthread_mutex_lock(&context->mutex);
+    dt_list_push_back(&dt_front_context_of(context)->objects, &object->node);
+    pthread_mutex_unlock(&context->mutex);
+}
+
+void dt_front_remove_object(struct ibv_context *context, struct dt_front_object *object)
+{
+    pthread_mutex_lock(&context->mutex);
+    DT_CHECK(!dt_list_is_empty(&object->node));
+    dt_list_remove(&object->node);
+    pthread_mutex_unlock(&context->mutex);
+}
+
+/* The newest first: nothing is needed by what was made before it. */
+static void destroy_all_objects(struct dt_front_context *context)
+{
+    while (!dt_list_is_empty(&context->objects)) {
+        struct dt_front_object *last = dt_container_of(context->objects.prev, struct dt_front_object, node);
+
+        last->destroy(last);
+    }
+}
+
+int dt_soft_close_device(struct ibv_context *public_context)
+{
+    struct dt_front_context *context = dt_front_context_of(public_context);
+
+    destroy_all_objects(context);
+    dt_driver_lock(context->device);
+    dt_list_remove(&context->node);
+    dt_driver_unlock(context->device);
+    dt_driver_close(context->device);
+    dt_front_events_free(&context->events);
+    pthread_mutex_destroy(&public_context->mutex);
+    free(context);
+    return 0;
 }

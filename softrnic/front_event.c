@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "softrnic/front.h"
 
@@ -38,6 +39,7 @@ static bool append(struct dt_front_events *events, struct dt_front_event *event)
     uint64_t one = 1;
 
     pthread_mutex_lock(&events->lock);
+    DT_CHECK((events->count == 0) == dt_list_is_empty(&events->entries));
     bool has_room = events->count < DT_FRONT_EVENTS_MAX;
     if (has_room) {
         dt_list_push_back(&events->entries, &event->node);
@@ -75,6 +77,7 @@ static struct dt_front_event *take(struct dt_front_events *events)
     struct dt_list *node = dt_list_pop_front(&events->entries);
     if (node) {
         event = dt_container_of(node, struct dt_front_event, node);
+        DT_CHECK(events->count > 0);
         events->count--;
         if (event->acks) {
             pthread_mutex_lock(event->acks->mutex);
@@ -113,6 +116,7 @@ void dt_front_events_forget(struct dt_front_events *events, const struct dt_fron
 
         if (event->acks != acks)
             continue;
+        DT_CHECK(events->count > 0);
         dt_list_remove(node);
         free(event);
         events->count--;
@@ -143,7 +147,7 @@ void dt_front_acks_wait(struct dt_front_acks *acks)
     pthread_mutex_unlock(acks->mutex);
 }
 
-void dt_front_acks_forgive(struct dt_front_acks *acks)
+void dt_front_acks_cancel(struct dt_front_acks *acks)
 {
     pthread_mutex_lock(acks->mutex);
     acks->given = *acks->done;

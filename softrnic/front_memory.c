@@ -139,7 +139,7 @@ struct ibv_mr *dt_soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length
     mr->handle = key;
     mr->lkey = key;
     mr->rkey = key;
-    dt_fetch_add_relaxed(&dt_front_pd_of(pd)->objects, 1);
+    dt_front_enter_user(&dt_front_pd_of(pd)->objects);
     dt_front_add_object(pd->context, &front_mr->object, destroy_mr);
     return mr;
 }
@@ -163,7 +163,7 @@ int dt_soft_dereg_mr(struct ibv_mr *mr)
     dt_driver_unlock(device);
     if (error)
         return error;
-    dt_fetch_sub_acq_rel(&dt_front_pd_of(mr->pd)->objects, 1);
+    dt_front_leave_user(&dt_front_pd_of(mr->pd)->objects);
     dt_front_remove_object(mr->context, &dt_front_mr_of(mr)->object);
     free(dt_front_mr_of(mr));
     return 0;

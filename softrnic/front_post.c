@@ -20,6 +20,7 @@ static bool has_room(const struct dt_front_qp *qp, uint32_t blocks)
 {
     uint16_t used = (uint16_t)(qp->head - dt_load_acquire(&qp->tail));
 
+    DT_CHECK_HOT(used <= qp->ring.blocks);
     return used + blocks <= qp->ring.blocks &&
            qp->wr_head - dt_load_acquire(&qp->wr_tail) < qp->init.cap.max_send_wr;
 }
@@ -28,6 +29,7 @@ static void remember(struct dt_front_qp *qp, uint64_t wr_id, uint32_t blocks)
 {
     struct dt_front_sent *sent = &qp->sent[qp->head & (qp->ring.blocks - 1)];
 
+    DT_CHECK_HOT(blocks > 0 && blocks <= qp->ring.blocks);
     sent->wr_id = wr_id;
     sent->wr_number = qp->wr_head++;
     sent->blocks = blocks;
@@ -41,7 +43,8 @@ uint64_t dt_front_retire(struct dt_front_qp *qp, uint16_t wqe_counter)
 
     if (dt_load_acquire(&qp->is_dv))
         return wqe_counter;
-    /* Everything up to here is complete: a signalled completion speaks for the unsignalled before it. */
+    DT_CHECK_HOT((int32_t)(sent->wr_number - qp->wr_tail) >= 0); /* completions come in order */
+    /* A signaled completion implies the completion of the unsignaled work requests before it. */
     dt_store_release(&qp->wr_tail, sent->wr_number + 1);
     dt_store_release(&qp->tail, (uint16_t)(wqe_counter + sent->blocks));
     return wr_id;

@@ -91,7 +91,7 @@ static void init_public(struct dt_front_qp *qp, struct ibv_pd *pd)
     base->pd = pd;
     base->send_cq = qp->init.send_cq;
     base->recv_cq = qp->init.recv_cq;
-    base->qp_type = IBV_QPT_RC;
+    base->qp_type = qp->init.qp_type;
     base->state = IBV_QPS_RESET;
     pthread_mutex_init(&base->mutex, NULL);
     pthread_cond_init(&base->cond, NULL);
@@ -115,7 +115,7 @@ static void destroy_left_qp(struct dt_front_object *object)
 {
     struct dt_front_qp *qp = dt_container_of(object, struct dt_front_qp, object);
 
-    dt_front_acks_forgive(&qp->async_acks);
+    dt_front_acks_cancel(&qp->async_acks);
     dt_soft_destroy_qp(&qp->ex.qp_base);
 }
 
@@ -150,7 +150,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
     qp->ex.qp_base.handle = qp->ex.qp_base.qp_num;
     qp->init.cap.max_send_wr = qp->ring.blocks / dt_front_blocks_per_wr(&qp->init.cap);
     init->cap = qp->init.cap;
-    dt_fetch_add_relaxed(&dt_front_pd_of(pd)->objects, 1);
+    dt_front_enter_user(&dt_front_pd_of(pd)->objects);
     dt_front_add_object(pd->context, &qp->object, destroy_left_qp);
     return &qp->ex.qp_base;
 }
@@ -199,7 +199,7 @@ int dt_soft_destroy_qp(struct ibv_qp *public_qp)
     destroy_engine_qp(qp);
     dt_front_events_forget(&dt_front_context_of(public_qp->context)->events, &qp->async_acks);
     dt_front_acks_wait(&qp->async_acks);
-    dt_fetch_sub_acq_rel(&dt_front_pd_of(public_qp->pd)->objects, 1);
+    dt_front_leave_user(&dt_front_pd_of(public_qp->pd)->objects);
     dt_front_remove_object(public_qp->context, &qp->object);
     free_qp(qp);
     return 0;

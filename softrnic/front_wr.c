@@ -156,6 +156,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
         finish(qp, NULL, 0, false);
     int error = qp->builder.error;
     bool any = !error && qp->head != qp->builder.head;
+
+    DT_CHECK_HOT((uint16_t)(qp->head - qp->builder.head) <= qp->ring.blocks);
     if (error)
         take_back(qp);
     if (any)

@@ -8,13 +8,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "softrnic/gid.h"
 #include "softrnic/local_link.h"
 
-/* Somebody who has called and not said hello. */
-struct stranger {
+/* A peer that has connected and not sent HELLO yet. */
+struct pending_peer {
     struct dt_list node;
     struct dt_source source;
     struct dt_local_host *host;
@@ -39,27 +40,28 @@ void dt_local_host_unwatch(struct dt_local_host *host, int fd)
  */
 
 /*
- * Nobody holds an event of it: epoll is asked again before the next source runs (driver.c). Its descriptor
- * may be somebody else's by now.
+ * Frees a peer. No event of it is outstanding: the driver calls epoll again before it runs the next source.
+ * The peer's descriptor may have a new owner by now.
  */
-static void forget_stranger(struct stranger *stranger)
+static void forget_pending(struct pending_peer *peer)
 {
-    dt_list_remove(&stranger->node);
-    stranger->host->stranger_count--;
-    free(stranger);
+    DT_CHECK(peer->host->pending_count > 0 && !dt_list_is_empty(&peer->node));
+    dt_list_remove(&peer->node);
+    peer->host->pending_count--;
+    free(peer);
 }
 
-static void drop_stranger(struct stranger *stranger)
+static void drop_pending(struct pending_peer *peer)
 {
-    dt_local_host_unwatch(stranger->host, stranger->fd);
-    close(stranger->fd);
-    forget_stranger(stranger);
+    dt_local_host_unwatch(peer->host, peer->fd);
+    close(peer->fd);
+    forget_pending(peer);
 }
 
-/* Gives a caller to the wire that it asks for; drops it when there is none. */
-static void introduce(struct stranger *stranger, const struct dt_hello *hello, struct dt_local_shared *shared)
+/* Hands a peer to the wire that its HELLO names; drops it when there is none. */
+static void assign(struct pending_peer *peer, const struct dt_hello *hello, struct dt_local_shared *shared)
 {
-    struct dt_local_host *host = stranger->host;
+    struct dt_local_host *host = peer->host;
     uint64_t instance;
     uint32_t device;
     bool is_taken = false;
@@ -67,71 +69,72 @@ static void introduce(struct stranger *stranger, const struct dt_hello *hello, s
     pthread_mutex_lock(&host->lock);
     if (dt_gid_parse(hello->dst_gid, &instance, &device) && instance == host->instance &&
         device < DT_LOCAL_WIRES_MAX && host->wires[device]) {
-        dt_local_host_unwatch(host, stranger->fd);
-        dt_local_wire_take_caller(host->wires[device], hello, stranger->fd, stranger->pid, shared);
+        dt_local_host_unwatch(host, peer->fd);
+        dt_local_wire_accept(host->wires[device], hello, peer->fd, peer->pid, shared);
         is_taken = true;
     }
     pthread_mutex_unlock(&host->lock);
     if (is_taken) {
-        forget_stranger(stranger);
+        forget_pending(peer);
     } else {
         dt_rendezvous_unmap(shared);
-        drop_stranger(stranger);
+        drop_pending(peer);
     }
 }
 
-static void stranger_ready(struct dt_source *source, uint32_t events, uint64_t now_ns)
+static void pending_ready(struct dt_source *source, uint32_t events, uint64_t now_ns)
 {
-    struct stranger *stranger = dt_container_of(source, struct stranger, source);
+    struct pending_peer *peer = dt_container_of(source, struct pending_peer, source);
     struct dt_local_shared *shared;
     struct dt_hello hello;
-    int error = dt_rendezvous_hear(stranger->fd, &hello, &shared);
+    int error = dt_rendezvous_receive(peer->fd, &hello, &shared);
 
     (void)events;
     (void)now_ns;
     if (!error) {
-        introduce(stranger, &hello, shared);
+        assign(peer, &hello, shared);
     } else if (error != -EAGAIN) {
         if (error == -EPROTO)
             dt_info("soft-hello", "software RNIC: process %d connected and sent no valid HELLO; dropped",
-                    (int)stranger->pid);
-        drop_stranger(stranger);
+                    (int)peer->pid);
+        drop_pending(peer);
     }
 }
 
 static void admit(struct dt_local_host *host, int fd, pid_t pid, uint64_t now_ns)
 {
-    struct stranger *stranger = calloc(1, sizeof *stranger);
+    struct pending_peer *peer = calloc(1, sizeof *peer);
 
-    if (!stranger) {
+    if (!peer) {
         close(fd);
         return;
     }
-    stranger->host = host;
-    stranger->fd = fd;
-    stranger->pid = pid;
-    stranger->source.ready = stranger_ready;
-    stranger->deadline_ns = dt_deadline_ns(now_ns, DT_LOCAL_STRANGER_NS);
-    dt_list_push_back(&host->strangers, &stranger->node);
-    host->stranger_count++;
-    if (dt_local_host_watch(host, fd, EPOLLIN, &stranger->source))
-        drop_stranger(stranger);
+    peer->host = host;
+    peer->fd = fd;
+    peer->pid = pid;
+    peer->source.ready = pending_ready;
+    peer->deadline_ns = dt_deadline_ns(now_ns, DT_LOCAL_PENDING_NS);
+    dt_list_push_back(&host->pending, &peer->node);
+    host->pending_count++;
+    DT_CHECK(host->pending_count <= DT_LOCAL_PENDING_MAX);
+    if (dt_local_host_watch(host, fd, EPOLLIN, &peer->source))
+        drop_pending(peer);
 }
 
-static struct stranger *oldest_stranger(const struct dt_local_host *host)
+static struct pending_peer *oldest_pending(const struct dt_local_host *host)
 {
-    return dt_list_is_empty(&host->strangers) ? NULL
-                                              : dt_container_of(host->strangers.next, struct stranger, node);
+    return dt_list_is_empty(&host->pending) ? NULL
+                                            : dt_container_of(host->pending.next, struct pending_peer, node);
 }
 
-/* The caller still waits, and the descriptor would fire for him without end. */
+/* The connection stays in the backlog and the descriptor would fire without end, so listening pauses. */
 static void pause_listening(struct dt_local_host *host, int error, uint64_t now_ns)
 {
     dt_local_host_unwatch(host, host->listen_fd);
     host->listen_again_ns = dt_deadline_ns(now_ns, DT_LOCAL_LISTEN_NS);
-    if (!host->said_full)
+    if (!host->warned_full)
         dt_warn("soft-accept", "software RNIC: a connection cannot be accepted: %s", strerror(error));
-    host->said_full = true;
+    host->warned_full = true;
 }
 
 static void listen_again(struct dt_local_host *host, uint64_t now_ns)
@@ -152,8 +155,8 @@ static void listener_ready(struct dt_source *source, uint32_t events, uint64_t n
     while ((fd = dt_rendezvous_accept(host->listen_fd, &pid)) >= 0 || fd == -EPERM) {
         if (fd < 0)
             continue;
-        if (host->stranger_count >= DT_LOCAL_STRANGERS_MAX)
-            drop_stranger(oldest_stranger(host));
+        if (host->pending_count >= DT_LOCAL_PENDING_MAX)
+            drop_pending(oldest_pending(host));
         admit(host, fd, pid, now_ns);
     }
     if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS)
@@ -162,22 +165,22 @@ static void listener_ready(struct dt_source *source, uint32_t events, uint64_t n
 
 void dt_local_host_progress(struct dt_local_host *host, uint64_t now_ns)
 {
-    struct stranger *stranger;
+    struct pending_peer *peer;
 
     if (host->listen_again_ns <= now_ns)
         listen_again(host, now_ns);
-    while ((stranger = oldest_stranger(host)) && stranger->deadline_ns <= now_ns) {
+    while ((peer = oldest_pending(host)) && peer->deadline_ns <= now_ns) {
         dt_info("soft-silent", "software RNIC: process %d connected and sent nothing; dropped",
-                (int)stranger->pid);
-        drop_stranger(stranger);
+                (int)peer->pid);
+        drop_pending(peer);
     }
 }
 
 uint64_t dt_local_host_deadline_ns(const struct dt_local_host *host)
 {
-    const struct stranger *stranger = oldest_stranger(host);
+    const struct pending_peer *peer = oldest_pending(host);
 
-    return dt_earlier_ns(host->listen_again_ns, stranger ? stranger->deadline_ns : DT_NEVER_NS);
+    return dt_earlier_ns(host->listen_again_ns, peer ? peer->deadline_ns : DT_NEVER_NS);
 }
 
 /* ---- life -----------------------------------------------------------------------------------------------
@@ -194,7 +197,7 @@ int dt_local_host_create(const struct dt_local_host_options *options, struct dt_
     host->pid = getpid();
     host->listener.ready = listener_ready;
     host->listen_again_ns = DT_NEVER_NS;
-    dt_list_init(&host->strangers);
+    dt_list_init(&host->pending);
     pthread_mutex_init(&host->lock, NULL);
     host->instance = options->instance;
     host->listen_fd = dt_rendezvous_listen(host->instance);
@@ -218,10 +221,13 @@ err_free:
 
 void dt_local_host_destroy(struct dt_local_host *host)
 {
-    struct stranger *stranger;
+    struct pending_peer *peer;
 
-    while ((stranger = oldest_stranger(host)))
-        drop_stranger(stranger);
+    while ((peer = oldest_pending(host)))
+        drop_pending(peer);
+    DT_CHECK(host->pending_count == 0);
+    for (uint32_t i = 0; i < DT_LOCAL_WIRES_MAX; i++)
+        DT_CHECK(!host->wires[i]);
     dt_local_host_unwatch(host, host->listen_fd);
     /* Shared with any child that was forked meanwhile: callers shall not wait for it. */
     shutdown(host->listen_fd, SHUT_RDWR);
@@ -232,6 +238,6 @@ void dt_local_host_destroy(struct dt_local_host *host)
 
 void dt_local_host_abandon(struct dt_local_host *host)
 {
-    dt_list_for_each(node, &host->strangers) close(dt_container_of(node, struct stranger, node)->fd);
+    dt_list_for_each(node, &host->pending) close(dt_container_of(node, struct pending_peer, node)->fd);
     close(host->listen_fd);
 }

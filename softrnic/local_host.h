@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One process's place on the `local` wire: its instance number, the socket that other processes call, and
- * which RNICs are here. RNICs of one process find each other in it directly, without sockets.
+ * This process on the `local` wire: its instance number, the socket that other processes connect to, and its
+ * RNICs. RNICs of one process find each other here directly, without sockets.
  *
- * Threads. dt_local_host_serve, _create and _destroy: the driver's, one at a time. The rest: any, under the
- * lock of the RNIC that calls.
+ * Threads. dt_local_host_create, _destroy and _progress: the driver's, one at a time. The rest: any, under
+ * the lock of the calling RNIC.
  */
 #ifndef DETOUR_SOFTRNIC_LOCAL_HOST_H
 #define DETOUR_SOFTRNIC_LOCAL_HOST_H
@@ -23,15 +23,17 @@ extern "C" {
 
 struct dt_local_wire;
 
-#define DT_LOCAL_WIRES_MAX     16
-#define DT_LOCAL_STRANGER_NS   1000000000ull /* who called and says nothing for so long is dropped */
-#define DT_LOCAL_STRANGERS_MAX 64
-#define DT_LOCAL_LISTEN_NS     20000000ull /* pause after a caller could not be taken in: no descriptor left */
+#define DT_LOCAL_WIRES_MAX 16
+#define DT_LOCAL_PENDING_NS                                                         \
+    1000000000ull /* a pending peer that sends no HELLO within this time is dropped \
+                   */
+#define DT_LOCAL_PENDING_MAX 64
+#define DT_LOCAL_LISTEN_NS   20000000ull /* pause when accept fails: no descriptor left */
 
 /*
- * Something the helper thread listens to, in its epoll set. ready() runs on that thread, without any RNIC's
- * lock; it must leave the descriptor in a state that does not fire at once again. It may free any source: the
- * thread takes one event at a time.
+ * An event source in the helper thread's epoll set. ready() runs on that thread, without any RNIC's lock; it
+ * must leave the descriptor in a state that does not fire again at once. It may free any source: the thread
+ * takes one event at a time.
  */
 struct dt_source {
     void (*ready)(struct dt_source *source, uint32_t events, uint64_t now_ns);
@@ -52,11 +54,11 @@ struct dt_local_host {
     pid_t pid;
     int listen_fd;
     struct dt_source listener;
-    uint64_t listen_again_ns; /* it is not listened until then; DT_NEVER_NS: it is */
-    bool said_full;
-    struct dt_list strangers; /* called, and have said nothing yet */
-    uint32_t stranger_count;
-    pthread_mutex_t lock; /* innermost: protects `wires` and each wire's list of newcomers */
+    uint64_t listen_again_ns; /* listening is paused until then; DT_NEVER_NS: it is not paused */
+    bool warned_full;
+    struct dt_list pending; /* peers that have connected and not sent HELLO yet, oldest first */
+    uint32_t pending_count;
+    pthread_mutex_t lock; /* innermost: protects `wires` and each wire's `new_inbounds` */
     struct dt_local_wire *wires[DT_LOCAL_WIRES_MAX];
 };
 

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "softrnic/gid.h"
 #include "softrnic/local_copy.h"
@@ -44,7 +45,10 @@ static struct dt_local_memory *make_private_memory(void)
 
 static void drop_memory(struct dt_local_memory *memory)
 {
-    if (memory && dt_fetch_sub_acq_rel(&memory->refs, 1) == 1) {
+    uint32_t refs = memory ? dt_fetch_sub_acq_rel(&memory->refs, 1) : 0;
+
+    DT_CHECK(!memory || (refs >= 1 && refs <= 2)); /* one for each end in this process */
+    if (refs == 1) {
         dt_rendezvous_unmap(memory->shared);
         free(memory);
     }
@@ -53,7 +57,7 @@ static void drop_memory(struct dt_local_memory *memory)
 /* ---- sockets --------------------------------------------------------------------------------------------
  */
 
-/* On the helper thread. A byte is only there to wake it; anything else is the end. */
+/* On the helper thread. A byte only wakes it; anything else is the end of the connection. */
 static void socket_ready(struct dt_source *source, uint32_t events, uint64_t now_ns)
 {
     struct dt_local_socket *sock = dt_container_of(source, struct dt_local_socket, source);
@@ -85,6 +89,7 @@ static void init_socket(struct dt_local_socket *sock, struct dt_local_host *host
 /* Takes over `fd`. 0 or an errno; then it is closed. */
 static int open_socket(struct dt_local_socket *sock, int fd, pid_t pid)
 {
+    DT_CHECK(sock->fd < 0 && sock->watch_fd < 0);
     sock->fd = fd;
     sock->watch_fd = dt_process_watch(pid);
     int error = dt_local_host_watch(sock->host, fd, EPOLLIN, &sock->source);
@@ -98,7 +103,7 @@ static void close_socket(struct dt_local_socket *sock)
     if (sock->fd < 0)
         return;
     dt_local_host_unwatch(sock->host, sock->fd);
-    /* A child that was forked meanwhile holds a copy: the peer shall hear of the end all the same. */
+    /* A child forked meanwhile holds a copy of the descriptor: shutdown ends the connection all the same. */
     shutdown(sock->fd, SHUT_RDWR);
     close(sock->fd);
     if (sock->watch_fd >= 0) {
@@ -119,6 +124,59 @@ void dt_local_socket_abandon(struct dt_local_socket *sock)
     sock->watch_fd = -1;
 }
 
+/* ---- the receiving end ----------------------------------------------------------------------------------
+ */
+
+/* Takes over a reference to `memory`; `fd` may be -1. NULL, with nothing taken, when memory is short. */
+static struct dt_inbound *create_inbound(struct dt_local_wire *wire, struct dt_local_memory *memory, int fd,
+                                         pid_t pid)
+{
+    struct dt_inbound *inbound = calloc(1, sizeof *inbound);
+
+    if (!inbound)
+        return NULL;
+    inbound->wire = wire;
+    inbound->memory = memory;
+    inbound->pid = pid;
+    dt_list_init(&inbound->node);
+    dt_local_ring_init(&inbound->ring, memory->shared, false);
+    init_socket(&inbound->socket, wire->host);
+    if (fd >= 0 && open_socket(&inbound->socket, fd, pid)) {
+        dt_local_host_unwatch(wire->host, fd);
+        if (inbound->socket.watch_fd >= 0)
+            close(inbound->socket.watch_fd);
+        free(inbound);
+        return NULL;
+    }
+    /* Within one process the kernel always permits it, unless a seccomp filter forbids the call. */
+    if (fd < 0) {
+        uint64_t word = wire->host->instance, copy;
+        struct iovec probe = {.iov_base = &word, .iov_len = sizeof word};
+
+        dt_store_relaxed(&memory->shared->can_fetch,
+                         !wire->host->options.no_process_vm &&
+                             dt_fetch(pid, &probe, 1, 0, &copy, sizeof copy) == 0);
+    }
+    return inbound;
+}
+
+void dt_inbound_destroy(struct dt_inbound *inbound)
+{
+    DT_CHECK(dt_list_is_empty(&inbound->node));
+    close_socket(&inbound->socket);
+    dt_store_release(&inbound->memory->consumer_gone, 1);
+    drop_memory(inbound->memory);
+    free(inbound);
+}
+
+/* Hands an inbound to its wire. host->lock is held. */
+static void announce(struct dt_inbound *inbound)
+{
+    DT_CHECK(dt_list_is_empty(&inbound->node));
+    dt_list_push_back(&inbound->wire->new_inbounds, &inbound->node);
+    dt_store_relaxed(&inbound->wire->has_new_inbounds, 1);
+}
+
 /* ---- the sending end ------------------------------------------------------------------------------------
  */
 
@@ -126,6 +184,7 @@ static void start_ring(struct dt_wire_link *link, struct dt_local_memory *memory
 {
     const struct dt_local_host_options *options = &link->wire->host->options;
 
+    DT_CHECK(!link->memory);
     link->memory = memory;
     dt_local_ring_init(&link->ring, memory->shared, !options->no_process_vm && !options->prefers_copy);
 }
@@ -138,10 +197,10 @@ static void open_here(struct dt_wire_link *link, uint32_t device)
     pthread_mutex_lock(&host->lock);
     struct dt_local_wire *peer = device < DT_LOCAL_WIRES_MAX ? host->wires[device] : NULL;
     struct dt_local_memory *memory = peer ? make_private_memory() : NULL;
-    struct dt_inbound *inbound = memory ? dt_inbound_create(peer, memory, -1, host->pid) : NULL;
+    struct dt_inbound *inbound = memory ? create_inbound(peer, memory, -1, host->pid) : NULL;
     if (inbound) {
         start_ring(link, memory);
-        dt_inbound_announce(inbound);
+        announce(inbound);
     } else if (memory) {
         drop_memory(memory);
         drop_memory(memory);
@@ -185,7 +244,7 @@ static void open_link(struct dt_wire_link *link)
 
     init_socket(&link->socket, host);
     if (!dt_gid_parse(link->gid, &instance, &device))
-        return; /* nobody has such an address here; what is sent to it is lost */
+        return; /* no RNIC has this address: packets to it are lost */
     if (instance == host->instance)
         open_here(link, device);
     else
@@ -219,6 +278,7 @@ struct dt_wire_link *dt_link_create(struct dt_local_wire *wire, const uint8_t gi
 
 void dt_link_destroy(struct dt_wire_link *link)
 {
+    DT_CHECK(dt_list_is_empty(&link->node));
     if (link->wire->faults)
         dt_faults_forget_link(link->wire->faults, link);
     close_link(link);
@@ -229,7 +289,8 @@ void dt_link_reopen(struct dt_wire_link *link, uint64_t now_ns)
 {
     if (now_ns < link->retry_ns)
         return;
-    /* The descriptor is the helper thread's until it has noted the end: soon after the peer's own word. */
+    /* The helper thread owns the descriptor until it has recorded its end, soon after the peer sets its flag.
+     */
     if (link->socket.fd >= 0 && !dt_load_acquire(&link->socket.hung_up))
         return;
     link->retry_ns = dt_deadline_ns(now_ns, DT_LOCAL_RETRY_NS);
@@ -237,8 +298,9 @@ void dt_link_reopen(struct dt_wire_link *link, uint64_t now_ns)
     open_link(link);
 }
 
-void dt_link_let_go(struct dt_wire_link *link)
+void dt_link_release(struct dt_wire_link *link)
 {
+    DT_CHECK(dt_link_is_gone(link));
     close_link(link);
     link->is_blocked = false;
 }
@@ -260,60 +322,13 @@ void dt_link_wake(struct dt_wire_link *link)
         host->options.kick(host->options.kick_arg);
 }
 
-/* ---- the receiving end ----------------------------------------------------------------------------------
- */
+/* ---- peers in other processes, and their payload ---- */
 
-struct dt_inbound *dt_inbound_create(struct dt_local_wire *wire, struct dt_local_memory *memory, int fd,
-                                     pid_t pid)
-{
-    struct dt_inbound *inbound = calloc(1, sizeof *inbound);
-
-    if (!inbound)
-        return NULL;
-    inbound->wire = wire;
-    inbound->memory = memory;
-    inbound->pid = pid;
-    dt_list_init(&inbound->node);
-    dt_local_ring_init(&inbound->ring, memory->shared, false);
-    init_socket(&inbound->socket, wire->host);
-    if (fd >= 0 && open_socket(&inbound->socket, fd, pid)) {
-        dt_local_host_unwatch(wire->host, fd);
-        if (inbound->socket.watch_fd >= 0)
-            close(inbound->socket.watch_fd);
-        free(inbound);
-        return NULL;
-    }
-    /* Within one process the kernel always lets us, unless a seccomp filter forbids the call altogether. */
-    if (fd < 0) {
-        uint64_t word = wire->host->instance, copy;
-        struct iovec probe = {.iov_base = &word, .iov_len = sizeof word};
-
-        dt_store_relaxed(&memory->shared->can_fetch,
-                         !wire->host->options.no_process_vm &&
-                             dt_fetch(pid, &probe, 1, 0, &copy, sizeof copy) == 0);
-    }
-    return inbound;
-}
-
-void dt_inbound_destroy(struct dt_inbound *inbound)
-{
-    close_socket(&inbound->socket);
-    dt_store_release(&inbound->memory->consumer_gone, 1);
-    drop_memory(inbound->memory);
-    free(inbound);
-}
-
-void dt_inbound_announce(struct dt_inbound *inbound)
-{
-    dt_list_push_back(&inbound->wire->newcomers, &inbound->node);
-    dt_store_relaxed(&inbound->wire->has_newcomers, 1);
-}
-
-void dt_local_wire_take_caller(struct dt_local_wire *wire, const struct dt_hello *hello, int fd, pid_t pid,
-                               struct dt_local_shared *shared)
+void dt_local_wire_accept(struct dt_local_wire *wire, const struct dt_hello *hello, int fd, pid_t pid,
+                          struct dt_local_shared *shared)
 {
     struct dt_local_memory *memory = make_memory(shared, 1);
-    struct dt_inbound *inbound = memory ? dt_inbound_create(wire, memory, fd, pid) : NULL;
+    struct dt_inbound *inbound = memory ? create_inbound(wire, memory, fd, pid) : NULL;
 
     if (!inbound) {
         free(memory);
@@ -323,14 +338,15 @@ void dt_local_wire_take_caller(struct dt_local_wire *wire, const struct dt_hello
     }
     struct iovec probe = {.iov_base = (void *)(uintptr_t)hello->probe_addr, .iov_len = sizeof(uint64_t)};
     uint64_t value;
-    /* The right value at the right place: it is that process, and the kernel lets us read it. */
+    /* The expected value at this address proves that it is that process and that the kernel permits reading
+     * it. */
     if (!wire->host->options.no_process_vm && pid > 0 &&
         dt_fetch(pid, &probe, 1, 0, &value, sizeof value) == 0 && value == hello->probe_value)
         dt_store_relaxed(&shared->can_fetch, 1);
-    dt_inbound_announce(inbound);
+    announce(inbound);
 }
 
-/* One piece, and that it was the sender's payload still when it had been read. 0 or an errno. */
+/* Reads one piece and verifies that the payload was still valid afterwards. 0 or an errno. */
 static int fetch_piece(struct dt_inbound *inbound, const struct dt_local_payload *payload, uint64_t offset,
                        uint64_t bytes)
 {
@@ -338,7 +354,7 @@ static int fetch_piece(struct dt_inbound *inbound, const struct dt_local_payload
                                             : dt_fetch(inbound->pid, payload->iov, payload->iov_count, offset,
                                                        inbound->wire->piece, bytes);
 
-    /* Were the process gone, and its number given to another one, these would be that one's bytes. */
+    /* If the process had ended and its number been reused, these would be another process's bytes. */
     if (!error && inbound->socket.fd >= 0 &&
         dt_rendezvous_is_gone(inbound->socket.fd, inbound->socket.watch_fd))
         error = ESRCH;

@@ -26,13 +26,13 @@ struct dt_local_wire {
     struct dt_local_host *host;
     uint32_t device;
     uint8_t gid[16];
-    struct dt_faults *faults; /* or NULL */
-    struct dt_list links;     /* to others */
-    struct dt_list inbounds;  /* from others */
-    struct dt_list newcomers; /* inbounds to be taken in; under host->lock */
-    struct dt_list gone;      /* inbounds to be freed */
-    uint32_t has_newcomers;   /* atomic */
-    uint8_t *piece;           /* DT_FETCH_PIECE_BYTES, between a fetch and its landing */
+    struct dt_faults *faults;    /* or NULL */
+    struct dt_list links;        /* to others */
+    struct dt_list inbounds;     /* from others */
+    struct dt_list new_inbounds; /* inbounds to be added to `inbounds`; under host->lock */
+    struct dt_list closed;       /* inbounds to be freed */
+    uint32_t has_new_inbounds;   /* atomic */
+    uint8_t *piece;              /* DT_FETCH_PIECE_BYTES, between a fetch and its landing */
     struct dt_local_counters counters;
 };
 
@@ -99,8 +99,8 @@ static inline bool dt_link_is_gone(const struct dt_wire_link *link)
 /* For a link that is gone: calls again, if the time for it has come. */
 void dt_link_reopen(struct dt_wire_link *link, uint64_t now_ns);
 
-/* Gives up the memory and the descriptors of a link that is gone; it may be opened again. */
-void dt_link_let_go(struct dt_wire_link *link);
+/* Releases the memory and the descriptors of a link that is gone; it can be reopened. */
+void dt_link_release(struct dt_wire_link *link);
 
 /* The other end broke the ring: ends the connection. The link is gone soon after. */
 void dt_link_hang_up(struct dt_wire_link *link);
@@ -108,9 +108,6 @@ void dt_link_hang_up(struct dt_wire_link *link);
 /* Wakes the process at the other end. */
 void dt_link_wake(struct dt_wire_link *link);
 
-/* Takes over a reference to `memory`; `fd` may be -1. NULL when memory is short (nothing is taken then). */
-struct dt_inbound *dt_inbound_create(struct dt_local_wire *wire, struct dt_local_memory *memory, int fd,
-                                     pid_t pid);
 void dt_inbound_destroy(struct dt_inbound *inbound);
 
 static inline bool dt_inbound_is_gone(const struct dt_inbound *inbound)
@@ -128,9 +125,6 @@ void dt_inbound_made_room(struct dt_inbound *inbound);
 /* In a child of the process that owns the socket: closes its descriptors, so that peers do not take the
  * child's copies for a living process. */
 void dt_local_socket_abandon(struct dt_local_socket *sock);
-
-/* Hands an inbound to its wire. host->lock is held. */
-void dt_inbound_announce(struct dt_inbound *inbound);
 
 #ifdef __cplusplus
 }

@@ -108,6 +108,8 @@ static bool find_bounce(struct dt_local_ring *ring, uint64_t bytes, struct bounc
     }
     place->start = start;
     place->end = start + dt_align_up(bytes, DT_LOCAL_UNIT_BYTES);
+    DT_CHECK_HOT(place->start >= ring->bounce_head);
+    DT_CHECK_HOT(place->start % DT_LOCAL_BOUNCE_BYTES + bytes <= DT_LOCAL_BOUNCE_BYTES); /* in one piece */
     return place->end <= limit;
 }
 
@@ -258,12 +260,14 @@ bool dt_local_ring_push(struct dt_local_ring *ring, const struct dt_packet *pack
         memcpy(unit_at(ring, index), &nothing, sizeof nothing);
         index += skip;
     }
+    DT_CHECK_HOT(record.units > 0 && record.units <= units_to_the_end(index));
     fill_header(&record, packet);
     record.revoke_count = dt_load_relaxed(&ring->shared->revoke_count);
     memcpy(unit_at(ring, index), &record, sizeof record);
     fill_rest(ring, unit_at(ring, index) + sizeof record, &record, packet, &place);
     ring->head = index + record.units;
     ring->payload_head += record.payload_bytes;
+    DT_CHECK_HOT(ring->head - ring->tail <= DT_LOCAL_UNIT_COUNT);
     dt_store_seq_cst(&ring->shared->head, ring->head);
     return true;
 }
@@ -437,6 +441,7 @@ bool dt_local_ring_is_revoked(struct dt_local_ring *ring, const struct dt_local_
 
 void dt_local_ring_pop(struct dt_local_ring *ring)
 {
+    DT_CHECK_HOT(ring->record_units > 0 && ring->record_units <= ring->head - ring->tail); /* peeked */
     ring->tail += ring->record_units;
     ring->record_units = 0;
     if (ring->record_bounce_end != ring->bounce_tail) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softrnic/rnic.h"
+#include "softrnic/engine_state.h"
 
 #define SLOTS_AT_START 64u
 #define NO_SLOT        UINT32_MAX
@@ -16,6 +16,7 @@ static void free_slot(struct dt_mr_table *table, uint32_t index)
 {
     struct dt_rnic_mr *mr = &table->slots[index];
 
+    DT_CHECK(table->free_head == NO_SLOT || table->slots[table->free_tail].next_free == NO_SLOT);
     mr->key = 0;
     mr->next_free = NO_SLOT;
     if (table->free_head == NO_SLOT)
@@ -63,6 +64,7 @@ static struct dt_rnic_mr *take_slot(struct dt_mr_table *table)
         return NULL;
     index = table->free_head;
     mr = &table->slots[index];
+    DT_CHECK(index < table->size && mr->key == 0); /* a free slot has no key */
     table->free_head = mr->next_free;
     if (!++mr->tag) /* key 0 names nothing */
         mr->tag = 1;
@@ -115,6 +117,7 @@ int dt_rnic_mr_deregister(struct dt_rnic *rnic, uint32_t key)
     if (ops->revoke_memory)
         ops->revoke_memory(rnic->options.wire, mr->addr, mr->bytes);
     free_slot(&rnic->mrs, key >> TAG_BITS);
+    DT_CHECK(!find(&rnic->mrs, key));
     return 0;
 }
 
@@ -153,6 +156,7 @@ int dt_qp_scatter(const struct dt_rnic_qp *qp, const struct dt_wqe_sge *sges, ui
             continue;
         }
         piece = dt_min_u64(sges[i].bytes - at, bytes);
+        DT_CHECK_HOT(piece > 0);
         to = dt_mr_translate(rnic, sges[i].lkey, qp->pd, sges[i].addr + at, piece, IBV_ACCESS_LOCAL_WRITE,
                              vendor_err);
         if (!to)

@@ -6,33 +6,25 @@
 
 #include "base/check.h"
 #include "softrnic/qp_state.h"
-#include "softrnic/rnic.h"
+#include "softrnic/engine_state.h"
 
 #define GENERATION_SHIFT 14u
 #define GENERATION_MASK  (DT_PSN_MASK >> GENERATION_SHIFT)
 DT_STATIC_CHECK(DT_RNIC_QP_MAX == 1u << GENERATION_SHIFT, "a number is a slot and how often it was used");
 
-#define MTU_SHIFT_BASE 7 /* IBV_MTU_256 is 1 */
-
 /* ---- numbers ---- */
 
-struct dt_rnic_qp *dt_qp_find(const struct dt_rnic *rnic, uint32_t number)
-{
-    struct dt_rnic_qp *qp = rnic->qps[number & (DT_RNIC_QP_MAX - 1)];
-
-    return qp && qp->number == number ? qp : NULL;
-}
-
 /*
- * Slots are taken in turn and a number carries how often its slot was used, so that a number comes back only
- * after all others of its slot; or, on request, as early as can be. 0 and 1 are special queue pairs in the
- * specification and never given out.
+ * Slots are taken in turn and a number includes the generation of its slot, so that a number is reused only
+ * after all others of its slot; or, on request, as early as possible. 0 and 1 are special queue pairs in the
+ * specification and never used.
  */
 static void take_number(struct dt_rnic *rnic, struct dt_rnic_qp *qp)
 {
     bool reuses = rnic->options.reuses_numbers;
     uint32_t slot = reuses ? 0 : rnic->qp_slot_next;
 
+    DT_CHECK(rnic->qp_count < DT_RNIC_QP_MAX); /* else the search has no end */
     while (rnic->qps[slot])
         slot = (slot + 1) % DT_RNIC_QP_MAX;
     rnic->qp_slot_next = (slot + 1) % DT_RNIC_QP_MAX;
@@ -43,6 +35,7 @@ static void take_number(struct dt_rnic *rnic, struct dt_rnic_qp *qp)
     } while (qp->number <= 1);
     rnic->qps[slot] = qp;
     rnic->qp_count++;
+    DT_CHECK(dt_qp_find(rnic, qp->number) == qp);
 }
 
 /* ---- create and destroy ---- */
@@ -128,6 +121,8 @@ struct dt_rnic_qp *dt_rnic_qp_create(struct dt_rnic *rnic, const struct dt_rnic_
     take_number(rnic, qp);
     dt_requester_reset(qp);
     dt_responder_reset(qp);
+    DT_CHECK(dt_qp_state(qp) == IBV_QPS_RESET);
+    DT_CHECK(!dt_requester_posted(qp) && !dt_ring_used(&qp->resp.ring));
     return qp;
 }
 
@@ -135,6 +130,8 @@ void dt_rnic_qp_destroy(struct dt_rnic_qp *qp)
 {
     struct dt_rnic *rnic = qp->rnic;
 
+    DT_CHECK(dt_qp_find(rnic, qp->number) == qp);
+    DT_CHECK(rnic->qp_count > 0 && qp->send_cq->users > 0 && qp->recv_cq->users > 0);
     dt_qp_revoke(qp);
     rnic->qps[qp->number & (DT_RNIC_QP_MAX - 1)] = NULL;
     rnic->qp_count--;
@@ -172,11 +169,12 @@ void dt_rnic_qp_sq(const struct dt_rnic_qp *qp, struct dt_rnic_sq *sq)
 /* ---- states ---- */
 
 /*
- * An exchange, as post_recv adds 0 to it: one of the two comes second and sees what the other did before. So
- * either the flush that follows a move to ERR sees the receive, or post_recv sees ERR.
+ * An exchange, because post_recv adds 0 to the state: the second of the two sees the first. Either the flush
+ * that follows a move to ERR sees the receive, or post_recv sees ERR.
  */
-static void set_state(struct dt_rnic_qp *qp, enum ibv_qp_state state)
+void dt_qp_set_state(struct dt_rnic_qp *qp, enum ibv_qp_state state)
 {
+    DT_CHECK(dt_qp_find_transition(dt_qp_state(qp), state)->is_valid);
     dt_exchange_acq_rel(&qp->state, (uint32_t)state);
 }
 
@@ -195,162 +193,25 @@ void dt_qp_enter_error(struct dt_rnic_qp *qp, bool keep_answers)
             dt_responder_drop_answers(qp);
         return;
     }
-    set_state(qp, IBV_QPS_ERR);
-    dt_qp_revoke(qp); /* before any completion says that buffers are free */
+    dt_qp_set_state(qp, IBV_QPS_ERR);
+    dt_qp_revoke(qp); /* before any completion releases a buffer */
     dt_requester_disarm_timer(qp);
     dt_list_remove(&qp->send_node);
     if (!keep_answers)
         dt_responder_drop_answers(qp);
     dt_requester_flush(qp);
     dt_responder_flush(qp);
+    DT_CHECK(dt_list_is_empty(&qp->send_node) && dt_list_is_empty(&qp->timer_node));
+    DT_CHECK(keep_answers || dt_list_is_empty(&qp->reply_node));
 }
 
 void dt_qp_break(struct dt_rnic_qp *qp)
 {
     if (dt_qp_state(qp) == IBV_QPS_ERR)
         return;
+    DT_CHECK(dt_qp_state(qp) != IBV_QPS_RESET); /* nothing is posted or received there */
     dt_qp_enter_error(qp, false);
     dt_rnic_raise(qp->rnic, IBV_EVENT_QP_FATAL, qp, NULL);
-}
-
-static void enter_reset(struct dt_rnic_qp *qp)
-{
-    set_state(qp, IBV_QPS_RESET);
-    dt_qp_revoke(qp);
-    dt_list_remove(&qp->send_node);
-    dt_requester_disarm_timer(qp);
-    dt_responder_drop_answers(qp);
-    dt_requester_reset(qp);
-    dt_responder_reset(qp);
-    qp->established = false;
-    qp->link = NULL;
-    memset(&qp->attr, 0, sizeof qp->attr);
-}
-
-/* ---- modify ---- */
-
-static bool ah_is_valid(const struct ibv_ah_attr *ah)
-{
-    /* Like every RoCE port, this one is reached by GID only. */
-    return ah->is_global && ah->port_num <= 1;
-}
-
-/* Every value that comes with the mask; what the mask lacks is not looked at. */
-static bool values_are_valid(const struct ibv_qp_attr *attr, int mask, enum ibv_qp_state state)
-{
-    const unsigned access =
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-    const struct {
-        int bit;
-        bool is_valid;
-    } checks[] = {
-        {IBV_QP_CUR_STATE, attr->cur_qp_state == state},
-        {IBV_QP_PKEY_INDEX, attr->pkey_index == 0},
-        {IBV_QP_PORT, attr->port_num == 1},
-        {IBV_QP_ACCESS_FLAGS, !(attr->qp_access_flags & ~access)},
-        {IBV_QP_AV, ah_is_valid(&attr->ah_attr)},
-        {IBV_QP_PATH_MTU, attr->path_mtu >= IBV_MTU_256 && attr->path_mtu <= IBV_MTU_4096},
-        {IBV_QP_TIMEOUT, attr->timeout <= 31},
-        {IBV_QP_RETRY_CNT, attr->retry_cnt <= 7},
-        {IBV_QP_RNR_RETRY, attr->rnr_retry <= 7},
-        {IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer <= 31},
-        {IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic <= DT_RNIC_RD_ATOMIC_MAX},
-        {IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic <= DT_RNIC_RD_ATOMIC_MAX},
-        {IBV_QP_DEST_QPN, attr->dest_qp_num <= DT_PSN_MASK},
-        {IBV_QP_ALT_PATH, false}, /* no path migration: the only path is always the migrated one */
-        {IBV_QP_PATH_MIG_STATE, attr->path_mig_state == IBV_MIG_MIGRATED},
-    };
-
-    for (size_t i = 0; i < DT_COUNT_OF(checks); i++) {
-        if (mask & checks[i].bit && !checks[i].is_valid)
-            return false;
-    }
-    return true;
-}
-
-static void copy_values(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
-{
-#define COPY(bit, field) \
-    if (mask & (bit))    \
-    to->field = from->field
-    COPY(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
-    COPY(IBV_QP_PKEY_INDEX, pkey_index);
-    COPY(IBV_QP_PORT, port_num);
-    COPY(IBV_QP_ACCESS_FLAGS, qp_access_flags);
-    COPY(IBV_QP_AV, ah_attr);
-    COPY(IBV_QP_PATH_MTU, path_mtu);
-    COPY(IBV_QP_TIMEOUT, timeout);
-    COPY(IBV_QP_RETRY_CNT, retry_cnt);
-    COPY(IBV_QP_RNR_RETRY, rnr_retry);
-    COPY(IBV_QP_RQ_PSN, rq_psn);
-    COPY(IBV_QP_SQ_PSN, sq_psn);
-    COPY(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
-    COPY(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
-    COPY(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
-    COPY(IBV_QP_DEST_QPN, dest_qp_num);
-#undef COPY
-    to->rq_psn &= DT_PSN_MASK;
-    to->sq_psn &= DT_PSN_MASK;
-}
-
-static void enter(struct dt_rnic_qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
-{
-    if (to == IBV_QPS_RTR && from != IBV_QPS_RTR)
-        qp->resp.psn = qp->attr.rq_psn;
-    if (to == IBV_QPS_RTS && from == IBV_QPS_RTR) {
-        dt_requester_start(qp, qp->attr.sq_psn);
-        qp->established = true;
-    }
-    if (to == IBV_QPS_SQD && from != IBV_QPS_SQD)
-        qp->req.drain_event = qp->attr.en_sqd_async_notify;
-    set_state(qp, to);
-}
-
-int dt_rnic_qp_modify(struct dt_rnic_qp *qp, const struct ibv_qp_attr *attr, int attr_mask, uint64_t now_ns)
-{
-    enum ibv_qp_state from = dt_qp_state(qp);
-    enum ibv_qp_state to = attr_mask & IBV_QP_STATE ? attr->qp_state : from;
-    struct dt_wire *wire = qp->rnic->options.wire;
-    struct dt_wire_link *link = qp->link;
-
-    if (qp->rnic->is_fatal)
-        return EIO;
-    if (!dt_qp_transition_is_allowed(from, to, attr_mask) || !values_are_valid(attr, attr_mask, from))
-        return EINVAL;
-    if (attr_mask & IBV_QP_AV)
-        link = wire->ops->link(wire, attr->ah_attr.grh.dgid.raw);
-    if (attr_mask & IBV_QP_AV && !link)
-        return ENOMEM;
-    if (to == IBV_QPS_ERR) {
-        dt_qp_enter_error(qp, false);
-        return 0;
-    }
-    if (to == IBV_QPS_RESET) {
-        enter_reset(qp);
-        return 0;
-    }
-    qp->link = link;
-    copy_values(&qp->attr, attr, attr_mask);
-    if (attr_mask & IBV_QP_PATH_MTU)
-        qp->mtu_shift = (uint8_t)(MTU_SHIFT_BASE + attr->path_mtu);
-    enter(qp, from, to);
-    if (to == IBV_QPS_RTS || to == IBV_QPS_SQD) {
-        dt_requester_wake(qp);
-        dt_requester_retire(qp, now_ns);
-        dt_rnic_progress(qp->rnic, now_ns);
-    }
-    return 0;
-}
-
-void dt_rnic_qp_query(const struct dt_rnic_qp *qp, struct ibv_qp_attr *attr)
-{
-    *attr = qp->attr;
-    attr->qp_state = dt_qp_state(qp);
-    attr->cur_qp_state = attr->qp_state;
-    attr->path_mig_state = IBV_MIG_MIGRATED;
-    attr->rq_psn = qp->resp.psn;
-    attr->sq_psn = qp->req.psn_new;
-    attr->sq_draining = attr->qp_state == IBV_QPS_SQD && !dt_requester_is_drained(qp);
 }
 
 /* ---- receives ---- */
@@ -373,6 +234,7 @@ int dt_rnic_qp_post_recv(struct dt_rnic_qp *qp, uint64_t wr_id, const struct ibv
     for (int i = 0; i < num_sge; i++)
         recv->sges[i] = (struct dt_wqe_sge){sg_list[i].addr, sg_list[i].length, sg_list[i].lkey};
     dt_ring_push(&resp->ring);
+    DT_CHECK_HOT(dt_ring_room(&resp->ring) < resp->ring.count);
     *must_kick = dt_fetch_add_acq_rel(&qp->state, 0) == IBV_QPS_ERR;
     return 0;
 }

@@ -112,7 +112,7 @@ int dt_rendezvous_listen(uint64_t instance)
     return fd;
 }
 
-static int say_hello(int fd, const struct dt_hello *hello, int memory_fd)
+static int send_hello(int fd, const struct dt_hello *hello, int memory_fd)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -148,7 +148,7 @@ int dt_rendezvous_call(uint64_t instance, struct dt_hello *hello, int memory_fd,
     hello->shared_bytes = sizeof(struct dt_local_shared);
     int error = identify(fd, pid);
     if (!error)
-        error = say_hello(fd, hello, memory_fd);
+        error = send_hello(fd, hello, memory_fd);
     return error ? close_with(fd, -error) : fd;
 }
 
@@ -183,7 +183,7 @@ static int is_hello(const struct dt_hello *hello, ssize_t bytes)
            hello->bytes == sizeof *hello && hello->shared_bytes == sizeof(struct dt_local_shared);
 }
 
-int dt_rendezvous_hear(int fd, struct dt_hello *hello, struct dt_local_shared **shared)
+int dt_rendezvous_receive(int fd, struct dt_hello *hello, struct dt_local_shared **shared)
 {
     union {
         char bytes[CMSG_SPACE(DESCRIPTOR_MAX * sizeof(int))];

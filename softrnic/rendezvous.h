@@ -53,10 +53,10 @@ int dt_rendezvous_call(uint64_t instance, struct dt_hello *hello, int memory_fd,
 int dt_rendezvous_accept(int listen_fd, pid_t *pid);
 
 /*
- * What a caller says. 0 with *hello and its memory mapped in *shared; -EAGAIN: nothing yet; -EPROTO: it is no
- * hello of ours; -ECONNRESET: it left.
+ * Receives a peer's HELLO. 0 with *hello and its memory mapped in *shared; -EAGAIN: nothing yet; -EPROTO: not
+ * a valid HELLO; -ECONNRESET: the peer closed the connection.
  */
-int dt_rendezvous_hear(int fd, struct dt_hello *hello, struct dt_local_shared **shared);
+int dt_rendezvous_receive(int fd, struct dt_hello *hello, struct dt_local_shared **shared);
 
 /* A descriptor that becomes readable when the process ends; -1 where the kernel has none to give. */
 int dt_process_watch(pid_t pid);

@@ -12,9 +12,9 @@
 #include <endian.h>
 #include <string.h>
 
-#include "softrnic/rnic.h"
+#include "softrnic/engine_state.h"
 
-/* An acknowledgement is asked for at the end of each message and after this much of a long one. */
+/* Requests an acknowledgement at the end of each message and after this many bytes of a long one. */
 #define UNASKED_BYTES_MAX 65536u
 
 void dt_requester_reset(struct dt_rnic_qp *qp)
@@ -33,6 +33,7 @@ void dt_requester_start(struct dt_rnic_qp *qp, uint32_t psn)
 {
     struct dt_requester *req = &qp->req;
 
+    DT_CHECK(req->timer_ns == DT_RNIC_NEVER && req->tail == req->decoded);
     req->psn_una = req->psn_next = req->psn_top = req->psn_new = psn;
     req->reads_outstanding = 0;
     req->bytes_unasked = 0;
@@ -57,15 +58,17 @@ void dt_requester_go_back(struct dt_rnic_qp *qp)
 {
     struct dt_requester *req = &qp->req;
 
+    DT_CHECK(req->psn_una != req->psn_top); /* something was sent and is not acknowledged */
     qp->rnic->counters.retransmissions++;
     req->cursor = req->tail;
     req->psn_next = req->psn_una;
     req->reads_outstanding = 0;
     req->bytes_unasked = 0;
     dt_requester_wake(qp);
+    DT_CHECK(dt_requester_indices_are_ordered(req) && dt_requester_psns_are_ordered(req));
 }
 
-/* Is an element begun, with packets of it never sent yet? */
+/* Has the element at the cursor been sent in part? */
 static bool is_inside_element(const struct dt_requester *req)
 {
     return req->cursor != req->decoded && req->psn_next != dt_requester_entry(req, req->cursor)->psn;
@@ -82,6 +85,7 @@ bool dt_requester_is_drained(const struct dt_rnic_qp *qp)
 
 static void refuse(struct dt_sq_entry *entry, uint8_t status, uint8_t vendor_err)
 {
+    DT_CHECK(entry->status == IBV_WC_SUCCESS && status != IBV_WC_SUCCESS); /* the first reason stands */
     entry->status = status;
     entry->vendor_err = vendor_err;
 }
@@ -127,6 +131,7 @@ static bool decode_next(struct dt_rnic_qp *qp)
         entry->psn_count = dt_psn_count(entry->wqe.payload_bytes, qp->mtu_shift);
     req->psn_new = dt_psn_add(req->psn_new, entry->psn_count);
     req->decoded = (uint16_t)(req->decoded + dt_min_u64(entry->wqe.blocks, posted - looked_at));
+    DT_CHECK_HOT(dt_requester_indices_are_ordered(req) && dt_requester_psns_are_ordered(req));
     return true;
 }
 
@@ -143,6 +148,7 @@ static bool add_piece(const struct dt_rnic_qp *qp, struct dt_sq_entry *entry, st
         refuse(entry, IBV_WC_LOC_PROT_ERR, vendor_err);
         return false;
     }
+    DT_CHECK_HOT(packet->iov_count < DT_PACKET_IOV_MAX);
     packet->iov[packet->iov_count++] = (struct iovec){from, bytes};
     return true;
 }
@@ -190,7 +196,10 @@ static void after_transmit(struct dt_rnic_qp *qp, const struct dt_sq_entry *entr
     if (req->psn_next == dt_psn_add(entry->psn, entry->psn_count)) {
         req->cursor = (uint16_t)(req->cursor + entry->wqe.blocks);
         req->reads_outstanding += entry->wqe.opcode == DT_WQE_READ;
+        DT_CHECK_HOT(req->reads_outstanding <= DT_RNIC_RD_ATOMIC_MAX);
     }
+    DT_CHECK_HOT(dt_requester_indices_are_ordered(req) && dt_requester_psns_are_ordered(req));
+    DT_CHECK_HOT((uint32_t)dt_psn_diff(req->psn_top, req->psn_una) < DT_PSN_WINDOW);
     if (qp->rnic->options.wire->ops->mark)
         req->mark = qp->rnic->options.wire->ops->mark(qp->link);
     if (req->timer_ns == DT_RNIC_NEVER && qp->attr.timeout)
@@ -203,6 +212,7 @@ static void transmit_read(struct dt_rnic_qp *qp, const struct dt_sq_entry *entry
     uint32_t done = (uint32_t)dt_psn_diff(qp->req.psn_next, entry->psn);
     uint64_t offset = (uint64_t)done << qp->mtu_shift;
 
+    DT_CHECK_HOT(done < entry->psn_count);
     dt_qp_init_packet(qp, &packet, DT_PACKET_READ_REQUEST, qp->req.psn_next, entry->psn_count - done);
     packet.flags = DT_PACKET_FIRST | DT_PACKET_LAST | DT_PACKET_ACK_REQUEST;
     packet.rkey = entry->wqe.rkey;
@@ -242,6 +252,7 @@ static bool transmit_segment(struct dt_rnic_qp *qp, struct dt_sq_entry *entry, u
     uint64_t bytes = dt_min_u64(entry->wqe.payload_bytes - offset, dt_qp_segment_bytes(qp));
     bool is_write = dt_wqe_has_remote(entry->wqe.opcode);
 
+    DT_CHECK_HOT((uint32_t)dt_psn_diff(psn, entry->psn) < entry->psn_count);
     dt_qp_init_packet(qp, &packet, is_write ? DT_PACKET_WRITE : DT_PACKET_SEND, psn,
                       dt_psn_count(bytes, qp->mtu_shift));
     packet.payload_bytes = bytes;
@@ -297,6 +308,7 @@ static enum step send_one(struct dt_rnic_qp *qp, uint64_t now_ns)
         return STEP_IDLE;
     if (req->cursor == req->decoded && ((state == IBV_QPS_SQD) || !decode_next(qp)))
         return STEP_IDLE;
+    DT_CHECK_HOT(req->cursor != req->decoded);
     entry = dt_requester_entry(req, req->cursor);
     if (entry->status != IBV_WC_SUCCESS) {
         dt_requester_retire(qp, now_ns);

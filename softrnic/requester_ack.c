@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <endian.h>
 
-#include "softrnic/rnic.h"
+#include "softrnic/engine_state.h"
 
 /* RNR NAK timer codes of the specification (volume 1, 9.7.5.2.8), in units of 10 us. */
 static const uint32_t rnr_wait_10us[32] = {
@@ -21,6 +21,7 @@ void dt_requester_arm_timer(struct dt_rnic_qp *qp, uint64_t deadline_ns)
 {
     struct dt_rnic *rnic = qp->rnic;
 
+    DT_CHECK_HOT(deadline_ns != DT_RNIC_NEVER && dt_requester_timer_is_listed(qp));
     qp->req.timer_ns = deadline_ns;
     if (deadline_ns < rnic->timer_next_ns)
         rnic->timer_next_ns = deadline_ns;
@@ -37,9 +38,9 @@ void dt_requester_disarm_timer(struct dt_rnic_qp *qp)
 /* Runs from now while something is not acknowledged, else not at all. */
 static void restart_timer(struct dt_rnic_qp *qp, uint64_t now_ns)
 {
-    if (qp->req.psn_top == qp->req.psn_una)
+    if (qp->req.psn_top == qp->req.psn_una || !qp->attr.timeout)
         dt_requester_disarm_timer(qp);
-    else if (qp->attr.timeout)
+    else
         dt_requester_arm_timer(qp, now_ns + (4096ull << qp->attr.timeout));
 }
 
@@ -85,12 +86,15 @@ static void fail_oldest(struct dt_rnic_qp *qp, uint8_t status, uint8_t vendor_er
     uint16_t posted = dt_requester_posted(qp);
     uint16_t index = req->tail;
 
+    DT_CHECK(dt_qp_state(qp) == IBV_QPS_RTS || dt_qp_state(qp) == IBV_QPS_SQD);
+    DT_CHECK(req->tail != req->decoded && status != IBV_WC_SUCCESS);
     req->tail = (uint16_t)(req->tail + dt_min_u64(entry->wqe.blocks, posted));
     dt_qp_revoke(qp);
     if (!push_cqe(qp, index, &entry->wqe, status, vendor_err))
         dt_qp_break(qp);
     else
         dt_qp_enter_error(qp, false);
+    DT_CHECK(dt_qp_state(qp) == IBV_QPS_ERR);
 }
 
 void dt_requester_flush(struct dt_rnic_qp *qp)
@@ -99,7 +103,8 @@ void dt_requester_flush(struct dt_rnic_qp *qp)
     uint16_t posted = dt_requester_posted(qp);
     uint16_t end = (uint16_t)(req->tail + posted);
 
-    /* After an overrun nobody knows which elements are whole: none is reported. */
+    DT_CHECK(dt_qp_state(qp) == IBV_QPS_ERR && req->timer_ns == DT_RNIC_NEVER);
+    /* After an overrun it is unknown which elements are intact: none is reported. */
     while (posted && posted <= req->ring.blocks) {
         struct dt_wqe wqe;
         uint16_t index = req->tail;
@@ -121,11 +126,14 @@ static bool complete_oldest(struct dt_rnic_qp *qp, const struct dt_sq_entry *ent
     uint16_t index = req->tail;
     bool is_before_cursor = req->tail != req->cursor;
 
-    if (is_before_cursor && entry->wqe.opcode == DT_WQE_READ)
+    if (is_before_cursor && entry->wqe.opcode == DT_WQE_READ) {
+        DT_CHECK_HOT(req->reads_outstanding > 0);
         req->reads_outstanding--;
+    }
     req->tail = (uint16_t)(req->tail + entry->wqe.blocks);
     if (!is_before_cursor)
         req->cursor = req->tail;
+    DT_CHECK_HOT(dt_requester_indices_are_ordered(req));
     if (!(entry->wqe.flags & DT_WQE_SIGNALED))
         return true;
     if (push_cqe(qp, index, &entry->wqe, IBV_WC_SUCCESS, DT_VENDOR_NONE))
@@ -138,6 +146,7 @@ static bool complete_oldest(struct dt_rnic_qp *qp, const struct dt_sq_entry *ent
 static void note_progress(struct dt_rnic_qp *qp, uint64_t now_ns)
 {
     struct dt_requester *req = &qp->req;
+    bool was_waiting = req->rnr_waiting;
 
     if (dt_psn_diff(req->psn_next, req->psn_una) < 0)
         req->psn_next = req->psn_una;
@@ -147,7 +156,11 @@ static void note_progress(struct dt_rnic_qp *qp, uint64_t now_ns)
     req->rnr_waiting = false;
     req->went_back = false;
     restart_timer(qp, now_ns);
+    /* The responder dropped every packet after the refused one. */
+    if (was_waiting && req->psn_una != req->psn_top)
+        dt_requester_go_back(qp);
     dt_requester_wake(qp);
+    DT_CHECK_HOT(dt_requester_psns_are_ordered(req) && dt_requester_timer_is_listed(qp));
 }
 
 static void check_drained(struct dt_rnic_qp *qp)
@@ -175,6 +188,7 @@ static enum advance advance(struct dt_rnic_qp *qp, uint32_t limit, uint64_t now_
         struct dt_sq_entry *entry = dt_requester_entry(req, req->tail);
         uint32_t end = dt_psn_add(entry->psn, entry->psn_count);
 
+        DT_CHECK_HOT((uint32_t)dt_psn_diff(req->psn_una, entry->psn) <= entry->psn_count);
         if (entry->status != IBV_WC_SUCCESS) {
             fail_oldest(qp, entry->status, entry->vendor_err);
             return ADVANCE_DEAD;
@@ -217,6 +231,7 @@ static void repeat(struct dt_rnic_qp *qp, uint64_t now_ns)
         fail_oldest(qp, IBV_WC_RETRY_EXC_ERR, DT_VENDOR_NAK_RETRIES);
         return;
     }
+    DT_CHECK(req->tail != req->decoded);
     req->retries_left--;
     req->went_back = true;
     dt_requester_go_back(qp);
@@ -236,6 +251,7 @@ static void wait_for_receiver(struct dt_rnic_qp *qp, uint8_t syndrome, uint64_t 
         }
         req->rnr_left--;
     }
+    DT_CHECK(req->psn_una != req->psn_top);
     req->rnr_waiting = true;
     dt_list_remove(&qp->send_node);
     dt_requester_arm_timer(qp, now_ns + rnr_wait_10us[syndrome & 31] * 10000ull);
@@ -258,6 +274,8 @@ void dt_requester_fire_timer(struct dt_rnic_qp *qp, uint64_t now_ns)
 {
     struct dt_requester *req = &qp->req;
 
+    /* A timer runs only while something is sent and not acknowledged. */
+    DT_CHECK(req->psn_una != req->psn_top && req->tail != req->decoded);
     dt_requester_disarm_timer(qp);
     if (req->rnr_waiting) {
         req->rnr_waiting = false;
@@ -333,6 +351,8 @@ static void land_response(struct dt_rnic_qp *qp, const struct dt_packet *packet,
     uint32_t n = 0;
     int error;
 
+    DT_CHECK_HOT(entry->wqe.opcode == DT_WQE_READ && skip <= packet->payload_bytes);
+    DT_CHECK_HOT((uint32_t)dt_psn_diff(req->psn_una, entry->psn) < entry->psn_count);
     while (n < DT_PACKET_IOV_MAX && dt_wqe_segment(&req->ring, entry->wqe.index, &entry->wqe, n, &sges[n]))
         n++;
     error = dt_qp_scatter(qp, sges, n, offset, received, skip, bytes, &vendor_err);
@@ -397,8 +417,8 @@ void dt_requester_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet,
     uint32_t end = dt_psn_add(packet->psn, packet->psn_count);
 
     /* Answers to what was never asked, or long done, are none of ours. */
-    if (!packet->psn_count || packet->psn_count >= DT_PSN_WINDOW || dt_psn_diff(req->psn_top, end) < 0 ||
-        dt_psn_diff(end, req->psn_una) < 0)
+    if (!packet->psn_count || packet->psn_count >= DT_PSN_WINDOW ||
+        dt_psn_diff(req->psn_top, end) < 0 || dt_psn_diff(end, req->psn_una) < 0)
         return;
     if (packet->op == DT_PACKET_READ_RESPONSE)
         receive_response(qp, packet, received, now_ns);

@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "softrnic/rnic.h"
+#include "softrnic/engine_state.h"
 
-/* What is left of a segment to execute. */
+/* The part of a segment that is left to execute. */
 struct request {
     const struct dt_packet *packet;
     struct dt_received *received;
@@ -30,11 +30,12 @@ void dt_responder_reset(struct dt_rnic_qp *qp)
         dt_ring_pop(&resp->ring);
     resp->psn = resp->msn = 0;
     resp->in_message = resp->nak_sent = false;
+    DT_CHECK(!resp->ack_pending && !resp->job_count); /* dropped before (dt_responder_drop_answers) */
 }
 
-/* ---- ends of things ---- */
+/* ---- completions and errors ---- */
 
-/* Takes the oldest receive with a completion; false when the queue pair did not survive that. */
+/* Consumes the oldest receive with a completion; false when the completion broke the queue pair. */
 static bool complete_recv(struct dt_rnic_qp *qp, struct dt_cqe *cqe)
 {
     cqe->wr_id = dt_responder_front(&qp->resp)->wr_id;
@@ -52,6 +53,7 @@ static bool complete_recv(struct dt_rnic_qp *qp, struct dt_cqe *cqe)
 
 void dt_responder_flush(struct dt_rnic_qp *qp)
 {
+    DT_CHECK(dt_qp_state(qp) == IBV_QPS_ERR);
     qp->resp.in_message = false;
     while (dt_ring_used(&qp->resp.ring)) {
         struct dt_cqe cqe = {
@@ -65,8 +67,10 @@ void dt_responder_fail(struct dt_rnic_qp *qp, uint8_t syndrome, uint32_t psn, in
 {
     bool was_dead = dt_qp_state(qp) == IBV_QPS_ERR;
 
+    DT_CHECK(syndrome & 0xe0); /* a NAK */
     dt_responder_note(qp, syndrome, psn);
     dt_qp_enter_error(qp, true);
+    DT_CHECK(dt_responder_is_listed(qp)); /* the NAK is sent all the same */
     if (event >= 0 && !was_dead)
         dt_rnic_raise(qp->rnic, (enum ibv_event_type)event, qp, NULL);
 }
@@ -96,6 +100,7 @@ static void advance(struct dt_rnic_qp *qp, const struct request *request)
 {
     struct dt_responder *resp = &qp->resp;
 
+    DT_CHECK_HOT(request->psn == resp->psn && request->psn_count > 0);
     resp->psn = dt_psn_add(request->psn, request->psn_count);
     resp->nak_sent = false;
     if (resp->ack_pending && resp->ack_syndrome != DT_SYNDROME_ACK)
@@ -112,6 +117,7 @@ static void advance(struct dt_rnic_qp *qp, const struct request *request)
 /* No receive is there: says when to come back. Not with the segment that was to need it. */
 static void answer_rnr(struct dt_rnic_qp *qp)
 {
+    DT_CHECK(qp->attr.min_rnr_timer <= 31);
     qp->resp.nak_sent = true;
     dt_responder_note(qp, (uint8_t)(DT_SYNDROME_RNR | qp->attr.min_rnr_timer), qp->resp.psn);
 }
@@ -121,6 +127,7 @@ static void cut_front(struct request *request, uint32_t n, unsigned mtu_shift)
 {
     uint64_t bytes = (uint64_t)n << mtu_shift;
 
+    DT_CHECK_HOT(n > 0 && n < request->psn_count && bytes < request->bytes);
     request->psn = dt_psn_add(request->psn, n);
     request->psn_count -= n;
     request->flags &= (uint8_t)~DT_PACKET_FIRST;
@@ -132,6 +139,7 @@ static void cut_front(struct request *request, uint32_t n, unsigned mtu_shift)
 /* Leaves all but the last PSN. */
 static void cut_last(struct request *request, unsigned mtu_shift)
 {
+    DT_CHECK_HOT(request->psn_count > 1 && request->flags & DT_PACKET_LAST);
     request->psn_count--;
     request->bytes = (uint64_t)request->psn_count << mtu_shift;
     request->flags &= DT_PACKET_FIRST;
@@ -222,6 +230,7 @@ static void execute_write(struct dt_rnic_qp *qp, struct request *request)
         qp->rnic->counters.dropped++;
         return;
     }
+    DT_CHECK_HOT(request->bytes <= resp->message_left && resp->message_left <= resp->message_bytes);
     resp->message_left -= request->bytes;
     resp->next_addr += request->bytes;
     finish_write(qp, request);
@@ -301,6 +310,7 @@ static void execute_read(struct dt_rnic_qp *qp, const struct request *request)
         fail_access(qp, request);
         return;
     }
+    DT_CHECK_HOT(request->psn == resp->psn);
     resp->psn = dt_psn_add(request->psn, request->psn_count);
     resp->nak_sent = false;
     resp->msn = (resp->msn + 1) & DT_PSN_MASK;
@@ -336,9 +346,10 @@ static void answer_gap(struct dt_rnic_qp *qp)
         return;
     resp->nak_sent = true;
     dt_responder_note(qp, DT_SYNDROME_NAK_SEQUENCE, resp->psn);
+    DT_CHECK(dt_responder_is_listed(qp));
 }
 
-/* All of it was executed before: acknowledged again, and a READ answered again. */
+/* A duplicate: acknowledges it again, or answers the READ again. */
 static void answer_duplicate(struct dt_rnic_qp *qp, const struct dt_packet *packet)
 {
     struct dt_responder *resp = &qp->resp;
@@ -352,6 +363,7 @@ static void answer_duplicate(struct dt_rnic_qp *qp, const struct dt_packet *pack
 
 static void execute(struct dt_rnic_qp *qp, struct request *request)
 {
+    DT_CHECK_HOT(request->psn == qp->resp.psn && dt_qp_state(qp) != IBV_QPS_ERR);
     if (!qp->established) {
         qp->established = true;
         dt_rnic_raise(qp->rnic, IBV_EVENT_COMM_EST, qp, NULL);
@@ -398,4 +410,5 @@ void dt_responder_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet,
     if (ahead < 0)
         cut_front(&request, (uint32_t)-ahead, packet->mtu_shift);
     execute(qp, &request);
+    DT_CHECK_HOT(dt_responder_is_listed(qp));
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The responder's way out: READ responses in the order of their requests, then the acknowledgement, so that
- * none overtakes a response it would imply. While it waits an acknowledgement grows to cover what came since.
+ * The responder's transmit side: READ responses in the order of their requests, then the acknowledgement, so
+ * that it does not overtake a response that it implies. A pending acknowledgement grows to cover later
+ * requests.
  */
-#include "softrnic/rnic.h"
+#include "softrnic/engine_state.h"
 
 void dt_responder_note(struct dt_rnic_qp *qp, uint8_t syndrome, uint32_t nak_psn)
 {
@@ -21,17 +22,20 @@ void dt_responder_drop_answers(struct dt_rnic_qp *qp)
     qp->resp.ack_pending = false;
     qp->resp.job_count = 0;
     dt_list_remove(&qp->reply_node);
+    DT_CHECK(dt_responder_is_listed(qp));
 }
 
 /* ---- READ jobs ---- */
 
 static struct dt_read_job *job_at(struct dt_responder *resp, uint32_t n)
 {
+    DT_CHECK_HOT(n < resp->job_count && resp->job_count <= DT_READ_JOBS_MAX);
     return &resp->jobs[(resp->job_head + n) % DT_READ_JOBS_MAX];
 }
 
 static void drop_first_job(struct dt_responder *resp)
 {
+    DT_CHECK_HOT(resp->job_count > 0);
     resp->job_head = (resp->job_head + 1) % DT_READ_JOBS_MAX;
     resp->job_count--;
 }
@@ -77,6 +81,7 @@ void dt_responder_add_read(struct dt_rnic_qp *qp, const struct dt_packet *packet
         job = insert_job(resp, is_repeat);
         job->is_repeat = is_repeat;
     }
+    DT_CHECK_HOT(packet->psn_count > 0);
     job->psn = packet->psn;
     job->count = packet->psn_count;
     job->rkey = packet->rkey;
@@ -112,6 +117,7 @@ static bool transmit_response(struct dt_rnic_qp *qp, struct dt_read_job *job, ui
     packet.flags = (uint8_t)((job->is_first ? DT_PACKET_FIRST : 0) |
                              (packet.psn_count == job->count ? DT_PACKET_LAST : 0));
     dt_qp_transmit(qp, &packet, now_ns);
+    DT_CHECK_HOT(packet.psn_count <= job->count && bytes <= job->bytes);
     job->is_first = false;
     job->psn = dt_psn_add(job->psn, packet.psn_count);
     job->count -= packet.psn_count;
@@ -127,6 +133,7 @@ static void transmit_ack(struct dt_rnic_qp *qp, uint64_t now_ns)
     bool is_ack = resp->ack_syndrome == DT_SYNDROME_ACK;
     struct dt_packet packet;
 
+    DT_CHECK_HOT(resp->ack_pending && !resp->job_count); /* behind the responses that it would imply */
     dt_qp_init_packet(qp, &packet, DT_PACKET_ACK, is_ack ? dt_psn_sub(resp->psn, 1) : resp->nak_psn, 1);
     packet.syndrome = resp->ack_syndrome;
     packet.msn = resp->msn;
@@ -179,6 +186,7 @@ bool dt_responder_reply(struct dt_rnic_qp *qp, unsigned quantum, uint64_t now_ns
         transmit_ack(qp, now_ns);
         sent = true;
     }
+    DT_CHECK_HOT(!resp->ack_pending && !resp->job_count);
     dt_list_remove(&qp->reply_node);
     return sent;
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "softrnic/rnic.h"
+#include "softrnic/engine_state.h"
 
-/* Segments a queue pair sends before the next one gets its turn. */
+/* Segments that a queue pair sends before the next one is served. */
 #define QUANTUM 8u
-/* How far a paced RNIC may catch up after it was called late. */
-#define PACE_BURST_NS 200000u
 
 struct dt_rnic *dt_rnic_create(const struct dt_rnic_options *options)
 {
@@ -45,91 +43,22 @@ void dt_rnic_destroy(struct dt_rnic *rnic)
     {
         dt_rnic_cq_destroy(dt_container_of(node, struct dt_rnic_cq, node));
     }
+    DT_CHECK(!rnic->qp_count && dt_list_is_empty(&rnic->cqs));
+    DT_CHECK(dt_list_is_empty(&rnic->send_list) && dt_list_is_empty(&rnic->reply_list) &&
+             dt_list_is_empty(&rnic->timer_list));
     dt_mr_table_free(&rnic->mrs);
     free(rnic->qp_generation);
     free(rnic->qps);
     free(rnic);
 }
 
-void dt_rnic_raise(struct dt_rnic *rnic, enum ibv_event_type type, struct dt_rnic_qp *qp,
-                   struct dt_rnic_cq *cq)
-{
-    struct dt_rnic_event event = {type, qp, cq};
-
-    if (rnic->options.event)
-        rnic->options.event(rnic->options.context, &event);
-}
-
 /* ---- packets out ---- */
-
-bool dt_rnic_is_paced_out(const struct dt_rnic *rnic, uint64_t now_ns)
-{
-    return rnic->options.rate_bytes_per_s && now_ns < rnic->paced_until_ns;
-}
-
-static void pace(struct dt_rnic *rnic, uint64_t bytes, uint64_t now_ns)
-{
-    uint64_t earliest_ns = now_ns > PACE_BURST_NS ? now_ns - PACE_BURST_NS : 0;
-    uint64_t cost_ns;
-
-    if (!rnic->options.rate_bytes_per_s || !bytes)
-        return;
-    /* bytes is at most 2^30, so the product fits. */
-    cost_ns = bytes * 1000000000ull / rnic->options.rate_bytes_per_s;
-    rnic->paced_until_ns = dt_max_u64(rnic->paced_until_ns, earliest_ns) + cost_ns;
-}
-
-bool dt_qp_can_transmit(const struct dt_rnic_qp *qp)
-{
-    const struct dt_rnic *rnic = qp->rnic;
-
-    return !rnic->link_up || rnic->options.wire->ops->can_transmit(qp->link);
-}
-
-void dt_qp_transmit(struct dt_rnic_qp *qp, const struct dt_packet *packet, uint64_t now_ns)
-{
-    struct dt_rnic *rnic = qp->rnic;
-
-    pace(rnic, packet->payload_bytes, now_ns);
-    if (!rnic->link_up)
-        return;
-    rnic->counters.packets_sent++;
-    rnic->counters.payload_bytes_sent += packet->payload_bytes;
-    rnic->options.wire->ops->transmit(qp->link, packet, now_ns);
-}
-
-void dt_qp_init_packet(const struct dt_rnic_qp *qp, struct dt_packet *packet, uint8_t op, uint32_t psn,
-                       uint32_t psn_count)
-{
-    packet->dst_qpn = qp->attr.dest_qp_num;
-    packet->src_qpn = qp->number;
-    packet->psn = psn;
-    packet->psn_count = psn_count;
-    packet->op = op;
-    packet->flags = 0;
-    packet->syndrome = 0;
-    packet->mtu_shift = qp->mtu_shift;
-    packet->msn = 0;
-    packet->imm = 0;
-    packet->rkey = 0;
-    packet->remote_addr = 0;
-    packet->message_bytes = 0;
-    packet->payload_bytes = 0;
-    packet->iov_count = 0;
-}
-
-uint64_t dt_qp_segment_bytes(const struct dt_rnic_qp *qp)
-{
-    uint64_t bytes = qp->rnic->options.wire->ops->segment_bytes_max;
-
-    return bytes ? bytes : 1ull << qp->mtu_shift;
-}
 
 typedef bool serve_func(struct dt_rnic_qp *qp, unsigned quantum, uint64_t now_ns);
 
 /*
- * One turn for each queue pair on a list, `node_offset` in the queue pair. Who got something out goes to the
- * end, so that the next room goes to somebody else. Did anybody?
+ * Serves each queue pair on a list once; its node is at `node_offset` in the queue pair. A queue pair that
+ * transmitted moves to the end, so that the next room goes to another. Did any transmit?
  */
 static bool serve_list(struct dt_list *list, size_t node_offset, serve_func *serve, uint64_t now_ns)
 {
@@ -143,16 +72,17 @@ static bool serve_list(struct dt_list *list, size_t node_offset, serve_func *ser
             continue;
         moved = true;
         if (dt_list_is_empty(turn))
-            continue; /* it has no more to do */
+            continue; /* nothing left to send */
         dt_list_remove(turn);
         dt_list_push_back(&served, turn);
     }
     while ((node = dt_list_pop_front(&served)))
         dt_list_push_back(list, node);
+    DT_CHECK_HOT(dt_list_is_empty(&served));
     return moved;
 }
 
-/* Turns for everybody until nobody gets anything out any more. */
+/* Serves all queue pairs until none can transmit. */
 static void transmit(struct dt_rnic *rnic, uint64_t now_ns)
 {
     bool moved;
@@ -211,6 +141,7 @@ static void fire_timers(struct dt_rnic *rnic, uint64_t now_ns)
     {
         struct dt_rnic_qp *qp = dt_container_of(node, struct dt_rnic_qp, timer_node);
 
+        DT_CHECK(dt_requester_timer_is_listed(qp) && qp->rnic == rnic);
         if (qp->req.timer_ns <= now_ns)
             dt_requester_fire_timer(qp, now_ns);
         else
@@ -234,7 +165,7 @@ uint64_t dt_rnic_deadline_ns(const struct dt_rnic *rnic)
 
     if (rnic->is_fatal)
         return DT_RNIC_NEVER;
-    /* Somebody stopped when the pace was last looked at; if that was not why, the wire will call. */
+    /* A queue pair stopped while the pace was checked last; if the wire stopped it, the wire will call. */
     if (waits && rnic->options.rate_bytes_per_s && rnic->paced_until_ns > rnic->paced_at_ns)
         return dt_min_u64(timer_ns, rnic->paced_until_ns);
     return timer_ns;

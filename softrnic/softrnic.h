@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The software RNIC as its users see it: the calls of libibverbs, with their exact signatures, as dt_soft_*
- * (ibv_open_device is dt_soft_open_device, and so on). verbs/ fills its function table from here.
+ * The software RNIC's interface: the calls of libibverbs, with their exact signatures, as dt_soft_*
+ * (ibv_open_device is dt_soft_open_device, and so on). verbs/ fills its function table from here, dropin/
+ * exports the calls.
  *
  * Contexts are whole `struct verbs_context`, so the inline calls of <infiniband/verbs.h> (ibv_post_send,
  * ibv_poll_cq, ibv_req_notify_cq, ibv_query_port, ibv_create_cq_ex, ibv_wr_*) work on what these functions
- * return. Every function pointer in them is set; what a software RNIC does not have answers EOPNOTSUPP.
+ * return. Every function pointer in them is set; unsupported calls answer EOPNOTSUPP.
  * Transport: reliable connection only. Vendor id and part id belong to no real vendor.
  *
  * Errors are libibverbs': int functions return 0 or a positive errno (poll_cq, get_cq_event, get_async_event,
@@ -36,8 +37,8 @@ extern "C" {
 #define DT_SOFT_DEVICES_MAX 16
 /* Names that the device list has; a simulation has more devices than a process (tests/sim). */
 #define DT_SOFT_NAMES_MAX 128
-#define DT_SOFT_VENDOR_ID   0xdef0
-#define DT_SOFT_PART_ID     1
+#define DT_SOFT_VENDOR_ID 0xdef0
+#define DT_SOFT_PART_ID   1
 
 #define DT_SOFT_VERBS_US_MAX 10000000u
 
@@ -185,10 +186,10 @@ const char *dt_soft_wc_status_str(enum ibv_wc_status status);
  * Acting on a device of this process, by name, for tests, demonstrations and `detour nic`
  */
 enum dt_soft_control {
-    DT_SOFT_CONTROL_DOWN,      /* the link: nothing goes in or out, port error event */
-    DT_SOFT_CONTROL_UP,        /* the link again, port active event */
+    DT_SOFT_CONTROL_DOWN,         /* the link: nothing goes in or out, port error event */
+    DT_SOFT_CONTROL_UP,           /* the link again, port active event */
     DT_SOFT_CONTROL_FATAL,     /* the device is gone for good: device fatal event, then silence (engine.h) */
-    DT_SOFT_CONTROL_DROP_NEXT, /* the next `argument` packets that leave the device are lost */
+    DT_SOFT_CONTROL_DROP_NEXT,    /* the next `argument` packets that leave the device are lost */
     DT_SOFT_CONTROL_DROP_PERCENT, /* from now on `argument` percent (0 to 100) of them are lost */
     DT_SOFT_CONTROL_RATE,         /* the link carries `argument` bytes per second; 0 is unlimited */
     DT_SOFT_CONTROL_VERBS_US      /* from now on each verb on a queue pair (create, modify, destroy) takes

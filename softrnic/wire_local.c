@@ -163,8 +163,8 @@ struct dt_local_wire *dt_local_wire_create(struct dt_local_host *host, uint32_t 
     dt_gid_make(host->instance, device, wire->gid);
     dt_list_init(&wire->links);
     dt_list_init(&wire->inbounds);
-    dt_list_init(&wire->newcomers);
-    dt_list_init(&wire->gone);
+    dt_list_init(&wire->new_inbounds);
+    dt_list_init(&wire->closed);
     pthread_mutex_lock(&host->lock);
     host->wires[device] = wire;
     pthread_mutex_unlock(&host->lock);
@@ -177,10 +177,11 @@ void dt_local_wire_destroy(struct dt_local_wire *wire)
     struct dt_list *node;
 
     pthread_mutex_lock(&host->lock);
+    DT_CHECK(host->wires[wire->device] == wire);
     host->wires[wire->device] = NULL;
     pthread_mutex_unlock(&host->lock);
-    while ((node = dt_list_pop_front(&wire->newcomers)) || (node = dt_list_pop_front(&wire->inbounds)) ||
-           (node = dt_list_pop_front(&wire->gone)))
+    while ((node = dt_list_pop_front(&wire->new_inbounds)) || (node = dt_list_pop_front(&wire->inbounds)) ||
+           (node = dt_list_pop_front(&wire->closed)))
         dt_inbound_destroy(dt_container_of(node, struct dt_inbound, node));
     while ((node = dt_list_pop_front(&wire->links)))
         dt_link_destroy(dt_container_of(node, struct dt_wire_link, node));
@@ -196,9 +197,9 @@ static void abandon_inbounds(struct dt_list *inbounds)
 
 void dt_local_wire_abandon(struct dt_local_wire *wire)
 {
-    abandon_inbounds(&wire->newcomers);
+    abandon_inbounds(&wire->new_inbounds);
     abandon_inbounds(&wire->inbounds);
-    abandon_inbounds(&wire->gone);
+    abandon_inbounds(&wire->closed);
     dt_list_for_each(node, &wire->links)
         dt_local_socket_abandon(&dt_container_of(node, struct dt_wire_link, node)->socket);
 }
@@ -221,13 +222,13 @@ void dt_local_wire_query_counters(const struct dt_local_wire *wire, struct dt_lo
 /* ---- receiving ------------------------------------------------------------------------------------------
  */
 
-static void adopt_newcomers(struct dt_local_wire *wire)
+static void adopt_new_inbounds(struct dt_local_wire *wire)
 {
     struct dt_list *node;
 
     pthread_mutex_lock(&wire->host->lock);
-    dt_store_relaxed(&wire->has_newcomers, 0);
-    while ((node = dt_list_pop_front(&wire->newcomers)))
+    dt_store_relaxed(&wire->has_new_inbounds, 0);
+    while ((node = dt_list_pop_front(&wire->new_inbounds)))
         dt_list_push_back(&wire->inbounds, node);
     pthread_mutex_unlock(&wire->host->lock);
 }
@@ -247,6 +248,7 @@ static bool receive_from(struct dt_local_wire *wire, struct dt_inbound *inbound,
 
     while (budget->packets < RECEIVE_PACKETS_MAX && budget->bytes < RECEIVE_BYTES_MAX &&
            dt_local_ring_peek(&inbound->ring, &packet, &received.payload)) {
+        DT_CHECK_HOT(packet.iov_count == 0);
         deliver(arg, &packet, (struct dt_received *)&received, now_ns);
         dt_local_ring_pop(&inbound->ring);
         budget->packets++;
@@ -269,8 +271,8 @@ bool dt_local_wire_receive(struct dt_local_wire *wire, dt_local_deliver_func *de
     struct budget budget = {0, 0};
     bool any = false;
 
-    if (dt_load_relaxed(&wire->has_newcomers))
-        adopt_newcomers(wire);
+    if (dt_load_relaxed(&wire->has_new_inbounds))
+        adopt_new_inbounds(wire);
     dt_list_for_each(node, &wire->inbounds)
     {
         struct dt_inbound *inbound = dt_container_of(node, struct dt_inbound, node);
@@ -281,7 +283,7 @@ bool dt_local_wire_receive(struct dt_local_wire *wire, dt_local_deliver_func *de
         if (inbound->ring.is_broken ||
             (dt_inbound_is_gone(inbound) && dt_local_ring_is_empty(&inbound->ring))) {
             dt_list_remove(node);
-            dt_list_push_back(&wire->gone, node);
+            dt_list_push_back(&wire->closed, node);
         }
         if (budget.packets >= RECEIVE_PACKETS_MAX || budget.bytes >= RECEIVE_BYTES_MAX) {
             /* The others first, next time. */
@@ -311,7 +313,7 @@ uint64_t dt_local_wire_deadline_ns(const struct dt_local_wire *wire)
 
 static bool has_something(struct dt_local_wire *wire)
 {
-    if (dt_load_relaxed(&wire->has_newcomers))
+    if (dt_load_relaxed(&wire->has_new_inbounds))
         return true;
     dt_list_for_each(node, &wire->inbounds)
     {
@@ -366,7 +368,7 @@ bool dt_local_wire_has_unread(const struct dt_local_wire *wire)
     dt_list_for_each(
         node, &wire->inbounds) if (!dt_local_ring_is_empty(&dt_container_of(node, struct dt_inbound, node)
                                                                 ->ring)) return true;
-    return dt_load_relaxed(&wire->has_newcomers);
+    return dt_load_relaxed(&wire->has_new_inbounds);
 }
 
 static void nudge_link(struct dt_wire_link *link)
@@ -400,13 +402,14 @@ void dt_local_wire_reap(struct dt_local_wire *wire)
 {
     struct dt_list *node;
 
-    while ((node = dt_list_pop_front(&wire->gone)))
+    while ((node = dt_list_pop_front(&wire->closed)))
         dt_inbound_destroy(dt_container_of(node, struct dt_inbound, node));
     dt_list_for_each(at, &wire->links)
     {
         struct dt_wire_link *link = dt_container_of(at, struct dt_wire_link, node);
 
         if (link->memory && dt_link_is_gone(link))
-            dt_link_let_go(link);
+            dt_link_release(link);
     }
+    DT_CHECK_HOT(dt_list_is_empty(&wire->closed));
 }

@@ -79,9 +79,10 @@ void dt_local_wire_nudge(struct dt_local_wire *wire);
  */
 void dt_local_wire_reap(struct dt_local_wire *wire);
 
-/* Takes in a caller from another process; owns `fd` and `shared` from here on. host->lock is held. */
-void dt_local_wire_take_caller(struct dt_local_wire *wire, const struct dt_hello *hello, int fd, pid_t pid,
-                               struct dt_local_shared *shared);
+/* Creates the inbound end for a peer that sent HELLO; takes ownership of `fd` and `shared`. host->lock is
+ * held. */
+void dt_local_wire_accept(struct dt_local_wire *wire, const struct dt_hello *hello, int fd, pid_t pid,
+                          struct dt_local_shared *shared);
 
 struct dt_local_counters {
     uint64_t lost_absent; /* packets to nobody */

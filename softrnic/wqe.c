@@ -46,6 +46,7 @@ static uint32_t put_ctrl(const struct dt_wqe_ring *ring, uint16_t index, const s
                                .fm_ce_se = header->flags,
                                .imm = header->imm};
 
+    DT_CHECK_HOT(units <= DT_WQE_UNITS_MAX && (units + 3) / 4 <= ring->blocks);
     memcpy(unit_at(ring, index, 0), &ctrl, sizeof ctrl);
     return (units + 3) / 4;
 }
@@ -77,6 +78,7 @@ static void put_bytes(const struct dt_wqe_ring *ring, uint16_t index, uint64_t o
     uint64_t at = place(ring, index, offset);
     uint64_t to_end = dt_min_u64(bytes, ring_bytes(ring) - at);
 
+    DT_CHECK_HOT(offset + bytes <= DT_WQE_UNITS_MAX * DT_WQE_UNIT_BYTES);
     memcpy(ring->buffer + at, from, to_end);
     memcpy(ring->buffer, (const char *)from + to_end, bytes - to_end);
 }
@@ -184,6 +186,7 @@ bool dt_wqe_segment(const struct dt_wqe_ring *ring, uint16_t index, const struct
 {
     struct dt_wqe_data data;
 
+    DT_CHECK_HOT(!wqe->is_malformed && !wqe->is_inline);
     if (n >= (uint32_t)(wqe->units - wqe->first_data))
         return false;
     memcpy(&data, unit_at(ring, index, wqe->first_data + n), sizeof data);
@@ -202,6 +205,7 @@ uint32_t dt_wqe_inline_iov(const struct dt_wqe_ring *ring, uint16_t index, const
     uint64_t at = place(ring, index, start);
     uint64_t to_end = dt_min_u64(bytes, ring_bytes(ring) - at);
 
+    DT_CHECK_HOT(wqe->is_inline && offset + bytes <= wqe->payload_bytes);
     iov[0] = (struct iovec){ring->buffer + at, to_end};
     iov[1] = (struct iovec){ring->buffer, bytes - to_end};
     return bytes > to_end ? 2 : 1;

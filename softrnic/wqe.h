@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Send queue elements in the format that mlx5 hardware reads: encode, and walk. The layout is the one of
- * <infiniband/mlx5dv.h> (rdma-core), defined here again so that both ends build without that header; a test
- * holds the two side by side.
+ * Send queue elements in the format of mlx5 hardware: encoding and decoding. The layout is the one of
+ * <infiniband/mlx5dv.h> (rdma-core), declared again so that both ends build without that header; a test
+ * compares the two.
  *
  * A send queue is a ring of 64-byte blocks. An element starts on a block and is a sequence of 16-byte units:
  * one control segment, a remote address segment for WRITE and READ, then data segments or one inline
- * segment. It may run over the end of the ring and go on at its beginning. Indices count blocks modulo 65536;
+ * segment. It may wrap around the end of the ring. Indices count blocks modulo 65536;
  * the slot is the index modulo the number of blocks.
  */
 #ifndef DETOUR_SOFTRNIC_WQE_H

@@ -139,7 +139,7 @@ TEST_F(OnScriptedWire, AnAcknowledgementThatWaitsForRoomGrows)
     EXPECT_EQ(1u, scripted.sent[0].psn);
 }
 
-TEST_F(OnScriptedWire, ResponsesGoBeforeTheAcknowledgementsOfWhatFollowed)
+TEST_F(OnScriptedWire, ResponsesPrecedeLaterAcknowledgements)
 {
     Receive(Packet(DT_PACKET_WRITE, 0, 8));
     Receive(Packet(DT_PACKET_READ_REQUEST, 1, 100));
@@ -225,7 +225,7 @@ TEST_F(OnScriptedWire, NothingLandsAfterErrOrReset)
 
 // (number, expected): what is expected is executed, what is behind acknowledged again, what is ahead
 // complained about, up to both ends of the window and over the wrap.
-TEST_F(OnScriptedWire, WhereAPsnStandsDecidesWhatBecomesOfIt)
+TEST_F(OnScriptedWire, ThePositionOfAPsnDecidesItsTreatment)
 {
     for (uint32_t expected : {0u, 1u, 2u, 0x7fffffu, 0x800000u, 0xfffffeu, 0xffffffu}) {
         for (int32_t distance : {-0x800000, -0x7fffff, -2, -1, 0, 1, 2, 0x7ffffe, 0x7fffff}) {

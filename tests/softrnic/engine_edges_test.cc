@@ -196,7 +196,7 @@ TEST_F(EngineEdges, QueueSizesOutOfRange)
     EXPECT_EQ(EINVAL, errno);
 }
 
-TEST_F(EngineEdges, AFullReceiveQueueSaysSo)
+TEST_F(EngineEdges, AFullReceiveQueueIsReported)
 {
     for (uint64_t i = 0; i < 64; i++)
         ASSERT_EQ(0, b->Recv(i));
@@ -307,10 +307,10 @@ TEST_F(EngineEdges, ADeadDeviceIsSilent)
     EXPECT_EQ(EIO, errno);
 }
 
-// ---- strangers ----
+// ---- unsolicited packets ----
 
 // A wire that lets the test hand any packet to the engine.
-class Strangers : public EngineEdges
+class Unsolicited : public EngineEdges
 {
   protected:
     dt_packet Packet(uint8_t op) const
@@ -331,7 +331,7 @@ class Strangers : public EngineEdges
     }
 };
 
-TEST_F(Strangers, PacketsForNobodyAreDropped)
+TEST_F(Unsolicited, PacketsWithoutAQueuePairAreDropped)
 {
     dt_packet packet = Packet(DT_PACKET_WRITE);
     packet.dst_qpn ^= 1 << 20;
@@ -346,7 +346,7 @@ TEST_F(Strangers, PacketsForNobodyAreDropped)
     ExpectPeerUntouched();
 }
 
-TEST_F(Strangers, PacketsThatDoNotAddUpAreDropped)
+TEST_F(Unsolicited, PacketsThatDoNotAddUpAreDropped)
 {
     for (uint8_t op : {DT_PACKET_SEND, DT_PACKET_WRITE, DT_PACKET_READ_REQUEST}) {
         dt_packet packet = Packet(op);
@@ -369,7 +369,7 @@ TEST_F(Strangers, PacketsThatDoNotAddUpAreDropped)
     ExpectPeerUntouched();
 }
 
-TEST_F(Strangers, MessagesThatBeginInTheMiddleAreRefused)
+TEST_F(Unsolicited, MessagesThatBeginInTheMiddleAreRefused)
 {
     dt_packet packet = Packet(DT_PACKET_WRITE);
     packet.flags = DT_PACKET_LAST;
@@ -379,7 +379,7 @@ TEST_F(Strangers, MessagesThatBeginInTheMiddleAreRefused)
     EXPECT_EQ(1u, hb->Counters().naks_sent);
 }
 
-TEST_F(Strangers, AnotherPathMtuIsRefused)
+TEST_F(Unsolicited, AnotherPathMtuIsRefused)
 {
     dt_packet packet = Packet(DT_PACKET_WRITE);
     packet.mtu_shift = 12;
@@ -387,7 +387,7 @@ TEST_F(Strangers, AnotherPathMtuIsRefused)
     EXPECT_EQ(IBV_QPS_ERR, b->State());
 }
 
-TEST_F(Strangers, AnswersNobodyAskedForChangeNothing)
+TEST_F(Unsolicited, UnsolicitedAnswersChangeNothing)
 {
     for (uint32_t psn : {0u, 1u, 77u, 0x800000u, 0xfffffeu, 0xffffffu}) {
         for (int syndrome = 0; syndrome < 256; syndrome++) {

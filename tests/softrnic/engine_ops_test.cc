@@ -149,7 +149,7 @@ TEST_F(EngineOps, NopCompletesInOrder)
     EXPECT_EQ(DT_CQE_NOP, cqes[1].op);
 }
 
-TEST_F(EngineOps, UnsignalledWorkCompletesInSilence)
+TEST_F(EngineOps, UnsignaledWorkCompletesInSilence)
 {
     a->Write(*b, 0, 0, 100, 0);
     a->Write(*b, 0, 0, 100, 0);

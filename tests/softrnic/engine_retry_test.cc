@@ -36,6 +36,16 @@ class EngineRetry : public Pair
         rule.count = count;
         return rule;
     }
+    /* The acknowledgement of one PSN is lost, once. */
+    uint32_t DropAckOfB(uint32_t psn)
+    {
+        dt_fault_rule rule = Drop(DT_FAULT_OP(DT_PACKET_ACK), 0, 1);
+        rule.src_qpn = b->Number();
+        rule.has_psn = true;
+        rule.psn_first = rule.psn_last = psn;
+        rule.syndrome = DT_SYNDROME_ACK;
+        return dt_faults_add(FaultsB(), &rule);
+    }
     void ExpectSame(uint64_t offset, uint64_t bytes)
     {
         EXPECT_EQ(0, memcmp(&a->buffer[offset], &b->buffer[offset], bytes));
@@ -210,7 +220,7 @@ TEST_F(EngineRetry, ALostLastPacketIsMendedByTheTimer)
 
 TEST_F(EngineRetry, OneLostAckIsCoveredByTheNext)
 {
-    uint32_t id = dt_faults_drop_ack(FaultsB(), b->Number(), 0);
+    uint32_t id = DropAckOfB(0);
     a->Write(*b, 0, 0, 10);
     a->Write(*b, 0, 0, 10);
     Run();
@@ -221,7 +231,7 @@ TEST_F(EngineRetry, OneLostAckIsCoveredByTheNext)
 
 TEST_F(EngineRetry, TheLostLastAckCostsATimeoutAndNothingIsExecutedTwice)
 {
-    uint32_t id = dt_faults_drop_ack(FaultsB(), b->Number(), 2);
+    uint32_t id = DropAckOfB(2);
     b->Recv(1, 0, 100);
     b->Recv(2, 0, 100);
     b->Recv(3, 0, 100);
@@ -471,7 +481,7 @@ TEST_F(EngineRetry, RnrRetryOfSevenIsForEver)
     ExpectSame(0, 3000);
 }
 
-TEST_F(EngineRetry, AnRnrNakDoesNotStopWhatCameBefore)
+TEST_F(EngineRetry, AnRnrNakDoesNotStopEarlierMessages)
 {
     a->Fill(0, 5000, 1);
     a->Write(*b, 0, 0, 5000);
@@ -521,6 +531,32 @@ TEST_F(EngineRetry, RnrRetriesComeBackWithProgress)
     }
     ExpectAllSucceeded(5);
     EXPECT_EQ(5u, hb->Counters().rnr_naks_sent);
+}
+
+// The first SEND arrives twice: it is refused, then executed. The second SEND was dropped as out of sequence
+// meanwhile.
+TEST_F(EngineRetry, AnAckDuringAnRnrWaitSendsTheRestAgainWithoutARetry)
+{
+    Attributes attributes;
+    attributes.timeout = 0; // no transport timer
+    attributes.retry_cnt = 0;
+    BuildWith(attributes);
+    dt_fault_rule rule = {};
+    rule.action = DT_FAULT_DUPLICATE;
+    rule.count = 1;
+    rule.delay_ns = kMs / 4;
+    dt_faults_add(FaultsA(), &rule);
+    a->Send(0, 10);
+    a->Send(0, 10);
+    dt_sim_run_until(sim, kMs / 8);
+    b->Recv(1, 0, 10);
+    b->Recv(2, 0, 10);
+    dt_sim_run_until(sim, kMs / 4 + 4 * kLatencyNs);
+    ExpectAllSucceeded(2); // before the RNR timer of 0.64 ms ends
+    Run();
+    EXPECT_EQ(IBV_QPS_RTS, a->State());
+    EXPECT_EQ(1u, hb->Counters().rnr_naks_sent);
+    EXPECT_EQ(0u, ha->Counters().timeouts);
 }
 
 // ---- faults of the wire that are not loss ----

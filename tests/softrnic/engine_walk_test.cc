@@ -330,7 +330,7 @@ class Walk
 
 int Walk::gave_up;
 
-TEST(EngineWalk, EverySeedEndsAsTheModelSays)
+TEST(EngineWalk, EverySeedEndsAsTheModelPredicts)
 {
     for (uint64_t seed = WALK_FIRST_SEED; seed < WALK_FIRST_SEED + WALK_SEEDS; seed++) {
         SCOPED_TRACE("seed " + std::to_string(seed));

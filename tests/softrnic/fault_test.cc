@@ -265,7 +265,15 @@ TEST_F(Faults, WhoIsMeant)
 
 TEST_F(Faults, ExactlyTheAckOfOnePsn)
 {
-    dt_faults_drop_ack(faults, 5, 3);
+    dt_fault_rule rule = {};
+    rule.action = DT_FAULT_DROP;
+    rule.ops = DT_FAULT_OP(DT_PACKET_ACK);
+    rule.src_qpn = 5;
+    rule.has_psn = true;
+    rule.psn_first = rule.psn_last = 3;
+    rule.syndrome = DT_SYNDROME_ACK;
+    rule.count = 1;
+    dt_faults_add(faults, &rule);
     for (uint32_t psn = 0; psn < 6; psn++)
         Apply(Ack(psn, DT_SYNDROME_ACK));
     Apply(Ack(3, DT_SYNDROME_ACK)); // only once
@@ -382,7 +390,7 @@ TEST_F(Faults, ReorderedPacketsAreOvertakenByThatMany)
     EXPECT_EQ((std::vector<uint32_t>{0}), Psns());
 }
 
-TEST_F(Faults, WhatIsHeldForALinkCanBeForgotten)
+TEST_F(Faults, PacketsHeldForALinkCanBeDropped)
 {
     dt_fault_rule rule = {};
     rule.action = DT_FAULT_DELAY;

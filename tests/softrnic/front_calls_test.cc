@@ -55,7 +55,7 @@ TEST_F(Front, DeviceList)
     dt_soft_free_device_list(list);
 }
 
-TEST_F(Front, ConfigureRefusesWhatCannotBe)
+TEST_F(Front, ConfigureRefusesImpossibleOptions)
 {
     dt_soft_options options = {};
 
@@ -139,7 +139,7 @@ TEST_F(Front, NoPointerIsNull)
     EXPECT_EQ(dt_soft_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
-TEST_F(Front, UnsupportedSaysSo)
+TEST_F(Front, UnsupportedCallsReportIt)
 {
     ibv_pd *pd = dt_soft_alloc_pd(context);
     ibv_td_init_attr td = {};
@@ -220,7 +220,7 @@ TEST_F(Front, ObjectsInUseAreNotDestroyed)
 }
 
 // As the kernel has it: programs leave objects behind, and nothing of them may live on.
-TEST_F(Front, ClosingADeviceDestroysWhatWasLeft)
+TEST_F(Front, ClosingADeviceDestroysItsObjects)
 {
     EndOptions options;
     options.with_channel = true;
@@ -256,7 +256,7 @@ TEST_F(Front, ClosingADeviceDestroysWhatWasLeft)
         EXPECT_EQ(left.buffer[i], 7) << "byte " << i << " was written after the device had been closed";
 }
 
-TEST_F(Front, PostRefusesWhatCannotBe)
+TEST_F(Front, PostRefusesInvalidRequests)
 {
     EndOptions options = Shared();
     options.inline_bytes = 16;

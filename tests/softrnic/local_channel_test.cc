@@ -47,7 +47,7 @@ TEST(LocalChannel, SleepersOfTwoProcesses)
                 }
                 if (wanted == 0)
                     break;
-                Require(is_readable(end.channel->fd, 10000), "nobody woke message %u", i);
+                Require(is_readable(end.channel->fd, 10000), "no wake-up for message %u", i);
                 Require(dt_soft_get_cq_event(end.channel, &cq, &user) == 0, "get event");
                 dt_soft_ack_cq_events(cq, 1);
             }

@@ -272,13 +272,13 @@ bool is_dropped(int fd)
     return false;
 }
 
-// Callers that talk nonsense, say nothing, lie about the memory they bring, or write nonsense into it are
-// dropped, and a real connection does not notice.
-TEST(LocalDeath, StrangersAreDropped)
+// Peers that send an invalid HELLO, no HELLO, unsealed memory or an invalid record are
+// dropped, without effect on a valid connection.
+TEST(LocalDeath, InvalidPeersAreDropped)
 {
     RunRanks(2, [](const Rank &rank) {
         if (rank.number() == 1) /* before the other one knows where to send it */
-            ExpectRankWarning("sent a record that makes no sense");
+            ExpectRankWarning("sent an invalid record");
         End end;
         EndAddress peer = ConnectTo(rank, 1 - rank.number(), end);
         uint64_t instance = 0;
@@ -292,8 +292,8 @@ TEST(LocalDeath, StrangersAreDropped)
             Require(send(garbage, noise, sizeof noise, 0) == sizeof noise, "send");
             dt_hello hello = {};
             Require(send(liar, &hello, sizeof hello, 0) == sizeof hello, "send");
-            Require(is_dropped(garbage) && is_dropped(liar), "nonsense is listened to");
-            // A good greeting, with memory full of nonsense.
+            Require(is_dropped(garbage) && is_dropped(liar), "an invalid HELLO is accepted");
+            // A valid HELLO, with memory full of invalid records.
             dt_local_shared *shared;
             pid_t pid;
             int memory = dt_rendezvous_memory(&shared);
@@ -302,7 +302,7 @@ TEST(LocalDeath, StrangersAreDropped)
             shared->head = 77;
             int caller = dt_rendezvous_call(instance, &hello, memory, &pid);
             Require(caller >= 0, "call");
-            Require(is_dropped(caller), "a broken ring is listened to");
+            Require(is_dropped(caller), "a broken ring stays connected");
             Require(is_dropped(silent), "a silent caller is waited for");
             for (int fd : {silent, garbage, liar, caller, memory})
                 close(fd);

@@ -159,8 +159,8 @@ TEST_P(LocalMove, EveryOperation)
     });
 }
 
-// 300 bytes gathered from four places, unsignalled, then a chain whose last one is signalled.
-TEST_P(LocalMove, GatherChainUnsignalled)
+// 300 bytes gathered from four places, unsignaled, then a chain whose last one is signaled.
+TEST_P(LocalMove, GatherChainUnsignaled)
 {
     RunRanks(2, [](const Rank &rank) {
         configure(GetParam());

@@ -116,7 +116,7 @@ void poll_lines(const Rank &rank, uint64_t bytes, bool no_process_vm)
     }
 }
 
-TEST(LocalRanks, LinesAreSeenWhole)
+TEST(LocalRanks, LinesAreReadWhole)
 {
     for (uint64_t bytes : {256ull, 4096ull, 16384ull, 65536ull, 1048576ull})
         RunRanks(2, [bytes](const Rank &rank) { poll_lines(rank, bytes, false); });

@@ -68,7 +68,7 @@ class LocalRing : public ::testing::Test
     dt_prng prng_;
 };
 
-TEST_F(LocalRing, WhatGoesInComesOut)
+TEST_F(LocalRing, RecordsComeOutAsTheyWentIn)
 {
     std::deque<std::pair<dt_packet, std::vector<uint8_t>>> inside;
     uint32_t number = 0, taken = 0, refused = 0, remote = 0;

@@ -196,7 +196,7 @@ TEST(LocalWire, TwoWiresOfOneHost)
 }
 
 // What was transmitted is unread until the other end has taken it, or is not there to take it.
-TEST(LocalWire, KnowsWhatIsUnread)
+TEST(LocalWire, DetectsUnreadRecords)
 {
     Host a(1020);
     a.AddWire();
@@ -216,10 +216,10 @@ TEST(LocalWire, KnowsWhatIsUnread)
     EXPECT_TRUE(ops->is_unread(link, ops->mark(link)));
     dt_local_wire_destroy(a.wires[1]);
     a.wires[1] = nullptr;
-    EXPECT_FALSE(ops->is_unread(link, ops->mark(link))) << "nobody will read it";
+    EXPECT_FALSE(ops->is_unread(link, ops->mark(link))) << "no process will read it";
 }
 
-// Nobody there: lost, tried again after a while, found when it comes.
+// No process there: lost, tried again after a while, found when it comes.
 TEST(LocalWire, AbsentPeerIsFoundLater)
 {
     Host a(1004);
@@ -298,7 +298,7 @@ TEST(LocalWire, ReceiverGoes)
 }
 
 // A process that has no descriptor left: who calls waits until there is one, and it does not spin meanwhile.
-TEST(LocalWire, CallerWaitsForADescriptor)
+TEST(LocalWire, APeerWaitsForADescriptor)
 {
     detour_test::ExpectWarning("a connection cannot be accepted: Too many open files");
     Host a(1030), b(1031);
@@ -350,7 +350,7 @@ TEST(LocalWire, SleepersAreWoken)
 
 // What was to be sent there is wanted no more (its queue pair failed): room, or the end of the other one, is
 // news once and not for ever.
-TEST(LocalWire, SleepsAgainWhenNobodyWantsTheRoom)
+TEST(LocalWire, SleepsAgainWhenNoLinkNeedsRoom)
 {
     for (bool dies : {false, true}) {
         Host a(1021);
@@ -371,7 +371,7 @@ TEST(LocalWire, SleepsAgainWhenNobodyWantsTheRoom)
 }
 
 // Who was awake, and then takes nothing: it is woken once for that, and only when it had its time.
-TEST(LocalWire, WhoTakesNothingIsNudged)
+TEST(LocalWire, APeerThatReadsNothingIsNudgedOnce)
 {
     Host a(1012), b(1013);
     dt_wire_link *link = a.LinkTo(b);

@@ -351,7 +351,7 @@ TEST_F(QpModify, WorkPostedBeforeRtsIsSentThen)
     EXPECT_EQ(1u, a->PollSend().size());
 }
 
-TEST_F(QpModify, AReceiverInRtrHearsOfItsPeer)
+TEST_F(QpModify, AReceiverInRtrReportsItsFirstPacket)
 {
     Build(Quiet(), Attributes(), false);
     a->ConnectTo(*b);

@@ -35,7 +35,7 @@ SAME_FIELD(dt_wqe_data, lkey, mlx5_wqe_data_seg, lkey);
 SAME_FIELD(dt_wqe_data, addr, mlx5_wqe_data_seg, addr);
 static_assert(uint32_t(DT_WQE_INLINE) == uint32_t(MLX5_INLINE_SEG), "inline flag");
 static_assert(int(DT_WQE_BLOCK_BYTES) == int(MLX5_SEND_WQE_BB), "block");
-static_assert(int(DT_WQE_SIGNALED) == int(MLX5_WQE_CTRL_CQ_UPDATE), "signalled");
+static_assert(int(DT_WQE_SIGNALED) == int(MLX5_WQE_CTRL_CQ_UPDATE), "signaled");
 static_assert(int(DT_WQE_SOLICITED) == int(MLX5_WQE_CTRL_SOLICITED), "solicited");
 static_assert(int(DT_WQE_FENCE) == int(MLX5_WQE_CTRL_FENCE), "fence");
 static_assert(int(DT_WQE_NOP) == int(MLX5_OPCODE_NOP), "opcode");
@@ -54,7 +54,7 @@ struct Memory {
     }
 };
 
-TEST(Wqe, AWriteIsByteForByteWhatTheVendorsHelpersWrite)
+TEST(Wqe, AWriteEqualsTheVendorsHelpersByteForByte)
 {
     Memory mine(1), theirs(1);
     dt_wqe_header header = {0x123456,  DT_WQE_WRITE_IMM,      DT_WQE_SIGNALED | DT_WQE_SOLICITED,
@@ -92,7 +92,7 @@ TEST(Wqe, BlockCounts)
 }
 
 // Every opcode, number of segments and position in a ring of 8 blocks, around the index's own wrap.
-TEST(Wqe, WhatIsEncodedIsWalked)
+TEST(Wqe, EncodedElementsAreWalked)
 {
     for (uint32_t start = 65536 - 9; start < 65536 + 9; start++) {
         for (uint8_t opcode : {DT_WQE_WRITE, DT_WQE_WRITE_IMM, DT_WQE_SEND, DT_WQE_SEND_IMM, DT_WQE_READ}) {
@@ -187,7 +187,7 @@ TEST(Wqe, ByteCountZeroMeansTwoGibibytes)
     EXPECT_EQ(1u << 31, out.bytes);
 }
 
-TEST(Wqe, MalformedElementsAreToldFromGoodOnes)
+TEST(Wqe, MalformedElementsAreDetected)
 {
     struct Case {
         uint32_t word0, word1;

@@ -2,37 +2,37 @@
 #include "base/util.h"
 #include "softrnic/front.h"
 
-static const char *word(const char *const *words, size_t count, int index)
+static const char *text_of(const char *const *texts, size_t count, int index)
 {
-    return index >= 0 && (size_t)index < count && words[index] ? words[index] : "unknown";
+    return index >= 0 && (size_t)index < count && texts[index] ? texts[index] : "unknown";
 }
 
 const char *dt_soft_node_type_str(enum ibv_node_type node_type)
 {
-    static const char *const words[] = {
+    static const char *const texts[] = {
         [IBV_NODE_CA] = "channel adapter",
         [IBV_NODE_SWITCH] = "switch",
         [IBV_NODE_ROUTER] = "router",
         [IBV_NODE_RNIC] = "RDMA NIC",
     };
 
-    return word(words, DT_COUNT_OF(words), (int)node_type);
+    return text_of(texts, DT_COUNT_OF(texts), (int)node_type);
 }
 
 const char *dt_soft_port_state_str(enum ibv_port_state port_state)
 {
-    static const char *const words[] = {
+    static const char *const texts[] = {
         [IBV_PORT_NOP] = "no state change", [IBV_PORT_DOWN] = "down",
         [IBV_PORT_INIT] = "initializing",   [IBV_PORT_ARMED] = "armed",
         [IBV_PORT_ACTIVE] = "active",       [IBV_PORT_ACTIVE_DEFER] = "active, deferred",
     };
 
-    return word(words, DT_COUNT_OF(words), (int)port_state);
+    return text_of(texts, DT_COUNT_OF(texts), (int)port_state);
 }
 
 const char *dt_soft_event_type_str(enum ibv_event_type event)
 {
-    static const char *const words[] = {
+    static const char *const texts[] = {
         [IBV_EVENT_CQ_ERR] = "CQ error",
         [IBV_EVENT_QP_FATAL] = "QP fatal error",
         [IBV_EVENT_QP_REQ_ERR] = "QP request error",
@@ -55,12 +55,12 @@ const char *dt_soft_event_type_str(enum ibv_event_type event)
         [IBV_EVENT_WQ_FATAL] = "WQ fatal error",
     };
 
-    return word(words, DT_COUNT_OF(words), (int)event);
+    return text_of(texts, DT_COUNT_OF(texts), (int)event);
 }
 
 const char *dt_soft_wc_status_str(enum ibv_wc_status status)
 {
-    static const char *const words[] = {
+    static const char *const texts[] = {
         [IBV_WC_SUCCESS] = "success",
         [IBV_WC_LOC_LEN_ERR] = "local length error",
         [IBV_WC_LOC_QP_OP_ERR] = "local QP operation error",
@@ -87,5 +87,5 @@ const char *dt_soft_wc_status_str(enum ibv_wc_status status)
         [IBV_WC_TM_RNDV_INCOMPLETE] = "tag matching rendezvous incomplete",
     };
 
-    return word(words, DT_COUNT_OF(words), (int)status);
+    return text_of(texts, DT_COUNT_OF(texts), (int)status);
 }
