@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "dropin/control.h"
 #include "softrnic/softrnic.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -31,6 +32,8 @@ static void configure(void)
     if (configure_error)
         dt_warn("soft-devices", "software RNIC: %u devices: %s", options.device_count,
                 strerror(configure_error));
+    else
+        dt_dropin_control_start(&params);
 }
 
 int dt_dropin_configure(void)
