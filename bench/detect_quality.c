@@ -144,11 +144,11 @@ static void print_rate(const char *name, uint32_t hits, uint32_t count)
 {
     const double z = 1.96;
     double p = count ? (double)hits / count : 0, n = count ? count : 1;
-    double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
+    double center = (p + z * z / (2 * n)) / (1 + z * z / n);
     double half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n));
 
     printf("  %-14s %6u of %6u  %6.2f %%  [%.2f, %.2f]\n", name, hits, count, 100 * p,
-           100 * fmax(centre - half, 0), 100 * fmin(centre + half, 1));
+           100 * fmax(center - half, 0), 100 * fmin(center + half, 1));
 }
 
 static void print_score(const char *detector, const char *set, struct score *score)

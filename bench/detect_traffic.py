@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How right are the verdicts on the traffic of `detour perf`? Two ranks over software RNICs; links are made slow by rules
-for some seconds, again and again, and `detour_stat` says what the page says meanwhile.
+"""Accuracy of the verdicts on the traffic of `detour perf`. Two ranks over software RNICs; rules slow the links down
+for some seconds, repeatedly, and `detour_stat` reads the verdicts meanwhile.
 
 usage: bench/detect_traffic.py [BUILD [PHASES [RULE...]]]
 
 Each rule gets PHASES slow phases of 4 s with 6 s between them. Printed for each: phases in which all links were called
 slow by at least half of what the rule adds, and after how long (median); and of the time without a rule, the share in
-which some link was called slow, at all and by as much as that. What else the machine does makes software RNICs slow,
-too, and counts against the verdicts here.
+which some link was called slow, at all and by that amount. Other load of the machine slows software RNICs down, too, and
+counts against the verdicts here.
 """
 import os
 import pathlib
@@ -48,11 +48,11 @@ def main(build="build", phases="3", *rules):
             return [c for process in detour_stat.read(folder=folder) for c in process["connections"] if c["is_send"]]
 
         def slow_by_ms():
-            """What each sender's transfers take longer; None: it is not called slow."""
+            """The extra time of each sender's transfers; None: it is not called slow."""
             return [c["delay_ns"] / 1e6 if c["verdict"] == "slow" else None for c in senders()]
 
         def watch(seconds):
-            """(time, delays) for so long."""
+            """(time, delays) for this many seconds."""
             end, seen = time.monotonic() + seconds, []
             while time.monotonic() < end:
                 seen.append((time.monotonic(), slow_by_ms()))

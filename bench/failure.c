@@ -40,7 +40,7 @@
 
 #include "base/atomics.h"
 #include "base/clock.h"
-#include "cli/perf_net.h"
+#include "cli/perf/ring.h"
 #include "obs/client.h"
 
 #define WARM_NS     (300 * DT_NS_PER_MS)
@@ -67,7 +67,7 @@ struct plan {
 
 /* One direction of a connection. */
 struct lane {
-    struct dt_perf_connection *connection;
+    struct dt_job_connection *connection;
     void *request[WINDOW_MAX];
     uint64_t posted_ns[WINDOW_MAX];
     uint64_t posted;
@@ -78,9 +78,9 @@ struct lane {
 
 struct rank {
     const struct plan *plan;
-    struct dt_perf_net net;
-    struct dt_perf_error error;
-    uint64_t heartbeat;
+    struct dt_job_net net;
+    struct dt_perf_ring ring;
+    struct dt_job_error error;
     int peer_fd;
     struct lane *sends;
     struct lane *receives;
@@ -117,50 +117,66 @@ static void transfer(int fd, char *mine, char *theirs, size_t bytes)
 {
     if (send(fd, mine, bytes, MSG_NOSIGNAL) != (ssize_t)bytes ||
         recv(fd, theirs, bytes, MSG_WAITALL) != (ssize_t)bytes)
-        die("the other process is gone");
+        die("the other process has ended");
+}
+
+/* Passes the handles of the receiving connections to the other process. */
+static void exchange_handles(struct rank *rank)
+{
+    unsigned connections = rank->plan->connections;
+    size_t bytes = (size_t)connections * NCCL_NET_HANDLE_MAXSIZE;
+    char *mine = calloc(2, bytes);
+    char *theirs = mine + bytes;
+
+    if (!mine)
+        die("out of memory");
+    for (unsigned i = 0; i < connections; i++)
+        memcpy(mine + i * NCCL_NET_HANDLE_MAXSIZE, dt_perf_ring_receiving(&rank->ring, i, 1)->handle,
+               NCCL_NET_HANDLE_MAXSIZE);
+    transfer(rank->peer_fd, mine, theirs, bytes);
+    for (unsigned i = 0; i < connections; i++)
+        memcpy(dt_perf_ring_sending(&rank->ring, i, 1)->handle, theirs + i * NCCL_NET_HANDLE_MAXSIZE,
+               NCCL_NET_HANDLE_MAXSIZE);
+    free(mine);
 }
 
 static void set_up(struct rank *rank, unsigned index)
 {
     const struct plan *plan = rank->plan;
     unsigned connections = plan->connections;
-    struct dt_perf_net *net = &rank->net;
-    size_t bytes = (size_t)connections * NCCL_NET_HANDLE_MAXSIZE;
-    char *handles = calloc(2, bytes);
+    struct dt_job_net *net = &rank->net;
 
-    *net = (struct dt_perf_net){.rank = index,
-                                .ranks = 2,
-                                .channels = connections,
-                                .distances = 1,
-                                .buffer_bytes = plan->bytes * plan->window,
-                                .heartbeat = &rank->heartbeat};
     rank->sends = calloc(connections, sizeof *rank->sends);
     rank->receives = calloc(connections, sizeof *rank->receives);
-    if (!handles || !rank->sends || !rank->receives)
+    if (!rank->sends || !rank->receives)
         die("out of memory");
-    if (!dt_perf_plugin_load(&net->plugin, plan->plugin, index, &rank->error) ||
-        !dt_perf_plugin_init(&net->plugin, &rank->error))
+    if (!dt_job_plugin_load(&net->plugin, plan->plugin, index, getenv("NCCL_DEBUG"), &rank->error) ||
+        !dt_job_plugin_init(&net->plugin, &rank->error))
         die(rank->error.text);
     if (net->plugin.device_count < (int)plan->devices)
         die("there are too few devices (DETOUR_SOFT_DEVICES)");
     net->plugin.device_count =
         plan->measure != MEASURE_BANDWIDTH ? 1 : (int)connections; /* connections take these in turn */
-    if (!dt_perf_net_init(net, &rank->error) ||
-        !dt_perf_net_listen(net, handles + index * bytes, &rank->error))
+    net->rank = index;
+    net->ranks = 2;
+    if (!dt_perf_ring_init(&rank->ring, net, connections, 1, plan->bytes * plan->window))
+        die("out of memory");
+    net->connections = rank->ring.connections;
+    net->connection_count = dt_perf_ring_count(&rank->ring);
+    if (!dt_job_net_listen(net, &rank->error))
         die(rank->error.text);
-    transfer(rank->peer_fd, handles + index * bytes, handles + !index * bytes, bytes);
-    if (!dt_perf_net_connect(net, handles, &rank->error))
+    exchange_handles(rank);
+    if (!dt_job_net_connect(net, &rank->error))
         die(rank->error.text);
-    free(handles);
     for (unsigned i = 0; i < connections; i++) {
-        rank->sends[i].connection = &net->sending[i];
-        rank->receives[i].connection = &net->receiving[i];
+        rank->sends[i].connection = dt_perf_ring_sending(&rank->ring, i, 1);
+        rank->receives[i].connection = dt_perf_ring_receiving(&rank->ring, i, 1);
     }
 }
 
 /* ---- Traffic. ---- */
 
-/* Errors are what is waited for when the other process is killed. */
+/* Errors are expected once the other process is killed. */
 static void fail(const struct rank *rank, struct lane *lane)
 {
     if (rank->plan->measure != MEASURE_DEATH || !dt_load_acquire(&rank->obeyed_ns))
@@ -170,16 +186,16 @@ static void fail(const struct rank *rank, struct lane *lane)
 
 static void post(struct rank *rank, struct lane *lane)
 {
-    struct dt_perf_connection *c = lane->connection;
+    struct dt_job_connection *c = lane->connection;
     unsigned i = lane->posted % rank->plan->window;
     char *data = c->buffer + i * rank->plan->bytes;
 
     if (lane->posted - lane->done == rank->plan->window || lane->failed_ns)
         return;
-    bool ok = c->sends ? dt_perf_isend(&rank->net.plugin, c->comm, data, rank->plan->bytes, c->mhandle,
-                                       &lane->request[i], &rank->error)
-                       : dt_perf_irecv(&rank->net.plugin, c->comm, data, rank->plan->bytes, (int)c->peer,
-                                       c->mhandle, &lane->request[i], &rank->error);
+    bool ok = c->sends ? dt_job_isend(&rank->net.plugin, c->comm, data, rank->plan->bytes, c->mhandle,
+                                      &lane->request[i], &rank->error)
+                       : dt_job_irecv(&rank->net.plugin, c->comm, data, rank->plan->bytes, (int)c->peer,
+                                      c->mhandle, &lane->request[i], &rank->error);
     if (!ok)
         fail(rank, lane);
     if (!ok || !lane->request[i])
@@ -197,7 +213,7 @@ static void test(struct rank *rank, struct lane *lane)
 
     if (lane->done == lane->posted || lane->failed_ns)
         return;
-    if (!dt_perf_test(&rank->net.plugin, lane->request[i], &done, &bytes, &rank->error)) {
+    if (!dt_job_test(&rank->net.plugin, lane->request[i], &done, &bytes, &rank->error)) {
         fail(rank, lane);
         return;
     }
@@ -213,7 +229,7 @@ static void *progress(void *arg)
     struct rank *rank = arg;
 
     for (;;) {
-        for (unsigned i = 0; i < rank->net.channels; i++) {
+        for (unsigned i = 0; i < rank->ring.channels; i++) {
             bool is_both_ways = rank->plan->measure != MEASURE_BANDWIDTH;
 
             if (is_both_ways || rank->net.rank == 1) {
@@ -257,7 +273,7 @@ static void order_each(const char *what, const char *const *value, unsigned coun
 
 static bool all_have(const struct rank *rank, bool resumed)
 {
-    for (unsigned i = 0; i < rank->net.channels; i++) {
+    for (unsigned i = 0; i < rank->ring.channels; i++) {
         if (resumed ? !dt_load_acquire(&rank->sends[i].resumed_ns) : !dt_load_acquire(&rank->sends[i].done))
             return false;
     }
@@ -370,7 +386,7 @@ static void measure_pause(struct rank *rank)
 
 static bool all_failed(const struct rank *rank)
 {
-    for (unsigned i = 0; i < rank->net.channels; i++) {
+    for (unsigned i = 0; i < rank->ring.channels; i++) {
         if (!dt_load_acquire(&rank->sends[i].failed_ns) || !dt_load_acquire(&rank->receives[i].failed_ns))
             return false;
     }

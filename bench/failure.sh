@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a link that fails costs, as tables: pauses of 1 and 256 connections with verbs that cost 0, 0.3 and 1 ms, and the
-# bandwidth that is left afterwards, and how long the death of the peer goes unnoticed. Medians over ROUNDS runs; what is
-# compared is run in turn.
+# Cost of a failing link, as tables: pauses of 1 and 256 connections with verbs that cost 0, 0.3 and 1 ms, the bandwidth
+# that remains afterwards, and the time until the death of the peer is detected. Medians over ROUNDS runs; cases that are
+# compared run in turn.
 # usage: bench/failure.sh [BUILD [ROUNDS]]
 set -euo pipefail
 build=${1:-build}
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 export DETOUR_RUNTIME_DIR=$work/run
 mkdir -m 0700 "$DETOUR_RUNTIME_DIR"
 
-# Standard input: numbers. The middle one.
+# The median of the numbers on standard input.
 median() { sort -g | awk '{v[NR] = $1} END {print NR ? v[int((NR + 1) / 2)] : "-"}'; }
 least() { sort -g | head -1; }
 # case CONNECTIONS VERB_US FAULT
@@ -26,7 +26,7 @@ for _ in $(seq "$rounds"); do
         name=$(case_name $case)
         NCCL_DEBUG=INFO "$build/bench/bench-failure" "$plugin" pause "$connections" "$verb_us" "$fault" \
             >>"$work/$name.out" 2>"$work/log" || { grep -a bench-failure "$work/log" >&2; exit 1; }
-        # The end that noticed; the other one has been told already when it begins.
+        # Rank 0 detects the fault; its peer is notified.
         grep -a 'rank 0 .*is settled' "$work/log" | grep -ao '[0-9]* us in all' | cut -d' ' -f1 >>"$work/$name.switch" || true
     done
 done
@@ -52,7 +52,7 @@ for connections in 1 256; do
 done
 
 echo
-echo "| connections on | MB/s each, before | together | MB/s each, after soft0's link is gone | together | of what is left |"
+echo "| connections on | MB/s each, before | together | MB/s each, after soft0's link is down | together | share of the remaining rate |"
 echo "| --- | --- | --- | --- | --- | --- |"
 export DETOUR_SOFT_DEVICES=3 DETOUR_BACKUP=soft0=soft2,soft1=soft2
 for connections in 2 3; do

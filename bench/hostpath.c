@@ -206,7 +206,7 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static void say(const char *what, double *us, int count)
+static void print_times(const char *what, double *us, int count)
 {
     qsort(us, (size_t)count, sizeof *us, by_value);
     printf(" %s %.1f %.1f", what, us[count / 2], us[count - 1]);
@@ -279,7 +279,7 @@ static void measure_free(int rounds)
     }
     printf("%zu", bench.bytes);
     for (int k = 0; k < 3; k++) {
-        say(name[k], us[k], count);
+        print_times(name[k], us[k], count);
         free(us[k]);
     }
     printf("\n");
@@ -326,7 +326,7 @@ static void measure_late(int rounds)
         wait_received();
     }
     printf("%zu", bench.bytes);
-    say("late", shared->late_us + 1, rounds);
+    print_times("late", shared->late_us + 1, rounds);
     printf("\n");
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Head of line: how long a slot is taken, what the copy costs, and what a late receiver waits for.
+# Head-of-line blocking: how long a slot is occupied, the cost of the copy, and the wait of a late receiver.
 # bench/hostpath.sh BUILD free|rate|late [ROUNDS]
 # "rate" does so for both ways in which software RNICs move large messages.
 set -euo pipefail
@@ -16,7 +16,7 @@ run() { # hostpath inject words...
 median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 
 if [ "$what" = free ]; then
-  export DETOUR_HOSTPATH_BYTES=1G # so that nothing waits for room
+  export DETOUR_HOSTPATH_BYTES=1G # so that no message waits for room
   echo "| bytes | delay, ms | direct, all at once, ms | host path, all at once, ms | host path, one, us | memcpy, us | one / memcpy |"
   echo "| --- | --- | --- | --- | --- | --- | --- |"
   for bytes in 1024 65536 1048576 4194304 67108864; do

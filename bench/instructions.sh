@@ -4,7 +4,7 @@
 # callgrind and added up by folder. With "both" the receiver's, too: irecv and its
 # test. What softrnic/ does is the device's work and does not count, except that writing send queue elements is
 # the driver's, also where the dv back end borrows softrnic's functions for it. Counting what was sent, with times, has
-# a line of its own (transport/meter, obs/, base/ticks).
+# a line of its own (transport/message/meter, obs/, base/ticks).
 # usage: bench/instructions.sh [BUILD [PLUGIN [BYTES [COUNT [both]]]]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,7 +18,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 command -v valgrind >/dev/null || { echo "instructions: valgrind is missing (apt-get install valgrind)" >&2; exit 1; }
-# The calls are far apart here: Detour's own thread would do in between what NCCL's does when it polls.
+# The calls are far apart here: the device thread would do the work of NCCL's polls in between.
 export DETOUR_IDLE_TAKEOVER_US=1000000
 DETOUR_VERBS=${DETOUR_VERBS:-soft} valgrind --tool=callgrind --callgrind-out-file="$out/callgrind.out" \
     --collect-atstart=no "${calls[@]}" \
@@ -27,7 +27,7 @@ DETOUR_VERBS=${DETOUR_VERBS:-soft} valgrind --tool=callgrind --callgrind-out-fil
 made=$(tail -1 "$out/calls")
 echo "# $made"
 # A folder's cost is what its own lines take, and what the C library takes on its behalf: the inclusive cost of
-# calls from the folder into the library. Other calls are skipped, their callees' own lines say what they take.
+# calls from the folder into the library. Other calls are skipped; the lines of their callees contain their cost.
 # What base/ does for softrnic/, inlined there or called from there, is the device's work too. The first reading finds
 # the functions of softrnic/.
 awk -v messages="$(echo "$made" | awk '{print $2}')" '
@@ -49,13 +49,13 @@ awk -v messages="$(echo "$made" | awk '{print $2}')" '
         return line
     }
     function folder_of(path) {
-        # Absolute, or relative to wherever the compiler was started: the last two parts say which file it is.
-        if (!match(path, /(^|\/)(base|softrnic|verbs|obs|delay|detect|failover|hostpath|transport|plugin|bench)\/[^\/]*$/))
+        # Absolute, or relative to the directory of the compiler: the module and the file name identify it.
+        if (!match(path, /(^|\/)(base|softrnic|verbs|obs|delay|detect|failover(\/switchover)?|hostpath(\/staged)?|transport(\/[a-z]+)?|plugin|bench)\/[^\/]*$/))
             return "C library"
         path = substr(path, RSTART)
         sub(/^\//, "", path)
         if (path == "bench/messages.c") return "caller"
-        if (path ~ /^(transport\/meter\.|obs\/|base\/ticks\.)/) return "counting"
+        if (path ~ /^(transport\/(message\/)?meter\.|obs\/|base\/ticks\.)/) return "counting"
         sub(/\/.*/, "/", path)
         return path
     }

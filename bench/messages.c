@@ -15,60 +15,62 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "cli/perf_net.h"
+#include "job/net.h"
 
 #define BATCH 8
 
-/* The functions whose instructions are counted, callees included. */
-__attribute__((noinline)) bool counted_isend(struct dt_perf_net *net, size_t bytes, void **request,
-                                             struct dt_perf_error *error);
-__attribute__((noinline)) bool counted_irecv(struct dt_perf_net *net, char *data, size_t bytes,
-                                             void **request, struct dt_perf_error *error);
-__attribute__((noinline)) bool counted_receive_test(struct dt_perf_net *net, void *request, bool *done,
-                                                    struct dt_perf_error *error);
-__attribute__((noinline)) bool counted_test(struct dt_perf_net *net, void *request, bool *done,
-                                            struct dt_perf_error *error);
+enum { SENDING, RECEIVING, CONNECTIONS }; /* from this process to itself */
 
-bool counted_isend(struct dt_perf_net *net, size_t bytes, void **request, struct dt_perf_error *error)
+/* The functions whose instructions are counted, callees included. */
+__attribute__((noinline)) bool counted_isend(struct dt_job_net *net, size_t bytes, void **request,
+                                             struct dt_job_error *error);
+__attribute__((noinline)) bool counted_irecv(struct dt_job_net *net, char *data, size_t bytes, void **request,
+                                             struct dt_job_error *error);
+__attribute__((noinline)) bool counted_receive_test(struct dt_job_net *net, void *request, bool *done,
+                                                    struct dt_job_error *error);
+__attribute__((noinline)) bool counted_test(struct dt_job_net *net, void *request, bool *done,
+                                            struct dt_job_error *error);
+
+bool counted_isend(struct dt_job_net *net, size_t bytes, void **request, struct dt_job_error *error)
 {
-    struct dt_perf_connection *connection = &net->sending[0];
+    struct dt_job_connection *connection = &net->connections[SENDING];
     ncclResult_t result = net->plugin.net->isend(connection->comm, connection->buffer, (int)bytes, 0,
                                                  connection->mhandle, request);
 
-    return result ? dt_perf_call_failed(&net->plugin, "isend", result, error) : true;
+    return result ? dt_job_call_failed(&net->plugin, "isend", result, error) : true;
 }
 
-static inline bool test(struct dt_perf_net *net, void *request, bool *done, struct dt_perf_error *error)
+static inline bool test(struct dt_job_net *net, void *request, bool *done, struct dt_job_error *error)
 {
     int is_done;
     int size;
     ncclResult_t result = net->plugin.net->test(request, &is_done, &size);
 
     *done = !result && is_done;
-    return result ? dt_perf_call_failed(&net->plugin, "test", result, error) : true;
+    return result ? dt_job_call_failed(&net->plugin, "test", result, error) : true;
 }
 
-bool counted_test(struct dt_perf_net *net, void *request, bool *done, struct dt_perf_error *error)
+bool counted_test(struct dt_job_net *net, void *request, bool *done, struct dt_job_error *error)
 {
     return test(net, request, done, error);
 }
 
 /* A toggle within another one would switch the counting off. */
-bool counted_receive_test(struct dt_perf_net *net, void *request, bool *done, struct dt_perf_error *error)
+bool counted_receive_test(struct dt_job_net *net, void *request, bool *done, struct dt_job_error *error)
 {
     return test(net, request, done, error);
 }
 
-bool counted_irecv(struct dt_perf_net *net, char *data, size_t bytes, void **request,
-                   struct dt_perf_error *error)
+bool counted_irecv(struct dt_job_net *net, char *data, size_t bytes, void **request,
+                   struct dt_job_error *error)
 {
-    struct dt_perf_connection *connection = &net->receiving[0];
+    struct dt_job_connection *connection = &net->connections[RECEIVING];
     int size = (int)bytes, tag = 0;
     void *buffer = data;
     ncclResult_t result =
         net->plugin.net->irecv(connection->comm, 1, &buffer, &size, &tag, &connection->mhandle, request);
 
-    return result ? dt_perf_call_failed(&net->plugin, "irecv", result, error) : true;
+    return result ? dt_job_call_failed(&net->plugin, "irecv", result, error) : true;
 }
 
 static unsigned long isends;
@@ -84,9 +86,9 @@ static bool settle(void)
     return true;
 }
 
-static bool post_receives(struct dt_perf_net *net, size_t bytes, void **requests, struct dt_perf_error *error)
+static bool post_receives(struct dt_job_net *net, size_t bytes, void **requests, struct dt_job_error *error)
 {
-    struct dt_perf_connection *connection = &net->receiving[0];
+    struct dt_job_connection *connection = &net->connections[RECEIVING];
 
     for (int i = 0; i < BATCH; i++) {
         do {
@@ -98,7 +100,7 @@ static bool post_receives(struct dt_perf_net *net, size_t bytes, void **requests
     return true;
 }
 
-static bool finish_receives(struct dt_perf_net *net, void **requests, struct dt_perf_error *error)
+static bool finish_receives(struct dt_job_net *net, void **requests, struct dt_job_error *error)
 {
     for (int i = 0; i < BATCH; i++) {
         bool done;
@@ -112,7 +114,7 @@ static bool finish_receives(struct dt_perf_net *net, void **requests, struct dt_
     return true;
 }
 
-static bool send_batch(struct dt_perf_net *net, size_t bytes, struct dt_perf_error *error)
+static bool send_batch(struct dt_job_net *net, size_t bytes, struct dt_job_error *error)
 {
     void *receives[BATCH];
     void *sends[BATCH];
@@ -143,27 +145,34 @@ static bool send_batch(struct dt_perf_net *net, size_t bytes, struct dt_perf_err
     return true;
 }
 
-static bool run(const char *path, size_t bytes, unsigned long count, struct dt_perf_error *error)
+static bool run(const char *path, size_t bytes, unsigned long count, struct dt_job_error *error)
 {
-    static uint64_t heartbeat;
-    struct dt_perf_net net = {.ranks = 1, .channels = 1, .distances = 1, .heartbeat = &heartbeat};
-    char handle[NCCL_NET_HANDLE_MAXSIZE];
+    struct dt_job_connection connections[CONNECTIONS] = {
+        [SENDING] = {.sends = true, .buffer_bytes = bytes * BATCH + 4096},
+        [RECEIVING] = {.buffer_bytes = bytes * BATCH + 4096},
+    };
+    struct dt_job_net net = {.ranks = 1};
 
-    net.buffer_bytes = bytes * BATCH + 4096;
-    if (!dt_perf_plugin_load(&net.plugin, path, 0, error) || !dt_perf_plugin_init(&net.plugin, error) ||
-        !dt_perf_net_init(&net, error) || !dt_perf_net_listen(&net, handle, error) ||
-        !dt_perf_net_connect(&net, handle, error))
+    if (!dt_job_plugin_load(&net.plugin, path, 0, getenv("NCCL_DEBUG"), error) ||
+        !dt_job_plugin_init(&net.plugin, error))
+        return false;
+    net.connections = connections;
+    net.connection_count = CONNECTIONS;
+    if (!dt_job_net_listen(&net, error))
+        return false;
+    memcpy(connections[SENDING].handle, connections[RECEIVING].handle, NCCL_NET_HANDLE_MAXSIZE);
+    if (!dt_job_net_connect(&net, error))
         return false;
     for (unsigned long sent = 0; sent < count; sent += BATCH) {
         if (!send_batch(&net, bytes, error))
             return false;
     }
-    return dt_perf_net_close(&net, error);
+    return dt_job_net_close(&net, error);
 }
 
 int main(int argc, char **argv)
 {
-    struct dt_perf_error error = {0};
+    struct dt_job_error error = {0};
 
     if (argc != 4) {
         fprintf(stderr, "usage: bench-messages PLUGIN BYTES COUNT\n");

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The numbers of docs/benchmarks.md, as Markdown on standard output. What is compared is measured in turn,
-# round by round, so that a busy moment of the machine hits all of them; each number is the median.
-# With BENCH_WAIT_S set, every measurement first waits so many seconds at most for half a second in which the
+# The numbers of docs/benchmarks.md, as Markdown on standard output. Alternatives are measured in turn,
+# round by round, so that a busy moment of the machine affects all of them; each number is the median.
+# With BENCH_WAIT_S set, every measurement first waits at most this many seconds for half a second in which the
 # machine is idle: programs that yield lose more to others than threads that sleep.
 # usage: [BENCH_WAIT_S=60] bench/run.sh [BUILD [ROUNDS]]
 set -euo pipefail
@@ -41,7 +41,7 @@ column() {
     "$detour" perf "$@" | awk -v column="$column" '!/^#/ && NF { print $column }'
 }
 
-# Keeps a number under a name; `median NAME` is the middle one.
+# Stores a number under a name; `median NAME` is their median.
 keep() { cat >>"$out/$1"; }
 median() { sort -g "$out/$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
@@ -56,8 +56,8 @@ for ((round = 0; round < rounds; round++)); do
     await_idle
     "$loops" vm 4194304 8 400 | keep loop.vm
     for size in 64K 1M 16M; do
-        column 8 all_reduce -b "$size" -n 40 -w 4 -c 0 --plugin "$own" | keep "all.own.$size"
-        column 8 all_reduce -b "$size" -n 40 -w 4 -c 0 --plugin "$tcp" | keep "all.tcp.$size"
+        column 8 all_reduce --protocol simple -b "$size" -n 40 -w 4 -c 0 --plugin "$own" | keep "all.own.$size"
+        column 8 all_reduce --protocol simple -b "$size" -n 40 -w 4 -c 0 --plugin "$tcp" | keep "all.tcp.$size"
     done
     column 6 latency -b 8 -n 20000 -w 1000 -c 0 --plugin "$own" | keep latency.own
     column 6 latency -b 8 -n 20000 -w 1000 -c 0 --plugin "$tcp" | keep latency.tcp
@@ -75,7 +75,7 @@ echo "| same driver over TCP | $(median raw.tcp) | $(ratio "$raw_own" "$(median 
 echo "| TCP sockets alone | $(median loop.tcp) | $(ratio "$raw_own" "$(median loop.tcp)") x |"
 echo "| process_vm_readv alone | $(median loop.vm) | $(ratio "$raw_own" "$(median loop.vm)") x |"
 echo
-echo "| \`detour perf all_reduce\`, 2 ranks, busbw | Detour GB/s | TCP GB/s |"
+echo "| \`detour perf all_reduce --protocol simple\`, 2 ranks, busbw | Detour GB/s | TCP GB/s |"
 echo "| --- | --- | --- |"
 for size in 64K 1M 16M; do
     echo "| $size | $(median "all.own.$size") | $(median "all.tcp.$size") |"

@@ -54,11 +54,11 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .doc =
-        "Looks at this machine as the plugin would, with the environment that it is started in, and changes "
+        "Examines this machine as the plugin does, in the environment in which it is started, and changes "
         "nothing: "
         "devices, their GIDs and why one was chosen, which RNIC backs up which, settings and where each "
         "comes from, "
-        "limits, GPU memory, NCCL. What it finds is ok, a warning or a problem, with what would be right.\v"
+        "limits, GPU memory, NCCL. Each finding is ok, a warning or a problem, with the remedy.\v"
         "Run it where the job runs: in its container, under its launcher, with its environment.\n"
         "\n"
         "Exit code: 0 no problem (there may be warnings); 1 a problem: Detour does not start here, or does "
@@ -185,8 +185,6 @@ static void print_json(const struct dt_report *report)
     putchar('\n');
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- */
 static uint64_t memlock_bytes(void)
 {
     struct rlimit limit;

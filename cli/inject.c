@@ -75,7 +75,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
     {"file", 'f', "FILE", 0, "add: the rules in this file", 0},
-    {"for", OPTION_FOR, "SECONDS", 0, "record: stop after so long (0: write what there is)", 0},
+    {"for", OPTION_FOR, "SECONDS", 0, "record: stop after SECONDS (0: write past messages only)", 0},
     {"json", OPTION_JSON, NULL, 0, "answers as JSON", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -87,48 +87,46 @@ static const struct argp argp = {
     .parser = parse_one,
     .children = children,
     .args_doc = "add RULE...\nadd --file FILE\nremove N\nclear\nlist\nrecord FILE\nreplay FILE",
-    .doc = "Makes messages of running processes late, and their devices fail, by rules.\v"
-           "  add RULE     put a rule in force, as in: add device=soft0 latency=30ms\n"
-           "  remove N     take rule N back; what it holds is sent\n"
-           "  clear        take all rules back\n"
-           "  list         the rules of each process, and what they did\n"
-           "  record FILE  write every message that was late to FILE (CSV; - is standard\n"
-           "               output), those of the past first, until the processes end,\n"
-           "               SECONDS are over or Control-C\n"
+    .doc = "Delays messages of running processes and makes their devices fail, by rules.\v"
+           "  add RULE     install a rule, as in: add device=soft0 latency=30ms\n"
+           "  remove N     remove rule N; messages that it holds are sent\n"
+           "  clear        remove all rules\n"
+           "  list         the rules of each process and their effect\n"
+           "  record FILE  write every delayed message to FILE (CSV; - is standard\n"
+           "               output), past messages first, until the processes end, SECONDS\n"
+           "               have passed, or Control-C\n"
            "  replay FILE  the same delays again, message by message: for the same job,\n"
            "               started anew\n"
            "\n"
            "A rule: [device=NAME] [peer=TEXT] [connection=N] [id=HEX] [size=MIN..MAX] [from=TIME] [to=TIME], "
            "and one of\n"
-           "  latency=VALUE [every=VALUE] [seed=N]     later by this; messages overlap\n"
+           "  latency=VALUE [every=VALUE] [seed=N]     later by VALUE; messages overlap\n"
            "  serial=VALUE [per=BYTES] [every=VALUE]   one after the other, each (or each\n"
            "                                           started piece) this long\n"
            "  rate=10Gbit                              one after the other, at this rate\n"
            "  trace=FILE [link=NAME] [iteration=TIME]  latency by a file\n"
            "  replay=FILE [process=N]                  the delays of a record\n"
            "\n"
-           "Or, with device=NAME and no scope but a window, a fault of the device:\n"
+           "Or, with device=NAME and no condition but from= and to=, a device fault:\n"
            "  down, flap=TIME/TIME                     its queue pairs fail, its port has\n"
            "                                           no link\n"
            "  fail=CALL [error=ERRNO] [count=N]        a verbs call fails\n"
-           "  hang=CALL [count=N]                      it does not return\n"
+           "  hang=CALL [count=N]                      a verbs call does not return\n"
            "  status=STATUS [count=N]                  completions are errors\n"
            "  silent, event=EVENT                      no completions; an asynchronous\n"
            "                                           event\n"
            "\n"
-           "A rule makes late what its process sends. For one direction of a link give it to\n"
-           "the process that sends (--pid), with device= and peer=.\n"
+           "A rule delays messages that its process sends. To delay one direction of a link,\n"
+           "give the rule to the sending process (--pid), with device= and peer=.\n"
            "\n"
            "VALUE: 30ms, uniform(A,B), normal(MEAN,DEVIATION), exponential(MEAN), pareto(LEAST,SHAPE).\n"
-           "docs/injection.md has the whole language.\n"
+           "docs/injection.md describes the whole language.\n"
            "\n"
            "Processes are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID).\n"
-           "Exit code: 0 done; 1 a process could not do it; 2 bad input.",
+           "Exit code: 0 success; 1 a process failed; 2 bad input.",
 };
 
-/* ------------------------------------------------------------------------------------------------------------
- * Rules, checked here so that the user sees the place in what was typed
- */
+/* ---- Rules: parsed here first, so that an error names the position in the command line. ---- */
 struct rules {
     struct dt_delay_rule rule[RULES_MAX];
     size_t count;
@@ -245,7 +243,7 @@ static void add_one(struct job *job, const struct dt_delay_rule *rule)
     char text[DT_DELAY_TEXT_BYTES];
     char line[DT_DELAY_TEXT_BYTES + 16];
     char answer[DT_COMMAND_ANSWER_BYTES];
-    char told[DT_COMMAND_ANSWER_BYTES + 16];
+    char summary[DT_COMMAND_ANSWER_BYTES + 16];
     char *rest;
     uint64_t number;
 
@@ -256,8 +254,9 @@ static void add_one(struct job *job, const struct dt_delay_rule *rule)
         return;
     }
     number = strtoull(answer, &rest, 10);
-    snprintf(told, sizeof told, "rule %s", answer);
-    report(job, told, json_pack("{s:I, s:s}", "rule", (json_int_t)number, "text", rest + strspn(rest, " ")));
+    snprintf(summary, sizeof summary, "rule %s", answer);
+    report(job, summary,
+           json_pack("{s:I, s:s}", "rule", (json_int_t)number, "text", rest + strspn(rest, " ")));
 }
 
 static void add_all(struct job *job, const struct rules *rules)
@@ -451,7 +450,8 @@ static int check_options(const struct dt_inject_request *request)
 static int check_request(const struct dt_inject_request *request)
 {
     if (!request->action)
-        return dt_arg_refuse(COMMAND, "what to do? add, remove, clear, list, record or replay (see --help)");
+        return dt_arg_refuse(
+            COMMAND, "no action given; expected add, remove, clear, list, record or replay (see --help)");
     for (size_t i = 0; i < DT_COUNT_OF(actions); i++) {
         if (strcmp(request->action, actions[i].name))
             continue;

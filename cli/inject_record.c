@@ -153,7 +153,7 @@ static bool lacks_some(const struct recorder *r)
 
     for (size_t i = 0; i < r->processes->count; i++) {
         if (r->source[i].is_silent)
-            dt_arg_refuse(DT_INJECT_COMMAND, "process %d: no answer; what it had at the end is missing",
+            dt_arg_refuse(DT_INJECT_COMMAND, "process %d: no answer; its last messages are missing",
                           r->source[i].pid);
         is_any = is_any || r->source[i].is_silent;
     }

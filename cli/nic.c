@@ -60,21 +60,21 @@ static const struct argp argp = {
     .children = children,
     .args_doc =
         "list\nDEVICE migrate|back\nDEVICE down|up|fatal\nDEVICE drop N|P%\nDEVICE rate R\nDEVICE verbs N",
-    .doc = "Looks at the RNICs of running processes, moves traffic off them, and acts on software ones "
+    .doc = "Lists the RNICs of running processes, drains them, and controls software RNICs "
            "(soft0, soft1, ...).\v"
            "  list     the devices of each process\n"
-           "  migrate  traffic leaves the device for others, if there are any: maintenance\n"
-           "  back     the device may be used again\n"
-           "  down     pull the link: nothing goes in or out\n"
-           "  up       plug it in again\n"
-           "  fatal    the device dies for good\n"
-           "  drop N   lose the next N packets that it sends\n"
-           "  drop P%  lose P percent of them from now on; 0% ends it\n"
+           "  migrate  drain the device: its traffic moves to others, for maintenance\n"
+           "  back     end the drain: the device is used again\n"
+           "  down     take the link down: no packet enters or leaves\n"
+           "  up       bring the link up\n"
+           "  fatal    a fatal error: the device does not recover\n"
+           "  drop N   drop the next N packets that the device sends\n"
+           "  drop P%  drop P percent of its packets from now on; 0% ends this\n"
            "  rate R   the link carries R bytes per second (K, M, G); 0 is unlimited\n"
            "  verbs N  creating, changing or destroying a queue pair takes N microseconds\n"
            "\n"
            "Processes are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID).\n"
-           "Exit code: 0 done; 1 a process could not do it, or none has the device; 2 bad input.",
+           "Exit code: 0 success; 1 a process failed, or no process has the device; 2 bad input.",
 };
 
 /* N, or P% with P up to 100. */
@@ -100,7 +100,7 @@ static bool is_about_traffic(const char *word)
     return !strcmp(word, "migrate") || !strcmp(word, "back");
 }
 
-/* The rules of the process that will read it (verbs/control.c). */
+/* The limits of the process that parses the value (verbs/control.c). */
 static bool is_number(const char *text, bool has_unit)
 {
     uint64_t value;
@@ -128,17 +128,18 @@ static int check_request(const struct request *request)
     const char *action = request->words[1];
 
     if (request->word_count == 0)
-        return dt_arg_refuse(COMMAND, "what to do? `detour nic --help` says what there is");
+        return dt_arg_refuse(COMMAND, "no action given; `detour nic --help` lists the actions");
     if (!strcmp(request->words[0], "list"))
         return request->word_count == 1
                    ? 0
                    : dt_arg_refuse(COMMAND, "`list` takes no argument; got '%s'", action);
     if (!is_device_name(request->words[0]))
-        return dt_arg_refuse(COMMAND, "the first argument is no device name; `detour nic list` shows them");
-    if (request->word_count == 1)
         return dt_arg_refuse(COMMAND,
-                             "what to do with '%s'? migrate, back, down, up, fatal, drop, rate or verbs",
-                             request->words[0]);
+                             "the first argument is not a device name; `detour nic list` shows the names");
+    if (request->word_count == 1)
+        return dt_arg_refuse(
+            COMMAND, "no action for '%s'; expected migrate, back, down, up, fatal, drop, rate or verbs",
+            request->words[0]);
     if (is_plain_action(action))
         return request->word_count == 2
                    ? 0

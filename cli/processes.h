@@ -17,7 +17,7 @@ extern "C" {
 
 #define DT_PROCESSES_MAX      1024
 #define DT_PROCESS_NAME_BYTES 64
-#define DT_PROCESS_TIMEOUT_MS 2000 /* for an answer */
+#define DT_PROCESS_TIMEOUT_MS 10000 /* for an answer; a process on a busy machine may take seconds */
 
 struct dt_processes {
     struct dt_runtime_dir dir;
@@ -27,9 +27,8 @@ struct dt_processes {
 
 /* Which of them the user means. */
 struct dt_process_choice {
-    const char
-        *command; /* who asks, "detour nic" for instance: stands before what is said on standard error */
-    int pid;      /* 0: all of the user's */
+    const char *command; /* who asks, "detour nic" for instance: stands before what is said on standard error */
+    int pid;             /* 0: all of the user's */
 };
 
 /*

@@ -61,11 +61,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"json", 'j', NULL, 0, "everything as JSON; `links` is what `detour sched adapt --delays -` reads", 0},
+    {"json", 'j', NULL, 0, "everything as JSON; `links` is input of `detour sched adapt --delays -`", 0},
     {"prometheus", 'P', NULL, 0, "counters in Prometheus' text format", 0},
-    {"events", 'e', NULL, 0, "what happened, the oldest first; with --json as JSON", 0},
+    {"events", 'e', NULL, 0, "events, the oldest first; with --json as JSON", 0},
     {"watch", 'w', "SECONDS", OPTION_ARG_OPTIONAL,
-     "the table anew every SECONDS (default 1), with bytes per second, until Control-C", 0},
+     "repeat the table every SECONDS (default 1), with bytes per second, until Control-C", 0},
     {"for", 'f', "SECONDS", 0, "with --watch: end after this time", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -76,10 +76,11 @@ static const struct argp argp = {
     .children = argp_children,
     .options = argp_options,
     .parser = parse_one,
-    .doc = "What running processes have sent and received, and which links are slow.\v"
-           "Without an option: one line for each connection. P99 is to a factor of two. RETRIES are messages "
+    .doc = "Prints the counters of running processes and which links are slow.\v"
+           "Without an option: one line for each connection. P99 is accurate to a factor of two. RETRIES are "
+           "messages "
            "sent "
-           "again over another path, SWITCHES the times a path was given up. VERDICT is that of the sender.\n"
+           "again over another path, SWITCHES the number of failed paths. VERDICT is the sender's.\n"
            "\n"
            "Processes are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID).\n"
            "Exit code: 0 done; 1 no process of yours uses Detour; 2 bad input.",
@@ -90,9 +91,9 @@ static int check_request(const struct request *request)
     if (request->is_json + request->is_prometheus > 1)
         return dt_arg_refuse(COMMAND, "--json or --prometheus, not both");
     if (request->is_events && request->is_prometheus)
-        return dt_arg_refuse(COMMAND, "events are no metrics: --events goes with --json or alone");
+        return dt_arg_refuse(COMMAND, "events are no metrics: combine --events with --json or use it alone");
     if (request->is_watch && (request->is_json || request->is_prometheus || request->is_events))
-        return dt_arg_refuse(COMMAND, "--watch shows the table; it goes with --pid and --for alone");
+        return dt_arg_refuse(COMMAND, "--watch shows the table; combine it with --pid and --for only");
     if (request->is_bounded && !request->is_watch)
         return dt_arg_refuse(COMMAND, "--for belongs to --watch");
     return 0;

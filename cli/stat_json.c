@@ -7,90 +7,19 @@
 
 #include "cli/stat.h"
 
-/* ------------------------------------------------------------------------------------------------------------
- * Links: pairs of ranks, each with the worst of its connections
- */
-struct link {
-    int32_t from, to;
-    const struct detour_stat_connection *worst;
-};
-
-static int link_order(const void *a, const void *b)
+/* ---- Links. ---- */
+static json_t *link_json(const struct detour_stat_link *link)
 {
-    const struct link *x = a, *y = b;
-
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
-}
-
-/* Is `a` worse than `b`? Slow before well, and then by what a transfer takes longer. */
-static bool is_worse(const struct detour_stat_connection *a, const struct detour_stat_connection *b)
-{
-    bool a_slow = a->verdict == DETOUR_STAT_SLOW, b_slow = b->verdict == DETOUR_STAT_SLOW;
-
-    return a_slow != b_slow ? a_slow : a->delay_ns > b->delay_ns;
-}
-
-/* What has not been judged yet says nothing about its link. */
-static bool has_link(const struct detour_stat_connection *c)
-{
-    return c->is_send && c->from_rank >= 0 && c->to_rank >= 0 && c->verdict != DETOUR_STAT_LEARNING;
-}
-
-static void add_link(struct link *links, size_t *count, const struct detour_stat_connection *c)
-{
-    for (size_t i = 0; i < *count; i++) {
-        if (links[i].from != c->from_rank || links[i].to != c->to_rank)
-            continue;
-        if (is_worse(c, links[i].worst))
-            links[i].worst = c;
-        return;
-    }
-    links[(*count)++] = (struct link){c->from_rank, c->to_rank, c};
-}
-
-/* NULL when out of memory. */
-static struct link *find_links(const struct detour_stat_snapshot *snapshot, size_t *count)
-{
-    struct link *links;
-    size_t most = 1;
-
-    for (size_t i = 0; i < detour_stat_process_count(snapshot); i++)
-        most += detour_stat_get_process(snapshot, i)->connection_count;
-    links = calloc(most, sizeof *links);
-    *count = 0;
-    for (size_t i = 0; links && i < detour_stat_process_count(snapshot); i++) {
-        const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
-
-        for (size_t j = 0; j < process->connection_count; j++) {
-            const struct detour_stat_connection *c = detour_stat_get_connection(process, j);
-
-            if (has_link(c))
-                add_link(links, count, c);
-        }
-    }
-    if (links)
-        qsort(links, *count, sizeof *links, link_order);
-    return links;
-}
-
-/* Waiting for the peer is not network time: such a link is healthy. */
-static json_t *link_json(const struct link *link)
-{
-    const struct detour_stat_connection *c = link->worst;
-    bool is_slow = c->verdict == DETOUR_STAT_SLOW;
-
-    return json_pack("{s:i, s:i, s:f, s:f, s:s, s:s}", "from", (int)link->from, "to", (int)link->to,
-                     "delay_ms", is_slow ? (double)c->delay_ns / 1e6 : 0.0, "factor",
-                     is_slow ? c->factor : 1.0, "verdict", is_slow ? "slow" : "healthy", "cause",
-                     detour_stat_cause_text((enum detour_stat_cause)c->cause));
+    return json_pack("{s:i, s:i, s:f, s:f, s:s, s:s}", "from", (int)link->from_rank, "to", (int)link->to_rank,
+                     "delay_ms", (double)link->delay_ns / 1e6, "factor", link->factor, "verdict",
+                     link->is_slow ? "slow" : "healthy", "cause",
+                     detour_stat_cause_text((enum detour_stat_cause)link->cause));
 }
 
 static json_t *links_json(const struct detour_stat_snapshot *snapshot)
 {
     size_t count;
-    struct link *links = find_links(snapshot, &count);
+    struct detour_stat_link *links = detour_stat_links(snapshot, &count);
     json_t *array = links ? json_array() : NULL;
 
     for (size_t i = 0; array && i < count; i++) {
@@ -103,15 +32,13 @@ static json_t *links_json(const struct detour_stat_snapshot *snapshot)
     return array;
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * Processes
- */
+/* ---- Processes. ---- */
 static json_t *rank_json(int32_t rank)
 {
     return rank >= 0 ? json_integer(rank) : json_null();
 }
 
-/* Upper ends of the buckets in microseconds, and what is in them; empty ones are left out. */
+/* Upper bounds of the buckets in microseconds, and their counts; empty buckets are omitted. */
 static json_t *histogram_json(const struct detour_stat_connection *c)
 {
     json_t *array = json_array();

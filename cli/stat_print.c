@@ -324,8 +324,8 @@ void dt_stat_print_prometheus(const struct detour_stat_snapshot *snapshot)
     }
     print_metric(snapshot, "detour_service_seconds", "histogram",
                  "time of a message from hand-over to completion", print_histogram, 0);
-    print_metric(snapshot, "detour_is_slow", "gauge", "1: the sender's messages take longer than they should",
-                 print_is_slow, 0);
-    print_metric(snapshot, "detour_slow_factor", "gauge", "present network time over the healthy one",
-                 print_factor, 0);
+    print_metric(snapshot, "detour_is_slow", "gauge",
+                 "1: the sender's messages take longer than on a healthy link", print_is_slow, 0);
+    print_metric(snapshot, "detour_slow_factor", "gauge",
+                 "current network time divided by the healthy network time", print_factor, 0);
 }

@@ -39,8 +39,8 @@ class Process
     }
 
     /* What it was told but for `list`. */
-    std::vector<std::string> heard;
-    enum dt_status says = DT_OK;
+    std::vector<std::string> received;
+    enum dt_status reply = DT_OK;
 
   private:
     static enum dt_status Nic(void *arg, const char *args, char *answer, size_t answer_bytes)
@@ -50,9 +50,9 @@ class Process
             snprintf(answer, answer_bytes, "%s", self->devices_.c_str());
             return DT_OK;
         }
-        self->heard.push_back(args);
-        snprintf(answer, answer_bytes, "%s", self->says == DT_OK ? "soft0: done" : "cannot");
-        return self->says;
+        self->received.push_back(args);
+        snprintf(answer, answer_bytes, "%s", self->reply == DT_OK ? "soft0: done" : "cannot");
+        return self->reply;
     }
 
     int pid_;
@@ -96,7 +96,7 @@ class Nic : public ::testing::Test
     std::string out, err;
 };
 
-TEST_F(Nic, WithoutProcessesSaysWhereItLooked)
+TEST_F(Nic, WithoutProcessesReportsWhereItSearched)
 {
     Run({"list"}, DT_EXIT_FAILED);
     EXPECT_EQ("detour nic: no process of yours uses Detour now (looked in " + folder.path + ")\n", err);
@@ -138,34 +138,35 @@ TEST_F(Nic, ActsOnAllProcessesOrOnOne)
     Run({"-p", "11", "soft1", "drop", "7"}, DT_EXIT_OK);
     Run({"soft0", "up"}, DT_EXIT_OK);
     Run({"soft0", "fatal"}, DT_EXIT_OK);
-    EXPECT_EQ((std::vector<std::string>{"soft0 down", "soft1 drop 7", "soft0 up", "soft0 fatal"}), one.heard);
+    EXPECT_EQ((std::vector<std::string>{"soft0 down", "soft1 drop 7", "soft0 up", "soft0 fatal"}),
+              one.received);
     EXPECT_EQ((std::vector<std::string>{"soft0 down", "soft1 drop 20%", "soft0 up", "soft0 fatal"}),
-              two.heard);
+              two.received);
 }
 
 TEST_F(Nic, ProcessesWithoutTheDeviceAreSkippedUnlessItIsAll)
 {
     Process one(folder.dir, 11, "rank0", ""), two(folder.dir, 12, "rank1", "");
 
-    one.says = DT_NOT_FOUND;
+    one.reply = DT_NOT_FOUND;
     Run({"soft0", "down"}, DT_EXIT_OK);
     EXPECT_EQ("12 (rank1): soft0: done\n", out);
     EXPECT_EQ("", err);
-    two.says = DT_UNSUPPORTED;
+    two.reply = DT_UNSUPPORTED;
     Run({"soft0", "down"}, DT_EXIT_FAILED);
     EXPECT_EQ(
         "detour nic: none of 2 processes has a software RNIC named 'soft0'; `detour nic list` shows them\n",
         err);
     Run({"soft0", "down", "--pid", "11"}, DT_EXIT_FAILED);
     EXPECT_EQ("detour nic: process 11 (rank0): cannot\n", err);
-    two.says = DT_NOT_FOUND;
+    two.reply = DT_NOT_FOUND;
     Run({"mlx5_0", "migrate"}, DT_EXIT_FAILED);
     EXPECT_EQ("detour nic: none of 2 processes has a RNIC named 'mlx5_0'; `detour nic list` shows them\n",
               err);
     Run({"mlx5_0", "back", "now"}, DT_EXIT_USAGE);
     EXPECT_EQ("detour nic: `back` takes no argument; got 'now'\n", err);
-    two.says = DT_OK;
-    one.says = DT_INTERNAL;
+    two.reply = DT_OK;
+    one.reply = DT_INTERNAL;
     Run({"soft0", "down"}, DT_EXIT_FAILED);
     EXPECT_EQ("12 (rank1): soft0: done\n", out);
     EXPECT_EQ("detour nic: process 11 (rank0): cannot\n", err);
@@ -177,19 +178,19 @@ TEST_F(Nic, AProcessThatIsNotThereIsNamed)
 
     Run({"soft0", "down", "--pid", "4711"}, DT_EXIT_FAILED);
     EXPECT_EQ("detour nic: process 4711 (-): it does not listen for commands\n", err);
-    EXPECT_TRUE(one.heard.empty());
+    EXPECT_TRUE(one.received.empty());
 }
 
-TEST_F(Nic, BadInputIsOneLineAndNobodyHearsOfIt)
+TEST_F(Nic, BadInputIsOneLineAndReachesNoProcess)
 {
     Process one(folder.dir, 11, "rank0", "");
     const struct {
         std::vector<std::string> words;
-        const char *says;
+        const char *reply;
     } rows[] = {
-        {{}, "what to do? `detour nic --help` says what there is"},
+        {{}, "no action given; `detour nic --help` lists the actions"},
         {{"list", "soft0"}, "`list` takes no argument; got 'soft0'"},
-        {{"soft0"}, "what to do with 'soft0'? migrate, back, down, up, fatal, drop, rate or verbs"},
+        {{"soft0"}, "no action for 'soft0'; expected migrate, back, down, up, fatal, drop, rate or verbs"},
         {{"soft0", "bang"},
          "unknown action 'bang'; expected migrate, back, down, up, fatal, drop, rate or verbs"},
         {{"soft0", "rate"}, "rate what?: expected bytes per second, such as 250M"},
@@ -202,10 +203,10 @@ TEST_F(Nic, BadInputIsOneLineAndNobodyHearsOfIt)
         {{"soft0", "drop", "1K"}, "drop 1K: expected a number of packets, or 0% to 100%"},
         {{"soft0", "drop", "99999999999999999999999"}, "expected a number of packets"},
         {{"soft0", "drop", "1", "2"}, "unexpected argument '2'"},
-        {{"so ft", "down"}, "the first argument is no device name; `detour nic list` shows them"},
-        {{"soft0\nnic", "down"}, "is no device name"},
-        {{"", "down"}, "is no device name"},
-        {{std::string(100, 'x'), "down"}, "is no device name"},
+        {{"so ft", "down"}, "the first argument is not a device name; `detour nic list` shows the names"},
+        {{"soft0\nnic", "down"}, "is not a device name"},
+        {{"", "down"}, "is not a device name"},
+        {{std::string(100, 'x'), "down"}, "is not a device name"},
         {{"list", "--pid", "x"}, "--pid x: expected the number of a process"},
         {{"list", "--pid", "0"}, "--pid 0: expected the number of a process"},
         {{"list", "--pid", "99999999999"}, "--pid 99999999999: expected the number of a process"},
@@ -214,10 +215,10 @@ TEST_F(Nic, BadInputIsOneLineAndNobodyHearsOfIt)
 
     for (const auto &row : rows) {
         Run(row.words, DT_EXIT_USAGE);
-        EXPECT_NE(std::string::npos, err.find(row.says)) << err;
+        EXPECT_NE(std::string::npos, err.find(row.reply)) << err;
         EXPECT_EQ(1, std::count(err.begin(), err.end(), '\n')) << err;
     }
-    EXPECT_TRUE(one.heard.empty());
+    EXPECT_TRUE(one.received.empty());
     setenv("DETOUR_PATHS", "many", 1);
     Run({"list"}, DT_EXIT_USAGE);
     EXPECT_NE(std::string::npos, err.find("DETOUR_PATHS=many"));

@@ -206,7 +206,7 @@ TEST_F(Stat, LinksAreTheWorstOfEachPairOfRanks)
 }
 
 /* The pipe of docs/sched-cli.md, with the program that was built. */
-TEST_F(Stat, ItsJsonIsWhatSchedAdaptReads)
+TEST_F(Stat, ItsJsonIsInputOfSchedAdapt)
 {
     std::string detour = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../bin/detour";
     Process a(folder.dir, 31, "a"), b(folder.dir, 32, "b");
@@ -331,7 +331,7 @@ TEST_F(Stat, ACrashedProcessIsCleanedUp)
     close(ready[1]);
 }
 
-TEST_F(Stat, APageOfAnotherVersionIsNamedAndDisturbsNobody)
+TEST_F(Stat, APageOfAnotherVersionIsNamedAndDisturbsNoOther)
 {
     Process one(folder.dir, 11, "well");
     Process other(folder.dir, 12, "newer");
@@ -349,7 +349,7 @@ TEST_F(Stat, BadInputIsOneLine)
 {
     const struct {
         std::vector<std::string> words;
-        const char *says;
+        const char *text;
     } rows[] = {
         {{"list"}, "unexpected argument 'list'"},
         {{"--pid", "x"}, "--pid x: expected the number of a process"},
@@ -363,7 +363,7 @@ TEST_F(Stat, BadInputIsOneLine)
 
     for (const auto &row : rows) {
         Run(row.words, DT_EXIT_USAGE);
-        EXPECT_NE(std::string::npos, err.find(row.says)) << err;
+        EXPECT_NE(std::string::npos, err.find(row.text)) << err;
         EXPECT_EQ(1, std::count(err.begin(), err.end(), '\n')) << err;
         EXPECT_EQ("", out);
     }

@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 namespace detour_test
 {
@@ -44,6 +46,16 @@ bool Drain(int fd, std::string *text)
     return got > 0;
 }
 } // namespace
+
+bool Await(const std::function<bool()> &is_so)
+{
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(kHangS);
+    bool result;
+
+    while (!(result = is_so()) && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return result;
+}
 
 Command::Command(std::vector<std::string> arguments,
                  std::vector<std::pair<std::string, std::string>> environment)

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,12 @@ struct Outcome {
     std::string out;
     std::string err;
 };
+
+constexpr int kHangS = 240; // no command of a test takes as long, on whichever machine
+
+/* Calls `is_so` every 20 ms until it returns true or kHangS seconds have passed. Returns what it returned
+ * last. */
+bool Await(const std::function<bool()> &is_so);
 
 class Command
 {
@@ -39,10 +46,10 @@ class Command
     /* Its standard output and error are open: it, or a process that it started, still runs. */
     bool IsRunning();
     /* Waits, at most so long; then kills the whole group. */
-    Outcome Wait(int timeout_s = 60);
+    Outcome Wait(int timeout_s = kHangS);
 
   private:
-    /* Waits so long for output, and keeps what came. */
+    /* Waits for output, and keeps it. */
     void Read(int timeout_ms);
 
     pid_t pid_;

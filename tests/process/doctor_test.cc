@@ -28,7 +28,7 @@ bool Contains(const std::string &text, const std::string &part)
     return text.find(part) != std::string::npos;
 }
 
-TEST(DoctorCommand, SaysWhatIsHereAndEndsWellWithWarningsAlone)
+TEST(DoctorCommand, ReportsDevicesAndSucceedsWithWarningsAlone)
 {
     Outcome outcome = RunDetour({"doctor"}, Soft());
     EXPECT_EQ(0, outcome.exit_code) << outcome.out << outcome.err;
@@ -41,7 +41,7 @@ TEST(DoctorCommand, SaysWhatIsHereAndEndsWellWithWarningsAlone)
         EXPECT_TRUE(Contains(outcome.out, part)) << part << " in\n" << outcome.out;
 }
 
-TEST(DoctorCommand, JsonSaysTheSame)
+TEST(DoctorCommand, JsonReportsTheSame)
 {
     Outcome outcome = RunDetour({"doctor", "--json"}, Soft());
     json_error_t error;

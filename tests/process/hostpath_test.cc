@@ -114,7 +114,7 @@ TEST_P(HostpathExit, TheLastMessageIsDelivered)
     EXPECT_EQ(0, sender.Wait());
 }
 
-TEST_P(HostpathExit, EndsThoughNobodyReceives)
+TEST_P(HostpathExit, EndsWithoutAReceiver)
 {
     Rank receiver("receive", "0", ""), sender(GetParam(), "300", "");
     sender.Give(receiver.Read(NCCL_NET_HANDLE_MAXSIZE).data());

@@ -14,8 +14,10 @@
 #include <string>
 #include <thread>
 
+#include "cli/processes.h"
 #include "tests/process/command.h"
 
+using detour_test::Await;
 using detour_test::Command;
 using detour_test::LineCount;
 using detour_test::Outcome;
@@ -72,20 +74,22 @@ class Inject : public ::testing::Test
     /* Until both ranks answer; they are given half a minute. */
     void WaitForBoth() const
     {
-        for (int i = 0; i < 300 && LineCount(RunDetour({"nic", "list"}, Environment()).out) != 5; i++)
-            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        std::string list;
+        EXPECT_TRUE(Await([&] {
+            list = RunDetour({"nic", "list"}, Environment()).out;
+            return LineCount(list) == 5;
+        })) << list;
     }
     /* Until `part` is in what `inject list` says. */
     std::string ListWith(const std::string &part) const
     {
         std::string out;
-        for (int i = 0; i < 300; i++) {
+        EXPECT_TRUE(Await([&] {
             out = Call({"list"}).out;
-            if (out.find(part) != std::string::npos)
-                return out;
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        }
-        ADD_FAILURE() << "'" << part << "' did not appear in:\n" << out;
+            return out.find(part) != std::string::npos;
+        })) << "'"
+            << part << "' did not appear in:\n"
+            << out;
         return out;
     }
     /* What the one rule of each process has made late, by process; once a process has had `least` messages.
@@ -93,18 +97,16 @@ class Inject : public ::testing::Test
     std::map<std::string, long> WaitForActed(long least) const
     {
         std::map<std::string, long> acted;
-        for (int i = 0; i < 300; i++) {
+        EXPECT_TRUE(Await([&] {
             std::stringstream list(Call({"list"}).out);
             std::string line, pid, name, rule, age;
             long count = 0, most = 0;
             std::getline(list, line); // the head
             while (list >> pid >> name >> rule >> age >> count && std::getline(list, line))
                 most = std::max(most, acted[pid] = count);
-            if (most >= least)
-                return acted;
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        }
-        ADD_FAILURE() << "no process had " << least << " late messages";
+            return most >= least;
+        })) << "no process had "
+            << least << " late messages";
         return acted;
     }
 
@@ -193,7 +195,7 @@ TEST_F(Inject, RulesComeAndGoUnderTrafficAndAreRecorded)
         << device.err;
 
     kill(perf.Pid(), SIGINT);
-    EXPECT_FALSE(perf.Wait(60).timed_out);
+    EXPECT_FALSE(perf.Wait().timed_out);
 }
 
 /* A process that does not answer for longer than a command waits: it is asked again. */
@@ -213,21 +215,19 @@ TEST_F(Inject, ARecordGoesOnWhenAProcessAnswersAgain)
         return count;
     };
     auto wait_for_rows = [&](pid_t pid, long least) {
-        for (int i = 0; i < 600 && rows(pid) < least; i++)
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        EXPECT_GE(rows(pid), least);
+        EXPECT_TRUE(Await([&] { return rows(pid) >= least; })) << rows(pid) << " rows";
     };
     pid_t rank = perf.Children().back();
     wait_for_rows(rank, 1);
     EXPECT_EQ(0, kill(rank, SIGSTOP));
-    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    std::this_thread::sleep_for(std::chrono::milliseconds(DT_PROCESS_TIMEOUT_MS + 500));
     EXPECT_EQ(0, kill(rank, SIGCONT));
     wait_for_rows(rank, WaitForActed(1)[std::to_string(rank)] + 1);
     kill(record.Pid(), SIGINT);
-    Outcome recorded = record.Wait(60);
+    Outcome recorded = record.Wait();
     EXPECT_EQ(0, recorded.exit_code) << recorded.err;
     kill(perf.Pid(), SIGINT);
-    EXPECT_FALSE(perf.Wait(60).timed_out);
+    EXPECT_FALSE(perf.Wait().timed_out);
 }
 
 TEST_F(Inject, OneDirectionOfALinkIsAConnectionsAtItsSender)
@@ -259,7 +259,7 @@ TEST_F(Inject, OneDirectionOfALinkIsAConnectionsAtItsSender)
             EXPECT_EQ(0, count) << "process " << pid << " holds what process " << column[1] << " sends";
     }
     kill(perf.Pid(), SIGINT);
-    EXPECT_FALSE(perf.Wait(60).timed_out);
+    EXPECT_FALSE(perf.Wait().timed_out);
 }
 
 TEST_F(Inject, ARecordIsReplayedToTheSameJobAnew)
@@ -274,7 +274,7 @@ TEST_F(Inject, ARecordIsReplayedToTheSameJobAnew)
         Outcome recorded = Call({"record", folder + "/" + record, "--for", "0.3"});
         EXPECT_EQ(0, recorded.exit_code) << recorded.err;
         kill(perf.Pid(), SIGINT);
-        EXPECT_FALSE(perf.Wait(60).timed_out);
+        EXPECT_FALSE(perf.Wait().timed_out);
     };
     run("latency=uniform(1ms,4ms) seed=7", "first.csv");
     run("replay=" + folder + "/first.csv process=0", "second.csv");
@@ -309,15 +309,16 @@ TEST_F(Inject, ALinkFlaps)
                  Environment("device=soft1 flap=20ms/20ms"));
     WaitForBoth();
     bool was_down = false, was_up = false;
-    for (int i = 0; i < 300 && !(was_down && was_up); i++) {
+    Await([&] {
         std::string list = RunDetour({"nic", "list"}, Environment()).out;
         was_down |= list.find("soft1            soft     down") != std::string::npos;
         was_up |= list.find("soft1            soft     up") != std::string::npos;
-    }
+        return was_down && was_up;
+    });
     EXPECT_TRUE(was_down);
     EXPECT_TRUE(was_up);
     kill(perf.Pid(), SIGINT);
-    EXPECT_FALSE(perf.Wait(60).timed_out);
+    EXPECT_FALSE(perf.Wait().timed_out);
 }
 
 struct Refusal {
@@ -325,16 +326,17 @@ struct Refusal {
     std::string line;
 };
 
-TEST_F(Inject, RefusesWhatMakesNoSenseInOneLine)
+TEST_F(Inject, RefusesBadArgumentsInOneLine)
 {
     const Refusal refusals[] = {
-        {{}, "what to do? add, remove, clear, list, record or replay (see --help)"},
+        {{}, "no action given; expected add, remove, clear, list, record or replay (see --help)"},
         {{"delete"}, "unknown action 'delete'; expected add, remove, clear, list, record or replay"},
         {{"add"}, "`add` takes a rule, or --file FILE"},
         {{"add", "latency=1ms", "--file", "x"}, "`add` takes a rule, or --file FILE"},
         {{"add", "latency=1ms", "every=1us"}, "line 1, column 19: every= must be at least 1ms"},
         {{"add", "direction=receive", "latency=1ms"},
-         "line 1, column 1: a rule has no 'direction': it concerns what its process sends; for one direction "
+         "line 1, column 1: a rule has no 'direction': it concerns the messages that its process sends; for "
+         "one direction "
          "of "
          "a link give it to the process that sends, with device= and peer=, or name a connection with id="},
         {{"add", "#nothing"}, "there is no rule"},

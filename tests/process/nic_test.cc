@@ -10,6 +10,7 @@
 
 #include "tests/process/command.h"
 
+using detour_test::Await;
 using detour_test::Command;
 using detour_test::LineCount;
 using detour_test::Outcome;
@@ -35,7 +36,7 @@ class Nic : public ::testing::Test
         return {{"DETOUR_RUNTIME_DIR", folder},
                 {"DETOUR_VERBS", "soft"},
                 {"DETOUR_SOCKET_IFNAME", "=lo"},
-                {"DETOUR_DEAD_MS", "1000"}};
+                {"DETOUR_DEAD_MS", std::to_string(kDeadMs)}};
     }
 
     Outcome Call(std::vector<std::string> words) const
@@ -48,12 +49,11 @@ class Nic : public ::testing::Test
     Outcome ListWhenBothAreThere() const
     {
         Outcome outcome;
-        for (int i = 0; i < 300; i++) {
+        EXPECT_TRUE(Await([&] {
             outcome = Call({"list"});
-            if (LineCount(outcome.out) == 5)
-                break;
-            std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        }
+            return LineCount(outcome.out) == 5;
+        })) << outcome.out
+            << outcome.err;
         return outcome;
     }
 
@@ -67,13 +67,15 @@ class Nic : public ::testing::Test
     }
 
     /* Until the ranks have said it so often; they do with NCCL_DEBUG=INFO. */
-    static void Await(Command &perf, const std::string &text, size_t n)
+    static void AwaitLines(Command &perf, const std::string &text, size_t n)
     {
         while (perf.IsRunning() && Count(perf, text) < n)
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
         EXPECT_GE(Count(perf, text), n) << text << "\n" << perf.Written();
     }
 
+    /* A busy machine may leave both links of a rank without an answer for a second. */
+    static constexpr int kDeadMs = 3000;
     std::string folder;
 };
 
@@ -87,9 +89,13 @@ TEST_F(Nic, TheJobGoesOnOverTheOtherLinkAndEndsWithoutAny)
     EXPECT_EQ(5u, LineCount(list.out)) << list.out << list.err;
     EXPECT_NE(std::string::npos, list.out.find("soft1            soft     up")) << list.out;
 
-    Outcome drop = Call({"soft0", "drop", "100"});
-    EXPECT_EQ(0, drop.exit_code) << drop.err;
-    EXPECT_EQ(2u, LineCount(drop.out)) << drop.out;
+    // A device is listed before the first connection of its process opens it for orders.
+    Outcome drop;
+    EXPECT_TRUE(Await([&] {
+        drop = Call({"soft0", "drop", "100"});
+        return drop.exit_code == 0 && LineCount(drop.out) == 2;
+    })) << drop.out
+        << drop.err;
     Outcome nobody = Call({"soft7", "down"});
     EXPECT_EQ(1, nobody.exit_code);
     EXPECT_EQ(
@@ -98,15 +104,15 @@ TEST_F(Nic, TheJobGoesOnOverTheOtherLinkAndEndsWithoutAny)
 
     Outcome down = Call({"soft0", "down"});
     EXPECT_EQ(0, down.exit_code) << down.err;
-    std::this_thread::sleep_for(
-        std::chrono::milliseconds(1500)); // longer than a connection lives without a path
+    // Longer than a connection lives without a path.
+    std::this_thread::sleep_for(std::chrono::milliseconds(kDeadMs * 3 / 2));
     Outcome still = Call({"list"});
     EXPECT_EQ(5u, LineCount(still.out)) << still.out;
     EXPECT_NE(std::string::npos, still.out.find("soft0            soft     down")) << still.out;
 
     Outcome last = Call({"soft1", "down"});
     EXPECT_LE(1u, LineCount(last.out)) << last.err; // the other rank may end before it is told
-    Outcome ended = perf.Wait(60);
+    Outcome ended = perf.Wait();
     EXPECT_FALSE(ended.timed_out);
     EXPECT_EQ(1, ended.exit_code);
     EXPECT_NE(std::string::npos, (ended.out + ended.err).find("no path for")) << ended.out << ended.err;
@@ -114,18 +120,25 @@ TEST_F(Nic, TheJobGoesOnOverTheOtherLinkAndEndsWithoutAny)
 
 TEST_F(Nic, LostPacketsDoNotReachTheData)
 {
-    Command perf({"perf", "sendrecv", "-b", "8K", "-n", "100", "-c", "2", "--seconds", "4"}, Environment());
-
-    ListWhenBothAreThere();
-    EXPECT_EQ(0, Call({"soft0", "drop", "3"}).exit_code);
-    EXPECT_EQ(0, Call({"soft1", "drop", "3"}).exit_code);
-    Outcome ended = perf.Wait(120);
-    EXPECT_EQ(0, ended.exit_code) << ended.out << ended.err;
-    EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a process that ends removes its page and socket";
+    bool is_lossy = false;
+    // Longer, where the ranks came to their end before both orders.
+    for (unsigned seconds = 2; !is_lossy && seconds <= 64 && !HasFailure(); seconds *= 2) {
+        auto variables = Environment();
+        variables.emplace_back("DETOUR_DEAD_MS", "120000");
+        Command perf(
+            {"perf", "sendrecv", "-b", "8K", "-n", "100", "-c", "2", "--seconds", std::to_string(seconds)},
+            variables);
+        Await([&] { return LineCount(Call({"list"}).out) == 5 || !perf.IsRunning(); });
+        is_lossy = !Call({"soft0", "drop", "3"}).exit_code && !Call({"soft1", "drop", "3"}).exit_code;
+        Outcome ended = perf.Wait();
+        EXPECT_EQ(0, ended.exit_code) << ended.out << ended.err;
+        EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a process that ends removes its page and socket";
+    }
+    EXPECT_TRUE(is_lossy);
 }
 
 /* An order moves the traffic of both ranks, and back. */
-TEST_F(Nic, TrafficLeavesADeviceByOrderAndComesBack)
+TEST_F(Nic, TrafficLeavesADrainedDeviceAndComesBack)
 {
     auto variables = Environment();
     variables.emplace_back("DETOUR_STABLE_MS", "5");
@@ -134,23 +147,23 @@ TEST_F(Nic, TrafficLeavesADeviceByOrderAndComesBack)
     Command perf({"perf", "sendrecv", "-b", "64K", "-n", "4000000000", "--channels", "1", "--timeout", "60"},
                  variables);
     ListWhenBothAreThere();
-    Await(perf, ": paths ", 4); // both ends of both connections
+    AwaitLines(perf, ": paths ", 4); // both ends of both connections
     Outcome away = Call({"soft0", "migrate"});
     EXPECT_EQ(0, away.exit_code) << away.err;
     EXPECT_EQ(2u, LineCount(away.out)) << away.out;
     EXPECT_NE(std::string::npos, away.out.find("leave it, those that have another path")) << away.out;
-    Await(perf, "soft0 was taken out of use by order", 1);
+    AwaitLines(perf, "soft0 was drained by the operator", 1);
     Outcome unknown = Call({"soft7", "migrate"});
     EXPECT_EQ(1, unknown.exit_code);
     EXPECT_EQ("detour nic: none of 2 processes has a RNIC named 'soft7'; `detour nic list` shows them\n",
               unknown.err);
     EXPECT_EQ(0u, Count(perf, "is in use again"));
     EXPECT_EQ(0, Call({"soft0", "back"}).exit_code);
-    Await(perf, "is in use again as epoch", 2);
+    AwaitLines(perf, "is in use again as epoch", 2);
     EXPECT_TRUE(perf.IsRunning());
     Call({"soft0", "down"});
     Call({"soft1", "down"});
-    Outcome ended = perf.Wait(60);
+    Outcome ended = perf.Wait();
     EXPECT_FALSE(ended.timed_out);
     EXPECT_NE(std::string::npos, (ended.out + ended.err).find("no path for")) << ended.out << ended.err;
 }
@@ -165,12 +178,12 @@ TEST_F(Nic, ADeviceThatDiesAfterItsBackupIsAnError)
                  variables);
 
     ListWhenBothAreThere();
-    Await(perf, ": paths ", 4); // both ends of both connections
+    AwaitLines(perf, ": paths ", 4); // both ends of both connections
     EXPECT_EQ(0, Call({"soft1", "fatal"}).exit_code);
-    Await(perf, "soft1: DEVICE_FATAL", 2);
+    AwaitLines(perf, "soft1: DEVICE_FATAL", 2);
     Outcome last = Call({"soft0", "fatal"});
     EXPECT_LE(1u, LineCount(last.out)) << last.err; // the other rank may end before it is told
-    Outcome ended = perf.Wait(60);
+    Outcome ended = perf.Wait();
     EXPECT_EQ(1, ended.exit_code);
     EXPECT_EQ(std::string::npos, ended.err.find("no progress")) << ended.err;
     EXPECT_NE(std::string::npos, ended.err.find("soft0")) << ended.err;

@@ -83,12 +83,12 @@ class Stat : public ::testing::Test
  * What software RNICs take depends on what else the machine does, so their links may be called slow without a
  * rule, and rightly; 30 ms more is the rule's alone. (In virtual time: tests/transport/health_test.cc.)
  */
-TEST_F(Stat, ASlowLinkIsSeenAndSeenToBeWellAgain)
+TEST_F(Stat, ASlowLinkIsDetectedAndItsRecoveryToo)
 {
     Command perf({"perf", "sendrecv", "-b", "16K", "-n", "4000000000", "--channels", "1", "--timeout", "600"},
                  Environment());
     Until(
-        perf, [&] { return Delays().size() == 2; }, "both ranks have learnt what is healthy");
+        perf, [&] { return Delays().size() == 2; }, "both ranks have learned what is healthy");
     Outcome outcome = RunDetour({"inject", "add", "latency=30ms"}, Environment());
     ASSERT_EQ(0, outcome.exit_code) << outcome.err;
     Until(

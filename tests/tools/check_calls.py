@@ -8,11 +8,11 @@ import tree
 # call -> (layers or files where it is allowed, what to do instead)
 BANNED = {
     r"getenv\(": ({"plugin", "base/param.c", "cli", "dropin"}, "take an option struct; plugin/ and cli/ fill it"),
-    r"dt_clock_now_ns\(": ({"base", "cli", "plugin", "softrnic/driver", "obs/server",
+    r"dt_clock_now_ns\(": ({"base", "cli", "job", "plugin", "softrnic/driver", "obs/server",
                             "transport/device_thread", "hostpath/gpu_thread"},
                            "take now_ns as an argument"),
     r"clock_gettime\(": ({"base/clock.c"}, "take now_ns as an argument"),
-    r"\b(usleep|nanosleep|sleep)\(": ({"cli", "softrnic/driver"}, "report a deadline; the driver of the thread waits"),
+    r"\b(usleep|nanosleep|sleep)\(": ({"cli", "job", "softrnic/driver"}, "report a deadline; the driver of the thread waits"),
     r"\b(strcat|sprintf|gets|rand|srand)\(": (set(), "snprintf, dt_prng_next"),
 }
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"", re.S)

@@ -7,7 +7,7 @@ import findings
 import tree
 
 # header prefix -> the only modules that may include it
-RESERVED = {"infiniband/": {"softrnic", "dropin", "verbs"}, "plugin/nccl": {"plugin", "cli"}}
+RESERVED = {"infiniband/": {"softrnic", "dropin", "verbs"}, "plugin/nccl": {"plugin", "job"}}
 
 
 def is_allowed(module, name):

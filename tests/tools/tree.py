@@ -31,7 +31,11 @@ _module("plugin", "base", "verbs", "obs", "transport/protocol", "transport/sessi
         "failover/switchover", "transport")
 _module("doctor", "base", "verbs", "failover", "transport/protocol", "transport/path")
 _module("sched", "base")
-_module("cli", "base", "delay", "obs", "doctor")
+_module("job", "base")
+_module("cli", "base", "delay", "obs", "doctor", "job")
+_module("cli/perf", and_below=["cli"])
+_module("cli/sched", and_below=["cli"])
+_module("cli/main", and_below=["cli/perf", "cli/sched"])
 
 
 def module_of(path):
