@@ -21,7 +21,7 @@ _FORMATS = ["json", "csv", "csv-comms", "trace", "svg", "text"]
 
 
 class Error(ValueError):
-    """What the library says about an input it refuses, in one line; `status` is its detour_status."""
+    """The library's error in one line; `status` is its detour_status."""
 
     def __init__(self, status, text):
         super().__init__(text)
@@ -197,7 +197,7 @@ class _Call:
         return out
 
     def schedule(self, profile, schedule, planned=None):
-        """`planned`, a pointer to a profile, becomes what the schedule says it was made for."""
+        """Sets `planned`, a pointer to a profile, to the profile that the schedule records."""
         text = (schedule if isinstance(schedule, str) else json.dumps(schedule)).encode()
         out = ctypes.POINTER(_Plan)()
         self.run("detour_plan_read", profile, b"schedule", text, ctypes.c_size_t(len(text)), ctypes.byref(out),
@@ -205,7 +205,7 @@ class _Call:
         return out
 
     def measured(self, profile, delays, ranks):
-        """The profile with its links made slower."""
+        """The profile with the delays added to its links."""
         if delays is None:
             return profile
         text, out = json.dumps(delays).encode(), ctypes.POINTER(_Profile)()
@@ -232,7 +232,7 @@ class _Call:
 
 
 def algorithms():
-    """The names that plan() takes."""
+    """The algorithm names for plan()."""
     names = [_library.detour_algorithm_name(ctypes.c_int(i)) for i in range(64)]
     return [name.decode() for name in names if name]
 
@@ -309,9 +309,9 @@ def compare(profile, node_budget=0):
 
 
 def tolerance(profile, schedule, directions="both", delay_max_ms=None):
-    """How much extra delay each link may have: for each a dictionary with tolerable_ms, up to which the iteration
+    """The extra delay that each link may have: for each a dictionary with tolerable_ms, up to which the iteration
     grows no faster than the delay, and the curve (delay_ms, makespan_ms, and slope from there on). `directions` is
-    "forward", "backward" or "both"; delays up to delay_max_ms (the makespan) are looked at."""
+    "forward", "backward" or "both"; the curve ends at delay_max_ms (default: the makespan)."""
     if directions not in _DIRECTIONS:
         raise Error(1, f"directions is {directions}; it must be one of {', '.join(_DIRECTIONS)}")
     with _Call() as call:
@@ -342,9 +342,9 @@ def _decided(call, profile, adaptation, options, made, **replanned):
 def adapt(profile, schedule, delays=None, ranks=None, planned=None, algorithm="auto", node_budget=0,
           min_gain_percent=1, min_change_ms=0, switch_cost_ms=0, horizon=100, allow_offload=False):
     """The schedule to use from now on: a new one if the gain pays for the change, else the present one; the member
-    "adapt" tells which and why. The links are those of the profile made slower by `delays` (docs/sched-cli.md; `ranks`
-    has the device of each rank). `planned` is the profile the schedule was made for; by default the links it records,
-    else the given profile if there are delays, else one without any delay."""
+    "adapt" has the decision and its reason. The links are those of the profile plus `delays` (docs/sched-cli.md;
+    `ranks` has the device of each rank). `planned` is the profile for which the schedule was made; by default the
+    links that it records, else the given profile if `delays` is given, else one without delays."""
     options = _AdaptOptions(_options(algorithm, node_budget), _ns(min_change_ms), 50, 1, round(min_gain_percent * 10),
                             _ns(switch_cost_ms), horizon, allow_offload)
     with _Call() as call:
@@ -368,9 +368,9 @@ def adapt(profile, schedule, delays=None, ranks=None, planned=None, algorithm="a
 
 
 def replan(profile, schedule, now_ms, delays=None, ranks=None, started=None, node_budget=0):
-    """The best continuation of an iteration that began at 0 and has come to now_ms. What has started keeps the times
-    that the schedule has, which are what was measured: `started` operations of each device, by default those whose
-    start is before now_ms. The rest is ordered anew for the links as they are now. "adapt" has the gain."""
+    """The best continuation of an iteration that began at 0; the present time is now_ms. Started operations keep the
+    (measured) times of the schedule: `started` operations of each device, by default those whose start is before
+    now_ms. The rest gets a new order for the present links. "adapt" has the gain."""
     options = _AdaptOptions(_options("auto", node_budget), gain_permille_min=0)
     with _Call() as call:
         healthy = call.profile(profile)

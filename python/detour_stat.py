@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What running processes that use Detour have counted, and which of their links are slow: libdetour-stat from Python.
+"""Counters of the running processes that use Detour, and which of their links are slow: libdetour-stat from Python.
 
 No build step: this file needs libdetour-stat.so, which it looks for in DETOUR_STAT_LIBRARY (a path), in ../build/lib and
 ../lib beside it, and where the loader looks.
@@ -23,7 +23,7 @@ _I32, _I64, _U64, _TEXT = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctype
 
 
 class Error(RuntimeError):
-    """Why nothing was read, in one line; `status` is the library's detour_stat_status."""
+    """The library's error in one line; `status` is its detour_stat_status."""
 
     def __init__(self, status, text):
         super().__init__(text)
@@ -112,7 +112,7 @@ def _process(pointer):
 
 
 def read(pid=0, folder=None):
-    """The processes of yours on this host that use Detour, or the one with this number: a list of dictionaries, each
+    """This user's processes on this host that use Detour, or the one with this number: a list of dictionaries, each
     with its "connections" and "events"."""
     snapshot, error = ctypes.c_void_p(), ctypes.create_string_buffer(_ERROR_BYTES)
     folder = folder or os.environ.get("DETOUR_RUNTIME_DIR") or ""
@@ -127,7 +127,7 @@ def read(pid=0, folder=None):
 
 
 def slow_links(processes):
-    """Of what read() gave: {(from_rank, to_rank): seconds that a transfer takes longer}, for links that are slow."""
+    """The slow links in the result of read(): {(from_rank, to_rank): additional seconds per transfer}."""
     links = {}
     for process in processes:
         for c in process["connections"]:

@@ -44,8 +44,8 @@ static enum detour_status plan_stage(struct dt_call *call, struct dt_builder *bu
             kind = DETOUR_OP_W;
         if (!dt_memory_fits(memory, kind, stage))
             return dt_fail(call, DETOUR_MEMORY_TOO_SMALL,
-                           "stage %" PRId32 ": memory has no room for %" PRId32 " forwards ahead", stage,
-                           warmup);
+                           "stage %" PRId32 ": memory has no room for a warm-up of %" PRId32 " forwards",
+                           stage, warmup);
         dt_memory_apply(memory, kind, stage);
         dt_builder_push(builder, (enum detour_op_kind)kind, stage, done[kind]++);
         last = kind;
@@ -107,7 +107,7 @@ static enum detour_status try_variant(struct dt_call *call, const struct dt_prob
     if (status)
         return status;
     dt_warmup_for_delays(p, limits, variant->extra, warmup);
-    struct dt_dispatch_rule rule = {given ? given : warmup, variant->hold};
+    struct dt_dispatch_rule rule = {.warmup = given ? given : warmup, .hold = variant->hold};
     status = dt_dispatch(call, &tl, &rule);
     if (!status)
         status = dt_timeline_finish(call, &tl, schedule);

@@ -29,6 +29,10 @@ static int rank_of(const struct dispatcher *d, int kind, int32_t stage)
 
 static bool is_held(const struct dispatcher *d, int kind, int32_t stage)
 {
+    int32_t open = d->tl->done[DETOUR_OP_F][stage] - d->tl->done[DETOUR_OP_B][stage];
+
+    if (kind == DETOUR_OP_F && stage == 0 && d->rule->open_max && open >= d->rule->open_max)
+        return true;
     return d->rule->hold && kind == DETOUR_OP_F && !d->tl->done[DETOUR_OP_B][stage] &&
            d->tl->done[DETOUR_OP_F][stage] >= d->rule->warmup[stage];
 }
@@ -98,7 +102,8 @@ enum detour_status dt_dispatch(struct dt_call *call, struct dt_timeline *tl,
         reconsider(&d, device);
     for (int32_t device; (device = dt_heap_pop(&d.heap)) >= 0;) {
         struct choice choice = choose(&d, device);
-        dt_timeline_put(tl, (enum detour_op_kind)choice.kind, choice.stage);
+        bool fused = rule->fuse && choice.kind == DETOUR_OP_B;
+        dt_timeline_put(tl, fused ? DETOUR_OP_BW : (enum detour_op_kind)choice.kind, choice.stage);
         reconsider(&d, device);
         if (choice.kind == DETOUR_OP_F && choice.stage + 1 < p->stage_count)
             reconsider(&d, p->device[choice.stage + 1]);

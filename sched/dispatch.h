@@ -14,11 +14,13 @@ extern "C" {
 #endif
 
 struct dt_dispatch_rule {
-    const int32_t *warmup; /* [stage]: F's that go ahead of B */
-    bool hold;             /* with its warm-up done a stage starts no F until its first B */
+    const int32_t *warmup; /* [stage]: F's that go before B */
+    bool hold;             /* after its warm-up a stage starts no F until its first B */
+    bool fuse;             /* BW in place of B and W */
+    int32_t open_max;      /* most microbatches between F and B of stage 0; 0: no limit */
 };
 
-/* Goes on from wherever the timeline is until nothing can be started. Cost: O(S N log S). */
+/* Continues from the state of the timeline until no operation can start. Cost: O(S N log S). */
 enum detour_status dt_dispatch(struct dt_call *call, struct dt_timeline *tl,
                                const struct dt_dispatch_rule *rule);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched/generator.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "sched/memory.h"
@@ -124,5 +125,21 @@ enum detour_status detour_generate(struct detour_arena *arena, const struct deto
         return status;
     *made = dt_result_plan(&call, &result);
     *plan = made;
+    return DETOUR_OK;
+}
+
+enum detour_status dt_check_waves(struct dt_call *call, const struct dt_problem *p, const char *algorithm)
+{
+    int32_t devices = p->device_count;
+
+    for (int32_t i = 0; i < p->stage_count; i++) {
+        int32_t place = i % (2 * devices), device = place < devices ? place : 2 * devices - 1 - place;
+
+        if (p->device[i] != device)
+            return dt_fail(call, DETOUR_UNSUPPORTED,
+                           "%s needs the stages placed down and up again: stage %" PRId32
+                           " belongs on device %" PRId32 ", not %" PRId32,
+                           algorithm, i, device, p->device[i]);
+    }
     return DETOUR_OK;
 }

@@ -56,6 +56,12 @@ enum detour_status dt_generate_with(struct dt_call *call, const struct dt_proble
 /* The result in the form of the public API. */
 struct detour_plan dt_result_plan(const struct dt_call *call, const struct dt_result *result);
 
+/*
+ * DETOUR_OK when the stages go down the devices and up again, once or more often; else DETOUR_UNSUPPORTED in
+ * the name of the algorithm that needs this.
+ */
+enum detour_status dt_check_waves(struct dt_call *call, const struct dt_problem *p, const char *algorithm);
+
 /* classic.c */
 dt_generate_func dt_generate_gpipe;
 dt_generate_func dt_generate_1f1b;

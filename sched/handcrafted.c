@@ -129,15 +129,7 @@ static enum detour_status check_v(struct dt_call *call, const struct dt_problem 
         return dt_fail(call, DETOUR_UNSUPPORTED,
                        "zb-v needs two stages on each device; %" PRId32 " stages are on %" PRId32 " devices",
                        p->stage_count, devices);
-    for (int32_t i = 0; i < p->stage_count; i++) {
-        int32_t device = i < devices ? i : 2 * devices - 1 - i;
-        if (p->device[i] != device)
-            return dt_fail(call, DETOUR_UNSUPPORTED,
-                           "zb-v needs the stages placed down and up again: stage %" PRId32
-                           " belongs on device %" PRId32 ", not %" PRId32,
-                           i, device, p->device[i]);
-    }
-    return DETOUR_OK;
+    return dt_check_waves(call, p, "zb-v");
 }
 
 enum detour_status dt_generate_zb_v(struct dt_call *call, const struct dt_problem *p,

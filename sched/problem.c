@@ -258,13 +258,3 @@ enum detour_status detour_profile_check(const struct detour_profile *profile, st
     detour_arena_destroy(arena);
     return status;
 }
-
-int64_t dt_problem_device_work_ns(const struct dt_problem *p, int32_t device)
-{
-    int64_t work_ns = 0;
-
-    for (int32_t k = p->device_first[device]; k < p->device_first[device + 1]; k++)
-        for (int kind = DETOUR_OP_F; kind <= DETOUR_OP_W; kind++)
-            work_ns += p->duration_ns[kind][p->device_stages[k]];
-    return work_ns * p->microbatch_count;
-}

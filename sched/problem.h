@@ -82,9 +82,6 @@ static inline bool dt_is_backward(int kind)
 enum detour_status dt_problem_create(struct dt_call *call, const struct detour_profile *profile,
                                      struct dt_problem **problem);
 
-/* Work of one device in one iteration, split B and W. */
-int64_t dt_problem_device_work_ns(const struct dt_problem *p, int32_t device);
-
 #ifdef __cplusplus
 }
 #endif

@@ -221,10 +221,9 @@ static enum detour_status check_ops(struct dt_call *call, const struct dt_proble
     if (!status && early != SIZE_MAX) {
         char text[DT_OP_TEXT_BYTES];
         const struct detour_op *op = &s->ops[early];
-        status =
-            dt_fail(call, DETOUR_DEPENDENCY, "device %" PRId32 ", position %zu: %s comes ahead of its %s",
-                    early_device, early - s->first[early_device], dt_op_text(text, op),
-                    op->kind == DETOUR_OP_W ? "B" : "F");
+        status = dt_fail(call, DETOUR_DEPENDENCY, "device %" PRId32 ", position %zu: %s precedes its %s",
+                         early_device, early - s->first[early_device], dt_op_text(text, op),
+                         op->kind == DETOUR_OP_W ? "B" : "F");
     }
     return status;
 }

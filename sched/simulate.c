@@ -175,7 +175,7 @@ static enum detour_status describe_deadlock(struct dt_call *call, struct simulat
         used += (size_t)length;
         device = sim->p->device[producer.stage];
     } while (device != begin && used < sizeof(line));
-    return dt_fail(call, DETOUR_DEADLOCK, "deadlock: %.*s; the last of these comes behind the first",
+    return dt_fail(call, DETOUR_DEADLOCK, "deadlock: %.*s; the last of these follows the first",
                    DETOUR_ERROR_TEXT_BYTES - 80, line);
 }
 

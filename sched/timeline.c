@@ -123,8 +123,8 @@ static enum detour_status resume_op(struct dt_call *call, struct dt_timeline *tl
 
     if (dt_timeline_next(tl, row, op->stage) != op->microbatch)
         return dt_fail(call, DETOUR_UNSUPPORTED,
-                       "device %" PRId32 ", position %zu: %s has started ahead of microbatch %" PRId32
-                       "; an iteration can only be planned anew if every stage takes microbatches in order",
+                       "device %" PRId32 ", position %zu: %s has started before microbatch %" PRId32
+                       "; an iteration can only be replanned if every stage takes microbatches in order",
                        device, place, dt_op_text(text, op), dt_timeline_next(tl, row, op->stage));
     *waits = dt_timeline_input_ns(tl, row, op->stage) == DT_FOREVER;
     if (*waits)
@@ -177,7 +177,7 @@ enum detour_status dt_timeline_resume(struct dt_call *call, const struct dt_prob
         char text[DT_OP_TEXT_BYTES];
         status = dt_fail(
             call, DETOUR_DEPENDENCY,
-            "device %" PRId32 ", position %zu: %s is said to have started, but not what it needs", waiting,
+            "device %" PRId32 ", position %zu: %s has started, but not the operation that it needs", waiting,
             next[waiting], dt_op_text(text, &present->ops[present->first[waiting] + next[waiting]]));
     }
     tl->now_ns = prefix->now_ns;

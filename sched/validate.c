@@ -28,7 +28,7 @@ static enum detour_status check_op_times(struct dt_call *call, struct time_check
 
     if (index > check->s->first[device] && op[-1].finish_ns > from_ns) {
         from_ns = op[-1].finish_ns;
-        why = "the operation ahead of it has finished";
+        why = "the operation before it has finished";
     }
     if (dt_is_backward(op->kind)) {
         int64_t back_ns = dt_copies_in(&check->copies, op, NULL);
@@ -46,8 +46,8 @@ static enum detour_status check_op_times(struct dt_call *call, struct time_check
             device, index - check->s->first[device], dt_op_text(text, op), op->start_ns, why, from_ns);
     if (op->finish_ns - op->start_ns != duration_ns)
         return dt_fail(call, DETOUR_TIMES,
-                       "device %" PRId32 ", position %zu: %s takes %" PRId64 " ns; the profile says %" PRId64
-                       " ns",
+                       "device %" PRId32 ", position %zu: %s takes %" PRId64
+                       " ns; in the profile it is %" PRId64 " ns",
                        device, index - check->s->first[device], dt_op_text(text, op),
                        op->finish_ns - op->start_ns, duration_ns);
     return DETOUR_OK;

@@ -3,15 +3,15 @@
  * Schedules and profiles as files: readers and writers of libdetour-sched. They work on memory, not on
  * files: a reader takes the whole text, a writer returns it. docs/sched-cli.md describes the formats.
  *
- * Readers are strict. What they do not understand they refuse, with one line that begins with `name` (what
- * the caller calls the input, usually its path), says where (JSON path, or row and column), what is there,
- * and what would be right. `name`, `text` and `profile` are only read during the call; the text need not end
- * with a NUL.
+ * Readers are strict: they refuse unknown input with one line that begins with `name` (the caller's name of
+ * the input, usually its path) and gives the place (JSON path, or row and column), the text found there, and
+ * the form that would be right. `name`, `text` and `profile` are only read during the call; the text need not
+ * end with a NUL.
  *
  * The rules of detour/sched.h hold: results lie in the arena, no global state, any number of threads.
  */
-#ifndef DETOUR_SCHED_FORMAT_H
-#define DETOUR_SCHED_FORMAT_H
+#ifndef DETOUR_SCHED_FORMAT_FORMAT_H
+#define DETOUR_SCHED_FORMAT_FORMAT_H
 
 #include "detour/sched.h"
 

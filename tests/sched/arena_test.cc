@@ -41,7 +41,7 @@ TEST(Arena, RefusesOverflow)
     EXPECT_EQ(dt_arena_alloc(arena, SIZE_MAX, 1), nullptr);
 }
 
-TEST(Arena, SaysWhenMemoryIsOut)
+TEST(Arena, ReportsThatMemoryIsOut)
 {
     detour_test_fail_alloc(0);
     EXPECT_EQ(detour_arena_create(), nullptr);

@@ -44,7 +44,7 @@ const BadProfile kBadProfiles[] = {
 };
 } // namespace
 
-TEST(ProfileCheck, AcceptsWhatIsInRange)
+TEST(ProfileCheck, AcceptsValuesInRange)
 {
     Profile profile = Profile::Uniform(4, 12, 10 * kMs, 10 * kMs, 10 * kMs);
     struct detour_error error = {};
@@ -54,7 +54,7 @@ TEST(ProfileCheck, AcceptsWhatIsInRange)
     EXPECT_EQ(detour_profile_check(profile.get(), &error), DETOUR_OK) << error.text;
 }
 
-TEST(ProfileCheck, NamesWhatIsWrongAndWhatWouldBeRight)
+TEST(ProfileCheck, NamesTheErrorAndTheRightForm)
 {
     for (const BadProfile &bad : kBadProfiles) {
         Profile profile = Profile::Uniform(4, 12, 10 * kMs, 10 * kMs, 10 * kMs);

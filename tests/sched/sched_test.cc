@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "tests/harness/harness.h"
+
 namespace sched_test
 {
 namespace
@@ -168,5 +170,24 @@ struct detour_plan *Generate(struct detour_arena *arena, Profile &profile, enum 
     EXPECT_EQ(detour_generate(arena, profile.get(), &options, &plan, &error), DETOUR_OK)
         << detour_algorithm_name(algorithm) << ": " << error.text;
     return plan;
+}
+
+enum detour_status
+FailEachAllocation(const std::function<enum detour_status(struct detour_arena *arena)> &call)
+{
+    for (int index = 0; index < 10000; index++) {
+        Arena arena;
+        detour_test_fail_alloc(index);
+        enum detour_status status = call(arena);
+        bool failed = detour_test_alloc_failed();
+        detour_test_fail_alloc(-1);
+        if (!failed) {
+            EXPECT_GT(index, 0) << "the call allocates nothing";
+            return status;
+        }
+        EXPECT_EQ(status, DETOUR_NO_MEMORY) << "allocation " << index;
+    }
+    ADD_FAILURE() << "the call does not end";
+    return DETOUR_NO_MEMORY;
 }
 } // namespace sched_test

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "base/prng.h"
@@ -133,6 +134,13 @@ std::string Describe(Profile &profile);
 /* Runs one generator; fails the test if that fails. */
 struct detour_plan *Generate(struct detour_arena *arena, Profile &profile, enum detour_algorithm algorithm,
                              struct detour_options options = {});
+
+/*
+ * Calls with a fresh arena and allocation n failing, for n = 0, 1, ..., and expects DETOUR_NO_MEMORY, until
+ * no allocation fails; returns the status of that last call.
+ */
+enum detour_status
+FailEachAllocation(const std::function<enum detour_status(struct detour_arena *arena)> &call);
 } // namespace sched_test
 
 #endif

@@ -87,5 +87,5 @@ TEST(Simulate, NamesTheCycleOfADeadlock)
         error.text,
         "deadlock: device 0, position 1: BW of microbatch 0 on stage 0 waits for BW of microbatch 0 on "
         "stage 1; device 1, position 1: F of microbatch 1 on stage 1 waits for F of microbatch 1 on "
-        "stage 0; the last of these comes behind the first");
+        "stage 0; the last of these follows the first");
 }

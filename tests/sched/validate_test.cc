@@ -47,11 +47,11 @@ const BadSchedule kBadSchedules[] = {
      {"F0 F1@1 BW0", "F0 BW0 F1 BW1"},
      Nothing},
     {DETOUR_DEPENDENCY,
-     "device 1, position 0: BW of microbatch 0 on stage 1 comes ahead of its F",
+     "device 1, position 0: BW of microbatch 0 on stage 1 precedes its F",
      {"F0 F1 BW0 BW1", "BW0 F0 F1 BW1"},
      Nothing},
     {DETOUR_DEPENDENCY,
-     "W of microbatch 1 on stage 0 comes ahead of its B",
+     "W of microbatch 1 on stage 0 precedes its B",
      {"F0 F1 W1 B0 W0 B1", "F0 BW0 F1 BW1"},
      Nothing},
     {DETOUR_ORDER,
@@ -84,7 +84,7 @@ enum detour_status Validate(Profile &profile, const struct detour_schedule *sche
 }
 } // namespace
 
-TEST(Validate, AcceptsWhatCanBeExecuted)
+TEST(Validate, AcceptsExecutableSchedules)
 {
     Arena arena;
     Profile profile = Profile::Uniform(2, 2, 10, 10, 10);
@@ -96,7 +96,7 @@ TEST(Validate, AcceptsWhatCanBeExecuted)
     EXPECT_EQ(Validate(profile, schedule, &error), DETOUR_OK) << error.text;
 }
 
-TEST(Validate, NamesWhatIsWrong)
+TEST(Validate, NamesTheError)
 {
     for (const BadSchedule &bad : kBadSchedules) {
         Arena arena;
@@ -129,8 +129,9 @@ TEST(Validate, ChecksTimes)
                  "there at 50 ns only");
     last->start_ns = 60;
     EXPECT_EQ(Validate(profile, schedule, &error), DETOUR_TIMES);
-    EXPECT_STREQ(error.text,
-                 "device 0, position 1: BW of microbatch 0 on stage 0 takes 9 ns; the profile says 20 ns");
+    EXPECT_STREQ(
+        error.text,
+        "device 0, position 1: BW of microbatch 0 on stage 0 takes 9 ns; in the profile it is 20 ns");
     last->finish_ns = INT64_MAX;
     EXPECT_EQ(Validate(profile, schedule, &error), DETOUR_TIMES);
     last->start_ns = -1;

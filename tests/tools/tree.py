@@ -31,6 +31,8 @@ _module("plugin", "base", "verbs", "obs", "transport/protocol", "transport/sessi
         "failover/switchover", "transport")
 _module("doctor", "base", "verbs", "failover", "transport/protocol", "transport/path")
 _module("sched", "base")
+_module("sched/search", and_below=["sched"])
+_module("sched/format", and_below=["sched"])
 _module("job", "base")
 _module("cli", "base", "delay", "obs", "doctor", "job")
 _module("cli/perf", and_below=["cli"])

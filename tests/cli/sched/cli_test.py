@@ -408,7 +408,7 @@ class BadInput(Sched):
         path = self.file("p", profile())
         csv = self.good("plan", "--profile", path, "--algo", "1f1b", "--format", "csv")
         for broken, line in [(csv + "\n", "row 5 has no action"),
-                             (csv.replace("0F1,", "0F1x,", 1), "row 1, column 2: \"0F1x\" goes on"),
+                             (csv.replace("0F1,", "0F1x,", 1), "row 1, column 2: \"0F1x\" has text"),
                              (csv.replace(",0B11\n", "\n", 1), "I (or B) of stage 0, microbatch 11 is missing"),
                              (csv.replace("3F1,", "3F0,", 1), "3F0 is there already"),
                              ("\ufeff" + csv, "byte order mark")]:
