@@ -11,7 +11,8 @@
 
 const char *detour_action_name(enum detour_action_kind kind)
 {
-    static const char *const names[] = {"F", "B", "W", "BW", "SEND_F", "RECV_F", "SEND_B", "RECV_B"};
+    static const char *const names[] = {"F",      "B",      "W",      "BW",     "SEND_F",  "RECV_F",
+                                        "SEND_B", "RECV_B", "WAIT_F", "WAIT_B", "OFFLOAD", "RELOAD"};
 
     return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
 }
@@ -46,9 +47,9 @@ int32_t dt_action_link(const struct dt_problem *p, const struct detour_action *a
 }
 
 /*
- * The operations of all devices are merged by their finish, as they will happen. When one sends, the receive
- * goes to the end of what its peer has so far: ahead of the operation that needs it, and both sides meet
- * the messages of a pair in the same order.
+ * Merges the operations of all devices by their finish, in the order of execution. When one sends, the
+ * receive is appended to its peer's actions so far: before the operation that needs it, and in an order in
+ * which both sides post the messages of a pair alike.
  */
 struct lowering {
     const struct dt_problem *p;
@@ -57,6 +58,7 @@ struct lowering {
     size_t *next;        /* [device]: next operation of the schedule */
     size_t *fill;        /* [device]: where its next action goes */
     bool *produced;      /* [op index]: its input exists */
+    bool *offloaded;     /* [op index of F]: its activation goes to the host */
     struct dt_heap heap; /* devices whose next operation has its input, by its finish */
 };
 
@@ -90,12 +92,52 @@ static void pass_on(struct lowering *l, const struct detour_op *op, int32_t to)
     offer(l, l->p->device[to]);
 }
 
+/* The operation's input comes from another device. */
+static void append_wait(struct lowering *l, const struct detour_op *op)
+{
+    const int32_t *device = l->p->device;
+    int32_t stage = op->stage;
+
+    if (op->kind == DETOUR_OP_F && stage > 0 && device[stage - 1] != device[stage])
+        append(l, DETOUR_ACTION_WAIT_F, stage, op->microbatch);
+    if (dt_is_backward(op->kind) && stage + 1 < l->p->stage_count && device[stage + 1] != device[stage])
+        append(l, DETOUR_ACTION_WAIT_B, stage, op->microbatch);
+}
+
+static bool is_offloaded(const struct lowering *l, const struct detour_op *op)
+{
+    return l->offloaded[dt_op_index(l->p, DETOUR_OP_F, op->stage, op->microbatch)];
+}
+
+/* The B behind `op` on the device, if its activation is on the host by the start of `op` (or, `after`, by its
+ * end). */
+static void append_reload(struct lowering *l, int32_t device, const struct detour_op *op, bool after)
+{
+    const struct detour_op *b = op + 1;
+
+    if (l->next[device] == l->s->first[device + 1] || !dt_is_backward(b->kind) || !is_offloaded(l, b))
+        return;
+    bool is_own = op->kind == DETOUR_OP_F && op->stage == b->stage && op->microbatch == b->microbatch;
+    if (is_own == after)
+        append(l, DETOUR_ACTION_RELOAD, b->stage, b->microbatch);
+}
+
+static void append_op(struct lowering *l, int32_t device, const struct detour_op *op)
+{
+    append_wait(l, op);
+    append_reload(l, device, op, false);
+    append(l, op->kind, op->stage, op->microbatch);
+    if (op->kind == DETOUR_OP_F && is_offloaded(l, op))
+        append(l, DETOUR_ACTION_OFFLOAD, op->stage, op->microbatch);
+    append_reload(l, device, op, true);
+}
+
 static void take(struct lowering *l, int32_t device)
 {
     const struct dt_problem *p = l->p;
     const struct detour_op *op = &l->s->ops[l->next[device]++];
 
-    append(l, op->kind, op->stage, op->microbatch);
+    append_op(l, device, op);
     if (op->kind == DETOUR_OP_F && op->stage + 1 < p->stage_count)
         pass_on(l, op, op->stage + 1);
     else if (op->kind == DETOUR_OP_F)
@@ -106,7 +148,23 @@ static void take(struct lowering *l, int32_t device)
         l->produced[dt_op_index(p, DETOUR_OP_W, op->stage, op->microbatch)] = true;
 }
 
-/* Each device's share: its operations, and a send or receive per microbatch on each side of each stage. */
+/* Notes the activations that go to the host: each is copied out and back. */
+static void lay_out_copies(struct lowering *l)
+{
+    for (size_t i = 0; i < l->s->op_count; i++) {
+        const struct detour_op *op = &l->s->ops[i];
+
+        if (op->kind != DETOUR_OP_F || !(op->flags & DETOUR_OP_OFFLOADED))
+            continue;
+        l->offloaded[dt_op_index(l->p, DETOUR_OP_F, op->stage, op->microbatch)] = true;
+        l->program->first[l->p->device[op->stage] + 1] += 2;
+    }
+}
+
+/*
+ * The actions of each device: its operations, and a send, a receive and a wait per microbatch on each side of
+ * each stage.
+ */
 static void lay_out(struct lowering *l)
 {
     const struct dt_problem *p = l->p;
@@ -117,9 +175,10 @@ static void lay_out(struct lowering *l)
     for (int32_t i = 0; i + 1 < p->stage_count; i++) {
         if (p->device[i] == p->device[i + 1])
             continue;
-        first[p->device[i] + 1] += 2 * (size_t)p->microbatch_count;
-        first[p->device[i + 1] + 1] += 2 * (size_t)p->microbatch_count;
+        first[p->device[i] + 1] += 3 * (size_t)p->microbatch_count;
+        first[p->device[i + 1] + 1] += 3 * (size_t)p->microbatch_count;
     }
+    lay_out_copies(l);
     for (int32_t d = 0; d < p->device_count; d++)
         first[d + 1] += first[d];
     l->program->action_count = first[p->device_count];
@@ -148,15 +207,16 @@ enum detour_status dt_program_create(struct dt_call *call, const struct dt_probl
 {
     struct lowering l = {.p = p, .s = schedule};
     struct detour_program *made;
-    size_t message_ends = 4 * dt_cell_count(p);
+    size_t others = 8 * dt_cell_count(p); /* send, receive, wait both ways; offload, reload */
 
     if (!dt_arena_new(call->arena, made, 1) || !dt_arena_new(call->arena, made->first, p->device_count + 1) ||
-        !dt_arena_new(call->arena, made->actions, schedule->op_count + message_ends))
+        !dt_arena_new(call->arena, made->actions, schedule->op_count + others))
         return dt_fail_memory(call->error);
     struct dt_arena_mark mark = dt_arena_save(call->arena);
     if (!dt_arena_new(call->arena, l.next, p->device_count) ||
         !dt_arena_new(call->arena, l.fill, p->device_count) ||
         !dt_arena_new(call->arena, l.produced, dt_op_index_count(p)) ||
+        !dt_arena_new(call->arena, l.offloaded, dt_op_index_count(p)) ||
         !dt_heap_init(call->arena, p->device_count, &l.heap))
         return dt_fail_memory(call->error);
     made->device_count = p->device_count;

@@ -35,6 +35,7 @@ struct execution {
     bool *produced;     /* [op index]: its input is on its device */
     bool *done;         /* [op index] */
     bool *posted;       /* [op index]: a receive for it was posted */
+    bool *away;         /* [op index of F]: its activation is on the host */
     int32_t *runnable;
     int32_t runnable_count;
     bool *queued;
@@ -86,7 +87,8 @@ static bool allocate(struct detour_arena *arena, struct execution *e)
            dt_arena_new(arena, e->behind, e->program->action_count) &&
            dt_arena_new(arena, e->next, devices) && dt_arena_new(arena, e->produced, ops) &&
            dt_arena_new(arena, e->done, ops) && dt_arena_new(arena, e->posted, ops) &&
-           dt_arena_new(arena, e->runnable, devices) && dt_arena_new(arena, e->queued, devices);
+           dt_arena_new(arena, e->away, ops) && dt_arena_new(arena, e->runnable, devices) &&
+           dt_arena_new(arena, e->queued, devices);
 }
 
 static bool is_send(const struct detour_action *action)
@@ -97,6 +99,26 @@ static bool is_send(const struct detour_action *action)
 static bool is_compute(const struct detour_action *action)
 {
     return action->kind <= DETOUR_ACTION_BW;
+}
+
+static bool is_wait(const struct detour_action *action)
+{
+    return action->kind == DETOUR_ACTION_WAIT_F || action->kind == DETOUR_ACTION_WAIT_B;
+}
+
+static bool is_copy(const struct detour_action *action)
+{
+    return action->kind == DETOUR_ACTION_OFFLOAD || action->kind == DETOUR_ACTION_RELOAD;
+}
+
+/* Op index of a computation, or of the one that a wait precedes. */
+static size_t op_index_of(const struct execution *e, const struct detour_action *action)
+{
+    enum detour_op_kind kind = action->kind == DETOUR_ACTION_WAIT_F   ? DETOUR_OP_F
+                               : action->kind == DETOUR_ACTION_WAIT_B ? DETOUR_OP_B
+                                                                      : (enum detour_op_kind)action->kind;
+
+    return dt_op_index(e->p, kind, action->stage, action->microbatch);
 }
 
 static void wake(struct execution *e, int32_t device)
@@ -144,8 +166,7 @@ static enum detour_status post(struct dt_call *call, struct execution *e, int32_
         enum detour_op_kind kind = action->kind == DETOUR_ACTION_SEND_F ? DETOUR_OP_F : DETOUR_OP_B;
         if (!e->done[dt_op_index(e->p, kind, action->stage, action->microbatch)])
             return dt_fail(call, DETOUR_DEPENDENCY,
-                           "device %" PRId32
-                           ", position %zu: %s comes ahead of the operation that makes its data",
+                           "device %" PRId32 ", position %zu: %s precedes the operation that makes its data",
                            device, index - e->program->first[device], dt_action_text(text, action));
     } else {
         e->posted[consumer] = true;
@@ -178,22 +199,56 @@ static void hand_over(struct execution *e, const struct detour_action *op)
         e->produced[dt_op_index(p, DETOUR_OP_W, stage, op->microbatch)] = true;
 }
 
-/* Does what the device can do now. */
+static enum detour_status fail_copy(struct dt_call *call, const struct execution *e, int32_t device,
+                                    const struct detour_action *action, const char *problem)
+{
+    char text[DT_ACTION_TEXT_BYTES];
+
+    return dt_fail(call, DETOUR_DEPENDENCY, "device %" PRId32 ", position %zu: %s %s", device,
+                   e->next[device] - e->program->first[device], dt_action_text(text, action), problem);
+}
+
+static enum detour_status copy(struct dt_call *call, struct execution *e, int32_t device,
+                               const struct detour_action *action)
+{
+    size_t f = dt_op_index(e->p, DETOUR_OP_F, action->stage, action->microbatch);
+    bool goes_out = action->kind == DETOUR_ACTION_OFFLOAD;
+
+    if (goes_out && !e->done[f])
+        return fail_copy(call, e, device, action, "precedes its F");
+    if (goes_out == e->away[f])
+        return fail_copy(call, e, device, action,
+                         goes_out ? "finds the activation on the host" : "finds no activation on the host");
+    e->away[f] = goes_out;
+    return DETOUR_OK;
+}
+
+static enum detour_status compute(struct dt_call *call, struct execution *e, int32_t device,
+                                  const struct detour_action *op)
+{
+    if (dt_is_backward(op->kind) && e->away[dt_op_index(e->p, DETOUR_OP_F, op->stage, op->microbatch)])
+        return fail_copy(call, e, device, op, "needs an activation that is on the host");
+    hand_over(e, op);
+    return DETOUR_OK;
+}
+
+/* Executes the device's actions that are ready. */
 static enum detour_status advance(struct dt_call *call, struct execution *e, int32_t device)
 {
     enum detour_status status = DETOUR_OK;
 
     while (!status && e->next[device] < e->program->first[device + 1]) {
         const struct detour_action *action = &e->program->actions[e->next[device]];
-        if (is_compute(action)) {
-            if (!e->produced[dt_op_index(e->p, (enum detour_op_kind)action->kind, action->stage,
-                                         action->microbatch)])
-                return DETOUR_OK;
-            hand_over(e, action);
-        } else {
+        if ((is_compute(action) || is_wait(action)) && !e->produced[op_index_of(e, action)])
+            return DETOUR_OK;
+        if (is_compute(action))
+            status = compute(call, e, device, action);
+        else if (is_copy(action))
+            status = copy(call, e, device, action);
+        else if (!is_wait(action))
             status = post(call, e, device, e->next[device]);
-        }
-        e->next[device]++;
+        if (!status)
+            e->next[device]++;
     }
     return status;
 }
@@ -211,13 +266,14 @@ static int32_t waits_for(struct dt_call *call, const struct execution *e, int32_
 {
     const struct dt_problem *p = e->p;
     const struct detour_action *op = &e->program->actions[e->next[device]];
-    int32_t from = op->kind == DETOUR_ACTION_F ? op->stage - 1 : op->stage + 1;
-    size_t index = dt_op_index(p, (enum detour_op_kind)op->kind, op->stage, op->microbatch);
+    bool forward = op->kind == DETOUR_ACTION_F || op->kind == DETOUR_ACTION_WAIT_F;
+    int32_t from = forward ? op->stage - 1 : op->stage + 1;
+    size_t index = op_index_of(e, op);
     char text[DT_ACTION_TEXT_BYTES];
 
     if (p->device[from] == device || e->posted[index])
         return p->device[from];
-    dt_fail(call, DETOUR_MISSING_OP, "device %" PRId32 ", position %zu: there is no receive ahead of %s",
+    dt_fail(call, DETOUR_MISSING_OP, "device %" PRId32 ", position %zu: there is no receive before %s",
             device, e->next[device] - e->program->first[device], dt_action_text(text, op));
     return -1;
 }
@@ -301,15 +357,34 @@ static enum detour_status execute(struct dt_call *call, struct execution *e)
     return status ? status : check_left_over(call, e);
 }
 
-/* Every send and receive concerns a link, has a stage of its device at its end, and a microbatch. */
+/* The stage whose link a send, receive or wait uses; the stage itself for a copy. */
+static int32_t other_stage(const struct detour_action *action)
+{
+    switch (action->kind) {
+    case DETOUR_ACTION_SEND_F:
+    case DETOUR_ACTION_RECV_B:
+    case DETOUR_ACTION_WAIT_B:
+        return action->stage + 1;
+    case DETOUR_ACTION_SEND_B:
+    case DETOUR_ACTION_RECV_F:
+    case DETOUR_ACTION_WAIT_F:
+        return action->stage - 1;
+    default:
+        return action->stage;
+    }
+}
+
+/*
+ * Every send, receive and wait uses a link with a stage of its device at its end, every copy is of a stage of
+ * its device, and the microbatch exists.
+ */
 static enum detour_status check_message(struct dt_call *call, const struct dt_problem *p, int32_t device,
                                         size_t place, const struct detour_action *action)
 {
     char text[DT_ACTION_TEXT_BYTES];
-    bool up = action->kind == DETOUR_ACTION_SEND_F || action->kind == DETOUR_ACTION_RECV_B;
-    int32_t other = up ? action->stage + 1 : action->stage - 1;
+    int32_t other = other_stage(action);
 
-    if (action->kind > DETOUR_ACTION_RECV_B || action->stage < 0 || action->stage >= p->stage_count ||
+    if (action->kind > DETOUR_ACTION_RELOAD || action->stage < 0 || action->stage >= p->stage_count ||
         other < 0 || other >= p->stage_count || action->microbatch < 0 ||
         action->microbatch >= p->microbatch_count)
         return dt_fail(call, DETOUR_UNKNOWN_OP,
@@ -321,7 +396,7 @@ static enum detour_status check_message(struct dt_call *call, const struct dt_pr
         return dt_fail(call, DETOUR_UNKNOWN_OP,
                        "device %" PRId32 ", position %zu: %s belongs to device %" PRId32, device, place,
                        dt_action_text(text, action), p->device[action->stage]);
-    if (p->device[other] == device)
+    if (!is_copy(action) && p->device[other] == device)
         return dt_fail(call, DETOUR_UNKNOWN_OP,
                        "device %" PRId32
                        ", position %zu: %s would go to the device itself; nothing is sent there",

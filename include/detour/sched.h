@@ -286,6 +286,10 @@ enum detour_action_kind {
     DETOUR_ACTION_RECV_F = 5,
     DETOUR_ACTION_SEND_B = 6,
     DETOUR_ACTION_RECV_B = 7,
+    DETOUR_ACTION_WAIT_F = 8, /* until the message of RECV_F has arrived; `stage` is the receiving stage */
+    DETOUR_ACTION_WAIT_B = 9,
+    DETOUR_ACTION_OFFLOAD = 10, /* begins to copy the activation of F to the host */
+    DETOUR_ACTION_RELOAD = 11,  /* begins to copy it back; B or BW waits for the copy */
 };
 
 struct detour_action {

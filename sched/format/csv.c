@@ -266,6 +266,8 @@ static void add_device(const struct dt_write *w, struct comms *comms, const stru
         const struct detour_action *action = &program->actions[i];
         bool is_backward = action->kind == DETOUR_ACTION_B || action->kind == DETOUR_ACTION_BW;
         int32_t stage = action->stage;
+        if (action->kind > DETOUR_ACTION_RECV_B) /* PyTorch waits by itself, and has no copies */
+            continue;
         add_action(comms->text, i == program->first[device], action->kind, stage, action->microbatch);
         if (comms->waits && is_backward && stage + 1 < w->p->stage_count && w->p->device[stage + 1] != device)
             add_action(comms->text, false, DT_CSV_WAIT_SEND_F, stage, action->microbatch);
