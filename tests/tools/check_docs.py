@@ -17,7 +17,9 @@ OTHERS = {"mlx5dv.h", "train.py", "pan.c"}  # files of others that are named wit
 
 
 def documents(root):
-    return [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]
+    modules = [root / module / "README.md" for module in [*tree.MAY_INCLUDE, "tests", "tests/sim", "tests/tools"]]
+    return [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md")),
+            *(path for path in modules if path.exists())]
 
 
 def tracked(root):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules of the product, lowest first, and what each may include (check_includes.py).
-docs/architecture.md shows the same table."""
+"""The modules of the product, lowest first, and what each may include and call (check_includes.py, check_cycles.py).
+docs/architecture.md shows the same table (check_folders.py)."""
 import pathlib
 
 MAY_INCLUDE = {}
