@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Applies the patches of this folder to a copy of nccl-tests v2.19.6, or says why not and changes nothing.
+# Applies the patches of this folder to a copy of nccl-tests v2.19.6, or prints why not and changes nothing.
 # usage: apply.sh [--check] DIRECTORY        a source tree, patched in place
 #        apply.sh [--check] TARBALL [OUT]    unpacked to OUT first (default: ./nccl-tests-2.19.6-detour)
 set -euo pipefail

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The main jobs, for `make demo`. Two processes with two software RNICs each, through libnccl-net-detour.so as NCCL would
-# use it, every byte checked: first a ring all-reduce from 8 B to 64 MiB, then an exchange in the middle of which the cable
-# of one RNIC is pulled and put back; the bandwidth over that time is drawn here and in BUILD/demo.svg. No hardware is
-# touched.
+# The demonstration of `make demo`. Two processes with two software RNICs each use libnccl-net-detour.so as NCCL does, and
+# check every byte: first a ring all-reduce from 8 B to 64 MiB, then an exchange during which the link of one RNIC goes
+# down and comes up again; the bandwidth over that time is drawn here and in BUILD/demo.svg. No hardware is used.
 # usage: scripts/demo.sh BUILD
 set -euo pipefail
 build=${1:?usage: scripts/demo.sh BUILD}
@@ -16,7 +15,7 @@ clean_up() {
     rm -rf "$work"
 }
 trap clean_up EXIT
-# A folder of its own for the control sockets: `detour nic` below reaches these processes and no others.
+# A private folder for the control sockets, so that `detour nic` below reaches only these processes.
 export DETOUR_VERBS=soft DETOUR_SOFT_DEVICES=2 DETOUR_RUNTIME_DIR="$work"
 detour() {
     echo "+ detour $*"
@@ -26,7 +25,7 @@ detour() {
 detour perf all_reduce --ranks 2 -b 8 -e 64M -f 2
 
 echo
-echo "Now both RNICs have links of 100 MB/s, and the cable of soft0 is pulled at both ends and put back two seconds later."
+echo "Now both RNICs have links of 100 MB/s; the link of soft0 goes down at both ends and comes up two seconds later."
 NCCL_DEBUG=INFO DETOUR_SOFT_RATE=100000000 detour perf sendrecv --ranks 2 -b 1M -n 20 --seconds 7 -c 2 \
     --plot "$build/demo.svg" >"$work/out" 2>"$work/err" &
 perf=$!
@@ -40,7 +39,7 @@ sleep 2
 detour nic soft0 up
 wait "$perf" || { perf=; cat "$work/out" "$work/err"; exit 1; }
 perf=
-echo "What the plugin said at rank 0, and the result:"
+echo "The plugin's log at rank 0, and the result:"
 grep -hoE 'rank 0 INFO.* (is settled|is fenced|is in use again).*' "$work/err" "$work/out" | sed 's/.*NET\/Detour : /  /' || true
 grep -vE '^# *(rank|sendrecv,)' "$work/out" | sed -n '/out-of-place/,$p'
 echo "The same as a picture: $build/demo.svg"

@@ -42,7 +42,7 @@ describe() {
     rdma link
 }
 
-# OPTIONS...: starts `detour perf` as rank A and rank B, each with the two devices of its own; what they say goes
+# OPTIONS...: starts `detour perf` as rank A and rank B, each with the two devices of its own; their output goes
 # to /dev/shm/rank.a and rank.b.
 start_ranks() {
     local rank letters=(a b)
@@ -79,7 +79,7 @@ wait_for_traffic() {
     done
 }
 
-# Waits for both, shows what they said; their exit codes are then in `codes`.
+# Waits for both, shows their output; their exit codes are then in `codes`.
 wait_ranks() {
     local pid
     codes=""
@@ -91,7 +91,7 @@ wait_ranks() {
     cat /dev/shm/rank.a /dev/shm/rank.b
 }
 
-# PATTERN: until a rank says so; false if rank A has ended before.
+# PATTERN: until a rank logs it; false if rank A has ended before.
 wait_for_line() {
     local i
     for i in $(seq $((HANG_S * 5))); do
@@ -102,12 +102,12 @@ wait_for_line() {
     return 1
 }
 
-# How long ranks run whose rails stop: as long as this guest took to boot, which says how busy the machine is.
+# How long ranks run whose rails stop: as long as this guest took to boot, which shows how busy the machine is.
 read -r run_s _ </proc/uptime
 run_s=${run_s%.*}
 [ "$run_s" -ge 10 ] || run_s=10
 
-# WHAT COMMAND...: COMMAND SECONDS starts ranks that run for so long, does something to them, and is false when they were
+# WHAT COMMAND...: COMMAND SECONDS starts ranks that run for this time, does something to them, and is false when they were
 # through before it was. Then it is done once more, with twice the time, which is kept for what follows.
 under_ranks() {
     local what=$1

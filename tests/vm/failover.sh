@@ -18,7 +18,7 @@ fault() {
     wait_for_line "path 0, $3 to .* is in use again" && wait_for_traffic "$3"
 }
 
-# WHAT INTERFACE FAULT DEVICE OTHER SECONDS: all that under ranks that run for so long, and their data was right.
+# WHAT INTERFACE FAULT DEVICE OTHER SECONDS: all that under ranks that run for this time, and their data was right.
 switch() {
     local what=$1 seen
     start_ranks sendrecv -b 64K -n 20 --seconds "$6" -c 2 --timeout 60

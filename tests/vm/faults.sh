@@ -7,7 +7,7 @@ set_up_network
 describe
 link="$DETOUR_VM_SOURCE/tests/vm/link.sh"
 
-# WHAT FAULT: when it happens to both interfaces of rank A, both ranks end and say why.
+# WHAT FAULT: when it happens to both interfaces of rank A, both ranks end and report why.
 check_death() {
     local what=$1 fault=$2 start interface
     start_ranks sendrecv -b 64K -n 100000000 --timeout 20
@@ -20,7 +20,7 @@ check_death() {
     wait_ranks
     echo "vm: $what: both ranks have ended $((($(date +%s%N) - start) / 1000000)) ms after it began"
     check "$what: exit codes" "1 1" "$codes"
-    # Whoever notices first takes the other with it; a receiver's flushed receives may come before its own error.
+    # The rank that detects it first ends the other as well; a receiver's flushed receives may come before its own error.
     cat /dev/shm/rank.a /dev/shm/rank.b >/dev/shm/ranks
     check_line "$what: the reason" "queue pair [0-9]* to [0-9]*.*: .* (status \(12\|5\), vendor_err 0x0)" /dev/shm/ranks
     for interface in a0 a1; do

@@ -14,11 +14,11 @@ acted() {
     "$detour" inject list | awk '$3 ~ /^[0-9]+$/ {sum += $5} END {print sum + 0}'
 }
 
-# A device that is down, and well again; then an error in the place of a success. False if the data ends before: what was
-# found then says nothing.
+# A device that goes down and recovers; then an error in the place of a success. False if the data ends before: what was
+# found then proves nothing.
 inject_faults() {
     wait_for_traffic rxa0 rxa1 || return
-    # Only rank A has a device of this name: the other says so, and that is the exit code.
+    # Only rank A has a device of this name: the other reports that, and it is the exit code.
     "$detour" inject add device=rxa0 down >/dev/shm/order 2>&1
     wait_for_line "rxa0 to .* is settled" || return
     "$detour" nic list >/dev/shm/nics
@@ -33,7 +33,7 @@ inject_faults() {
     wait_for_line "rxb1 to .* is in use again" && wait_for_traffic rxa0 rxa1
 }
 
-# SECONDS: that under ranks that run for so long, whose data was right; and it was as the rules say.
+# SECONDS: that under ranks that run for this time, whose data was right; and the effect followed the rules.
 inject() {
     local seen
     start_ranks sendrecv -b 64K -n 20 --seconds "$1" -c 2 --timeout 60

@@ -42,7 +42,7 @@ def command(kernel, initrd, console, build, script):
 
 
 def follow(guest, limit_s):
-    """Prints what the guest says; its exit code, or None if it said none in time."""
+    """Prints the output of the guest; returns its exit code, or None if none came in time."""
     timer = threading.Timer(limit_s, guest.kill)
     timer.start()
     code = None
