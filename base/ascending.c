@@ -6,8 +6,8 @@
 #include "base/atomics.h"
 
 /*
- * It is what a device does to memory by DMA: the reader's right to it is ordered by messages and completions,
- * partly through other processes, where no thread sanitizer can follow. So it does not look here.
+ * Stands for a device's DMA. Messages and completions order it with the reader, partly through other
+ * processes, which the thread sanitizer cannot observe; so it does not instrument these accesses.
  */
 #define AS_BY_DMA __attribute__((noinline, no_sanitize("thread")))
 
@@ -31,7 +31,8 @@ AS_BY_DMA void dt_copy_ascending(void *dst, const void *src, uint64_t bytes)
     while (to < end && (uintptr_t)to % WORD_BYTES)
         dt_store_relaxed(to++, *from++);
     for (; (uint64_t)(end - to) >= WORD_BYTES; to += WORD_BYTES, from += WORD_BYTES) {
-        /* The last word of a line comes after the others: on x86 by itself, elsewhere by a release. */
+        /* The last word of a line is stored after the others: x86 keeps the order, other processors need a
+         * release. */
         if (((uintptr_t)to + WORD_BYTES) % LINE_BYTES == 0)
             dt_store_release((uint64_t *)(void *)to, load_word(from));
         else

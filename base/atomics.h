@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomic access to plain fields, by the compiler's __atomic builtins, so that a struct means the same in
- * C and in C++. The name says the ordering; a field that is accessed through these is accessed only
- * through these, except before it is shared.
+ * Atomic access to plain fields with the compiler's __atomic builtins, so that a struct is the same type in C
+ * and in C++. The name gives the memory order. A shared field is accessed only through these; before it is
+ * shared, plain access is allowed.
  */
 #ifndef DETOUR_BASE_ATOMICS_H
 #define DETOUR_BASE_ATOMICS_H
@@ -24,7 +24,7 @@
 
 #define dt_fence_seq_cst() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
-/* A hint inside a spin loop. */
+/* The processor's hint for spin loops. */
 static inline void dt_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -3,9 +3,8 @@
  * Time. A point in time and a duration are both unsigned nanoseconds; a point counts from an arbitrary
  * origin (CLOCK_MONOTONIC in a process, zero in a simulation).
  *
- * Rule of the house: time is an argument. Logic takes `now_ns` and reports its next deadline; only the
- * thin drivers that own a thread (docs/architecture.md lists them), cli/ and benchmarks call
- * dt_clock_now_ns().
+ * Time is an argument: logic takes `now_ns` and reports its next deadline. Only the thin drivers that own a
+ * thread (docs/architecture.md lists them), cli/ and benchmarks call dt_clock_now_ns().
  */
 #ifndef DETOUR_BASE_CLOCK_H
 #define DETOUR_BASE_CLOCK_H
@@ -34,7 +33,7 @@ static inline uint64_t dt_earlier_ns(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* CLOCK_MONOTONIC. For drivers of threads only (see above). Any thread. */
+/* CLOCK_MONOTONIC. Only for thread drivers (see above). Any thread. */
 uint64_t dt_clock_now_ns(void);
 
 #ifdef __cplusplus

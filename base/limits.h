@@ -22,24 +22,24 @@
 #define DT_QPS_MAX   8 /* data queue pairs per path */
 
 /*
- * NCCL's LL128 protocol polls a flag at the end of each 128-byte line, so a message is never cut elsewhere.
- * LL needs 8 bytes, which follows.
+ * NCCL's LL128 protocol polls a flag at the end of each 128-byte line, so messages are split only there. That
+ * also satisfies LL, which needs 8 bytes.
  */
 #define DT_CUT_BYTES 128u
 
 #define DT_MESSAGE_BYTES_MAX (1u << 30) /* per part; NCCL's own limit for v8 plugins */
 
 /*
- * A share of a message is written in at most this many work requests, so that what one message needs of a
- * send queue is known: chunks grow when the share is too large for the agreed chunk size.
+ * A share of a message is written in at most this many work requests, which bounds the send queue entries of
+ * a message: chunks grow if the share is too large for the agreed chunk size.
  */
 #define DT_CHUNKS_MAX             16
-#define DT_CHUNK_BYTES_DEFAULT    (64u << 20) /* 1 GiB shows progress in 16 steps */
+#define DT_CHUNK_BYTES_DEFAULT    (64u << 20) /* a message of 1 GiB is 16 chunks */
 #define DT_CHUNK_BYTES_MIN        4096u
-#define DT_WRITES_PER_PART_MAX    (DT_CHUNKS_MAX + 1)                     /* and the size record */
+#define DT_WRITES_PER_PART_MAX    (DT_CHUNKS_MAX + 1)                     /* the chunks and the size record */
 #define DT_WRITES_PER_MESSAGE_MAX (DT_PARTS_MAX * DT_WRITES_PER_PART_MAX) /* on one queue pair */
 
-/* Payloads up to this size travel inside the work request, if they lie in host memory. One CTS entry fits. */
+/* Payloads up to this size are sent inline if they are in host memory. One CTS entry fits. */
 #define DT_INLINE_BYTES 64
 
 /* Zero-length receives are replenished in batches of this size; receive queues have room for one batch more.

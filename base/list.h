@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Intrusive doubly linked list. The head is a node of its own; an entry embeds a node and is found again
- * with dt_container_of. Nothing is allocated; no locking: the list's owner is its only user.
+ * Intrusive doubly linked list. The head is a node; an entry embeds a node, and dt_container_of() returns the
+ * entry. Nothing is allocated or locked: only the list's owner uses it.
  */
 #ifndef DETOUR_BASE_LIST_H
 #define DETOUR_BASE_LIST_H
@@ -19,14 +19,14 @@ struct dt_list {
     struct dt_list *next;
 };
 
-/* Makes an empty list of a head, or a node that is on no list. */
+/* Initializes a head as an empty list, or a node as a member of no list. */
 static inline void dt_list_init(struct dt_list *node)
 {
     node->prev = node;
     node->next = node;
 }
 
-/* Also: "is this node on no list?" */
+/* For a node: it is a member of no list. */
 static inline bool dt_list_is_empty(const struct dt_list *head)
 {
     return head->next == head;
@@ -40,7 +40,7 @@ static inline void dt_list_push_back(struct dt_list *head, struct dt_list *node)
     head->prev = node;
 }
 
-/* Takes the node off its list; harmless when it is on none. */
+/* Removes the node from its list. No effect if it is on none. */
 static inline void dt_list_remove(struct dt_list *node)
 {
     node->prev->next = node->next;
@@ -48,7 +48,7 @@ static inline void dt_list_remove(struct dt_list *node)
     dt_list_init(node);
 }
 
-/* The first node, taken off; NULL when the list is empty. */
+/* Removes and returns the first node; NULL: the list is empty. */
 static inline struct dt_list *dt_list_pop_front(struct dt_list *head)
 {
     struct dt_list *node = head->next;
@@ -59,7 +59,7 @@ static inline struct dt_list *dt_list_pop_front(struct dt_list *head)
     return node;
 }
 
-/* Walks all nodes; the current one may be removed on the way. */
+/* Visits all nodes; the body may remove the current one. */
 #define dt_list_for_each(node, head)                                                     \
     for (struct dt_list *node = (head)->next, *node##_next = node->next; node != (head); \
          node = node##_next, node##_next = node->next)

@@ -3,9 +3,9 @@
  * Log lines. One sink per process: NCCL's logger inside the plugin, standard error in the command line
  * tool, a recorder in the tests (where an unexpected WARN fails the test).
  *
- * A line names what, where and what would be right, on one line. WARN is for what costs the user
- * something, and is always about a decision taken here; INFO for set-up facts; TRACE for the curious.
- * Never called on the data path except when an error is first decided. errno is kept.
+ * Each line names what failed, where, and what would be right. WARN: a decision taken here that costs the
+ * user something. INFO: set-up and failover. TRACE: state transitions. The data path logs only when an error
+ * is first decided. errno is preserved.
  */
 #ifndef DETOUR_BASE_LOG_H
 #define DETOUR_BASE_LOG_H
@@ -23,12 +23,12 @@ typedef void dt_log_sink_func(void *arg, enum dt_log_level level, const char *fi
                               const char *text);
 
 /*
- * Sets the sink and the most talkative level that reaches it; NULL restores the default (standard error).
+ * Sets the sink and the most verbose level that reaches it; NULL restores the default (standard error).
  * Call before other threads log. `arg` must stay valid until the sink is replaced.
  */
 void dt_log_set_sink(dt_log_sink_func *sink, void *arg, enum dt_log_level level_max);
 
-/* What is set, for those who listen for a while and put it back. */
+/* The current sink, for a caller that replaces it temporarily. */
 void dt_log_get_sink(dt_log_sink_func **sink, void **arg, enum dt_log_level *level_max);
 
 void dt_log_write(enum dt_log_level level, const char *file, int line, const char *format, ...)

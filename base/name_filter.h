@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-/* Does `filter` let `name` through? `port` counts from 1; 0 where the name has no ports. Empty items of the
- * list are ignored; a port that is not a number matches nothing. */
+/* True if `filter` admits `name`. `port` counts from 1; 0: the name has no ports. Empty items are ignored; a
+ * port that is not a number matches nothing. */
 bool dt_name_filter_match(const char *filter, const char *name, unsigned port);
 
 #ifdef __cplusplus

@@ -77,8 +77,8 @@ static bool unit_takes_suffixes(const char *unit)
 }
 
 /*
- * NCCL reads its numbers as C does, 0x1f too, and takes a negative one for "the default". It has counts that
- * are larger than what Detour knows to use; a job that runs with them must not be turned away for that.
+ * NCCL parses numbers as C does, including 0x1f, and a negative number means the default. Its counts may
+ * exceed Detour's maximum; a job that works with NCCL's own plugin must start with Detour as well.
  */
 static enum dt_status parse_nccl_number(const struct dt_param_info *info, const char *text, uint64_t *value)
 {
@@ -153,7 +153,7 @@ static enum dt_status load_one(struct dt_params *params, const struct dt_param_i
     return load_text(name, text ? text : info->text_default, field, error, error_bytes);
 }
 
-/* DETOUR_VERBS is checked by who knows what `auto` means there. */
+/* The plugin and the command check DETOUR_VERBS, since `auto` differs between them. */
 static enum dt_status check_posting(const struct dt_params *params, char *error, size_t error_bytes)
 {
     if (strcmp(params->posting, "auto") == 0 || strcmp(params->posting, "std") == 0 ||

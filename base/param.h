@@ -4,8 +4,8 @@
  * against it, and `detour doctor` prints it. Only plugin/, cli/ and dropin/ call dt_params_load() with the
  * real environment; everything else receives option structs.
  *
- * A setting may have a second name that users know from NCCL; Detour's own name wins when both are set. Under
- * NCCL's name a value is read as NCCL reads it: empty is unset, 0x1f is 31, a negative number is the default.
+ * A setting may have an alias that users know from NCCL; Detour's own name takes precedence. A value under
+ * the alias is parsed as NCCL parses it: empty is unset, 0x1f is 31, a negative number is the default.
  */
 #ifndef DETOUR_BASE_PARAM_H
 #define DETOUR_BASE_PARAM_H
@@ -94,7 +94,7 @@ struct dt_params {
 #undef DT_PARAM_TEXT_FIELD
 };
 
-/* What DETOUR_GID_INDEX says: true and the index, or false for auto. */
+/* DETOUR_GID_INDEX: true and the index, or false for auto. */
 bool dt_params_gid_index(const struct dt_params *params, uint32_t *index);
 
 /* One row of the table, for listings. Numbers have unit, min and max; texts have a NULL unit. */
@@ -110,22 +110,22 @@ struct dt_param_info {
     size_t offset;            /* of the field in struct dt_params */
 };
 
-/* The table; *count is set to its length. Valid for ever. */
+/* The table, of *count rows; static. */
 const struct dt_param_info *dt_param_table(size_t *count);
 
-/* getenv(3), or a test's stand-in: the value of a name, or NULL. */
+/* getenv(3), or a test double: the value of a name, or NULL. */
 typedef const char *dt_getenv_func(void *arg, const char *name);
 
 /* The process environment, as a dt_getenv_func. */
 const char *dt_getenv_process(void *arg, const char *name);
 
-/* The name that a setting's value comes from: its own, NCCL's, or NULL: it is the default. */
+/* The variable that sets the value: Detour's name or NCCL's; NULL: the default applies. */
 const char *dt_param_source(const struct dt_param_info *info, dt_getenv_func *get, void *arg);
 
 /*
- * Fills *params: defaults, then what the environment says. On a bad value returns DT_INVALID and writes one
- * line to `error` that names the variable, the value and what would be right; *params is then unusable. A
- * count under NCCL's name that is larger than Detour takes is brought down to that, with one WARN.
+ * Fills *params with the defaults, then from the environment. DT_INVALID: a bad value; one line in `error`
+ * names the variable, the value and the valid range, and *params is undefined. A count under NCCL's name
+ * above Detour's maximum is reduced to the maximum, with one WARN.
  */
 enum dt_status dt_params_load(struct dt_params *params, dt_getenv_func *get, void *arg, char *error,
                               size_t error_bytes);

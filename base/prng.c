@@ -48,7 +48,7 @@ uint64_t dt_prng_next(struct dt_prng *prng)
 uint64_t dt_prng_below(struct dt_prng *prng, uint64_t bound)
 {
     DT_CHECK(bound > 0);
-    /* Values at or above the largest multiple of bound are drawn again, so that none is favoured. */
+    /* Values at or above the largest multiple of bound are drawn again, so that none is favored. */
     uint64_t excess = (UINT64_MAX % bound + 1) % bound;
     uint64_t value = dt_prng_next(prng);
 

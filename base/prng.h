@@ -18,12 +18,12 @@ struct dt_prng {
     uint64_t state[4];
 };
 
-/* Any seed is good, zero included. */
+/* Any seed is valid, including zero. */
 void dt_prng_init(struct dt_prng *prng, uint64_t seed);
 
 /*
- * A generator of its own for one part of a run: streams of one seed with different ids are independent,
- * so that drawing more in one part does not change another.
+ * A separate generator for one part of a run: streams of one seed with different ids are independent, so that
+ * drawing more numbers in one part does not change another.
  */
 void dt_prng_init_stream(struct dt_prng *prng, uint64_t seed, uint64_t stream_id);
 

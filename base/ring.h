@@ -3,8 +3,8 @@
  * Index arithmetic of a ring of a power of two slots with one producer and one consumer. The ring owns no
  * memory: slots lie in an array of the caller's. Counters run freely and wrap at 2^32.
  *
- * One thread may produce while another consumes: each side writes its own counter with release and reads
- * the other's with acquire, so what was stored in a slot before push is seen after front.
+ * One thread may produce while another consumes: each side writes its own counter with release and reads the
+ * other side's with acquire, so the consumer sees what the producer stored in a slot before the push.
  */
 #ifndef DETOUR_BASE_RING_H
 #define DETOUR_BASE_RING_H
@@ -52,7 +52,7 @@ static inline uint32_t dt_ring_back(const struct dt_ring *ring)
     return ring->head & (ring->count - 1);
 }
 
-/* Producer: hands the filled slot over. */
+/* Producer: publishes the filled slot. */
 static inline void dt_ring_push(struct dt_ring *ring)
 {
     dt_store_release(&ring->head, ring->head + 1);
@@ -64,7 +64,7 @@ static inline uint32_t dt_ring_front(const struct dt_ring *ring)
     return ring->tail & (ring->count - 1);
 }
 
-/* Consumer: gives the slot back. */
+/* Consumer: frees the slot. */
 static inline void dt_ring_pop(struct dt_ring *ring)
 {
     dt_store_release(&ring->tail, ring->tail + 1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a function of Detour returns. Values are grouped by the largest thing that the failure breaks,
- * so that a caller can choose what to do by range: the call (the caller's mistake, or try again), the
- * path (another path may carry on), the connection (both ends must give up on it), the process.
+ * The return value of Detour's functions. Values are grouped by the scope of the failure, so that a caller
+ * can decide by range: the call (a mistake of the caller, or try again), the path (another path may work),
+ * the connection (both ends must end it), the process.
  *
- * Functions that return dt_status write their outputs only on DT_OK, unless they say otherwise.
- * The first function that decides an error logs it, once; callers pass it on in silence.
+ * Functions that return dt_status write their outputs only on DT_OK, unless documented otherwise. The
+ * function that detects an error logs it, once; its callers return it without logging.
  */
 #ifndef DETOUR_BASE_STATUS_H
 #define DETOUR_BASE_STATUS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Detour's own threads: how each of them is started inside an application. */
+/* Starts Detour's threads inside an application. */
 #ifndef DETOUR_BASE_THREAD_H
 #define DETOUR_BASE_THREAD_H
 
@@ -9,12 +9,13 @@
 extern "C" {
 #endif
 
-/* Letters of a thread's name that the kernel keeps. */
+/* Characters of a thread's name that the kernel keeps. */
 #define DT_THREAD_NAME_MAX 15
 
 /*
- * Starts run(arg) under a name that top(1) and debuggers show, cut to DT_THREAD_NAME_MAX letters. All signals
- * are blocked in it: they are for the application's own threads. 0, or an errno, which the caller logs.
+ * Starts run(arg) under a name that top(1) and debuggers show, cut to DT_THREAD_NAME_MAX characters. The
+ * thread blocks all signals, since they belong to the application's threads. Returns 0 or an errno, which the
+ * caller logs.
  */
 int dt_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg);
 

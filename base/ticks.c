@@ -7,7 +7,7 @@
 #include <cpuid.h>
 #endif
 
-#define TRIES 8 /* the clock is read between two readings of the counter; the closest two count */
+#define TRIES 8 /* the clock is read between two readings of the counter; the closest pair counts */
 #define ONE   (1ull << 32)
 
 void dt_ticks_init_virtual(struct dt_ticks *ticks, uint64_t (*now_ns)(void *arg), void *now_arg)
@@ -33,7 +33,7 @@ static bool is_counter_steady(void)
 #endif
 }
 
-/* Counter and clock at one moment, as well as that can be had. */
+/* Counter and clock at the same time, as closely as possible. */
 static void read_both(uint64_t *count, uint64_t *ns)
 {
     uint64_t best = UINT64_MAX;
@@ -59,7 +59,7 @@ void dt_ticks_init(struct dt_ticks *ticks)
         return;
     read_both(&ticks->base_ticks, &ticks->base_ns);
     ticks->now_ns = 0;
-    ticks->scale = ONE / 2; /* until the first calibration, a good guess for a processor of 2 GHz */
+    ticks->scale = ONE / 2; /* until the first calibration: a processor of 2 GHz */
 }
 
 void dt_ticks_calibrate(struct dt_ticks *ticks)

@@ -21,7 +21,7 @@ static inline uint64_t dt_max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* `value` rounded up to a multiple of `align`, a power of two. The caller knows that it does not overflow. */
+/* `value` rounded up to a multiple of `align`, a power of two. Must not overflow. */
 static inline uint64_t dt_align_up(uint64_t value, uint64_t align)
 {
     return (value + align - 1) & ~(align - 1);
