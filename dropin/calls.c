@@ -147,7 +147,7 @@ DT_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ib
     return dt_dropin_no_int();
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------ */
+/* ---- names ------------------------------------------------------------------------------------------------ */
 
 CALL(const char *, node_type_str, (enum ibv_node_type type), (type))
 CALL(const char *, port_state_str, (enum ibv_port_state state), (state))

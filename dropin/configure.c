@@ -19,7 +19,7 @@ static void configure(void)
     struct dt_params params;
     char reason[512];
 
-    /* Nobody else says that these are no real devices. */
+    /* INFO, so that the line appears that these are not real devices. */
     dt_log_set_sink(NULL, NULL, DT_LOG_INFO);
     if (dt_params_load(&params, dt_getenv_process, NULL, reason, sizeof reason) != DT_OK) {
         dt_warn("soft-setting", "software RNIC: %s; there are no devices", reason);

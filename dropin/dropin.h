@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the drop-in library: the software RNIC (softrnic/softrnic.h) under the names, signatures and symbol
- * versions of libibverbs. dropin.map says which name has which version; functions here only translate.
+ * Private to the drop-in library: the software RNIC (softrnic/softrnic.h) under the names, signatures and
+ * symbol versions of libibverbs. dropin.map lists each name with its version; the functions here only
+ * translate.
  *
- * What a software RNIC has not answers EOPNOTSUPP in the way of its kind, and sets errno as well.
+ * An unsupported call answers EOPNOTSUPP in the way of its kind, and also sets errno.
  */
 #ifndef DETOUR_DROPIN_DROPIN_H
 #define DETOUR_DROPIN_DROPIN_H
@@ -15,8 +16,7 @@ extern "C" {
 #define DT_EXPORT __attribute__((visibility("default")))
 
 /*
- * Reads the settings (DETOUR_SOFT_*), once in a process's life. 0, or EINVAL when one of them cannot be used:
- * that has been said.
+ * Reads the settings (DETOUR_SOFT_*), once per process. 0, or EINVAL when one of them is invalid (one WARN).
  */
 int dt_dropin_configure(void);
 

@@ -65,7 +65,7 @@ void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, const struct ib_uverbs_q
     to->alt_timeout = from->alt_timeout;
 }
 
-/* What both path records hold, under the same names. */
+/* The fields that both path records share, under the same names. */
 #define COPY_PATH_REC(to, from)                                              \
     do {                                                                     \
         (to)->dlid = (from)->dlid;                                           \

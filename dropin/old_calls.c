@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names with the version of libibverbs 1.0 (2006), whose structs were others. No program of our days asks
- * for them; they are here so that one that does hears EOPNOTSUPP from its first call, ibv_get_device_list(),
- * on. (A lookup without any version finds the present functions, which are marked as the default.)
+ * The names with the version of libibverbs 1.0 (2006), whose structs were different. No current program uses
+ * them; one that does gets EOPNOTSUPP from its first call, ibv_get_device_list(), on. (A lookup without any
+ * version finds the present functions, which are marked as the default.)
  */
 #include <errno.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libibverbs exports to its providers (libmlx5, libefa, ...), which programs link for calls of their
- * own. With this library in place of the system's they must find these names to load at all. They are never
- * asked for a device, so nothing here is reached but by mistake, and the true parameters do not matter.
+ * The names that libibverbs exports to its providers (libmlx5, libefa, ...), which programs link for calls of
+ * their own. With this library in place of the system's, providers need these names to load. They are never
+ * used for a device, so these functions are not called and their parameters do not matter.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 #define NO_POINTER(name) DT_EXPORT void *name(void); void *name(void) { return dt_dropin_no_pointer(); }
 #define NOTHING(name)    DT_EXPORT void name(void);  void name(void)  { }
 
-/* A provider introduces itself when it is loaded. */
+/* A provider registers itself when it is loaded. */
 NOTHING(verbs_register_driver_34)
 NOTHING(__verbs_log)
 NOTHING(verbs_init_cq)

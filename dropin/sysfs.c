@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The helpers for sysfs that the library lends to programs. A software RNIC has no files there. */
+/* libibverbs' helpers for sysfs. A software RNIC has no files there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>

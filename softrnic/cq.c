@@ -74,9 +74,9 @@ bool dt_rnic_cq_has_some(const struct dt_rnic_cq *cq)
 }
 
 /*
- * Arming and completing meet in `armed`: both change it (notify() by adding 0), so one of them comes second
- * and sees what the other did before. Either the application's next poll sees the completion, or notify()
- * sees that it is wanted.
+ * Arming and completing synchronize on `armed`: both use a read-modify-write (notify() adds 0), so the second
+ * sees the first. Either the application's next poll sees the completion, or notify() sees that the CQ is
+ * armed.
  */
 void dt_rnic_cq_arm(struct dt_rnic_cq *cq, bool solicited_only)
 {

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-/* Sources served between two looks at the devices. */
+/* Event sources served between two rounds over the devices. */
 #define SOURCES_MAX 64
 
 static struct {
@@ -31,7 +31,7 @@ static struct {
     pthread_t thread;
 
     pthread_mutex_t lock; /* the helper's: the devices' existence and all sources */
-    uint32_t waiting;     /* atomic: who wants the helper's lock */
+    uint32_t waiting;     /* atomic: threads that wait for the helper's lock */
     uint32_t stop;        /* atomic */
     uint32_t is_kicked;   /* atomic */
     int epoll_fd;
@@ -78,7 +78,7 @@ static void kick_ready(struct dt_source *source, uint32_t events, uint64_t now_n
     (void)events;
     (void)now_ns;
     (void)ignored;
-    /* A kick until here is part of this one: what it is about is looked at after this, before any sleep. */
+    /* A kick up to here is part of this one: its cause is served after this, before any sleep. */
     dt_exchange_acq_rel(&driver.is_kicked, 0);
 }
 
@@ -156,8 +156,7 @@ void dt_driver_poll(struct dt_soft_device *device, bool will_go_on)
         dt_local_wire_nudge(device->wire);
     }
     dt_driver_unlock(device);
-    /* A real RNIC works while its host polls; for this one somebody else may need the core that we spin on.
-     */
+    /* A real RNIC works while its host polls; this one's peer may need the CPU on which we spin. */
     if (is_idle && now_ns - dt_load_relaxed(&device->yielded_ns) > DT_DRIVER_YIELD_NS) {
         sched_yield();
         dt_store_relaxed(&device->yielded_ns, dt_clock_now_ns());
@@ -191,7 +190,7 @@ static void serve_sources(uint64_t now_ns)
     }
 }
 
-/* Does somebody poll it, so that the helper thread need not? The RNIC's lock is held. */
+/* Does an application thread poll it, so that the helper thread need not? The RNIC's lock is held. */
 static bool is_polled(const struct dt_soft_device *device, uint64_t now_ns)
 {
     uint64_t polled_ns = dt_load_relaxed(&device->polled_ns);
@@ -324,8 +323,8 @@ uint64_t dt_driver_instance(void)
 }
 
 /*
- * Where Yama restricts who may read whose memory (kernel.yama.ptrace_scope 1), a process may name one other
- * that may, with all its descendants: the launcher, so that its other children can. EINVAL elsewhere.
+ * Where Yama restricts reading another process's memory (kernel.yama.ptrace_scope 1), a process can permit
+ * one process with all its descendants: the launcher, so that its other children can read. EINVAL elsewhere.
  */
 static void let_siblings_read(void)
 {
@@ -392,7 +391,7 @@ static void stop(void)
 /* ---- fork -----------------------------------------------------------------------------------------------
  */
 
-/* So that the child gets a copy in which nothing is half done. */
+/* Takes all locks, so that the child's copy is consistent. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&driver.open_lock);
@@ -412,9 +411,9 @@ static void after_fork_in_parent(void)
 }
 
 /*
- * The child has no helper thread, and is a process of its own on the wire. It starts anew; what it inherited
- * stays where it is, for the parent is the one to use it. Only descriptors are closed: peers of the parent
- * would not hear of its death while somebody holds them.
+ * The child has no helper thread and is a process of its own on the wire, so it starts anew. It frees nothing
+ * of the parent's. It closes the inherited descriptors, because peers of the parent would otherwise miss the
+ * parent's death.
  */
 static void after_fork_in_child(void)
 {
@@ -440,7 +439,7 @@ static void after_fork_in_child(void)
 
 static void watch_forks(void)
 {
-    /* No memory for it: then a child had better not use devices of its own, which few do. */
+    /* Without memory for the handlers a child must not use devices of its own, which few do. */
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
@@ -535,7 +534,7 @@ static int open_device(uint32_t index, const struct dt_driver_callbacks *callbac
         (*device)->open_count++;
     }
     pthread_mutex_unlock(&driver.lock);
-    /* The helper thread has to hear of it: peers may already have something for it. */
+    /* The helper thread must serve the device now: peers may already have sent packets. */
     kick(NULL);
     return error;
 }
@@ -571,7 +570,8 @@ void dt_driver_close(struct dt_soft_device *device)
     DT_CHECK(device->open_count > 0 && driver.devices[device->index] == device);
     if (--device->open_count == 0) {
         driver.devices[device->index] = NULL;
-        /* Who found it by its name has its lock (dt_driver_find) and needs it until he gives that back. */
+        /* dt_driver_find may have handed the lock to another thread, which uses the device until it unlocks.
+         */
         pthread_mutex_lock(&device->lock);
         pthread_mutex_unlock(&device->lock);
         destroy_device(device);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What makes software RNICs run in a process: the clock, a lock for each RNIC, and one helper thread.
+ * Runs the software RNICs of a process: the clock, one lock per RNIC, and one helper thread.
  *
- * Whoever posts or polls steps the RNIC itself, so that two ends that poll need no thread and no system call.
- * The helper thread serves timers and arrivals of RNICs that nobody polls; it sleeps in the kernel until a
- * deadline, a peer's wake-up, or a kick from this process. Of an RNIC that is being polled it only looks,
- * every DT_DRIVER_WATCH_NS, whether that is still so; peers then do not wake it, unless what they sent is not
- * taken: who polls for its completion or posts a request, and then watches memory, is not polling any more.
+ * A thread that posts or polls steps the RNIC itself, so that two ends that poll need no other thread and no
+ * system call. The helper thread serves timers and arrivals of RNICs that are not polled; it sleeps in the
+ * kernel until a deadline, a peer's wake-up, or a kick from this process. For a polled RNIC it only checks,
+ * every DT_DRIVER_WATCH_NS, that polling continues; peers then do not wake it, unless their packets stay
+ * unread: an application that polls for a completion or posts a request, and then watches memory, has stopped
+ * polling.
  *
- * Every step of an engine, with the copies it makes, runs under its RNIC's lock, and is bounded. So whoever
- * has taken the lock and changed something (a queue pair to ERR, a region deregistered) knows when the lock
- * is free again that no copy under the old rules runs.
+ * Every step of an engine, with its copies, runs under its RNIC's lock and is bounded. A thread that changes
+ * something under the lock (a queue pair to ERR, a region deregistered) therefore knows that no copy under
+ * the old rules is running once it holds the lock.
  *
  * Locks, outermost first: the driver's open lock, the helper's lock, an RNIC's lock, then the leaf locks
- * (local_host.h's, and the front's event queues). Functions here take what they need.
+ * (local_host.h's, and the front's event queues). The functions here take the locks that they need.
  */
 #ifndef DETOUR_SOFTRNIC_DRIVER_H
 #define DETOUR_SOFTRNIC_DRIVER_H
@@ -32,7 +33,7 @@ extern "C" {
 #endif
 
 #define DT_DRIVER_WATCH_NS    1000000ull
-#define DT_DRIVER_PATIENCE_NS 5000ull  /* who polls for longer in vain gives way to other threads */
+#define DT_DRIVER_PATIENCE_NS 5000ull /* a thread that polls in vain for longer yields the CPU */
 #define DT_DRIVER_YIELD_NS    5000ull /* at most this often, for any number of polled queues */
 #define DT_DRIVER_NUDGE_NS                                                          \
     20000ull /* and at this interval looks for peers that sleep with unread packets \
@@ -43,16 +44,16 @@ struct dt_soft_device {
     uint32_t index;
     char name[16];
     uint32_t open_count;  /* under the driver's open lock */
-    pthread_mutex_t lock; /* the RNIC's: all below, and the engine, wire and faults themselves */
+    pthread_mutex_t lock; /* the RNIC's lock: the members below, the engine, the wire and the faults */
     struct dt_rnic *rnic;
     struct dt_local_wire *wire;
     struct dt_faults *faults;
-    uint64_t polled_ns;   /* atomic: when somebody last polled */
-    uint64_t arrived_ns;  /* when a poll last found something */
-    uint64_t yielded_ns;  /* when a poll last gave way [atomic] */
-    uint64_t nudged_ns;   /* when a poll last looked for sleeping peers */
-    uint64_t verbs_ns;    /* atomic: what each verb on a queue pair costs */
-    uint64_t expected_ns; /* when the helper thread will look at the latest; 0: often enough */
+    uint64_t polled_ns;   /* time of the last poll [atomic] */
+    uint64_t arrived_ns;  /* time of the last poll that found a packet */
+    uint64_t yielded_ns;  /* time of the last yield [atomic] */
+    uint64_t nudged_ns;   /* time of the last search for sleeping peers */
+    uint64_t verbs_ns;    /* duration of each verb on a queue pair [atomic] */
+    uint64_t expected_ns; /* latest time of the helper thread's next step; 0: soon enough */
     bool peers_wake_us;
     struct dt_list contexts; /* the front's; under `lock` */
 };
@@ -68,45 +69,46 @@ int dt_driver_configure(const struct dt_soft_options *options);
 uint32_t dt_driver_device_count(void);
 uint64_t dt_driver_rate_bytes_per_s(void);
 
-/* This process's number on the `local` wire; the same for its whole life. */
+/* This process's instance number on the `local` wire; constant for its lifetime. */
 uint64_t dt_driver_instance(void);
 
-/* Opens device `index`, or adds one to its users. 0 or an errno. */
+/* Opens device `index`, or takes one more reference to it. 0 or an errno. */
 int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks,
                    struct dt_soft_device **device);
 void dt_driver_close(struct dt_soft_device *device);
 
 /*
- * Finds an open device by name and takes its lock; NULL when there is none. To be given back with
- * dt_driver_unlock, after which the device may be gone.
+ * Finds an open device by name and takes its lock; NULL when there is none. Release it with dt_driver_unlock,
+ * after which the device may have been closed.
  */
 struct dt_soft_device *dt_driver_find(const char *name, uint64_t *now_ns);
 
 /* Takes the RNIC's lock; returns the time. */
 uint64_t dt_driver_lock(struct dt_soft_device *device);
 
-/* Gives it back, after having told the helper thread about a deadline that it does not know. */
+/* Releases the lock; wakes the helper thread if it does not know the next deadline. */
 void dt_driver_unlock(struct dt_soft_device *device);
 
-/* A verb on a queue pair of the device begins: what a real one spends in the kernel and the firmware. */
+/* Spends the configured duration of a verb on a queue pair, as a real device does in the kernel and the
+ * firmware. */
 void dt_driver_charge(struct dt_soft_device *device);
 
 /* The send queue's doorbell. */
 void dt_driver_ring(struct dt_soft_device *device, struct dt_rnic_qp *qp);
 
 /*
- * Steps the RNIC for somebody who polls; does nothing while somebody else is at it. With will_go_on the
- * helper thread relies on it being called again within DT_DRIVER_WATCH_NS.
+ * Steps the RNIC on behalf of a polling thread; does nothing while another thread steps it. With will_go_on
+ * the helper thread relies on another call within DT_DRIVER_WATCH_NS.
  */
 void dt_driver_poll(struct dt_soft_device *device, bool will_go_on);
 
-/* The caller will sleep now, until a completion channel wakes it: the helper thread takes over at once. */
+/* The caller is about to sleep on a completion channel: the helper thread takes over at once. */
 void dt_driver_leave(struct dt_soft_device *device);
 
 /*
- * The sender's copy, or the kernel's, which has to look up every page: which is faster differs between
- * machines. Measured by the first call of a process's life, well under a millisecond; the driver's open lock
- * is held. (driver_copy.c)
+ * Is a segment faster with two copies through shared memory than with one by the kernel, which looks up every
+ * page? The answer differs between machines. Measured by the first call in a process, in well under a
+ * millisecond; the driver's open lock is held. (driver_copy.c)
  */
 bool dt_driver_copies_are_faster(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the two ways to move a segment is the faster one on this machine. */
+/* Measures which of the two ways to move a segment is faster on this machine. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,16 +2,16 @@
 /*
  * The engine of one software RNIC: reliable connections (RC) as the InfiniBand Architecture Specification,
  * volume 1, chapters 9 to 11, describes them. Packets, calls and the time go in; packets, completions, events
- * and a deadline come out. It reads no clock, takes no lock, starts no thread and, once a queue pair exists,
- * allocates nothing.
+ * and a deadline come out. The engine reads no clock, takes no lock, starts no thread and, once a queue pair
+ * exists, allocates nothing.
  *
- * Who calls. Everything here needs the RNIC's lock (the driver's; a simulation has one thread and none),
- * except where a comment says otherwise. Callbacks run inside a call, so under that lock: they must not call
- * the engine. The wire's transmit() must not call it either; it queues.
+ * Threads. Every function needs the RNIC's lock (the driver's; a simulation has one thread and no lock)
+ * unless its comment says otherwise. Callbacks run inside a call, under that lock, and must not call the
+ * engine. The wire's transmit() must not call it either: the wire queues the packet.
  *
- * Who owns. The RNIC owns queue pairs, completion queues and memory regions until their destroy call. Memory
- * of a region belongs to the application; the engine reads and writes it only inside dt_rnic_receive,
- * dt_rnic_progress and dt_rnic_doorbell, so none of it is touched after dt_rnic_mr_deregister or a move of
+ * Ownership. The RNIC owns queue pairs, completion queues and memory regions until their destroy call. The
+ * memory of a region belongs to the application; the engine reads and writes it only inside dt_rnic_receive,
+ * dt_rnic_progress and dt_rnic_doorbell, so none of it is accessed after dt_rnic_mr_deregister or a move of
  * the queue pair to ERR or RESET has returned.
  *
  * Times are nanoseconds of one monotonic clock; DT_RNIC_NEVER is "no deadline".
@@ -36,10 +36,10 @@ struct dt_rnic_cq;
 
 #define DT_RNIC_NEVER UINT64_MAX
 
-/* How long a packet that only waits to be read by the other end (wire.h, is_unread) costs no retry. */
+/* Grace period in which a packet that the other end has not read yet (wire.h, is_unread) costs no retry. */
 #define DT_RNIC_PATIENCE_NS 2000000000ull
 
-/* What a device of this kind can do; the front reports these through ibv_query_device. */
+/* Limits of the device; ibv_query_device reports them. */
 #define DT_RNIC_MESSAGE_BYTES_MAX (1ull << 30)
 #define DT_RNIC_SGE_MAX           30u
 #define DT_RNIC_INLINE_BYTES_MAX  928u   /* one element is at most 63 units of 16 bytes */
@@ -51,13 +51,13 @@ struct dt_rnic_cq;
 #define DT_RNIC_RD_ATOMIC_MAX     16u
 
 /*
- * Reasons in ibv_wc.vendor_err: which of the cases behind one status it was. The numbers are this device's
- * own, as they are on every vendor's. 0 with every success.
+ * Reasons in ibv_wc.vendor_err: they tell the cases behind one status apart. The numbers are specific to this
+ * device, as they are for every vendor. 0 on success.
  */
 enum dt_vendor_err {
     DT_VENDOR_NONE = 0,
-    DT_VENDOR_FLUSHED = 1,       /* WR_FLUSH_ERR: the queue pair was in ERR, or went there, before its turn */
-    DT_VENDOR_ACK_TIMEOUT = 2,   /* RETRY_EXC: retry_cnt + 1 time-outs in a row without progress */
+    DT_VENDOR_FLUSHED = 1,        /* WR_FLUSH_ERR: the queue pair entered ERR before the work request ran */
+    DT_VENDOR_ACK_TIMEOUT = 2,    /* RETRY_EXC: retry_cnt + 1 timeouts in a row without progress */
     DT_VENDOR_NAK_RETRIES = 3,    /* RETRY_EXC: the last retries were used up by sequence NAKs */
     DT_VENDOR_RNR_RETRIES = 4,    /* RNR_RETRY_EXC */
     DT_VENDOR_REMOTE_ACCESS = 5,  /* REM_ACCESS_ERR: the peer refused key, range or right */
@@ -74,7 +74,7 @@ enum dt_vendor_err {
 
 /* ---- completion queues -------------------------------------------------------------------------------- */
 
-/* What was completed; the requester's kinds come first. */
+/* The completed operation; the requester's kinds come first. */
 enum dt_cqe_op {
     DT_CQE_SEND,
     DT_CQE_WRITE,
@@ -87,7 +87,7 @@ enum dt_cqe_op {
 enum dt_cqe_flags {
     DT_CQE_HAS_IMM = 1,
     DT_CQE_SOLICITED = 2, /* the sender set the solicited bit; also set on every error */
-    DT_CQE_IS_RECV = 4    /* of the receive queue; wr_id is valid, wqe_counter is not */
+    DT_CQE_IS_RECV = 4    /* a receive: wr_id is valid, wqe_counter is not */
 };
 
 struct dt_cqe {
@@ -99,13 +99,13 @@ struct dt_cqe {
     uint16_t wqe_counter; /* sends: index of the element's first block, as in the mlx5 CQE */
     uint8_t status;       /* enum ibv_wc_status */
     uint8_t vendor_err;   /* enum dt_vendor_err */
-    uint8_t op;           /* enum dt_cqe_op; of a flushed or malformed element: what its opcode says */
+    uint8_t op;           /* enum dt_cqe_op; for a flushed or malformed element: from its opcode */
     uint8_t flags;        /* enum dt_cqe_flags */
 };
 
 /*
  * A queue for at least `entries` completions (1..DT_RNIC_CQ_ENTRIES_MAX). With `can_notify` false it can
- * never be armed, which spares a barrier per completion. NULL with errno EINVAL or ENOMEM.
+ * never be armed, which saves a barrier per completion. NULL with errno EINVAL or ENOMEM.
  *
  * One thread at a time may consume, without the RNIC's lock: dt_rnic_cq_poll and dt_rnic_cq_arm.
  */
@@ -120,25 +120,26 @@ uint32_t dt_rnic_cq_entries(const struct dt_rnic_cq *cq);
 /* Consumer, no RNIC lock: takes up to `count` completions, oldest first; returns how many. */
 uint32_t dt_rnic_cq_poll(struct dt_rnic_cq *cq, struct dt_cqe *cqes, uint32_t count);
 
-/* Consumer, no RNIC lock: is there something to take? One load. */
+/* Consumer, no RNIC lock: is a completion ready? One load. */
 bool dt_rnic_cq_has_some(const struct dt_rnic_cq *cq);
 
 /*
  * Consumer, no RNIC lock: the next completion (with solicited_only: the next solicited or failed one) calls
- * options.notify once. As with ibv_req_notify_cq, one that came before does not count: poll once more after.
+ * options.notify once. As with ibv_req_notify_cq, completions that are already in the queue do not count:
+ * poll once more afterwards.
  */
 void dt_rnic_cq_arm(struct dt_rnic_cq *cq, bool solicited_only);
 
 /*
- * Removes the completions of one queue pair, keeping the order of the others. Needs the RNIC's lock *and*
- * that nobody consumes. For the caller of ibv_destroy_qp, or of a move to RESET, that must not see old
- * completions.
+ * Removes the completions of one queue pair and keeps the order of the others, for ibv_destroy_qp and a move
+ * to RESET, after which no old completion may surface. Needs the RNIC's lock and exclusive use of the
+ * consumer's side.
  */
 void dt_rnic_cq_purge(struct dt_rnic_cq *cq, uint32_t qpn);
 
 /*
- * A full queue that gets one more completion is broken for good: the completion is lost, IBV_EVENT_CQ_ERR is
- * raised once, and every queue pair that tries to complete there goes to ERR with IBV_EVENT_QP_FATAL.
+ * An overrun breaks the queue for good: the completion is lost, IBV_EVENT_CQ_ERR is raised once, and every
+ * queue pair that completes into it enters ERR with IBV_EVENT_QP_FATAL.
  */
 
 /* ---- the RNIC ------------------------------------------------------------------------------------------ */
@@ -153,9 +154,9 @@ struct dt_rnic_options {
     struct dt_wire *wire;      /* must outlive the RNIC */
     uint8_t gid[16];           /* its address on the wire */
     uint64_t rate_bytes_per_s; /* payload sent per second; 0 is unlimited */
-    uint32_t number_seed;      /* start of QP numbers and keys; any; use different ones per RNIC */
-    bool reuses_numbers;       /* a new QP gets the lowest number that is free, as soon as it is free */
-    void *context;             /* handed to the callbacks */
+    uint32_t number_seed;      /* start of QP numbers and keys; should differ between RNICs */
+    bool reuses_numbers;       /* a new QP gets the lowest free number */
+    void *context;             /* passed to the callbacks */
     void (*event)(void *context, const struct dt_rnic_event *event); /* asynchronous events; may be NULL */
     void (*notify)(void *context, struct dt_rnic_cq *cq);            /* an armed CQ fires; may be NULL */
 };
@@ -163,43 +164,43 @@ struct dt_rnic_options {
 /* NULL when memory is short. The port comes up ACTIVE without an event. */
 struct dt_rnic *dt_rnic_create(const struct dt_rnic_options *options);
 
-/* Destroys what is left on it, too. */
+/* Also destroys the objects that are left. */
 void dt_rnic_destroy(struct dt_rnic *rnic);
 
 /*
- * A packet has arrived: the wire's end of the engine. Lands the payload, completes, and notes answers to be
- * sent: call dt_rnic_progress after one or a few of these (what was noted in between becomes one
- * acknowledgement). `packet` and `received` are used only during the call. Anything may be in them: what
- * makes no sense is dropped. Packets for queue pairs that do not exist or do not listen are dropped.
+ * Processes one arrived packet: lands the payload, completes work and notes the answers to send. Call
+ * dt_rnic_progress after one or a few packets (the answers noted in between become one acknowledgement).
+ * `packet` and `received` are used only during the call. Their content is not trusted: malformed packets, and
+ * packets for queue pairs that do not exist or cannot receive, are dropped.
  */
 void dt_rnic_receive(struct dt_rnic *rnic, const struct dt_packet *packet, struct dt_received *received,
                      uint64_t now_ns);
 
 /*
- * Sends what can be sent and fires timers that are due. Deliver what has arrived first, or an
- * acknowledgement that lies ready loses against its own time-out.
+ * Sends what can be sent and fires due timers. Deliver the packets that have arrived first, or a request
+ * times out although its acknowledgement is already here.
  */
 void dt_rnic_progress(struct dt_rnic *rnic, uint64_t now_ns);
 
 /*
- * When dt_rnic_progress must be called next, if nothing else happens. Queue pairs that wait for room on
- * the wire have no deadline (wire.h). May be early, never late.
+ * When dt_rnic_progress must be called next if nothing else happens. Queue pairs that wait for room on the
+ * wire have no deadline (wire.h). The answer may be early, never late.
  */
 uint64_t dt_rnic_deadline_ns(const struct dt_rnic *rnic);
 
-/* The application rang: sends what the doorbell record of the queue pair announces, as far as it goes. */
+/* The doorbell: sends the elements that the doorbell record announces, as far as wire and windows allow. */
 void dt_rnic_doorbell(struct dt_rnic_qp *qp, uint64_t now_ns);
 
 /*
- * Link down: nothing leaves or arrives, timers run on, so requests end in RETRY_EXC. Raises
+ * Link down: no packet leaves or arrives while timers run on, so requests end in RETRY_EXC. Raises
  * IBV_EVENT_PORT_ERR or IBV_EVENT_PORT_ACTIVE when the state changes.
  */
 void dt_rnic_set_link(struct dt_rnic *rnic, bool up);
 bool dt_rnic_link_is_up(const struct dt_rnic *rnic);
 
 /*
- * The device dies: IBV_EVENT_DEVICE_FATAL, then silence. Nothing leaves, arrives or completes any more and
- * modify and create calls answer EIO; destroy calls work.
+ * The device dies: it raises IBV_EVENT_DEVICE_FATAL, then sends, receives and completes nothing any more.
+ * Modify and create calls answer EIO; destroy calls work.
  */
 void dt_rnic_set_fatal(struct dt_rnic *rnic);
 bool dt_rnic_is_fatal(const struct dt_rnic *rnic);
@@ -211,12 +212,12 @@ struct dt_rnic_counters {
     uint64_t packets_sent, packets_received;
     uint64_t payload_bytes_sent, payload_bytes_landed;
     uint64_t acks_sent, naks_sent, rnr_naks_sent;
-    uint64_t retransmissions; /* times a requester went back */
-    uint64_t timeouts;        /* of these, by its retry timer */
-    uint64_t duplicates;      /* request segments seen again and not executed again */
+    uint64_t retransmissions; /* times a requester returned to psn_una */
+    uint64_t timeouts;        /* of these, caused by the retry timer */
+    uint64_t duplicates;      /* request segments that had been executed before */
     uint64_t out_of_sequence; /* request segments ahead of the expected PSN */
     uint64_t
-        dropped;         /* packets for no queue pair, or not understood, or whose payload was gone */
+        dropped; /* packets without a queue pair, malformed, or with a payload that is no longer readable */
     uint64_t completions_failed;
 };
 void dt_rnic_query_counters(const struct dt_rnic *rnic, struct dt_rnic_counters *counters);
@@ -249,33 +250,32 @@ struct dt_rnic_qp_options {
 /* In state RESET. NULL with errno EINVAL, ENOMEM (too many, or no memory) or EIO. */
 struct dt_rnic_qp *dt_rnic_qp_create(struct dt_rnic *rnic, const struct dt_rnic_qp_options *options);
 
-/* Completions of the queue pair stay in the CQs (dt_rnic_cq_purge). */
+/* Its completions stay in the CQs (dt_rnic_cq_purge). */
 void dt_rnic_qp_destroy(struct dt_rnic_qp *qp);
 
 uint32_t dt_rnic_qp_number(const struct dt_rnic_qp *qp);
 void *dt_rnic_qp_context(const struct dt_rnic_qp *qp);
 
-/* Any thread, no lock: the state now (it may become ERR at any time). */
+/* Any thread, no lock: the current state, which may become ERR at any time. */
 enum ibv_qp_state dt_rnic_qp_state(const struct dt_rnic_qp *qp);
 
 /*
  * ibv_modify_qp for an RC queue pair: checks the transition and the mask (qp_state.h) and every value, then
- * applies all or nothing. 0, EINVAL, ENOMEM (no memory for the link) or EIO. Into ERR all outstanding work is
- * flushed before it returns; into RESET all is forgotten and the doorbell records become zero.
- * ah_attr.grh.dgid is the peer's address; ah_attr must be global. sgid_index is the front's to check.
+ * applies all or nothing. 0, EINVAL, ENOMEM (no memory for the link) or EIO. A move to ERR flushes all
+ * outstanding work before it returns; a move to RESET discards all work and zeroes the doorbell records.
+ * ah_attr.grh.dgid is the peer's address; ah_attr must be global. The front checks sgid_index.
  */
 int dt_rnic_qp_modify(struct dt_rnic_qp *qp, const struct ibv_qp_attr *attr, int attr_mask, uint64_t now_ns);
 
-/* All attributes as ibv_query_qp gives them (qp_state, cur_qp_state, sq_draining included; cap is the
- * front's). */
+/* All attributes as ibv_query_qp reports them, except cap, which the front fills. */
 void dt_rnic_qp_query(const struct dt_rnic_qp *qp, struct ibv_qp_attr *attr);
 
 /*
  * The send queue: a ring of 64-byte blocks in mlx5 format (wqe.h), page aligned, valid until the queue pair
  * is destroyed. The application writes elements at its own producer index (counted in blocks modulo 65536),
- * stores that index big-endian into doorbell[DT_DBREC_SEND] with release order, and rings (dt_rnic_doorbell).
- * An element, inline data included, must stay unchanged until it completed: retransmission reads it again.
- * The producer may be at most `blocks` ahead of the first block of the oldest element not completed.
+ * stores that index big-endian into doorbell[DT_DBREC_SEND] with release order, and calls dt_rnic_doorbell.
+ * An element, inline data included, must stay unchanged until it has completed: retransmission reads it
+ * again. The producer may be at most `blocks` ahead of the first block of the oldest element not completed.
  */
 enum { DT_DBREC_RECV = 0, DT_DBREC_SEND = 1 };
 
@@ -288,8 +288,8 @@ void dt_rnic_qp_sq(const struct dt_rnic_qp *qp, struct dt_rnic_sq *sq);
 
 /*
  * Posts one receive. Needs no RNIC lock, but one caller at a time per queue pair. 0; ENOMEM when the queue is
- * full; EINVAL in RESET or for too many elements. *must_kick tells that the queue pair is in ERR: the caller
- * then takes the RNIC's lock and calls dt_rnic_doorbell, which flushes it. `sg_list` is copied.
+ * full; EINVAL in RESET or for too many elements. *must_kick is set when the queue pair is in ERR: the caller
+ * then takes the RNIC's lock and calls dt_rnic_doorbell, which flushes the receive. `sg_list` is copied.
  */
 int dt_rnic_qp_post_recv(struct dt_rnic_qp *qp, uint64_t wr_id, const struct ibv_sge *sg_list, int num_sge,
                          bool *must_kick);

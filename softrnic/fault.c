@@ -241,7 +241,7 @@ static void hold(struct dt_faults *faults, const struct way_out *way, const stru
     uint64_t at = 0;
 
     if (!held)
-        return; /* lost, as on a switch without memory */
+        return; /* lost, as in a switch that runs out of buffers */
     memcpy(&held->packet, packet, offsetof(struct dt_packet, iov));
     for (uint32_t i = 0; i < packet->iov_count; i++) {
         memcpy(held->payload + at, packet->iov[i].iov_base, packet->iov[i].iov_len);
@@ -267,7 +267,7 @@ static void let_go(struct held *held, dt_fault_emit_func *emit, void *arg)
     free(held);
 }
 
-/* `packet` leaves; what waited for one more packet of this link follows it. */
+/* Emits `packet`, then the held packets that waited for one more packet of this link. */
 static void send_out(struct dt_faults *faults, const struct way_out *way, const struct dt_packet *packet)
 {
     way->emit(way->arg, way->link, packet, false);
@@ -311,7 +311,7 @@ static void apply_rule(struct dt_faults *faults, const struct dt_fault_rule *rul
     }
 }
 
-/* A kind whose PSNs are not packets with payload of their own: hit as a whole, by its first PSN. */
+/* A packet whose PSNs carry no payload of their own is hit as a whole, by its first PSN. */
 static void apply_whole(struct dt_faults *faults, const struct way_out *way, const struct dt_packet *packet)
 {
     const struct dt_fault_rule *rule = rule_for(faults, packet, packet->psn);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the front: libibverbs' objects on top of the engine's. Each struct begins with the public one, so
- * that a pointer of the application's is converted by the functions at the end of this file and nowhere else.
+ * Private to the front: libibverbs' objects on top of the engine's. Each struct begins with the public one,
+ * so that a pointer from the application is converted by the functions at the end of this file and nowhere
+ * else.
  *
- * Locks, outermost first; the RNIC's is the driver's (driver.h):
+ * Locks, outermost first; the RNIC's lock is the driver's (driver.h):
  *     a CQ's (one consumer at a time), by address where two are needed
  *     a QP's send lock, its receive lock
  *     the RNIC's
@@ -37,15 +38,15 @@ extern "C" {
 #define DT_FRONT_EVENTS_MAX 4096u /* unread port events beyond this are lost */
 
 struct dt_front_events {
-    int fd; /* a semaphore: as many as there are entries */
+    int fd; /* an eventfd semaphore that counts the entries */
     pthread_mutex_t lock;
     struct dt_list entries;
     uint32_t count;
 };
 
 /*
- * What was handed to the application about an object and has to be acknowledged before the object goes. How
- * many were acknowledged is counted in the public structs, beside the mutex and condition used here.
+ * Events about an object that were given to the application, which must acknowledge them before the object is
+ * destroyed. The public structs hold the count of acknowledged events and the mutex and condition used here.
  */
 struct dt_front_acks {
     uint32_t given;
@@ -56,7 +57,7 @@ struct dt_front_acks {
 
 struct dt_front_event {
     struct dt_list node;
-    struct dt_front_acks *acks; /* of the object it is about; NULL: the device */
+    struct dt_front_acks *acks; /* of the object that it concerns; NULL: the device */
     struct ibv_async_event async;
 };
 
@@ -68,12 +69,12 @@ void dt_front_events_push(struct dt_front_events *events, struct dt_front_acks *
                           const struct ibv_async_event *async);
 
 /*
- * Waits for the next one (as the descriptor's flags say), and counts it as given under the queue's lock, so
- * that dt_front_events_forget misses none. 0 or an errno.
+ * Takes the next event, blocking unless the descriptor is non-blocking, and counts it as given under the
+ * queue's lock, so that dt_front_events_forget misses none. 0 or an errno.
  */
 int dt_front_events_pop(struct dt_front_events *events, struct ibv_async_event *async);
 
-/* Removes all about one object. */
+/* Removes all events about one object. */
 void dt_front_events_forget(struct dt_front_events *events, const struct dt_front_acks *acks);
 
 void dt_front_acks_done(struct dt_front_acks *acks, uint32_t count);
@@ -89,20 +90,20 @@ struct dt_front_context {
     struct dt_soft_device *device;
     struct dt_list node; /* on device->contexts */
     struct dt_front_events events;
-    struct dt_list objects; /* in the order of their making; under the public part's mutex */
+    struct dt_list objects; /* in the order of creation; under the public part's mutex */
 };
 
-/* In every object of a context, for dt_soft_close_device(). */
+/* Part of every object of a context, for dt_soft_close_device(). */
 struct dt_front_object {
     struct dt_list node; /* on context->objects */
-    /* Destroys the object that this is part of, acknowledged events or not. */
+    /* Destroys the object, even with unacknowledged events. */
     void (*destroy)(struct dt_front_object *object);
 };
 
 struct dt_front_pd {
     struct ibv_pd pd;
     struct dt_front_object object;
-    uint32_t number;  /* what the engine calls it */
+    uint32_t number;  /* its number in the engine */
     uint32_t objects; /* atomic: MRs and QPs */
 };
 
@@ -129,11 +130,11 @@ struct dt_front_cq {
     pthread_mutex_t lock; /* the consumer's */
     struct dt_front_acks comp_acks;
     struct dt_front_acks async_acks;
-    uint32_t is_armed; /* atomic: somebody relies on the channel */
-    struct ibv_wc now; /* ibv_start_poll's */
+    uint32_t is_armed; /* atomic: the application waits on the channel */
+    struct ibv_wc now; /* the current completion of ibv_start_poll */
 };
 
-/* What is remembered of an element from posting to its completion, at its first block's place. */
+/* The record of an element from posting to completion, indexed by its first block. */
 struct dt_front_sent {
     uint64_t wr_id;
     uint32_t wr_number;
@@ -158,15 +159,15 @@ struct dt_front_qp {
     uint32_t tail;              /* atomic: oldest block in use; 16 bits */
     uint32_t wr_tail;           /* atomic: work requests known to be complete */
     uint32_t is_dv;             /* atomic: the application owns the ring */
-    uint64_t bf_reg;            /* what it may store into, as if it were a doorbell register */
+    uint64_t bf_reg;            /* stands for a doorbell register that the application may write */
 
     struct {
         struct dt_wqe_header header;
         uint64_t wr_id;
-        uint16_t head; /* to go back to */
+        uint16_t head; /* restored on an error */
         uint32_t wr_head;
         int error;
-        bool is_open; /* an operation waits for its data */
+        bool is_open; /* an operation is noted, its data is not set yet */
     } builder;        /* of ibv_wr_*; under send_lock from start to complete */
 
     pthread_mutex_t recv_lock;
@@ -191,7 +192,7 @@ static inline void dt_front_leave_user(uint32_t *count)
 /* Fills the pointers of the context's tables that the device does not support (front_unsupported.c). */
 void dt_front_fill_unsupported(struct verbs_context *verbs);
 
-/* Enters an object that is ready for use in its context's list; takes it out (front_device.c). */
+/* Adds an object that is ready for use to its context's list, or removes it (front_device.c). */
 void dt_front_add_object(struct ibv_context *context, struct dt_front_object *object,
                          void (*destroy)(struct dt_front_object *object));
 void dt_front_remove_object(struct ibv_context *context, struct dt_front_object *object);
@@ -201,7 +202,7 @@ int dt_front_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int dt_front_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_cq_ex *dt_front_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 void dt_front_notify(void *device, struct dt_rnic_cq *cq);
-/* Takes, or gives back, the consumer locks of both CQs of a QP. */
+/* Takes, or releases, the consumer locks of both CQs of a QP. */
 void dt_front_lock_cqs(struct dt_front_qp *qp);
 void dt_front_unlock_cqs(struct dt_front_qp *qp);
 
@@ -212,21 +213,21 @@ struct ibv_qp *dt_front_create_qp_ex(struct ibv_context *context, struct ibv_qp_
 int dt_front_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int dt_front_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/* The rest for front_post.c and front_wr.c, under the send lock. May this QP send at all? 0 or EINVAL. */
+/* The following are for front_post.c and front_wr.c, under the send lock. Can this QP send? 0 or EINVAL. */
 int dt_front_may_send(const struct dt_front_qp *qp);
 uint8_t dt_front_wqe_flags(const struct dt_front_qp *qp, unsigned send_flags);
 /*
- * Writes one element behind the others, unannounced. 0; EINVAL: more segments or inline bytes than the QP was
- * made for; ENOMEM: no room.
+ * Appends one element without announcing it. 0; EINVAL: more segments or inline bytes than the QP's
+ * capabilities allow; ENOMEM: no room.
  */
 int dt_front_write_element(struct dt_front_qp *qp, uint64_t wr_id, const struct dt_wqe_header *header,
                            const struct dt_wqe_sge *sges, uint32_t sge_count, bool is_inline);
-/* Stores the producer index in the doorbell record. Then ring. */
+/* Stores the producer index in the doorbell record; dt_driver_ring must follow. */
 void dt_front_announce(struct dt_front_qp *qp);
 
-/* Blocks that one work request of these capabilities may need. */
+/* The largest element, in blocks, that these capabilities allow. */
 uint32_t dt_front_blocks_per_wr(const struct ibv_qp_cap *cap);
-/* A completion of the send side: its wr_id; frees its room. The CQ's consumer lock is held. */
+/* The wr_id of a send completion; frees the room of its element. The CQ's consumer lock is held. */
 uint64_t dt_front_retire(struct dt_front_qp *qp, uint16_t wqe_counter);
 
 /* front_wr.c */

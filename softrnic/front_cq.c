@@ -221,7 +221,7 @@ static enum ibv_wc_opcode wc_opcode(uint8_t op)
     case DT_CQE_RECV_WRITE_IMM:
         return IBV_WC_RECV_RDMA_WITH_IMM;
     default:
-        return IBV_WC_SEND; /* and NOP, which verbs have no word for */
+        return IBV_WC_SEND; /* and NOP, for which verbs have no opcode */
     }
 }
 
@@ -267,7 +267,8 @@ static int take(struct dt_front_cq *cq, int num_entries, struct ibv_wc *wc)
 
 static void step_for(struct dt_front_cq *cq)
 {
-    /* Whoever armed the CQ is about to sleep; that it looks once more does not mean that it will go on. */
+    /* After arming the CQ an application polls once more and sleeps, so polling is not expected to continue.
+     */
     dt_driver_poll(cq->device, !dt_load_relaxed(&cq->is_armed));
 }
 
@@ -292,7 +293,7 @@ int dt_front_req_notify_cq(struct ibv_cq *public_cq, int solicited_only)
     struct dt_front_cq *cq = dt_front_cq_of(public_cq);
 
     if (!public_cq->channel)
-        return 0; /* nobody could be told */
+        return 0; /* no channel to notify */
     pthread_mutex_lock(&cq->lock);
     dt_store_relaxed(&cq->is_armed, 1);
     dt_rnic_cq_arm(cq->engine, solicited_only != 0);
@@ -360,8 +361,8 @@ READER(read_imm_data, __be32, now->imm_data)
 READER(read_qp_num, uint32_t, now->qp_num)
 READER(read_src_qp, uint32_t, now->src_qp)
 READER(read_wc_flags, unsigned int, now->wc_flags)
-/* Ethernet has none of these, and this device no clock, VLAN or flow tag: never asked for by a CQ that it
- * made. */
+/* Ethernet has none of these, and the device has no clock, VLAN or flow tag: its CQs are never created with
+ * them. */
 READER(read_slid, uint32_t, 0)
 READER(read_sl, uint8_t, 0)
 READER(read_dlid_path_bits, uint8_t, 0)

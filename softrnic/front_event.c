@@ -33,7 +33,7 @@ void dt_front_events_free(struct dt_front_events *events)
     close(events->fd);
 }
 
-/* False when the queue is full of events that nobody reads. */
+/* False when the queue is full of unread events. */
 static bool append(struct dt_front_events *events, struct dt_front_event *event)
 {
     uint64_t one = 1;
@@ -68,7 +68,7 @@ void dt_front_events_push(struct dt_front_events *events, struct dt_front_acks *
             (int)async->event_type, DT_FRONT_EVENTS_MAX);
 }
 
-/* Oldest entry, or NULL when it was forgotten after its count had been read from the descriptor. */
+/* Oldest entry, or NULL when it was removed after its count had been read from the descriptor. */
 static struct dt_front_event *take(struct dt_front_events *events)
 {
     struct dt_front_event *event = NULL;
@@ -120,8 +120,8 @@ void dt_front_events_forget(struct dt_front_events *events, const struct dt_fron
         dt_list_remove(node);
         free(event);
         events->count--;
-        /* Whatever the descriptor's flags. When it fails a reader has the count already, and will find
-         * nothing. */
+        /* Independent of the descriptor's flags. On failure a reader has taken the count already and will
+         * find no entry. */
         ssize_t ignored = preadv2(events->fd, &iov, 1, -1, RWF_NOWAIT);
         (void)ignored;
     }
@@ -157,7 +157,7 @@ void dt_front_acks_cancel(struct dt_front_acks *acks)
 /* ---- asynchronous events --------------------------------------------------------------------------------
  */
 
-/* To every context of the device: what is about the device or its port. */
+/* Passes an event about the device or its port to every context of the device. */
 static void push_to_all(struct dt_soft_device *device, const struct ibv_async_event *async)
 {
     dt_list_for_each(node, &device->contexts)
@@ -208,6 +208,6 @@ void dt_soft_ack_async_event(struct ibv_async_event *event)
         dt_front_acks_done(&dt_front_qp_of(event->element.qp)->async_acks, 1);
         break;
     default:
-        break; /* of the device: nobody waits */
+        break; /* device events need no acknowledgement */
     }
 }

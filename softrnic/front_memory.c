@@ -55,8 +55,8 @@ int dt_soft_dealloc_pd(struct ibv_pd *public_pd)
  */
 
 /*
- * Do the lines of /proc/self/maps cover [start, end), readable, and writable if that is needed? They are in
- * ascending order. 0 or EFAULT.
+ * Do the mappings in /proc/self/maps, which are in ascending order, cover [start, end) with read access, and
+ * write access if needed? 0 or EFAULT.
  */
 static int check_maps(uintptr_t start, uintptr_t end, bool needs_write)
 {
@@ -64,7 +64,7 @@ static int check_maps(uintptr_t start, uintptr_t end, bool needs_write)
     char line[512];
 
     if (!maps)
-        return 0; /* no way to know */
+        return 0; /* unknown: assume the best */
     while (start < end && fgets(line, sizeof line, maps)) {
         uintptr_t from, to;
         char rights[5];
@@ -78,8 +78,8 @@ static int check_maps(uintptr_t start, uintptr_t end, bool needs_write)
 }
 
 /*
- * A real RNIC's driver pins the pages, so it finds out at registration whether they exist and may be written.
- * The engine would find out by a crash. 0 or EFAULT.
+ * A real RNIC's driver pins the pages and so detects at registration whether they exist and are writable. The
+ * engine would crash on them later. 0 or EFAULT.
  */
 static int fault_in(void *addr, size_t length, unsigned access)
 {
@@ -90,7 +90,7 @@ static int fault_in(void *addr, size_t length, unsigned access)
 
     if (madvise((void *)start, end - start, needs_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
         return 0;
-    /* An old kernel, device memory, or a right that is missing. */
+    /* An old kernel, device memory, or a missing right. */
     return errno == EINVAL ? check_maps(start, end, needs_write) : EFAULT;
 }
 

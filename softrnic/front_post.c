@@ -74,7 +74,7 @@ uint8_t dt_front_wqe_flags(const struct dt_front_qp *qp, unsigned send_flags)
                      (send_flags & IBV_SEND_FENCE ? DT_WQE_FENCE : 0));
 }
 
-/* 0, EOPNOTSUPP for operations that RC has here not, EINVAL for what is no operation at all. */
+/* 0, EOPNOTSUPP for an operation that the device does not support, EINVAL for an unknown operation. */
 static int fill_header(const struct dt_front_qp *qp, const struct ibv_send_wr *wr,
                        struct dt_wqe_header *header)
 {
@@ -142,7 +142,7 @@ static int post_one(struct dt_front_qp *qp, const struct ibv_send_wr *wr)
     if (wr->num_sge < 0 || wr->num_sge > (int)DT_RNIC_SGE_MAX)
         return EINVAL;
     for (int i = 0; i < wr->num_sge; i++) {
-        /* The element has 31 bits for it. */
+        /* The element has 31 bits for the length. */
         if (wr->sg_list[i].length & DT_WQE_INLINE)
             return EINVAL;
         sges[i].addr = wr->sg_list[i].addr;

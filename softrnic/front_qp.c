@@ -40,7 +40,7 @@ static uint32_t blocks_wanted(const struct ibv_qp_cap *cap)
     return cap->max_send_wr ? cap->max_send_wr * per_wr : per_wr;
 }
 
-/* The engine's QP, and what it says about its ring. */
+/* Creates the engine's QP and notes its ring. */
 static int create_engine_qp(struct dt_front_qp *qp, struct dt_front_pd *pd)
 {
     struct dt_rnic_qp_options options = {
@@ -208,7 +208,7 @@ int dt_soft_destroy_qp(struct ibv_qp *public_qp)
 /* ---- modification and query ------------------------------------------------------------------------------
  */
 
-/* Everything posted is forgotten with the engine's queues, and so are completions nobody has polled. */
+/* Discards everything posted, with the engine's queues, and all completions that have not been polled. */
 static int reset(struct dt_front_qp *qp, const struct ibv_qp_attr *attr, int attr_mask)
 {
     dt_front_lock_cqs(qp);
@@ -269,7 +269,7 @@ int dt_soft_query_qp(struct ibv_qp *public_qp, struct ibv_qp_attr *attr, int att
     return 0;
 }
 
-/* No promise that a program should build on: true of the local wire's landing, not of every wire's. */
+/* No guarantee: the local wire lands in order, other wires may not. */
 int dt_soft_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     (void)qp;
@@ -278,7 +278,8 @@ int dt_soft_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uin
     return 0;
 }
 
-/* ---- the ring for who wants it ----------------------------------------------------------------------------
+/* ---- the ring as the application's own
+ * ----------------------------------------------------------------------------
  */
 
 static void ring_doorbell(void *arg)
@@ -293,7 +294,8 @@ int dt_soft_query_qp_dv(struct ibv_qp *public_qp, struct dt_soft_dv_qp *dv)
     struct dt_front_qp *qp = dt_front_qp_of(public_qp);
 
     pthread_mutex_lock(&qp->send_lock);
-    /* Elements that the library wrote carry its own wr_ids; the two ways do not mix. */
+    /* The front's own elements complete with the application's wr_ids, so the two ways of posting do not mix.
+     */
     bool is_fresh = dt_load_relaxed(&qp->is_dv) || qp->wr_head == 0;
     if (is_fresh)
         dt_store_release(&qp->is_dv, 1);

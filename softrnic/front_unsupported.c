@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that a software RNIC does not have: functions that answer EOPNOTSUPP, in the way that their kind
- * reports errors.
+ * Every call that a software RNIC does not support: functions that answer EOPNOTSUPP in the way that their
+ * kind reports errors.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -71,7 +71,7 @@ int dt_soft_rereg_mr(struct ibv_mr *mr UNUSED, int flags UNUSED, struct ibv_pd *
                      size_t length UNUSED, int access UNUSED)
 {
     errno = EOPNOTSUPP;
-    return IBV_REREG_MR_ERR_INPUT; /* which says that the old registration is valid still */
+    return IBV_REREG_MR_ERR_INPUT; /* the old registration is still valid */
 }
 
 /* ---- entries of struct ibv_context_ops -------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ static void fill_old_ops(struct ibv_context_ops *ops)
     ops->bind_mw = bind_mw;
     ops->dealloc_mw = dealloc_mw;
     ops->post_srq_recv = post_srq_recv;
-    /* Places that libibverbs keeps for programs older than its version 1.1, and fills with nothing. */
+    /* Slots that libibverbs reserves for programs older than its version 1.1 and leaves empty. */
     ops->_compat_alloc_pd = no_pointer;
     ops->_compat_dealloc_pd = no_pointer;
     ops->_compat_reg_mr = no_pointer;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ibv_wr_*: work requests written piece by piece. An operation is noted; the call that brings its data writes
- * the element, since inline data may be gone when that call returns; the next operation, or ibv_wr_complete,
- * writes one that had no data. The first error is kept, and makes ibv_wr_complete take everything back.
+ * ibv_wr_*: work requests built in steps. An operation is noted; the call that sets its data writes the
+ * element, because inline data is valid only during that call; the next operation, or ibv_wr_complete, writes
+ * an element without data. The first error is kept and makes ibv_wr_complete discard all elements since
+ * ibv_wr_start.
  */
 #include <errno.h>
 
@@ -176,7 +177,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
     pthread_mutex_unlock(&qp->send_lock);
 }
 
-/* ---- what this device has not -----------------------------------------------------------------------------
+/* ---- unsupported operations -----------------------------------------------------------------------------
  */
 
 static void refuse(struct ibv_qp_ex *ex)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How payload reaches its place on the `local` wire: from memory that both ends map, by ascending 8-byte
- * stores, or out of the sender's address space by one system call.
+ * Copies of payload on the `local` wire: from memory that both ends map, by ascending 8-byte stores, or from
+ * the sender's address space by one system call.
  */
 #ifndef DETOUR_SOFTRNIC_LOCAL_COPY_H
 #define DETOUR_SOFTRNIC_LOCAL_COPY_H
@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* Copies payload of the application's to where the peer will take it from. No order of the stores. */
+/* Copies the application's payload to memory that the peer reads. The stores have no order. */
 void dt_copy_out(void *dst, const void *src, uint64_t bytes);
 
 /* Bytes fetched at a time: few enough to stay in the cache until they are landed. */
@@ -24,11 +24,11 @@ void dt_copy_out(void *dst, const void *src, uint64_t bytes);
 
 /*
  * Reads [offset, offset + bytes) of the memory that `iov` lists in process `pid` into `dst`, by one system
- * call of the kernel's. 0; or the errno: EPERM or ENOSYS (not allowed to look), ESRCH (process gone), EFAULT
- * (memory gone, on either side; some bytes may have been written), EINVAL (range not in the list).
+ * call. 0, or an errno: EPERM or ENOSYS (not permitted), ESRCH (no such process), EFAULT (memory unmapped on
+ * either side; some bytes may have been written), EINVAL (range not in the list).
  *
- * The kernel's copy makes its stores in no order (a string instruction of the CPU may write the end of a line
- * first), so not into memory that somebody polls: fetch into a buffer, then dt_copy_ascending().
+ * The kernel's stores have no order (a string instruction of the CPU may write the end of a line first). For
+ * memory that a reader polls, fetch into a buffer, then use dt_copy_ascending().
  */
 int dt_fetch(pid_t pid, const struct iovec *iov, uint32_t iov_count, uint64_t offset, void *dst,
              uint64_t bytes);

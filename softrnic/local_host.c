@@ -229,7 +229,7 @@ void dt_local_host_destroy(struct dt_local_host *host)
     for (uint32_t i = 0; i < DT_LOCAL_WIRES_MAX; i++)
         DT_CHECK(!host->wires[i]);
     dt_local_host_unwatch(host, host->listen_fd);
-    /* Shared with any child that was forked meanwhile: callers shall not wait for it. */
+    /* A child forked meanwhile shares the socket: peers must not wait for that child. */
     shutdown(host->listen_fd, SHUT_RDWR);
     close(host->listen_fd);
     pthread_mutex_destroy(&host->lock);

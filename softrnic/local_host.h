@@ -40,10 +40,10 @@ struct dt_source {
 };
 
 struct dt_local_host_options {
-    uint64_t instance;       /* random; no other process has it */
+    uint64_t instance;       /* random; unique to this process */
     int epoll_fd;            /* the helper's; outlives the host */
-    bool no_process_vm;      /* never read another process's memory, nor let it be done */
-    bool prefers_copy;       /* through shared memory is faster here than by the kernel */
+    bool no_process_vm;      /* never read another process's memory, nor allow that of this one */
+    bool prefers_copy;       /* copies through shared memory are faster here than the kernel's */
     void (*kick)(void *arg); /* wakes the helper thread; any thread */
     void *kick_arg;
 };
@@ -65,19 +65,19 @@ struct dt_local_host {
 /* 0 or an errno. */
 int dt_local_host_create(const struct dt_local_host_options *options, struct dt_local_host **host);
 
-/* Every wire is gone. */
+/* Every wire has been destroyed. */
 void dt_local_host_destroy(struct dt_local_host *host);
 
 /* In a child of the process that owns it: closes its descriptors and frees nothing. */
 void dt_local_host_abandon(struct dt_local_host *host);
 
-/* Drops strangers whose time is over; listens again after a pause. */
+/* Drops pending peers whose time is over; listens again after a pause. */
 void dt_local_host_progress(struct dt_local_host *host, uint64_t now_ns);
 
-/* When to call that next; DT_NEVER_NS when there is nothing to do. */
+/* When to call dt_local_host_progress next; DT_NEVER_NS: not needed. */
 uint64_t dt_local_host_deadline_ns(const struct dt_local_host *host);
 
-/* Adds a descriptor to the helper's set, or takes it out. 0 or an errno. */
+/* Adds a descriptor to the helper's epoll set, or removes it. 0 or an errno. */
 int dt_local_host_watch(struct dt_local_host *host, int fd, uint32_t events, struct dt_source *source);
 void dt_local_host_unwatch(struct dt_local_host *host, int fd);
 

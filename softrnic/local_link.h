@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the `local` wire: the two ends of a link, for wire_local.c, local_link.c and local_host.c.
+ * Private to the `local` wire: the two ends of a link, for wire_local.c, local_link.c and local_host.c.
  *
- * A link's socket and its process watch are one source of the helper thread. That thread only notes what it
- * saw in an atomic field; whoever holds the RNIC's lock next acts on it.
+ * A link's socket and its process watch are event sources of the helper thread. That thread only records what
+ * it saw in an atomic field; the next holder of the RNIC's lock acts on it.
  */
 #ifndef DETOUR_SOFTRNIC_LOCAL_LINK_H
 #define DETOUR_SOFTRNIC_LOCAL_LINK_H
@@ -36,7 +36,7 @@ struct dt_local_wire {
     struct dt_local_counters counters;
 };
 
-/* The memory of a link, and, within one process, the news about its ends. */
+/* The memory of a link, and, within one process, whether its ends are closed. */
 struct dt_local_memory {
     uint32_t refs;          /* atomic; 2 when both ends are in this process */
     uint32_t producer_gone; /* atomic */
@@ -44,7 +44,7 @@ struct dt_local_memory {
     struct dt_local_shared *shared;
 };
 
-/* A connection to another process, seen by the helper thread. All -1 and 0 within one process. */
+/* A connection to another process, watched by the helper thread. All -1 and 0 within one process. */
 struct dt_local_socket {
     struct dt_source source;
     struct dt_local_host *host;
@@ -58,15 +58,15 @@ struct dt_wire_link {
     struct dt_list node; /* on wire->links */
     struct dt_local_wire *wire;
     uint8_t gid[16];
-    struct dt_local_memory *memory; /* NULL: nobody is there */
+    struct dt_local_memory *memory; /* NULL: there is no peer */
     struct dt_local_ring ring;
     struct dt_local_socket socket;
-    uint64_t retry_ns;  /* when to call again */
-    uint64_t probe;     /* what the receiver reads to learn whether it can */
+    uint64_t retry_ns;  /* time of the next attempt to connect */
+    uint64_t probe;     /* the receiver reads it to find out whether it can read this process's memory */
     bool is_blocked;    /* the engine waits for room */
-    uint32_t seen_head; /* as dt_local_wire_nudge found the ring last time */
+    uint32_t seen_head; /* the ring as the last dt_local_wire_nudge found it */
     uint32_t seen_tail;
-    bool is_nudged; /* and the peer was woken for that */
+    bool is_nudged; /* the peer has been woken since */
 };
 
 /* The receiving end. */
@@ -79,7 +79,7 @@ struct dt_inbound {
     pid_t pid; /* of the sender */
 };
 
-/* What wire.h calls struct dt_received. */
+/* struct dt_received of wire.h. */
 struct dt_local_received {
     struct dt_inbound *inbound;
     struct dt_local_payload payload;
@@ -89,20 +89,20 @@ struct dt_local_received {
 struct dt_wire_link *dt_link_create(struct dt_local_wire *wire, const uint8_t gid[16]);
 void dt_link_destroy(struct dt_wire_link *link);
 
-/* Is nobody listening at the other end? */
+/* Has the receiver closed its end, or was there never one? */
 static inline bool dt_link_is_gone(const struct dt_wire_link *link)
 {
     return !link->memory || dt_load_relaxed(&link->memory->consumer_gone) ||
            dt_load_relaxed(&link->socket.hung_up);
 }
 
-/* For a link that is gone: calls again, if the time for it has come. */
+/* For a link that is gone: connects again if the retry time has come. */
 void dt_link_reopen(struct dt_wire_link *link, uint64_t now_ns);
 
 /* Releases the memory and the descriptors of a link that is gone; it can be reopened. */
 void dt_link_release(struct dt_wire_link *link);
 
-/* The other end broke the ring: ends the connection. The link is gone soon after. */
+/* Ends the connection after the other end broke the ring. The link is gone soon after. */
 void dt_link_hang_up(struct dt_wire_link *link);
 
 /* Wakes the process at the other end. */
@@ -115,11 +115,11 @@ static inline bool dt_inbound_is_gone(const struct dt_inbound *inbound)
     return dt_load_acquire(&inbound->memory->producer_gone) || dt_load_acquire(&inbound->socket.hung_up);
 }
 
-/* Reads payload out of the sender's memory; 0 or an errno. */
+/* Reads payload from the sender's memory; 0 or an errno. */
 int dt_inbound_fetch(struct dt_inbound *inbound, const struct dt_local_payload *payload, uint64_t offset,
                      void *dst, uint64_t bytes);
 
-/* Records were taken: wakes the sender if it waits for that. */
+/* After records were consumed: wakes the sender if it waits for room. */
 void dt_inbound_made_room(struct dt_inbound *inbound);
 
 /* In a child of the process that owns the socket: closes its descriptors, so that peers do not take the

@@ -9,14 +9,14 @@
 #include "softrnic/local_copy.h"
 
 enum record_kind {
-    RECORD_SKIP, /* nothing: the rest of the ring was too short for the next record */
+    RECORD_SKIP, /* padding: the rest of the ring was too short for the next record */
     RECORD_EMPTY,
     RECORD_INLINE,
     RECORD_BOUNCE,
     RECORD_REFERENCE
 };
 
-/* One unit; what belongs to its kind follows in the next ones. */
+/* The first unit of a record; the units of its kind follow. */
 struct record {
     uint32_t dst_qpn;
     uint32_t src_qpn;
@@ -69,7 +69,7 @@ static uint32_t units_to_the_end(uint32_t index)
 
 /* ---- producer ------------------------------------------------------------------------------------------ */
 
-/* Free units, by the last value seen if that is enough for `wanted`. */
+/* Free units; reads the consumer's counter only if the last value seen is not enough for `wanted`. */
 static uint32_t free_units(struct dt_local_ring *ring, uint32_t wanted)
 {
     uint32_t free = DT_LOCAL_UNIT_COUNT - (ring->head - ring->tail);
@@ -85,8 +85,8 @@ static uint32_t free_units(struct dt_local_ring *ring, uint32_t wanted)
 }
 
 /*
- * Finds `bytes` in a row in the bounce area; false when there are not. An empty area starts again at its
- * beginning, so that a wire with little in flight stays in the cache.
+ * Finds `bytes` contiguous bytes in the bounce area; false when there are none. An empty area starts again at
+ * its beginning, so that a wire with little in flight stays in the cache.
  */
 static bool find_bounce(struct dt_local_ring *ring, uint64_t bytes, struct bounce_place *place)
 {
@@ -113,7 +113,7 @@ static bool find_bounce(struct dt_local_ring *ring, uint64_t bytes, struct bounc
     return place->end <= limit;
 }
 
-/* May more payload be published, by the last tail seen if that is enough? */
+/* Is there room below the limit of unread payload? Reads the consumer's counter only if needed. */
 static bool is_drained(struct dt_local_ring *ring)
 {
     uint64_t waiting_bytes = ring->payload_head - ring->payload_tail;
@@ -144,7 +144,7 @@ bool dt_local_ring_has_room(struct dt_local_ring *ring)
 
 bool dt_local_ring_has_more_room(struct dt_local_ring *ring)
 {
-    /* Who sees this tail sees the payload's and the bounce area's that were stored before it. */
+    /* A reader of this tail also sees the payload and bounce counters that were stored before it. */
     (void)dt_load_seq_cst(&ring->shared->tail);
     return dt_local_ring_has_room(ring);
 }
@@ -162,7 +162,7 @@ static void gather(uint8_t *dst, const struct dt_packet *packet)
     }
 }
 
-/* Decides how the payload travels; false when it cannot now. */
+/* Decides how the payload is transferred; false when there is no room now. */
 static bool choose_kind(struct dt_local_ring *ring, const struct dt_packet *packet, bool must_copy,
                         struct record *record, struct bounce_place *place)
 {
@@ -218,8 +218,8 @@ void dt_local_ring_revoke(struct dt_local_ring *ring, uint32_t qpn, const void *
     dt_store_relaxed(&revocation->start, qpn ? 0 : (uintptr_t)addr);
     dt_store_relaxed(&revocation->end, qpn ? 0 : (uintptr_t)addr + bytes);
     /*
-     * Both ends read, modify and write the counter: whose turn comes second knows of the other's. So either
-     * the consumer has fetched its bytes by now, or it will see this.
+     * Both ends use a read-modify-write on the counter, so the second one sees the first. Either the consumer
+     * has fetched its bytes by now, or it will see this revocation.
      */
     dt_fetch_add_acq_rel(&ring->shared->revoke_count, 1);
 }
@@ -377,7 +377,7 @@ static void read_header(const struct record *record, struct dt_packet *packet)
     packet->iov_count = 0;
 }
 
-/* Looks what the producer has published; false when that is nothing new, or impossible. */
+/* Reads the producer's counter; false when there is nothing new or the counter is invalid. */
 static bool see_head(struct dt_local_ring *ring)
 {
     if (ring->head == ring->tail)
@@ -434,7 +434,7 @@ bool dt_local_ring_is_revoked(struct dt_local_ring *ring, const struct dt_local_
     for (uint32_t i = payload->revoke_count; i != count && !is_revoked; i++)
         is_revoked = count - i >= DT_LOCAL_REVOCATIONS ||
                      concerns(&ring->shared->revocations[i & (DT_LOCAL_REVOCATIONS - 1)], payload);
-    /* One that was overwritten while it was looked at may have said anything. */
+    /* A revocation that was overwritten while it was read may have had any content. */
     return is_revoked || dt_fetch_add_acq_rel(&ring->shared->revoke_count, 0) - payload->revoke_count >=
                              DT_LOCAL_REVOCATIONS;
 }

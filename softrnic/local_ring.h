@@ -3,18 +3,18 @@
  * One direction of the `local` wire: packets from one RNIC to another in a ring of memory that both map, with
  * one producer and one consumer.
  *
- * A record is one 64-byte unit with the packet's header and, behind it in further units, either the payload
- * itself (small), or the list of places where the payload lies in the sender's memory (the consumer fetches
- * it, local_copy.h). A third way is a copy in the bounce area behind the ring, taken by the sender while it
+ * A record is one 64-byte unit with the packet's header, followed by units that hold the payload itself
+ * (small payloads) or the list of its places in the sender's memory, from which the consumer fetches it
+ * (local_copy.h). Alternatively the sender copies the payload into the bounce area behind the ring while it
  * transmits: for middle sizes, where one more copy is cheaper than a system call, and for all sizes where the
- * kernel does not let the consumer read the sender's memory.
+ * kernel forbids reading the sender's memory.
  *
- * Whoever shares the memory may write anything into it at any time. Each end therefore keeps its own counter
- * in private memory, copies a record out before it looks at it, and checks everything that it uses. A ring
- * that contradicts itself is broken: its link is closed.
+ * The other process may write anything into the shared memory at any time. Each end therefore keeps its own
+ * counter in private memory, copies a record out before it parses it, and checks everything that it uses. A
+ * ring that contradicts itself is broken: its link is closed.
  *
  * No lock: the producer's functions run under the sending RNIC's lock, the consumer's under the receiving
- * one's.
+ * RNIC's.
  */
 #ifndef DETOUR_SOFTRNIC_LOCAL_RING_H
 #define DETOUR_SOFTRNIC_LOCAL_RING_H
@@ -38,15 +38,15 @@ extern "C" {
 #define DT_LOCAL_SEGMENT_BYTES_MAX (512u << 10) /* a step of the consumer: some tens of microseconds */
 
 /*
- * Payload that may wait for the consumer, also where it stays in the sender's memory. Acknowledgements of the
- * other direction queue behind it: with all the records that fit it could be 1 GiB, and they would come later
- * than any retry timer allows.
+ * The limit of unread payload, including payload that stays in the sender's memory. Acknowledgements of the
+ * other direction queue behind it: without the limit a full ring could hold 1 GiB, and they would arrive
+ * later than any retry timer allows.
  */
 #define DT_LOCAL_WAITING_BYTES_MAX (8ull << 20)
 
 /*
- * Payload that was left in the sender's memory, and that the sender has taken back: of one queue pair (start
- * and end are 0), or in one range of its memory (qpn is 0).
+ * A revocation of payload that was left in the sender's memory: of one queue pair (start and end are 0), or
+ * in one range of memory (qpn is 0).
  */
 struct dt_local_revocation {
     uint64_t start;
@@ -55,8 +55,7 @@ struct dt_local_revocation {
 };
 #define DT_LOCAL_REVOCATIONS 64u /* remembered; a power of two */
 
-/* What both ends map. Every field is written by one end only, but for the two sleep flags and revoke_count.
- */
+/* The shared memory. Every field is written by one end only, except the two sleep flags and revoke_count. */
 struct dt_local_shared {
     /* producer */
     uint32_t head __attribute__((aligned(64))); /* units produced, modulo 2^32 */
@@ -64,7 +63,7 @@ struct dt_local_shared {
     uint32_t tail __attribute__((aligned(64))); /* units consumed */
     uint64_t bounce_tail;                       /* bytes of the bounce area given back */
     uint64_t payload_tail;                      /* bytes of payload consumed, modulo 2^64 */
-    /* set by an end before it sleeps, cleared by the other when it wakes it */
+    /* set by an end before it sleeps, cleared by the other end when that wakes it */
     uint32_t consumer_sleeps __attribute__((aligned(64)));
     uint32_t can_fetch; /* consumer: 1: it can read the sender's memory; 0: bounce everything */
     uint32_t producer_sleeps __attribute__((aligned(64))); /* waits for room */
@@ -87,11 +86,11 @@ struct dt_local_ring {
     uint32_t record_units; /* consumer: of the record at the front; 0 when none is peeked */
     uint64_t record_bounce_end;
     uint64_t record_payload_bytes;
-    bool may_refer; /* producer: payload may stay where it is, if the consumer says that it can fetch it */
-    bool is_broken; /* the other end wrote nonsense */
+    bool may_refer; /* producer: payload may stay in place if the consumer can fetch it */
+    bool is_broken; /* the other end wrote an invalid record or counter */
 };
 
-/* The payload of a packet that has arrived. */
+/* The payload of a received packet. */
 enum dt_local_payload_kind {
     DT_LOCAL_HERE,  /* bytes that can be read at `data` */
     DT_LOCAL_REMOTE /* in the sender's address space at `iov` */
@@ -112,28 +111,29 @@ void dt_local_ring_init(struct dt_local_ring *ring, struct dt_local_shared *shar
 
 /* ---- producer ------------------------------------------------------------------------------------------ */
 
-/* Room for any packet with up to DT_LOCAL_SEGMENT_BYTES_MAX of payload, and not too much waiting already? */
+/* Is there room for any packet with up to DT_LOCAL_SEGMENT_BYTES_MAX of payload, within the limit of unread
+ * payload? */
 bool dt_local_ring_has_room(struct dt_local_ring *ring);
 
-/* The same, for a producer that has just set producer_sleeps: it, or dt_local_ring_is_waited_for, says true.
- */
+/* As dt_local_ring_has_room, for a producer that has just set producer_sleeps: either this returns true or
+ * the consumer's dt_local_ring_is_waited_for does. */
 bool dt_local_ring_has_more_room(struct dt_local_ring *ring);
 
-/* How far the consumer has come; `head` when it has taken everything. */
+/* The consumer's counter; equal to `head` when it has taken everything. */
 uint32_t dt_local_ring_taken(const struct dt_local_ring *ring);
 
 /*
- * Puts a packet in and publishes it. With must_copy the payload is copied now, whatever its size. False, and
- * nothing done, when it does not fit (never after dt_local_ring_has_room, but for large must_copy packets).
+ * Publishes a packet. With must_copy the payload is copied now, whatever its size. False, with nothing done,
+ * when it does not fit (after dt_local_ring_has_room only for large must_copy packets).
  */
 bool dt_local_ring_push(struct dt_local_ring *ring, const struct dt_packet *packet, bool must_copy);
 
-/* Takes back payload that was referred to so far: of a queue pair, or (qpn 0) in a range of memory. */
+/* Revokes the payload that earlier records refer to: of a queue pair, or (qpn 0) in a range of memory. */
 void dt_local_ring_revoke(struct dt_local_ring *ring, uint32_t qpn, const void *addr, uint64_t bytes);
 
 /* ---- consumer ------------------------------------------------------------------------------------------ */
 
-/* Is no record waiting? One load; for a consumer that has just set consumer_sleeps it is exact. */
+/* Is there no unread record? One load; exact for a consumer that has just set consumer_sleeps. */
 bool dt_local_ring_is_empty(const struct dt_local_ring *ring);
 
 /*
@@ -143,16 +143,16 @@ bool dt_local_ring_is_empty(const struct dt_local_ring *ring);
 bool dt_local_ring_peek(struct dt_local_ring *ring, struct dt_packet *packet,
                         struct dt_local_payload *payload);
 
-/* Gives the peeked record's room back. */
+/* Releases the peeked record's room. */
 void dt_local_ring_pop(struct dt_local_ring *ring);
 
 /*
- * Asked after payload was fetched: had its sender taken it back, before or meanwhile? Also true when that is
- * not known any more. False means that all bytes were still the sender's when they were read.
+ * After a fetch: has the sender revoked the payload before or during it? Also true when the record of
+ * revocations no longer reaches back far enough. False means that all bytes were valid when they were read.
  */
 bool dt_local_ring_is_revoked(struct dt_local_ring *ring, const struct dt_local_payload *payload);
 
-/* After some pops: does the producer sleep until there is room? Once; the caller wakes it. */
+/* After some pops: does the producer sleep until there is room? True once; the caller wakes the producer. */
 bool dt_local_ring_is_waited_for(struct dt_local_ring *ring);
 
 #ifdef __cplusplus

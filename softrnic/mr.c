@@ -11,7 +11,7 @@
 #define REMOTE_WRITES  (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define KNOWN_ACCESS   (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | REMOTE_WRITES)
 
-/* Free slots are a queue, so that a key comes back as late as possible. */
+/* Free slots form a queue, so that a key is reused as late as possible. */
 static void free_slot(struct dt_mr_table *table, uint32_t index)
 {
     struct dt_rnic_mr *mr = &table->slots[index];
@@ -66,7 +66,7 @@ static struct dt_rnic_mr *take_slot(struct dt_mr_table *table)
     mr = &table->slots[index];
     DT_CHECK(index < table->size && mr->key == 0); /* a free slot has no key */
     table->free_head = mr->next_free;
-    if (!++mr->tag) /* key 0 names nothing */
+    if (!++mr->tag) /* key 0 is invalid */
         mr->tag = 1;
     mr->key = index << TAG_BITS | mr->tag;
     return mr;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What travels between two software RNICs: one segment of a message, or an answer.
+ * A packet between two software RNICs: one segment of a message, or an answer.
  *
- * A segment covers a range of packet sequence numbers (PSN): as many as the same bytes would need on a real
- * network at the queue pair's path MTU. With one path MTU per segment this is a packet of the InfiniBand
- * Architecture Specification, volume 1, chapter 9; the `local` wire uses larger segments. The fields are
- * those of BTH, RETH, AETH and ImmDt there. A fault inside a range splits it (fault.h).
+ * A segment covers a range of packet sequence numbers (PSNs), one for each path MTU of payload, as on a real
+ * network. With one path MTU per segment, a segment is a packet of the InfiniBand Architecture Specification,
+ * volume 1, chapter 9; the `local` wire uses larger segments. The fields are those of BTH, RETH, AETH and
+ * ImmDt there. A fault inside a range splits it (fault.h).
  */
 #ifndef DETOUR_SOFTRNIC_PACKET_H
 #define DETOUR_SOFTRNIC_PACKET_H
@@ -24,7 +24,7 @@ enum dt_packet_op {
     DT_PACKET_WRITE,
     DT_PACKET_READ_REQUEST,
     DT_PACKET_READ_RESPONSE,
-    DT_PACKET_ACK, /* positive and negative acknowledgements; syndrome says which */
+    DT_PACKET_ACK, /* positive and negative acknowledgements; distinguished by the syndrome */
 };
 
 enum dt_packet_flags {
@@ -63,9 +63,9 @@ struct dt_packet {
     uint64_t message_bytes; /* READ_REQUEST: bytes wanted; WRITE: bytes of the whole message (RETH.DMALen) */
     uint64_t payload_bytes; /* bytes this segment carries */
     /*
-     * Where the payload lies, in order, at the end that transmits. The requester has checked the local keys.
-     * A wire either copies the bytes while it transmits or keeps the reference until the segment is landed.
-     * Not meaningful in a received packet: use dt_wire_ops.land.
+     * The payload's memory at the transmitting end, in order. The requester has checked the local keys. A
+     * wire either copies the bytes in transmit() or keeps the reference until the segment is landed.
+     * Undefined in a received packet: use dt_wire_ops.land.
      */
     uint32_t iov_count;
     struct iovec iov[DT_PACKET_IOV_MAX];

@@ -26,7 +26,7 @@ static inline uint32_t dt_psn_sub(uint32_t psn, uint32_t n)
 /* How far `a` is ahead of `b`: in [-2^23, 2^23). */
 static inline int32_t dt_psn_diff(uint32_t a, uint32_t b)
 {
-    /* The difference moved to the top of the word, so that its sign is the word's sign. */
+    /* Shift the difference to the top, so that its sign is the integer's sign. */
     return (int32_t)((a - b) << 8) / 256;
 }
 

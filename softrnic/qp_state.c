@@ -11,10 +11,10 @@
      IBV_QP_MIN_RNR_TIMER)
 #define RTS_ATTRS \
     (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)
-/* What may change while data flows. */
+/* Attributes that may change while data flows. */
 #define LIVE_ATTRS \
     (IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE)
-/* What may change while the send queue is drained. */
+/* Attributes that may change while the send queue is drained. */
 #define DRAINED_ATTRS                                                                              \
     (IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |              \
      IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state table of an RC queue pair: which transitions exist, which attributes each demands and which it
+ * The state table of an RC queue pair: the transitions, and the attributes that each requires and
  * allows. The table is ibv_modify_qp(3)'s, completed by the optional attributes of the InfiniBand
  * specification (volume 1, table "QP state transition properties"), as Linux' verbs core has them.
  *
@@ -12,7 +12,7 @@
  *   SQD         x                o    o     x
  *   ERR         x                           x
  *
- * SQE exists for unreliable services only and is never reached.
+ * SQE exists only for unreliable services and is never reached.
  */
 #ifndef DETOUR_SOFTRNIC_QP_STATE_H
 #define DETOUR_SOFTRNIC_QP_STATE_H

@@ -19,7 +19,7 @@
 #define PROTOCOL       1u
 #define BACKLOG        128
 #define SEALS_NEEDED   (F_SEAL_SHRINK | F_SEAL_GROW)
-#define DESCRIPTOR_MAX 4 /* a stranger may send some; all are closed */
+#define DESCRIPTOR_MAX 4 /* a peer may send several; all are closed */
 
 static int close_with(int fd, int error)
 {
@@ -53,7 +53,7 @@ void dt_rendezvous_unmap(struct dt_local_shared *shared)
     munmap(shared, sizeof *shared);
 }
 
-/* The peer could make the file shorter under our feet, were it not sealed: every access would be a SIGBUS. */
+/* Without the seals the peer could shrink the file, and every access would be a SIGBUS. */
 static struct dt_local_shared *map_received(int fd)
 {
     struct stat status;
@@ -85,7 +85,7 @@ static int make_socket(void)
     return fd < 0 ? -errno : fd;
 }
 
-/* Who is at the other end; -EPERM for another user. */
+/* The peer's process; -EPERM when it belongs to another user. */
 static int identify(int fd, pid_t *pid)
 {
     struct ucred peer;
@@ -224,7 +224,7 @@ int dt_process_watch(pid_t pid)
 
 void dt_rendezvous_wake(int fd)
 {
-    /* A full socket holds a byte already, and a dead one wakes nobody. */
+    /* A full socket already holds a byte; a dead one has no peer to wake. */
     ssize_t ignored = send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 
     (void)ignored;

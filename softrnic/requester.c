@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requester's way out: elements of the send queue become packets.
+ * The requester's transmit side: elements of the send queue become packets.
  *
  *   tail            cursor            decoded        doorbell
- *    |-- sent, not --|-- looked at ----|-- announced --|
- *    |   complete    |   earlier, and  |               |
- *    |               |   to send again |               |
+ *    |-- sent, not --|-- decoded, to --|-- announced --|
+ *    |   complete    |   be sent       |               |
  *
- * Going back is moving the cursor to the tail; nothing else is kept for retransmission.
+ * A retransmission moves the cursor back to the tail; it needs no other state.
  */
 #include <endian.h>
 #include <string.h>
@@ -81,7 +80,7 @@ bool dt_requester_is_drained(const struct dt_rnic_qp *qp)
     return req->psn_una == req->psn_top && !is_inside_element(req);
 }
 
-/* ---- looking at an element for the first time ---- */
+/* ---- decoding an element ---- */
 
 static void refuse(struct dt_sq_entry *entry, uint8_t status, uint8_t vendor_err)
 {
@@ -106,7 +105,7 @@ static void check_element(const struct dt_rnic_qp *qp, struct dt_sq_entry *entry
         refuse(entry, IBV_WC_LOC_QP_OP_ERR, DT_VENDOR_BAD_OPCODE);
 }
 
-/* Gives the next announced element its entry and its PSNs; false when there is none. */
+/* Decodes the next announced element and assigns its PSNs; false when there is none. */
 static bool decode_next(struct dt_rnic_qp *qp)
 {
     struct dt_requester *req = &qp->req;
@@ -115,7 +114,7 @@ static bool decode_next(struct dt_rnic_qp *qp)
     struct dt_sq_entry *entry;
 
     if (posted > req->ring.blocks || posted < looked_at) {
-        dt_qp_break(qp); /* the producer index passed the oldest element, or went backwards */
+        dt_qp_break(qp); /* the producer index overran the oldest element, or moved backwards */
         return false;
     }
     if (posted == looked_at)
@@ -271,7 +270,7 @@ static bool transmit_segment(struct dt_rnic_qp *qp, struct dt_sq_entry *entry, u
     return true;
 }
 
-/* ---- what comes next ---- */
+/* ---- choosing the next step ---- */
 
 enum step {
     STEP_SENT,
@@ -280,7 +279,7 @@ enum step {
     STEP_IDLE     /* nothing to do before an answer, a timer or the application comes */
 };
 
-/* May the element at the cursor go on (or begin) now, as far as the queue pair itself is concerned? */
+/* Do the windows and the state of the queue pair allow the next packet of this element? */
 static bool may_proceed(const struct dt_rnic_qp *qp, const struct dt_sq_entry *entry)
 {
     const struct dt_requester *req = &qp->req;

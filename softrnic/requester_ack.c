@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requester's way in: acknowledgements, READ responses and time complete elements, send it back, or fail
- * it.
+ * The requester's receive side: acknowledgements, READ responses and timers complete elements, retransmit, or
+ * fail the queue pair.
  */
 #include <errno.h>
 #include <endian.h>
@@ -35,7 +35,8 @@ void dt_requester_disarm_timer(struct dt_rnic_qp *qp)
     dt_list_remove(&qp->timer_node);
 }
 
-/* Runs from now while something is not acknowledged, else not at all. */
+/* The retry timer runs from now on while something is unacknowledged, unless the queue pair has none (timeout
+ * 0). */
 static void restart_timer(struct dt_rnic_qp *qp, uint64_t now_ns)
 {
     if (qp->req.psn_top == qp->req.psn_una || !qp->attr.timeout)
@@ -119,7 +120,7 @@ void dt_requester_flush(struct dt_rnic_qp *qp)
     req->tail = req->cursor = req->decoded = end;
 }
 
-/* The oldest element is done. False when the queue pair did not survive its completion. */
+/* Completes the oldest element. False when the completion broke the queue pair. */
 static bool complete_oldest(struct dt_rnic_qp *qp, const struct dt_sq_entry *entry)
 {
     struct dt_requester *req = &qp->req;
@@ -177,7 +178,7 @@ enum advance {
     ADVANCE_DEAD          /* the queue pair went to ERR on the way */
 };
 
-/* All PSNs before `limit` are acknowledged, but for those of READs, which only their responses complete. */
+/* All PSNs before `limit` are acknowledged, except those of READs, which only their responses complete. */
 static enum advance advance(struct dt_rnic_qp *qp, uint32_t limit, uint64_t now_ns)
 {
     struct dt_requester *req = &qp->req;
@@ -220,7 +221,7 @@ void dt_requester_retire(struct dt_rnic_qp *qp, uint64_t now_ns)
 
 /* ---- retries ---- */
 
-/* Sends again from psn_una on, because an answer said or implied that a packet is missing. */
+/* Retransmits from psn_una on, because an answer reports or implies a missing packet. */
 static void repeat(struct dt_rnic_qp *qp, uint64_t now_ns)
 {
     struct dt_requester *req = &qp->req;
@@ -257,7 +258,8 @@ static void wait_for_receiver(struct dt_rnic_qp *qp, uint8_t syndrome, uint64_t 
     dt_requester_arm_timer(qp, now_ns + rnr_wait_10us[syndrome & 31] * 10000ull);
 }
 
-/* Does what was sent last still lie unread? A peer without a processor is waited for, but not for ever. */
+/* Is the last packet still unread by the peer? A peer without a CPU gets more time, up to
+ * DT_RNIC_PATIENCE_NS. */
 static bool is_only_late(struct dt_rnic_qp *qp, uint64_t now_ns)
 {
     const struct dt_wire_ops *wire = qp->rnic->options.wire->ops;
@@ -305,7 +307,7 @@ static void receive_ack(struct dt_rnic_qp *qp, const struct dt_packet *packet, u
     enum advance result;
 
     if (is_nak && dt_psn_diff(packet->psn, qp->req.psn_una) < 0)
-        return; /* about a packet that was acknowledged since */
+        return; /* about a packet that has been acknowledged since */
     result = advance(qp, is_nak ? packet->psn : dt_psn_add(packet->psn, 1), now_ns);
     if (result == ADVANCE_DEAD)
         return;
@@ -366,7 +368,7 @@ static void land_response(struct dt_rnic_qp *qp, const struct dt_packet *packet,
     }
     req->psn_una = end;
     note_progress(qp, now_ns);
-    /* The READ is complete, or the queue pair waits for more of it. */
+    /* Completes the READ if this was its last response. */
     advance(qp, end, now_ns);
 }
 
@@ -416,7 +418,7 @@ void dt_requester_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet,
     struct dt_requester *req = &qp->req;
     uint32_t end = dt_psn_add(packet->psn, packet->psn_count);
 
-    /* Answers to what was never asked, or long done, are none of ours. */
+    /* Drops answers to packets that were never sent or are long complete. */
     if (!packet->psn_count || packet->psn_count >= DT_PSN_WINDOW ||
         dt_psn_diff(req->psn_top, end) < 0 || dt_psn_diff(end, req->psn_una) < 0)
         return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The responder's way in: requests are put in order, checked and executed.
+ * The responder's receive side: orders, checks and executes requests.
  *
- * A segment is treated as the packets it stands for: PSNs already executed are cut off its front, and when
- * its last PSN has to wait for a receive the ones before it are executed all the same.
+ * A segment is treated as the packets it stands for: PSNs that were executed before are cut off its front,
+ * and when the last PSN must wait for a receive, the ones before it are executed.
  */
 #include <errno.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static void fail_access(struct dt_rnic_qp *qp, const struct request *request)
     dt_responder_fail(qp, DT_SYNDROME_NAK_ACCESS, request->psn, IBV_EVENT_QP_ACCESS_ERR);
 }
 
-/* The receive in use is the one that fails. */
+/* Fails the receive in use. */
 static void fail_recv(struct dt_rnic_qp *qp, const struct request *request, uint8_t syndrome, uint8_t status,
                       uint8_t vendor_err)
 {
@@ -104,7 +104,7 @@ static void advance(struct dt_rnic_qp *qp, const struct request *request)
     resp->psn = dt_psn_add(request->psn, request->psn_count);
     resp->nak_sent = false;
     if (resp->ack_pending && resp->ack_syndrome != DT_SYNDROME_ACK)
-        resp->ack_pending = false; /* what it complained about has arrived */
+        resp->ack_pending = false; /* the packet that the NAK asked for has arrived */
     resp->in_message = !(request->flags & DT_PACKET_LAST);
     resp->message_op = request->packet->op;
     if (request->flags & DT_PACKET_LAST)
@@ -114,7 +114,7 @@ static void advance(struct dt_rnic_qp *qp, const struct request *request)
         dt_responder_note(qp, DT_SYNDROME_ACK, 0);
 }
 
-/* No receive is there: says when to come back. Not with the segment that was to need it. */
+/* No receive is posted: asks the requester to retry after min_rnr_timer. */
 static void answer_rnr(struct dt_rnic_qp *qp)
 {
     DT_CHECK(qp->attr.min_rnr_timer <= 31);
@@ -155,7 +155,7 @@ static bool follows(const struct dt_responder *resp, const struct request *reque
 
 /* ---- WRITE ---- */
 
-/* Where the payload goes: checks the whole message when it begins, and each segment. */
+/* The payload's destination: checks the whole message at its first segment, and each segment. */
 static bool check_write(struct dt_rnic_qp *qp, const struct request *request, void **to)
 {
     struct dt_responder *resp = &qp->resp;
@@ -320,7 +320,7 @@ static void execute_read(struct dt_rnic_qp *qp, const struct request *request)
 
 /* ---- order ---- */
 
-/* Do the packet's fields agree with each other? What does not is no packet of ours. */
+/* Are the packet's fields consistent? */
 static bool is_sane(const struct dt_packet *packet)
 {
     uint64_t bytes = packet->op == DT_PACKET_READ_REQUEST ? packet->message_bytes : packet->payload_bytes;
@@ -336,7 +336,7 @@ static bool is_sane(const struct dt_packet *packet)
            (bytes && bytes % mtu == 0);
 }
 
-/* A PSN is missing: says so, once. */
+/* A PSN is missing: sends one sequence NAK. */
 static void answer_gap(struct dt_rnic_qp *qp)
 {
     struct dt_responder *resp = &qp->resp;
@@ -404,7 +404,7 @@ void dt_responder_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet,
         return;
     }
     if (ahead < 0 && packet->op == DT_PACKET_READ_REQUEST) {
-        qp->rnic->counters.dropped++; /* a READ is executed whole, so nobody repeats it half */
+        qp->rnic->counters.dropped++; /* a READ is executed as a whole, so no requester repeats a part */
         return;
     }
     if (ahead < 0)

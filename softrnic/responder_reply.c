@@ -53,8 +53,8 @@ static struct dt_read_job *find_job(struct dt_responder *resp, uint32_t psn_end)
 }
 
 /*
- * A new READ comes last. A repeated one is older than all others: it comes first, and if there is no room the
- * newest is forgotten, which its requester will have to repeat anyway.
+ * A new READ comes last. A repeated READ is older than all others and comes first; without room the newest
+ * job is dropped, which its requester must repeat anyway.
  */
 static struct dt_read_job *insert_job(struct dt_responder *resp, bool is_repeat)
 {
@@ -159,7 +159,7 @@ static bool serve_read(struct dt_rnic_qp *qp, uint64_t now_ns)
         return false;
     if (!transmit_response(qp, job, now_ns)) {
         drop_first_job(resp);
-        /* A repeat may be an old packet from before the region was given up in all order. */
+        /* A repeat may be an old packet from before the region was deregistered. */
         if (!is_repeat) {
             resp->job_count = 0;
             dt_responder_fail(qp, DT_SYNDROME_NAK_ACCESS, psn, IBV_EVENT_QP_ACCESS_ERR);

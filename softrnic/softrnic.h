@@ -49,12 +49,12 @@ struct dt_soft_options {
     uint32_t device_count;     /* soft0 ... ; 1 to DT_SOFT_DEVICES_MAX */
     uint64_t rate_bytes_per_s; /* of each device's link, each way; 0 is unlimited */
     bool no_process_vm; /* always copy through shared memory, as where the kernel forbids anything else */
-    bool always_fetch;  /* large payload is read out of the sender's memory even where copies are faster */
+    bool always_fetch;  /* large payload is read from the sender's memory even where copies are faster */
 };
 
 /*
- * Sets what the device list shows and new devices are made of. Without it: 2 devices, unlimited. EINVAL when
- * an option is out of range; EBUSY when devices are open and the options differ from theirs.
+ * Sets the options of the device list and of new devices. The default is 2 devices without a rate limit.
+ * EINVAL when an option is out of range; EBUSY when devices are open and the options differ from theirs.
  */
 int dt_soft_configure(const struct dt_soft_options *options);
 
@@ -67,11 +67,12 @@ const char *dt_soft_get_device_name(struct ibv_device *device);
 int dt_soft_get_device_index(struct ibv_device *device);
 __be64 dt_soft_get_device_guid(struct ibv_device *device);
 struct ibv_context *dt_soft_open_device(struct ibv_device *device);
-/* With all that is left of it, as the kernel does it: queue pairs, regions, unacknowledged events. Returns 0.
- */
+/* Also destroys the objects that are left, as the kernel does: queue pairs, regions, unacknowledged events.
+ * Returns 0. */
 int dt_soft_close_device(struct ibv_context *context);
 int dt_soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
-/* The old, shorter form of struct ibv_port_attr, as the library exports it; ibv_query_port() gives all. */
+/* Fills the old, shorter struct ibv_port_attr, as the library's exported call does; ibv_query_port() fills
+ * all. */
 int dt_soft_query_port(struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr);
 int dt_soft_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid);
 int dt_soft_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
@@ -86,7 +87,7 @@ int dt_soft_get_async_event(struct ibv_context *context, struct ibv_async_event 
 void dt_soft_ack_async_event(struct ibv_async_event *event);
 
 /* ------------------------------------------------------------------------------------------------------------
- * Protection domains and memory regions. Keys, access and bounds are enforced where the memory is.
+ * Protection domains and memory regions. The process that owns the memory enforces keys, access and bounds.
  */
 struct ibv_pd *dt_soft_alloc_pd(struct ibv_context *context);
 int dt_soft_dealloc_pd(struct ibv_pd *pd);
@@ -94,11 +95,11 @@ struct ibv_mr *dt_soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int 
 struct ibv_mr *dt_soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
 struct ibv_mr *dt_soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                                     unsigned int access);
-/* EOPNOTSUPP: the CPU cannot be asked to copy into somebody's dma-buf. */
+/* EOPNOTSUPP: the CPU does not copy into a dma-buf. */
 struct ibv_mr *dt_soft_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                                      int access);
 int dt_soft_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
-/* When it returned, no copy into or out of the region runs, and none will start. */
+/* Once it has returned, no copy into or out of the region runs or will start. */
 int dt_soft_dereg_mr(struct ibv_mr *mr);
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ struct ibv_qp *dt_soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *att
 struct ibv_qp_ex *dt_soft_qp_to_qp_ex(struct ibv_qp *qp);
 int dt_soft_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
                      struct ibv_qp_init_attr *init_attr);
-/* To ERR: when it returned, no copy for this queue pair runs, and none will start. */
+/* Once a move to ERR has returned, no copy for this queue pair runs or will start. */
 int dt_soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 int dt_soft_destroy_qp(struct ibv_qp *qp);
 int dt_soft_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
@@ -128,9 +129,9 @@ int dt_soft_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int dt_soft_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
 /*
- * The send queue itself, in the manner of mlx5dv_init_obj(): a ring of 64-byte blocks in mlx5 format. Who
- * asks for it owns it: from then on ibv_post_send() and ibv_wr_* answer EINVAL for this queue pair, and its
- * send completions carry, as wr_id, the index of the first block of their element (mlx5's wqe_counter).
+ * Hands over the send queue, as mlx5dv_init_obj() does: a ring of 64-byte blocks in mlx5 format. The caller
+ * owns it from then on: ibv_post_send() and ibv_wr_* answer EINVAL for this queue pair, and its send
+ * completions carry, as wr_id, the index of the first block of their element (mlx5's wqe_counter).
  *
  * To post: write elements, store the new producer index (counted in blocks, modulo 65536) in dbrec[1] in big
  * endian with release order, then call ring(ring_arg). An element may wrap past the end of the ring. Blocks
@@ -148,7 +149,7 @@ struct dt_soft_dv_qp {
 int dt_soft_query_qp_dv(struct ibv_qp *qp, struct dt_soft_dv_qp *dv);
 
 /* ------------------------------------------------------------------------------------------------------------
- * What a software RNIC has no use for: EOPNOTSUPP, whatever the arguments.
+ * Unsupported calls: EOPNOTSUPP, whatever the arguments.
  */
 struct ibv_srq *dt_soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 int dt_soft_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
@@ -170,12 +171,12 @@ void dt_soft_unimport_mr(struct ibv_mr *mr);
 struct ibv_dm *dt_soft_import_dm(struct ibv_context *context, uint32_t dm_handle);
 void dt_soft_unimport_dm(struct ibv_dm *dm);
 
-/* Nothing has to be done for it (see above): 0, and IBV_FORK_UNNEEDED. */
+/* Forks need no preparation (see above): 0, and IBV_FORK_UNNEEDED. */
 int dt_soft_fork_init(void);
 enum ibv_fork_status dt_soft_is_fork_initialized(void);
 
 /* ------------------------------------------------------------------------------------------------------------
- * Words
+ * Names of enumerators
  */
 const char *dt_soft_node_type_str(enum ibv_node_type node_type);
 const char *dt_soft_port_state_str(enum ibv_port_state port_state);
@@ -183,12 +184,12 @@ const char *dt_soft_event_type_str(enum ibv_event_type event);
 const char *dt_soft_wc_status_str(enum ibv_wc_status status);
 
 /* ------------------------------------------------------------------------------------------------------------
- * Acting on a device of this process, by name, for tests, demonstrations and `detour nic`
+ * Control of a device of this process, by name, for tests, demonstrations and `detour nic`
  */
 enum dt_soft_control {
     DT_SOFT_CONTROL_DOWN,         /* the link: nothing goes in or out, port error event */
     DT_SOFT_CONTROL_UP,           /* the link again, port active event */
-    DT_SOFT_CONTROL_FATAL,     /* the device is gone for good: device fatal event, then silence (engine.h) */
+    DT_SOFT_CONTROL_FATAL,        /* the device dies for good: device fatal event, then silence (engine.h) */
     DT_SOFT_CONTROL_DROP_NEXT,    /* the next `argument` packets that leave the device are lost */
     DT_SOFT_CONTROL_DROP_PERCENT, /* from now on `argument` percent (0 to 100) of them are lost */
     DT_SOFT_CONTROL_RATE,         /* the link carries `argument` bytes per second; 0 is unlimited */

@@ -13,7 +13,7 @@
 #include "softrnic/local_copy.h"
 #include "softrnic/local_link.h"
 
-/* One call of receive ends after so much, so that the lock is free again soon. */
+/* Budget of one receive call, so that the lock is released soon. */
 #define RECEIVE_PACKETS_MAX 64u
 #define RECEIVE_BYTES_MAX   DT_LOCAL_SEGMENT_BYTES_MAX
 
@@ -41,7 +41,7 @@ static struct dt_wire_link *find_or_make_link(struct dt_wire *base, const uint8_
 
 static bool can_transmit(struct dt_wire_link *link)
 {
-    /* What goes to nobody, or into a ring that the other end broke, is lost; nothing waits for it. */
+    /* A packet without a receiver, or for a broken ring, is lost: no need to wait. */
     link->is_blocked =
         !dt_link_is_gone(link) && !dt_local_ring_has_room(&link->ring) && !link->ring.is_broken;
     return !link->is_blocked;
@@ -60,8 +60,8 @@ static void put(struct dt_wire_link *link, const struct dt_packet *packet, bool 
         wire->counters.lost_room++;
         return;
     }
-    /* Sequentially consistent, as is the head: either the consumer sees it before it sleeps, or we its flag.
-     */
+    /* Sequentially consistent, as is the head: either the consumer sees the packet before it sleeps, or we
+     * see its flag. */
     if (dt_load_seq_cst(&link->ring.shared->consumer_sleeps) &&
         dt_exchange_acq_rel(&link->ring.shared->consumer_sleeps, 0))
         dt_link_wake(link);
@@ -286,7 +286,7 @@ bool dt_local_wire_receive(struct dt_local_wire *wire, dt_local_deliver_func *de
             dt_list_push_back(&wire->closed, node);
         }
         if (budget.packets >= RECEIVE_PACKETS_MAX || budget.bytes >= RECEIVE_BYTES_MAX) {
-            /* The others first, next time. */
+            /* Round robin: the others come first next time. */
             if (node_next != &wire->inbounds) {
                 dt_list_remove(&wire->inbounds);
                 dt_list_push_back(node_next, &wire->inbounds);
@@ -327,7 +327,7 @@ static bool has_something(struct dt_local_wire *wire)
         struct dt_wire_link *link = dt_container_of(node, struct dt_wire_link, node);
 
         if (link->is_blocked && (dt_link_is_gone(link) || dt_local_ring_has_more_room(&link->ring))) {
-            /* Said once: the engine looks again, if it still has something for this link (can_transmit). */
+            /* Reported once: the engine tries again if it still has a packet for this link (can_transmit). */
             link->is_blocked = false;
             return true;
         }

@@ -71,7 +71,7 @@ uint32_t dt_wqe_encode(const struct dt_wqe_ring *ring, uint16_t index, const str
     return put_ctrl(ring, index, header, units);
 }
 
-/* Copies into the ring from byte `offset` of the element on, over the ring's end if need be. */
+/* Copies into the ring at byte `offset` of the element, around the ring's end if needed. */
 static void put_bytes(const struct dt_wqe_ring *ring, uint16_t index, uint64_t offset, const void *from,
                       uint64_t bytes)
 {

@@ -107,14 +107,14 @@ struct dt_wqe_sge {
 };
 
 /*
- * Writes one element at `index`; returns the blocks it takes. The caller has made sure of the room, and of
- * at most DT_WQE_UNITS_MAX units. Elements of 0 bytes are left out, as mlx5 takes 0 for 2^31. The control
- * segment is written last.
+ * Writes one element at `index`; returns its length in blocks. The caller ensures that there is room and that
+ * the element has at most DT_WQE_UNITS_MAX units. Data segments of 0 bytes are left out, as mlx5 reads 0 as
+ * 2^31. The control segment is written last.
  */
 uint32_t dt_wqe_encode(const struct dt_wqe_ring *ring, uint16_t index, const struct dt_wqe_header *header,
                        const struct dt_wqe_sge *sges, uint32_t sge_count);
 
-/* The same with the payload, gathered from `sges` (lkey is not looked at), inside the element. */
+/* Writes one element with its payload inline, gathered from `sges` (their lkey is ignored). */
 uint32_t dt_wqe_encode_inline(const struct dt_wqe_ring *ring, uint16_t index,
                               const struct dt_wqe_header *header, const struct dt_wqe_sge *sges,
                               uint32_t sge_count);
@@ -139,8 +139,8 @@ struct dt_wqe {
 };
 
 /*
- * Reads the element that begins at `index`. Nothing in it is trusted: whatever the ring holds, only memory of
- * the ring is read, and out->blocks is at least 1.
+ * Reads the element that begins at `index`. The ring's content is not trusted: only memory of the ring is
+ * read, and out->blocks is at least 1.
  */
 void dt_wqe_decode(const struct dt_wqe_ring *ring, uint16_t index, struct dt_wqe *out);
 

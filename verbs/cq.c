@@ -194,7 +194,8 @@ static inline int take(struct dt_cq *cq, int count, struct ibv_wc *wcs)
     return dt_mlx5_poll_cq(mlx5, count, wcs);
 }
 
-/* Goes on while nothing of a full batch was for a living QP, so that 0 means that the CQ is empty. */
+/* Continues while no completion of a full batch belonged to an existing QP, so that 0 means that the CQ is
+ * empty. */
 int dt_cq_poll(struct dt_cq *cq, struct dt_completion *completions, unsigned count_max)
 {
     struct ibv_wc wcs[BATCH];

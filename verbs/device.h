@@ -5,7 +5,7 @@
  *
  * Everything here may block in the kernel or the driver: call it from a control thread, never from NCCL's
  * progress thread. The exceptions are dt_device_next_event(), which never blocks, and the MR cache, which
- * NCCL calls where it likes. Any thread, unless a function says otherwise.
+ * NCCL uses on any thread. Any thread, unless a function says otherwise.
  */
 #ifndef DETOUR_VERBS_DEVICE_H
 #define DETOUR_VERBS_DEVICE_H
@@ -46,7 +46,7 @@ enum dt_status dt_device_refresh(struct dt_device *device);
 enum dt_event_type {
     DT_EVENT_PORT_ACTIVE,
     DT_EVENT_PORT_ERROR,
-    DT_EVENT_GID_CHANGE, /* also LID and P_Key changes: addresses have to be looked up again */
+    DT_EVENT_GID_CHANGE, /* also LID and P_Key changes: addresses must be queried again */
     DT_EVENT_DEVICE_FATAL,
     DT_EVENT_CQ_ERROR, /* this CQ will not report anything more */
     DT_EVENT_QP_FATAL, /* this QP went to ERR without a completion */
@@ -58,8 +58,8 @@ struct dt_device_event {
     uint32_t port; /* PORT_* and GID_CHANGE */
     uint32_t qpn;  /* QP_FATAL */
     const void
-        *user; /* CQ_ERROR, QP_FATAL: the `user` of that CQ or QP, for comparison; it may be gone */
-    char name[48];    /* the event in the library's words */
+        *user; /* CQ_ERROR, QP_FATAL: the `user` of that CQ or QP, for comparison only; it may be dangling */
+    char name[48]; /* the library's name of the event */
 };
 
 /* Readable when an event waits. Do not read it, do not close it. */
@@ -67,7 +67,7 @@ int dt_device_event_fd(const struct dt_device *device);
 
 /*
  * The next event, copied and acknowledged before this returns (an unacknowledged event blocks the destruction
- * of its QP or CQ for ever). DT_AGAIN when there is none. DT_SYSTEM when the device can no longer tell: treat
+ * of its QP or CQ for ever). DT_AGAIN when there is none. DT_SYSTEM when events can no longer be read: treat
  * it as fatal. One thread at a time.
  */
 enum dt_status dt_device_next_event(struct dt_device *device, struct dt_device_event *event);
@@ -87,7 +87,7 @@ enum dt_mr_access {
     DT_MR_RELAXED_ORDERING = 8 /* a hint: ignored by devices that do not know it; for bulk data only */
 };
 
-/* Shared by all who registered something that it covers; read only. */
+/* Shared by all registrations that it covers; read only. */
 struct dt_mr {
     uint64_t addr; /* first byte, page aligned */
     uint64_t bytes;
@@ -123,7 +123,7 @@ enum dt_status dt_mr_register_dmabuf(struct dt_device *device, void *addr, uint6
  * Gives one reference back. When it was the last, the device has forgotten the region when this returns: no
  * byte of it is read or written by the device any more. The caller's own work requests on it must have
  * completed, or their QPs have been failed (dt_qp_fail), before. DT_SYSTEM (one WARN) if the device refuses;
- * the reference is gone all the same. Thread-safe.
+ * the reference is released all the same. Thread-safe.
  */
 enum dt_status dt_mr_deregister(struct dt_device *device, struct dt_mr *mr);
 

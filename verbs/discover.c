@@ -62,7 +62,7 @@ static uint32_t lane_mbps(uint32_t speed)
     }
 }
 
-/* IBV_MTU_256 is 1, IBV_MTU_4096 is 5; the smallest for a device that says something else. */
+/* IBV_MTU_256 is 1, IBV_MTU_4096 is 5; the smallest for any other value. */
 static uint32_t mtu_bytes_of(enum ibv_mtu mtu)
 {
     return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 256;

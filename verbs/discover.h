@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a port of an open device is. For verbs/ only. */
+/* Discovery of a port's properties on an open device. For verbs/ only. */
 #ifndef DETOUR_VERBS_DISCOVER_H
 #define DETOUR_VERBS_DISCOVER_H
 

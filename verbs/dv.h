@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What those who write elements into a send queue of the `dv` back end have in common. For verbs/ only. */
+/* Shared by the writers of elements into a send queue of the `dv` back end. For verbs/ only. */
 #ifndef DETOUR_VERBS_DV_H
 #define DETOUR_VERBS_DV_H
 
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* The ordinal of a slot that was never used: no work request that is looked for has it. */
+/* The ordinal of an unused slot: no search looks for it. */
 #define DT_DV_ORDINAL_NONE 0x80000000u
 
 /* Blocks of the largest element that a queue pair with this much inline payload is made for. */

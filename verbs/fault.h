@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices that fail on command, real ones included: what a cable, a firmware or a driver in trouble does, for
+ * Devices that fail on command, real ones included: the effects of a bad cable, firmware or driver, for
  * experiments and tests.
  *
- * The faults are brought about between Detour and the library (fault_layer.h), so every device can have them.
- * While a device has none, its data path is the library's own; a fault of the data path puts a function in
- * front of the one that it concerns, for as long as it is there.
+ * The faults take effect between Detour and the library (fault_layer.h), so every device can have them.
+ * Without a fault the data path of a device is the library's own; a fault of the data path puts a function in
+ * front of the one that it concerns while the fault lasts.
  *
- * Which fault a device has, is a state: the caller says what it is to be from now on, as often as it changes.
+ * The faults of a device are a state: each call replaces the whole set.
  */
 #ifndef DETOUR_VERBS_FAULT_H
 #define DETOUR_VERBS_FAULT_H
@@ -26,21 +26,21 @@ extern "C" {
 
 enum dt_device_fault_kind {
     /*
-     * The port has no link. What the retries of a real one would end with after seconds happens at once: all
-     * connected queue pairs are in the error state, and no other can be connected (ENETDOWN). A PORT_ERROR
-     * when it comes, a PORT_ACTIVE when it goes. Counts queue pairs.
+     * The port has no link. The state that a real port reaches when its retries are exhausted, seconds later,
+     * is set at once: all connected queue pairs are in the error state, and no other can be connected
+     * (ENETDOWN). Raises PORT_ERROR when it begins, PORT_ACTIVE when it ends. Counts queue pairs.
      */
     DT_DEVICE_FAULT_DOWN,
     /* The same, with DEVICE_FATAL, and nothing can be made or changed any more (EIO): for good. */
     DT_DEVICE_FAULT_DEAD,
     DT_DEVICE_FAULT_FAIL, /* `call` answers `error` and does nothing. Counts calls */
-    DT_DEVICE_FAULT_HANG, /* `call` (of those that make, change or query something) does not return until it
-                             is gone. Counts calls */
+    DT_DEVICE_FAULT_HANG, /* `call` (of those that make, change or query something) does not return until the
+                             fault is removed. Counts calls */
     /*
-     * The completion of a send that was a success says `status`. As after a real one, its queue pair is then
-     * in the error state, and no further send of it succeeds; what it received before remains received. With
-     * DT_DEVICE_STATUS_LOST it does not come at all, nor does any other of a send, or any that says that
-     * something was flushed. Counts completions.
+     * The next successful completion of a send reports `status` instead. As after a real error, its queue
+     * pair is then in the error state and no further send of it succeeds; receives that had completed remain
+     * complete. With DT_DEVICE_STATUS_LOST that completion is lost, as is every later completion of a send
+     * and every flush completion of the queue pair. Counts completions.
      */
     DT_DEVICE_FAULT_STATUS,
     DT_DEVICE_FAULT_SILENT, /* completion queues look empty. Counts polls */
@@ -50,7 +50,7 @@ enum dt_device_fault_kind {
 enum dt_device_call {
     DT_DEVICE_CALL_POST_SEND, /* queue pairs of the `std` back end; `dv` posts without a call */
     DT_DEVICE_CALL_POST_RECV,
-    DT_DEVICE_CALL_POLL_CQ, /* the CQ is then out of use: polling says -1 */
+    DT_DEVICE_CALL_POLL_CQ, /* the CQ is then unusable: polling answers -1 */
     DT_DEVICE_CALL_MODIFY_QP,
     DT_DEVICE_CALL_QUERY_QP,
     DT_DEVICE_CALL_CREATE_QP,
@@ -61,21 +61,20 @@ enum dt_device_call {
 #define DT_DEVICE_STATUS_LOST UINT32_MAX
 
 struct dt_device_fault {
-    uint32_t id; /* the caller's: tells whether this fault is one that the device has already */
+    uint32_t id; /* the caller's: a fault with the id of an existing one continues it */
     enum dt_device_fault_kind kind;
     enum dt_device_call call;
     int error;
     uint32_t status;          /* enum dt_wc_status, or DT_DEVICE_STATUS_LOST */
     enum dt_event_type event; /* CQ_ERROR and QP_FATAL are those of the oldest connected queue pair */
-    uint64_t limit;           /* FAIL, HANG, STATUS: acts so often; 0: always */
-    uint64_t *fired;          /* how often it acted is added there [atomic] */
+    uint64_t limit;           /* FAIL, HANG, STATUS: acts this many times; 0: without limit */
+    uint64_t *fired;          /* incremented each time it acts [atomic] */
 };
 
 /*
- * From now on the device has these faults and no others; with a count of 0, none. Calls that hang in one that
- * is gone go on. Nobody touches `fired` of a fault that is gone any more. Returns whether
- * dt_device_break() has something to do. Does not block but for work of the device that is under way. One
- * thread at a time.
+ * Replaces the device's faults; a count of 0 removes all. Calls that hang in a removed fault return. `fired`
+ * of a removed fault is not accessed any more. Returns whether dt_device_break() has something to do. Does
+ * not block but for work of the device that is under way. One thread at a time.
  */
 bool dt_device_set_faults(struct dt_device *device, const struct dt_device_fault *faults, size_t count);
 

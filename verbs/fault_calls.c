@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls as a device with faults answers them. */
+/* The verbs of a device with faults. */
 #include <errno.h>
 
 #include "base/check.h"
@@ -105,7 +105,7 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *
                : layer->below->create_cq(context, entries, cq_context, channel, comp_vector);
 }
 
-/* Events that nobody has read yet must not speak of what is gone. Mutex held. */
+/* Neutralizes unread events about an object that is destroyed. Mutex held. */
 static void forget_events(struct dt_fault_layer *layer, const struct ibv_cq *cq, const struct ibv_qp *qp)
 {
     for (uint32_t i = 0; i < layer->event_count; i++) {
@@ -113,7 +113,7 @@ static void forget_events(struct dt_fault_layer *layer, const struct ibv_cq *cq,
 
         if ((event->event_type == IBV_EVENT_CQ_ERR && event->element.cq == cq) ||
             (event->event_type == IBV_EVENT_QP_FATAL && event->element.qp == qp))
-            event->event_type = IBV_EVENT_SM_CHANGE; /* one that nobody acts on */
+            event->event_type = IBV_EVENT_SM_CHANGE; /* an event without effect */
     }
 }
 
@@ -185,8 +185,8 @@ static int refuse_modify(struct dt_fault_layer *layer, const struct ibv_qp_attr 
 }
 
 /*
- * A queue pair counts as connected from before it is: one that a fault finds then is failed, and the caller
- * learns by his own attempt or by its completions.
+ * Marks a queue pair as connected before the call: a fault that begins meanwhile fails it, and the caller
+ * notices by the call's own error or by the completions.
  */
 static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
@@ -276,8 +276,8 @@ static void break_qp(struct dt_fault_layer *layer, struct dt_fault_qp *qp)
 }
 
 /*
- * Returns whether it comes out at all. A message that was received stays so, whatever its queue pair has come
- * to since: its sender has been told, so that a device which took that back would have lost it.
+ * Applies a fault to a completion; false when the completion is lost. A completed receive is never changed,
+ * whatever its queue pair's state: the device has acknowledged the message, so taking it back would lose it.
  */
 static bool turn(struct dt_fault_layer *layer, bool is_received, struct ibv_wc *wc)
 {

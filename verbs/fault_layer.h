@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layer under fault.h. For verbs/ only.
+ * The layer that implements fault.h. For verbs/ only.
  *
- * It has the interface of the verbs table: an opened device calls `dt_fault_table` where it would call the
- * library's, for what concerns queue pairs, completion queues and memory; each function finds by the context
- * whose device it is, and goes on to the table below. Posting and polling go through the operations of
- * the context, which the layer exchanges while a fault needs it. So a process pays for the layer where it
- * makes, changes and destroys things, and nowhere else.
+ * It has the interface of the verbs table: for queue pairs, completion queues and memory an opened device
+ * calls `dt_fault_table` instead of the library's table; each function finds the device's layer by its
+ * context and calls the table below. Posting and polling use the operations of the context, which the layer
+ * replaces while a fault needs it. So the layer costs time where objects are created, changed and destroyed,
+ * and nowhere else.
  */
 #ifndef DETOUR_VERBS_FAULT_LAYER_H
 #define DETOUR_VERBS_FAULT_LAYER_H
@@ -33,14 +33,14 @@ struct dt_fault_qp {
     struct ibv_qp *ibv;
     bool is_connected;          /* RTR or RTS, as far as we know */
     bool is_broken;             /* a completion was turned into an error: it has no success any more */
-    bool is_mute;               /* and no completion at all */
+    bool is_mute;               /* it has no completion at all */
     struct dt_list node;        /* in the layer's qps, the oldest first */
     struct dt_list bucket_node; /* among those whose number has the same last bits */
 };
 
 struct dt_fault_state {
     struct dt_device_fault fault;
-    uint64_t left; /* how often it may still act */
+    uint64_t left; /* remaining times that it acts */
 };
 
 struct dt_fault_layer {
@@ -55,7 +55,7 @@ struct dt_fault_layer {
     int raised_fd;
 
     pthread_mutex_t mutex; /* the rest */
-    pthread_cond_t gone;   /* a fault is gone */
+    pthread_cond_t gone;   /* signaled when a fault is removed */
     size_t count;
     struct dt_fault_state state[DT_DEVICE_FAULTS_MAX];
     struct dt_list qps;
@@ -71,16 +71,19 @@ enum dt_status dt_fault_layer_open(struct dt_fault_layer *layer, const struct dt
 /* Before the context is closed. */
 void dt_fault_layer_close(struct dt_fault_layer *layer);
 
-/* What an opened device calls for memory regions, CQs and QPs; only with contexts that have a layer. What
- * may be NULL in a table is NULL here as well where the table below has NULL: ask that one. */
+/*
+ * The table that an opened device uses for memory regions, CQs and QPs; its contexts have a layer. Whether an
+ * optional function exists is decided by the table below, not by this one.
+ */
 extern const struct dt_verbs_table dt_fault_table;
 
 /* After a queue pair was made; dt_fault_table's destroy_qp takes it out again. */
 void dt_fault_layer_enter(struct dt_fault_layer *layer, struct dt_fault_qp *qp, struct ibv_qp *ibv);
 
 /*
- * The next event that a fault raised, if there is one: handed to `copy` with the mutex held, so that what it
- * speaks of is there. Nothing else keeps that from being destroyed, as there is nothing to acknowledge.
+ * Passes the next event that a fault raised, if there is one, to `copy` with the mutex held, so that the
+ * object of the event still exists. These events are not acknowledged, so nothing else prevents the object's
+ * destruction.
  */
 typedef void dt_fault_copy_event(void *arg, const struct ibv_async_event *event);
 bool dt_fault_layer_event(struct dt_fault_layer *layer, dt_fault_copy_event *copy, void *arg);
@@ -103,7 +106,7 @@ void dt_fault_acts(struct dt_fault_state *state);
 
 /* The operations (fault_calls.c). */
 int dt_fault_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs);
-/* The same for a CQ that is not the library's any more; for whoever finds dt_fault_poll_cq in place. */
+/* The same for a send CQ that Detour polls itself; called when the context's poll_cq is dt_fault_poll_cq. */
 int dt_fault_poll_mlx5_cq(struct ibv_cq *cq, struct dt_mlx5_cq *mlx5, int count, struct ibv_wc *wcs);
 int dt_fault_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int dt_fault_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

@@ -37,7 +37,7 @@ static enum dt_status create_qp(struct dt_flush *flush, uint32_t depth, uint32_t
     return dt_qp_create(flush->device, &options, &flush->qp);
 }
 
-/* DT_NO_MEMORY is not logged by whoever met it. */
+/* Does not log DT_NO_MEMORY. */
 static enum dt_status open_parts(struct dt_flush *flush, uint32_t depth, uint32_t psn,
                                  const struct dt_qp_link_options *options)
 {

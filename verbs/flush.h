@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loopback reads: a QP connected to itself that reads one byte of a buffer through the device. When the read
- * is complete, what this device wrote to that memory before has reached it (NCCL's iflush for GPU buffers).
+ * is complete, earlier writes of this device to that memory have reached it (NCCL's iflush for GPU buffers).
  *
  * Threads: as for one QP with its CQ (queue.h).
  */

@@ -75,7 +75,7 @@ static void take(struct dt_device_info *info, uint32_t index, const union ibv_gi
     memcpy(info->gid, gid->raw, sizeof info->gid);
 }
 
-/* The user knows best; an entry that is not there is not replaced by another. */
+/* The user's choice: a missing entry is not replaced by another. */
 static enum dt_status take_asked_for(const struct dt_verbs *verbs, struct ibv_context *context,
                                      const struct ibv_port_attr *port, struct dt_device_info *info)
 {

@@ -11,9 +11,10 @@ extern "C" {
 #endif
 
 /*
- * Fills gid and gid_index of *info, whose other members are there already. The entry that the user asked for;
- * else entry 0 on InfiniBand, and on RoCE the best by version and address: 2 with IPv4, 2 with IPv6, 1, and
- * after these the link-local ones. DT_NOT_FOUND, with one INFO line: no such entry, or no usable one.
+ * Fills gid and gid_index of *info, whose other members are set already: entry 0 on InfiniBand; on RoCE the
+ * entry that the user asked for, else the best by version and address: 2 with IPv4, 2 with IPv6, 1, then the
+ * link-local ones. (NCCL applies NCCL_IB_GID_INDEX to RoCE ports only; jobs on InfiniBand often set it too.)
+ * DT_NOT_FOUND, with one INFO line: the RoCE port has no such entry, or the port has no usable one.
  */
 enum dt_status dt_gid_choose(const struct dt_verbs *verbs, struct ibv_context *context,
                              const struct ibv_port_attr *port, struct dt_device_info *info);

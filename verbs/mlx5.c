@@ -80,8 +80,8 @@ static dt_mlx5_init_object find_init_object(void *library)
 }
 
 /*
- * Loaded when it is needed first, which is when somebody asks for `dv` on a real device; it stays. Queue
- * pairs are made by several threads, and who comes second finds the same library.
+ * Loaded at the first use, by the first `dv` queue pair on a real device, and kept. Several threads create
+ * queue pairs; a second loader finds the same library.
  */
 static dt_mlx5_init_object init_object_of(struct dt_verbs *verbs, const char *device)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory regions of one protection domain: shared by covering range, counted, thread-safe. One lock is
- * held while the device registers and deregisters, so that nobody is given a region that is about to go.
+ * The memory regions of one protection domain: shared by covering range, reference-counted, thread-safe. One
+ * lock is held while the device registers and deregisters, so that no caller gets a region that is being
+ * deregistered.
  */
 #ifndef DETOUR_VERBS_MR_CACHE_H
 #define DETOUR_VERBS_MR_CACHE_H
@@ -22,15 +23,15 @@ extern "C" {
 struct ibv_mr;
 struct dt_mr_cache;
 
-/* One registration as the device knows it. */
+/* One registration with the device. */
 struct dt_mr_request {
     uint64_t addr; /* page aligned, unless it is a dma-buf's */
     uint64_t bytes;
     uint32_t access; /* enum dt_mr_access */
     int fd;          /* of a dma-buf; -1: ordinary memory */
     uint64_t offset; /* in the dma-buf */
-    /* Memory that stands for another lies so much above the address that it is registered under (modulo
-       2^64), a multiple of the page; 0: it is its own. */
+    /* Stand-in memory: its address minus the address that it is registered under (modulo 2^64), a multiple of
+       the page; 0 for ordinary memory. */
     uint64_t displacement;
 };
 
@@ -58,7 +59,7 @@ struct dt_mr_cache {
 void dt_mr_cache_init(struct dt_mr_cache *cache, const struct dt_mr_cache_ops *ops, void *ops_arg,
                       uint64_t page_bytes);
 
-/* Deregisters what is left; returns how many regions that were. */
+/* Deregisters the remaining regions; returns their number. */
 size_t dt_mr_cache_close(struct dt_mr_cache *cache);
 
 /*

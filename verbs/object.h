@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the opaque types of verbs.h, device.h and queue.h consist of. For verbs/ only. */
+/* The structs behind the opaque types of verbs.h, device.h and queue.h. For verbs/ only. */
 #ifndef DETOUR_VERBS_OBJECT_H
 #define DETOUR_VERBS_OBJECT_H
 
@@ -68,7 +68,7 @@ struct dt_cq {
     struct ibv_cq *ibv;
     bool failed;             /* the poller's */
     bool is_dv;              /* was given to a QP of dv, for good; under lock */
-    struct dt_qp *dv_qp;     /* that QP; NULL when it is gone */
+    struct dt_qp *dv_qp;     /* that QP; NULL after its destruction */
     struct dt_mlx5_cq *mlx5; /* NULL: the library polls. Set once, read by the poller with acquire */
     pthread_mutex_t lock;    /* attaching and detaching; the poller takes none */
     uint32_t generations[DT_CQ_QPS_MAX];
@@ -99,7 +99,7 @@ struct dt_qp {
     uint32_t qpn;
     uint32_t psn;
     struct dt_qp_address
-        local; /* as the device was when it was created; it may be looked up again later */
+        local; /* from the device's info at creation; dt_device_refresh may change that later */
     uint32_t sq_depth;
     uint32_t rq_depth;
     uint32_t inline_bytes;
@@ -140,7 +140,7 @@ static inline int dt_ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, st
 enum dt_status dt_cq_attach(struct dt_cq *cq, struct dt_qp *qp, bool is_recv, uint32_t *key);
 void dt_cq_detach(struct dt_cq *cq, uint32_t key);
 
-/* Gives the send side of a CQ to one QP of dv. DT_INVALID: somebody uses it or has used it. */
+/* Gives the send side of a CQ to one QP of dv. DT_INVALID: a QP uses it or has used it. */
 enum dt_status dt_cq_attach_dv(struct dt_cq *cq, struct dt_qp *qp);
 void dt_cq_detach_dv(struct dt_cq *cq);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posting by hand: elements in mlx5 format (softrnic/wqe.h) straight into the send queue, the producer index
- * in the doorbell record, then the doorbell. The order is that of the hardware's rules: element, barrier,
- * record, barrier, doorbell.
+ * Posting without the library: elements in mlx5 format (softrnic/wqe.h) written into the send queue, the
+ * producer index into the doorbell record, then the doorbell. The order follows the hardware's rules:
+ * element, barrier, record, barrier, doorbell.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static uint32_t dv_wr_count(uint32_t sq_depth, uint32_t inline_bytes)
     return sq_depth * dt_dv_blocks_max(inline_bytes);
 }
 
-/* Is the queue that was handed over one that we can fill, with sq_depth elements of the largest kind? */
+/* Can the queue hold sq_depth elements of the largest kind? */
 static bool queue_fits(const struct dt_qp *qp)
 {
     const struct dt_dv_queue *queue = &qp->queue;
@@ -94,7 +94,7 @@ static void dv_close(struct dt_qp *qp)
     free(qp->slots);
 }
 
-/* In the element's order of bits: signalled and fence. */
+/* In the element's order of bits: signaled and fence. */
 static inline uint8_t element_flags(uint32_t flags)
 {
     return (uint8_t)((flags & DT_POST_SIGNALED ? DT_WQE_SIGNALED : 0) |
@@ -146,8 +146,8 @@ static inline void put_payload(uint8_t *unit, const struct dt_write *write)
 }
 
 /*
- * Writes one element at qp->block_head; returns its blocks. One that does not run over the ring's end, and
- * nearly none does, is written here at once; wqe.c knows how to write the others.
+ * Writes one element at qp->block_head; returns its length in blocks. Nearly every element does not wrap
+ * around the ring's end and is written here; wqe.c writes the others.
  */
 static inline uint32_t put_element(const struct dt_qp *qp, uint8_t opcode, const struct dt_write *write)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs: life and posting. What goes into the send queue, and how, is a posting back end's (posting.h).
- */
+/* Queue pairs: creation, connection and posting. A posting back end fills the send queue (posting.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,7 +211,7 @@ static bool is_mtu(uint32_t bytes)
     return bytes >= 256 && bytes <= 4096 && dt_is_power_of_two(bytes);
 }
 
-/* The peer's word is not trusted. */
+/* The peer's address is not trusted. */
 static const char *wrong_address(const struct dt_qp *qp, const struct dt_qp_address *remote)
 {
     if (!remote->qpn || remote->qpn > QPN_MASK)

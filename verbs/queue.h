@@ -2,24 +2,24 @@
 /*
  * Completion queues and reliable-connection queue pairs.
  *
- * Threads. Posting to a QP and polling its CQs is the right of one owner at a time, who needs no lock: two
- * threads never post to one QP, nor poll one CQ, nor post to a QP while another polls its send CQ. Different
- * QPs with different CQs are independent. Everything else (create, connect, fail, destroy) may block and
- * belongs on a control thread; dt_qp_fail() may run while the owner posts and polls, dt_qp_create() while the
- * owner polls the CQs it names, dt_qp_destroy() may not.
+ * Threads. One owner at a time posts to a QP and polls its CQs, without a lock: two threads never post to one
+ * QP, nor poll one CQ, nor post to a QP while another polls its send CQ. Different QPs with different CQs are
+ * independent. Everything else (create, connect, fail, destroy) may block and belongs on a control thread;
+ * dt_qp_fail() may run while the owner posts and polls, dt_qp_create() while the owner polls the CQs it
+ * names, dt_qp_destroy() may not.
  *
  * Posting back ends. `std` hands work requests to the library (ibv_post_send). `dv` owns the send queue: it
  * keeps the producer index and writes every element, in mlx5 format, and the doorbell itself. They behave
  * alike: the same calls, the same completions, the same refusals. `dv` needs a send CQ of its own (no other
- * QP ever uses it, nor this one for its receives), in which the k-th signalled success is the k-th signalled
+ * QP ever uses it, nor this one for its receives), in which the k-th signaled success is the k-th signaled
  * work request.
  *
  * Room. A QP accepts at most `sq_depth` work requests that are not known to be complete; it answers DT_FULL
- * to more and never overwrites one. A signalled completion also frees the unsignalled work requests before
+ * to more and never overwrites one. A signaled completion also frees the unsignaled work requests before
  * it, so signal at least one in every sq_depth. Room is freed by polling the send CQ.
  *
- * Errors. When a work request fails, the QP is in the error state: it and everything after it, signalled or
- * not, completes with an error (the rest as DT_WC_FLUSHED), in order. The peer's QP hears nothing of it.
+ * Errors. When a work request fails, the QP is in the error state: it and everything after it, signaled or
+ * not, completes with an error (the rest as DT_WC_FLUSHED), in order. The peer's QP is not notified.
  */
 #ifndef DETOUR_VERBS_QUEUE_H
 #define DETOUR_VERBS_QUEUE_H
@@ -42,12 +42,12 @@ struct dt_qp;
  */
 
 /*
- * What a failed completion breaks. CALLER: the work request itself was wrong (protection, length, remote
+ * The cause of a failed completion. CALLER: the work request itself was wrong (protection, length, remote
  * access); another path would fail the same way. TRANSPORT: the path failed, another may work.
  */
 enum dt_wc_class { DT_WC_CLASS_OK, DT_WC_CLASS_CALLER, DT_WC_CLASS_TRANSPORT };
 
-/* name, text, class wherever the table of exceptions in wc_status.c does not say otherwise; in the order of
+/* name, text, class, apart from the exceptions in wc_status.c; in the order of
  * libibverbs' ibv_wc_status, whose values are the same (asserted in wc_status.c) */
 #define DT_WC_STATUS_LIST(X)                                                                      \
     X(DT_WC_SUCCESS, "success", DT_WC_CLASS_OK)                                                   \
@@ -88,7 +88,7 @@ enum dt_wc_class dt_wc_status_class(enum dt_provider provider, uint32_t status);
 
 enum dt_wc_direction {
     DT_WC_SEND, /* one of our writes or reads */
-    DT_WC_RECV  /* a receive of ours was consumed, by a WRITE_WITH_IMM of the peer's, or flushed */
+    DT_WC_RECV  /* a receive of ours was consumed by a WRITE_WITH_IMM of the peer, or flushed */
 };
 
 struct dt_completion {
@@ -161,22 +161,22 @@ struct dt_qp_link_options {
     uint32_t traffic_class;    /* 0..255 */
     uint32_t service_level;    /* 0..15 */
     uint32_t rd_atomic;        /* reads outstanding in each direction; >= 1 where reads are posted */
-    bool is_attempt;           /* that may well fail: the device's refusal is said at INFO, not WARN */
+    bool is_attempt;           /* failure is likely: the device's refusal is logged at INFO, not WARN */
 };
 
 /*
  * Creates a QP and moves it to INIT, so that receives can be posted. DT_UNSUPPORTED (one WARN) when the
- * posting back end is not to be had on this device; DT_INVALID for impossible options; DT_SYSTEM when the
- * device refuses.
+ * device does not support the posting back end; DT_INVALID for impossible options; DT_SYSTEM when the device
+ * refuses.
  */
 enum dt_status dt_qp_create(struct dt_device *device, const struct dt_qp_options *options, struct dt_qp **qp);
 
-/* What the peer has to know. */
+/* The address that the peer needs. */
 void dt_qp_local_address(const struct dt_qp *qp, struct dt_qp_address *address);
 
 /*
  * INIT to RTR to RTS, towards *remote; the path MTU is the smaller of both ends. DT_INVALID when an option or
- * the address cannot be, DT_SYSTEM when the device refuses (one WARN names step and errno, one INFO both
+ * the address is invalid, DT_SYSTEM when the device refuses (one WARN names step and errno, one INFO both
  * addresses).
  * Posting sends is allowed afterwards.
  */
@@ -185,20 +185,20 @@ enum dt_status dt_qp_connect(struct dt_qp *qp, const struct dt_qp_address *remot
 
 /*
  * To ERR: everything outstanding is flushed. When it returned DT_OK the peer can no longer write through this
- * QP. DT_SYSTEM (one WARN) if the device refuses; then nothing is known.
+ * QP. DT_SYSTEM (one WARN) if the device refuses; the state is then unknown.
  */
 enum dt_status dt_qp_fail(struct dt_qp *qp);
 
-/* The device says that it is in ERR, whether or not a completion said so; false when the device says nothing.
- * Blocks as the device does, and may be asked while another thread posts. */
+/* Does the device report the QP in ERR, whether or not a completion has? False when the query fails. Blocks
+ * like the device's query; may run while another thread posts. */
 bool dt_qp_is_in_error(const struct dt_qp *qp);
 
-/* Completions still in its CQs are dropped. Nobody posts to it, or polls its CQs, meanwhile. */
+/* Drops completions still in its CQs. No thread may post to it or poll its CQs meanwhile. */
 void dt_qp_destroy(struct dt_qp *qp);
 
 uint32_t dt_qp_number(const struct dt_qp *qp);
 
-/* The largest inline payload: what was asked for. */
+/* The largest inline payload, as requested. */
 uint32_t dt_qp_inline_bytes(const struct dt_qp *qp);
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ enum dt_status dt_qp_post_empty_recvs(struct dt_qp *qp, unsigned count);
 
 /*
  * Posted and not known to be complete. A flush brings exactly as many receive completions, and at most as
- * many send completions (unsignalled work requests that succeeded before the error are among them).
+ * many send completions (unsignaled work requests that succeeded before the error are among them).
  */
 uint32_t dt_qp_sends_outstanding(const struct dt_qp *qp);
 uint32_t dt_qp_recvs_outstanding(const struct dt_qp *qp);

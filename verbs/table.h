@@ -101,12 +101,12 @@ struct dt_verbs_table {
     int (*control)(const char *device, enum dt_control control, uint64_t argument);
 };
 
-/* Wraps a copy of *table: how tests and the fault layer come in. DT_NO_MEMORY. */
+/* Opens a copy of *table; tests pass their own. DT_NO_MEMORY. */
 enum dt_status dt_verbs_open_table(const struct dt_verbs_table *table, struct dt_verbs **verbs);
 
 /*
  * Fills *table from a library file. DT_NOT_FOUND with one line in `reason` when the file cannot be loaded or
- * lacks a function that is not optional. Says at INFO what was found.
+ * lacks a function that is not optional. Logs the result at INFO.
  */
 enum dt_status dt_table_load(const char *library, struct dt_verbs_table *table, char *reason,
                              size_t reason_bytes);

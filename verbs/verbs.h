@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where RNICs come from: the system's libibverbs, loaded at run time, or the software RNIC of this process.
- * Both fill the same table of functions (table.h), so nothing above can tell them apart; `is_soft` in the
- * device list is for messages only.
+ * The source of RNICs: the system's libibverbs, loaded at run time, or the software RNIC of this process.
+ * Both fill the same table of functions (table.h), so the layers above cannot distinguish them; `is_soft` in
+ * the device list is for messages only.
  *
  * verbs.h, device.h, queue.h and flush.h are all that transport/, failover/ and hostpath/ see of verbs: no
- * type of libibverbs appears in them. Words are those of the InfiniBand Architecture Specification:
+ * type of libibverbs appears in them. The terms are those of the InfiniBand Architecture Specification:
  * protection domain, memory region (MR), queue pair (QP), completion queue (CQ), work request (WR).
  *
- * Errors: whoever decides one logs it, once, at WARN, unless a function says that it is silent. DT_NO_MEMORY
- * is always silent.
+ * Errors: the function that detects an error logs it, once, at WARN, unless its comment says "silent".
+ * DT_NO_MEMORY is always silent.
  *
  * Ownership: dt_verbs > dt_device > {dt_mr, dt_cq, dt_qp, dt_flush}. Close in the reverse order of opening;
  * an object outlives everything opened on it.
@@ -38,17 +38,17 @@ struct dt_verbs_options {
     const char *mlx5_library;       /* SYSTEM: the one for dv on ConnectX; NULL is libmlx5.so.1 */
     uint32_t soft_device_count;     /* SOFT: devices soft0, soft1, ... */
     uint64_t soft_rate_bytes_per_s; /* SOFT: link rate of each device; 0 is unlimited */
-    bool has_gid_index;             /* SYSTEM: every port uses GID gid_index; else the best is looked for */
+    bool has_gid_index;             /* SYSTEM: each RoCE port uses GID gid_index; else the best entry */
     uint32_t gid_index;
-    char *reason; /* where one line goes that says why opening failed; NULL: to the log */
+    char *reason; /* receives one line with the reason of a failure; NULL: the log */
     size_t reason_bytes;
 };
 
 enum dt_link_layer { DT_LINK_UNKNOWN, DT_LINK_INFINIBAND, DT_LINK_ETHERNET };
 
 /*
- * Who drives a device, from what ibv_query_device() says of its vendor: what completions mean is not the same
- * everywhere (dt_wc_status_class()). X(name, text, vendor_id)
+ * The provider of a device, from the vendor id in ibv_query_device(): the meaning of completions differs
+ * between providers (dt_wc_status_class()). X(name, text, vendor_id)
  */
 #define DT_PROVIDERS(X)                \
     X(DT_PROVIDER_OTHER, "other", 0)   \
@@ -78,9 +78,9 @@ enum dt_memory_capability {
 
 /* One port of one device. A device with two ports has two entries. */
 struct dt_device_info {
-    char name[DT_DEVICE_NAME_BYTES];     /* as libibverbs says, e.g. "mlx5_0", "soft1" */
+    char name[DT_DEVICE_NAME_BYTES];     /* as in libibverbs, e.g. "mlx5_0", "soft1" */
     char pci_path[DT_DEVICE_PATH_BYTES]; /* real path in sysfs; empty when there is none (software) */
-    uint64_t guid;                       /* host byte order; 0 when the device does not say */
+    uint64_t guid;                       /* host byte order; 0 when unknown */
     uint8_t gid[16];                     /* of gid_index; network byte order */
     uint32_t gid_index;
     uint32_t port;          /* counts from 1 */
@@ -104,10 +104,10 @@ struct dt_device_info {
 struct dt_verbs;
 
 /*
- * Finds the functions and says at INFO what was found. The strings in *options are only used during the call.
+ * Finds the functions and logs the result at INFO. The strings in *options are used during the call only.
  * DT_NOT_FOUND when the library or one of its functions is missing; DT_INVALID when an option is out of
- * range; DT_NO_MEMORY. One line says what, at WARN or, for callers who can do without, in options->reason.
- * May block; any thread.
+ * range; DT_NO_MEMORY. One line gives the reason, at WARN or, for callers that can do without verbs, in
+ * options->reason. May block; any thread.
  */
 enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_verbs **verbs);
 
@@ -126,8 +126,7 @@ enum dt_status dt_verbs_devices(struct dt_verbs *verbs, struct dt_device_info **
 void dt_verbs_devices_free(struct dt_device_info *list);
 
 /*
- * What an entry of a port's GID table is good for, worst first: RoCE takes the best that there is. X(name,
- * text)
+ * The kinds of entries in a port's GID table, worst first: RoCE uses the best one. X(name, text)
  */
 #define DT_GID_KINDS(X)                                 \
     X(DT_GID_EMPTY, "empty")                            \
@@ -157,18 +156,18 @@ struct dt_gid_info {
 
 /*
  * The entries of the GID table of *info's port that are not empty, at most count_max; returns how many. 0
- * also when the device cannot be asked (one WARN). For people: connections use what is in *info. May block;
- * any thread.
+ * also when the device cannot be queried (one WARN). For display only: connections use the entry in *info.
+ * May block; any thread.
  */
 size_t dt_verbs_gids(struct dt_verbs *verbs, const struct dt_device_info *info, struct dt_gid_info *list,
                      size_t count_max);
 
 /*
  * Acts on a software RNIC of this process: `action` is "down", "up", "fatal", "drop N" (the next N packets
- * that it sends are lost) or "drop P%" (from now on P percent of them; 0% ends it), the words of `detour
- * nic`. A one-line answer without newline goes to `answer`: for DT_OK what was done, else why not.
- * DT_INVALID: not such an action; DT_NOT_FOUND: no such device is open; DT_UNSUPPORTED: the devices are real.
- * Does not block. Any thread.
+ * that it sends are lost) or "drop P%" (from now on P percent of them; 0% ends it), as in `detour nic`. A
+ * one-line answer without newline goes to `answer`: for DT_OK what was done, else why not. DT_INVALID: not
+ * such an action; DT_NOT_FOUND: no such device is open; DT_UNSUPPORTED: the devices are real. Does not block.
+ * Any thread.
  */
 enum dt_status dt_verbs_device_control(struct dt_verbs *verbs, const char *device, const char *action,
                                        char *answer, size_t answer_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What completion statuses and device events mean. */
+/* The meaning of completion statuses and device events. */
 #include <infiniband/verbs.h>
 
 #include "base/check.h"
@@ -33,10 +33,10 @@ const char *dt_wc_status_text(uint32_t status)
 }
 
 /*
- * Where a provider means something else by a status. A local QP operation error is, by the InfiniBand
- * specification, an element that makes no sense, and that is what it is here and on ConnectX: the element
- * would make no more sense elsewhere. Linux' soft-RoCE says it when its own link is down (tests/vm/ shows
- * it); what others mean by it is not known, so that the path gets the blame.
+ * Providers whose meaning of a status differs. By the InfiniBand specification, a local QP operation error is
+ * an invalid work queue element; the software RNIC and ConnectX report it for that alone, and the element
+ * would be invalid on any path. Linux' soft-RoCE reports it when its own link is down (tests/vm/ shows it);
+ * the meaning of other providers is not known, so there it counts as a failure of the path.
  */
 static const struct {
     enum dt_provider provider;

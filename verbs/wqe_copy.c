@@ -85,7 +85,7 @@ static bool oldest(const struct dt_qp *qp, struct element *out)
         *out = before;
     if (out->ordinal == 0 && out->block == 0)
         return true; /* the queue's first; both counters turn over, but hardly ever in the same place */
-    /* what came before is lost, and may have been the beginning of the same run */
+    /* earlier elements are overwritten and may have begun the same run */
     for (before = *out; out->wr_id == before.wr_id;) {
         struct element after;
 
@@ -97,7 +97,7 @@ static bool oldest(const struct dt_qp *qp, struct element *out)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * Changing what belongs to a queue pair
+ * Changing the fields that belong to a queue pair
  */
 static bool map_remote(const struct dt_replay_map *map, const struct element *e, uint8_t *unit)
 {
