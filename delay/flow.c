@@ -15,7 +15,7 @@
 #define EPOCH_INTERVALS 200
 #define INTERVAL_NS_MIN DT_NS_PER_MS
 
-/* Where a value that holds for an interval stands. */
+/* The current value of an `every=` rule. */
 struct cursor {
     bool is_set;
     uint64_t epoch;
@@ -26,18 +26,18 @@ struct cursor {
 
 struct applied {
     struct dt_delay_active *active;
-    uint32_t path_mask; /* where its scope matches, but for the size */
+    uint32_t path_mask; /* paths that its scope matches, apart from the size */
     struct cursor cursor;
 };
 
-/* A message that was handed over and not posted. */
+/* A message that was submitted and not yet posted. */
 struct held {
     bool is_held;
     uint32_t path;
     uint64_t sequence;
     uint64_t bytes;
     uint64_t submitted_ns;
-    uint64_t added_ns[DT_DELAY_RULES_MAX]; /* by each applied rule */
+    uint64_t added_ns[DT_DELAY_RULES_MAX]; /* contribution of each applied rule */
 };
 
 struct dt_delay_flow {
@@ -58,10 +58,10 @@ struct dt_delay_flow {
 };
 
 /* ------------------------------------------------------------------------------------------------------------
- * Making one
+ * Creation
  */
 
-/* Names end up in files with commas between columns, and the peer chose one of them. */
+/* The names appear in files with columns separated by commas, and the peer chose one of them. */
 static void copy_name(char *to, const char *from)
 {
     size_t used = 0;
@@ -107,7 +107,7 @@ struct dt_delay_idle dt_delay_flow_idle(const struct dt_delay_flow *flow)
 {
     bool is_idle = flow->count == 0 && flow->held_count == 0;
 
-    /* A number that the table's is not: ask every time. */
+    /* Differs from the table's number: the data path asks every time. */
     return (struct dt_delay_idle){flow->table_generation, is_idle ? flow->generation : flow->generation - 1};
 }
 
@@ -129,7 +129,7 @@ static uint32_t match_paths(const struct dt_delay_flow *flow, const struct dt_de
     return mask;
 }
 
-/* Where `active` was before; `count` if it is new. */
+/* The previous index of `active`; `count` if it is new. */
 static size_t find(const struct applied *applied, size_t count, const struct dt_delay_active *active)
 {
     size_t i = 0;
@@ -139,7 +139,7 @@ static size_t find(const struct applied *applied, size_t count, const struct dt_
     return i;
 }
 
-/* Waiting messages keep what the rules that are still there have added. */
+/* Waiting messages keep the contributions of the remaining rules. */
 static void carry_over(struct dt_delay_flow *flow, const struct applied *old, size_t old_count)
 {
     for (uint32_t s = 0; s < flow->slots; s++) {
@@ -185,7 +185,7 @@ static void follow_if_changed(struct dt_delay_flow *flow)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * What one rule adds
+ * The contribution of one rule
  */
 static uint64_t seed_of(const struct dt_delay_active *active)
 {
@@ -196,7 +196,7 @@ static uint64_t epoch_ns(const struct dt_delay_value *every)
 {
     uint64_t interval_ns = every->a;
 
-    if (every->shape != DT_DELAY_PARETO) /* whose second parameter is no time */
+    if (every->shape != DT_DELAY_PARETO) /* its second parameter is not a time */
         interval_ns = dt_max_u64(interval_ns, every->b);
     return dt_max_u64(EPOCH_NS_MIN, EPOCH_INTERVALS * interval_ns);
 }
@@ -209,7 +209,7 @@ static void start_epoch(struct cursor *cursor, const struct dt_delay_active *act
     dt_prng_init_stream(&cursor->prng, seed_of(active), UINT64_MAX - epoch);
 }
 
-/* The value that holds at this age. Ages do not go back within an epoch. */
+/* The value at this age. Ages do not decrease within an epoch. */
 static uint64_t held_value(struct cursor *cursor, const struct dt_delay_active *active, uint64_t age_ns)
 {
     uint64_t epoch = age_ns / epoch_ns(&active->rule.every);
@@ -245,7 +245,7 @@ static uint64_t value_for(const struct dt_delay_flow *flow, struct applied *appl
                : own_value(flow, active, held->sequence);
 }
 
-/* How long the message takes on the rule's link. */
+/* The time of the message on the rule's link. */
 static uint64_t service_ns(const struct dt_delay_flow *flow, struct applied *applied, const struct held *held)
 {
     const struct dt_delay_rule *rule = &applied->active->rule;

@@ -22,7 +22,7 @@ enum dt_delay_call {
     DT_DELAY_CALL_COUNT
 };
 
-/* Completions with an error, in the words of the InfiniBand Architecture Specification, and none at all. */
+/* Error completions, named as in the InfiniBand Architecture Specification; LOST: no completion at all. */
 enum dt_delay_status {
     DT_DELAY_STATUS_RETRY_EXCEEDED,
     DT_DELAY_STATUS_RNR_RETRY_EXCEEDED,
@@ -50,7 +50,7 @@ enum dt_delay_event {
 
 /* A list of keywords. Those of dt_delay_errors are errnos, the others values of the enums above. */
 struct dt_delay_keywords {
-    const char *expected; /* for error messages: what there is */
+    const char *expected; /* the list, for error messages */
     size_t count;
     struct {
         const char *text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader of the rule language (rule.h): a table of keys, and what must fit together at the end. */
+/* The parser of the rule language (rule.h): a table of keys, and consistency checks at the end. */
 #include <errno.h>
 #include <string.h>
 
@@ -147,7 +147,7 @@ static bool parse_size(struct dt_scan *scan, struct dt_delay_scope *scope)
     scope->bytes_min = 0;
     scope->bytes_max = UINT64_MAX;
     if (dt_scan_peek(scan) != '.') {
-        /* The number would take the first point for its own. */
+        /* The number would consume the first point. */
         size_t end = start;
 
         while (end < scan->bytes && scan->text[end] != '.')
@@ -321,7 +321,7 @@ static bool parse_count(struct dt_scan *scan, uint64_t *count)
     return *count > 0 || dt_scan_fail(scan, start, "count= must be above 0");
 }
 
-/* What a device is to do, and how often. */
+/* The fault of a device, and its count. */
 static bool parse_fault(struct dt_scan *scan, enum key key, struct dt_delay_rule *rule)
 {
     const struct dt_delay_keywords *keywords = key == KEY_FAIL     ? &dt_delay_calls
@@ -407,7 +407,7 @@ static bool at_end_of_word(const struct dt_scan *scan)
     return dt_scan_is_end(scan) || dt_scan_is_at_any(scan, " \t\r\n;");
 }
 
-/* The scope that users look for, and rules do not have: rule.h says why. */
+/* A scope that users may expect and that rules do not have (rule.h). */
 static bool is_direction(struct dt_scan scan)
 {
     static const char direction[] = "direction";
@@ -451,7 +451,7 @@ static bool parse_word(struct parser *p)
  * A whole rule
  */
 
-/* Words that only mean something beside certain effects. */
+/* Keys that only certain effects use. */
 static const struct {
     enum key key;
     uint32_t beside;
@@ -525,7 +525,7 @@ static bool parse_rule(struct parser *p)
     }
 }
 
-/* Skips what may stand between rules. */
+/* Skips separators and comments between rules. */
 static void skip_to_rule(struct dt_scan *scan)
 {
     for (;;) {

@@ -143,7 +143,7 @@ static bool read_row(struct dt_scan *scan, uint64_t *process, struct row *row)
         !read_column(scan, DT_DELAY_NS_MAX, &row->delay_ns))
         return false;
     row->connection = (uint32_t)connection;
-    dt_scan_skip_line(scan); /* late_ns is of the old run */
+    dt_scan_skip_line(scan); /* late_ns belongs to the recorded run */
     return true;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was injected, message by message: a ring that keeps the newest entries for whoever fetches them, and
- * the table that makes the same delays again (`replay=`).
+ * The record of injected delays, message by message: a ring that keeps the newest entries until they are
+ * fetched, and the table that replays the same delays (`replay=`).
  *
- * As text, one message per line (the file that `detour inject record` writes):
+ * Text form, one message per line (the file that `detour inject record` writes):
  *
  *   process,pid,time_ns,connection,id,device,peer,message,bytes,delay_ns,late_ns
  *
- * time_ns is the hand-over (CLOCK_MONOTONIC); the message was due delay_ns later and was posted late_ns after
- * that. `process` counts the recorded processes from 0, in the order of their numbers.
+ * time_ns is the submission (CLOCK_MONOTONIC); the message was due delay_ns later and was posted late_ns
+ * after that. `process` counts the recorded processes from 0, ascending by process number.
  */
 #ifndef DETOUR_DELAY_RECORD_H
 #define DETOUR_DELAY_RECORD_H
@@ -52,22 +52,22 @@ void dt_delay_ring_destroy(struct dt_delay_ring *ring);
 void dt_delay_ring_write(struct dt_delay_ring *ring, const struct dt_delay_entry *entry);
 
 /*
- * Copies entry `number` (they count from 0), or the oldest that is left if that one was overwritten, and
- * returns the number of what it copied; DT_NEVER_NS: there is none yet.
+ * Copies entry `number` (counted from 0), or the oldest one if that was overwritten, and returns the number
+ * of the copied entry; DT_NEVER_NS: not written yet.
  */
 uint64_t dt_delay_ring_read(struct dt_delay_ring *ring, uint64_t number, struct dt_delay_entry *entry);
 
 /* ------------------------------------------------------------------------------------------------------------
- * The table: constant after it was read.
+ * The table: constant after parsing.
  */
 struct dt_delay_replay;
 
-/* Takes one process's messages from a record. DT_INVALID: *error says where; DT_NO_MEMORY. */
+/* Parses the messages of one process of a record. DT_INVALID: *error has the position; DT_NO_MEMORY. */
 enum dt_status dt_delay_replay_parse(const char *text, size_t bytes, uint32_t process,
                                      struct dt_delay_replay **replay, struct dt_delay_error *error);
 void dt_delay_replay_destroy(struct dt_delay_replay *replay);
 
-/* The delay of that message; 0 if it is not in the record. */
+/* The delay of the message; 0 if it is not in the record. */
 uint64_t dt_delay_replay_at(const struct dt_delay_replay *replay, uint32_t connection, uint64_t message);
 
 #ifdef __cplusplus

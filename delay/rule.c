@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-/* The words of a rule, with a blank between them. */
+/* The keys of a rule, separated by blanks. */
 struct words {
     char *text;
     size_t used;

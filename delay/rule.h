@@ -51,38 +51,38 @@ extern "C" {
 #define DT_DELAY_FILE_BYTES 256
 #define DT_DELAY_TEXT_BYTES 896 /* a rule as text fits, its final zero included */
 
-/* Whose messages, and which of them. What is not said matches everything. */
+/* The messages that a rule applies to. A key that is not given matches everything. */
 struct dt_delay_scope {
     char device[DT_DELAY_NAME_BYTES]; /* this end's device; "": any */
-    char peer[DT_DELAY_NAME_BYTES];   /* how the peer's name ("host:pid (device)") begins; "": any */
+    char peer[DT_DELAY_NAME_BYTES];   /* prefix of the peer's name, "host:pid (device)"; "": any */
     bool has_connection;
     bool has_id;
-    uint32_t connection; /* its number: senders of a process are counted from 0 in the order of set-up */
-    uint64_t id;         /* as the log shows it */
+    uint32_t connection; /* the senders of a process, counted from 0 in the order of set-up */
+    uint64_t id;         /* as in the log */
     uint64_t bytes_min;
     uint64_t bytes_max; /* included */
 };
 
 enum dt_delay_effect {
     DT_DELAY_NOTHING, /* not a rule */
-    DT_DELAY_LATENCY, /* later by `value`; messages overlap */
+    DT_DELAY_LATENCY, /* delayed by `value`; messages overlap */
     DT_DELAY_SERIAL,  /* one after the other, each `value`, or `value` per started `per_bytes` */
     DT_DELAY_RATE,    /* one after the other, at bits_per_s */
-    DT_DELAY_TRACE,   /* latency by a file of times */
-    DT_DELAY_REPLAY,  /* latency by a record, message by message */
+    DT_DELAY_TRACE,   /* latency over time, from a file */
+    DT_DELAY_REPLAY,  /* latency per message, from a record */
     DT_DELAY_DOWN,    /* the device's link is down */
-    DT_DELAY_FLAP,    /* down for down_ns, up for up_ns, and so on */
-    DT_DELAY_FAIL,    /* a call of the device's fails */
+    DT_DELAY_FLAP,    /* down for down_ns, up for up_ns, repeated */
+    DT_DELAY_FAIL,    /* a call of the device fails */
     DT_DELAY_HANG,    /* a call does not return */
-    DT_DELAY_STATUS,  /* completions say something else */
-    DT_DELAY_SILENT,  /* completions do not come */
+    DT_DELAY_STATUS,  /* completions have another status */
+    DT_DELAY_SILENT,  /* completions are suppressed */
     DT_DELAY_EVENT,   /* an asynchronous event, once */
     DT_DELAY_EFFECT_COUNT
 };
 
 struct dt_delay_rule {
     struct dt_delay_scope scope;
-    uint64_t from_ns; /* the window, counted from when the rule was put in force */
+    uint64_t from_ns; /* the window, relative to the time at which the rule was added */
     uint64_t to_ns;   /* not included; DT_NEVER_NS: no end */
     enum dt_delay_effect effect;
     struct dt_delay_value value;
@@ -91,8 +91,8 @@ struct dt_delay_rule {
     uint64_t per_bytes;          /* 0: per message */
     uint64_t bits_per_s;
     char file[DT_DELAY_FILE_BYTES];
-    char link[DT_DELAY_NAME_BYTES]; /* of the trace; "": the only one in it */
-    uint64_t iteration_ns;          /* 0: the trace counts in time */
+    char link[DT_DELAY_NAME_BYTES]; /* of the trace; "": its only link */
+    uint64_t iteration_ns;          /* 0: the trace is in units of time */
     uint32_t process;               /* of the record */
     uint64_t down_ns;
     uint64_t up_ns;
@@ -100,12 +100,12 @@ struct dt_delay_rule {
     int error;                   /* FAIL: an errno */
     enum dt_delay_status status; /* STATUS */
     enum dt_delay_event event;   /* EVENT */
-    uint64_t count;              /* FAIL, HANG, STATUS: acts so often; 0: always */
+    uint64_t count;              /* FAIL, HANG, STATUS: number of times it acts; 0: always */
     bool has_seed;
     uint64_t seed;
 };
 
-/* Where a text went wrong and what would be right: "line 1, column 9: expected ..., got '...'". */
+/* The position of an error and the expected text: "line 1, column 9: expected ..., got '...'". */
 struct dt_delay_error {
     unsigned line;   /* from 1 */
     unsigned column; /* from 1, in bytes */
@@ -113,16 +113,16 @@ struct dt_delay_error {
 };
 
 /*
- * Reads rules. DT_INVALID: *error says why, the outputs are undefined. Texts may hold any bytes. Empty texts
- * give no rules.
+ * Parses rules. DT_INVALID: *error has the reason, and the outputs are undefined. The text may contain any
+ * bytes; an empty text has no rules.
  */
 enum dt_status dt_delay_parse(const char *text, size_t bytes, struct dt_delay_rule *rules, size_t rules_max,
                               size_t *count, struct dt_delay_error *error);
 
-/* The rule in the language above: reading it again gives the same rule. */
+/* The rule in the language above. Parsing it gives the same rule. */
 void dt_delay_rule_print(const struct dt_delay_rule *rule, char text[DT_DELAY_TEXT_BYTES]);
 
-/* Does the effect act on a device, not on messages? (flow.h and table.h) */
+/* True if the effect acts on a device, not on messages (flow.h, table.h). */
 static inline bool dt_delay_is_device_effect(enum dt_delay_effect effect)
 {
     return effect >= DT_DELAY_DOWN && effect <= DT_DELAY_EVENT;

@@ -80,7 +80,7 @@ bool dt_scan_fail(struct dt_scan *scan, size_t at, const char *format, ...)
     return false;
 }
 
-/* What the user will recognise: up to the next blank, without what cannot be printed. */
+/* The text for the message: up to the next blank, without unprintable bytes. */
 static void quote_here(const struct dt_scan *scan, char *to, size_t bytes)
 {
     size_t used = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words and numbers that rules and traces are made of, read from a text with a position. A function that
- * finds something else writes the first error of the text and returns false; the position then stands where
- * it went wrong. Private to delay/.
+ * The lexer of rules and traces: words and numbers from a text with a position. A function that finds
+ * anything else writes the first error of the text and returns false, with the position at the error. Private
+ * to delay/.
  */
 #ifndef DETOUR_DELAY_SCAN_H
 #define DETOUR_DELAY_SCAN_H
@@ -25,7 +25,7 @@ struct dt_scan {
     struct dt_delay_error *error;
 };
 
-/* The byte at the position; 0 at the end (and for a zero byte, which no reader accepts). */
+/* The byte at the position; 0 at the end (and for a zero byte, which no parser accepts). */
 static inline char dt_scan_peek(const struct dt_scan *scan)
 {
     return scan->at < scan->bytes ? scan->text[scan->at] : '\0';
@@ -36,7 +36,7 @@ static inline bool dt_scan_is_end(const struct dt_scan *scan)
     return scan->at >= scan->bytes;
 }
 
-/* Is the byte at the position one of these? Not at the end. */
+/* True if the byte at the position is one of these; false at the end. */
 static inline bool dt_scan_is_at_any(const struct dt_scan *scan, const char *bytes)
 {
     char at = dt_scan_peek(scan);
@@ -50,14 +50,14 @@ void dt_scan_skip_blanks(struct dt_scan *scan);
 /* To the end of the line; the newline stays. */
 void dt_scan_skip_line(struct dt_scan *scan);
 
-/* Takes the character if it is next. */
+/* Consumes the character if it is next. */
 bool dt_scan_take(struct dt_scan *scan, char c);
 
 /* Writes an error at position `at`. Always false. */
 bool dt_scan_fail(struct dt_scan *scan, size_t at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same for what stands at the position: "expected WHAT, got 'it'". */
+/* An error about the text at the position: "expected WHAT, got 'TEXT'". */
 bool dt_scan_expected(struct dt_scan *scan, const char *what);
 
 /* Letters, digits, '-' and '_'; returns the length, 0 if there are none. */
@@ -69,7 +69,7 @@ bool dt_scan_number(struct dt_scan *scan, uint64_t max, const char *what, uint64
 /* A number with a fraction, times 10^9 ("1.5" is 1500000000); more digits are cut. */
 bool dt_scan_decimal(struct dt_scan *scan, uint64_t max, const char *what, uint64_t *billionths);
 
-/* A number and a unit of `units`, each worth so much; the result is at most `max`. */
+/* A number with one of `units`; the product is at most `max`. */
 struct dt_scan_unit {
     const char *text;
     uint64_t worth;

@@ -10,8 +10,8 @@
 
 struct dt_delay_table {
     uint32_t generation;        /* [atomic] */
-    struct dt_delay_ring *ring; /* [atomic pointer] made with the first rule, kept */
-    pthread_mutex_t mutex;      /* the rest */
+    struct dt_delay_ring *ring; /* [atomic pointer] created with the first rule */
+    pthread_mutex_t mutex;      /* protects the other fields */
     uint32_t next_number;
     size_t count;
     struct dt_delay_active *active[DT_DELAY_RULES_MAX];
@@ -58,7 +58,7 @@ void dt_delay_active_release(struct dt_delay_active *active)
  * Changes
  */
 
-/* With the mutex held. Zero stands for "never any". */
+/* With the mutex held. 0 is reserved: no rule was ever added. */
 static void changed(struct dt_delay_table *table)
 {
     uint32_t next = table->generation + 1;
@@ -166,7 +166,7 @@ size_t dt_delay_table_list(struct dt_delay_table *table, struct dt_delay_info in
  * Faults of devices
  */
 
-/* Does a flapping link want to be down at an age inside its window? *until_ns: for how long, as an age. */
+/* Whether a flapping link is down at an age inside its window. *until_ns: the age at which that changes. */
 static bool is_flap_down(const struct dt_delay_rule *rule, uint64_t age_ns, uint64_t *until_ns)
 {
     uint64_t phase_ns = (age_ns - rule->from_ns) % (rule->down_ns + rule->up_ns);
@@ -186,7 +186,7 @@ static uint64_t crash_ns(const struct dt_delay_active *active)
     return at_ns < active->rule.to_ns ? at_ns : DT_NEVER_NS;
 }
 
-/* Is the rule a fault at this age? *until_ns: when that may change. */
+/* Whether the rule is a fault at this age. *until_ns: the age at which that may change. */
 static bool is_fault(const struct dt_delay_active *active, uint64_t age_ns, uint64_t *until_ns)
 {
     const struct dt_delay_rule *rule = &active->rule;

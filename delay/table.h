@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules in force in a process, and the record of what they did. Rules are added and removed by any thread
- * at any time; the senders' flows (flow.h) notice by a number that changes.
+ * The rules in force in a process, and the record of their delays. Any thread adds and removes rules at any
+ * time; the senders' flows (flow.h) notice by a generation number.
  */
 #ifndef DETOUR_DELAY_TABLE_H
 #define DETOUR_DELAY_TABLE_H
@@ -24,60 +24,59 @@ extern "C" {
 struct dt_delay_table;
 
 enum dt_status dt_delay_table_create(struct dt_delay_table **table);
-/* After all flows. */
+/* After all flows were destroyed. */
 void dt_delay_table_destroy(struct dt_delay_table *table);
 
-/* The file that a rule names, read by the caller; the table takes it over when it takes the rule. */
+/* The file of a rule, parsed by the caller; adding the rule transfers the ownership to the table. */
 struct dt_delay_files {
     struct dt_delay_trace *trace;   /* of a trace rule, else NULL */
     struct dt_delay_replay *replay; /* of a replay rule, else NULL */
 };
 
 /*
- * Puts a rule in force; its window counts from now_ns. *number is its name from now on; numbers start at 1
- * and never come again. DT_FULL: there are DT_DELAY_RULES_MAX; DT_NO_MEMORY. Then the files stay the
- * caller's.
+ * Puts a rule in force; its window starts at now_ns. *number identifies it; numbers start at 1 and are never
+ * reused. DT_FULL: there are DT_DELAY_RULES_MAX; DT_NO_MEMORY. On both the caller keeps the files.
  */
 enum dt_status dt_delay_table_add(struct dt_delay_table *table, const struct dt_delay_rule *rule,
                                   const struct dt_delay_files *files, uint64_t now_ns, uint32_t *number);
 
-/* Messages that it holds are posted when the other rules let them. DT_NOT_FOUND. */
+/* Removes a rule: its delays of waiting messages end. DT_NOT_FOUND. */
 enum dt_status dt_delay_table_remove(struct dt_delay_table *table, uint32_t number);
 
-/* All of them; returns how many there were. */
+/* Removes all rules; returns their number. */
 size_t dt_delay_table_clear(struct dt_delay_table *table);
 
 struct dt_delay_info {
     uint32_t number;
     uint64_t since_ns; /* in force since */
-    uint64_t messages; /* that it made later, so far; of a device's fault: how often it acted */
-    uint64_t delay_ns; /* of them together */
+    uint64_t messages; /* delayed so far; of a device's fault: times it acted */
+    uint64_t delay_ns; /* sum over the messages */
     struct dt_delay_rule rule;
 };
 
-/* Copies what is in force, in the order of the numbers. Returns how many. */
+/* Copies the rules in force, ascending by number. Returns their number. */
 size_t dt_delay_table_list(struct dt_delay_table *table, struct dt_delay_info info[DT_DELAY_RULES_MAX]);
 
-/* dt_delay_ring_read() of the record; DT_NEVER_NS also when there was never a rule. */
+/* dt_delay_ring_read() of the record; DT_NEVER_NS also if no rule was ever added. */
 uint64_t dt_delay_table_read(struct dt_delay_table *table, uint64_t number, struct dt_delay_entry *entry);
 
 /* ------------------------------------------------------------------------------------------------------------
- * For flows.
+ * For flows
  */
 
-/* A rule in force. Constant, but for what is marked atomic. */
+/* A rule in force. Constant except for the fields marked atomic. */
 struct dt_delay_active {
     struct dt_delay_rule rule;
     struct dt_delay_files files;
     uint32_t number;
-    uint32_t references; /* [atomic] the table's, and one per flow */
+    uint32_t references; /* [atomic] one of the table and one per flow */
     uint64_t since_ns;
     uint64_t messages;                      /* or actions of a fault [atomic] */
     uint64_t delay_ns;                      /* [atomic] */
-    uint64_t busy_ns[DT_DELAY_DEVICES_MAX]; /* [atomic] the queue of each device is busy until then */
+    uint64_t busy_ns[DT_DELAY_DEVICES_MAX]; /* [atomic] per device: when its queue is empty again */
 };
 
-/* Changes whenever the rules do. 0: there were never any. */
+/* Changes with every change of the rules. 0: no rule was ever added. */
 const uint32_t *dt_delay_table_generation(const struct dt_delay_table *table);
 
 /* The rules in force, each with a reference for the caller; returns their number and generation. */
@@ -86,15 +85,15 @@ size_t dt_delay_table_acquire(struct dt_delay_table *table,
 void dt_delay_active_release(struct dt_delay_active *active);
 
 /*
- * The faults that the rules want a device to have at now_ns: their rules, each with a reference for the
- * caller, who counts in `messages` how often they act. A trace is among them when it has the device crash,
- * which is for good. Returns how many; *next_ns is when that may change, DT_NEVER_NS if no rule wants
- * anything later. This only says so: whoever has the device acts.
+ * The rules that inject a fault into a device at now_ns, each with a reference for the caller, which counts
+ * in `messages` how often they act. They include a trace after its crash, which is permanent. Returns their
+ * number; *next_ns is when the set may change, DT_NEVER_NS: never. Only a query: the device's owner applies
+ * the faults.
  */
 size_t dt_delay_table_faults(struct dt_delay_table *table, const char *device, uint64_t now_ns,
                              struct dt_delay_active *faults[DT_DELAY_RULES_MAX], uint64_t *next_ns);
 
-/* Is the time inside the rule's window? */
+/* True if the time is inside the rule's window. */
 static inline bool dt_delay_is_active(const struct dt_delay_active *active, uint64_t now_ns)
 {
     uint64_t age_ns = now_ns - active->since_ns;
@@ -102,7 +101,7 @@ static inline bool dt_delay_is_active(const struct dt_delay_active *active, uint
     return now_ns >= active->since_ns && age_ns >= active->rule.from_ns && age_ns < active->rule.to_ns;
 }
 
-/* The ring to write to, or NULL: there was never a rule. */
+/* The ring to write to; NULL: no rule was ever added. */
 struct dt_delay_ring *dt_delay_table_ring(struct dt_delay_table *table);
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
 
 /* Until the first measurement. */
 #define MARGIN_NS_FIRST (150 * DT_NS_PER_US)
-/* Above what was seen, so that an ordinary wake-up is not already too late. */
+/* Added to the observed lateness, so that an ordinary wake-up is not late. */
 #define MARGIN_NS_EXTRA (10 * DT_NS_PER_US)
 
 void dt_delay_timer_init(struct dt_delay_timer *timer)
@@ -20,8 +20,8 @@ uint64_t dt_delay_timer_sleep_until_ns(const struct dt_delay_timer *timer, uint6
 }
 
 /*
- * The margin follows the late ones quickly and forgets slowly: it settles a little above nearly all that is
- * seen, which is what decides the last percent.
+ * The margin rises quickly with late wake-ups and decays slowly, so it settles slightly above nearly all
+ * observations, which determines the last percent.
  */
 void dt_delay_timer_slept(struct dt_delay_timer *timer, uint64_t began_ns, uint64_t until_ns, uint64_t now_ns)
 {

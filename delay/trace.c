@@ -13,8 +13,8 @@ struct point {
 };
 
 struct dt_delay_trace {
-    char link[DT_DELAY_NAME_BYTES]; /* "" until one is named */
-    bool is_chosen;                 /* by the caller: other links are somebody else's */
+    char link[DT_DELAY_NAME_BYTES]; /* "" until an entry names one */
+    bool is_chosen;                 /* by the caller: entries of other links are skipped */
     size_t count;
     size_t capacity;
     uint64_t last_ns; /* of any link */
@@ -129,7 +129,7 @@ enum dt_status dt_delay_trace_add(struct dt_delay_trace *trace, uint64_t time_ns
  */
 uint64_t dt_delay_trace_at(const struct dt_delay_trace *trace, uint64_t time_ns)
 {
-    size_t low = 0; /* points before it are not later than time_ns */
+    size_t low = 0; /* points below it are not later than time_ns */
     size_t high = trace->count;
 
     if (time_ns >= trace->crash_ns)
@@ -247,7 +247,7 @@ static bool add_point(struct reader *r, uint64_t time_ns, const char *link, uint
            dt_scan_fail(&r->scan, r->entry.at, "%s", reason);
 }
 
-/* The links that are not named have no latency from now on: ours may be one of them. */
+/* Links that are not named have no latency from now on, possibly the link of this trace. */
 static bool add_listed(struct reader *r)
 {
     struct entry *entry = &r->entry;
@@ -263,7 +263,7 @@ static bool add_listed(struct reader *r)
             return false;
         is_named |= strcmp(entry->link[i], r->trace->link) == 0;
     }
-    if (entry->link_count == 0) /* a crash: of every link, also of those that are named later */
+    if (entry->link_count == 0) /* a crash of every link, including links that are named later */
         return add_point(r, (uint64_t)time_ns, NULL, entry->latency_ns[0]);
     return is_named || !r->trace->link[0] || add_point(r, (uint64_t)time_ns, r->trace->link, 0);
 }
@@ -306,7 +306,7 @@ static bool read_single(struct reader *r, uint64_t time_ns)
            add_point(r, time_ns, entry->link[0], entry->latency_ns[0]);
 }
 
-/* The character after the time says which form it is. */
+/* The character after the time determines the form. */
 static bool read_rest(struct reader *r)
 {
     if (dt_scan_take(&r->scan, ';'))

@@ -39,7 +39,7 @@ static double draw_normal(struct dt_prng *prng)
     return radius * cos(2 * 3.14159265358979323846 * draw_unit(prng));
 }
 
-/* Written so that what is not a number counts as zero. */
+/* A NaN counts as zero. */
 static uint64_t to_ns(double ns)
 {
     if (!(ns > 0))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A time that is given as a number or drawn from a named distribution. What is drawn is never negative and
- * never more than DT_DELAY_NS_MAX, so that a heavy tail cannot stop a job for ever.
+ * A time, constant or drawn from a named distribution. A drawn value is in [0, DT_DELAY_NS_MAX], so that a
+ * heavy tail cannot stop a job forever.
  */
 #ifndef DETOUR_DELAY_VALUE_H
 #define DETOUR_DELAY_VALUE_H
@@ -18,7 +18,7 @@ extern "C" {
 
 #define DT_DELAY_NS_MAX (3600 * DT_NS_PER_S)
 
-/* name of the distribution, how many parameters it takes */
+/* X(value, name, number of parameters) */
 #define DT_DELAY_SHAPE_LIST(X)                                                   \
     X(DT_DELAY_CONSTANT, "constant", 1)       /* a */                            \
     X(DT_DELAY_UNIFORM, "uniform", 2)         /* from a to b, both included */   \
@@ -45,13 +45,13 @@ const char *dt_delay_shape_text(enum dt_delay_shape shape);
 /* Parameters in parentheses. */
 unsigned dt_delay_shape_parameters(enum dt_delay_shape shape);
 
-/* Nanoseconds. The same generator gives the same numbers. */
+/* Nanoseconds. Deterministic: equal generators give equal numbers. */
 uint64_t dt_delay_draw(const struct dt_delay_value *value, struct dt_prng *prng);
 
-/* As the rule language writes it: "30ms", "normal(30ms,10ms)". Returns the length, like snprintf(3). */
+/* In the rule language: "30ms", "normal(30ms,10ms)". Returns the length, like snprintf(3). */
 int dt_delay_value_print(const struct dt_delay_value *value, char *to, size_t bytes);
 
-/* A duration in the largest unit that needs no fraction: "1500us". The same. */
+/* A duration in the largest unit without a fraction: "1500us". Returns the length, like snprintf(3). */
 int dt_delay_ns_print(uint64_t ns, char *to, size_t bytes);
 
 #ifdef __cplusplus

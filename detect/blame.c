@@ -4,9 +4,9 @@
 #include "base/util.h"
 
 /*
- * The median of a class without sorting: the value with as many below as above. 0 when the class is too
- * small. With an even number it is the lower of the two in the middle, which calls more suspicious rather
- * than less.
+ * The median of a class without sorting: the value with as many below as above; 0: the class is too small.
+ * For an even number it is the lower of the two middle values, which makes more connections suspicious, not
+ * fewer.
  */
 static double class_median(const struct dt_blame_connection *connections, uint32_t count, uint32_t size_class)
 {
@@ -35,7 +35,7 @@ static double class_median(const struct dt_blame_connection *connections, uint32
     return median;
 }
 
-/* Of connection i's class: that of an earlier member, if there is one. */
+/* The median of connection i's class, taken from an earlier member if there is one. */
 static double median_of(struct dt_blame_connection *connections, uint32_t count, uint32_t i)
 {
     for (uint32_t j = 0; j < i; j++) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose fault is a slow connection? One process's view of its connections, compared with each other.
+ * The cause of a slow connection: compares the connections of one process with each other.
  *
- * A connection is suspicious when its own monitor calls it slow, or when it takes more than 1.1 times as long
- * as the median of the connections with messages of its size class (FALCON, arXiv 2410.12588, section 4.3).
- * Then neighbours decide: if the other connections over the same NIC of this host suffer too, it is that NIC;
- * if those to the same NIC of the peer do, it is that one; else the link between the two. A connection whose
- * network time is well but whose peer lets it wait longer than it used to has a peer that is not ready.
+ * A connection is suspicious if its own monitor finds it slow, or if it takes more than 1.1 times the median
+ * of the connections with messages of its size class (FALCON, arXiv 2410.12588, section 4.3). Its neighbors
+ * then decide: if the other connections over the same local NIC are suspicious as well, the cause is that
+ * NIC; if those to the same NIC of the peer are, it is the peer's NIC; otherwise it is the link between the
+ * two. If the network time of a connection is healthy and it waits longer for its peer than before, the peer
+ * is not ready.
  *
  * Pure, no allocation.
  */
@@ -21,7 +22,7 @@ extern "C" {
 #endif
 
 #define DT_BLAME_SUSPICIOUS 1.10 /* times the median */
-#define DT_BLAME_CLASS_MIN  3    /* connections of a size class that have a median worth the name */
+#define DT_BLAME_CLASS_MIN  3    /* connections of a size class required for a median */
 
 /* X(blame, text) */
 #define DT_BLAMES(X)                         \
@@ -41,18 +42,18 @@ enum dt_blame {
 struct dt_blame_connection {
     /* in */
     uint32_t own_nic;
-    uint32_t peer;     /* process at the other end */
-    uint32_t peer_nic; /* of that process's host; numbers are compared together with `peer_host` */
+    uint32_t peer;     /* the peer process */
+    uint32_t peer_nic; /* index on the peer's host; unique only together with `peer_host` */
     uint32_t peer_host;
     uint32_t size_class;   /* logarithm to base 2 of the typical message's bytes */
     double seconds_a_byte; /* 0: not known */
-    bool is_slow;          /* its network monitor says so */
-    bool is_waiting;       /* its waiting monitor says so */
+    bool is_slow;          /* verdict of its network monitor */
+    bool is_waiting;       /* verdict of its waiting monitor */
     /* out */
     bool is_suspicious;
     enum dt_blame blame;
-    double class_median; /* of its size class's seconds_a_byte; 0: not known */
-    double of_median;    /* its time over that; 0: not known */
+    double class_median; /* of seconds_a_byte in its size class; 0: unknown */
+    double of_median;    /* its time divided by the median; 0: unknown */
 };
 
 /* count^2 steps for each size class: not for the data path. */

@@ -8,7 +8,7 @@
 
 #define PI          3.14159265358979323846
 #define NEGLIGIBLE  1e-7
-#define PRIOR_ALPHA 2.0 /* weight of `deviation` against what a run has shown: four samples' */
+#define PRIOR_ALPHA 2.0                 /* weight of the prior `deviation`: that of four samples */
 #define PRIOR_RATIO 1.32934038817913702 /* Gamma(2.5) / Gamma(2) */
 
 static double kappa0(const struct dt_changepoint_prior *prior)
@@ -22,7 +22,7 @@ void dt_changepoint_init(struct dt_changepoint *changepoint, const struct dt_cha
     changepoint->prior = *prior;
 }
 
-/* Counts beyond the cap weigh as the cap does. */
+/* Counts above the cap have the weight of the cap. */
 static double weighed(const struct dt_changepoint_run *run)
 {
     return (double)dt_min_u64(run->count, DT_CHANGEPOINT_CAP);
@@ -42,9 +42,9 @@ static double power(double base, uint64_t exponent)
 
 /*
  * Density of the next sample after a run: Student's t with 2 alpha degrees of freedom (Murphy, "Conjugate
- * Bayesian analysis of the Gaussian distribution", 2007, eq. 110). Its exponent, alpha + 1/2, is a whole
- * number of halves, so that a root takes the place of a logarithm and an exponential. What that makes 0,
- * below 1e-154, is negligible beside any run that explains the sample.
+ * Bayesian analysis of the Gaussian distribution", 2007, eq. 110). Its exponent, alpha + 1/2, is a multiple
+ * of 1/2, so a square root replaces a logarithm and an exponential. Results below 1e-154 become 0, which is
+ * negligible beside any run that explains the sample.
  */
 static double predict(const struct dt_changepoint_run *run, double kappa_prior, double sample)
 {
@@ -64,7 +64,7 @@ static void extend(struct dt_changepoint_run *run, double kappa_prior, double sa
     if (run->count < DT_CHANGEPOINT_CAP)
         run->gamma_ratio = alpha / run->gamma_ratio; /* Gamma(a + 1) is a Gamma(a) */
     else
-        run->beta *= (alpha - 0.5) / alpha; /* the oldest sample's share makes room for the new one */
+        run->beta *= (alpha - 0.5) / alpha; /* the oldest sample loses its share */
     run->beta += kappa * distance * distance / (2 * (kappa + 1));
     run->mean += distance / (kappa + 1);
     run->count++;
@@ -87,14 +87,14 @@ static void forget_least_probable(struct dt_changepoint *changepoint)
     forget(changepoint, least);
 }
 
-/* Makes the weights sum to 1, but for the negligible ones, which go. */
+/* Normalizes the weights to a sum of 1 and drops negligible runs. */
 static void scale_weights(struct dt_changepoint *changepoint)
 {
     double sum = 0;
 
     for (uint32_t i = 0; i < changepoint->run_count; i++)
         sum += changepoint->runs[i].weight;
-    if (!(sum > 0)) { /* a sample that no run can explain in the range of doubles: it begins a new one */
+    if (!(sum > 0)) { /* no run explains the sample within the range of doubles: start a new run */
         changepoint->runs[0] = changepoint->runs[changepoint->run_count - 1];
         changepoint->runs[0].weight = 1;
         changepoint->run_count = 1;
@@ -116,7 +116,7 @@ void dt_changepoint_add(struct dt_changepoint *changepoint, double sample)
                                        .gamma_ratio = PRIOR_RATIO};
     double fresh_density = predict(&fresh, kappa_prior, sample);
 
-    /* The weights sum to 1, so a change has the weight `hazard`, whichever run it ends. */
+    /* The weights sum to 1, so a change has the total weight `hazard`. */
     fresh.weight = (changepoint->run_count > 0 ? hazard : 1) * fresh_density;
     for (uint32_t i = 0; i < changepoint->run_count; i++) {
         struct dt_changepoint_run *run = &changepoint->runs[i];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Since when has a series kept its level? Bayesian online change-point detection (Adams and MacKay, 2007,
+ * Since when a series has kept its level: Bayesian online change-point detection (Adams and MacKay, 2007,
  * arXiv:0710.3742) with Gaussian samples of unknown mean and variance (normal-inverse-gamma prior).
  *
- * After each sample there is a probability for each length of the current run: how many samples ago the level
- * changed last. To bound the work per sample only the DT_CHANGEPOINT_RUNS most probable lengths are kept. The
- * most probable one is, in tests, the same as with all of them.
+ * The state is a probability for each length of the current run, that is, the number of samples since the
+ * level changed. To bound the work per sample, only the DT_CHANGEPOINT_RUNS most probable lengths are kept;
+ * in tests the most probable one equals that of the full computation.
  *
  * Pure and without allocation. One thread.
  */
@@ -19,19 +19,19 @@ extern "C" {
 #endif
 
 #define DT_CHANGEPOINT_RUNS 24  /* lengths that are kept */
-#define DT_CHANGEPOINT_CAP  256 /* a longer run counts as this long where its evidence is weighed */
+#define DT_CHANGEPOINT_CAP  256 /* the weight of the evidence of longer runs is capped at this length */
 
-/* What a new level may look like before anything is known of it. */
+/* The prior of a new level. */
 struct dt_changepoint_prior {
     double mean;
     double deviation;        /* of the samples around their level; > 0 */
-    double level_deviations; /* how far levels lie from `mean`, in units of `deviation`; > 0 */
-    double change_every;     /* samples between two changes, on average; > 1 */
+    double level_deviations; /* deviation of levels from `mean`, in units of `deviation`; > 0 */
+    double change_every;     /* mean number of samples between changes; > 1 */
 };
 
 struct dt_changepoint_run {
     double weight;      /* its probability */
-    double mean;        /* of its samples, the prior's pull included */
+    double mean;        /* of its samples and the prior */
     double beta;        /* of the inverse gamma distribution */
     double gamma_ratio; /* Gamma(alpha + 1/2) / Gamma(alpha) */
     uint32_t count;

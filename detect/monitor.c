@@ -7,20 +7,20 @@
 #include "base/util.h"
 
 /*
- * Chosen on the tuning families of tests/detect/trace.h (bench/detect_quality.c); docs/benchmarks.md has what
- * they give on the others.
+ * Chosen on the tuning families of tests/detect/trace.h (bench/detect_quality.c); docs/benchmarks.md has the
+ * results on the other families.
  */
-#define DEVIATION_MIN   0.002 /* a series without noise has still a clock */
+#define DEVIATION_MIN   0.002 /* the minimum: the resolution of clocks */
 #define CLIP_DEVIATIONS 2.5   /* of samples around a run's median */
-#define JUMP_DEVIATIONS 20.0  /* what the change-point detector sees of an outlier */
+#define JUMP_DEVIATIONS 20.0  /* outliers are clipped to this for the change-point detector */
 #define CHANGE_EVERY    100.0
-#define MARGIN_ERRORS   2.5 /* standard errors that a level lies above 10 %, to be slow */
-#define SMALL_SAMPLE    2.0 /* few samples tell little about their own spread */
-#define RUN_MIN         5   /* samples that a level takes */
+#define MARGIN_ERRORS   2.5 /* standard errors above 10 % required for slow */
+#define SMALL_SAMPLE    2.0 /* weight for the uncertain spread of few samples */
+#define RUN_MIN         5   /* samples required for a level */
 #define MEDIAN_COUNT    15
-#define FASTER_RUN      64 /* samples that make a faster level the healthy one */
+#define FASTER_RUN      64 /* samples after which a faster level becomes the healthy one */
 #define FASTER          0.03
-#define DEVIATION_SHARE 0.02 /* of one sample in the running deviation */
+#define DEVIATION_SHARE 0.02 /* weight of one sample in the running deviation */
 
 void dt_monitor_init(struct dt_monitor *monitor)
 {
@@ -34,7 +34,7 @@ static double clip(double value, double middle, double reach)
     return value < low ? low : value > high ? high : value;
 }
 
-/* The k-th last sample; k from 0, below the samples seen and DT_MONITOR_HISTORY. */
+/* The k-th last sample; k from 0, below the number of samples and DT_MONITOR_HISTORY. */
 static double past(const struct dt_monitor *monitor, uint32_t k)
 {
     return monitor->history[(monitor->sample_count - 1 - k) % DT_MONITOR_HISTORY];
@@ -65,8 +65,8 @@ static double recent_median(const struct dt_monitor *monitor, uint32_t count)
 }
 
 /*
- * A clipped mean around the median, and its standard error. When few samples are outliers most of them may
- * be, and the median with them; then they are far apart, so the error has to see how far.
+ * A clipped mean around the median, and its standard error. Most of a few samples may be outliers, including
+ * the median; they are then far apart, so the error accounts for the spread.
  */
 static void estimate(struct dt_monitor *monitor, uint32_t run)
 {
@@ -85,7 +85,7 @@ static void estimate(struct dt_monitor *monitor, uint32_t run)
     double spread = fmax(sqrt(squares / run), monitor->deviation);
     monitor->run = run;
     monitor->level = middle + mean;
-    /* Few samples tell little about their own spread. */
+    /* The spread of few samples is uncertain. */
     monitor->uncertainty = spread / sqrt(run) * (1 + SMALL_SAMPLE / run);
 }
 
@@ -98,7 +98,7 @@ static void learn(struct dt_monitor *monitor)
     monitor->reference = recent_median(monitor, DT_MONITOR_LEARN);
     for (uint32_t k = 0; k < DT_MONITOR_LEARN; k++)
         values[k] = fabs(past(monitor, k) - monitor->reference);
-    /* 1.4826: the median distance of a normal distribution is so many times smaller than its deviation */
+    /* 1.4826: standard deviation divided by median absolute deviation, for a normal distribution */
     monitor->deviation = fmax(1.4826 * median(values, DT_MONITOR_LEARN), DEVIATION_MIN);
     estimate(monitor, DT_MONITOR_LEARN);
     monitor->reference = monitor->level;
@@ -110,7 +110,7 @@ static void learn(struct dt_monitor *monitor)
                            clip(past(monitor, k), monitor->reference, JUMP_DEVIATIONS * monitor->deviation));
 }
 
-/* The reference gets better while nothing has ever changed, and follows what is faster for good. */
+/* Refines the reference while the level has never changed; follows a permanently faster level. */
 static void follow(struct dt_monitor *monitor)
 {
     bool is_first_run = dt_changepoint_run_length(&monitor->changepoint) + 2 >= monitor->sample_count;
@@ -134,7 +134,7 @@ static void judge(struct dt_monitor *monitor)
         monitor->slow_since = monitor->sample_count - monitor->run;
         return;
     }
-    /* The run that made it slow is dated better with every sample. */
+    /* Every sample improves the start time of the slow run. */
     uint64_t run_begin = monitor->sample_count - monitor->run;
     if (run_begin < monitor->slow_since && run_begin + 2 * RUN_MIN >= monitor->slow_since)
         monitor->slow_since = run_begin;
@@ -161,7 +161,7 @@ void dt_monitor_add(struct dt_monitor *monitor, double duration)
     uint64_t reach = dt_min_u64(monitor->sample_count, DT_MONITOR_HISTORY);
     uint32_t run = dt_changepoint_run_length(&monitor->changepoint);
     estimate(monitor, (uint32_t)dt_min_u64(run < RUN_MIN ? RUN_MIN : run, reach));
-    /* The deviation in units that make it the standard deviation of a normal distribution. */
+    /* Scaled to the standard deviation of a normal distribution. */
     double distance = fmin(fabs(sample - monitor->level), 4 * monitor->deviation);
     monitor->deviation += DEVIATION_SHARE * (1.2533 * distance - monitor->deviation);
     monitor->deviation = fmax(monitor->deviation, DEVIATION_MIN);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is one series of durations slow, since when, and by what factor?
+ * Is a series of durations slow, since when, and by what factor?
  *
- * The first samples give the reference: the level that is healthy. From then on a change-point detector
- * (changepoint.h) says since when the series has kept its level; the level of that run, estimated robustly,
- * is compared with the reference: 10 % above it, and more than chance, is slow. This is the verification step
- * of FALCON (arXiv 2410.12588, section 4.2) with one difference: a run is compared with the reference, not
- * with the run before it. So a ladder of steps, or a drift, each of its changes under 10 %, is seen as soon
- * as its sum is not (their method misses those). Outliers (a checkpoint, a retransmission) change neither run
- * nor level.
+ * The first samples define the reference, the healthy level. A change-point detector (changepoint.h) then
+ * determines since when the series has kept its level; the level of that run, estimated robustly, is compared
+ * with the reference. At least 10 % above it, and significantly so, is slow. This is the verification step of
+ * FALCON (arXiv 2410.12588, section 4.2) with one difference: a run is compared with the reference, not with
+ * the previous run. So a staircase of steps below 10 % each, or a drift, is detected once its sum exceeds 10
+ * %, which their method misses. Outliers (a checkpoint, a retransmission) change neither run nor level.
  *
- * Hysteresis: slow begins at 10 % and ends below 5 %, or when it is 10 % no more for a long run. The
- * reference follows a series that gets faster for good, never one that gets slower.
+ * Hysteresis: slow begins at 10 % and ends below 5 %, or when the level stays below 10 % for a long run. The
+ * reference follows a series that becomes permanently faster, never one that becomes slower.
  *
- * Logarithms inside: levels are factors, and a noise of so many per cent is the same at every speed.
+ * The computation uses logarithms: levels are factors, and relative noise is independent of the speed.
  *
  * Pure and without allocation. One thread.
  */
@@ -30,7 +29,7 @@ extern "C" {
 #endif
 
 #define DT_MONITOR_LEARN   32  /* samples before the first verdict */
-#define DT_MONITOR_HISTORY 128 /* samples that are looked back at */
+#define DT_MONITOR_HISTORY 128 /* samples kept */
 
 #define DT_MONITOR_SLOW_FACTOR    1.10 /* slow from this factor on */
 #define DT_MONITOR_HEALTHY_FACTOR 1.05 /* healthy again below this factor */
@@ -43,21 +42,21 @@ struct dt_monitor {
     double deviation;                   /* of the noise, robust, in logarithms */
     double level;                       /* of the current run */
     double uncertainty;                 /* standard error of `level` */
-    uint32_t run;                       /* samples in the current run, as far as history reaches */
+    uint32_t run;                       /* samples in the current run, at most those in history */
     bool is_slow;
-    uint64_t slow_since; /* number of the sample that began it, from 0 */
+    uint64_t slow_since; /* index of its first sample, from 0 */
 };
 
 struct dt_verdict {
-    bool is_known; /* enough samples were seen */
+    bool is_known; /* there were enough samples */
     bool is_slow;
-    uint64_t since; /* sample that the state began with, when slow */
-    double factor;  /* present level over the healthy one; 1 while nothing is known */
+    uint64_t since; /* if slow: index of the first slow sample */
+    double factor;  /* present level divided by the healthy one; 1 while unknown */
 };
 
 void dt_monitor_init(struct dt_monitor *monitor);
 
-/* One duration in any unit, always the same; what is not a positive finite number is left out. */
+/* A duration, always in the same unit. Values that are not positive and finite are skipped. */
 void dt_monitor_add(struct dt_monitor *monitor, double duration);
 
 struct dt_verdict dt_monitor_verdict(const struct dt_monitor *monitor);

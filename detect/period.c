@@ -11,7 +11,7 @@ uint32_t dt_period_find(const double *values, uint32_t count)
         mean += values[i] / count;
     for (uint32_t i = 0; i < count; i++)
         variance += (values[i] - mean) * (values[i] - mean) / count;
-    /* Sizes are integers: anything below is rounding. */
+    /* Sizes are integers: smaller values are rounding errors. */
     if (variance <= 1e-18 * mean * mean)
         return 1;
     for (uint32_t lag = 1; lag <= count / DT_PERIOD_REPEATS_MIN; lag++) {

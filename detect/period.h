@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How many bursts make an iteration? A training step sends the same sizes in the same order each time, so the
- * autocorrelation of a connection's burst sizes is (nearly) 1 at the lag of one iteration (FALCON, arXiv
- * 2410.12588, section 4.2). Each lag's sum is divided by the number of pairs in it, so that long lags are not
- * at a disadvantage. A plugin sees neither communicators nor collectives; so all connections of a process
- * vote.
+ * autocorrelation of a connection's burst sizes is nearly 1 at the lag of one iteration (FALCON, arXiv
+ * 2410.12588, section 4.2). Each lag's sum is divided by its number of pairs, so that long lags are not at a
+ * disadvantage. A plugin sees neither communicators nor collectives; so all connections of a process vote.
  *
  * Pure, no allocation.
  */
@@ -18,15 +17,15 @@ extern "C" {
 #endif
 
 #define DT_PERIOD_THRESHOLD   0.95
-#define DT_PERIOD_REPEATS_MIN 3 /* a period has to be seen so often to be one */
+#define DT_PERIOD_REPEATS_MIN 3 /* repetitions required for a period */
 
 /*
- * The smallest lag whose autocorrelation reaches the threshold; 1 when all values are equal; 0 when there is
- * none, or too few values to tell. count^2 / DT_PERIOD_REPEATS_MIN steps: not for the data path.
+ * The smallest lag whose autocorrelation reaches the threshold; 1: all values are equal; 0: none, or too few
+ * values. count^2 / DT_PERIOD_REPEATS_MIN steps: not for the data path.
  */
 uint32_t dt_period_find(const double *values, uint32_t count);
 
-/* The most frequent of `periods`, zeros left out; the smallest of those equally frequent; 0: none. */
+/* The most frequent nonzero period, the smallest of equally frequent ones; 0: none. */
 uint32_t dt_period_vote(const uint32_t *periods, uint32_t count);
 
 #ifdef __cplusplus

@@ -28,7 +28,7 @@ static enum dt_status failed(int error, char *answer, size_t answer_bytes)
     }
 }
 
-/* A connected socket with time-outs, or -1 with errno set. */
+/* A connected socket with timeouts, or -1 with errno set. */
 static int dial(const struct dt_runtime_dir *dir, int pid, unsigned timeout_ms)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -56,7 +56,7 @@ static int dial(const struct dt_runtime_dir *dir, int pid, unsigned timeout_ms)
     return -1;
 }
 
-/* Reads up to the newline, which is cut off. */
+/* Reads up to the newline, which is removed. */
 static enum dt_status read_line(int fd, char *line, size_t line_bytes)
 {
     size_t used = 0;
@@ -113,7 +113,7 @@ static enum dt_status talk(int fd, const char *line, char *answer, size_t answer
     status = read_line(fd, received, sizeof received);
     if (status == DT_OK)
         return parse_answer(received, answer, answer_bytes);
-    if (status == DT_SYSTEM && errno == EAGAIN) { /* it is stopped, or reads a large file */
+    if (status == DT_SYSTEM && errno == EAGAIN) { /* the process is stopped, or reads a large file */
         snprintf(answer, answer_bytes, "no answer in time; it has the order, and may still carry it out");
         return DT_TIMED_OUT;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end of the control socket, for the command line tool and tests. Blocks. */
+/* The client side of the command socket, for the `detour` command and tests. Blocks. */
 #ifndef DETOUR_OBS_CLIENT_H
 #define DETOUR_OBS_CLIENT_H
 
@@ -14,10 +14,10 @@ extern "C" {
 
 /*
  * Sends one line (without newline) to a process and waits for the answer, at most `timeout_ms` in each step.
- * Returns DT_OK for `ok`, or the status in `error STATUS`; the text of either goes to `answer`. When there
- * was no answer: DT_NOT_FOUND (no such process listens), DT_TIMED_OUT, DT_CLOSED or DT_PROTOCOL (it answered
- * something else), DT_SYSTEM, DT_INVALID (the line is too long or has a newline in it); then `answer` says
- * that. Silent.
+ * Returns DT_OK for `ok`, or the status in `error STATUS`; the text of either goes to `answer`. Without an
+ * answer: DT_NOT_FOUND (the process does not listen), DT_TIMED_OUT, DT_CLOSED or DT_PROTOCOL (a malformed
+ * answer), DT_SYSTEM, DT_INVALID (the line is too long or contains a newline); `answer` then holds the
+ * reason. Does not log.
  */
 enum dt_status dt_client_call(const struct dt_runtime_dir *dir, int pid, const char *line,
                               unsigned timeout_ms, char *answer, size_t answer_bytes);

@@ -19,7 +19,7 @@ struct command {
     void *arg;
 };
 
-/* The lock is held while a command runs, so that unregistering waits for it. */
+/* The lock is held while a command runs. */
 struct dt_command_table {
     pthread_mutex_t lock;
     struct command commands[COMMANDS_MAX];
@@ -53,7 +53,7 @@ static bool is_name(const char *text)
     return length > 0 && length < NAME_BYTES;
 }
 
-/* The entry of that name; the empty name finds a free one. NULL: there is none. */
+/* The entry of this name; the empty name finds a free entry. NULL: none. */
 static struct command *find(struct dt_command_table *table, const char *name)
 {
     for (size_t i = 0; i < COMMANDS_MAX; i++) {

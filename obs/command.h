@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commands that the control socket understands: a table of names and functions. Whoever can do something
- * for the user registers it (plugin/: `nic`); the server (server.h) only carries lines.
+ * The commands of the command socket: a table of names and functions. Modules register their commands
+ * (plugin/: `nic` and `inject`); the server (server.h) only transports lines.
  *
- * A line is `NAME ARGUMENTS`; the answer is `ok TEXT` or `error STATUS TEXT`, STATUS being the number of an
- * enum dt_status.
+ * A request is `NAME ARGUMENTS`; the answer is `ok TEXT` or `error STATUS TEXT`, STATUS being the number of
+ * an enum dt_status.
  */
 #ifndef DETOUR_OBS_COMMAND_H
 #define DETOUR_OBS_COMMAND_H
@@ -21,8 +21,9 @@ extern "C" {
 #define DT_COMMAND_ANSWER_BYTES 8192u /* longest answer, its newline included; longer ones are cut */
 
 /*
- * Does what `args` (all after the name, without blanks around it) says and writes one line of text to
- * `answer`, on every status. Must not block: others wait behind it. Called on the server's thread.
+ * Executes the command with `args` (the rest of the line, without surrounding blanks) and writes one line of
+ * text to `answer`, whatever the status. Must not block, since other clients wait. Called on the server's
+ * thread.
  */
 typedef enum dt_status dt_command_func(void *arg, const char *args, char *answer, size_t answer_bytes);
 
@@ -32,7 +33,7 @@ enum dt_status dt_command_table_create(struct dt_command_table **table);
 void dt_command_table_destroy(struct dt_command_table *table);
 
 /*
- * Registers a command under a name of letters, digits and '-'. DT_INVALID: not such a name, or taken;
+ * Registers a command under a name of letters, digits and '-'. DT_INVALID: an invalid or registered name;
  * DT_FULL. `name` is copied. Any thread.
  */
 enum dt_status dt_command_register(struct dt_command_table *table, const char *name, dt_command_func *func,

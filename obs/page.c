@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process's own counter page. */
+/* The counter page of this process. */
 #include "obs/page.h"
 
 #include <errno.h>
@@ -36,11 +36,11 @@ DT_STATIC_CHECK(offsetof(struct page_layout, events) % 8 == 0, "records are alig
 
 struct dt_page {
     struct page_layout *layout;
-    int file_fd;          /* locked for as long as we live; -1: private memory */
+    int file_fd;          /* locked while the process lives; -1: private memory */
     int dir_fd;           /* to remove the file */
-    int pid;              /* in its name */
-    pid_t owner;          /* who may remove it */
-    pthread_mutex_t lock; /* claims and releases */
+    int pid;              /* in the file name */
+    pid_t owner;          /* the process that may remove the file */
+    pthread_mutex_t lock; /* protects claims and releases */
 };
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -48,8 +48,8 @@ struct dt_page {
  */
 
 /*
- * Makes "PID.page.new", locked, with all its memory there: a page that were missing later would kill the
- * process. -1 with errno set.
+ * Creates "PID.page.new", locked, with all memory allocated: a page missing later would kill the process with
+ * SIGBUS. -1 with errno set.
  */
 static int make_file(int dir_fd, const char *name)
 {
@@ -58,10 +58,10 @@ static int make_file(int dir_fd, const char *name)
     int error;
 
     if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(struct page_layout)) {
-        errno = EFBIG; /* trying would raise SIGXFSZ */
+        errno = EFBIG; /* writing would raise SIGXFSZ */
         return -1;
     }
-    unlinkat(dir_fd, name, 0); /* of a dead process with our number */
+    unlinkat(dir_fd, name, 0); /* left by a dead process with the same number */
     fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -1;
@@ -74,7 +74,7 @@ static int make_file(int dir_fd, const char *name)
     return -1;
 }
 
-/* It gets its name only when it is ready, so that a sweep never meets it unlocked. */
+/* Renames it to its final name once it is complete, so that a sweep never finds it unlocked. */
 static bool open_shared(struct dt_page *page, const struct dt_page_options *options)
 {
     char name[32];
@@ -189,7 +189,7 @@ struct dt_event_ring *dt_page_events(struct dt_page *page)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * Rows. Under page->lock; readers see `changes` odd until the row is whole.
+ * Rows. Under page->lock; `changes` is odd for readers until the row is complete.
  */
 static void begin_change(struct dt_page_row *row)
 {
@@ -201,7 +201,7 @@ static void end_change(struct dt_page_row *row)
     dt_store_release(&row->changes, row->changes + 1);
 }
 
-/* Writes a whole row but for its head. */
+/* Writes a row except its head. */
 static void write_row(struct dt_page_row *row, const void *content, size_t bytes)
 {
     begin_change(row);
@@ -225,7 +225,7 @@ struct dt_page_connection *dt_page_claim_connection(struct dt_page *page,
     return &connections[row];
 }
 
-/* The last row may have several users, so it is never given back. */
+/* The last row may have several users, so it is never released. */
 void dt_page_release_connection(struct dt_page *page, struct dt_page_connection *connection)
 {
     if (dt_page_is_shared(page, connection))

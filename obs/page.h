@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The counter page: what a process has done, in a file that other processes read while it works
- * (runtime_dir.h): a table with one row per connection, and a ring of event records.
+ * The counter page: a process's counters, in a file that other processes read while it runs (runtime_dir.h).
+ * A table with one row per connection, and a ring of event records.
  *
- * Counting is a plain store: each counter has one writer (the connection's owner), no lock, no system call,
- * and nothing that can fail. When the file cannot be made the process runs on with private memory; when the
- * table is full, further connections share its last row, whose numbers are then only a hint (its health is
- * that of the worst of them: transport/health.h).
+ * Counting is a plain store: each counter has one writer (the connection's owner), no lock, no system call
+ * and no failure. If the file cannot be created, the process uses private memory. If the table is full,
+ * further connections share its last row, whose numbers are then only a hint (its health is the worst of
+ * them: transport/health.h).
  *
- * Layout: everything is in host byte order and naturally aligned. A reader checks magic and version and takes
- * offsets, counts and row sizes from the header, so that a newer writer may append fields to rows. A change
- * that an old reader would misunderstand changes the version.
+ * Layout: host byte order, natural alignment. A reader checks magic and version and takes offsets, counts and
+ * row sizes from the header, so that a newer writer can append fields to rows. A change that an old reader
+ * would misinterpret changes the version.
  */
 #ifndef DETOUR_OBS_PAGE_H
 #define DETOUR_OBS_PAGE_H
@@ -46,40 +46,40 @@ static inline uint32_t dt_page_service_bucket(uint64_t ns)
     return bucket < DT_PAGE_SERVICE_BUCKETS ? bucket : DT_PAGE_SERVICE_BUCKETS - 1;
 }
 
-/* Whose rank the tags of a connection's messages name; NCCL tags them with the sender's. */
+/* The rank in the tags of a connection's messages; NCCL tags them with the sender's rank. */
 #define DT_PAGE_RANK_UNKNOWN (-1)
-#define DT_PAGE_RANK_SEVERAL (-2) /* ranks share the connection */
+#define DT_PAGE_RANK_SEVERAL (-2) /* several ranks share the connection */
 
 enum dt_page_row_state { DT_PAGE_ROW_FREE = 0, DT_PAGE_ROW_USED = 1 };
 
-/* Head of every row. `changes` is odd while the words of the row are being written: read again. */
+/* Head of every row. `changes` is odd while the row is written: read again. */
 struct dt_page_row {
     uint32_t state; /* enum dt_page_row_state */
     uint32_t changes;
 };
 
 enum dt_page_verdict {
-    DT_PAGE_VERDICT_LEARNING, /* not enough was sent yet */
+    DT_PAGE_VERDICT_LEARNING, /* not enough traffic yet */
     DT_PAGE_VERDICT_HEALTHY,
     DT_PAGE_VERDICT_SLOW,
-    DT_PAGE_VERDICT_WAITING /* the network is well, the peer is late to receive */
+    DT_PAGE_VERDICT_WAITING /* the network is healthy, the peer receives late */
 };
 
-/* What detection says about a sender. Written by Detour's thread, while `changes` of the row is odd. */
+/* The verdict of detect/ on a sender. The device thread writes it while `changes` of the row is odd. */
 struct dt_page_health {
     uint32_t verdict;         /* enum dt_page_verdict */
-    uint32_t cause;           /* whose fault: enum dt_blame (detect/blame.h) */
-    uint64_t since_ns;        /* slow or waiting since, on the clock of the events */
+    uint32_t cause;           /* enum dt_blame (detect/blame.h) */
+    uint64_t since_ns;        /* start of slow or waiting, on the clock of the events */
     uint64_t factor_permille; /* present time over the healthy one */
-    uint64_t delay_ns;        /* what a transfer takes longer than a healthy one */
-    uint64_t transfer_bytes;  /* of a typical transfer: what is sent between two pauses */
-    uint64_t sample_count;    /* iterations that were judged */
-    uint64_t merged_count;    /* messages that detection did not see one by one, for want of time */
+    uint64_t delay_ns;        /* extra time of a transfer over a healthy one */
+    uint64_t transfer_bytes;  /* of a typical transfer: the bytes between two pauses */
+    uint64_t sample_count;    /* iterations evaluated */
+    uint64_t merged_count;    /* messages sampled together, since the device thread was late */
 };
 
 struct dt_page_path {
-    char own[32];  /* name of this end's device; "": there is none */
-    char peer[32]; /* of the other end's */
+    char own[32];  /* this end's device; "": none */
+    char peer[32]; /* the peer's device */
 };
 
 struct dt_page_connection {
@@ -91,38 +91,38 @@ struct dt_page_connection {
     char peer[96];      /* process at the other end: "host:pid" */
     struct dt_page_path path[DT_PAGE_PATHS];
     uint32_t path_count;
-    /* From here on all is written while readers look, each word by itself. */
-    uint32_t path_now; /* the one that new messages take; UINT32_MAX: none */
+    /* The fields from here on are written while others read them, each word atomically. */
+    uint32_t path_now; /* the path of new messages; UINT32_MAX: none */
     int32_t from_rank; /* of the sending end, or DT_PAGE_RANK_... */
     uint32_t unused;
-    /* Counters, which only grow. What users read of each: DETOUR_STAT_COUNTERS in detour/stat.h. */
+    /* Monotonic counters; DETOUR_STAT_COUNTERS in detour/stat.h documents them. */
     uint64_t message_count; /* completed */
-    uint64_t payload_bytes; /* of these */
-    uint64_t service_ns;    /* sender: from hand-over to completion, added up */
-    uint64_t refused_count; /* calls told to come again: no clear-to-send yet, or no free slot */
+    uint64_t payload_bytes; /* of these messages */
+    uint64_t service_ns;    /* sender: from submission to completion, sum over the messages */
+    uint64_t refused_count; /* calls that returned no request: no CTS yet, or no free slot */
     uint64_t staged_count;  /* sender: sends that went through host memory */
     uint64_t staged_bytes;
     uint64_t flush_count;     /* receiver */
-    uint64_t takeover_count;  /* times Detour's own thread progressed the connection */
+    uint64_t takeover_count;  /* times the device thread progressed the connection for NCCL */
     uint64_t error_count;     /* completions with an error */
-    uint64_t path_down_count; /* times a path was declared bad */
-    uint64_t path_up_count;   /* times a path came back */
-    uint64_t rewound_count;   /* sender: messages posted again over another path */
-    uint64_t failover_ns;     /* between declaring a path bad and carrying on, added up */
+    uint64_t path_down_count; /* path failures */
+    uint64_t path_up_count;   /* path recoveries */
+    uint64_t rewound_count;   /* sender: messages replayed over another path */
+    uint64_t failover_ns;     /* from the path failure to the end of the replay, sum */
     uint64_t service_count[DT_PAGE_SERVICE_BUCKETS]; /* sender */
     struct dt_page_health health;                    /* sender */
     uint64_t reserved[6];
 };
 
 struct dt_page_header {
-    uint64_t magic; /* stored last: a page without it is not ready */
+    uint64_t magic; /* stored last: a page without it is not initialized */
     uint32_t version;
     uint32_t header_bytes;
     uint64_t page_bytes;
     int32_t pid;
     uint32_t reserved;
     uint64_t start_realtime_ns; /* since 1970 */
-    uint64_t start_ns;          /* the same moment on the clock of the events */
+    uint64_t start_ns;          /* the same time on the clock of the events */
     char process_name[64];
     char detour_version[32];
     uint32_t connection_offset, connection_bytes, connection_count;
@@ -143,62 +143,61 @@ struct dt_page_options {
 };
 
 /*
- * Makes the page. DT_NO_MEMORY is the only failure: without a file (one INFO line says why) it lies in
- * private memory. The file disappears at dt_page_close().
+ * Creates the page. The only failure is DT_NO_MEMORY: if the file cannot be created (one INFO line), the page
+ * is private memory. dt_page_close() removes the file.
  */
 enum dt_status dt_page_open(const struct dt_page_options *options, struct dt_page **page);
 
-/* In a child after fork() this leaves the parent's file alone. Rows and ring are gone afterwards. */
+/* Frees rows and ring and removes the file; in a child after fork() the parent's file stays. */
 void dt_page_close(struct dt_page *page);
 
 /* Removes the file and keeps rows and ring: the process is about to exit, and threads may still count. */
 void dt_page_unlink(struct dt_page *page);
 
-/* For readers in the same process, tests above all. */
+/* For readers in the same process, mainly tests. */
 const struct dt_page_header *dt_page_get_header(const struct dt_page *page);
 struct dt_event_ring *dt_page_events(struct dt_page *page);
 
 /*
- * A row with what `content` has behind its head; never NULL. Any thread.
+ * Claims a row and fills it with `content` (except its head); never NULL. Any thread.
  */
 struct dt_page_connection *dt_page_claim_connection(struct dt_page *page,
                                                     const struct dt_page_connection *content);
 void dt_page_release_connection(struct dt_page *page, struct dt_page_connection *connection);
 
-/* Writes a row's health as one; not for the data path. One thread at a time. */
+/* Writes the health of a row consistently; not for the data path. One thread at a time. */
 void dt_page_set_health(struct dt_page_connection *connection, const struct dt_page_health *health);
 
-/* Is it the last row, which connections share that find no other? */
+/* True for the last row, which connections share when the table is full. */
 bool dt_page_is_shared(const struct dt_page *page, const struct dt_page_connection *connection);
 
-/* Which row it is, for event records. */
+/* The index of the row, for event records. */
 uint32_t dt_page_connection_row(const struct dt_page *page, const struct dt_page_connection *connection);
 
-/* Adds to a counter of a row that the caller writes. Not a read-modify-write that locks: one writer per
- * counter. */
+/* Adds to a counter. Each counter has one writer, so no atomic read-modify-write is needed. */
 static inline void dt_page_add(uint64_t *counter, uint64_t n)
 {
     dt_store_relaxed(counter, dt_load_relaxed(counter) + n);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * Somebody else's page
+ * The page of another process
  */
 
-/* A copy of a page, checked: every offset and row lies inside. */
+/* A validated copy of a page: every offset and row is inside. */
 struct dt_page_copy {
     void *bytes;
     const struct dt_page_header *header;
 };
 
 /*
- * Reads the page of a process. DT_NOT_FOUND: it has none; DT_PROTOCOL: it is not one of this version;
- * DT_SYSTEM, DT_NO_MEMORY. Silent. Give it back with dt_page_copy_free().
+ * Copies the page of a process. DT_NOT_FOUND: no page; DT_PROTOCOL: another version; DT_SYSTEM, DT_NO_MEMORY.
+ * Does not log. Free it with dt_page_copy_free().
  */
 enum dt_status dt_page_read(const struct dt_runtime_dir *dir, int pid, struct dt_page_copy *copy);
 void dt_page_copy_free(struct dt_page_copy *copy);
 
-/* Row `row`, or NULL when it is out of range, free, or was being written. */
+/* Row `row`; NULL: out of range, free, or being written during the copy. */
 const struct dt_page_connection *dt_page_copy_connection(const struct dt_page_copy *copy, uint32_t row);
 const struct dt_event_ring *dt_page_copy_events(const struct dt_page_copy *copy);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Somebody else's counter page. Nothing in the file is trusted. */
+/* The counter page of another process. The file's content is not trusted. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool header_is_sound(const struct dt_page_header *header, uint64_t file_b
            (uint64_t)header->event_offset + sizeof(struct dt_event_ring) <= header->page_bytes;
 }
 
-/* Copies one row; it is marked free in the copy when it could not be had whole. */
+/* Copies one row; marks it free in the copy if it could not be read consistently. */
 static void copy_row(struct dt_page_row *to, const struct dt_page_row *from, size_t bytes)
 {
     to->state = DT_PAGE_ROW_FREE;
@@ -61,7 +61,7 @@ static void copy_table(char *to, const char *from, uint32_t offset, uint32_t byt
     }
 }
 
-/* Texts end inside their fields, whatever the writer did. */
+/* Terminates texts inside their fields, whatever the writer stored. */
 static void end_texts(char *page, const struct dt_page_header *header)
 {
     for (uint64_t row = 0; row < header->connection_count; row++) {

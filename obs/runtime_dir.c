@@ -25,7 +25,7 @@ void dt_runtime_file_name(enum dt_runtime_file kind, int pid, char *name, size_t
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * The folder
+ * The directory
  */
 static const char *what_is_wrong(const struct stat *status)
 {
@@ -36,7 +36,7 @@ static const char *what_is_wrong(const struct stat *status)
     return NULL;
 }
 
-/* Opened first and looked at afterwards, so that nobody can exchange it in between. */
+/* Opened first and checked afterwards, so that it cannot be replaced in between. */
 static enum dt_status open_and_check(struct dt_runtime_dir *dir, char *reason, size_t reason_bytes)
 {
     struct stat status;
@@ -86,10 +86,10 @@ void dt_runtime_dir_close(struct dt_runtime_dir *dir)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * Its files
+ * Files
  */
 
-/* The process number in "PID.page"; 0 when the name is not of that form. */
+/* The process number in "PID.page"; 0 if the name has another form. */
 static int pid_of(const char *name, enum dt_runtime_file kind)
 {
     char *end;
@@ -140,7 +140,7 @@ size_t dt_runtime_dir_list(const struct dt_runtime_dir *dir, enum dt_runtime_fil
     return count;
 }
 
-/* Its process holds a lock on the page for as long as it lives. */
+/* A live process holds a lock on its page. */
 static bool page_is_left_over(const struct dt_runtime_dir *dir, const char *name)
 {
     int fd = openat(dir->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -153,7 +153,7 @@ static bool page_is_left_over(const struct dt_runtime_dir *dir, const char *name
     return left_over;
 }
 
-/* Nobody listens on it any more. */
+/* No process listens on the socket. */
 static bool socket_is_left_over(const struct dt_runtime_dir *dir, const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

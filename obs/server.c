@@ -21,7 +21,7 @@
 
 #define SILENCE_NS (DT_SERVER_SILENCE_MS * DT_NS_PER_MS)
 #define BACKLOG    64
-#define PAUSE_NS   (100 * DT_NS_PER_MS) /* before accepting again when descriptors were short */
+#define PAUSE_NS   (100 * DT_NS_PER_MS) /* before accepting again after running out of descriptors */
 
 struct client {
     int fd;             /* -1: free */
@@ -96,7 +96,7 @@ static void accept_one(struct dt_server *server, uint64_t now_ns)
     dt_command_session_init(&client->session);
 }
 
-/* False: the client is gone, or done with. */
+/* False: the client has closed, or is dropped. */
 static bool read_some(struct client *client, struct dt_command_table *table)
 {
     char bytes[DT_COMMAND_LINE_BYTES];
@@ -120,7 +120,7 @@ static bool write_some(struct client *client, struct dt_command_table *table)
     return bytes || !client->session.is_over;
 }
 
-/* One step per turn, so that a client with much to say does not keep the others waiting. */
+/* One step per round, so that a client with much input does not delay the others. */
 static void serve(struct dt_server *server, struct client *client, short events, uint64_t now_ns)
 {
     bool stays = true;
@@ -150,7 +150,7 @@ static short wanted_events(const struct client *client)
     return bytes ? POLLOUT : POLLIN;
 }
 
-/* Fills the poll set; returns the time-out in milliseconds, -1 when nothing is due. */
+/* Fills the poll set; returns the timeout in milliseconds, -1: none. */
 static int prepare(const struct dt_server *server, struct pollfd *fds, uint64_t now_ns)
 {
     int timeout_ms = -1;
@@ -170,8 +170,7 @@ static int prepare(const struct dt_server *server, struct pollfd *fds, uint64_t 
     return timeout_ms;
 }
 
-/* poll() itself fails when memory is short, or descriptors are limited to fewer than it is given: then
- * slowly. */
+/* poll() fails if memory is short or the descriptor limit is below the number of entries: retry slowly. */
 static void wait_for_events(struct pollfd *fds, int timeout_ms)
 {
     if (poll(fds, POLL_COUNT, timeout_ms) >= 0)
@@ -208,8 +207,8 @@ static void *run(void *arg)
  */
 
 /*
- * Listens before it gets its name, so that a sweep never meets it deaf. Until its mode is set the folder
- * keeps others out. 0 or an errno.
+ * Listens before the rename, so that a sweep never finds a socket that does not listen. Until its mode is
+ * set, the directory denies access. 0 or an errno.
  */
 static int open_socket(struct dt_server *server)
 {
@@ -222,7 +221,7 @@ static int open_socket(struct dt_server *server)
     server->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (server->listen_fd < 0)
         return errno;
-    unlink(address.sun_path); /* of a dead process with our number */
+    unlink(address.sun_path); /* left by a dead process with the same number */
     if (bind(server->listen_fd, (struct sockaddr *)&address, sizeof address) ||
         chmod(address.sun_path, 0600) || listen(server->listen_fd, BACKLOG) ||
         rename(address.sun_path, server->path))

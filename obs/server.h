@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control socket: PID.sock in the runtime folder (runtime_dir.h), mode 0600, for the same user only (and
- * root), served by one thread. Lines in, lines out (command.h).
+ * The command socket: PID.sock in the runtime directory (runtime_dir.h), mode 0600, for the same user and
+ * root, served by one thread. Lines in, lines out (command.h).
  *
- * Clients cannot disturb: a fixed number of them is served, the one that was silent longest gives way to a
- * new one, a client that says or takes nothing for some seconds is dropped, and input is bounded (session.h).
+ * Hostile or stuck clients cannot block it: the number of clients is fixed, a new one replaces the one idle
+ * longest, a client without progress for some seconds is dropped, and input is bounded (command_session.h).
  */
 #ifndef DETOUR_OBS_SERVER_H
 #define DETOUR_OBS_SERVER_H
@@ -26,7 +26,8 @@ struct dt_server;
 
 /*
  * Starts the thread. `table` must outlive the server; *dir is only used during the call. On failure
- * (DT_SYSTEM, DT_NO_MEMORY) one line goes to `reason`; nothing is logged, as the process can do without.
+ * (DT_SYSTEM, DT_NO_MEMORY) one line goes to `reason`; does not log, since the process can run without the
+ * socket.
  */
 enum dt_status dt_server_start(const struct dt_runtime_dir *dir, int pid, struct dt_command_table *table,
                                struct dt_server **server, char *reason, size_t reason_bytes);

@@ -24,11 +24,11 @@ DT_STATIC_CHECK((int)DETOUR_STAT_LEARNING == (int)DT_PAGE_VERDICT_LEARNING &&
                 "verdicts of the page are shown as they are");
 
 struct process {
-    struct detour_stat_process shown; /* first, so that a pointer to it is one to us */
-    struct dt_page_copy copy;         /* texts lie there */
+    struct detour_stat_process shown; /* first member, so that a pointer to it converts */
+    struct dt_page_copy copy;         /* owns the texts */
     struct detour_stat_connection *connections;
     struct detour_stat_event *events;
-    struct dt_event_record *records; /* their texts */
+    struct dt_event_record *records; /* own the texts of the events */
 };
 
 struct detour_stat_snapshot {
@@ -63,7 +63,7 @@ const char *detour_stat_cause_text(enum detour_stat_cause cause)
  * One process
  */
 
-/* A moment on the clock of the events, since 1970. */
+/* A time on the clock of the events as time since 1970. */
 static int64_t moment_ns(const struct dt_page_header *header, uint64_t ns)
 {
     return (int64_t)(header->start_realtime_ns + (ns - header->start_ns));
@@ -160,7 +160,7 @@ static bool show_events(struct process *process)
     return true;
 }
 
-/* The rank in which all agree that know one. */
+/* The rank that all connections with a known rank agree on. */
 static int32_t agree(int32_t so_far, int32_t rank)
 {
     if (rank == DETOUR_STAT_RANK_UNKNOWN || so_far == rank)
@@ -197,10 +197,10 @@ static void free_process(struct process *process)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * Who is the peer? Tags name the sender, so a rank is known by what it sends.
+ * The rank of the peer. Tags name the sender, so a rank is known from the messages it sends.
  */
 
-/* By what the peer sends to this process. */
+/* From the peer's messages to this process. */
 static int32_t rank_by_receivers(const struct process *process, const char *peer)
 {
     int32_t rank = DETOUR_STAT_RANK_UNKNOWN;
@@ -214,7 +214,7 @@ static int32_t rank_by_receivers(const struct process *process, const char *peer
     return rank;
 }
 
-/* By what it sends to anybody, if it is a process of this host whose page we have. */
+/* From its messages to any process, if it is a process of this host with a page in the snapshot. */
 static int32_t rank_by_page(const struct detour_stat_snapshot *snapshot, const char *peer)
 {
     char name[HOST_BYTES + 16];
@@ -248,7 +248,7 @@ static void find_ranks(const struct detour_stat_snapshot *snapshot, struct proce
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * All of them
+ * All processes
  */
 static enum detour_stat_status refuse(enum detour_stat_status status, char *error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -280,7 +280,7 @@ static enum detour_stat_status explain(enum dt_status status, const struct dt_ru
     return refuse(DETOUR_STAT_REFUSED, error, "the page of process %d in %s cannot be read", pid, dir->path);
 }
 
-/* DT_NOT_FOUND and the like leave nothing behind. */
+/* On an error the snapshot is unchanged. */
 static enum dt_status read_one(const struct dt_runtime_dir *dir, int pid,
                                struct detour_stat_snapshot *snapshot)
 {
@@ -289,11 +289,11 @@ static enum dt_status read_one(const struct dt_runtime_dir *dir, int pid,
 
     if (status != DT_OK)
         return status;
-    snapshot->count++; /* what there is of it is freed with the others */
+    snapshot->count++; /* a partial entry is freed with the others */
     return show_process(process) ? DT_OK : DT_NO_MEMORY;
 }
 
-/* A page of another version, among those of all processes, is left out. */
+/* When all processes are read, pages of another version are skipped. */
 static enum dt_status read_all(const struct dt_runtime_dir *dir, struct detour_stat_snapshot *snapshot)
 {
     int pids[PROCESSES_MAX];
