@@ -10,7 +10,7 @@
  * DETOUR_BACKUP
  */
 
-/* One item: texts that are not terminated. */
+/* One item; the texts are not terminated. */
 struct item {
     const char *device; /* NULL: all */
     size_t device_bytes;
@@ -18,7 +18,7 @@ struct item {
     size_t backup_bytes;
 };
 
-/* The item at *at, which moves behind it; false at the end. */
+/* Reads the item at *at and advances *at past it; false at the end. */
 static bool next_item(const char **at, struct item *item)
 {
     size_t bytes = strcspn(*at, ",");
@@ -39,7 +39,7 @@ static bool is_named(const struct dt_backup_device *device, const char *name, si
     return strlen(device->name) == bytes && memcmp(device->name, name, bytes) == 0;
 }
 
-/* Its index; `count`: there is none. */
+/* The index of the device of this name, or `count`. */
 static uint32_t find(const struct dt_backup_device *devices, uint32_t count, const char *name, size_t bytes)
 {
     uint32_t i = 0;
@@ -111,7 +111,7 @@ static void append(struct dt_backup_list *list, const struct dt_backup_device *d
         list->index[list->count++] = index;
 }
 
-/* The setting's items for this device, or for all; returns whether there was one. */
+/* Adds the setting's items for this device, or those for all devices; false: there is none. */
 static bool append_items(struct dt_backup_list *list, const struct dt_backup_device *devices, uint32_t count,
                          const char *setting, bool is_own)
 {
@@ -208,7 +208,8 @@ static uint32_t kind_of(const struct dt_backup_offer *sender, const struct dt_ba
     return far_ends(sender, receiver, pair) == 0 ? DT_BACKUP_SAME_NODE : DT_BACKUP_DISTANT;
 }
 
-/* How bad a pair is, the weightiest reason in the highest bits; positions are below DT_BACKUPS_MAX. */
+/* The cost of a pair: the most important criterion in the highest bits; positions are below DT_BACKUPS_MAX.
+ */
 static uint32_t badness(const struct dt_backup_offer *sender, const struct dt_backup_offer *receiver,
                         const struct dt_backup_pair *pair, uint32_t used_ends)
 {
@@ -218,7 +219,7 @@ static uint32_t badness(const struct dt_backup_offer *sender, const struct dt_ba
            far_ends(sender, receiver, pair) << 10 | pair->sender << 5 | pair->receiver;
 }
 
-/* The best pair that shares at most one device with those before. False: there is none. */
+/* The best pair with at least one new device. False: there is none. */
 static bool find_pair(const struct dt_backup_offer *sender, const struct dt_backup_offer *receiver,
                       uint32_t used_sender, uint32_t used_receiver, struct dt_backup_pair *best)
 {

@@ -26,9 +26,9 @@
 extern "C" {
 #endif
 
-#define DT_BACKUPS_MAX 16 /* devices of one list; what a host has beyond that is not offered */
+#define DT_BACKUPS_MAX 16 /* devices of one list; more are not offered */
 
-/* A device as the choice sees it. */
+/* The properties of a device that the choice depends on. */
 struct dt_backup_device {
     const char *name;
     uint32_t rail;
@@ -36,7 +36,7 @@ struct dt_backup_device {
     uint32_t link_layer; /* enum dt_link_layer */
 };
 
-/* Indices of devices: the connection's own first, then its backups in the order in which they are wanted. */
+/* Indices of devices: the connection's own first, then its backups in order of preference. */
 struct dt_backup_list {
     bool is_chosen; /* by DETOUR_BACKUP */
     uint32_t count; /* at least 1 */
@@ -45,34 +45,35 @@ struct dt_backup_list {
 
 /*
  * DETOUR_BACKUP: items separated by commas, `DEVICE=BACKUP` for one device or `BACKUP` for all that have no
- * item of their own; names as in the log ("mlx5_0", "mlx5_0:2"). DT_INVALID, with one line in `error`, when
- * it is anything else, or names none of these devices. "" is right.
+ * item of their own; names as in the log ("mlx5_0", "mlx5_0:2"). "" is valid. DT_INVALID, with one line in
+ * `error`: a syntax error, or the name of none of these devices.
  */
 enum dt_status dt_backup_check(const char *setting, const struct dt_backup_device *devices, uint32_t count,
                                char *error, size_t error_bytes);
 
 /*
- * The list of devices[self]. `setting` has been checked; what it names and `devices` lacks is left out.
- * Without an item for this device: those of its NUMA node, then the others, each from the next one on, so
- * that devices that fail do not all fall on one. Devices of another link layer never serve.
+ * The list of devices[self]. `setting` has been checked; names that `devices` lacks are skipped. Without an
+ * item for this device: the devices of its NUMA node, then the others, each group rotated to start after
+ * `self`, so that the connections of several failed devices spread. Devices of another link layer never back
+ * up.
  */
 void dt_backup_make_list(const struct dt_backup_device *devices, uint32_t count, uint32_t self,
                          const char *setting, struct dt_backup_list *list);
 
-/* What the other end has to know of a list; the position in it names a device. */
+/* The part of a list that the other end needs; a position in it identifies a device. */
 struct dt_backup_offer {
     bool is_chosen;
     uint32_t count; /* 1 .. DT_BACKUPS_MAX */
     struct {
         uint32_t rail;
-        bool is_near; /* of the NUMA node of the first */
+        bool is_near; /* on the NUMA node of the first device */
     } device[DT_BACKUPS_MAX];
 };
 
 void dt_backup_make_offer(const struct dt_backup_device *devices, const struct dt_backup_list *list,
                           struct dt_backup_offer *offer);
 
-/* How a path has been chosen. X(name, text for the log) */
+/* Why a path was chosen. X(name, text for the log) */
 #define DT_BACKUP_KINDS(X)               \
     X(DT_BACKUP_DEFAULT, "")             \
     X(DT_BACKUP_CHOSEN, "DETOUR_BACKUP") \
@@ -98,17 +99,17 @@ struct dt_backup_pair {
 };
 
 /*
- * The paths, at most `paths_max` (1 .. DT_PATHS_MAX); returns how many. The first is the pair that NCCL
- * chose. Each later one has a device, at one end at least, that no earlier one has. Of all such pairs, in
- * this order:
+ * The paths, at most `paths_max` (1 .. DT_PATHS_MAX); returns their number. The first is the pair that NCCL
+ * chose. Each further path has, at one end at least, a device that no earlier path has. Criteria, in this
+ * order:
  *
- *   both its devices are new        it shares nothing with what it backs up
- *   its place in a chosen list
+ *   both devices are new: the path shares no device with those it backs up
+ *   position in the list of DETOUR_BACKUP
  *   same rail at both ends
  *   the NUMA node of the default device, at both ends, then at one
- *   its place in the lists
+ *   position in the lists
  *
- * A connection sends over the first of its paths that is up: the others are standby, never striped.
+ * A connection sends over the first of its paths that is up; the others are standby.
  */
 uint32_t dt_backup_make_pairs(const struct dt_backup_offer *sender, const struct dt_backup_offer *receiver,
                               uint32_t paths_max, struct dt_backup_pair *pairs);

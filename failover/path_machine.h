@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One end of one path: its state, its epoch, and what it repeats. A function of (state, event, now_ns); what
- * has to be done comes out and is done by the caller. path_table.h is the protocol.
+ * The state machine of one end of one path: its state, its epoch and its retransmission timer. A pure
+ * function of (state, event, now_ns): it returns the actions to do and the message to send, and the caller
+ * carries them out (failover/switchover/). path_table.h is the protocol.
+ *
+ * One thread: the device thread.
  */
 #ifndef DETOUR_FAILOVER_PATH_MACHINE_H
 #define DETOUR_FAILOVER_PATH_MACHINE_H
@@ -59,7 +62,7 @@ enum dt_path_message {
         DT_PATH_MESSAGE_COUNT
 };
 
-/* Both enums begin with it. */
+/* The first state of both ends. */
 #define DT_PATH_STATE_UP 0
 
 struct dt_path_machine {
@@ -86,7 +89,7 @@ static inline bool dt_path_machine_is_up(const struct dt_path_machine *machine)
     return machine->state == DT_PATH_STATE_UP;
 }
 
-/* Something happened. The state, and with NEXT_EPOCH the epoch, is the new one when this returns. */
+/* An event at this end. On return the machine is in the new state and, with NEXT_EPOCH, in the new epoch. */
 struct dt_path_step dt_path_machine_event(struct dt_path_machine *machine, enum dt_path_event event,
                                           uint64_t now_ns);
 

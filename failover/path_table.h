@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The failover protocol as a table: what each end of one epoch of one path does when something happens. The
- * code (path_machine.c), its tests, the simulator's checker and docs/failover.md all read these lists.
+ * The failover protocol as a table: what each end of one epoch of one path does on each event. The code
+ * (path_machine.c), its tests, the simulator's checker, the SPIN model and docs/failover.md read these lists.
  *
- * (p,e) is the e-th set of queue pairs of path p, made by both ends together. The ends tell each other facts
- * about one (p,e) and nothing else; no path is "the active one", so nobody has to win a race.
+ * (p,e) is the e-th set of queue pairs of path p, created by both ends together. The ends exchange facts
+ * about one (p,e) and nothing else. No path is "the active one", so the protocol needs no election.
  *
- *   SWITCH{p,e}           S->R  I send nothing more on (p,e): fence it
- *   HEARD{p,e}            S->R  a SWITCH that asks for no answer: I have settled (p,e)
- *   RESUME{p,e, set}      R->S  it is fenced, and this is what I have
+ *   SWITCH{p,e}           S->R  I send nothing more on (p,e): fence it, and answer with RESUME
+ *   SETTLED{p,e}          S->R  I have settled (p,e): stop retransmitting RESUME
+ *   RESUME{p,e, set}      R->S  (p,e) is fenced, and these messages have arrived
  *   OPEN{p,e, queues}     S->R  my queue pairs for epoch e
- *   OPENED{p,e, queues}   R->S  mine, connected to yours
- *   USED{p,e}             S->R  mine are connected, too, and probes were answered: it is in use
+ *   OPENED{p,e, queues}   R->S  my queue pairs, connected to yours
+ *   USED{p,e}             S->R  my queue pairs are connected and probes were answered: the path is in use
  *
  * A message about another epoch than the table names changes nothing; neither does an event without a row.
  */
@@ -19,10 +19,10 @@
 #define DETOUR_FAILOVER_PATH_TABLE_H
 
 /*
- * X(state, what is repeated in it until an answer comes: a message or NONE, text)
+ * X(state, message that is retransmitted in it until an answer arrives, or NONE; text for the log)
  *
- * Queue pairs of the current epoch may be posted to in UP alone. In MAKING the epoch is still the old,
- * settled one at the sender; at the receiver it is already the new one.
+ * Only in UP may work be posted to the queue pairs of the current epoch. In CREATING the sender's epoch is
+ * still the old, settled one; the receiver's is already the new one.
  */
 #define DT_SENDER_STATES(X)                                                                           \
     X(UP, NONE, "in use")                                                                             \
@@ -86,9 +86,9 @@
 #define DT_PATH_MESSAGES(X) X(NONE) X(SWITCH) X(SETTLED) X(RESUME) X(OPEN) X(OPENED) X(USED)
 
 /*
- * X(state, event, next state, actions, what is said once at once)
+ * X(state, event, next state, actions, message that is sent once)
  *
- * Entering a state that repeats a message says it at once, too, and then with back-off.
+ * Entering a state that retransmits a message sends it at once, and then again with exponential backoff.
  */
 #define DT_SENDER_TABLE(X)                                         \
     X(UP, FAULT, DOWN, A(FENCE), NONE)                             \

@@ -29,7 +29,7 @@ static inline bool dt_resume_has(const struct dt_resume *resume, uint64_t sequen
     return sequence - resume->first < 64 && (resume->later >> (sequence - resume->first) & 1);
 }
 
-/* Notes a complete message; to be called with `first` set and `sequence` > first. */
+/* Adds a complete message; `first` is set, and `sequence` > first. */
 static inline void dt_resume_add(struct dt_resume *resume, uint64_t sequence)
 {
     if (sequence > resume->first && sequence - resume->first < 64)

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a connection should take the host path now (DETOUR_HOSTPATH=auto). Pure: it is told of each message
- * that was delivered, and decides.
+ * Whether a connection should use the host path now (DETOUR_HOSTPATH=auto).
  *
- * A message is compared with what is usual for as many bytes: all that was under way when it was handed over,
- * its own included, since they share the link. The usual time is learned from messages that are not slow, by
- * powers of two, and scaled where a power has not been seen. Before anything is known, it is a generous
- * guess.
+ * Each message is compared with the healthy time (detect/baseline.h) of all bytes that were in flight when it
+ * was submitted, its own included, since they share the link. Before anything has been learned, a healthy
+ * link of 500 MB/s and 3 ms latency is assumed, so that a link that is slow from the start is recognized as
+ * well.
  *
- *   slow   at least half as much again as usual, and 2 ms more
- *   fast   at most a quarter more than usual, or less than 1 ms more
+ *   slow   at least 1.5 times the healthy time, and at least 2 ms more
+ *   fast   at most 1.25 times the healthy time, or less than 1 ms more
  *
- *   off -> on   three slow messages in a row
- *   on -> off   sixteen fast ones in a row, and no three slow ones for the hold time
+ *   off -> on   after three slow messages in a row
+ *   on -> off   after 16 fast messages in a row, and at least the hold time after the last run of three slow
+ * ones
  *
- * The hold time is half a second. It doubles, up to a minute, whenever the path had to be turned on again
- * within ten hold times of being turned off, so that a link that comes and goes does not make it flap.
+ * The hold time is half a second. It doubles, up to a minute, whenever the host path is turned on within ten
+ * hold times of being turned off, so that an intermittent link does not make the decision flap.
  *
- * This is not the verdict that `detour stat` shows (detect/, fed on Detour's threads): that one is about
- * blame and must not be wrong, needs to know what is usual, and takes messages that were under way together
- * for one. Here a queue of messages behind one slow link has to be noticed before it is through, also on a
- * link that has been slow from the start, and a mistake costs a copy.
+ * detect/surge.h decides about the verdict that `detour stat` shows; its header compares the two rules.
+ *
+ * Pure, no allocation. The owner's thread of the sender.
  */
 #ifndef DETOUR_HOSTPATH_AUTO_H
 #define DETOUR_HOSTPATH_AUTO_H
@@ -44,12 +43,12 @@ struct dt_auto {
     uint64_t hold_ns;
 };
 
-/* Off, and knows nothing. */
+/* Off, nothing learned. */
 void dt_auto_init(struct dt_auto *a);
 
 /*
- * A message was delivered `service_ns` after it could have gone: its clear-to-send was there, so waiting for
- * the peer is not in it. `bytes`: under way then, this message included. Returns whether is_on has changed.
+ * A message was delivered `service_ns` after its CTS had arrived, so waiting for the peer is not included.
+ * `bytes`: in flight at that time, this message included. Returns whether is_on has changed.
  */
 bool dt_auto_message(struct dt_auto *a, uint64_t bytes, uint64_t service_ns, uint64_t now_ns);
 

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies that go on in the background, in chunks, so that whoever sends the bytes on can send chunk k while
- * k+1 is on its way.
+ * Background copies in chunks: a consumer can send chunk k on while chunk k+1 is in flight.
  *
- * A lane is one direction of one GPU (cuda.h). It moves bytes in the order in which they were asked for, at
- * most `depth` chunks at a time. A copy is embedded in what wants it and joins a lane; a lane serves its
- * copies one after the other. Nothing here allocates, blocks or reads a clock.
+ * A lane is one direction of one GPU (cuda.h). It moves bytes in the order in which the copies were started,
+ * with at most `depth` chunks in flight. The caller embeds `struct dt_copy` in its own object; a lane serves
+ * its copies one after the other. No function here allocates, blocks or reads a clock.
  *
- * Threads: a lane and the copies in it belong to one thread. Any other thread may ask a copy how far it is
- * (dt_copy_done_bytes(), dt_copy_state()) and then touch the bytes that are done.
+ * Threads: a lane and the copies in it belong to one thread. Any other thread may read a copy's progress
+ * (dt_copy_done_bytes(), dt_copy_state()) and then access the bytes that are done.
  *
- * A chunk that was started cannot be stopped. Memory that a copy reads or writes must stay until the copy's
- * state says that it is at rest (DONE, FAILED or CANCELLED).
+ * A chunk in flight cannot be stopped. Both memories of a copy must stay valid until dt_copy_is_finished().
  */
 #ifndef DETOUR_HOSTPATH_COPY_H
 #define DETOUR_HOSTPATH_COPY_H
@@ -28,7 +26,7 @@
 extern "C" {
 #endif
 
-/* Chunks that a lane can have on their way; a power of two. */
+/* Chunks of a lane in flight, at most; a power of two. */
 #define DT_COPY_DEPTH_MAX 16u
 
 enum dt_copy_state {
@@ -49,13 +47,13 @@ enum dt_copy_flag { DT_COPY_POLLED = 1 };
 struct dt_copy_lane;
 
 struct dt_copy {
-    struct dt_list node; /* in lane->copies while chunks are to be started */
+    struct dt_list node; /* in lane->copies while chunks remain to be started */
     struct dt_copy_lane *lane;
     uint8_t *to; /* in the address space of the lane: may be a GPU's address */
     const uint8_t *from;
     uint64_t bytes;
     uint64_t started_bytes;
-    uint64_t done_bytes; /* from the start on, without gaps [atomic] */
+    uint64_t done_bytes; /* arrived, contiguous from the start [atomic] */
     uint32_t chunk_bytes;
     uint32_t flags;     /* enum dt_copy_flag */
     uint32_t in_flight; /* chunks */
@@ -64,14 +62,14 @@ struct dt_copy {
 
 struct dt_copy_lane_ops {
     /*
-     * Starts the chunk number `ticket`. DT_OK: it is on its way. DT_AGAIN: not now. Else it was logged,
-     * nothing was started and the copy has failed. Does not block.
+     * Starts chunk number `ticket` without blocking. DT_OK: it is in flight. DT_AGAIN: no room now. Any other
+     * status was logged and fails the copy; no chunk was started.
      */
     enum dt_status (*start)(struct dt_copy_lane *lane, void *to, const void *from, size_t bytes,
                             uint32_t flags, uint32_t ticket);
     /*
-     * The ticket of the last chunk that is finished, or that of one before all. An error, which was logged:
-     * the lane is broken, and nothing of what is on its way will ever touch memory again.
+     * Stores the ticket of the last finished chunk, or an earlier one. An error, which was logged, breaks the
+     * lane: the chunks in flight never access memory again.
      */
     enum dt_status (*poll)(struct dt_copy_lane *lane, uint64_t now_ns, uint32_t *ticket);
 };
@@ -79,23 +77,23 @@ struct dt_copy_lane_ops {
 struct dt_copy_lane {
     const struct dt_copy_lane_ops *ops;
     uint32_t depth;    /* at most DT_COPY_DEPTH_MAX */
-    uint32_t started;  /* ticket of the last chunk that was started; tickets wrap */
-    uint32_t finished; /* of the last that was seen to be finished */
+    uint32_t started;  /* ticket of the last chunk started; tickets wrap */
+    uint32_t finished; /* ticket of the last chunk known to be finished */
     bool is_broken;
     struct dt_list copies; /* with chunks to start, oldest first */
     struct {
         struct dt_copy *copy;
         uint32_t bytes;
-    } chunk[DT_COPY_DEPTH_MAX]; /* on their way, by ticket */
+    } chunk[DT_COPY_DEPTH_MAX]; /* in flight, by ticket */
 };
 
-/* `ops` is for ever; depth in [1, DT_COPY_DEPTH_MAX]. */
+/* `ops` must stay valid as long as the lane; depth in [1, DT_COPY_DEPTH_MAX]. */
 void dt_copy_lane_init(struct dt_copy_lane *lane, const struct dt_copy_lane_ops *ops, uint32_t depth);
 
 /*
- * Starts to copy. `copy` is at rest or zeroed; none of its fields need to be set. A copy of 0 bytes is done
- * at once; any other only through dt_copy_lane_progress(). chunk_bytes > 0; with DT_COPY_POLLED chunks end at
- * 128-byte lines of the destination, so chunk_bytes >= 128.
+ * Starts a copy that is zeroed or finished. A copy of 0 bytes is done at once; every other copy progresses
+ * only in dt_copy_lane_progress(). chunk_bytes > 0; with DT_COPY_POLLED at least 128, and chunks end at
+ * 128-byte lines of the destination.
  */
 void dt_copy_start(struct dt_copy *copy, struct dt_copy_lane *lane, void *to, const void *from,
                    uint64_t bytes, uint32_t chunk_bytes, uint32_t flags);
@@ -103,13 +101,13 @@ void dt_copy_start(struct dt_copy *copy, struct dt_copy_lane *lane, void *to, co
 /* Collects the finished chunks and starts as many as there is room for. */
 void dt_copy_lane_progress(struct dt_copy_lane *lane, uint64_t now_ns);
 
-/* Is there anything for dt_copy_lane_progress() to wait for? */
+/* Nothing is in flight or waiting to be started. */
 static inline bool dt_copy_lane_is_idle(const struct dt_copy_lane *lane)
 {
     return lane->started == lane->finished && dt_list_is_empty(&lane->copies);
 }
 
-/* Any thread: bytes from the start on that have arrived, and may be read. */
+/* Any thread: bytes that have arrived, contiguous from the start, and may be read. */
 static inline uint64_t dt_copy_done_bytes(const struct dt_copy *copy)
 {
     return dt_load_acquire(&copy->done_bytes);

@@ -9,7 +9,7 @@
 
 struct dt_cuda {
     struct dt_cuda_table table;
-    pthread_mutex_t mutex; /* gpus */
+    pthread_mutex_t mutex; /* protects gpus */
     struct dt_cuda_gpu *gpu[DT_CUDA_GPUS_MAX];
 };
 
@@ -73,7 +73,7 @@ int dt_cuda_enter(const struct dt_cuda_gpu *gpu, int *capture_mode)
 {
     const struct dt_cuda_table *table = gpu->table;
 
-    /* A capture of the application's elsewhere must not forbid our calls, nor be disturbed by them. */
+    /* A stream capture of the application must not fail Detour's calls or be invalidated by them. */
     *capture_mode = DT_CUDA_STREAM_CAPTURE_RELAXED;
     if (table->thread_exchange_stream_capture_mode)
         table->thread_exchange_stream_capture_mode(capture_mode);
@@ -142,7 +142,7 @@ int dt_cuda_gpu_ordinal(const struct dt_cuda_gpu *gpu)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * What other devices write
+ * Flush of RDMA writes
  */
 static int attribute_of(const struct dt_cuda_gpu *gpu, int attribute)
 {
@@ -194,7 +194,7 @@ enum dt_status dt_cuda_pin(struct dt_cuda_gpu *gpu, void *memory, size_t bytes)
     return DT_SYSTEM;
 }
 
-/* What fails here has no remedy, and happens when the driver has gone before us. */
+/* Errors are ignored: they occur when the driver has shut down first. */
 void dt_cuda_unpin(struct dt_cuda_gpu *gpu, void *memory)
 {
     int mode, entered = dt_cuda_enter(gpu, &mode);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One direction of one GPU: a stream, and how to see how far it is. */
+/* One direction of one GPU: a stream, and the detection of its progress. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -10,9 +10,9 @@
 
 #define DEPTH      8u
 #define LINE_BYTES 128u
-#define FLAG_BYTES 8u /* the last of a line: what LL128's readers look at */
+#define FLAG_BYTES 8u /* the last word of a line, which LL128's readers poll */
 
-/* The flag tells nothing of errors: so often the stream itself is asked while the flag stands still. */
+/* The flag does not show errors: while it does not change, the stream is queried at this interval. */
 #define CHECK_NS (1 * DT_NS_PER_MS)
 
 struct cuda_lane {
@@ -20,11 +20,11 @@ struct cuda_lane {
     struct dt_cuda_gpu *gpu;
     enum dt_cuda_direction direction;
     void *stream;
-    uint32_t *flag;        /* pinned: the ticket of the last chunk that arrived; or NULL: `event` tells */
-    uint64_t flag_address; /* as the GPU knows it */
+    uint32_t *flag;        /* pinned: ticket of the last chunk that arrived; NULL: `event` is used */
+    uint64_t flag_address; /* in the GPU's address space */
     void *event[DT_COPY_DEPTH_MAX];
     uint64_t checked_ns;
-    bool is_blind; /* something is on its way that nothing will tell of: only the whole stream can be waited
+    bool is_blind; /* work in flight has no completion mark: only the whole stream can be waited
                       for */
 };
 
@@ -48,7 +48,7 @@ static void warn(const struct cuda_lane *cl, const char *what, int result)
  * Enqueueing a chunk
  */
 
-/* Rows of `width_bytes` at the same place of `lines` lines. */
+/* Copies `width_bytes` at the same offset of `lines` lines. */
 static int copy_columns(const struct cuda_lane *cl, uint64_t to, const uint8_t *from, size_t width_bytes,
                         size_t lines)
 {
@@ -69,9 +69,9 @@ static int copy_columns(const struct cuda_lane *cl, uint64_t to, const uint8_t *
 }
 
 /*
- * Nothing is promised about the order in which a copy engine writes what it copies, but a stream's operations
- * follow each other. So first everything but the last word of each line, then those words. The ends may be
- * lines in part.
+ * The order of writes within a copy is unspecified, but the operations of a stream are ordered. So everything
+ * except the last word of each line is copied first, then the last words. The first and the last line may be
+ * partial.
  *
  * Counts the operations that were enqueued.
  */
@@ -116,7 +116,7 @@ static int enqueue(const struct cuda_lane *cl, void *to, const void *from, size_
     return result;
 }
 
-/* What tells that all before it has arrived. */
+/* Enqueues the mark that all chunks before have arrived. */
 static int mark(const struct cuda_lane *cl, uint32_t ticket)
 {
     const struct dt_cuda_table *table = cl->gpu->table;
@@ -148,7 +148,7 @@ static enum dt_status start(struct dt_copy_lane *lane, void *to, const void *fro
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * Seeing how far it is
+ * Progress
  */
 static int query(const struct cuda_lane *cl, int (*call)(void *), void *object)
 {
@@ -210,7 +210,7 @@ static enum dt_status poll(struct dt_copy_lane *lane, uint64_t now_ns, uint32_t 
  * Opening and closing
  */
 
-/* False: the driver or the GPU cannot do it. */
+/* False: not supported by the driver or the GPU. */
 static bool open_flag(struct cuda_lane *cl)
 {
     const struct dt_cuda_table *table = cl->gpu->table;
@@ -251,7 +251,7 @@ static int open_stream(struct cuda_lane *cl)
     return result;
 }
 
-/* What the driver answers has no remedy. */
+/* Errors of the driver are ignored: there is no remedy. */
 static void close_stream(struct cuda_lane *cl)
 {
     const struct dt_cuda_table *table = cl->gpu->table;

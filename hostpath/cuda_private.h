@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cuda.c and cuda_lane.c share. */
+/* Shared by cuda.c and cuda_lane.c. */
 #ifndef DETOUR_HOSTPATH_CUDA_PRIVATE_H
 #define DETOUR_HOSTPATH_CUDA_PRIVATE_H
 
@@ -17,13 +17,13 @@ struct dt_cuda_gpu {
 };
 
 /*
- * Makes the GPU's context the calling thread's and lets it work beside stream captures; the result of the
- * former. dt_cuda_leave() undoes both.
+ * Makes the GPU's context current and sets the capture mode in which driver calls and stream captures
+ * coexist. Returns the result of the first call. dt_cuda_leave() undoes both.
  */
 int dt_cuda_enter(const struct dt_cuda_gpu *gpu, int *capture_mode);
 void dt_cuda_leave(const struct dt_cuda_gpu *gpu, int capture_mode, int entered);
 
-/* The driver's words for a result. */
+/* The driver's error text for a result. */
 const char *dt_cuda_text(const struct dt_cuda_table *table, int result);
 
 #ifdef __cplusplus

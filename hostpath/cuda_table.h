@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA driver's functions that Detour calls, found at run time, so that neither building nor running
- * Detour needs CUDA. Types and values are the driver's public binary interface, declared here under our
- * names; tests/hostpath/cuda_abi_test.cc compares every one with cuda.h where that is installed.
+ * The functions of the CUDA driver that Detour calls, resolved at run time, so that neither building nor
+ * running Detour requires CUDA. Types and values are the driver's public binary interface, declared here
+ * under Detour's names; tests/hostpath/cuda_abi_test.cc compares every one with cuda.h where that is
+ * installed.
  *
  * All functions return a CUresult: 0 is success. Pointers to opaque objects are void *.
  */
@@ -18,7 +19,7 @@
 extern "C" {
 #endif
 
-/* CUresult: those that Detour tells apart. */
+/* CUresult: the values that Detour distinguishes. */
 enum dt_cuda_result {
     DT_CUDA_SUCCESS = 0,
     DT_CUDA_INVALID_VALUE = 1,
@@ -26,7 +27,7 @@ enum dt_cuda_result {
     DT_CUDA_NOT_INITIALIZED = 3,
     DT_CUDA_DEINITIALIZED = 4, /* the process is exiting */
     DT_CUDA_NO_DEVICE = 100,
-    DT_CUDA_NOT_READY = 600, /* the one that is no error */
+    DT_CUDA_NOT_READY = 600, /* not an error */
     DT_CUDA_ILLEGAL_ADDRESS = 700,
     DT_CUDA_CONTEXT_IS_DESTROYED = 709,
     DT_CUDA_HOST_MEMORY_ALREADY_REGISTERED = 712,
@@ -45,7 +46,7 @@ enum dt_cuda_result {
 #define DT_CUDA_MEMORY_HOST            1
 #define DT_CUDA_MEMORY_DEVICE          2
 #define DT_CUDA_RDMA_FLUSH_OPTIONS     117 /* attribute of a GPU */
-#define DT_CUDA_RDMA_WRITES_ORDERING   118 /* the same */
+#define DT_CUDA_RDMA_WRITES_ORDERING   118 /* attribute of a GPU */
 #define DT_CUDA_RDMA_FLUSH_BY_HOST     1
 #define DT_CUDA_RDMA_ORDERED_FOR_OWNER 100
 #define DT_CUDA_RDMA_FLUSH_CONTEXT     0

@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "hostpath/numa.h"
 
-/* A note of whoever copies nothing now. */
+/* from_bytes of a copier without a piece. */
 #define NOTHING UINT64_MAX
 
 static void push(struct dt_delegates *d, struct dt_copy_job *job)
@@ -42,7 +42,7 @@ void dt_delegates_push(struct dt_delegates *d, struct dt_host_copy *copy)
         push(d, &copy->job[i]);
 }
 
-/* The jobs that wait, the oldest first. */
+/* Removes all queued jobs; the oldest first. */
 static struct dt_copy_job *take_all(struct dt_delegate *delegate)
 {
     struct dt_copy_job *newest = dt_exchange_acq_rel(&delegate->jobs, NULL);
@@ -69,7 +69,7 @@ static void copy_bytes(const struct dt_host_copy *copy, uint64_t at, uint64_t by
         memcpy(to, from, bytes);
 }
 
-/* Copies the next piece, with the caller's own note. False: there is none. */
+/* Copies the next piece; *from_bytes is the caller's own. False: all pieces are claimed. */
 static bool copy_piece(struct dt_host_copy *copy, uint64_t *from_bytes)
 {
     uint64_t at;
@@ -109,7 +109,7 @@ static uint32_t run_all(struct dt_delegate *delegate)
     uint32_t count = 0;
 
     while (job) {
-        struct dt_copy_job *next = job->next; /* the job is its owner's again once it is let go of */
+        struct dt_copy_job *next = job->next; /* *held releases the job to its owner */
 
         while (copy_piece(job->copy, &job->from_bytes))
             continue;

@@ -12,7 +12,7 @@
  * Copying
  */
 
-/* From what was pushed into the lanes, the oldest first. */
+/* Moves the pushed copies into the lanes, the oldest first. */
 static void take_pushed(struct dt_gpus *gpus)
 {
     struct dt_gpu_copy *newest = dt_exchange_acq_rel(&gpus->pushed, NULL);
@@ -59,7 +59,7 @@ static bool complete(struct dt_gpus *gpus)
         dt_list_remove(&copy->node);
         copy->is_failed = dt_copy_state(&copy->copy) != DT_COPY_DONE;
         DT_CHECK(copy->copy.in_flight == 0 && dt_load_relaxed(copy->left) > 0);
-        dt_fetch_sub_acq_rel(copy->left, 1); /* it is its owner's again */
+        dt_fetch_sub_acq_rel(copy->left, 1); /* releases the copy to its owner */
         was_any = true;
     }
     return was_any;
@@ -77,7 +77,7 @@ void dt_gpus_push(struct dt_gpus *gpus, struct dt_gpu_copy *copy)
     struct dt_gpu_copy *head = dt_load_relaxed(&gpus->pushed);
 
     if (__builtin_expect(dt_load_acquire(&gpus->is_stopping), 0)) {
-        copy->is_failed = true; /* nobody is there to make it, and somebody may wait for its end */
+        copy->is_failed = true; /* the thread has stopped, and the owner may wait for the end of the copy */
         dt_fetch_sub_acq_rel(copy->left, 1);
         return;
     }
@@ -132,7 +132,7 @@ static struct dt_gpu *open_gpu(struct dt_cuda_gpu *cuda)
     return NULL;
 }
 
-/* Pinned for the contexts of all GPUs, by whichever is the first. */
+/* The first GPU pins the pool for the contexts of all. */
 static bool pin_pool(struct dt_gpus *gpus, struct dt_cuda_gpu *cuda)
 {
     if (!gpus->pinned_by && dt_cuda_pin(cuda, gpus->pool, gpus->pool_bytes) == DT_OK)

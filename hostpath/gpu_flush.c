@@ -18,7 +18,7 @@ void dt_gpu_flusher_close(struct dt_gpu_flusher *flusher)
     flusher->library = NULL;
 }
 
-/* Tried again each time: it is seldom, and who has no CUDA now may have it by then. */
+/* Loading is tried again each time: flushes are rare, and CUDA may have become available. */
 static enum dt_status load(struct dt_gpu_flusher *flusher, char *reason, size_t reason_bytes)
 {
     enum dt_status status;

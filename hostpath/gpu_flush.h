@@ -23,16 +23,16 @@ struct dt_gpu_flusher {
     struct dt_cuda *cuda; /* or NULL */
 };
 
-/* `library` (a file name for dlopen; "": there is no CUDA) stays the caller's. Nothing is loaded yet. */
+/* Initializes without loading CUDA. The caller keeps `library` (a file name for dlopen; "": no CUDA). */
 void dt_gpu_flusher_open(struct dt_gpu_flusher *flusher, const char *library);
 
-/* Harmless when it is not open. */
+/* No effect if not open. */
 void dt_gpu_flusher_close(struct dt_gpu_flusher *flusher);
 
 /*
- * When it returns DT_OK, what was written before to the GPU memory at `address`, and to all other memory of
- * that GPU, is visible to the GPU. Else one line goes to `reason`: DT_NOT_FOUND, no CUDA; DT_INVALID, not a
- * GPU's memory; DT_UNSUPPORTED; DT_SYSTEM. May block; any thread but NCCL's progress thread.
+ * DT_OK: earlier writes to the GPU memory at `address`, and to all other memory of that GPU, are visible to
+ * the GPU. Otherwise one line goes to `reason`: DT_NOT_FOUND, no CUDA; DT_INVALID, not GPU memory;
+ * DT_UNSUPPORTED; DT_SYSTEM. May block; any thread except NCCL's progress thread.
  */
 enum dt_status dt_gpu_flush(struct dt_gpu_flusher *flusher, const void *address, char *reason,
                             size_t reason_bytes);

@@ -9,14 +9,15 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-/* After something has come or arrived the thread looks without pause for so long, and then this often. */
+/* After a copy was pushed or completed, the thread busy-polls for this long, and then polls at this interval.
+ */
 #define SPIN_NS  (50 * DT_NS_PER_US)
 #define PAUSE_NS (20 * DT_NS_PER_US)
 
-/* A GPU that has not finished then has failed, though its driver does not say so. */
+/* A GPU that has not finished by then has failed without an error. */
 #define CLOSE_NS (2 * DT_NS_PER_S)
 
-/* Until there is something to do, or until_ns. */
+/* Waits for work, or until until_ns. */
 static void wait(struct dt_gpus *gpus, uint64_t until_ns)
 {
     struct timespec until = {.tv_sec = (time_t)(until_ns / DT_NS_PER_S),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread of dt_gpus (gpu.h): when dt_gpus_run() is called. */
+/* The thread of dt_gpus (gpu.h), which calls dt_gpus_run(). */
 #ifndef DETOUR_HOSTPATH_GPU_THREAD_H
 #define DETOUR_HOSTPATH_GPU_THREAD_H
 
@@ -9,10 +9,11 @@
 extern "C" {
 #endif
 
-/* Under gpus->mutex. True when it runs, or is not to; false (one WARN): it cannot be started. */
+/* Under gpus->mutex. True: it runs, or none is wanted (has_threads); false (one WARN): it cannot be started.
+ */
 bool dt_gpu_thread_start(struct dt_gpus *gpus);
 
-/* Ends it when nothing is left to copy, or after two seconds. Harmless when it does not run. */
+/* Stops it once all copies are complete, or after two seconds. No effect if it does not run. */
 void dt_gpu_thread_stop(struct dt_gpus *gpus);
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@
 static int (*numa_available)(void);
 static int (*numa_run_on_node)(int node);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* numa_run_on_node() fills a cache of its own */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* numa_run_on_node() fills an internal cache */
 
 static void load(void)
 {
@@ -30,6 +30,6 @@ void dt_numa_run_on(int node)
     if (!numa_run_on_node)
         return;
     pthread_mutex_lock(&mutex);
-    numa_run_on_node(node); /* in a container with other processors it stays where it was */
+    numa_run_on_node(node); /* fails in a container without processors of the node: no effect */
     pthread_mutex_unlock(&mutex);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where threads should run on machines with several NUMA nodes: near the RNIC. libnuma is loaded when it is
- * there; without it they run where the kernel puts them.
- */
+/* Binds threads to a NUMA node, near the RNIC. libnuma is loaded at run time; without it the kernel places
+ * the threads. */
 #ifndef DETOUR_HOSTPATH_NUMA_H
 #define DETOUR_HOSTPATH_NUMA_H
 
@@ -10,7 +8,7 @@
 extern "C" {
 #endif
 
-/* The calling thread runs on this node's processors; -1: wherever it likes. */
+/* Binds the calling thread to the processors of this node; -1: no effect. */
 void dt_numa_run_on(int node);
 
 #ifdef __cplusplus

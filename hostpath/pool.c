@@ -40,7 +40,7 @@ static uint64_t mask_of(uint32_t first, uint32_t count)
     return (count == WORD_BITS ? ~0ull : (1ull << count) - 1) << first;
 }
 
-/* How many of `count` granules from `first` lie in the same word as `first`. */
+/* The number of granules, of `count` from `first`, in the bitmap word of `first`. */
 static uint32_t in_word(uint32_t first, uint32_t count)
 {
     return (uint32_t)dt_min_u64(WORD_BITS - first % WORD_BITS, count);
@@ -60,7 +60,7 @@ static void clear(struct dt_pool *pool, uint32_t first, uint32_t count)
     }
 }
 
-/* All of them, or none: somebody else has one. */
+/* Takes all of the granules; false, and none: another thread has one. */
 static bool claim(struct dt_pool *pool, uint32_t first, uint32_t count)
 {
     uint32_t at = first, left = count;
@@ -85,7 +85,7 @@ static bool claim(struct dt_pool *pool, uint32_t first, uint32_t count)
     return true;
 }
 
-/* The next granule from `first` on that is taken, below `end`, or `end`. */
+/* The first taken granule in [first, end), or `end`. */
 static uint32_t next_taken(const struct dt_pool *pool, uint32_t first, uint32_t end)
 {
     while (first < end) {

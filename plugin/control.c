@@ -43,7 +43,7 @@ static enum dt_status run_inject(void *arg, const char *args, char *answer, size
     return status;
 }
 
-/* `DEVICE migrate` and `DEVICE back` are the connections' business, all else the devices'. */
+/* `DEVICE migrate` and `DEVICE back` concern connections; all other commands concern devices. */
 static enum dt_status act_on_nic(const struct dt_control *control, const char *args, char *answer,
                                  size_t answer_bytes)
 {
@@ -159,6 +159,6 @@ void dt_control_stop(struct dt_control *control)
     if (control->commands)
         dt_command_table_destroy(control->commands);
     if (control->page)
-        dt_page_unlink(control->page); /* NCCL's threads may be counting in it */
+        dt_page_unlink(control->page); /* NCCL's threads may still count in it */
     free(control);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this process shows to `detour`: its counter page and its control socket (obs/), with the commands
- * `nic` and `inject`. A process that cannot have them runs on without; one INFO line says why.
+ * The interface of a process to the `detour` command: its counter page and its command socket (obs/) with the
+ * commands `nic` and `inject`. If they cannot be created, the process runs without them, and one INFO line
+ * has the reason.
  */
 #ifndef DETOUR_PLUGIN_CONTROL_H
 #define DETOUR_PLUGIN_CONTROL_H
@@ -17,11 +18,11 @@ extern "C" {
 
 struct dt_control;
 
-/* Starts a thread. NULL only when memory is short. `verbs` and `net` must outlive it. */
+/* Starts the thread of the command socket. NULL: out of memory. `verbs` and `net` must outlive it. */
 struct dt_control *dt_control_start(const struct dt_params *params, struct dt_verbs *verbs,
                                     struct dt_net *net);
 
-/* Ends the thread and removes page and socket. NULL is allowed. */
+/* Stops the thread and removes page and socket. NULL is allowed. */
 void dt_control_stop(struct dt_control *control);
 
 #ifdef __cplusplus

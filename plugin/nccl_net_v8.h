@@ -13,7 +13,7 @@
  *
  * Every function returns ncclSuccess or an error after which the communicator is dead. "Not now" is success
  * with NULL in the output (connect, accept, isend, irecv, iflush) or with *done = 0 (test). Output arguments
- * are uninitialised or stale on entry: always write them.
+ * are uninitialized or stale on entry: always write them.
  */
 #ifndef DETOUR_PLUGIN_NCCL_NET_V8_H
 #define DETOUR_PLUGIN_NCCL_NET_V8_H
@@ -78,7 +78,7 @@ typedef enum {
 
 #define NCCL_NET_DEVICE_INVALID_VERSION 0
 
-/* What a GPU needs to drive a device itself. Plugins of the host kind hand out NULL instead. */
+/* What a GPU needs to drive a device itself. Plugins of the host kind return NULL instead. */
 typedef struct {
     ncclNetDeviceType netDeviceType;
     int netDeviceVersion;
@@ -87,7 +87,7 @@ typedef struct {
     int needsProxyProgress;
 } ncclNetDeviceHandle_v8_t;
 
-/* Facts about a device. NCCL passes uninitialised memory: a plugin fills every field. */
+/* Facts about a device. NCCL passes uninitialized memory: a plugin fills every field. */
 typedef struct {
     char *name;     /* unique per device: NCCL's key for it */
     char *pciPath;  /* folder of the PCI device under /sys, or NULL */

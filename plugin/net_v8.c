@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ncclNet v8: the table, and what can be said about its arguments without knowing a connection. Everything
- * else is transport/net.h.
+ * ncclNet v8: the function table, and the argument checks that need no connection. Everything else is in
+ * transport/net.h.
  */
 #include <stddef.h>
 
@@ -9,7 +9,7 @@
 #include "plugin/nccl_net_v8.h"
 #include "plugin/plugin.h"
 
-#define SPEED_MBPS_UNKNOWN 10000 /* what NCCL itself assumes */
+#define SPEED_MBPS_UNKNOWN 10000 /* NCCL's own assumption */
 
 /* ------------------------------------------------------------------------------------------------------------
  * Devices
@@ -24,7 +24,7 @@ static ncclResult_t net_devices(int *count)
     return ncclSuccess;
 }
 
-/* The plugin, if `dev` is one of its devices; else NULL, and it has been said. */
+/* The plugin if `dev` is one of its devices; otherwise NULL, after a WARN. */
 static struct dt_plugin *plugin_with(int dev, const char *call)
 {
     struct dt_plugin *plugin = dt_plugin_current();
@@ -45,7 +45,7 @@ static int clamp(uint64_t value)
     return value > INT32_MAX ? INT32_MAX : (int)value;
 }
 
-/* NCCL hands in uninitialised memory: every field is set. */
+/* NCCL passes uninitialized memory: every field is set. */
 static ncclResult_t net_get_properties(int dev, ncclNetProperties_v8_t *properties)
 {
     struct dt_plugin *plugin = plugin_with(dev, "getProperties");
@@ -57,7 +57,7 @@ static ncclResult_t net_get_properties(int dev, ncclNetProperties_v8_t *properti
     *properties = (ncclNetProperties_v8_t){
         .name = (char *)(uintptr_t)dt_net_device_name(plugin->net, (size_t)dev),
         .pciPath = info->pci_path[0] ? (char *)(uintptr_t)info->pci_path : NULL,
-        /* Devices with equal guid and port would share their bandwidth in NCCL's eyes. */
+        /* NCCL treats devices with equal GUID and port as sharing their bandwidth. */
         .guid = info->guid ? info->guid : (uint64_t)dev + 1,
         .ptrSupport = (info->capabilities & DT_MEMORY_HOST ? NCCL_PTR_HOST : 0) |
                       (info->capabilities & DT_MEMORY_CUDA ? NCCL_PTR_CUDA : 0) |
@@ -65,7 +65,7 @@ static ncclResult_t net_get_properties(int dev, ncclNetProperties_v8_t *properti
         .regIsGlobal = 0,
         .speed = info->speed_mbps ? clamp(info->speed_mbps) : SPEED_MBPS_UNKNOWN,
         .port = (int)info->port,
-        .latency = 0, /* not known: NCCL takes its own figure */
+        .latency = 0, /* unknown: NCCL uses its own value */
         .maxComms = clamp(info->qp_max),
         .maxRecvs = DT_PARTS_MAX,
         .netDeviceType = NCCL_NET_DEVICE_HOST,
@@ -121,7 +121,7 @@ static ncclResult_t net_accept(void *listen_comm, void **recv_comm, ncclNetDevic
     return dt_plugin_result(status);
 }
 
-/* First errors end NCCL's tear-down early, so closing always succeeds; what goes wrong is in the log. */
+/* An error would end NCCL's tear-down early, so closing always succeeds; errors are logged. */
 static ncclResult_t net_close(void *comm)
 {
     if (comm)
@@ -193,7 +193,7 @@ static ncclResult_t net_isend(void *send_comm, void *data, int size, int tag, vo
         dt_isend(send_comm, data, (uint32_t)size, tag, mhandle, (struct dt_request **)request));
 }
 
-/* Are these n buffers possible: as many as may be, with sizes and registered memory? */
+/* Checks the number of buffers, their sizes and their registration. */
 static const char *what_is_wrong(int n, const int *sizes, void *const *mhandles)
 {
     if (n < 1 || n > DT_PARTS_MAX)

@@ -35,7 +35,7 @@ struct dt_plugin *dt_plugin_replace(struct dt_plugin *plugin)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * What the transport needs from the process
+ * Services of the process for the transport
  */
 static uint64_t process_now_ns(void *arg)
 {
@@ -46,11 +46,12 @@ static uint64_t process_now_ns(void *arg)
 static void process_random(void *arg, void *to, size_t bytes)
 {
     (void)arg;
-    /* Up to 256 bytes are never cut short, and the kernel's pool is ready long before NCCL starts. */
+    /* getrandom(2) returns up to 256 bytes whole, and the kernel's pool is initialized long before NCCL
+     * starts. */
     DT_CHECK(bytes <= 256 && getrandom(to, bytes, 0) == (ssize_t)bytes);
 }
 
-/* Detour's log lines, by NCCL's custom (nccl_net_v8.h). */
+/* Passes log lines to NCCL's logger (nccl_net_v8.h). */
 static void log_to_nccl(void *arg, enum dt_log_level level, const char *file, int line, const char *text)
 {
     ncclDebugLogger_t logger = dt_load_acquire(&nccl_logger);
@@ -93,7 +94,7 @@ ncclResult_t dt_plugin_error(enum dt_status status)
  * init
  */
 
-/* Which kind of RNIC the user wants: inside NCCL, "auto" takes no substitute for a real device. */
+/* The kind of RNIC: inside NCCL, "auto" never selects the software RNIC. */
 static enum dt_status verbs_kind(const struct dt_params *params, enum dt_verbs_kind *kind)
 {
     bool is_soft = strcmp(params->verbs, "soft") == 0;
@@ -121,7 +122,7 @@ static enum dt_status create_net(const struct dt_params *params, struct dt_plugi
     return status == DT_OK ? dt_net_create(&options, &plugin->net) : status;
 }
 
-/* The one line that NCCL's user needs when there is nothing to work with. */
+/* One line for the user, since NCCL continues without the plugin. */
 static void warn_no_device(const struct dt_params *params, const char *reason)
 {
     dt_warn("no-device",
@@ -132,7 +133,7 @@ static void warn_no_device(const struct dt_params *params, const char *reason)
                            : "none has a link");
 }
 
-/* A user who asks for delays and mistypes them must not measure without. */
+/* Invalid rules fail init(): a measurement without the requested delays would mislead. */
 static enum dt_status inject(const struct dt_params *params, struct dt_net *net)
 {
     char error[512];
@@ -246,8 +247,8 @@ ncclResult_t dt_plugin_init(ncclDebugLogger_t logger)
 }
 
 /*
- * The library stays mapped until the process ends (-z nodelete), since NCCL closes it without a word while
- * threads may run. A forked child has none of them.
+ * The library stays mapped until the process ends (-z nodelete), since NCCL unloads it without notice while
+ * threads may run. A forked child has no threads of Detour.
  */
 __attribute__((destructor)) static void at_exit(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands behind the tables that NCCL calls: one transport per process, made by the first init() from the
- * environment. A simulation puts its own in place, one per simulated process.
+ * The state behind NCCL's function table: one transport per process, created by the first init() from the
+ * environment. A simulation installs its own, one per simulated process.
  */
 #ifndef DETOUR_PLUGIN_PLUGIN_H
 #define DETOUR_PLUGIN_PLUGIN_H
@@ -21,18 +21,18 @@ struct dt_control;
 struct dt_plugin {
     struct dt_net *net;
     struct dt_verbs *verbs;
-    struct dt_control *control;    /* NULL: nobody can look */
+    struct dt_control *control;    /* NULL: no counter page and no command socket */
     uint64_t (*now_ns)(void *arg); /* the clock of the set-up calls */
     void *now_arg;
 };
 
-/* What entry points work on; NULL before init. Any thread. */
+/* The plugin that the entry points use; NULL before init. Any thread. */
 struct dt_plugin *dt_plugin_current(void);
 
-/* Puts another one in place, or none (NULL), and returns the one before. */
+/* Installs a plugin, or none (NULL), and returns the previous one. For simulations. */
 struct dt_plugin *dt_plugin_replace(struct dt_plugin *plugin);
 
-/* init(): makes the plugin from the environment, unless there is one already. Any thread. */
+/* init(): creates the plugin from the environment unless there is one. Any thread. */
 ncclResult_t dt_plugin_init(ncclDebugLogger_t logger);
 
 ncclResult_t dt_plugin_error(enum dt_status status);

@@ -116,7 +116,7 @@ void dt_net_close_listen(struct dt_listen *listen)
  * accept
  */
 
-/* Somebody has come: the set-up begins. */
+/* A peer has sent HELLO: the set-up begins. */
 static enum dt_status begin(struct dt_listen *listen, uint64_t now_ns)
 {
     struct dt_setup *setup = dt_setup_create(listen->nic, false, accept_steps, now_ns, listen->deadline_ns);

@@ -36,7 +36,7 @@ static enum dt_status step_dial(struct dt_setup *setup, uint64_t now_ns)
     return DT_OK;
 }
 
-/* Dials again, later and later. */
+/* Dials again, with exponential back-off. */
 static enum dt_status redial(struct dt_setup *setup, uint64_t now_ns)
 {
     dt_channel_close(&setup->connection->session->channel);
@@ -50,7 +50,7 @@ static enum dt_status redial(struct dt_setup *setup, uint64_t now_ns)
     return DT_AGAIN;
 }
 
-/* Refused: the process that made the handle is gone. Unreachable: the network may come back. */
+/* Refused: the process that made the handle has ended. Unreachable: the network may recover. */
 static enum dt_status step_connected(struct dt_setup *setup, uint64_t now_ns)
 {
     struct dt_stream *stream = setup->connection->session->channel.stream;
@@ -100,8 +100,8 @@ static bool are_ours(const struct dt_nic *nic, const struct dt_answer *answer)
 }
 
 /*
- * A listener that is crowded by strangers may have dropped us for one before it heard us; it tells us when it
- * does not want us, so an end without a word means: dial again.
+ * A crowded listener may have dropped this pending peer for a newer one before it read HELLO. A refusal comes
+ * as REJECT, so an end without a frame means: dial again.
  */
 static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
 {
@@ -167,7 +167,7 @@ static struct dt_setup *find(struct dt_net *net, uint64_t cookie)
     return NULL;
 }
 
-/* The attempt that the handle belongs to, or a new one. NULL, and *status says why. Takes net->mutex. */
+/* The attempt that the handle belongs to, or a new one. NULL: *status is the reason. Takes net->mutex. */
 static struct dt_setup *attempt_of(struct dt_net *net, struct dt_nic *nic, uint8_t *bytes, uint64_t now_ns,
                                    enum dt_status *status)
 {
@@ -185,7 +185,7 @@ static struct dt_setup *attempt_of(struct dt_net *net, struct dt_nic *nic, uint8
     pthread_mutex_lock(&net->mutex);
     setup = cookie ? find(net, cookie) : begin(net, nic, &handle, now_ns);
     if (setup && setup->is_running) {
-        setup = NULL; /* another thread is at it */
+        setup = NULL; /* another thread runs it */
         *status = DT_AGAIN;
     } else if (setup) {
         setup->is_running = true;

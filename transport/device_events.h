@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device says of itself: port errors, a port that is active again, fatal errors of queues or of it
- * all. */
+/* Asynchronous events of a device: port errors, a port that is active again, fatal errors of a queue or of
+ * the device. */
 #ifndef DETOUR_TRANSPORT_DEVICE_EVENTS_H
 #define DETOUR_TRANSPORT_DEVICE_EVENTS_H
 
@@ -13,8 +13,8 @@ extern "C" {
 #endif
 
 /*
- * Reads all that is there: each is one INFO line and one event of the page, and tells the connections with a
- * path that it concerns, whatever their default device. The device's thread, without a mutex.
+ * Reads all pending events. Each becomes one INFO line and one event of the page, and marks the paths that it
+ * concerns as suspect, whatever the connection's default device is. The device's thread, without a mutex.
  */
 void dt_device_events_read(struct dt_nic *nic, uint64_t now_ns);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device is taken out of use by order, and given back. */
+/* Administrative drain of a device (`detour nic NAME migrate`), and its end. */
 #include <stdio.h>
 #include <string.h>
 

@@ -98,7 +98,7 @@ static uint64_t transfer_bytes(const struct dt_health *health)
     return bytes ? bytes : health->message_bytes;
 }
 
-/* What only the surge knows, when the monitor has not learnt enough or sees nothing yet. */
+/* Adds the verdict of the surge, when the monitor has not learned enough or has found nothing yet. */
 static void add_surge(const struct dt_health *health, struct dt_health_summary *summary)
 {
     const struct dt_surge *surge = &health->surge;
@@ -154,8 +154,8 @@ static struct dt_health_summary summarize(struct dt_health *health)
 }
 
 /*
- * The oldest message under way: there is one, and nothing was completed since a round before this one saw
- * that. (What is seen in one round alone may have begun just now: this thread may have been kept waiting.)
+ * The oldest message in flight is overdue: it was there in an earlier round, and nothing was completed since.
+ * (One round alone proves nothing: this thread may have been descheduled before it.)
  */
 static void watch_overdue(struct dt_sender *s, bool is_waiting, uint64_t now_ns)
 {
@@ -310,7 +310,7 @@ static void log_verdict(const struct dt_health *health, const struct dt_page_hea
             c->nic->name, text);
     if (!c->environment->page)
         return;
-    /* An event has less room, and whose fault it is must not be what is cut off. */
+    /* An event has less room; the cause must not be truncated. */
     if (verdict->verdict == DT_PAGE_VERDICT_SLOW)
         snprintf(text, sizeof text, "slow %.2fx (+%.3f ms): %s", (double)verdict->factor_permille / 1000,
                  (double)verdict->delay_ns / 1e6, dt_blame_text((enum dt_blame)verdict->cause));
@@ -339,7 +339,7 @@ static void show(struct dt_health *health, uint64_t now_ns)
         dt_page_set_health(health->connection->meter.row, &verdict);
 }
 
-/* Of senders that share a row it says what the worst of them has: its others would hide it. */
+/* Senders that share a row: the row shows the worst of them, which the others would hide. */
 static const struct dt_health *worse(const struct dt_health *a, const struct dt_health *b)
 {
     static const uint8_t badness[] = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where detect/ meets connections: samples of a sender's messages go in (meter.h), a verdict comes out, into
- * the counter page, the events and the log. Private to transport/.
+ * Detection for connections: feeds the samples of a sender's messages (meter.h) to detect/, and writes the
+ * verdict to the counter page, the events and the log. Private to transport/.
  *
- * All of it runs on Detour's threads. The thread of a sender's default device feeds what the sender's owner
- * has left in its ring; now and then one of the threads compares all senders of the process and decides.
+ * All of it runs on device threads. The one of a sender's default device takes the samples from the owner's
+ * ring; at an interval one of them compares all senders of the process and decides.
  */
 #ifndef DETOUR_TRANSPORT_HEALTH_H
 #define DETOUR_TRANSPORT_HEALTH_H
@@ -29,13 +29,13 @@ struct dt_connection;
 struct dt_net;
 struct dt_sender;
 
-#define DT_HEALTH_SAMPLES 256 /* whose beginning is remembered; more than the monitor looks back */
+#define DT_HEALTH_SAMPLES 256 /* whose start time is kept; more than the monitor looks back */
 
-/* What the judge sees of a sender. */
+/* The input of the comparison, per sender. */
 struct dt_health_summary {
-    bool is_slow;    /* its monitor says so, or there is a surge */
+    bool is_slow;    /* by its monitor, or because of a surge */
     bool is_waiting; /* its peer is late to receive, and that costs more than the network */
-    bool is_known;   /* the monitor has learnt what is healthy */
+    bool is_known;   /* the monitor has learned what is healthy */
     uint32_t period; /* bursts per iteration, as it found it itself; 0: none */
     uint64_t slow_since_ns;
     uint64_t waiting_since_ns;
@@ -56,7 +56,7 @@ struct dt_health {
     uint64_t iteration_ns;                /* the present iteration began */
     uint64_t surge_since_ns;
     uint64_t
-        stuck_since_ns; /* messages are under way and none completes; DT_NEVER_NS: they do */
+        stuck_since_ns; /* messages are in flight and none completes since then; DT_NEVER_NS: they complete */
     uint64_t message_bytes; /* of the last message */
     uint64_t slow_sample;   /* the run of the slow verdict began with it, and when */
     uint64_t slow_since_ns;
@@ -67,7 +67,7 @@ struct dt_health {
     struct dt_list node;
     struct dt_connection *connection;
     struct dt_health_summary summary;
-    uint32_t voted;                    /* the period that the process has voted for; 0: none */
+    uint32_t voted;                    /* the period that most senders of the process found; 0: none */
     struct dt_page_health shown;       /* as it stands in the page */
     struct dt_blame_connection *blame; /* during a judgement */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules that are faults of a device (inject.h): from their words to verbs/fault.h, and in force in time. */
+/* Rules that are faults of a device (gate.h): from their words to verbs/fault.h, and in force in time. */
 #include <string.h>
 
 #include "base/check.h"
@@ -118,7 +118,7 @@ static void run_break(struct dt_task *task)
     dt_device_break(nic->device);
 }
 
-/* One job at a time: one that has not run yet will find the newest state. */
+/* One task at a time: one that is still queued will find the newest state. */
 static void submit_break(struct dt_nic *nic)
 {
     if (dt_exchange_acq_rel(&nic->service->inject.is_breaking, 1u))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transport as plugin/ sees it: devices, set-up, memory and messages. NCCL's words without its types.
+ * The transport as plugin/ sees it: devices, set-up, memory and messages. NCCL's terms without its types.
  *
  * Objects: dt_net (one per process) > dt_listen, dt_connection (a sender or a receiver) > dt_memory,
  * dt_request. Everything is non-blocking except where it says so. "Not now" is DT_OK with NULL (connect,
@@ -13,8 +13,8 @@
  * Time: set-up functions take now_ns. The data path has no clock, only stamps (base/ticks.h): Detour's own
  * threads measure.
  *
- * Errors: a connection that fails says so once at WARN, and from then on every call on it that cannot be
- * answered from what is complete already returns that error.
+ * Errors: a connection that fails logs one WARN; from then on every call on it returns that error, unless the
+ * result of the call was complete before.
  */
 #ifndef DETOUR_TRANSPORT_NET_H
 #define DETOUR_TRANSPORT_NET_H
@@ -53,7 +53,7 @@ struct dt_net_options {
     uint64_t (*now_ns)(void *arg);
     void *now_arg;
     /*
-     * True: Detour's threads start with the first connection. False (simulations): nothing happens between
+     * True: the device threads start with the first connection. False (simulations): no work is done between
      * calls, and the caller must call dt_net_progress().
      */
     bool has_threads;
@@ -66,14 +66,14 @@ struct dt_net_options {
 enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net **net);
 
 /*
- * Ends the threads and frees everything, after all connections and listeners were closed. Blocks until queue
- * pairs that are being destroyed are gone.
+ * Ends the threads and frees everything, after all connections and listeners were closed. Blocks until every
+ * queue pair is destroyed.
  */
 void dt_net_destroy(struct dt_net *net);
 
 /*
- * Ends Detour's threads, with connections or without: the process is about to exit. Waits for messages that
- * are staged (DETOUR_HOSTPATH) to be delivered, DETOUR_LINGER_MS at most. Nothing else is touched.
+ * Ends the device threads, with or without connections: the process is about to exit. Waits until staged
+ * messages (DETOUR_HOSTPATH) are delivered, DETOUR_LINGER_MS at most.
  */
 void dt_net_stop_threads(struct dt_net *net);
 
@@ -85,12 +85,12 @@ const struct dt_device_info *dt_net_device_info(const struct dt_net *net, size_t
 const char *dt_net_device_name(const struct dt_net *net, size_t index);
 
 /*
- * From now on devices and connections count in the page; before the first connection. The page is the
- * caller's, and must stay until the net is gone. Without one they count for nobody.
+ * Devices and connections count in the page from now on. Call it before the first connection. The page is the
+ * caller's and must outlive the net. Without a page no counters are exported.
  */
 void dt_net_use_page(struct dt_net *net, struct dt_page *page);
 
-/* Without threads: does what they would do; returns when it wants to be called again at the latest. */
+/* Without threads: does their work. Returns when the next call is due. */
 uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns);
 
 /*
@@ -144,8 +144,8 @@ enum dt_status dt_net_accept(struct dt_listen *listen, uint64_t now_ns, struct d
 void dt_net_close_listen(struct dt_listen *listen);
 
 /*
- * Never waits for the peer or for the device: what may block goes on in the background. Requests that are
- * outstanding are forgotten, after the queue pairs are in the error state.
+ * Never waits for the peer or for the device: verbs that may block run on the control threads. Outstanding
+ * requests are discarded, after the queue pairs are in the error state.
  */
 void dt_net_close(struct dt_connection *connection);
 

@@ -20,7 +20,7 @@
 #include "transport/service.h"
 #include "transport/setup.h"
 
-/* Without threads: copies of GPU memory are looked at so often. */
+/* Without threads: copies of GPU memory are polled at this interval. */
 #define GPU_PERIOD_NS (20 * DT_NS_PER_US)
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ static enum dt_status nic_init(struct dt_net *net, struct dt_nic *nic, const str
     return DT_OK;
 }
 
-/* Devices whose queues hold enough, and that have a link. Says why one is left out. */
+/* Devices whose queues hold enough, and that have a link. Logs why one is left out. */
 static bool is_usable(const struct dt_params *params, const struct dt_device_info *info)
 {
     if (!info->is_active)
@@ -123,7 +123,7 @@ static enum dt_status check_backups(const struct dt_net *net, const struct dt_de
     return status;
 }
 
-/* What is there and not in use is said once. */
+/* Logs each device that exists and is not used, once. */
 static enum dt_status choose_backups(struct dt_net *net, const struct dt_device_info *list, size_t count)
 {
     enum dt_status status = check_backups(net, list, count);

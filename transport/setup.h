@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Setting a connection up: connect and accept as tables of steps. A step looks whether what it waits for is
- * there, does its part, and answers
+ * Set-up of a connection: connect and accept as tables of steps. A step returns
  *
  *   DT_OK      done: the next step follows at once
- *   DT_AGAIN   not yet: the same step at the next call
- *   else       the set-up has failed; the step has said why in setup->why
+ *   DT_AGAIN   its event has not come: the same step runs at the next call
+ *   else       the set-up has failed; setup->why is the reason
  *
- * so a set-up can be read top to bottom, and stops nowhere but at a step. None blocks; what may block is a
- * job of a control thread, and the step that follows polls for it.
+ * so a set-up reads top to bottom and stops only at a step. No step blocks: verbs that may block are tasks of
+ * a control thread, and the step that follows polls for them.
  */
 #ifndef DETOUR_TRANSPORT_SETUP_H
 #define DETOUR_TRANSPORT_SETUP_H
@@ -30,7 +29,7 @@ struct dt_setup;
 
 struct dt_step {
     enum dt_status (*run)(struct dt_setup *setup, uint64_t now_ns);
-    const char *waits_for; /* who is late when the time is over: "the listener's answer" */
+    const char *waits_for; /* for the line after a timeout: "the listener's answer"; NULL: never waits */
 };
 
 struct dt_setup {
@@ -40,7 +39,7 @@ struct dt_setup {
     uint64_t started_ns;
     uint64_t deadline_ns;
     char why[768];    /* of a failure */
-    bool is_rejected; /* the peer said why */
+    bool is_rejected; /* the peer sent REJECT */
 
     struct dt_terms terms;
     struct dt_paths_offer peer_offer;
@@ -50,7 +49,7 @@ struct dt_setup {
     /* connect only */
     struct dt_list node; /* in net->setups */
     uint64_t cookie;
-    bool is_running; /* a call is inside */
+    bool is_running; /* a thread is in dt_net_connect() for it */
     struct dt_handle handle;
     struct dt_address listener; /* this process's own; family NONE: it cannot have one */
     uint64_t redial_ns;         /* not before */
@@ -69,7 +68,7 @@ enum dt_status dt_net_open_listener(struct dt_net *net);
 /* Runs steps until one returns DT_AGAIN or an error, or all are done (DT_OK). Enforces the deadline. */
 enum dt_status dt_setup_run(struct dt_setup *setup, uint64_t now_ns);
 
-/* What this end would like, for this device. */
+/* The terms that this end proposes for connections of this device. */
 struct dt_terms dt_setup_wishes(const struct dt_nic *nic);
 
 /* A new set-up with its connection; NULL: out of memory. */
@@ -77,21 +76,21 @@ struct dt_setup *dt_setup_create(struct dt_nic *nic, bool is_sender, const struc
                                  uint64_t now_ns, uint64_t deadline_ns);
 
 /*
- * Ends the set-up. With `keep` its connection is handed to Detour's thread and returned; without, or if that
- * fails, everything is undone in the background and NULL is returned.
+ * Ends the set-up. With `keep` its connection is handed to the device thread and returned; without, or if
+ * that fails, everything is freed on the control threads and NULL is returned.
  */
 struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_t now_ns);
 
 /*
- * Frees connects that nobody has called for since their time-out: NCCL was aborted between two calls. The
- * caller holds net->mutex, or is alone.
+ * Frees connects that NCCL has not called since their timeout: it was aborted between two calls. The caller
+ * holds net->mutex, or is the only thread.
  */
 void dt_setups_abandon(struct dt_net *net, uint64_t now_ns);
 
-/* Steps of both tables, from the moment on when both ends have agreed. */
+/* The steps that follow either table, once both ends have agreed on terms. */
 extern const struct dt_step dt_steps_after_agreement[];
 
-/* One step: everything in the channel's buffer is on its way. */
+/* A step: sends the frames in the channel's buffer. */
 enum dt_status dt_step_flush(struct dt_setup *setup, uint64_t now_ns);
 
 /* The next frame, which must be of this type. DT_AGAIN, or why it cannot be (in setup->why). */

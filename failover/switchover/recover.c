@@ -23,8 +23,8 @@ static bool is_settled(const struct dt_path *path)
 }
 
 /*
- * A device that was taken out of use is left alone until it is given back; and fences of other connections
- * do not wait for the control thread to make queue pairs.
+ * A drained device is not tried, and while a switchover is under way the control thread is free for its
+ * fences: making queue pairs waits.
  */
 static bool may_try(const struct dt_path *path)
 {
@@ -49,7 +49,7 @@ void dt_recover_begin_probing(struct dt_path *path, uint64_t now_ns)
                               c->current ? c->environment->params.stable_ms * DT_NS_PER_MS : 0, now_ns);
 }
 
-/* Returns false when the path has shown that it does not work. */
+/* False: the path does not work. */
 static bool poll_probe(struct dt_path *path, uint64_t now_ns)
 {
     struct dt_completion completion[POLL_MAX];
@@ -98,7 +98,7 @@ enum dt_path_event dt_recover_progress(struct dt_path *path, uint64_t now_ns)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * Old queue pairs
+ * Retired queue pairs
  */
 static uint64_t retire_ns(const struct dt_path *path)
 {

@@ -29,7 +29,7 @@ static bool lies_in(uint64_t addr, uint64_t bytes, uint64_t begin, uint64_t leng
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * What stands in a work request, for another path
+ * The fields of a work request that differ between paths
  */
 static uint64_t map_wr_id(void *arg, uint64_t wr_id)
 {
@@ -55,7 +55,7 @@ static bool map_local(void *arg, uint64_t wr_id, uint64_t addr, uint32_t bytes, 
     return false;
 }
 
-/* The buffer of a part, or the place of its size record, which each path has its own of. */
+/* The buffer of a part, or the place of its size record: each path has its own. */
 static bool map_remote(void *arg, uint64_t wr_id, uint64_t bytes, uint64_t *addr, uint32_t *rkey)
 {
     const struct move *move = arg;
@@ -91,7 +91,7 @@ static enum dt_status post_anew(void *arg, struct dt_qp *qp, uint64_t wr_id)
  * Which message goes where
  */
 
-/* The messages that are to go over `to` and have room there on every queue pair; returns how many. */
+/* Chooses the messages that go over `to` and have room there on every queue pair; returns how many. */
 static uint32_t choose(struct dt_sender *s, struct dt_path *to, struct dt_send_slot *const *slots,
                        uint32_t count, struct dt_send_slot **chosen)
 {

@@ -15,10 +15,10 @@
 #include "transport/path/nic.h"
 
 #define WAIT_NS (1 * DT_NS_PER_S)
-/* A switch that takes longer than this waits for something: others need not make room for it any more. */
+/* A switchover that takes longer waits for something else: other work need not make room for it any more. */
 #define AWAITED_NS (100 * DT_NS_PER_MS)
-/* The first completion is looked for this often at first, and then with this part of the time that has
- * passed; and not so often that this becomes what Detour's thread is busy with. */
+/* The first completion is polled at this interval at first, then at this part of the time that has passed,
+ * and at most once in POLL_ROUNDS rounds of the device thread. */
 #define POLL_NS     (20 * DT_NS_PER_US)
 #define POLL_PART   8
 #define POLL_ROUNDS 8
@@ -40,7 +40,7 @@ static bool is_over(const struct dt_path *path, uint64_t now_ns)
            dt_load_relaxed(&path->connection->open_requests) == 0;
 }
 
-/* Nothing is left to wait for, or what was awaited has come. */
+/* All steps are known, or no step is awaited any more. */
 static bool is_due(const struct dt_path *path, uint64_t now_ns)
 {
     bool is_whole =

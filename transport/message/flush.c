@@ -57,7 +57,7 @@ static void poll_path(struct dt_receiver *r, struct dt_path *path)
     dt_connection_path_refused(&r->connection, path, "failed the loopback read of a flush");
 }
 
-/* The loopback queue pair is being made; or the device has refused to make it. */
+/* The loopback queue pair is being created, or the device has refused to create it. */
 static void await_flush(struct dt_receiver *r, struct dt_path *path)
 {
     if (!dt_exchange_acq_rel(&path->is_flush_refused, 0u))
@@ -94,7 +94,7 @@ static void submit_reads(struct dt_receiver *r, struct dt_flush_slot *slot)
 }
 
 /* ------------------------------------------------------------------------------------------------------------
- * Devices that cannot be asked any more
+ * Devices that cannot read any more
  */
 void dt_receiver_flush_lose(struct dt_receiver *r, struct dt_path *path)
 {
@@ -135,7 +135,7 @@ bool dt_receiver_flush_renew(struct dt_receiver *r, struct dt_path *path)
     return is_wanted;
 }
 
-/* Of the GPU's memory, any. */
+/* Any address of the GPU memory. */
 static void *lost_address(const struct dt_lost_flush *lost)
 {
     return (void *)(uintptr_t)lost->slot->addr[__builtin_ctz(lost->path_mask)];
@@ -191,7 +191,7 @@ static void report_unflushed(struct dt_receiver *r)
                        dt_path_name(path), lost_address(&r->lost), path->index, path->epoch, r->lost.reason);
 }
 
-/* What was written over a path that is over need not be flushed again. */
+/* Writes over a path that was fenced before CUDA's flush need no further flush. */
 static void take_answer(struct dt_receiver *r)
 {
     struct dt_lost_flush *lost = &r->lost;
@@ -217,7 +217,7 @@ static void take_answer(struct dt_receiver *r)
     }
 }
 
-/* One request after the other: it is seldom, and takes microseconds. */
+/* One request at a time: this case is rare and takes microseconds. */
 static void flush_lost(struct dt_receiver *r)
 {
     if (r->lost.is_busy) {
@@ -251,7 +251,7 @@ void dt_receiver_flush_progress(struct dt_receiver *r)
             poll_path(r, path);
         if (!path->is_flush_broken || path->fence.is_active)
             continue;
-        /* It may have broken while the path was not in use, which it is again. */
+        /* The read may have failed while the path was not in use, and the path is in use again. */
         if (path->state == DT_PATH_NONE)
             dt_receiver_flush_lose(r, path);
         else
@@ -260,7 +260,7 @@ void dt_receiver_flush_progress(struct dt_receiver *r)
     flush_lost(r);
 }
 
-/* Over a path with a shadow nothing is written to the memory itself, and the copy to it is complete. */
+/* Over a path with a bounce buffer no device writes to the memory itself, and the copy is complete. */
 static uint32_t to_flush(const struct dt_memory *memory)
 {
     return memory->written_mask & ~memory->bounce_mask;
@@ -277,8 +277,8 @@ static uint32_t paths_to_flush(unsigned n, const uint32_t *bytes, struct dt_memo
 }
 
 /*
- * What is to be read over each path of left_mask: the last buffer that it may have written to. A read of any
- * byte orders all writes of that device before it.
+ * Chooses the address to read over each path of left_mask: in the last buffer that the path may have written
+ * to. A read of any byte orders all earlier writes of that device.
  */
 static void choose_reads(struct dt_flush_slot *slot, unsigned n, void *const *data, const uint32_t *bytes,
                          struct dt_memory *const *memories)
@@ -310,14 +310,14 @@ static uint32_t needless_mask(const struct dt_flush_slot *slot)
     return mask;
 }
 
-/* Memory that is flushed may be touched, once for each path. */
+/* Counts the slot in the memory that it reads, once for each path. */
 static void hold_memory(const struct dt_flush_slot *slot)
 {
     for (uint32_t left = slot->left_mask; left; left &= left - 1)
         dt_count(&slot->memory[__builtin_ctz(left)]->open, 1);
 }
 
-/* Paths whose device is gone. */
+/* Paths whose device is dead. */
 static uint32_t dead_mask(const struct dt_connection *c)
 {
     uint32_t mask = 0;

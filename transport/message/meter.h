@@ -25,10 +25,10 @@ extern "C" {
 struct dt_connection;
 
 #define DT_METER_SAMPLES                                                               \
-    256 /* what a link of 100 Gbit/s carries of 64 KiB messages in about a millisecond \
+    256 /* messages of 64 KiB that a link of 100 Gbit/s carries in about a millisecond \
          */
 
-#define DT_METER_SAMPLES_EACH (DT_METER_SAMPLES / 2) /* the others stand for several messages */
+#define DT_METER_SAMPLES_EACH (DT_METER_SAMPLES / 2) /* the others represent several messages each */
 #define DT_METER_MERGED       64                     /* messages per such sample */
 
 /* One complete message, or several; stamps and times are in ticks. */
@@ -39,9 +39,9 @@ struct dt_sample {
     uint64_t bytes;
     uint64_t messages;
     /* Where there are several: */
-    uint64_t service; /* the sum of their times from `handed` to `done` */
-    uint64_t idle;    /* between those two, nothing was under way */
-    uint64_t waited;  /* of that, something was wanted */
+    uint64_t service; /* sum of the messages' times from `submitted` to `done` */
+    uint64_t idle;    /* time in that interval with no message in flight */
+    uint64_t waited;  /* part of `idle` in which a message was requested */
 };
 
 struct dt_meter {
@@ -50,32 +50,32 @@ struct dt_meter {
     uint64_t requested; /* when isend was first refused for the next message; 0: it was not [owner] */
     int32_t tag;        /* of the last message [owner] */
     uint64_t
-        taken_back;           /* messages that were complete, and then were not [atomic; the same] */
-    uint64_t merged;               /* messages in samples of several [atomic; written by the owner] */
-    bool is_keeping;               /* `kept` has some [atomic; written by the owner] */
+        taken_back; /* messages that were complete and have to be sent again [atomic; written by the owner] */
+    uint64_t merged;          /* messages in samples of several messages [atomic; written by the owner] */
+    bool is_keeping;          /* `kept` is not empty [atomic; written by the owner] */
     uint32_t head;            /* samples made, modulo 2^32 [atomic; written by the owner] */
-    uint32_t tail;                 /* samples taken [atomic; written by Detour's thread] */
-    uint32_t room;                 /* DT_METER_SAMPLES_EACH, or 0: there was no memory for any */
+    uint32_t tail;            /* samples taken [atomic; written by the device thread] */
+    uint32_t room;            /* DT_METER_SAMPLES_EACH, or 0: out of memory for the ring */
     struct dt_sample *sample; /* sender: DT_METER_SAMPLES */
-    struct dt_sample kept;         /* of messages that found little room, or none; of 0 otherwise [owner] */
+    struct dt_sample kept;    /* messages that await room in the ring, or 0 messages [owner] */
     struct dt_page_connection own; /* the row of a connection without a page */
 };
 
-/* A new connection, and its end. Out of memory is not reported: then nothing is sampled. */
+/* Initializes and frees. If memory for the ring is short, no messages are sampled; no error is reported. */
 void dt_meter_init(struct dt_meter *meter, const struct dt_ticks *ticks, bool is_sender);
 void dt_meter_fini(struct dt_meter *meter);
 
 /*
- * The connection is set up, or closed: its row is claimed and given back. In between others may look at it.
- * Not on the data path; the owner is quiet.
+ * Claims the row when the connection is set up, and releases it at close. Other threads may read the row in
+ * between. Not on the data path; the caller excludes calls of the owner.
  */
 void dt_meter_open(struct dt_connection *connection, uint64_t now_ns);
 void dt_meter_close(struct dt_connection *connection);
 
-/* The connection's path for new messages is another. Owner. */
+/* Records the connection's path for new messages, after it has changed. Owner. */
 void dt_meter_path(struct dt_connection *connection);
 
-/* Messages carry another tag than before. Owner. */
+/* The tag differs from that of the message before. Owner. */
 __attribute__((cold)) void dt_meter_tag_changed(struct dt_meter *meter, int32_t tag);
 
 static inline void dt_meter_tag(struct dt_meter *meter, int32_t tag)
@@ -84,13 +84,13 @@ static inline void dt_meter_tag(struct dt_meter *meter, int32_t tag)
         dt_meter_tag_changed(meter, tag);
 }
 
-/* NCCL asked for something that cannot be had now. Owner. */
+/* An isend or irecv got no request; NCCL calls again. Owner. */
 static inline void dt_meter_refused(struct dt_meter *meter)
 {
     dt_page_add(&meter->row->refused_count, 1);
 }
 
-/* NCCL asked for the next message, and the peer has not said clear-to-send. Owner. */
+/* isend was called for the next message, whose CTS has not arrived. Owner. */
 static inline void dt_meter_waits(struct dt_meter *meter)
 {
     if (meter->requested == 0)
@@ -104,11 +104,11 @@ static inline void dt_meter_count(struct dt_meter *meter, uint64_t bytes)
     dt_page_add(&meter->row->payload_bytes, bytes);
 }
 
-/* The ring is half full, or was. Owner. */
+/* Adds a message to a sample of several: the ring is at least half full, or was. Owner. */
 __attribute__((cold)) void dt_meter_keep(struct dt_meter *meter, uint64_t requested, uint64_t submitted,
                                          uint64_t done, uint64_t bytes);
 
-/* A payload has come that was handed over, and wanted, at these stamps. Owner. */
+/* The payload with these stamps has been delivered. Owner. */
 static inline void dt_meter_serviced(struct dt_meter *meter, uint64_t requested, uint64_t submitted,
                                      uint64_t bytes)
 {

@@ -31,7 +31,7 @@ void dt_owner_claim(struct dt_owner *owner)
 
 void dt_owner_fence(bool has_membarrier)
 {
-    /* It cannot fail once the process is registered, and going on without it would be unsound. */
+    /* The call cannot fail once the process is registered; without the fence ownership would be unsound. */
     if (has_membarrier)
         DT_CHECK(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
 }

@@ -37,14 +37,14 @@ extern "C" {
 enum dt_holder { DT_HOLDER_NCCL, DT_HOLDER_DETOUR };
 
 struct dt_owner {
-    uint32_t holder;  /* enum dt_holder; changed by Detour's thread alone */
-    uint32_t visits;  /* odd: NCCL's thread is inside; changed by NCCL's thread alone */
+    uint32_t holder;  /* enum dt_holder; written by the device thread only */
+    uint32_t visits;  /* odd: a call of NCCL is in progress; written by NCCL's thread only */
     bool is_exchange; /* the kernel has no membarrier; constant */
 };
 
 /*
- * Registers the process for membarrier. True when that works; false: use owners with is_exchange. Repeating
- * it is harmless. Any thread.
+ * Registers the process for membarrier. False: not available, use owners with is_exchange. Repeated calls are
+ * harmless. Any thread.
  */
 bool dt_owner_setup(void);
 
@@ -55,7 +55,8 @@ static inline void dt_owner_init(struct dt_owner *owner, bool has_membarrier)
     owner->is_exchange = !has_membarrier;
 }
 
-/* NCCL's thread: may I? True: call dt_owner_leave() at the end. False: answer "not now". */
+/* NCCL's thread, at the beginning of a call. True: call dt_owner_leave() at the end. False: the connection is
+ * taken; NCCL has to call again. */
 static inline bool dt_owner_enter(struct dt_owner *owner)
 {
     uint32_t visits = owner->visits;
@@ -82,28 +83,28 @@ static inline void dt_owner_leave(struct dt_owner *owner)
 }
 
 /*
- * Detour's thread: takes the connection if NCCL is not inside, or is out again in a moment. False: it is; try
- * again later. One system call.
+ * Device thread: takes the connection unless a call of NCCL is in progress and does not end within some tens
+ * of microseconds. False: it did not end; try again later. One system call.
  */
 bool dt_owner_take(struct dt_owner *owner);
 
 /*
- * The same in three steps, so that many connections share the system call: claim each, dt_owner_fence() once,
- * then confirm each. NCCL's calls are turned away from the first step on. The fence is for owners without
- * is_exchange, harmless for others.
+ * dt_owner_take() in three steps, so that many connections share the system call: claim each, call
+ * dt_owner_fence() once, then confirm each. NCCL's calls are refused from the claim on. The fence is required
+ * for owners without is_exchange and harmless for others.
  */
 void dt_owner_claim(struct dt_owner *owner);
 void dt_owner_fence(bool has_membarrier);
-bool dt_owner_confirm(struct dt_owner *owner); /* false: as above; NCCL has it back */
+bool dt_owner_confirm(struct dt_owner *owner); /* false: a call is in progress; the claim is given back */
 
-/* Detour's thread, after dt_owner_take() or dt_owner_confirm(). */
+/* Device thread, after dt_owner_take() or dt_owner_confirm() has returned true. */
 static inline void dt_owner_give_back(struct dt_owner *owner)
 {
     DT_CHECK(owner->holder == DT_HOLDER_DETOUR);
     dt_store_release(&owner->holder, DT_HOLDER_NCCL);
 }
 
-/* Detour's thread: a number that changes whenever NCCL calls. */
+/* Device thread: a number that changes with each call of NCCL. */
 static inline uint32_t dt_owner_visits(const struct dt_owner *owner)
 {
     return dt_load_relaxed(&owner->visits);

@@ -16,7 +16,7 @@ static bool has_room(const struct dt_path *path, const struct dt_send_slot *slot
     return dt_sender_has_room(path, (uint32_t)slot->parts * DT_WRITES_PER_PART_MAX);
 }
 
-/* The size of a part that takes several writes, told to the receiver ahead of the immediate. */
+/* The size record of a part with several writes; it precedes the immediate. */
 static struct dt_write size_record(const struct dt_path *path, const struct dt_send_slot *slot, uint32_t i,
                                    const uint64_t *record)
 {

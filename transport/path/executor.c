@@ -22,7 +22,7 @@ enum dt_status dt_executor_init(struct dt_executor *executor, bool has_thread)
     return DT_OK;
 }
 
-/* Takes the next job and runs it outside the lock. False when there is none. Called with the lock. */
+/* Takes the next task and runs it outside the lock. False: there is none. Called with the lock. */
 static bool run_one(struct dt_executor *executor)
 {
     struct dt_list *node = dt_list_pop_front(&executor->tasks);

@@ -37,18 +37,18 @@ struct dt_executor {
     bool is_stopping;
 };
 
-/* DT_SYSTEM when the system has no room for the lock. */
+/* DT_SYSTEM: the system cannot make the lock. */
 enum dt_status dt_executor_init(struct dt_executor *executor, bool has_thread);
 
 /*
- * Any thread. DT_SYSTEM (one WARN) when the thread cannot be started: the job was then not taken.
+ * Any thread. DT_SYSTEM (one WARN) when the thread cannot be started: the task was not queued then.
  */
 enum dt_status dt_executor_submit(struct dt_executor *executor, struct dt_task *task);
 
 /* Without a thread: runs the queued tasks and those that they submit. Returns how many ran. */
 unsigned dt_executor_run(struct dt_executor *executor);
 
-/* Finishes what was submitted, then ends the thread. Nothing may be submitted any more. */
+/* Runs the queued tasks, then ends the thread. No task may be submitted any more. */
 void dt_executor_stop(struct dt_executor *executor);
 
 #ifdef __cplusplus

@@ -35,8 +35,8 @@ static uint32_t receiver_depth(uint32_t slots)
     return 2 * slots;
 }
 
-/* One receive per part and slot, and two per place of what goes ahead (it is there; it is not wanted), also
- * while a batch of used ones has not been posted again. */
+/* One receive per part and slot, and two per eager bounce buffer (EAGER and DISCARD), plus a
+ * batch of consumed receives that have not been posted again. */
 static uint32_t receive_depth(uint32_t slots)
 {
     return slots * DT_PARTS_MAX + DT_EMPTY_RECV_BATCH + 2 * DT_EAGER_PLACES;

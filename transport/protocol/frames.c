@@ -18,7 +18,7 @@ static void address_encode(const struct dt_address *address, struct dt_writer *w
     dt_put_bytes(w, address->ip, 16);
 }
 
-/* Whether it can be dialled. */
+/* Whether it can be dialed. */
 static bool address_decode(struct dt_reader *r, struct dt_address *address)
 {
     uint64_t family = dt_get_uint(r, 2);

@@ -77,7 +77,7 @@ struct dt_handle {
     uint16_t version_max;
     struct dt_address address;
     uint64_t listen_id; /* which listener of that process */
-    uint64_t nonce;     /* what only those who have the handle know */
+    uint64_t nonce;     /* known only to holders of the handle */
 };
 
 void dt_handle_encode(const struct dt_handle *handle, uint8_t bytes[DT_HANDLE_BYTES]);
@@ -87,7 +87,7 @@ enum dt_status dt_handle_decode(const uint8_t bytes[DT_HANDLE_BYTES], struct dt_
 uint64_t dt_handle_cookie(const uint8_t bytes[DT_HANDLE_BYTES]);
 void dt_handle_set_cookie(uint8_t bytes[DT_HANDLE_BYTES], uint64_t cookie);
 
-/* What the two ends have to agree on: each the smaller of both ends' wishes. */
+/* The terms of a connection: each is the smaller of both ends' wishes. */
 struct dt_terms {
     uint32_t paths;       /* 1 .. DT_PATHS_MAX */
     uint32_t qps;         /* per path: 1 .. DT_QPS_MAX */
@@ -145,14 +145,14 @@ struct dt_ready {
 };
 
 /*
- * Last message of an end: its first message that is not complete. The other end has, or will get, all before
- * it, and can hope for nothing from it on.
+ * Last message of an end: the sequence of its first message that is not complete. The other end has, or will
+ * get, every message before it, and none from it on.
  */
 struct dt_close {
     uint64_t sequence;
 };
 
-/* ASK, HAS. */
+/* QUERY, COMPLETE. */
 struct dt_fact {
     uint64_t sequence;
     uint32_t path; /* the message was last posted on this epoch of it; a receiver that asks: 0, 0 */
@@ -169,13 +169,13 @@ struct dt_grant {
 
 /*
  * First message of a channel that replaces another one. From the connecting end: take this channel instead.
- * From the listening end, which dials to learn whether the other process lives: the channel is lost.
+ * From the listening end, as a liveness probe: the channel is lost.
  */
 struct dt_rejoin {
     uint64_t connection_id;
     uint64_t nonce; /* the listener's: what only these two ends know */
     uint32_t round; /* connecting end: of this channel, more than that of any before; else of the lost one */
-    bool is_sender; /* who says it */
+    bool is_sender; /* which end sends it */
 };
 
 /* A fact about one epoch of one path. */
@@ -218,7 +218,7 @@ enum dt_status dt_path_frame_decode(const uint8_t *body, size_t bytes, uint32_t 
                                     struct dt_path_frame *frame);
 
 struct dt_frame_header {
-    uint16_t type; /* any value: whoever expects a frame compares */
+    uint16_t type; /* any value: the caller compares */
     uint16_t body_bytes;
 };
 

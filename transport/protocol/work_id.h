@@ -17,7 +17,7 @@ extern "C" {
 enum dt_work_kind {
     DT_WORK_PAYLOAD = 1, /* last write of a message on its queue pair */
     DT_WORK_CTS = 2,     /* a clear-to-send write */
-    DT_WORK_RECEIVE = 3, /* a blank receive: wr_id of the queue pair, sequence 0 */
+    DT_WORK_RECEIVE = 3, /* a zero-length receive: wr_id of the queue pair, sequence 0 */
     DT_WORK_FLUSH = 4,   /* a loopback read; sequence is the flush request's number */
     DT_WORK_PROBE = 5,   /* a liveness probe */
     DT_WORK_MARKER = 6,  /* posted to a queue pair in ERR: its flush is proof (failover/fence.h) */

@@ -30,7 +30,7 @@ struct dt_frame {
     const uint8_t *body; /* valid until the next call on the channel */
 };
 
-/* Will something (epoll) tell when there is something to receive? Else receive has to be tried. */
+/* Whether epoll can report that there is something to receive; if not, receive has to be tried. */
 static inline bool dt_channel_has_fd(const struct dt_channel *channel)
 {
     return !channel->stream || channel->stream->ops->fd(channel->stream) >= 0;
@@ -39,19 +39,19 @@ static inline bool dt_channel_has_fd(const struct dt_channel *channel)
 /* Takes the stream over. */
 void dt_channel_open(struct dt_channel *channel, struct dt_stream *stream);
 
-/* Sends what is in `out`. DT_OK: all gone; DT_AGAIN: some is left; else how the stream ended (stream.h). */
+/* Sends `out`. DT_OK: all is sent; DT_AGAIN: some is left; else how the stream ended (stream.h). */
 enum dt_status dt_channel_flush(struct dt_channel *channel);
 
 /* The next frame. DT_AGAIN: none yet; DT_PROTOCOL: not a frame; else how the stream ended. */
 enum dt_status dt_channel_receive(struct dt_channel *channel, struct dt_frame *frame);
 
-/* Ends it; what fits is sent before. Harmless when it is closed already. */
+/* Ends the channel; buffered bytes that fit are sent before. Harmless when it is closed already. */
 void dt_channel_close(struct dt_channel *channel);
 
 /* The same for one from the heap, and gives its memory back. NULL is accepted. */
 void dt_channel_free(struct dt_channel *channel);
 
-/* `to`, which is closed, becomes what `from` was; `from` is closed afterwards, in silence. */
+/* Moves the stream and the buffers to `to`, which is closed; `from` is closed afterwards, without a frame. */
 void dt_channel_move(struct dt_channel *to, struct dt_channel *from);
 
 #ifdef __cplusplus

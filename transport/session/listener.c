@@ -13,7 +13,7 @@
 #include "failover/planted.h"
 
 struct pending_peer {
-    struct dt_channel *channel; /* or NULL: free place */
+    struct dt_channel *channel; /* NULL: this entry is free */
     uint64_t deadline_ns;
 };
 
@@ -27,7 +27,7 @@ struct dt_listener {
     struct dt_listener_stats stats;
 };
 
-/* Whatever cannot be watched is looked at now and then. */
+/* A stream without a descriptor is polled (dt_listener_progress). */
 static void watch(const struct dt_listener *listener, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP};
@@ -36,7 +36,7 @@ static void watch(const struct dt_listener *listener, int fd)
         epoll_ctl(listener->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* The system does not forget a descriptor before all of its copies are closed, and a child may have one. */
+/* Closing the descriptor does not end the watch while a child process has a copy of it. */
 static void unwatch(const struct dt_listener *listener, int fd)
 {
     if (fd >= 0 && listener->epoll_fd >= 0)
@@ -70,7 +70,7 @@ int dt_listener_fd(const struct dt_listener *listener)
     return listener->epoll_fd;
 }
 
-/* Its channel is somebody else's now, or is about to be closed. */
+/* Frees the entry; the caller gets the channel. */
 static struct dt_channel *release(struct dt_listener *listener, struct pending_peer *pending_peer)
 {
     struct dt_channel *channel = pending_peer->channel;

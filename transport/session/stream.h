@@ -28,13 +28,13 @@ struct dt_network;     /* a way to make both; the same */
  *   DT_PEER_ERROR   the peer, or its host, is there and has no such stream (refused, reset)
  *   DT_TIMED_OUT    the peer cannot be reached: nothing is known about it
  *   DT_SYSTEM       this end cannot go on
- * An ended stream says the same for ever.
+ * An ended stream reports the same status at every call.
  */
 struct dt_stream_ops {
     /* DT_AGAIN while it is being established, then DT_OK. */
     enum dt_status (*state)(struct dt_stream *stream);
 
-    /* Sends what fits. DT_OK with *sent > 0, or DT_AGAIN when nothing does now. bytes > 0. */
+    /* Sends as many bytes as fit. DT_OK with *sent > 0, or DT_AGAIN when none fits now. bytes > 0. */
     enum dt_status (*send)(struct dt_stream *stream, const void *from, size_t bytes, size_t *sent);
 
     /* DT_OK with *received > 0, or DT_AGAIN when nothing has come. bytes > 0. */
@@ -43,11 +43,10 @@ struct dt_stream_ops {
     /* The other end, as far as it is known. */
     void (*peer)(struct dt_stream *stream, struct dt_address *address);
 
-    /* A file descriptor that is readable when receive() has something to say; -1 when there is none. */
+    /* A file descriptor that is readable when receive() will not return DT_AGAIN; -1: there is none. */
     int (*fd)(struct dt_stream *stream);
 
-    /* Ends the stream in order and frees it. What was sent before still arrives, if the peer can be reached.
-     */
+    /* Ends the stream in order and frees it. Bytes sent before still arrive, if the peer can be reached. */
     void (*close)(struct dt_stream *stream);
 };
 
@@ -67,8 +66,8 @@ struct dt_network_ops {
     enum dt_status (*listen)(struct dt_network *network, struct dt_address *address,
                              struct dt_stream_port **port);
 
-    /* The next stream that somebody opened to it; DT_AGAIN; DT_SYSTEM (silent) if none can be taken now, e.g.
-     * because files are used up: try again later. */
+    /* The next stream that a peer has opened; DT_AGAIN; DT_SYSTEM (silent) if none can be accepted now, e.g.
+     * for lack of file descriptors: try again later. */
     enum dt_status (*accept)(struct dt_stream_port *port, struct dt_stream **stream);
 
     /* As dt_stream_ops.fd. */
@@ -76,7 +75,7 @@ struct dt_network_ops {
 
     void (*close_port)(struct dt_stream_port *port);
 
-    /* Begins a stream to *address; state() tells how it went. DT_SYSTEM (one WARN) when it cannot begin. */
+    /* Begins a stream to *address; state() reports the result. DT_SYSTEM (one WARN): it cannot begin. */
     enum dt_status (*dial)(struct dt_network *network, const struct dt_address *address,
                            struct dt_stream **stream);
 };

@@ -15,8 +15,8 @@
 #include "base/util.h"
 
 #define BACKLOG 1024
-/* What is not acknowledged for so long never will be: whoever needs the stream dials again. By itself the
- * system goes on for a quarter of an hour. */
+/* TCP_USER_TIMEOUT: data unacknowledged for this time ends the stream, and the session dials again. The
+ * system's own default is about a quarter of an hour. */
 #define GIVE_UP_MS 20000
 
 struct tcp_stream {
@@ -68,7 +68,7 @@ static void from_sockaddr(const struct sockaddr_storage *from, struct dt_address
     }
 }
 
-/* What an errno says about the other end (stream.h). */
+/* The status of the other end that an errno implies (stream.h). */
 static enum dt_status status_of_errno(int error)
 {
     switch (error) {
