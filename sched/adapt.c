@@ -42,7 +42,7 @@ static int64_t or_default(int64_t value, int64_t otherwise)
     return value ? value : otherwise;
 }
 
-/* Whether a time differs by more than the options let pass; `work_ns` is what it is compared with. */
+/* Whether a time differs by more than the options tolerate; the tolerance is relative to `work_ns`. */
 static bool differs(const struct detour_adapt_options *options, int64_t planned_ns, int64_t measured_ns,
                     int64_t work_ns)
 {
@@ -115,7 +115,7 @@ static enum detour_status makespan_of(struct dt_call *call, const struct dt_prob
     return status;
 }
 
-/* The best schedule for what was measured; not finding one is no failure, best->schedule is NULL then. */
+/* The best schedule for the measured times. Finding none is no error: best->schedule is NULL then. */
 static enum detour_status seek(struct dt_call *call, const struct dt_problem *p, bool offload,
                                struct dt_result *best)
 {
@@ -144,7 +144,7 @@ static enum detour_status make_plan(struct dt_call *call, const struct dt_result
     *made->plan = dt_result_plan(call, best);
     for (size_t i = 0; i < best->schedule->op_count; i++)
         made->offloaded += (best->schedule->ops[i].flags & DETOUR_OP_OFFLOADED) != 0;
-    /* The bounds know nothing of the host's memory. */
+    /* The bounds do not account for the host's memory. */
     if (made->offloaded) {
         made->plan->lower_bound_ns = 0;
         made->plan->proven_optimal = false;

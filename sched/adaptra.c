@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ADAPTRA / PipeMorph, section 4. Initial planning (Algorithm 1) knows no delay and prepares for any: even
- * slack, kept for the whole iteration by strict alternation. Dynamic adaptation (Algorithms 2, 3, 4) knows
- * the delays: it gives each link the slack it needs and fills what idles with whatever can be done.
- * docs/schedules.md lists where the papers' pseudo-code had to be read differently.
+ * ADAPTRA / PipeMorph, section 4. Initial planning (Algorithm 1) assumes unknown delays: equal slack on
+ * every link, kept for the whole iteration by strict alternation. Dynamic adaptation (Algorithms 2, 3, 4)
+ * uses known delays: it gives each link the slack that it needs and fills idle time with any operation that
+ * is ready. docs/schedules.md lists where the papers' pseudo-code is interpreted differently.
  */
 #include <inttypes.h>
 
@@ -23,8 +23,8 @@ static enum detour_status choose_warmup(struct dt_call *call, const struct dt_pr
 }
 
 /*
- * One stage of the initial plan: F^x (B F)* (B W)* W*. The alternation is what keeps the slack; W comes
- * earlier only where memory asks for it.
+ * One stage of the initial plan: F^x (B F)* (B W)* W*. The alternation keeps the slack; W comes earlier
+ * only where memory requires it.
  */
 static enum detour_status plan_stage(struct dt_call *call, struct dt_builder *builder,
                                      struct dt_memory *memory, int32_t stage, int32_t warmup)
@@ -82,8 +82,8 @@ enum detour_status dt_generate_adaptra_initial(struct dt_call *call, const struc
 }
 
 /*
- * The ways to read Algorithm 3 that were worth keeping: none is best on all profiles, and they cost
- * microseconds. `extra` is the slack per link beyond what the delay needs (the authors' code adds one).
+ * Interpretations of Algorithm 3: none is best on all profiles, and each costs microseconds. `extra` is the
+ * slack per link beyond the slack that the delay needs (the authors' code adds one).
  */
 static const struct variant {
     int32_t extra;

@@ -9,7 +9,7 @@
 
 enum { ALIGN_BYTES = 16, BLOCK_BYTES_MIN = 64 * 1024 };
 
-/* Blocks form a list in the order of use; those behind `current` are empty and kept for later. */
+/* Blocks form a list in the order of use; the blocks after `current` are empty and kept for reuse. */
 struct dt_arena_block {
     struct dt_arena_block *next;
     size_t bytes;
@@ -43,14 +43,16 @@ void detour_arena_destroy(struct detour_arena *arena)
     free(arena);
 }
 
-/* A block with room for `bytes` behind the current one: a kept one if it is large enough, else a new one. */
+/*
+ * A block with room for `bytes` after the current one: a kept block if it is large enough, else a new one.
+ */
 static struct dt_arena_block *next_block(struct detour_arena *arena, size_t bytes)
 {
     struct dt_arena_block **link = arena->current ? &arena->current->next : &arena->first;
     struct dt_arena_block *block = *link;
 
     if (!block || block->bytes < bytes) {
-        /* Doubling keeps the number of blocks small however much is asked for. */
+        /* Doubling keeps the number of blocks small. */
         size_t want = arena->current ? 2 * arena->current->bytes : BLOCK_BYTES_MIN;
         if (want < bytes || want > SIZE_MAX / 4)
             want = bytes;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of one call or a few: a stack of blocks, allocated by bumping a pointer and freed all at once.
+ * Memory of one or several calls: a stack of blocks, allocated by advancing a pointer and freed all at
+ * once.
  *
- * Scratch memory goes into the same arena: take a mark, allocate, and go back to the mark; what was allocated
- * in between is gone, so results must lie below the mark. One thread at a time.
+ * Scratch memory goes into the same arena: take a mark, allocate, and rewind to the mark. Rewinding frees
+ * all later allocations, so results must be allocated before the mark. One thread at a time.
  */
 #ifndef DETOUR_SCHED_ARENA_H
 #define DETOUR_SCHED_ARENA_H

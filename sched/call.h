@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What travels with a call through the library: where to allocate, where to write the error, how much search
- * is left. Lives on the stack of the public function.
+ * The context of one call of the library: where to allocate, where to write the error, how many search
+ * nodes are left. Lives on the stack of the public function.
  */
 #ifndef DETOUR_SCHED_CALL_H
 #define DETOUR_SCHED_CALL_H
@@ -21,7 +21,7 @@ struct dt_call {
     struct detour_error *error;           /* may be NULL */
     const struct detour_options *options; /* never NULL */
     uint64_t node_count;                  /* search nodes expanded so far */
-    bool stopped;                         /* should_stop said so; sticky */
+    bool stopped;                         /* should_stop returned true; stays set */
 };
 
 /* `options` NULL means all defaults. */
@@ -38,7 +38,7 @@ enum detour_status dt_error_set(struct detour_error *error, enum detour_status s
 /* The failure of an allocation: DETOUR_NO_MEMORY with its line. */
 enum detour_status dt_fail_memory(struct detour_error *error);
 
-/* Counts one search node; true when the search must end because should_stop said so (asked every 256). */
+/* Counts one search node; true once should_stop has returned true (called every 256 nodes). */
 bool dt_call_node(struct dt_call *call);
 
 #ifdef __cplusplus

@@ -24,7 +24,7 @@ enum detour_status dt_generate_gpipe(struct dt_call *call, const struct dt_probl
 }
 
 /*
- * Narayanan et al., "PipeDream", 2019, with a flush: stage i runs S - i forwards ahead and then alternates,
+ * Narayanan et al., "PipeDream", 2019, with a flush: stage i runs S - i forwards first and then alternates,
  * so it holds no more than S - i activations.
  */
 enum detour_status dt_generate_1f1b(struct dt_call *call, const struct dt_problem *p,
@@ -73,7 +73,7 @@ static void push_kth(struct dt_builder *builder, const struct interleaving *in, 
 
     if (!forward)
         chunk = in->chunks - 1 - chunk;
-    /* Places of a last round that is not full stay empty: leaving a microbatch out keeps an order valid. */
+    /* Positions of an incomplete last round stay empty: leaving a microbatch out keeps an order valid. */
     if (microbatch < builder->problem->microbatch_count)
         dt_builder_push(builder, forward ? DETOUR_OP_F : DETOUR_OP_BW, chunk * in->devices + device,
                         (int32_t)microbatch);

@@ -9,7 +9,7 @@ struct dispatcher {
     struct dt_heap heap; /* devices by the time at which they can start something */
 };
 
-/* What a device could do next. */
+/* A candidate for a device's next operation. */
 struct choice {
     int kind;
     int32_t stage;

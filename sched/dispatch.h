@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dispatcher that never waits when it could work: whenever a device is free it takes the first of what it
- * could start now. During warm-up that is F, B, W, afterwards B, F, W; among equals the oldest microbatch,
+ * List scheduling without idling: whenever a device is free it starts the best operation that is ready. The
+ * order of preference is F, B, W during warm-up and B, F, W afterwards; among equals the oldest microbatch,
  * then the later stage. Algorithms 3 and 4 of ADAPTRA with exact events in place of time steps.
  */
 #ifndef DETOUR_SCHED_DISPATCH_H

@@ -7,7 +7,7 @@
 #include "sched/memory.h"
 #include "sched/simulate.h"
 
-/* One row per algorithm; a row is added when its file is. */
+/* One row per algorithm, in the order of the enum. */
 const struct dt_generator dt_generators[] = {
     {DETOUR_ALGORITHM_AUTO, "auto", "the best of all within the budget", dt_generate_auto},
     {DETOUR_ALGORITHM_GPIPE, "gpipe", "all forwards, then all backwards", dt_generate_gpipe},
@@ -77,7 +77,10 @@ enum detour_status dt_generate_with(struct dt_call *call, const struct dt_proble
         status = dt_memory_check(call, p, made.schedule);
     if (status) {
         dt_arena_rewind(call->arena, mark);
-        /* The schedule of a generator is its own affair: the caller only learns that it does not fit. */
+        /*
+         * The details of an infeasible schedule are internal to the generator: the caller only learns that
+         * it does not fit.
+         */
         if (status != DETOUR_OVER_MEMORY)
             return status;
         if (call->error)

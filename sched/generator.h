@@ -2,15 +2,15 @@
 /*
  * The table of algorithms behind detour_generate().
  *
- * To add one: write `enum detour_status dt_generate_NAME(struct dt_call *, const struct dt_problem *, struct
- * dt_result *)` in a file of its own, declare it at the end of this header, add its row to dt_generators[] in
- * generator.c, and its source to sched/CMakeLists.txt. If it is new to the public API it also needs a value
- * in enum detour_algorithm. The property tests run every row of the table.
+ * To add one: write `enum detour_status dt_generate_NAME(struct dt_call *, const struct dt_problem *,
+ * struct dt_result *)` in a file of its own, declare it at the end of this header, add its row to
+ * dt_generators[] in generator.c, and its source to sched/CMakeLists.txt. If it is new to the public API it
+ * also needs a value in enum detour_algorithm. The property tests run every row of the table.
  *
- * A generator only decides on an order: it makes a schedule (dt_builder) in call->arena and stores it in the
- * result. detour_generate() times it, checks it against the memory limits, and fills in the plan. What the
- * generator knows about optimality it adds to the result; it may leave the rest of it zeroed. Generators may
- * call each other through dt_generate_with().
+ * A generator only decides on an order: it makes a schedule (dt_builder) in call->arena and stores it in
+ * the result. detour_generate() times it, checks it against the memory limits, and fills in the plan. A
+ * generator adds the lower bound that it has proved, if any; the other members may stay zero. Generators
+ * may call each other through dt_generate_with().
  */
 #ifndef DETOUR_SCHED_GENERATOR_H
 #define DETOUR_SCHED_GENERATOR_H
@@ -47,8 +47,8 @@ extern const struct dt_generator dt_generators[];
 const struct dt_generator *dt_generator_find(enum detour_algorithm algorithm);
 
 /*
- * Runs one generator, times its schedule and checks it against the memory limits. On failure everything it
- * allocated is given back; on success it stays, so whoever compares many candidates keeps a mark.
+ * Runs one generator, times its schedule and checks it against the memory limits. A failure releases all
+ * its allocations; a success keeps them, so a caller that compares many candidates takes a mark first.
  */
 enum detour_status dt_generate_with(struct dt_call *call, const struct dt_problem *p,
                                     enum detour_algorithm algorithm, struct dt_result *result);

@@ -9,8 +9,8 @@
 #include "sched/schedule.h"
 
 /*
- * A stage runs `warmup` forwards ahead and lets W lag `backlog` microbatches behind B, so that B of the
- * first microbatches goes up the pipeline without waiting for any W.
+ * A stage runs `warmup` forwards first and lets W lag `backlog` microbatches behind B, so that the B's of
+ * the first microbatches move up the pipeline without waiting for a W.
  */
 static void push_stage(struct dt_builder *builder, int32_t stage, int32_t warmup, int32_t backlog)
 {
@@ -87,8 +87,8 @@ static void push_v_pair(struct v_device *v, int side)
 }
 
 /*
- * Fill the V, keep it full with F B W of one side and then the other, and let the W's that were saved up on
- * the way down the V fill its emptying.
+ * Fills the V, keeps it full with F B W alternately of one side and the other, and drains it with the W's
+ * that were postponed while it filled.
  */
 static void push_v_device(struct v_device *v, int32_t device, int32_t device_count)
 {
@@ -142,7 +142,9 @@ enum detour_status dt_generate_zb_v(struct dt_call *call, const struct dt_proble
         status = dt_builder_init(call, p, &builder);
     for (int32_t d = 0; !status && d < p->device_count; d++) {
         struct v_device v = {.builder = &builder, .stages = {d, p->stage_count - 1 - d}};
-        /* The pattern needs the V to fill; what is missing is thought of as microbatches that do not exist.
+        /*
+         * The pattern needs enough microbatches to fill the V; missing ones are treated as microbatches
+         * that do not exist.
          */
         v.count = p->microbatch_count > 2 * p->device_count ? p->microbatch_count : 2 * p->device_count;
         push_v_device(&v, d, p->device_count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A heap of devices by time: the earliest first, the smaller number first at equal times. Every device is in
- * it at most once, and its time may be moved either way.
+ * A heap of devices, ordered by time, then by device number. Every device is in it at most once, and its
+ * time may change in either direction.
  */
 #ifndef DETOUR_SCHED_HEAP_H
 #define DETOUR_SCHED_HEAP_H

@@ -25,7 +25,7 @@ static void raise_peaks(const struct dt_peaks *peaks, const struct dt_memory *me
         peaks->inflight[stage] = memory->inflight[stage];
 }
 
-/* Nothing offloaded: the order of the device tells all. */
+/* Without offloading the order of the device determines the peaks. */
 static void peaks_in_order(const struct detour_schedule *s, int32_t device, struct dt_memory *memory,
                            const struct dt_peaks *peaks)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of activations. While an order is being made dt_memory says what still fits; of a finished schedule
- * dt_memory_peaks() says what it needs. Without offloading both depend on the order only, not on times.
+ * Memory of activations. dt_memory tracks the memory while an order is built; dt_memory_peaks() computes
+ * the peaks of a finished schedule. Without offloading both depend on the order only, not on times.
  */
 #ifndef DETOUR_SCHED_MEMORY_H
 #define DETOUR_SCHED_MEMORY_H
@@ -14,16 +14,16 @@
 extern "C" {
 #endif
 
-/* What is held behind the operations done so far, in the order of each device. */
+/* Memory held after the operations done so far, in the order of each device. */
 struct dt_memory {
     const struct dt_problem *problem;
     int64_t *bytes;    /* [device] */
-    int32_t *inflight; /* [stage], released as problem->release says */
+    int32_t *inflight; /* [stage], released as problem->release specifies */
 };
 
 enum detour_status dt_memory_init(struct dt_call *call, const struct dt_problem *p, struct dt_memory *memory);
 
-/* What an operation takes when it starts. */
+/* Bytes that an operation takes when it starts. */
 static inline int64_t dt_memory_taken(const struct dt_problem *p, int kind, int32_t stage)
 {
     if (kind == DETOUR_OP_F)
@@ -33,7 +33,7 @@ static inline int64_t dt_memory_taken(const struct dt_problem *p, int kind, int3
                : 0;
 }
 
-/* What it gives back when it has finished. */
+/* Bytes that an operation releases when it has finished. */
 static inline int64_t dt_memory_freed(const struct dt_problem *p, int kind, int32_t stage)
 {
     switch (kind) {
@@ -67,7 +67,7 @@ static inline bool dt_memory_fits(const struct dt_memory *memory, int kind, int3
            dt_memory_taken(p, kind, stage) <= p->capacity[device] - memory->bytes[device];
 }
 
-/* Does it, from start to finish. */
+/* Applies the operation, from start to finish. */
 static inline void dt_memory_apply(struct dt_memory *memory, int kind, int32_t stage)
 {
     const struct dt_problem *p = memory->problem;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When offloaded activations leave a device and come back (DETOUR_OP_OFFLOADED). Each direction copies one at
- * a time. Call dt_copies_out() for every F so marked and dt_copies_in() for every B and BW of a device, in
- * the device's order.
+ * Times at which offloaded activations (DETOUR_OP_OFFLOADED) leave a device and return. Each direction
+ * copies one at a time. Call dt_copies_out() for every F that is offloaded and dt_copies_in() for every B
+ * and BW of a device, in the device's order.
  */
 #ifndef DETOUR_SCHED_OFFLOAD_H
 #define DETOUR_SCHED_OFFLOAD_H
@@ -52,7 +52,7 @@ static inline int64_t dt_copies_out(struct dt_copies *copies, const struct detou
 
 /*
  * When the activation of a B or BW is back on its device; 0 if it never left. `b` is an operation of a
- * schedule and not the first of its device. The copy is timed to end with the operation ahead of B, but
+ * schedule and not the first of its device. The copy is timed to end with the operation before B, but
  * begins no earlier than that one. `begin_ns` may be NULL; it receives when the copy begins and takes memory.
  */
 static inline int64_t dt_copies_in(struct dt_copies *copies, const struct detour_op *b, int64_t *begin_ns)

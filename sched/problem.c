@@ -176,7 +176,7 @@ static void fill_devices(struct dt_problem *p)
         p->device_first[p->device[i] + 1]++;
     for (int32_t d = 0; d < p->device_count; d++)
         p->device_first[d + 1] += p->device_first[d];
-    /* Filled from the back so that device_first ends up at the beginnings. */
+    /* Filled from the end, so that device_first ends up at the first entries. */
     for (int32_t i = p->stage_count - 1; i >= 0; i--)
         p->device_stages[--p->device_first[p->device[i] + 1]] = i;
     memmove(p->device_first, p->device_first + 1, (size_t)p->device_count * sizeof(*p->device_first));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile as the algorithms see it: checked, flattened, with what the model implies filled in (no delay
- * between stages of one device, bw_ns). Read-only once made; lives in the arena of the call.
+ * The profile in the form that the algorithms use: checked, flattened, and completed by what the model
+ * implies (no delay between stages of one device, bw_ns). Read-only once made; lives in the arena of the
+ * call.
  *
- * An operation has a flat index, kind * cell_count + stage * microbatch_count + microbatch, with
- * kind F, B or W; BW takes the place of B, and its W does not exist. Tables by operation are arrays with
+ * An operation has a flat index, kind * cell_count + stage * microbatch_count + microbatch, with kind F, B
+ * or W; BW takes the place of B, and its W does not exist. Tables by operation are arrays with
  * dt_op_index_count() entries.
  */
 #ifndef DETOUR_SCHED_PROBLEM_H
@@ -48,7 +49,7 @@ struct dt_problem {
     int32_t *device_stages; /* stages by device, ascending */
     bool one_stage_per_device;
     bool limited; /* some max_inflight or capacity is set */
-    bool serial;  /* some link has a serialisation time */
+    bool serial;  /* some link has a serialization time */
 };
 
 static inline size_t dt_cell_count(const struct dt_problem *p)

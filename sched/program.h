@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends and receives written into a schedule, and the check that such a program cannot get stuck. */
+/* Adds sends and receives to a schedule, and checks that such a program cannot deadlock. */
 #ifndef DETOUR_SCHED_PROGRAM_H
 #define DETOUR_SCHED_PROGRAM_H
 

@@ -13,7 +13,10 @@
 
 #define NONE SIZE_MAX
 
-/* What one device has posted to the stream it shares with another, in order and not yet done. */
+/*
+ * The messages that one device has posted to the stream that it shares with another, in order and not yet
+ * completed.
+ */
 struct side {
     int32_t device;
     size_t head; /* action index; NONE when empty */
@@ -129,7 +132,7 @@ static void wake(struct execution *e, int32_t device)
     e->runnable[e->runnable_count++] = device;
 }
 
-/* Heads that belong together are done. `status` is DETOUR_DEADLOCK when they do not. */
+/* Completes a pair of matching heads. `status` is DETOUR_DEADLOCK when they do not match. */
 static enum detour_status match_heads(struct dt_call *call, struct execution *e, struct stream *stream)
 {
     struct side *a = &stream->sides[0], *b = &stream->sides[1];
@@ -182,7 +185,7 @@ static enum detour_status post(struct dt_call *call, struct execution *e, int32_
     return match_heads(call, e, stream);
 }
 
-/* Inside a device data is simply there. */
+/* Within a device, data needs no message. */
 static void hand_over(struct execution *e, const struct detour_action *op)
 {
     const struct dt_problem *p = e->p;

@@ -24,7 +24,7 @@ struct pass {
     int32_t device;
     int64_t bytes;
     int32_t *inflight; /* [stage] */
-    bool helped;       /* something more is offloaded now */
+    bool helped;       /* this pass has offloaded an activation */
 };
 
 static struct holding *holding_of(const struct pass *pass, int32_t stage, int32_t microbatch)
@@ -44,8 +44,8 @@ static void list_holdings(const struct pass *pass)
 }
 
 /*
- * Of the activations that are held and could have left by `now_ns` and come back after it, the one that is
- * needed last. `stage` >= 0: only of that stage; else any that takes memory.
+ * The activation to offload: of those that are held and could leave by `now_ns` and return after it, the
+ * one needed last. `stage` >= 0: only of that stage; else any that takes memory.
  */
 static struct holding *needed_last(const struct pass *pass, int32_t stage, int64_t now_ns)
 {
@@ -93,7 +93,7 @@ static void follow(struct pass *pass, const struct dt_memory_event *event)
         holding->held = event->inflight > 0;
 }
 
-/* Marks what has to leave so that the limits hold behind the event. */
+/* Marks the activations to offload so that the limits hold after the event. */
 static void relieve_moment(struct pass *pass, const struct dt_memory_event *event)
 {
     for (;;) {
@@ -127,8 +127,8 @@ static enum detour_status relieve_device(struct dt_call *call, struct pass *pass
 }
 
 /*
- * Copies take time and delay what follows, so the limits may be broken elsewhere after a pass; every pass but
- * the last offloads something more.
+ * Copies take time and delay later operations, so a limit may be exceeded elsewhere after a pass; every
+ * pass but the last offloads one more activation.
  */
 enum detour_status dt_relieve(struct dt_call *call, const struct dt_problem *p,
                               struct detour_schedule *schedule, struct dt_times *times)
@@ -156,7 +156,7 @@ enum detour_status dt_relieve(struct dt_call *call, const struct dt_problem *p,
     return status ? status : dt_memory_check(call, p, schedule);
 }
 
-/* How much more than fits is planned for. */
+/* How far the planning exceeds the limits. */
 struct relaxation {
     enum detour_algorithm algorithm;
     int32_t more;  /* microbatches on every stage that can offload */
@@ -203,7 +203,7 @@ struct contest {
     struct dt_times times;
 };
 
-/* DETOUR_OK whether it was of use or not. */
+/* DETOUR_OK whether or not the candidate was better. */
 static enum detour_status compete(struct dt_call *call, const struct dt_problem *p,
                                   const struct relaxation *by, struct contest *contest)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules that need more memory than there is, made to fit by moving activations to the host for a while.
- */
+/* Schedules that exceed the memory limits, made feasible by offloading activations to the host. */
 #ifndef DETOUR_SCHED_RELIEF_H
 #define DETOUR_SCHED_RELIEF_H
 

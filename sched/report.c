@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* detour_simulate(): the simulation described in numbers. */
+/* detour_simulate(): the times of a schedule and its report. */
 #include "sched/memory.h"
 #include "sched/schedule.h"
 #include "sched/simulate.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* detour_simulate_from(): an iteration that is under way, carried on in the order it has. */
+/* detour_simulate_from(): continues an iteration in progress in its present order. */
 #include <inttypes.h>
 
 #include "sched/schedule.h"
@@ -60,7 +60,7 @@ enum detour_status detour_simulate_from(struct detour_arena *arena, const struct
     enum detour_status status = dt_problem_create(&call, profile, &p);
     if (!status)
         status = dt_prefix_check(&call, p, schedule, &prefix);
-    if (!status) /* what has started had what it needs */
+    if (!status) /* checks that the inputs of started operations existed */
         status = dt_timeline_resume(&call, p, schedule, &prefix, &timeline);
     if (!status)
         status = dt_simulate(&call, p, schedule, &prefix, NULL, &times);

@@ -113,10 +113,10 @@ enum detour_status dt_builder_finish(struct dt_call *call, const struct dt_build
     return DETOUR_OK;
 }
 
-/* Which operations of a cell have been seen, as bits of 1 << kind. */
+/* The operations of a cell that have been seen, as bits of 1 << kind. */
 enum { SEEN_F = 1, SEEN_B = 2, SEEN_W = 4, SEEN_BW = 8 };
 
-/* What has to be seen ahead of an operation of each kind, and what excludes it. */
+/* Per kind: operations that must precede it, and operations that exclude it. */
 static const struct {
     uint8_t needs;
     uint8_t excludes;
@@ -149,7 +149,7 @@ static enum detour_status check_shape(struct dt_call *call, const struct dt_prob
     return DETOUR_OK;
 }
 
-/* One operation at its place; `early` remembers the first one that comes ahead of what it needs. */
+/* Checks one operation; `early` remembers the first one that precedes an operation that it needs. */
 static enum detour_status check_op(struct dt_call *call, const struct dt_problem *p,
                                    const struct detour_schedule *s, int32_t device, size_t index,
                                    uint8_t *seen, size_t *early)

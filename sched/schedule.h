@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making, copying and looking up schedules. */
+/* Building, copying and checking schedules. */
 #ifndef DETOUR_SCHED_SCHEDULE_H
 #define DETOUR_SCHED_SCHEDULE_H
 
@@ -37,8 +37,8 @@ enum detour_status dt_schedule_copy(struct dt_call *call, const struct detour_sc
                                     struct detour_schedule **to);
 
 /*
- * Shape, device and number of every operation: each stage has N F's and for each microbatch either B and W or
- * BW, on its device. The first thing simulate and validate do with a schedule from outside.
+ * Shape, device and count of every operation: each stage has N F's and for each microbatch either B and W
+ * or BW, on its device. Simulation and validation check a caller's schedule with it first.
  */
 enum detour_status dt_schedule_check_ops(struct dt_call *call, const struct dt_problem *p,
                                          const struct detour_schedule *schedule);

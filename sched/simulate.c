@@ -11,7 +11,7 @@
 
 /*
  * An operation waits for one thing only besides its device: F and B for a message (or, within a device, for
- * the finish of the neighbouring stage's operation), W for its B. B also needs its own F, but the gradient it
+ * the finish of the neighboring stage's operation), W for its B. B also needs its own F, but the gradient it
  * waits for cannot exist before that F has finished.
  */
 struct simulation {
@@ -22,7 +22,7 @@ struct simulation {
     size_t *next;                   /* [device]: the operation it is at */
     int64_t *free_ns;               /* [device]: finish of the operation before that */
     int64_t *forward_busy_ns;       /* [stage]: the link behind the stage is occupied until then */
-    int64_t *backward_busy_ns;      /* [stage]: the link ahead of the stage */
+    int64_t *backward_busy_ns;      /* [stage]: the link before the stage */
     int32_t *runnable;              /* a stack of devices to look at */
     int32_t runnable_count;
     bool *queued;            /* [device]: is on that stack */
@@ -64,7 +64,7 @@ static int64_t send(int64_t *busy_ns, int64_t ready_ns, int64_t serial_ns, int64
     return *busy_ns + latency_ns;
 }
 
-/* Passes the output of a finished operation on. */
+/* Delivers the output of a finished operation. */
 static void deliver(struct simulation *sim, const struct detour_op *op)
 {
     const struct dt_problem *p = sim->p;
@@ -151,7 +151,10 @@ static bool is_stuck(const struct simulation *sim, int32_t device)
     return sim->next[device] < sim->s->first[device + 1];
 }
 
-/* From a device that is stuck to the one it waits for, round and round; `queued` marks where we have been. */
+/*
+ * Follows the chain from a stuck device to the device that it waits for, around the cycle; `queued` marks
+ * the visited devices.
+ */
 static enum detour_status describe_deadlock(struct dt_call *call, struct simulation *sim)
 {
     char line[DETOUR_ERROR_TEXT_BYTES], have[DT_OP_TEXT_BYTES], need[DT_OP_TEXT_BYTES];

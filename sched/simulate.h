@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The times that follow from an order. Exact: no time step. Devices run ahead until they meet an operation
- * whose input has not been produced yet and are woken by its producer, so every operation is looked at
- * once or twice and the cost is linear.
+ * The times that follow from an order. Exact: no time step. A device advances until it reaches an operation
+ * whose input has not been produced yet; the producer wakes it up. Every operation is visited once or
+ * twice, so the cost is linear.
  */
 #ifndef DETOUR_SCHED_SIMULATE_H
 #define DETOUR_SCHED_SIMULATE_H
@@ -14,11 +14,10 @@
 extern "C" {
 #endif
 
-/* What is fixed before the simulation starts: the first started[d] operations of each device with their
- * times. */
+/* The past of the simulation: the first started[d] operations of each device with their times. */
 struct dt_prefix {
     const size_t *started; /* device_count */
-    int64_t now_ns;        /* nothing else starts earlier */
+    int64_t now_ns;        /* no other operation starts earlier */
 };
 
 struct dt_times {

@@ -5,8 +5,9 @@
 #include "sched/schedule.h"
 
 /*
- * simulate.c backwards: devices run from their last operation to their first, each operation once everything
- * that waits for it has its latest start. All times are the latest that leave the last finish where it is.
+ * The reverse of simulate.c: devices run from their last operation to their first, each operation once
+ * everything that waits for it has its latest start. All times are the latest that do not change the last
+ * finish.
  */
 struct backward {
     const struct dt_problem *p;
@@ -92,7 +93,7 @@ static int64_t latest_departure(struct backward *b, const struct detour_op *op, 
     return *occupied_ns;
 }
 
-/* A B whose activation comes back from the host limits the operation ahead of it and its own F's copy. */
+/* A B whose activation comes back from the host limits the operation before it and its own F's copy. */
 static void limit_by_copy_back(struct backward *b, int32_t device, const struct detour_op *op,
                                int64_t start_ns)
 {

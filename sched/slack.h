@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much later messages could come: the backward pass of the critical path method over a timed schedule. */
+/* Slack of messages: the backward pass of the critical path method over a timed schedule. */
 #ifndef DETOUR_SCHED_SLACK_H
 #define DETOUR_SCHED_SLACK_H
 

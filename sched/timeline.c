@@ -32,7 +32,7 @@ static enum detour_status allocate(struct dt_call *call, const struct dt_problem
     return DETOUR_OK;
 }
 
-/* What one microbatch still takes on the device behind F of each stage, at its peak. */
+/* The peak that one microbatch still needs on the device after F of each stage. */
 static void fill_reserve(struct dt_timeline *tl)
 {
     const struct dt_problem *p = tl->p;
@@ -88,7 +88,7 @@ static void deliver(struct dt_timeline *tl, int kind, int32_t stage, int32_t mic
                     p->backward_ns[stage - 1]);
 }
 
-/* Everything an operation changes but its place in the builder. */
+/* Applies everything but the builder. */
 static void note(struct dt_timeline *tl, int kind, int32_t stage, int32_t microbatch, int64_t finish_ns)
 {
     tl->free_ns[tl->p->device[stage]] = finish_ns;
@@ -134,7 +134,7 @@ static enum detour_status resume_op(struct dt_call *call, struct dt_timeline *tl
     return DETOUR_OK;
 }
 
-/* One round over the devices; `progress` says whether any operation was taken over. */
+/* One round over the devices; `progress`: an operation was taken over. */
 static enum detour_status resume_round(struct dt_call *call, struct dt_timeline *tl,
                                        const struct detour_schedule *present, const struct dt_prefix *prefix,
                                        size_t *next, bool *progress, int32_t *waiting)

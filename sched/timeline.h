@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A schedule in the making: what has been done so far, when, and what could be done next. Generators that
- * decide by time append operations here; the times are those that dt_simulate() will find.
+ * A schedule under construction: the operations so far with their times, and the operations that could come
+ * next. Generators that decide by time append operations here; the times equal those of dt_simulate().
  *
- * Microbatches are interchangeable, so each stage takes them in order for each kind of operation (FIFO): the
- * next operation is named by its stage and kind alone.
+ * Microbatches are interchangeable, so each stage takes them in order for each kind of operation (FIFO):
+ * the stage and the kind identify the next operation.
  */
 #ifndef DETOUR_SCHED_TIMELINE_H
 #define DETOUR_SCHED_TIMELINE_H
@@ -37,7 +37,7 @@ enum detour_status dt_timeline_init(struct dt_call *call, const struct dt_proble
 
 /*
  * Whether `schedule` is one of the problem and its prefix lies in the past, one operation behind the other:
- * else DETOUR_INVALID, DETOUR_TIMES or what dt_schedule_check_ops() says.
+ * else DETOUR_INVALID, DETOUR_TIMES or the status of dt_schedule_check_ops().
  */
 enum detour_status dt_prefix_check(struct dt_call *call, const struct dt_problem *p,
                                    const struct detour_schedule *schedule, const struct dt_prefix *prefix);
@@ -71,9 +71,9 @@ static inline int64_t dt_timeline_input_ns(struct dt_timeline *tl, int kind, int
 }
 
 /*
- * Whether memory allows the next operation of that kind now. Behind an F there must be room for one
- * microbatch to go on through all later stages of the device: so the oldest microbatch can always be
- * finished, and no order of decisions gets stuck.
+ * Whether memory allows the next operation of that kind now. After an F there must be room for one
+ * microbatch to pass through all later stages of the device: then the oldest microbatch can always be
+ * finished, and no order of decisions deadlocks.
  */
 static inline bool dt_timeline_fits(const struct dt_timeline *tl, int kind, int32_t stage)
 {
@@ -86,7 +86,7 @@ static inline bool dt_timeline_fits(const struct dt_timeline *tl, int kind, int3
            p->capacity[device] - tl->memory.bytes[device] - p->bytes_f[stage] >= tl->reserve_bytes[stage];
 }
 
-/* Does the next operation of that kind as soon as possible; returns its finish. Its input exists. */
+/* Appends the next operation of that kind as soon as possible; returns its finish. Its input exists. */
 int64_t dt_timeline_put(struct dt_timeline *tl, enum detour_op_kind kind, int32_t stage);
 
 /* The finished schedule; DETOUR_MEMORY_TOO_SMALL if some operations were never done. */

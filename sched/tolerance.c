@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a delay of a link does to a schedule whose order is kept. Start times are maxima of sums in which the
- * delay occurs with whole factors, so the makespan is convex and piecewise linear in it: two tangents that
- * meet on the curve leave nothing to be found between them.
+ * The effect of a link's delay on a schedule whose order is fixed. Start times are maxima of sums in which
+ * the delay occurs with integer factors, so the makespan is convex and piecewise linear in it: where two
+ * tangents meet on the curve, there is no further corner between them.
  */
 #include <inttypes.h>
 
@@ -11,7 +11,7 @@
 
 struct probe {
     struct dt_call *call;
-    struct dt_problem *p; /* our own, its latencies are changed */
+    struct dt_problem *p; /* a private copy whose latencies are changed */
     struct detour_schedule *scratch;
     int32_t link;
     int directions;

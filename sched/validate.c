@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* detour_validate(): everything that has to hold before a schedule may be executed. */
+/* detour_validate(): all conditions for executing a schedule. */
 #include <inttypes.h>
 
 #include "sched/memory.h"

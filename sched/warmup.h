@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many forwards each stage runs ahead of its first backward (ADAPTRA section 4). The slack of link i is
- * warmup[i] - warmup[i + 1]; a slack of D absorbs a delay of (D - 1) times the mean of F and B.
+ * Number of forwards that each stage runs before its first backward (ADAPTRA section 4). The slack of link
+ * i is warmup[i] - warmup[i + 1]; a slack of D absorbs a delay of (D - 1) times the mean of F and B.
  */
 #ifndef DETOUR_SCHED_WARMUP_H
 #define DETOUR_SCHED_WARMUP_H
@@ -13,20 +13,18 @@ extern "C" {
 #endif
 
 /*
- * The most each stage may run ahead: memory, microbatch_count, and no more than the stage before it, because
- * a stage cannot keep ahead what it does not get. At least 1.
+ * Upper limits of the warm-ups: memory, microbatch_count, and the warm-up of the preceding stage, which
+ * supplies the inputs. At least 1.
  */
 void dt_warmup_limits(const struct dt_problem *p, int32_t *limits);
 
 /*
- * Algorithm 1 (initial planning), nothing known about delays: the slack that memory allows, shared evenly
- * over the links, what is left over to the links in front. `warmup` and `limits` have stage_count entries.
+ * Algorithm 1 (initial planning), for unknown delays: divides the slack that memory allows evenly over the
+ * links, the remainder to the first links. `warmup` and `limits` have stage_count entries.
  */
 void dt_warmup_even(const struct dt_problem *p, const int32_t *limits, int32_t *warmup);
 
-/*
- * Algorithm 2 (dynamic adaptation): just the slack that the delays of the links need, plus `extra` per link.
- */
+/* Algorithm 2 (dynamic adaptation): the slack that the links' delays need, plus `extra` per link. */
 void dt_warmup_for_delays(const struct dt_problem *p, const int32_t *limits, int32_t extra, int32_t *warmup);
 
 /* The caller's own numbers: DETOUR_INVALID unless within limits and not increasing from stage to stage. */

@@ -15,10 +15,10 @@
 struct zb {
     struct dt_timeline *tl;
     int32_t *wanted;        /* [stage]: F's to be placed in this round */
-    int64_t *bubble_ns;     /* [stage]: idle since its first F */
+    int64_t *bubble_ns;     /* idle time since its first F */
     int64_t bubble_max_ns;  /* over the stages */
     bool stop_before_first; /* warm-up: leave out an F that would delay the first B */
-    bool b_first;           /* a stage well ahead leaves out an F when a B is about to come */
+    bool b_first;           /* a stage far ahead omits an F when a B is about to arrive */
     bool fill_small_gaps;   /* also by a W that is longer than the gap */
 };
 
@@ -51,7 +51,7 @@ static bool has_w(const struct zb *zb, int32_t stage)
     return zb->tl->done[DETOUR_OP_W][stage] < zb->tl->done[DETOUR_OP_B][stage];
 }
 
-/* Whether `count` more F's fit. */
+/* Whether memory has room for `count` more F's. */
 static bool has_room(const struct dt_timeline *tl, int32_t stage, int32_t count)
 {
     const struct dt_problem *p = tl->p;
@@ -103,7 +103,7 @@ static void first_round(struct zb *zb)
         put(zb, DETOUR_OP_B, i);
 }
 
-/* The time of the W's that have to go ahead of an F to make room for it. */
+/* The time of the W's that have to go before an F to make room for it. */
 static int64_t w_before_f_ns(const struct zb *zb, int32_t stage)
 {
     const struct dt_timeline *tl = zb->tl;
@@ -120,7 +120,7 @@ static int64_t w_before_f_ns(const struct zb *zb, int32_t stage)
     return (needed < pending ? needed : pending) * p->duration_ns[DETOUR_OP_W][stage];
 }
 
-/* For a stage two or more F's ahead of the next: whether one more is better left out in favour of a B. */
+/* For a stage two or more F's before the next: whether one more is better left out in favor of a B. */
 static bool is_better_left_out(const struct zb *zb, int32_t stage)
 {
     const struct dt_timeline *tl = zb->tl;

@@ -7,7 +7,7 @@
  *
  *   F   forward                        after F of the stage before (its activation has to arrive)
  *   B   gradient of the input          after F of the same stage and B of the stage behind
- *   W   gradient of the weights        after B of the same stage; nobody else waits for it
+ *   W   gradient of the weights        after B of the same stage; no other operation waits for it
  *   BW  B and W fused                  like B; its gradient leaves when all of it is done
  *
  * (PyTorch writes I for our B and B for our BW.) A device does one operation at a time. A schedule is the
@@ -16,15 +16,15 @@
  *
  * Times are int64 nanoseconds, memory is int64 bytes. Functions keep no global state, read no clock, print
  * nothing and start no thread; the same input gives the same output, bit for bit, unless `should_stop`
- * answers differently. Any number of threads may call at once as long as they use different arenas.
+ * returns something else. Any number of threads may call at once as long as they use different arenas.
  *
- * Memory: everything a function returns lies in the arena it was given and lives until that arena is reset
- * or destroyed. Nothing else is allocated.
+ * Memory: every result is allocated in the arena argument and is valid until that arena is reset or
+ * destroyed. Nothing else is allocated.
  *
  * Errors: functions return a detour_status. On anything but DETOUR_OK the outputs are untouched and, if
- * `error` is not NULL, it holds one line that says what is wrong, where, and what would be right.
+ * `error` is not NULL, it holds one line with the problem, its position and the expected input.
  *
- * Reading and writing files (JSON, CSV, pictures) is not here: see detour/sched_format.h.
+ * detour/sched_format.h reads and writes files (JSON, CSV, pictures).
  */
 #ifndef DETOUR_SCHED_H
 #define DETOUR_SCHED_H
@@ -172,7 +172,7 @@ DETOUR_API enum detour_status detour_profile_check(const struct detour_profile *
 /*
  * On F: its activation is copied to the host as soon as F has finished (one copy out at a time per device, in
  * the order of the F's). It is copied back (again one at a time) so that the copy ends with the operation
- * ahead of its B on the device, or, where that is too short, begins with it; B waits for the copy. In between
+ * before its B on the device, or, where that is too short, begins with it; B waits for the copy. In between
  * it takes no device memory.
  */
 enum { DETOUR_OP_OFFLOADED = 1 };
@@ -221,7 +221,7 @@ struct detour_device_report {
 
 struct detour_stage_report {
     int32_t warmup;        /* F's before the stage's first B or BW */
-    int32_t peak_inflight; /* most microbatches in memory at once, counted as the profile's `release` says */
+    int32_t peak_inflight; /* most microbatches in memory at once, counted by the profile's `release` */
 };
 
 /*
@@ -263,7 +263,7 @@ DETOUR_API enum detour_status detour_simulate(struct detour_arena *arena,
 
 /*
  * Checks that a schedule can be executed: every F, and every B with its W or BW, exactly once and on its
- * device; nothing ahead of what it needs; no cycle; memory limits held; sends and receives of each pair of
+ * device; nothing before what it needs; no cycle; memory limits held; sends and receives of each pair of
  * devices in an order that cannot deadlock; F's of the last stage in the order of the microbatches (losses
  * are collected in that order). If the schedule is timed, the times are checked too. Returns the first
  * problem found; the error text names device, position and operation.
@@ -311,8 +311,11 @@ struct detour_program {
 };
 
 /*
- * Writes sends and receives into a schedule: each send right behind the operation that made its data, each
- * receive in the order in which its peer sends. No message between stages of one device.
+ * Writes sends, receives, waits and copies to and from the host into a schedule: each send right behind the
+ * operation that made its data, each receive in the order in which its peer sends (so that it is posted
+ * before it is needed), each wait right before the operation that uses the message. No message between stages
+ * of one device. An OFFLOAD follows its F, a RELOAD precedes the operation before its B. (AdaPtis section 4.4
+ * has the same instructions.)
  */
 DETOUR_API enum detour_status detour_program_create(struct detour_arena *arena,
                                                     const struct detour_profile *profile,
@@ -323,8 +326,10 @@ DETOUR_API enum detour_status detour_program_create(struct detour_arena *arena,
 /*
  * Runs a program on the strictest common transport: between two devices messages of both directions take
  * place one after the other, in the order in which each side posts them (NCCL with one communicator per
- * pair); posting does not block, an operation waits for its receive. DETOUR_DEADLOCK, with the cycle or the
- * two actions that do not match, when it cannot finish.
+ * pair); posting does not block, an operation waits for its receive, with or without a WAIT before it.
+ * DETOUR_DEADLOCK, with the cycle or the two actions that do not match, when it cannot finish;
+ * DETOUR_DEPENDENCY for a copy without what it copies, and for a backward while its activation is on the
+ * host.
  */
 DETOUR_API enum detour_status detour_program_check(struct detour_arena *arena,
                                                    const struct detour_profile *profile,
@@ -373,7 +378,7 @@ struct detour_options {
     detour_should_stop_func *should_stop; /* NULL: never */
     void *should_stop_arg;
     const int32_t
-        *warmup;        /* F's ahead of the first B per stage, for ADAPTRA; NULL: computed from the profile */
+        *warmup;        /* F's before the first B per stage, for ADAPTRA; NULL: computed from the profile */
     int32_t group_size; /* microbatches per round of `interleaved`; 0 means one per device */
 };
 
@@ -502,17 +507,17 @@ DETOUR_API enum detour_status detour_adapt(struct detour_arena *arena, const str
                                            struct detour_adaptation **adaptation, struct detour_error *error);
 
 /*
- * The best continuation of an iteration that is under way. The first started[d] operations of each device of
- * `present` have started by `now_ns` and keep their place and their start_ns and finish_ns, which are what
- * was measured (of the one that is running: expected). The rest is ordered anew for `measured`; nothing new
- * starts before now_ns. Messages travel as `measured` says, those under way included. Searches within the
- * options' budget; never worse than going on as `present` says or as ADAPTRA would. The plan's makespan
- * counts from the iteration's first start, and its lower bound is that of the continuation. Because the past
- * need not agree with the profile, the result may fail detour_validate() with DETOUR_TIMES, and with nothing
- * else.
+ * The best continuation of an iteration that is in progress. The first started[d] operations of each device
+ * of `present` have started by `now_ns` and keep their place and their start_ns and finish_ns, which are what
+ * was measured (of the one that is running: expected). The rest is ordered again for `measured`; nothing new
+ * starts before now_ns. Messages travel with the times of `measured`, including those in progress. Searches
+ * within the options' budget; never worse than continuing with `present` or with the plan of ADAPTRA. The
+ * plan's makespan counts from the iteration's first start, and its lower bound is that of the continuation.
+ * Because the past need not agree with the profile, the result may fail detour_validate() with DETOUR_TIMES,
+ * and with nothing else.
  *
  * DETOUR_UNSUPPORTED if a stage has taken microbatches out of order, DETOUR_DEPENDENCY if an operation is
- * said to have started without what it needs, DETOUR_TIMES if the past is not in the past.
+ * recorded as started before its inputs, DETOUR_TIMES if the past is not in the past.
  */
 DETOUR_API enum detour_status detour_replan(struct detour_arena *arena, const struct detour_profile *measured,
                                             const struct detour_schedule *present, const size_t *started,
@@ -520,7 +525,7 @@ DETOUR_API enum detour_status detour_replan(struct detour_arena *arena, const st
                                             struct detour_plan **plan, struct detour_error *error);
 
 /*
- * Computes the times of an iteration that is under way and goes on as `schedule` says: as detour_simulate()
+ * Computes the times of an iteration that is in progress and continues with `schedule`: as detour_simulate()
  * does, but the first started[d] operations of each device keep the times they have, and nothing else starts
  * before now_ns. Arguments and statuses are those of detour_replan(). `makespan_ns` may be NULL.
  */

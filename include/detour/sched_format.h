@@ -55,10 +55,10 @@ struct detour_ranks {
 
 /*
  * Reads what is known about slow links, by link number or by pairs of ranks, and applies it to the profile of
- * healthy links: `measured` is that profile with each direction of a link as slow as its slowest entry says.
+ * healthy links: `measured` is that profile with each direction of a link as slow as its slowest entry.
  * `ranks` NULL means that rank r is device r. Pairs of ranks between which no stage sends, and entries whose
- * verdict is "healthy", change nothing. Members that this reader does not know are not looked at, so that
- * `detour stat --json` may say more.
+ * verdict is "healthy", change nothing. Members that this reader does not know are ignored, so that
+ * `detour stat --json` may contain more.
  */
 DETOUR_API enum detour_status
 detour_delays_from_json(struct detour_arena *arena, const struct detour_profile *healthy,
@@ -67,7 +67,7 @@ detour_delays_from_json(struct detour_arena *arena, const struct detour_profile 
 
 /* ---- schedule: readers ------------------------------------------------------------------------------ */
 
-/* `algorithm` of a plan that was read from a file that does not say who made it. */
+/* `algorithm` of a plan that was read from a file that does not name its algorithm. */
 #define DETOUR_ALGORITHM_EXTERNAL DETOUR_ALGORITHM_COUNT
 
 /*
@@ -125,7 +125,7 @@ DETOUR_API bool detour_format_find(const char *name, enum detour_format *format)
 /* What detour_adapt() or detour_replan() decided and by which rules. */
 struct detour_adapt_note {
     const struct detour_adaptation *adaptation; /* after replan: as the caller fills it in */
-    const struct detour_adapt_options *options; /* NULL: not told */
+    const struct detour_adapt_options *options; /* NULL: unknown */
     const size_t *started;                      /* after replan: of each device; else NULL */
     int64_t now_ns;                             /* after replan */
 };
@@ -136,10 +136,10 @@ DETOUR_API const char *detour_adapt_verdict_text(enum detour_adapt_verdict verdi
 /* Zero is the default of every field. */
 struct detour_format_options {
     bool ascii;          /* TEXT: no characters beyond ASCII */
-    bool color;          /* TEXT: ANSI colours */
-    int32_t columns;     /* TEXT: at most so many columns; 0: as many as it takes to name every microbatch */
+    bool color;          /* TEXT: ANSI colors */
+    int32_t columns;     /* TEXT: the maximum width in columns; 0: wide enough to name every microbatch */
     int32_t torch_minor; /* CSV_COMMS: for PyTorch 2.N, N from 10 on; 0: the newest known form, 15 */
-    const char *title;   /* SVG and TEXT: the first line; NULL: one that says what the plan is */
+    const char *title;   /* SVG and TEXT: the first line; NULL: a description of the plan */
     const struct detour_report *report;    /* JSON: adds a member "report" with it */
     const struct detour_adapt_note *adapt; /* JSON: adds a member "adapt" with it */
 };

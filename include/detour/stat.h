@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libdetour-stat: what running processes that use Detour have counted, and which of their links are slow.
+ * libdetour-stat: the counters of running processes that use Detour, and the verdicts on their links.
  *
  * Each such process keeps a page of counters in shared memory (DETOUR_RUNTIME_DIR, by default
- * /dev/shm/detour-UID). This library copies them; it never writes to one, and the process does not notice.
- * Only the user's own processes on this host are seen. `detour stat` prints what this library reads,
- * python/detour_stat.py is the same for Python.
+ * /dev/shm/detour-UID). This library only copies the pages, which does not affect the process. It finds the
+ * processes of the calling user on this host. `detour stat` prints its content; python/detour_stat.py is its
+ * counterpart for Python.
  *
  *     struct detour_stat_snapshot *snapshot;
  *     char error[DETOUR_STAT_ERROR_BYTES];
@@ -16,13 +16,13 @@
  *         ... detour_stat_get_process(snapshot, i)->name
  *     detour_stat_free(snapshot);
  *
- * A snapshot is read only: everything in it lives until detour_stat_free(), and any number of threads may
- * look at it. Times are nanoseconds; moments are since 1970 (UTC). Counters only grow while a connection
- * lives.
+ * A snapshot is read only: its content is valid until detour_stat_free(), and any number of threads may read
+ * it. Durations are nanoseconds; points in time are nanoseconds since 1970 (UTC). Counters never decrease
+ * while a connection exists.
  *
- * Structs grow at their end alone, and arrays are reached by functions, so a program goes on working with a
- * newer library of the same soname. DETOUR_STAT_API says what a header has; detour_stat_api() what the
- * library has.
+ * Structs grow only at their end, and arrays are accessed through functions, so a program works with a newer
+ * library of the same soname. DETOUR_STAT_API is the version of the header, detour_stat_api() that of the
+ * library.
  */
 #ifndef DETOUR_STAT_H
 #define DETOUR_STAT_H
@@ -47,18 +47,18 @@ DETOUR_API int detour_stat_api(void);
 enum detour_stat_status {
     DETOUR_STAT_OK = 0,
     DETOUR_STAT_NOT_FOUND = 1, /* no such process, or it does not use Detour */
-    DETOUR_STAT_REFUSED = 2,   /* the folder cannot be trusted or read, or the page is of another version */
+    DETOUR_STAT_REFUSED = 2,   /* the directory is not trusted or readable, or the page has another version */
     DETOUR_STAT_NO_MEMORY = 3
 };
 
 #define DETOUR_STAT_ERROR_BYTES 512
 
-/* X(NAME, value, text): what is known about how a sender's messages fare */
+/* X(NAME, value, text): the verdict on a sender's messages */
 #define DETOUR_STAT_VERDICTS(X)                             \
-    X(LEARNING, 0, "learning") /* it has not sent enough to tell */ \
+    X(LEARNING, 0, "learning") /* not enough traffic yet */ \
     X(HEALTHY, 1, "healthy")                                \
     X(SLOW, 2, "slow")                                      \
-    X(WAITING, 3, "waiting") /* well, but the peer is late to receive */
+    X(WAITING, 3, "waiting") /* healthy, but the peer receives late */
 
 enum detour_stat_verdict {
 #define DETOUR_STAT_ENUM(name, value, text) DETOUR_STAT_##name = value,
@@ -66,7 +66,7 @@ enum detour_stat_verdict {
 #undef DETOUR_STAT_ENUM
 };
 
-/* X(NAME, value, text): whose fault it is; from the connections of one process alone (docs/detection.md) */
+/* X(NAME, value, text): the cause, from the connections of one process (docs/detection.md) */
 #define DETOUR_STAT_CAUSES(X)                   \
     X(NONE, 0, "-")                             \
     X(OWN_NIC, 1, "this host's NIC")            \
@@ -84,7 +84,7 @@ enum detour_stat_cause {
 DETOUR_API const char *detour_stat_verdict_text(enum detour_stat_verdict verdict);
 DETOUR_API const char *detour_stat_cause_text(enum detour_stat_cause cause);
 
-/* Ranks: what is not known, and what cannot be said of one. */
+/* Values of a rank field that are not a rank. */
 #define DETOUR_STAT_RANK_UNKNOWN (-1)
 #define DETOUR_STAT_RANK_SEVERAL (-2) /* several ranks share the connection */
 
@@ -113,53 +113,53 @@ DETOUR_API const char *detour_stat_cause_text(enum detour_stat_cause cause);
 /* One direction of one connection, as one end sees it. */
 struct detour_stat_connection {
     uint64_t id;          /* the same at both ends, and in the logs */
-    int64_t opened_ns;    /* moment */
+    int64_t opened_ns;    /* point in time */
     const char *peer;     /* process at the other end, "host:pid" */
-    const char *nic;      /* this end's, on the path that new messages take; "" when there is none */
-    const char *peer_nic; /* the other end's */
+    const char *nic;      /* this end's device on the path of new messages; "": none */
+    const char *peer_nic; /* the peer's device */
     bool is_send;
     int32_t from_rank; /* of the sending end, as NCCL tags messages */
-    int32_t to_rank;   /* of the receiving end, if it can be found out: it sends something itself */
+    int32_t to_rank;   /* of the receiving end, if known: it must send messages itself */
     int32_t path;      /* 0 is the default, others are backups; -1: none is up */
 #define DETOUR_STAT_FIELD(field, unit, help) uint64_t field;
     DETOUR_STAT_COUNTERS(DETOUR_STAT_FIELD)
 #undef DETOUR_STAT_FIELD
     uint64_t service_count[DETOUR_STAT_BUCKETS];
-    /* What detection says; sender. */
+    /* The verdict; senders only. */
     int32_t verdict;         /* enum detour_stat_verdict */
     int32_t cause;           /* enum detour_stat_cause */
-    int64_t since_ns;        /* moment, when slow or waiting; else 0 */
-    double factor;           /* present time over the healthy one; 1 while nothing is known */
-    uint64_t delay_ns;       /* what a transfer takes longer than a healthy one */
-    uint64_t transfer_bytes; /* of a typical transfer: what is sent between two pauses */
-    uint64_t samples;        /* iterations that were judged */
-    uint64_t merged;         /* messages that detection did not see one by one, for want of time */
+    int64_t since_ns;        /* point in time, if slow or waiting; otherwise 0 */
+    double factor;           /* present time divided by the healthy one; 1 while unknown */
+    uint64_t delay_ns;       /* extra time of a transfer over a healthy one */
+    uint64_t transfer_bytes; /* of a typical transfer: the bytes between two pauses */
+    uint64_t samples;        /* iterations evaluated */
+    uint64_t merged;         /* messages sampled together, since the device thread was late */
 };
 
 struct detour_stat_event {
-    int64_t time_ns;  /* moment */
+    int64_t time_ns;  /* point in time */
     const char *kind; /* "path", "verdict" and so on */
     const char *text; /* one line */
-    int64_t value;    /* a number that belongs to it */
+    int64_t value;    /* depends on the kind */
 };
 
 struct detour_stat_process {
     int32_t pid;
-    int32_t rank;     /* if all its senders agree, else DETOUR_STAT_RANK_... */
-    int64_t start_ns; /* moment it began to use Detour */
+    int32_t rank;     /* if all its senders agree; otherwise DETOUR_STAT_RANK_... */
+    int64_t start_ns; /* when it started to use Detour */
     const char *name;
     const char *version; /* of its Detour */
     size_t connection_count;
-    size_t event_count; /* the newest ones; older ones were overwritten */
+    size_t event_count; /* of the newest events; older ones were overwritten */
 };
 
 struct detour_stat_snapshot;
 
 /*
- * Reads the pages in the folder `dir` (NULL or "": the default one) of all processes, or of one (`pid` not
- * 0). Files of processes that are gone are removed, and are not found. Without any process the snapshot is
- * empty, and that is DETOUR_STAT_OK unless `pid` was given. On anything else *snapshot is NULL and `error`,
- * unless it is NULL, holds one line.
+ * Reads the pages in the directory `dir` (NULL or "": the default) of all processes, or of one (`pid` not 0).
+ * Files of dead processes are removed and ignored. Without any process the snapshot is empty; that is
+ * DETOUR_STAT_OK unless `pid` was given. On any other status *snapshot is NULL, and `error`, unless NULL,
+ * holds one line.
  */
 DETOUR_API enum detour_stat_status detour_stat_read(const char *dir, int pid,
                                                     struct detour_stat_snapshot **snapshot,
@@ -168,15 +168,15 @@ DETOUR_API enum detour_stat_status detour_stat_read(const char *dir, int pid,
 /* NULL is allowed. */
 DETOUR_API void detour_stat_free(struct detour_stat_snapshot *snapshot);
 
-/* Moment at which it was read. */
+/* When it was read. */
 DETOUR_API int64_t detour_stat_time_ns(const struct detour_stat_snapshot *snapshot);
 
-/* In ascending order of their numbers; NULL when `index` is out of range. */
+/* Ascending by process number; NULL: `index` is out of range. */
 DETOUR_API size_t detour_stat_process_count(const struct detour_stat_snapshot *snapshot);
 DETOUR_API const struct detour_stat_process *
 detour_stat_get_process(const struct detour_stat_snapshot *snapshot, size_t index);
 
-/* NULL when `index` is out of range. Events are the oldest first. */
+/* NULL: `index` is out of range. Events: the oldest first. */
 DETOUR_API const struct detour_stat_connection *
 detour_stat_get_connection(const struct detour_stat_process *process, size_t index);
 DETOUR_API const struct detour_stat_event *detour_stat_get_event(const struct detour_stat_process *process,

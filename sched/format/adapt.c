@@ -19,7 +19,7 @@ const char *detour_adapt_verdict_text(enum detour_adapt_verdict verdict)
     return (unsigned)verdict < VERDICT_COUNT ? verdicts[verdict].text : "?";
 }
 
-/* What a change must bring. */
+/* The conditions for a change. */
 static json_t *rules_json(const struct detour_adapt_options *options, bool is_replan)
 {
     json_t *object = json_object();

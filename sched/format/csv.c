@@ -55,7 +55,7 @@ static enum detour_status check_place(const struct import *in, const struct dt_c
     return DETOUR_OK;
 }
 
-/* What must stand ahead of a computation, and what excludes it. */
+/* Per kind: actions that must precede a computation, and actions that exclude it. */
 static const struct {
     uint8_t needs;
     uint8_t excludes;
@@ -225,7 +225,7 @@ enum detour_status dt_write_csv(const struct dt_write *w, struct dt_text *text)
 /* The versions whose compute_comms differ, as the N of 2.N. */
 enum { TORCH_REDUCE_GRAD = 10, TORCH_WAITS = 15 };
 
-/* What goes into the file between the actions of the program. */
+/* Actions that the file adds to those of the program. */
 struct comms {
     struct dt_text *text;
     bool waits;    /* the version wants them */
@@ -233,8 +233,8 @@ struct comms {
 };
 
 /*
- * Since 2.10 PyTorch reduces and scales a stage's gradients where the file says REDUCE_GRAD: behind the
- * stage's last W or B. Since 2.15 it also wants to be told where to wait for that.
+ * Since 2.10 PyTorch reduces and scales a stage's gradients at REDUCE_GRAD: after the stage's last W or B.
+ * Since 2.15 the file also contains the wait for that.
  */
 static void add_reduce_grad(struct comms *comms, const struct detour_action *action)
 {

@@ -114,7 +114,7 @@ static void skip_blanks(struct scanner *scan)
         scan->at++;
 }
 
-/* Digits, if there are any; *count says how many. */
+/* Digits, if there are any; *count is their number. */
 static enum detour_status read_number(struct scanner *scan, const char *what, int64_t max, int64_t *value,
                                       int *count)
 {
@@ -245,7 +245,7 @@ static enum detour_status read_row(struct scanner *scan)
     return DETOUR_OK;
 }
 
-/* Every action but the first of all has a comma, semicolon or newline ahead of it. */
+/* Every action but the first of all has a comma, semicolon or newline before it. */
 static size_t count_actions_max(const char *text, size_t bytes)
 {
     size_t count = 1;

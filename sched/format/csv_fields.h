@@ -53,7 +53,7 @@ struct dt_csv_table {
     bool has_comms; /* something else than computations: compute_comms */
 };
 
-/* What is being read, for error lines. */
+/* The input, for error lines. */
 struct dt_csv_reader {
     struct detour_arena *arena;
     struct detour_error *error;
@@ -61,8 +61,8 @@ struct dt_csv_reader {
 };
 
 /*
- * Takes the text apart: grammar only, no meaning. Numbers are at most INT16_MAX for stages and INT32_MAX for
- * microbatches. DETOUR_SYNTAX or DETOUR_LIMIT with row and column, both counted from 1.
+ * Parses the text: grammar only, no meaning. Stages are below DETOUR_STAGES_MAX, microbatches below
+ * DETOUR_MICROBATCHES_MAX. DETOUR_SYNTAX or DETOUR_LIMIT with row and column, both counted from 1.
  */
 enum detour_status dt_csv_parse(const struct dt_csv_reader *reader, const char *text, size_t bytes,
                                 struct dt_csv_table *table);

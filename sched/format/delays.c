@@ -11,7 +11,7 @@ static const int directions[] = {DETOUR_BOTH_WAYS, DETOUR_FORWARD, DETOUR_BACKWA
 
 #define FACTOR_MAX 1e6
 
-/* What is being made from what. */
+/* The profile under construction and its sources. */
 struct draft {
     const struct detour_profile *healthy;
     const struct detour_ranks *ranks; /* NULL: rank r is device r */
@@ -24,7 +24,7 @@ struct slowness {
     double factor; /* 0: the delay counts */
 };
 
-/* A member that is there and not null. */
+/* A member that exists and is not null. */
 static bool is_given(const struct dt_json_at *at, const char *key, struct dt_json_at *member)
 {
     *member = dt_json_optional(at, key);

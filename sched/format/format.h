@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the readers and writers of files share. */
+/* Common parts of the readers and writers. */
 #ifndef DETOUR_SCHED_FORMAT_INTERNAL_H
 #define DETOUR_SCHED_FORMAT_INTERNAL_H
 
@@ -50,7 +50,9 @@ bool dt_json_read_links(const struct dt_json_at *links, size_t count, struct det
 /* links[] of a profile as JSON. */
 json_t *dt_json_links(const struct detour_profile *profile);
 
-/* ---- what a timed schedule looks like on the wires and in memory -------------------------------------- */
+/*
+ * ---- messages and memory of a timed schedule ----------------------------------------------------------
+ */
 
 /* A message between two devices. */
 struct dt_message {
@@ -102,7 +104,7 @@ int64_t dt_round_step(int64_t span_ns, int64_t width, int64_t distance);
 
 /* ---- the writers, behind detour_plan_write() ---------------------------------------------------------- */
 
-/* What every writer gets. */
+/* The arguments of every writer. */
 struct dt_write {
     struct dt_call *call;
     const struct dt_problem *p;

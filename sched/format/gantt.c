@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A Gantt chart in characters: per device a line with its operations (kind and microbatch in front, then a
- * line in the style of the kind) and a line with its memory. A column is a fixed time; what starts in the
- * middle of one is drawn where most of it lies.
+ * A Gantt chart as text: per device a line with its operations (kind and microbatch, then a line in the
+ * style of the kind) and a line with its memory. A column is a fixed time; an operation that starts within
+ * a column is drawn in the column that holds most of it.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 enum { COLUMNS_MIN = 40, COLUMNS_MAX = 4096, LABEL_COLUMNS = 12, TICK_COLUMNS = 16, CELL_BYTES = 16 };
 
-/* How things look: in UTF-8 and in ASCII. */
+/* The character set: UTF-8 or ASCII. */
 struct look {
     const char *fill[4]; /* by enum detour_op_kind */
     const char *idle;

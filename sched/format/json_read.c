@@ -52,7 +52,7 @@ bool dt_json_fail(const struct dt_json_at *at, enum detour_status status, const 
     return false;
 }
 
-/* What is at the place, for an error line; `shown` is the storage. */
+/* The value at the place, for an error line; `shown` is the storage. */
 static const char *show(const struct dt_json_at *at, char shown[SHOWN_BYTES])
 {
     int length;

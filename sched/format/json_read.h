@@ -60,7 +60,7 @@ struct dt_json_at dt_json_optional(const struct dt_json_at *at, const char *key)
 /* The place is an array of at most `count_max` elements. */
 bool dt_json_array(const struct dt_json_at *at, size_t count_max, size_t *count);
 
-/* The place is an array of exactly `count` elements; `why` says where that number comes from. */
+/* The place is an array of exactly `count` elements; `why` explains that number. */
 bool dt_json_array_of(const struct dt_json_at *at, size_t count, const char *why);
 
 struct dt_json_at dt_json_element(const struct dt_json_at *at, size_t index);
@@ -76,7 +76,7 @@ bool dt_json_time_optional(const struct dt_json_at *at, const char *key, int64_t
 
 bool dt_json_bool(const struct dt_json_at *at, bool *value);
 
-/* One of `names` (ends with NULL); *index says which. */
+/* One of `names` (ends with NULL); *index is its position. */
 bool dt_json_choice(const struct dt_json_at *at, const char *const *names, size_t *index);
 
 #ifdef __cplusplus

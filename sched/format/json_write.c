@@ -6,7 +6,7 @@
 
 enum { NS_PER_MS = 1000000 };
 
-/* 15 digits give every time up to DETOUR_SCHEDULE_TIME_MAX_NS back exactly, without digits nobody wrote. */
+/* 15 digits represent every time up to DETOUR_SCHEDULE_TIME_MAX_NS exactly, without rounding artifacts. */
 static const size_t value_flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);
 
 json_t *dt_json_ms(int64_t time_ns)
@@ -56,7 +56,7 @@ static void add_element(struct dt_text *text, const json_t *value, int levels, i
         add_value(text, value);
 }
 
-/* Member names are this library's own words: nothing in them needs escaping. */
+/* Member names are constants of this library: no character needs escaping. */
 static void add_key(struct dt_text *text, const char *key)
 {
     dt_text_printf(text, "\"%s\": ", key);

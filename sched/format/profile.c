@@ -259,7 +259,7 @@ static bool read_profile(const struct dt_json_at *root, struct draft *draft)
            read_memory(root, draft);
 }
 
-/* What no single field shows: sizes together, the devices' stages, too little memory. */
+/* Conditions on several fields: the sum of sizes, the devices' stages, memory for one microbatch. */
 static enum detour_status check_profile(const struct dt_json_reader *reader,
                                         const struct detour_profile *profile)
 {

@@ -81,7 +81,7 @@ json_t *dt_json_links(const struct detour_profile *profile)
     return array_of(profile, profile->stage_count - 1, make_link);
 }
 
-/* What of the memory model the profile uses. */
+/* The parts of the memory model that the profile uses. */
 struct memory_use {
     bool max_inflight;
     bool bytes_f;

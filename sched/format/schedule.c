@@ -127,7 +127,7 @@ static bool read_op(const struct dt_json_at *at, struct draft *draft, int32_t st
     return true;
 }
 
-/* A number that only repeats what is known: right, or an error. */
+/* A redundant number: equal to the known value, or an error. */
 static bool check_repeated(const struct dt_json_at *at, const char *key, const char *why, int64_t expected)
 {
     struct dt_json_at member = dt_json_optional(at, key);

@@ -24,7 +24,7 @@ struct dt_text {
 
 void dt_text_init(struct dt_text *text);
 
-/* Frees what was built. The text may be initialised again. */
+/* Frees what was built. The text may be initialized again. */
 void dt_text_destroy(struct dt_text *text);
 
 void dt_text_add_bytes(struct dt_text *text, const char *data, size_t bytes);

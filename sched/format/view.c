@@ -28,7 +28,7 @@ static size_t place_lanes(const struct dt_problem *p, struct lane *forward, stru
     return count;
 }
 
-/* The timing is simulate.c's: a message departs when the one ahead of it has left the link free. */
+/* The timing is simulate.c's: a message departs when the one before it has left the link free. */
 static void add_message(struct dt_messages *messages, struct lane *lane, const struct detour_op *op,
                         int32_t to, int64_t serial_ns, int64_t latency_ns)
 {

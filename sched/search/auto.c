@@ -66,7 +66,7 @@ static enum detour_status try_generators(struct dt_call *call, const struct dt_p
     struct detour_error *error = call->error;
     enum detour_status status = DETOUR_OK;
 
-    call->error = NULL; /* that one of many does not fit is no error */
+    call->error = NULL; /* an algorithm whose schedule does not fit is no error here */
     for (const struct dt_generator *row = dt_generators; row->name; row++) {
         struct dt_arena_mark mark = dt_arena_save(call->arena);
         struct dt_result made = {0};

@@ -210,8 +210,8 @@ static enum detour_status keep_best(struct beam *beam)
 }
 
 /*
- * The budget is used up: the best state goes on alone and without bounds, by what can start first and then by
- * what has the longest tail.
+ * The budget is used up: completes the best state greedily and without bounds, by the earliest start, then
+ * by the longest tail.
  */
 static void continue_blindly(struct beam *beam)
 {

@@ -18,7 +18,7 @@ struct dt_memo_entry {
     struct dt_memo_entry *next;
     uint64_t hash;
     size_t count;
-    /* F's and B's per stage; then -W's per stage, devices free, inputs under way, limited links free. */
+    /* F's and B's per stage; then -W's per stage, devices free, inputs in progress, limited links free. */
     int64_t numbers[];
 };
 

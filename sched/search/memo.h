@@ -35,16 +35,16 @@ struct dt_memo {
 enum detour_status dt_memo_init(struct dt_call *call, const struct dt_shop *shop, size_t entry_count,
                                 struct dt_memo *memo);
 
-/* Forgets everything. */
+/* Removes all entries. */
 void dt_memo_clear(struct dt_memo *memo);
 
-/* Whether a state with as many F's and B's is remembered; without, dt_memo_dominates() is false. */
+/* Whether there is an entry with equal numbers of F's and B's; if not, dt_memo_dominates() is false. */
 bool dt_memo_has(const struct dt_memo *memo, const struct dt_shop_state *state);
 
-/* Whether a remembered state is at least as good. The bound must have been taken of this state last. */
+/* Whether an entry dominates the state. The bound must have been taken of this state last. */
 bool dt_memo_dominates(struct dt_memo *memo, const struct dt_bound *bound, const struct dt_shop_state *state);
 
-/* Remembers a state, unless memory for that is used up. */
+/* Adds a state, unless the memory for entries is used up. */
 void dt_memo_add(struct dt_memo *memo, const struct dt_shop_state *state);
 
 #ifdef __cplusplus

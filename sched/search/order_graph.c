@@ -7,7 +7,7 @@ enum { F = DETOUR_OP_F, B = DETOUR_OP_B, W = DETOUR_OP_W, BW = DETOUR_OP_BW };
 
 /* ---- longest paths ------------------------------------------------------------------------------------ */
 
-/* Heads from a place in the order on, tails from a place back to the begin. */
+/* Heads from a place in the order on, tails from a place back to the beginning. */
 static void measure(struct dt_order_graph *g, int32_t heads_from, int32_t tails_from)
 {
     struct dt_order_node *nodes = g->nodes;
@@ -34,8 +34,8 @@ struct maker {
     const struct dt_search *search;
     struct dt_memory memory;
     int32_t *last;       /* [device] */
-    int32_t *last_f;     /* [stage]: message on the link behind */
-    int32_t *last_b;     /* [stage]: message on the link ahead */
+    int32_t *last_f;     /* [stage]: message on the link after */
+    int32_t *last_b;     /* [stage]: message on the link before */
     int32_t *producer_f; /* [cell]: whose message an F waits for */
     int32_t *producer_b; /* [cell] */
     int32_t *next[3];    /* [kind][stage]: microbatch */
@@ -165,7 +165,7 @@ bool dt_order_make(struct dt_order_graph *g, const struct dt_search *search)
 
 /* ---- making a move ------------------------------------------------------------------------------------ */
 
-/* Makes them neighbours on their device. */
+/* Makes them neighbors on their device. */
 static void join(struct dt_order_graph *g, int32_t first, int32_t second)
 {
     g->nodes[first].behind = first ? second : 0;
@@ -189,8 +189,8 @@ static void hold(struct dt_order_graph *g, int32_t v, int32_t count, int64_t byt
 
 /*
  * Towards the end x goes, with all that must come behind it, behind the rest of the window between its place
- * and that of the operation furthest away that it passes; towards the begin x goes, with all that must come
- * ahead of it, ahead of the rest.
+ * and that of the operation furthest away that it passes; towards the beginning x goes, with all that must
+ * come before it, before the rest.
  */
 static void reorder(struct dt_order_graph *g, int32_t x, int32_t far, bool forward)
 {
@@ -221,7 +221,7 @@ static void reorder(struct dt_order_graph *g, int32_t x, int32_t far, bool forwa
     measure(g, from, to);
 }
 
-/* What is held of x's stage ahead of v, from which on x passes all. */
+/* What is held of x's stage before v, from which on x passes all. */
 static int32_t inflight_ahead(const struct dt_order_graph *g, int32_t x, int32_t v)
 {
     int32_t inflight = g->held[x].inflight;
@@ -241,7 +241,7 @@ void dt_order_apply(struct dt_order_graph *g, const struct dt_order_shift *shift
 
     for (int32_t k = 0; k < shift->reach; k++)
         v = dt_order_next(g, shift, v);
-    /* The first that moves, and what is held ahead of it. */
+    /* The first that moves, and what is held before it. */
     int32_t first = shift->forward ? nodes[x].behind : x;
     int64_t bytes = g->held[shift->forward ? x : v].bytes;
     int32_t inflight = inflight_ahead(g, x, shift->forward ? x : v);

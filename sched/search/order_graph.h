@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* Kind of a node that is no operation but a message on a link with a serialisation time. */
+/* Kind of a node that is no operation but a message on a link with a serialization time. */
 #define DT_ORDER_MESSAGE (-1)
 
 /* An operation or message. Node 0 stands for none: it takes no time and is nowhere. */
@@ -37,7 +37,7 @@ struct dt_order_node {
     bool marked;
 };
 
-/* What is held ahead of an operation. */
+/* What is held before an operation. */
 struct dt_order_held {
     int64_t bytes;    /* on the device */
     int32_t inflight; /* of the stage */
@@ -55,7 +55,7 @@ struct dt_order_graph {
     int64_t finish_ns;       /* of all */
 };
 
-/* An operation passes `reach` neighbours on its device. */
+/* An operation passes `reach` neighbors on its device. */
 struct dt_order_shift {
     int32_t node;
     int32_t reach;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detour_replan(): the rest of an iteration, ordered anew. Candidates are the present order carried on, the
- * dispatcher (dispatch.h) with the warm-ups that the new delays ask for, and what a search from the better of
- * these finds (search.h), all from where the iteration stands.
+ * detour_replan(): a new order for the rest of an iteration. Candidates are the present order continued,
+ * the dispatcher (dispatch.h) with the warm-ups that the new delays need, and the result of a search from
+ * the better of these (search.h), all from the iteration's present state.
  */
 #include "base/util.h"
 #include "sched/dispatch.h"
@@ -47,7 +47,7 @@ static enum detour_status carry_on(struct dt_call *call, struct replan *r)
     return status;
 }
 
-/* A candidate that does not fit is none. */
+/* A candidate that exceeds the memory limits is dropped. */
 static enum detour_status offer(struct dt_call *call, struct replan *r, struct detour_schedule *candidate,
                                 enum detour_algorithm made_by)
 {
@@ -98,8 +98,8 @@ static enum detour_status dispatch_all(struct dt_call *call, struct replan *r)
 }
 
 /*
- * A search for something better than the best so far. It can only start from that if it keeps the memory
- * limits, which the present order need not.
+ * Searches for a better schedule than the best so far, which is the starting point only if it keeps the
+ * memory limits; the present order need not.
  */
 static enum detour_status search_on(struct dt_call *call, struct replan *r)
 {
@@ -113,7 +113,7 @@ static enum detour_status search_on(struct dt_call *call, struct replan *r)
         status = dt_search_begin(call, &tl, &search);
     if (status || !search.shop->op_count)
         return status;
-    call->error = NULL; /* that the best so far does not fit is no error */
+    call->error = NULL; /* the best so far may exceed the limits: no error here */
     bool fits = !dt_memory_check(call, r->p, r->best);
     call->error = error;
     search.best_ns = r->times.makespan_ns;
@@ -147,7 +147,10 @@ static enum detour_status replan(struct dt_call *call, struct replan *r, struct 
         .lower_bound_ns = r->lower_bound_ns,
         .nodes = call->node_count,
     };
-    /* What is carried on beyond the memory limits may be below what is possible within them. */
+    /*
+     * The present order may exceed the memory limits, so its makespan may be below the bound for schedules
+     * within them.
+     */
     if (plan->lower_bound_ns > plan->makespan_ns)
         plan->lower_bound_ns = plan->makespan_ns;
     plan->proven_optimal = plan->makespan_ns == plan->lower_bound_ns;

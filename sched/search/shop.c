@@ -45,7 +45,7 @@ static void fill_stage(struct dt_shop *shop, int32_t i)
     shop->low_w_ns[i] = w_ns < bw_ns - shop->low_b_ns[i] ? w_ns : bw_ns - shop->low_b_ns[i];
     /*
      * Only where F alone takes memory, and F's of one stage only, can an operation that could be earlier
-     * always be moved ahead of others without taking memory from them. And where B may be fused with W, it is
+     * always be moved before others without taking memory from them. And where B may be fused with W, it is
      * not known which of the two could be moved.
      */
     shop->guarded[device] |= limited && (p->bytes_w[i] > p->bytes_f[i] || stage_count > 1);
@@ -275,7 +275,7 @@ static int32_t first_device(const struct dt_shop *shop, const struct dt_shop_sta
     return first;
 }
 
-/* Whether the operation could have been where the W just ahead of it is. */
+/* Whether the operation could have been where the W just before it is. */
 static bool could_precede(const struct dt_shop *shop, const struct dt_shop_state *state, int kind,
                           int32_t stage, int64_t there_ns)
 {
@@ -359,7 +359,10 @@ void dt_shop_place(const struct dt_shop *shop, struct dt_shop_state *state, cons
     *undo = (struct dt_shop_undo){state->free_ns[device], state->last_w_ns[device], link_ns ? *link_ns : 0};
     deliver(shop, state, kind, stage, finish_ns);
     state->free_ns[device] = finish_ns;
-    /* One that takes no time delays nothing, and what could precede it need not have been among the moves. */
+    /*
+     * An operation of duration 0 delays no other, and an operation that could precede it need not have been
+     * among the moves.
+     */
     state->last_w_ns[device] = kind == W && finish_ns > move->start_ns ? move->start_ns : -1;
     state->held_bytes[device] += dt_memory_taken(p, kind, stage) - dt_memory_freed(p, kind, stage);
     state->placed += kind == BW ? 2 : 1;

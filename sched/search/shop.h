@@ -44,7 +44,7 @@ struct dt_shop_state {
     int64_t *last_w_ns;  /* [device]: start of that one if it is a W, else -1 */
     int64_t *held_bytes; /* [device] */
     int64_t *link_f_ns;  /* [stage]: the link behind the stage is occupied until then */
-    int64_t *link_b_ns;  /* [stage]: the link ahead of the stage */
+    int64_t *link_b_ns;  /* [stage]: the link before the stage */
     int64_t *input_f_ns; /* [cell]: when the input is there, for those whose producer has been placed */
     int64_t *input_b_ns; /* [cell] */
     int32_t placed;      /* operations; BW counts as two */

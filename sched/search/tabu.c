@@ -4,7 +4,7 @@
  * algorithm for the job shop problem", 1996; moves and their estimates after Balas and Vazacopoulos, 1998).
  *
  * The makespan, the longest path of the graph (order_graph.h), can only become shorter if some operation of a
- * block of it (a run on one device) moves ahead of the block's first or behind its last. Each step makes the
+ * block of it (a run on one device) moves before the block's first or behind its last. Each step makes the
  * move that promises most, even if it makes things worse, and forbids for a while to take it back.
  *
  * Microbatches stay in order, so memory limits are a matter of the order of the device alone: a move that
@@ -24,7 +24,7 @@ enum {
     TABU_SLOT_BITS = 12,
     TABU_SLOTS = 1 << TABU_SLOT_BITS,
     NODES_PER_STEP = 2, /* what a step costs, in nodes */
-    NODES_MIN = 100,    /* with less it is not worth making the graph */
+    NODES_MIN = 100,    /* with fewer nodes left, making the graph does not pay */
     PATIENCE = 1000,    /* steps without a new best after which the search goes back to the best */
 };
 
@@ -47,7 +47,7 @@ struct tabu {
     struct dt_order_graph graph;
     int32_t *path; /* scratch: the critical path from its end */
     struct solution best;
-    int64_t best_finish_ns; /* seen so far */
+    int64_t best_finish_ns; /* best makespan so far */
     uint64_t step;
     uint64_t best_step;
     struct tabu_slot *slots; /* [TABU_SLOTS], by the hash of the arc */
@@ -126,7 +126,7 @@ static bool are_tied(const struct tabu *tabu, int32_t u, int32_t v)
     return x->stage == y->stage && chain_of(x->kind) == chain_of(y->kind);
 }
 
-/* Whether the operation fits with so much held ahead of it. */
+/* Whether the operation fits with this much held before it. */
 static bool fits(const struct dt_problem *p, const struct dt_order_node *node, int64_t bytes,
                  int32_t inflight)
 {
@@ -134,7 +134,7 @@ static bool fits(const struct dt_problem *p, const struct dt_order_node *node, i
            dt_memory_taken(p, node->kind, node->stage) <= p->capacity[p->device[node->stage]] - bytes;
 }
 
-/* Whether memory allows that x passes the operations from `u` on, towards the begin or the end. */
+/* Whether memory allows that x passes the operations from `u` on, towards the beginning or the end. */
 static bool memory_allows(const struct tabu *tabu, const struct dt_order_shift *shift)
 {
     const struct dt_problem *p = tabu->p;
