@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How well slow phases are found: traces with a known truth (tests/detect/trace.h) through Detour's monitor
- * and, beside it, two simpler detectors. A trace is judged right when it is slow and was called slow at an
- * iteration that is not before the first slow one, or is healthy and was never called slow.
+ * Accuracy of slow-phase detection: traces with a known truth (tests/detect/trace.h) through Detour's monitor
+ * and two simpler detectors. The verdict on a slow trace is right if it is called slow, and not before its
+ * first slow iteration; on a healthy trace, if it is never called slow.
  *
  *   bench-detect-quality [FIRST_SEED [TRACES_PER_FAMILY]]
  */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a link that fails costs. Two processes, each sends messages to the other and polls; then the link of
+ * Cost of a failing link. Two processes, each sends messages to the other and polls; then the link of
  * the plugin's first device fails at one of them.
  *
  *   bench-failure PLUGIN pause CONNECTIONS VERB_US down|silent
  *
- * All connections are the first device's, with one message of 4 KiB under way in each direction. VERB_US is
- * what each verb on a queue pair costs. With `down` the port says that its link is gone, with `silent`
- * nothing does. Prints the median and the longest time from the order to the arrival of a message that was
- * sent after it, and what Detour's threads of that process did meanwhile: their processor time, and how often
- * they were woken. What each step took is in the plugin's own lines (NCCL_DEBUG=INFO).
+ * All connections are the first device's, with one message of 4 KiB in flight in each direction. VERB_US is
+ * what each verb on a queue pair costs. With `down` the port reports that its link is down, with `silent`
+ * no event does. Prints the median and the longest time from the fault to the arrival of a message that was
+ * sent after it, and the processor time and the number of wake-ups of the plugin's threads of that process
+ * meanwhile. The time of each step is in the plugin's log (NCCL_DEBUG=INFO).
  *
  *   bench-failure PLUGIN death CONNECTIONS
  *
@@ -62,7 +62,7 @@ struct plan {
     const char *rate[DEVICES_MAX];
     unsigned devices; /* in use, as backups too */
     size_t bytes;     /* of a message */
-    unsigned window;  /* messages under way in a lane */
+    unsigned window;  /* messages in flight in a lane */
 };
 
 /* One direction of a connection. */
@@ -88,7 +88,7 @@ struct rank {
     uint64_t obeyed_ns; /* atomic; 0: the order was not given yet */
 };
 
-/* What Detour's threads of one name have done so far. */
+/* Totals of the plugin's threads of one name. */
 struct threads {
     char name[16];
     uint64_t busy_ns;
@@ -336,7 +336,7 @@ static void look_at_thread(const char *folder, struct threads *all)
     all[i].sleeps += number_in(folder, "status", "voluntary_ctxt_switches:");
 }
 
-/* In the order of their numbers: the same each time, since none begins or ends meanwhile. */
+/* In the order of their numbers: the same order each time, since no thread begins or ends in between. */
 static void look_at_threads(struct threads all[THREADS_MAX])
 {
     char folder[64];
@@ -449,7 +449,7 @@ static void measure_bandwidth(struct rank *rank)
     measure_rates(rank, "after the");
 }
 
-/* Nothing is closed: the processes end in the middle of their traffic. */
+/* No connection is closed: the processes end during their traffic. */
 static void run(const struct plan *plan, unsigned index, int peer_fd)
 {
     struct rank *rank = calloc(1, sizeof *rank);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the host path costs and gains (docs/hostpath.md). The ends of a connection are two processes, as ranks
+ * Cost and gain of the host path (docs/hostpath.md). The ends of a connection are two processes, as ranks
  * are:
  *
  *   bench-hostpath free BYTES SLOTS ROUNDS
  *
- * says, in microseconds, the median and the longest time from isend to done: of SLOTS isends one after the
- * other is done ("one"), and of all at once ("burst"); and of a memcpy of as many bytes.
+ * prints, in microseconds, the median and the longest time from isend to done: of SLOTS isends, each after
+ * the previous one is done ("one"), and of all at once ("burst"); and of a memcpy of the same size.
  *
  *   bench-hostpath rate BYTES SLOTS COUNT
  *
- * says how many GB/s COUNT messages make with SLOTS in flight.
+ * prints the bandwidth in GB/s of COUNT messages with SLOTS in flight.
  *
  *   bench-hostpath late BYTES SLOTS ROUNDS
  *
- * says, in microseconds, the median and the longest time from irecv to done, of receives that are posted 50
- * ms after their message was wanted to be sent.
+ * prints, in microseconds, the median and the longest time from irecv to done, of receives that are posted
+ * 50 ms after the isend of their message.
  *
- * A fifth word says how software RNICs move large messages, fetch or copies, instead of whichever is the
- * faster one on this machine (docs/softrnic.md).
+ * A fifth argument selects how software RNICs move large messages, fetch or copies; the default is the faster
+ * one on this machine (docs/softrnic.md).
  *
  * The environment chooses the path and the delay: DETOUR_HOSTPATH, DETOUR_INJECT (bench/hostpath.sh).
  */
@@ -41,7 +41,7 @@
 #define ROUNDS_MAX 1000
 #define LATE_US    50000
 
-/* The linker puts the first in the place of the second (CMakeLists.txt). */
+/* The linker replaces the second function by the first (CMakeLists.txt). */
 bool __wrap_dt_driver_copies_are_faster(void);
 bool __real_dt_driver_copies_are_faster(void);
 
@@ -51,14 +51,14 @@ static const ncclNet_v8_t *const net = &ncclNetPlugin_v8;
 static struct {
     void *comm;
     char *buffer; /* slots */
-    char *copy;   /* as much again, for memcpy */
+    char *copy;   /* a second buffer of this size, for memcpy */
     void *mhandle;
     size_t bytes;
     int slots;
     const char *way; /* fetch or copies; NULL: the faster one */
 } bench;
 
-/* Of both processes. */
+/* Shared by both processes. */
 static struct {
     char handle[NCCL_NET_HANDLE_MAXSIZE];
     uint32_t has_handle; /* [atomic] */
@@ -146,7 +146,7 @@ static void receive(void)
     }
 }
 
-/* The same, each receive late and by itself. */
+/* The receiver of `late`: one receive at a time, each posted late. */
 static void receive_late(void)
 {
     for (uint32_t i = 0; !dt_load_acquire(&shared->is_over);) {
@@ -212,7 +212,7 @@ static void print_times(const char *what, double *us, int count)
     printf(" %s %.1f %.1f", what, us[count / 2], us[count - 1]);
 }
 
-/* Each when the one before it is done; the link still has that. */
+/* Each isend after the previous one is done, while the link still carries that message. */
 static void send_one_by_one(double *us)
 {
     dt_fetch_add_acq_rel(&shared->wanted, (uint32_t)bench.slots);
@@ -312,7 +312,7 @@ static void measure_rate(int count)
            (double)count * (double)bench.bytes / (double)(dt_clock_now_ns() - began_ns));
 }
 
-/* ---- a receiver that comes late ---- */
+/* ---- a late receiver ---- */
 static void measure_late(int rounds)
 {
     check(rounds < ROUNDS_MAX, "an argument");

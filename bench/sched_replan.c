@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What planning the rest of an iteration anew gains when a link becomes slow in the middle of it: the table
- * "Within an iteration" of docs/benchmarks.md, as Markdown.
+ * Gain of replanning the rest of an iteration when a link becomes slow during it: the table "Within an
+ * iteration" of docs/benchmarks.md, as Markdown.
  *
  * usage: bench-sched-replan [COUNT [EXACT_MS]]
  *
@@ -16,7 +16,7 @@
 
 #include "tests/sched/family.h"
 
-/* The columns: budgets of detour_replan(). One node is enough for ADAPTRA's dispatcher and for nothing else.
+/* The columns: budgets of detour_replan(). One node allows ADAPTRA's dispatcher and no search.
  */
 static const struct method {
     const char *name;

@@ -80,7 +80,7 @@ static int new_socket(void)
     return socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* A listening socket on the loopback interface; *address says where. -1 on failure. */
+/* A listening socket on the loopback interface; at *address. -1 on failure. */
 static int listen_anywhere(struct sockaddr_in *address)
 {
     socklen_t length = sizeof *address;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values on the command line, for the argp parsers of all commands: read strictly, refused in one line that
- * begins with the command and says what is there and what would be right. All return 0 or EINVAL, which is
- * what an argp parser returns; on EINVAL the line has been written to standard error.
+ * Values on the command line, for the argp parsers of all commands. Parsing is strict; an error is one line
+ * that begins with the command and names the value and what would be right. All return 0 or EINVAL, as an
+ * argp parser does; on EINVAL the line has been written to standard error.
  */
 #ifndef DETOUR_CLI_ARG_H
 #define DETOUR_CLI_ARG_H
@@ -17,7 +17,7 @@ extern "C" {
 /* The largest number of milliseconds that dt_arg_ms() takes. */
 #define DT_ARG_MS_MAX 100000
 
-/* Says "COMMAND: FORMAT..."; returns EINVAL. */
+/* Writes "COMMAND: FORMAT..." to standard error; returns EINVAL. */
 int dt_arg_refuse(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A whole number in [low, high]. */
@@ -28,7 +28,7 @@ int dt_arg_int(const char *command, const char *option, const char *text, int32_
 int dt_arg_unsigned(const char *command, const char *option, const char *text, unsigned low, unsigned high,
                     unsigned *value);
 
-/* Bytes in [low, high], as a number with K, M or G behind it or without. */
+/* Bytes in [low, high]: a number, optionally followed by K, M or G. */
 int dt_arg_bytes(const char *command, const char *option, const char *text, uint64_t low, uint64_t high,
                  uint64_t *value);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `detour doctor`: examines this machine (doctor/doctor.h) and prints what was found, for people or as JSON.
- */
+/* `detour doctor`: examines this machine (doctor/doctor.h) and prints the findings as text or as JSON. */
 #include "cli/doctor.h"
 
 #include <argp.h>
@@ -14,9 +13,7 @@
 #include "detour/version.h"
 #include "doctor/doctor.h"
 
-/* ------------------------------------------------------------------------------------------------------------
- * What the user wants
- */
+/* ---- Command line. ---- */
 struct request {
     bool is_json;
     const char *nccl_library;
@@ -66,9 +63,7 @@ static const struct argp argp = {
         "2 bad input.",
 };
 
-/* ------------------------------------------------------------------------------------------------------------
- * For people
- */
+/* ---- Text. ---- */
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
@@ -81,7 +76,7 @@ static int int_of(const json_t *object, const char *key)
     return (int)json_integer_value(json_object_get(object, key));
 }
 
-/* "a, b, c", or what stands for none. */
+/* "a, b, c", or the text for an empty list. */
 static void print_list(const json_t *list, const char *none)
 {
     size_t index;

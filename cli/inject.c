@@ -25,9 +25,7 @@
 
 enum { OPTION_JSON = 256, OPTION_FOR };
 
-/* ------------------------------------------------------------------------------------------------------------
- * What the user wants
- */
+/* ---- Command line. ---- */
 static error_t parse_for(struct dt_inject_request *request, const char *text)
 {
     double seconds = 0;
@@ -132,7 +130,7 @@ struct rules {
     size_t count;
 };
 
-/* Processes may have other working directories. */
+/* Processes may have a different working directory. */
 static int make_absolute(struct dt_delay_rule *rule)
 {
     char path[PATH_MAX];
@@ -148,7 +146,7 @@ static int make_absolute(struct dt_delay_rule *rule)
     return 0;
 }
 
-/* `name` stands before the place of an error. */
+/* `name` precedes the position in an error. */
 static int parse_rules(const char *name, const char *text, size_t bytes, struct rules *rules)
 {
     struct dt_delay_error error;
@@ -198,9 +196,7 @@ static int join_rules(const struct dt_inject_request *request, struct rules *rul
     return parse_rules("", text, used, rules);
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * One process
- */
+/* ---- One process. ---- */
 struct job {
     const struct dt_processes *processes;
     const struct dt_inject_request *request;
@@ -208,7 +204,7 @@ struct job {
     int done;
     int skipped;
     int failed;
-    int pid; /* the process in turn */
+    int pid; /* index of the current process */
     char process[DT_PROCESS_NAME_BYTES];
 };
 
@@ -224,7 +220,7 @@ static void fail(struct job *job, const char *answer)
     job->failed++;
 }
 
-/* A line for a person, or an object. `object` is given away. */
+/* Prints text as a line, or adds `object` to the JSON array. Takes ownership of `object`. */
 static void report(struct job *job, const char *text, json_t *object)
 {
     job->done++;
@@ -265,7 +261,7 @@ static void add_all(struct job *job, const struct rules *rules)
         add_one(job, &rules->rule[i]);
 }
 
-/* Process number `index` gets its own part of the record. */
+/* Process number `index` replays its own part of the record. */
 static void replay_in(struct job *job, const struct rules *rules, size_t index)
 {
     struct dt_delay_rule rule = rules->rule[0];
@@ -300,9 +296,7 @@ static void clear_in(struct job *job)
         fail(job, answer);
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * list
- */
+/* ---- list. ---- */
 
 /* "AGE_NS ACTED DELAY_NS TEXT" */
 static void list_rule(struct job *job, const char *number, char *shown, json_t *rules)
@@ -323,7 +317,7 @@ static void list_rule(struct job *job, const char *number, char *shown, json_t *
                                            "delay_ms", (double)delay_ns / 1e6, "text", shown + used));
 }
 
-/* How the threads that post held messages fare: their share of spinning. */
+/* The threads that post held messages: the share of time that they spin. */
 static void list_timer(struct job *job, json_t *object)
 {
     char answer[DT_COMMAND_ANSWER_BYTES];
@@ -357,7 +351,7 @@ static void list_in(struct job *job)
     }
     for (const char *number = strtok_r(numbers, " ", &rest); number; number = strtok_r(NULL, " ", &rest)) {
         snprintf(line, sizeof line, "inject show %.10s", number);
-        if (ask(job, line, shown) == DT_OK) /* else it was removed meanwhile */
+        if (ask(job, line, shown) == DT_OK) /* else the rule was removed in the meantime */
             list_rule(job, number, shown, rules);
     }
     if (!job->json) {
@@ -370,9 +364,7 @@ static void list_in(struct job *job)
     report(job, "", object);
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * All of them
- */
+/* ---- All processes. ---- */
 static int end(struct job *job)
 {
     if (job->json) {
@@ -412,9 +404,7 @@ static int run_all(const struct dt_processes *processes, const struct dt_inject_
     return end(&job);
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * Checks
- */
+/* ---- Checks. ---- */
 static const struct {
     const char *name;
     int words_min;
@@ -463,7 +453,7 @@ static int check_request(const struct dt_inject_request *request)
                          request->action);
 }
 
-/* The rules that the request is about; none for most. */
+/* The rules that the request names; most requests name none. */
 static int prepare(const struct dt_inject_request *request, struct rules *rules)
 {
     rules->count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `detour inject`: makes messages of running processes late (delay/, docs/injection.md). */
+/* `detour inject`: delays messages of running processes (delay/, docs/injection.md). */
 #ifndef DETOUR_CLI_INJECT_H
 #define DETOUR_CLI_INJECT_H
 
@@ -28,7 +28,10 @@ struct dt_inject_request {
 
 int dt_inject_command(int argc, char **argv);
 
-/* inject_record.c: writes what is injected to the file named by the first word, until the end. */
+/*
+ * inject_record.c: writes delayed messages to the file named by the first argument, until the recording
+ * ends.
+ */
 int dt_inject_record(const struct dt_processes *processes, const struct dt_inject_request *request);
 
 #ifdef __cplusplus

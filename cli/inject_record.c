@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `detour inject record`: fetches what was injected from each process, again and again. */
+/* `detour inject record`: polls every process for its delayed messages and writes them to a file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -22,9 +22,9 @@
 #define PERIOD_NS (50 * DT_NS_PER_MS)
 
 struct source {
-    int pid; /* 0: it is gone */
+    int pid; /* 0: the process has ended */
     uint64_t next;
-    bool is_silent; /* has not answered when it was asked last */
+    bool is_silent; /* did not answer the last request */
 };
 
 struct recorder {
@@ -45,7 +45,7 @@ static void interrupt(int number)
     is_interrupted = 1;
 }
 
-/* Control-C ends the record, not the program: what was fetched is to be written out. */
+/* Control-C ends the recording, not the program: rows that were fetched are still written. */
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = interrupt};
@@ -55,7 +55,7 @@ static void catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* "FIRST;ROW;ROW". Returns how many rows there were. */
+/* Parses "FIRST;ROW;ROW". Returns the number of rows. */
 static size_t write_rows(struct recorder *r, size_t index, char *answer)
 {
     struct source *source = &r->source[index];
@@ -74,7 +74,7 @@ static size_t write_rows(struct recorder *r, size_t index, char *answer)
     return count;
 }
 
-/* All that the process has now. It may end at any moment. */
+/* Fetches all rows that the process has now. The process may end at any moment. */
 static void drain(struct recorder *r, size_t index)
 {
     struct source *source = &r->source[index];
@@ -88,7 +88,7 @@ static void drain(struct recorder *r, size_t index)
         snprintf(line, sizeof line, "inject record %" PRIu64, source->next);
         status = dt_client_call(&r->processes->dir, source->pid, line, DT_PROCESS_TIMEOUT_MS, answer,
                                 sizeof answer);
-        source->is_silent = status == DT_TIMED_OUT; /* it is there, and is asked again */
+        source->is_silent = status == DT_TIMED_OUT; /* the process is running and is polled again */
         if (source->is_silent)
             return;
         if (status != DT_OK) {
@@ -131,7 +131,7 @@ static void print_json(const struct recorder *r, const struct dt_inject_request 
     json_decref(object);
 }
 
-/* The summary goes to where the rows do not. */
+/* The summary goes to the stream that the rows do not use. */
 static void summarise(const struct recorder *r, const struct dt_inject_request *request)
 {
     FILE *to = r->out == stdout ? stderr : stdout;
@@ -146,7 +146,7 @@ static void summarise(const struct recorder *r, const struct dt_inject_request *
                       r->lost);
 }
 
-/* True, and it has been said, when a process that is there did not give what it had at the end. */
+/* True, after an error line, when a running process did not deliver its last rows. */
 static bool lacks_some(const struct recorder *r)
 {
     bool is_any = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `detour nic`: looks at the RNICs of running processes, moves traffic off them, and acts on software ones,
- * over their control sockets (obs/server.h). Without --pid all processes of the user are meant.
+ * `detour nic`: lists the RNICs of running processes, drains them, and controls software RNICs, over the
+ * processes' control sockets (obs/server.h). Without --pid it addresses all processes of the user.
  */
 #include "cli/nic.h"
 
@@ -26,9 +26,7 @@ struct request {
     struct dt_process_choice choice;
 };
 
-/* ------------------------------------------------------------------------------------------------------------
- * What the user wants
- */
+/* ---- Command line. ---- */
 static error_t parse_word(struct request *request, const char *word)
 {
     if (request->word_count < WORDS_MAX) {
@@ -94,7 +92,7 @@ static bool is_drop_argument(const char *text)
     return dt_parse_number(digits, false, &value) == DT_OK && (!is_percent || value <= 100);
 }
 
-/* What is done to the connections, whatever the device is. */
+/* Actions on connections, which any kind of device supports. */
 static bool is_about_traffic(const char *word)
 {
     return !strcmp(word, "migrate") || !strcmp(word, "back");
@@ -113,7 +111,7 @@ static bool is_plain_action(const char *word)
     return !strcmp(word, "down") || !strcmp(word, "up") || !strcmp(word, "fatal") || is_about_traffic(word);
 }
 
-/* Names go into a line for another process: no blanks, no control characters. */
+/* Names become part of a line for another process: no blanks, no control characters. */
 static bool is_device_name(const char *word)
 {
     for (const char *c = word; *c; c++) {
@@ -160,9 +158,7 @@ static int check_request(const struct request *request)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * Asking the processes
- */
+/* ---- Requests to the processes. ---- */
 
 /* "soft0 soft up, soft1 soft down" as table rows. */
 static void print_devices(int pid, const char *process, char *list)
@@ -180,10 +176,10 @@ static void print_devices(int pid, const char *process, char *list)
     }
 }
 
-/* How it went with all processes. */
+/* The results of all processes. */
 struct outcome {
     int done;
-    int skipped; /* has no such device */
+    int skipped; /* the process has no such device */
     int failed;
 };
 

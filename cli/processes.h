@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The running processes that use Detour, as commands that talk to them over their control sockets
- * (obs/server.h) see them: all of the user's, or one.
+ * The running processes that use Detour and their control sockets (obs/server.h): all processes of the
+ * user, or one.
  */
 #ifndef DETOUR_CLI_PROCESSES_H
 #define DETOUR_CLI_PROCESSES_H
@@ -25,9 +25,9 @@ struct dt_processes {
     size_t count;
 };
 
-/* Which of them the user means. */
+/* The processes that the user selects. */
 struct dt_process_choice {
-    const char *command; /* who asks, "detour nic" for instance: stands before what is said on standard error */
+    const char *command; /* the command's name, such as "detour nic": begins its error lines */
     int pid;             /* 0: all of the user's */
 };
 
@@ -41,13 +41,13 @@ struct dt_process_choice {
 extern const struct argp dt_process_argp;
 
 /*
- * Finds them. The answer is the exit code (command.h): anything but DT_EXIT_OK was explained on standard
+ * Finds the processes. Returns an exit code (command.h): any but DT_EXIT_OK has been explained on standard
  * error. Close it after DT_EXIT_OK.
  */
 int dt_processes_open(const struct dt_process_choice *choice, struct dt_processes *processes);
 void dt_processes_close(struct dt_processes *processes);
 
-/* Its own word for itself; "-" when it has no page. */
+/* The process's name as it reports it; "-" when it has no page. */
 void dt_process_name(const struct dt_processes *processes, int pid, char name[DT_PROCESS_NAME_BYTES]);
 
 #ifdef __cplusplus

@@ -25,9 +25,7 @@ struct request {
     uint64_t for_s;
 };
 
-/* ------------------------------------------------------------------------------------------------------------
- * What the user wants
- */
+/* ---- Command line. ---- */
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
     struct request *request = state->input;
@@ -99,9 +97,7 @@ static int check_request(const struct request *request)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * Reading
- */
+/* ---- Reading. ---- */
 static int read_pages(const struct dt_params *params, const struct request *request,
                       struct detour_stat_snapshot **snapshot)
 {
@@ -152,7 +148,7 @@ static int show_once(const struct dt_params *params, const struct request *reque
     return code;
 }
 
-/* Processes may come and go meanwhile. */
+/* Processes may start and end in the meantime. */
 static int watch(const struct dt_params *params, const struct request *request)
 {
     struct detour_stat_snapshot *before = NULL, *snapshot;

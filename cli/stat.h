@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `detour stat`: what running processes have counted, as a table, JSON, Prometheus text or events. Reads
- * their pages (detour/stat.h); they do not notice.
+ * `detour stat`: the counters of running processes, as a table, JSON, Prometheus text or events. Reads
+ * their shared pages (detour/stat.h) without any effect on them.
  */
 #ifndef DETOUR_CLI_STAT_H
 #define DETOUR_CLI_STAT_H

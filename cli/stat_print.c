@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `detour stat`: for people, and for Prometheus. */
+/* `detour stat`: the table and Prometheus' text format. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +8,7 @@
 #include "base/util.h"
 #include "cli/stat.h"
 
-/* ------------------------------------------------------------------------------------------------------------
- * The table
- */
+/* ---- The table. ---- */
 static const char *rank_text(int32_t rank, char text[16])
 {
     if (rank >= 0)
@@ -20,13 +18,13 @@ static const char *rank_text(int32_t rank, char text[16])
     return text;
 }
 
-/* So many make three digits of it. */
+/* The factor that leaves three digits. */
 static int decimals(double value)
 {
     return value < 10 ? 2 : value < 100 ? 1 : 0;
 }
 
-/* 1.5G and the like: three digits, powers of 1024. */
+/* As "1.5G": three digits, powers of 1024. */
 static const char *bytes_text(double bytes, char text[16])
 {
     static const char units[] = "BKMGTPE";
@@ -94,7 +92,7 @@ static const struct detour_stat_connection *find_before(const struct detour_stat
     return NULL;
 }
 
-/* Bytes a second since `before`, or "-". */
+/* Bytes per second since `before`, or "-". */
 static const char *rate_text(const struct detour_stat_snapshot *snapshot,
                              const struct detour_stat_snapshot *before, int32_t pid,
                              const struct detour_stat_connection *c, char text[16])
@@ -148,9 +146,7 @@ void dt_stat_print_table(const struct detour_stat_snapshot *snapshot,
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * Events
- */
+/* ---- Events. ---- */
 void dt_stat_print_events(const struct detour_stat_snapshot *snapshot)
 {
     printf("%-24s %-8s %-16s %-10s %s\n", "TIME", "PID", "PROCESS", "KIND", "EVENT");
@@ -171,11 +167,9 @@ void dt_stat_print_events(const struct detour_stat_snapshot *snapshot)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * Prometheus' text format
- */
+/* ---- Prometheus' text format. ---- */
 
-/* A label value, with what the format wants escaped. */
+/* A label value, escaped as the format requires. */
 static void print_label(const char *name, const char *value)
 {
     printf("%s=\"", name);
@@ -190,7 +184,7 @@ static void print_label(const char *name, const char *value)
     putchar('"');
 }
 
-/* Everything that names a connection; `more` stands behind it. */
+/* All labels of a connection, followed by `more`. */
 static void print_labels(const struct detour_stat_process *process, const struct detour_stat_connection *c,
                          const char *more)
 {
@@ -211,7 +205,7 @@ static void print_labels(const struct detour_stat_process *process, const struct
 typedef void print_value_func(const struct detour_stat_process *process,
                               const struct detour_stat_connection *c, const char *name, size_t offset);
 
-/* What stands before the value of a sample. */
+/* The name and labels before the value of a sample. */
 static void print_sample(const char *name, const char *suffix, const struct detour_stat_process *process,
                          const struct detour_stat_connection *c, const char *more)
 {

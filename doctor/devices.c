@@ -14,7 +14,7 @@
 #include "transport/path/queues.h"
 
 #define GIDS_MAX    256
-#define DEVICES_MAX 64 /* more than that is not looked at for backups */
+#define DEVICES_MAX 64 /* further devices are not considered as backups */
 
 /* RoCE's smallest MTU that is no waste: 1024 is what an Ethernet MTU of 1500 leaves of it. */
 #define ROCE_MTU_BYTES_GOOD 2048

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at a machine with Detour's eyes: what the plugin would find and choose here, by the functions that it
- * uses itself, and what of it will cost the user something. Every part can be asked alone; the machine's
- * files are read under a root, so that a fixture tree stands for a machine.
+ * Examines a machine for Detour: the devices and settings that the plugin would find and choose, with the
+ * plugin's own functions, and the problems among them. Every part can run alone; the machine's files are read
+ * under a root directory, so that tests use a fixture tree.
  *
- * Nothing is changed. Devices are opened, and may take a while. One thread; the log's sink is used meanwhile.
+ * Nothing is changed. Opening devices can take seconds. One thread; the log's sink is replaced during the
+ * examination.
  */
 #ifndef DETOUR_DOCTOR_DOCTOR_H
 #define DETOUR_DOCTOR_DOCTOR_H
@@ -26,26 +27,26 @@ struct dt_doctor_options {
     const char *root;    /* in front of /sys, /proc and /dev; "" */
     dt_getenv_func *get; /* the environment */
     void *get_arg;
-    char *const *environment; /* the same as "NAME=value"..., for names that mean nothing; NULL: not looked at */
+    char *const *environment; /* the same as "NAME=value"..., to find unknown names; NULL: not checked */
     uint64_t memlock_bytes;   /* the limit on locked memory; DT_MEMLOCK_UNLIMITED */
     const char *nccl_library; /* NULL: libnccl.so.2, where the loader finds it */
 };
 
-/* Everything below, in this order. */
+/* Runs all parts below, in this order. */
 void dt_doctor_examine(const struct dt_doctor_options *options, struct dt_report *report);
 
 /*
- * The settings, each with its value and where it comes from. False: one of them is wrong, and the plugin
- * would not start; *params then has the defaults.
+ * The settings, each with its value and source. False: one is invalid, so the plugin would not start; *params
+ * then has the defaults.
  */
 bool dt_doctor_settings(const struct dt_doctor_options *options, struct dt_report *report,
                         struct dt_params *params);
 
-/* The ports of all devices, their GIDs and why one was chosen, rails, backups. */
+/* The ports of all devices, their GIDs and the reason for the chosen one, rails, backups. */
 void dt_doctor_devices(const struct dt_doctor_options *options, struct dt_report *report,
                        struct dt_verbs *verbs, const struct dt_params *params);
 
-/* No library, or no device in it: what the kernel has. */
+/* No library, or no device in it: the devices of the kernel. */
 void dt_doctor_no_devices(const struct dt_doctor_options *options, struct dt_report *report);
 
 /* The network interface for set-up. */
@@ -54,20 +55,20 @@ void dt_doctor_interface(struct dt_report *report, const struct dt_params *param
 /* Locked memory; and ptrace, for software RNICs. */
 void dt_doctor_limits(const struct dt_doctor_options *options, struct dt_report *report, bool is_soft);
 
-/* GPUs, and whether the RNICs reach their memory: `capabilities` are those that all of them have. */
+/* GPUs, and whether the RNICs reach their memory; `capabilities`: common to all RNICs. */
 void dt_doctor_gpu(const struct dt_doctor_options *options, struct dt_report *report, uint32_t capabilities);
 
 /* NCCL's library, and whether it will load Detour. */
 void dt_doctor_nccl(const struct dt_doctor_options *options, struct dt_report *report);
 
-/* What is known of a version of NCCL, as ncclGetVersion() says it: 22705 is 2.27.5. */
+/* Known properties of a version of NCCL, in the form of ncclGetVersion(): 22705 is 2.27.5. */
 void dt_doctor_nccl_version(struct dt_report *report, int version);
 
 /* ------------------------------------------------------------------------------------------------------------
- * Between the parts
+ * Shared by the parts
  */
 
-/* The first line of a file below the root, without its end; false: there is none. */
+/* The first line of a file below the root, without its newline; false: none. */
 bool dt_doctor_read_line(const struct dt_doctor_options *options, const char *path, char *line, size_t bytes);
 
 /*

@@ -226,7 +226,7 @@ void dt_doctor_interface(struct dt_report *report, const struct dt_params *param
     status = dt_interface_find(params->interface, &address, name);
     dt_doctor_release_log();
     if (status != DT_OK)
-        return; /* it has been said */
+        return; /* already reported */
     if (strcmp(name, "lo") == 0)
         dt_report_add_finding(
             report, DT_LEVEL_WARNING, "set-up",

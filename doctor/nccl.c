@@ -19,7 +19,7 @@
 #define NEWEST 23007
 
 static const struct {
-    int first, last; /* as ncclGetVersion() says it */
+    int first, last; /* in the form of ncclGetVersion() */
     enum dt_level level;
     const char *text;
     const char *advice;

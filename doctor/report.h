@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `detour doctor` found: one JSON document, which is printed as it is or as text. Findings are judged;
- * facts (settings, devices) stand beside them.
+ * The report of `detour doctor`: one JSON document, printed as JSON or as text. Findings have a level; facts
+ * (settings, devices) do not.
  *
  *   {"findings": [{"topic", "level", "text", "advice"}...], "settings": [...], "devices": [...], ...}
  *
- * What does not fit in memory is left out: looking never fails. One thread.
+ * Without memory, entries are dropped: the examination never fails. One thread.
  */
 #ifndef DETOUR_DOCTOR_REPORT_H
 #define DETOUR_DOCTOR_REPORT_H
@@ -16,11 +16,11 @@
 extern "C" {
 #endif
 
-/* How bad a finding is. X(name, word) */
+/* The level of a finding. X(name, text) */
 #define DT_LEVELS(X)                                                \
     X(DT_LEVEL_OK, "ok")                                            \
     X(DT_LEVEL_WARNING, "warning") /* works, but costs something */ \
-    X(DT_LEVEL_PROBLEM, "problem") /* Detour does not start, or not work */
+    X(DT_LEVEL_PROBLEM, "problem") /* Detour does not start or does not work */
 
 enum dt_level {
 #define DT_LEVEL_ENUM(name, text) name,
@@ -30,7 +30,7 @@ enum dt_level {
 };
 
 struct dt_report {
-    json_t *document; /* NULL: out of memory; everything else then does nothing */
+    json_t *document; /* NULL: out of memory; all calls then have no effect */
     unsigned counts[DT_LEVEL_COUNT];
 };
 

@@ -114,7 +114,7 @@ bool dt_job_plugin_properties(struct dt_job_plugin *plugin, int dev, ncclNetProp
     return true;
 }
 
-/* NCCL keys devices by name, and shares bandwidth between equal (guid, port). */
+/* NCCL identifies devices by name, and shares bandwidth between devices with equal guid and port. */
 static bool check_unique(const struct dt_job_plugin *plugin, int dev, struct dt_job_error *error)
 {
     const ncclNetProperties_v8_t *new = &plugin->devices[dev];
@@ -188,7 +188,7 @@ bool dt_job_iflush(const struct dt_job_plugin *plugin, void *comm, void *data, s
 {
     int size = (int)bytes;
 
-    *request = NULL; /* as NCCL has it: NULL afterwards means that there is nothing to wait for */
+    *request = NULL; /* as NCCL initializes it; NULL afterwards: no flush is needed */
     ncclResult_t result = plugin->net->iflush(comm, 1, &data, &size, &mhandle, request);
     return result ? dt_job_call_failed(plugin, "iflush", result, error) : true;
 }
@@ -197,7 +197,7 @@ bool dt_job_test(const struct dt_job_plugin *plugin, void *request, bool *done, 
                  struct dt_job_error *error)
 {
     int is_done = UNWRITTEN_INT;
-    int sizes[8] = {0}; /* NCCL sums up a whole zeroed array */
+    int sizes[8] = {0}; /* NCCL adds up a whole zeroed array */
 
     ncclResult_t result = plugin->net->test(request, &is_done, bytes ? sizes : NULL);
     if (__builtin_expect(result != ncclSuccess, 0))

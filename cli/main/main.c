@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dispatch of `detour COMMAND ...`. */
+/* `detour COMMAND ...`: the table of the subcommands and their dispatch. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,11 +45,11 @@ static void fill_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) < 0)
-            (void)open("/dev/null", O_RDONLY); /* the lowest free number; writing to it fails */
+            (void)open("/dev/null", O_RDONLY); /* takes the lowest free descriptor; writing to it fails */
     }
 }
 
-/* Results that nobody can read are a failure. */
+/* Results that could not be written are a failure. */
 static int check_output(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

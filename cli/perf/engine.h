@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What moves the data of one rank, on its progress thread. There are two: the step engine plays the GPU and
- * NCCL's proxies (slots, slices, a kernel that reduces and copies); the raw engine sends whole messages from
- * user buffers and keeps a window of them in flight. Both poll as NCCL does: at most one post and one test
- * per connection and pass, the oldest request first, sched_yield when nothing moved.
+ * Moves the data of one rank, on its progress thread. There are two engines: the step engine plays the GPU
+ * and NCCL's proxies (slots, slices, a kernel that reduces and copies); the raw engine sends whole messages
+ * from user buffers and keeps a window of them in flight. Both poll as NCCL does: at most one post and one
+ * test per connection and pass, the oldest request first, sched_yield when nothing moved.
  */
 #ifndef DETOUR_CLI_PERF_ENGINE_H
 #define DETOUR_CLI_PERF_ENGINE_H
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* A stretch of iterations; the same on every rank. */
+/* A number of iterations; the same on every rank. */
 struct dt_perf_run {
     uint64_t iterations;
     uint64_t first_iteration; /* numbers the data, so that no two iterations of a process send the same */
@@ -32,11 +32,11 @@ struct dt_perf_run {
 struct dt_perf_engine;
 
 struct dt_perf_engine_funcs {
-    /* Gets ready for messages of `count` elements (at most what the options name). */
+    /* Prepares for messages of `count` elements (at most the number that the options allow). */
     bool (*prepare)(struct dt_perf_engine *engine, size_t count);
-    /* Does the iterations and returns when nothing of them is outstanding on this rank. */
+    /* Runs the iterations and returns when no request of them is outstanding on this rank. */
     bool (*run)(struct dt_perf_engine *engine, const struct dt_perf_run *run);
-    /* After a checked run, when all ranks are through: did anybody write into the idle buffers? */
+    /* After a checked run, once all ranks have finished: counts writes into the idle buffers. */
     void (*sweep)(struct dt_perf_engine *engine);
     void (*destroy)(struct dt_perf_engine *engine);
 };
@@ -63,21 +63,21 @@ struct dt_perf_engine *dt_perf_raw_engine_create(const struct dt_perf_engine *ba
 size_t dt_perf_step_buffer_bytes(const struct dt_perf_options *options);
 size_t dt_perf_raw_buffer_bytes(const struct dt_perf_options *options);
 
-/* ---- What both engines do with a receive buffer while data is checked. ---- */
+/* ---- Checks of receive buffers, for both engines. ---- */
 
-/* Before it is posted (and at the end): nobody may have written into it since it was poisoned. */
+/* Before a buffer is posted, and at the end: it must still hold poison. */
 void dt_perf_check_idle(struct dt_perf_engine *engine, const struct dt_job_connection *connection,
                         uint64_t sequence, const char *buffer, size_t bytes);
 
-/* When it is done: the size is right, and nothing lies behind the message. */
+/* When its receive is done: the size must be right and no byte written beyond the message. */
 void dt_perf_check_received(struct dt_perf_engine *engine, const struct dt_job_connection *connection,
                             uint64_t sequence, const char *buffer, size_t bytes, size_t bytes_expected,
                             size_t capacity);
 
-/* Counts a step forward, for the watchdog. */
+/* Counts a step of progress, for the watchdog. */
 void dt_perf_engine_beat(struct dt_perf_engine *engine);
 
-/* Counts what a receive has brought; its flush, if there is one, is done. */
+/* Counts the bytes of a receive that is done, its flush included. */
 void dt_perf_engine_received(struct dt_perf_engine *engine, size_t bytes);
 
 #ifdef __cplusplus

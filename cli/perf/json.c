@@ -96,7 +96,7 @@ bool dt_perf_json_finish(struct json_t *json, FILE *file, uint64_t wrong, double
     json_object_set_new(json, "average_bus_bandwidth",
                         json_pack("{s:f, s:s}", "bandwidth", average_bus_bw, "okay", "unchecked"));
     json_object_set_new(json, "errors", errors);
-    /* EINVAL: a pipe or a terminal, which has nothing to be replaced. */
+    /* EINVAL: a pipe or a terminal, which has no content to replace. */
     ok = json && (ftruncate(fileno(file), 0) == 0 || errno == EINVAL) &&
          json_dumpf(json, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;
     json_decref(json);

@@ -45,7 +45,7 @@ struct dt_perf_actions {
     struct dt_perf_action *items; /* malloc'ed */
     size_t count;
     size_t capacity;
-    bool failed; /* out of memory; `add` does nothing any more */
+    bool failed; /* out of memory; `add` has no effect any more */
 };
 
 void dt_perf_actions_add(struct dt_perf_actions *actions, struct dt_perf_action action);
@@ -90,10 +90,10 @@ struct dt_perf_op {
     const char *summary;
     bool reduces;          /* the "redop" column has a name */
     bool has_shares;       /* "count" is one rank's share of the size, as in nccl-tests */
-    bool has_root;         /* the "root" column says 0 */
-    bool has_in_place;     /* an in-place variant makes sense */
+    bool has_root;         /* the "root" column is 0 */
+    bool has_in_place;     /* has an in-place variant */
     bool has_raw;          /* --raw: whole messages to the next rank, straight from user buffers */
-    unsigned ranks_min;    /* fewer make no sense */
+    unsigned ranks_min;    /* the smallest number of ranks */
     unsigned channels_max; /* 0: any number */
     size_t bytes_max;      /* largest size; 0: any */
     bool is_p2p;           /* send and receive, not a collective: other sizes of messages, never LL */
@@ -110,8 +110,9 @@ struct dt_perf_op {
     unsigned (*hops)(unsigned ranks);
     void (*layout)(const struct dt_perf_shape *shape, struct dt_perf_layout *layout);
     void (*plan)(const struct dt_perf_shape *shape, unsigned program, struct dt_perf_actions *actions);
-    /* What the output must hold in [offset, offset + bytes) after `iteration`; at most a few KiB, whole
-     * elements. */
+    /*
+     * The expected output in [offset, offset + bytes) after `iteration`; at most a few KiB, whole elements.
+     */
     void (*expect)(const struct dt_perf_shape *shape, uint64_t iteration, size_t offset, size_t bytes,
                    void *expected);
 };
@@ -143,7 +144,8 @@ size_t dt_perf_channel_part(const struct dt_perf_shape *shape, size_t count, siz
 typedef void dt_perf_slice_func(const struct dt_perf_shape *shape, unsigned h, size_t offset, size_t bytes,
                                 struct dt_perf_actions *actions);
 
-/* The channel's part of shape->count elements, slice after slice, each with all its hops. */
+/* The channel's part of shape->count elements, chunk after chunk, each with all its hops, each hop by slices.
+ */
 void dt_perf_plan_slices(const struct dt_perf_shape *shape, unsigned hops, dt_perf_slice_func *add_slice,
                          struct dt_perf_actions *actions);
 
@@ -153,7 +155,7 @@ unsigned dt_perf_one(unsigned ranks);
 /* Busbw is algbw. */
 double dt_perf_bus_factor_one(unsigned ranks);
 
-/* All shares but the own cross a link: (n-1)/n. */
+/* All shares but the rank's own cross a link: (n-1)/n. */
 double dt_perf_bus_factor_others(unsigned ranks);
 
 /* The "count" column for a size in bytes. */

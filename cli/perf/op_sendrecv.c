@@ -42,7 +42,7 @@ static void plan(const struct dt_perf_shape *shape, unsigned program, struct dt_
     size_t end = begin + count * shape->type->bytes;
 
     if (shape->count == 0 && shape->channel == 0)
-        add(actions, program, 0, 0); /* sending nothing is still a message */
+        add(actions, program, 0, 0); /* a message of 0 bytes is a message */
     for (size_t at = begin; at < end; at += shape->slice_bytes)
         add(actions, program, at, dt_min_u64(shape->slice_bytes, end - at));
 }

@@ -185,7 +185,7 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
     }
 }
 
-/* Options that say where, and what argp itself has to say. */
+/* Options of ranks, connections and output, and argp's own keys. */
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
     struct parse *parse = state->input;
@@ -259,7 +259,7 @@ static const struct argp argp = {
     .help_filter = help_filter,
 };
 
-/* Rules between options that concern what is run. */
+/* Dependencies between options of the operation. */
 static error_t check_what(struct parse *parse)
 {
     struct dt_perf_options *options = parse->options;
@@ -287,7 +287,7 @@ static error_t check_what(struct parse *parse)
     return 0;
 }
 
-/* Without --rank the launcher that started this process knows it. */
+/* Without --rank: the rank comes from the launcher that started this process. */
 static error_t take_rank_of_launcher(struct parse *parse)
 {
     struct dt_perf_options *options = parse->options;
@@ -308,7 +308,7 @@ static error_t take_rank_of_launcher(struct parse *parse)
     return 0;
 }
 
-/* Rules between options that concern ranks and channels. */
+/* Dependencies between options of ranks and channels. */
 static error_t check_where(struct parse *parse)
 {
     struct dt_perf_options *options = parse->options;

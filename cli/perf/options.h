@@ -15,16 +15,16 @@ extern "C" {
 #endif
 
 #define DT_PERF_CHANNELS_MAX 32
-#define DT_PERF_WINDOW_MAX   32 /* what ncclNet promises per connection */
+#define DT_PERF_WINDOW_MAX   32 /* requests in flight that ncclNet allows */
 
-/* -c: when data is made, poisoned and compared. */
+/* -c: when data is generated, poisoned and compared. */
 enum dt_perf_check {
     DT_PERF_CHECK_NEVER,
     DT_PERF_CHECK_AFTER, /* extra iterations after the timed ones */
     DT_PERF_CHECK_ALWAYS /* the timed ones too; their times include the checking */
 };
 
-/* Every member but rank, rendezvous and the paths of what is written must be the same on all ranks. */
+/* Must be the same on all ranks, except job.rank, job.rendezvous and the paths of output files. */
 struct dt_perf_options {
     const struct dt_perf_op *op;
     const struct dt_perf_type *type;
@@ -55,7 +55,7 @@ struct dt_perf_options {
  */
 int dt_perf_options_parse(int argc, char **argv, struct dt_perf_options *options);
 
-/* A number that differs when two ranks' options differ in something that must be the same. */
+/* Differs when two ranks' options differ in a member that must be the same. */
 uint64_t dt_perf_options_digest(const struct dt_perf_options *options);
 
 /* The size after `bytes`, or 0 after the last. */

@@ -5,7 +5,7 @@
 
 #include "base/util.h"
 
-/* As a float a large negative number, as a double too: far from every value that perf sends. */
+/* A large negative number as a float and as a double: far from every value that perf sends. */
 #define POISON_BYTE 0xFB
 #define POISON_WORD 0xFBFBFBFBFBFBFBFBull
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `detour perf` sends and what it expects back. A stream is the data that one rank sends in one
- * iteration; every 64-bit word of a stream depends on the stream and on its offset, so a byte that comes from
- * another message, another place, another rank or an earlier use of the buffer is seen. Since the messages of
- * a connection carry consecutive pieces of consecutive streams, this is one pattern per (connection, sequence
+ * The data that `detour perf` sends and expects. A stream is the data that one rank sends in one iteration;
+ * every 64-bit word of a stream depends on the stream and on its offset, so that a byte from another
+ * message, another place, another rank or an earlier use of the buffer is detected. Since the messages of a
+ * connection carry consecutive pieces of consecutive streams, this is one pattern per (connection, sequence
  * number, offset).
  *
- * Poison is what receive buffers hold while they wait: whatever is not poison was written by somebody.
+ * Receive buffers hold poison while they wait: any other content is a write by the plugin.
  */
 #ifndef DETOUR_CLI_PERF_PATTERN_H
 #define DETOUR_CLI_PERF_PATTERN_H

@@ -23,13 +23,13 @@
 /* One direction of one channel. Counters run from the connection's first message on. */
 struct lane {
     struct dt_job_connection *connection;
-    uint64_t goal; /* messages that this run takes the counters to */
+    uint64_t goal; /* value of the counters at the end of this run */
     uint64_t filled;
     uint64_t posted;
     uint64_t completed;
     bool flushing;
     void *requests[DT_PERF_WINDOW_MAX];
-    size_t bytes[DT_PERF_WINDOW_MAX]; /* received; asked of the oldest request, kept while it is flushed */
+    size_t bytes[DT_PERF_WINDOW_MAX]; /* received; known once the request is done, kept while it is flushed */
 };
 
 struct raw_engine {

@@ -12,7 +12,7 @@
 
 #define STATUS_PERIOD_NS (10 * DT_NS_PER_S) /* when standard error is no terminal */
 
-/* The file is opened without truncating what an earlier run left there, and emptied when it is written. */
+/* The file is opened without truncating the result of an earlier run, and emptied when it is written. */
 bool dt_perf_report_init(struct dt_perf_report *report, const struct dt_perf_options *options, int argc,
                          char **argv, struct dt_job_error *error)
 {
@@ -76,7 +76,7 @@ void dt_perf_report_start(struct dt_perf_report *report, const struct dt_perf_st
     dt_perf_json_start(report->json, start, options);
 }
 
-/* At most `width` characters: decimals give way as the number grows. */
+/* At most `width` characters: fewer decimals as the number grows. */
 static void print_number(double value, int width)
 {
     int decimals = 2;
@@ -145,7 +145,7 @@ void dt_perf_report_status(struct dt_perf_report *report, const char *text, uint
         return;
     if (terminal)
         fprintf(stderr, "\r# %s\033[K", text);
-    else if (report->status_due_ns) /* the first period is silent: most runs are over by then */
+    else if (report->status_due_ns) /* no line in the first period: most runs are shorter */
         fprintf(stderr, "# %s\n", text);
     report->status_shown = terminal;
     report->status_due_ns = dt_deadline_ns(now_ns, STATUS_PERIOD_NS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `detour perf` tells the user: the table of nccl-tests on standard output, its JSON file with -J, and
+ * The output of `detour perf`: the table of nccl-tests on standard output, its JSON file with -J, and
  * progress on standard error. Runs in the launcher, one thread.
  */
 #ifndef DETOUR_CLI_PERF_REPORT_H
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* Who takes part: each rank tells this once. */
+/* A rank of the run: sent once by each. */
 struct dt_perf_rank_info {
     int32_t pid;
     int32_t device_count;
@@ -26,7 +26,7 @@ struct dt_perf_rank_info {
     char devices[160]; /* names with spaces between */
 };
 
-/* What is known before the first row. */
+/* Known before the first row. */
 struct dt_perf_start {
     char plugin[64]; /* its name */
     uint32_t channels;
@@ -34,7 +34,7 @@ struct dt_perf_start {
 };
 
 struct dt_perf_column {
-    bool ran; /* false: this variant makes no sense here */
+    bool ran; /* false: the operation has no such variant */
     double time_us;
     double alg_bw; /* GB/s, GB = 10^9 bytes */
     double bus_bw;
@@ -48,7 +48,7 @@ struct dt_perf_row {
     uint64_t bytes;
     uint64_t count;
     struct dt_perf_column columns[DT_PERF_COLUMNS];
-    char first_wrong[200]; /* where the first wrong data was; empty while all is right */
+    char first_wrong[200]; /* place of the first wrong data; empty while all data is right */
 };
 
 struct json_t;
@@ -62,7 +62,7 @@ struct dt_perf_report {
     uint64_t wrong;
     double bus_bw_sum;
     unsigned bus_bw_count;
-    bool status_shown;      /* a progress line stands on the terminal */
+    bool status_shown;      /* a progress line is on the terminal */
     uint64_t status_due_ns; /* not before */
 };
 
@@ -73,12 +73,12 @@ bool dt_perf_report_init(struct dt_perf_report *report, const struct dt_perf_opt
 void dt_perf_report_start(struct dt_perf_report *report, const struct dt_perf_start *start);
 void dt_perf_report_row(struct dt_perf_report *report, const struct dt_perf_row *row);
 
-/* A line about what is going on: replaced in place on a terminal, every 10 s elsewhere. */
+/* The progress line: replaced in place on a terminal, printed every 10 s elsewhere. */
 void dt_perf_report_status(struct dt_perf_report *report, const char *text, uint64_t now_ns);
 
 /*
- * The footer, the files, and the drawing. An error is printed on one line and is part of the JSON. False, and
- * said, when a file could not be written.
+ * The footer, the files, and the drawing. An error is printed on one line and is part of the JSON. False,
+ * after a line on standard error, when a file could not be written.
  */
 bool dt_perf_report_finish(struct dt_perf_report *report, const struct dt_job_error *error);
 
@@ -88,7 +88,7 @@ void dt_perf_json_start(struct json_t *json, const struct dt_perf_start *start,
                         const struct dt_perf_options *options);
 void dt_perf_json_row(struct json_t *json, const struct dt_perf_row *row,
                       const struct dt_perf_options *options);
-/* Writes it out and frees it; false when the file took not all of it. */
+/* Writes the document and frees it; false when the file could not take all of it. */
 bool dt_perf_json_finish(struct json_t *json, FILE *file, uint64_t wrong, double average_bus_bw,
                          const struct dt_job_error *error);
 

@@ -16,7 +16,7 @@
 
 /* ---- Files. ---- */
 
-/* Not truncated before there is something to replace what an earlier run left there. */
+/* Not truncated before new content replaces that of an earlier run. */
 static bool open_file(const char *option, const char *path, FILE **file, struct dt_job_error *error)
 {
     *file = path ? fopen(path, "ae") : NULL;
@@ -26,7 +26,7 @@ static bool open_file(const char *option, const char *path, FILE **file, struct 
     return true;
 }
 
-/* EINVAL: a pipe or a terminal, which has nothing to be replaced. */
+/* EINVAL: a pipe or a terminal, which has no content to replace. */
 static bool empty_file(FILE *file)
 {
     return ftruncate(fileno(file), 0) == 0 || errno == EINVAL;
@@ -101,7 +101,7 @@ static bool make_room(struct dt_perf_series *series, size_t bins)
     return true;
 }
 
-/* What came between two samples is spread evenly over the time between them. */
+/* Bytes between two samples are distributed evenly over the time between them. */
 static void spread(struct dt_perf_series *series, const struct dt_perf_sample *from,
                    const struct dt_perf_sample *to)
 {
@@ -275,7 +275,7 @@ void dt_perf_series_svg(const double *value, size_t count, FILE *out)
 
 bool dt_perf_series_finish(struct dt_perf_series *series, const struct dt_perf_options *options, FILE *text)
 {
-    size_t whole = series->bins > 1 ? series->bins - 1 : series->bins; /* the last one was cut short */
+    size_t whole = series->bins > 1 ? series->bins - 1 : series->bins; /* the last period is incomplete */
 
     for (size_t i = 0; i < series->bins; i++)
         series->bin[i] *= 1000.0 / DT_PERF_SERIES_PERIOD_MS;
@@ -287,7 +287,7 @@ bool dt_perf_series_finish(struct dt_perf_series *series, const struct dt_perf_o
     }
     free(series->bin);
     series->bin = NULL;
-    /* Both are closed, whatever became of the first. */
+    /* Both files are closed, whether or not the first one failed. */
     bool has_lines = close_file("--series", options->series_path, series->lines, series->error_number);
     return close_file("--plot", options->plot_path, series->plot, series->error_number) && has_lines;
 }

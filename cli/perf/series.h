@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bandwidth over time, for `detour perf --series` and `--plot`: every rank tells now and then how many bytes
- * it has received, the launcher writes that down and draws it. One thread.
+ * Bandwidth over time, for `detour perf --series` and `--plot`: every rank periodically sends the number of
+ * bytes that it has received; the launcher records and draws them. One thread.
  */
 #ifndef DETOUR_CLI_PERF_SERIES_H
 #define DETOUR_CLI_PERF_SERIES_H
@@ -20,7 +20,7 @@ extern "C" {
 
 #define DT_PERF_SERIES_PERIOD_MS 100
 
-/* What a rank has received since all ranks began to measure. */
+/* The bytes that a rank has received since all ranks began to measure. */
 struct dt_perf_sample {
     uint64_t time_ns;
     uint64_t bytes; /* in receives that were reported done; warm-up and checked iterations count, too */
@@ -34,7 +34,7 @@ struct dt_perf_series {
     double *bin; /* bytes of all ranks in each period */
     size_t bins;
     size_t bins_allocated;
-    int error_number; /* of the first thing that failed, or 0 */
+    int error_number; /* of the first failure, or 0 */
 };
 
 /* Opens the files that the options name, so that a bad path is known at once (bad input). */
@@ -45,8 +45,8 @@ bool dt_perf_series_init(struct dt_perf_series *series, const struct dt_perf_opt
 void dt_perf_series_add(struct dt_perf_series *series, unsigned rank, const struct dt_perf_sample *sample);
 
 /*
- * Draws: as text to `text`, if a picture was asked for, and the picture. Closes the files. False, and said on
- * standard error, when something could not be written.
+ * Draws: as text to `text`, if --plot is given, and the picture. Closes the files. False, after a line on
+ * standard error, when a file could not be written.
  */
 bool dt_perf_series_finish(struct dt_perf_series *series, const struct dt_perf_options *options, FILE *text);
 

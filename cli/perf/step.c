@@ -83,7 +83,7 @@ static struct step_engine *step_engine_of(struct dt_perf_engine *base)
 static char *slot_of(const struct step_engine *engine, const struct dt_job_connection *connection,
                      uint64_t sequence)
 {
-    DT_CHECK(connection); /* or the plan sends or receives where its ends() say it does not */
+    DT_CHECK(connection); /* the operation's plan and its ends() agree */
     return connection->buffer + sequence % engine->depth * engine->slot_bytes;
 }
 
@@ -130,7 +130,7 @@ static bool post_receive(struct step_engine *engine, struct receiver *receiver, 
     return true;
 }
 
-/* The data is there; for GPU memory NCCL would have it flushed first. */
+/* The data has arrived; NCCL flushes it first if it is GPU memory. */
 static bool start_flush(struct step_engine *engine, struct receiver *receiver, char *slot, size_t bytes,
                         void **request)
 {
@@ -191,7 +191,7 @@ static bool post_send(struct step_engine *engine, struct sender *sender, bool *m
 
 static bool test_send(struct step_engine *engine, struct sender *sender, bool *moved)
 {
-    size_t bytes_ignored; /* NCCL passes a pointer here and does not look */
+    size_t bytes_ignored; /* NCCL passes a pointer here and ignores the value */
     bool done;
 
     if (sender->completed == sender->posted)
@@ -431,7 +431,10 @@ static void step_sweep(struct dt_perf_engine *base)
 
 /* ---- Life. ---- */
 
-/* The slot behind short messages is long; a page of it shows a careless plugin, the sweep the others. */
+/*
+ * The part of a slot behind a short message is long: one page of it is checked with each message, the rest
+ * by the sweep.
+ */
 static size_t watched_bytes(const struct step_engine *engine)
 {
     size_t longest = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wrong data that one rank has seen: the "#wrong" column, and where it began. */
+/* The wrong data that one rank has detected: the "#wrong" column and the place of the first error. */
 #ifndef DETOUR_CLI_PERF_TALLY_H
 #define DETOUR_CLI_PERF_TALLY_H
 
@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 enum dt_perf_wrong {
-    DT_PERF_WRONG_RESULT, /* elements that are not what they should be */
+    DT_PERF_WRONG_RESULT, /* elements that differ from the expected value */
     DT_PERF_WRONG_LATE,   /* bytes written into a buffer after its receive was reported done */
     DT_PERF_WRONG_BEYOND, /* bytes written behind the end of a message */
     DT_PERF_WRONG_SIZE,   /* messages whose reported size is not the size sent */
@@ -20,10 +20,10 @@ enum dt_perf_wrong {
 
 struct dt_perf_tally {
     uint64_t count[DT_PERF_WRONG_KINDS];
-    char first[200]; /* where the first one was; empty while all is right */
+    char first[200]; /* place of the first error; empty while all data is right */
 };
 
-/* Counts `count` wrong things; the text is kept if they are the first. Nothing happens when count is 0. */
+/* Counts `count` errors; the text of the first is kept. No effect when count is 0. */
 void dt_perf_tally_add(struct dt_perf_tally *tally, enum dt_perf_wrong kind, uint64_t count,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `detour sched adapt`: is a new schedule worth it, now that the links are as they are? Between iterations,
- * or with --now-ms for the rest of one.
+ * `detour sched adapt`: decides whether the present links call for a new schedule. Between iterations, or
+ * with --now-ms for the rest of one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +14,16 @@ enum { GAIN_PERMILLE = 10, CHANGE_PERMILLE = 50, HORIZON_ITERATIONS = 100 };
 /* One decision. */
 struct adapt {
     struct dt_sched_run *run;
-    struct detour_adapt_options options; /* spelled out, to be shown */
+    struct detour_adapt_options options; /* with the defaults filled in, for the output */
     struct detour_adapt_note note;
-    const struct detour_profile *planned; /* what the schedule was made for */
+    const struct detour_profile *planned; /* the profile for which the schedule was made */
     struct detour_profile undelayed;
     struct detour_link *no_delays; /* of `undelayed` */
     size_t *started;               /* [device] */
     uint64_t deadline_ns;
 };
 
-/* Makes run->profile slower by --delays. */
+/* Adds --delays to run->profile. */
 static int read_delays(struct dt_sched_run *run)
 {
     const struct dt_sched_options *options = run->options;
@@ -44,7 +44,7 @@ static int read_delays(struct dt_sched_run *run)
     return code;
 }
 
-/* What the schedule was made for: see the help text. */
+/* The profile for which the schedule was made: see the help text. */
 static int find_planned(struct adapt *adapt)
 {
     struct dt_sched_run *run = adapt->run;
@@ -64,7 +64,7 @@ static int find_planned(struct adapt *adapt)
     return adapt->no_delays ? DT_EXIT_OK : dt_sched_say(run->options, DT_EXIT_FAILED, "out of memory");
 }
 
-/* Writes the plan to use, with the decision; a plan that is kept is said so on standard error too. */
+/* Writes the plan to use, with the decision; a line on standard error reports a plan that is kept. */
 static int write_decision(struct adapt *adapt, const struct detour_adaptation *made,
                           const struct detour_plan *plan)
 {
@@ -120,7 +120,7 @@ static int64_t longest_span_of(const struct detour_schedule *s)
     return longest_ns;
 }
 
-/* --started, or what the times say. */
+/* The value of --started, or the counts that the times imply. */
 static int find_started(struct adapt *adapt)
 {
     const struct dt_sched_options *options = adapt->run->options;

@@ -11,7 +11,7 @@
 
 enum { NS_PER_MS = 1000000, COLUMNS = 110, TABLE_COLUMNS = 80, BAR_COLUMNS_MIN = 10 };
 
-/* One algorithm's result; `plan` is NULL when it has none, and `problem` says why. */
+/* One algorithm's result; without a plan `problem` is the reason. */
 struct row {
     enum detour_algorithm algorithm;
     const struct detour_plan *plan;
@@ -139,7 +139,7 @@ static double ms(int64_t time_ns)
     return (double)time_ns / NS_PER_MS;
 }
 
-/* What is above the bound is what could be avoided, as far as is known. */
+/* The time above the bound could be avoided, as far as is known. */
 static int64_t bar_base(const struct table *table)
 {
     return table->lower_bound_ns ? table->lower_bound_ns : table->best_ns;
@@ -256,7 +256,7 @@ static void write_svg(FILE *out, const struct dt_sched_run *run, const struct ta
     fputs("</svg>\n", out);
 }
 
-/* What `write` prints, to a file or standard output. */
+/* Writes the output of `write` to a file or standard output. */
 static int write_with(void write(FILE *out, const struct dt_sched_run *run, const struct table *table),
                       struct dt_sched_run *run, const struct table *table, const char *path)
 {

@@ -22,7 +22,7 @@ int dt_sched_say(const struct dt_sched_options *options, int code, const char *f
     return code;
 }
 
-/* The machine's fault, or the input's. */
+/* An error of the machine, or of the input. */
 static int exit_code(enum detour_status status)
 {
     switch (status) {

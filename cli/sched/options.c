@@ -112,7 +112,7 @@ static const struct argp_option compare_options[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-/* What the parsers of all groups share. */
+/* State that the parsers of all groups share. */
 struct parse {
     const struct dt_sched_verb *verb;
     struct dt_sched_options *options;
@@ -180,7 +180,7 @@ static error_t parse_direction(const struct parse *parse, const char *text)
     return refuse(parse, "--direction %s: expected forward, backward or both", text);
 }
 
-/* "7,5,3,1": whole numbers from `low` to `high`; how many there must be is known once the profile is. */
+/* "7,5,3,1": whole numbers from `low` to `high`; the profile, which is read later, determines the count. */
 static error_t parse_list(const struct parse *parse, const char *option, const char *text, int32_t low,
                           int32_t high, const char *example, struct dt_sched_list *list)
 {

@@ -53,7 +53,7 @@ int dt_sched_write_json(struct dt_sched_run *run, json_t *value)
     json_decref(value);
     if (!text)
         return dt_sched_say(run->options, DT_EXIT_FAILED, "out of memory");
-    text[bytes] = '\n'; /* in place of the NUL */
+    text[bytes] = '\n'; /* replaces the NUL */
     int code = dt_sched_write(run, text, bytes + 1);
     free(text);
     return code;
@@ -81,7 +81,7 @@ int dt_sched_plan(struct dt_sched_run *run)
         return code;
     if (detour_generate(run->arena, run->profile, &generate, &plan, &run->error))
         return dt_sched_fail(run, run->options->profile_path);
-    code = plan->lower_bound_ns ? DT_EXIT_OK : find_bound(run, plan); /* of those that know none */
+    code = plan->lower_bound_ns ? DT_EXIT_OK : find_bound(run, plan); /* of algorithms that prove none */
     return code == DT_EXIT_OK ? dt_sched_write_plan(run, plan) : code;
 }
 
@@ -107,7 +107,7 @@ int dt_sched_simulate(struct dt_sched_run *run)
     return dt_sched_write_plan(run, run->plan);
 }
 
-/* Were the schedule's times made for the links of this profile? Without a record: yes. */
+/* Whether the schedule's times were made for the links of this profile; true without a record. */
 static bool has_times_for(const struct detour_profile *profile, const struct detour_profile *planned)
 {
     size_t bytes = (size_t)(profile->stage_count - 1) * sizeof(*profile->links);

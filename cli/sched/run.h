@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the verbs of `detour sched` share. Functions that return int return an exit code and have said why. */
+/*
+ * Common parts of the verbs of `detour sched`. Functions that return int return an exit code, after an
+ * error line.
+ */
 #ifndef DETOUR_CLI_SCHED_RUN_H
 #define DETOUR_CLI_SCHED_RUN_H
 
@@ -13,16 +16,16 @@ extern "C" {
 #endif
 
 /*
- * What the command line says about generating, for the profile that has been read. --budget-ms becomes a
- * number of nodes, so that the result can be had again; on a machine too slow for it the clock ends the
- * search, through *deadline_ns, which the caller keeps.
+ * The options of generating for run->profile. --budget-ms becomes a number of nodes, so that the result is
+ * reproducible; on a machine too slow for it the clock ends the search, through *deadline_ns, which the
+ * caller keeps.
  */
 int dt_sched_set_budget(struct dt_sched_run *run, struct detour_options *generate, uint64_t *deadline_ns);
 
-/* The plan in the format that was asked for. */
+/* Writes the plan in the selected format. */
 int dt_sched_write_plan(struct dt_sched_run *run, const struct detour_plan *plan);
 
-/* A JSON document; takes over `value`, of which NULL means out of memory. */
+/* Writes a JSON document; takes ownership of `value`, of which NULL means out of memory. */
 int dt_sched_write_json(struct dt_sched_run *run, json_t *value);
 
 /* Times run->plan under run->profile. */

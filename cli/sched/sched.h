@@ -56,14 +56,14 @@ struct dt_sched_options {
     const char *svg_path;         /* compare */
 };
 
-/* What a verb works with. */
+/* The state of one run of a verb. */
 struct dt_sched_run {
     struct dt_sched_options *options;
     struct detour_arena *arena;
     struct detour_error error;
     const struct detour_profile *profile;
     struct detour_plan *plan;       /* of --schedule */
-    struct detour_profile *planned; /* the profile --schedule was made for, if it says so */
+    struct detour_profile *planned; /* the profile for which --schedule was made, if the file records it */
     bool stdin_used;
 };
 
@@ -76,7 +76,7 @@ struct dt_sched_verb {
     int (*run)(struct dt_sched_run *run);
 };
 
-/* Groups of options that a verb takes. --profile and --out are everybody's. */
+/* Groups of options that a verb takes. Every verb takes --profile and --out. */
 enum {
     DT_SCHED_SCHEDULE = 1,
     DT_SCHED_GENERATE = 2,
@@ -88,25 +88,29 @@ enum {
 
 /* ---- options ---------------------------------------------------------------------------------------- */
 
-/* Fills *options from the command line of a verb. Returns an exit code; on DT_EXIT_USAGE one line has been
- * said. */
+/*
+ * Fills *options from the command line of a verb. Returns an exit code; before DT_EXIT_USAGE an error line
+ * is written.
+ */
 int dt_sched_options_parse(const struct dt_sched_verb *verb, int argc, char **argv,
                            struct dt_sched_options *options);
 
 /* ---- input and output ------------------------------------------------------------------------------- */
 
-/* Says one line on standard error, with the command's name in front; returns `code`. */
+/* Writes one line to standard error that begins with the command's name; returns `code`. */
 int dt_sched_say(const struct dt_sched_options *options, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Says run->error and returns the exit code of its status. `path`, if not NULL, is put in front of the text.
+/*
+ * Writes run->error to standard error and returns the exit code of its status. `path`, if not NULL,
+ * precedes the text.
  */
 int dt_sched_fail(struct dt_sched_run *run, const char *path);
 
 /* Reads all of a file or standard input; the caller frees *data. */
 int dt_sched_read_file(struct dt_sched_run *run, const char *path, char **data, size_t *bytes);
 
-/* What `path` is called in messages. */
+/* The name of `path` in messages. */
 const char *dt_sched_name_of(const char *path);
 
 /* Reads a profile from a file or standard input. */

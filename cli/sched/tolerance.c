@@ -35,7 +35,7 @@ static json_t *curve_json(const struct detour_curve *curve)
     return points;
 }
 
-/* What is found about all links. */
+/* The results for all links. */
 struct findings {
     int64_t makespan_ns;
     int64_t delay_ns_max;
@@ -43,7 +43,10 @@ struct findings {
     struct detour_curve **curves; /* [link]; the caller's */
 };
 
-/* What may be added to every latency. At least 1, so that a profile without work has a curve too. */
+/*
+ * The largest delay that may be added to every latency. At least 1, so that a profile without work has a
+ * curve too.
+ */
 static int64_t largest_delay(const struct detour_profile *profile)
 {
     int64_t latency_ns = 0;
