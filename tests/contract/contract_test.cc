@@ -94,7 +94,7 @@ class Contract : public ::testing::Test
         EXPECT_FALSE(end.Poll(&wc));
     }
 
-    // The next event of an end's device within ten seconds; -1: none.
+    // The next event of an end's device within a minute; -1: none.
     int NextEvent(const End &end)
     {
         ibv_async_event event;
@@ -271,7 +271,7 @@ TEST_F(Contract, AWrongLocalKeyFailsWithoutAWordToThePeer)
     wr.wr.rdma.remote_addr = to_b.addr;
     wr.wr.rdma.rkey = to_b.rkey;
     ASSERT_EQ(0, ibv_post_send(a->qp, &wr, &bad));
-    ExpectNext(*a, 5, kWrongLocalKeyStatus); // although it was unsignalled
+    ExpectNext(*a, 5, kWrongLocalKeyStatus); // although it was unsignaled
     EXPECT_EQ(IBV_QPS_RTS, StateOf(*b));
 }
 

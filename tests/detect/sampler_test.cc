@@ -131,7 +131,7 @@ TEST_F(Watch, SeveralMessagesAreThoseThatTheyStandFor)
     EXPECT_NEAR(std::exp(watch.network.level) * 65536, 30e-6, 1e-6);
 }
 
-/* Longer pieces are no longer waits: nobody has become late. */
+/* Longer pieces are no longer waits: no end has become late. */
 TEST_F(Watch, WaitingIsOfAsManyMessagesAlways)
 {
     auto Send = [&](uint64_t messages, uint64_t together) {
@@ -172,7 +172,7 @@ TEST_F(Watch, MessagesOfASizeAreJudgedThoughNothingRepeats)
     Send(500, 1.4);
     EXPECT_TRUE(dt_monitor_verdict(&watch.network).is_slow);
     EXPECT_NEAR(dt_monitor_verdict(&watch.network).factor, 1.4, 0.05);
-    /* What other connections have found is not so here, and nothing is learnt anew for it. */
+    /* What other connections have found is not so here, and nothing is learned anew for it. */
     uint64_t samples = watch.network.sample_count;
     dt_sampler_set_period(&watch, 5);
     EXPECT_EQ(samples, watch.network.sample_count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// What the doctor says of machines as they are met.
+// Findings of the doctor on machines as they occur.
 #include "tests/doctor/examination.h"
 #include "tests/harness/harness.h"
 #include "tests/verbs/machine.h"

@@ -361,7 +361,7 @@ void AddMessages(const World &world, std::vector<World> *next)
     }
 }
 
-/* What a state repeats may be under way again at any time. */
+/* What a state retransmits may be under way again at any time. */
 void AddRepeats(const World &world, std::vector<World> *next)
 {
     World again = world;

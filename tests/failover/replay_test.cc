@@ -354,7 +354,7 @@ TEST_P(Rewind, AQueuePairThatFailedTakesNothing)
     Fence();
     ASSERT_EQ(DT_OK, dt_qp_fail(fresh.near->qp));
     dt_status status = Run({0});
-    if (status == DT_OK) { // dv hears of it by the completion
+    if (status == DT_OK) { // dv learns it from the completion
         auto sent = fresh.near->Poll(1);
         ASSERT_EQ(1u, sent.size());
         EXPECT_EQ(DT_WC_FLUSHED, sent[0].status);

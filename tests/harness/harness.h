@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every test program gets: a main() that fails a test when Detour logs a WARN the test did not
+ * Common to every test program: a main() that fails a test when Detour logs a WARN the test did not
  * announce, and allocations that fail on demand.
  */
 #ifndef DETOUR_TESTS_HARNESS_H

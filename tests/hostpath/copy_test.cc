@@ -28,7 +28,7 @@ struct Lane {
     uint64_t latency_ns = 10;
     int starts_left = -1; // then starting fails; -1: never
     int polls_left = -1;  // then polling fails
-    bool is_full = false; // starting says DT_AGAIN
+    bool is_full = false; // starting returns DT_AGAIN
     uint32_t finished = 0;
 
     explicit Lane(uint32_t depth = 4)

@@ -6,7 +6,7 @@
  * directs it.
  *
  * GPU memory is memory that the processor cannot touch: its addresses are mapped without any right, and the
- * driver itself reads and writes through a second mapping. So whoever treats it as host memory crashes.
+ * driver itself reads and writes through a second mapping. So code that treats it as host memory crashes.
  *
  * What is wrong in a way that the real driver would punish later or elsewhere is counted
  * (fake_cuda_count_faults()).
@@ -48,7 +48,7 @@ FAKE_CUDA_API void *fake_cuda_alias(void *address);
  * unlimited), after the one before it on its stream. */
 FAKE_CUDA_API void fake_cuda_set_speed(uint64_t latency_ns, uint64_t bytes_per_s);
 
-/* From now on time is what this says. What is due arrives before it returns. */
+/* Sets the time from now on. Operations due by then arrive before it returns. */
 FAKE_CUDA_API void fake_cuda_set_time(uint64_t now_ns);
 
 /* So many operations more arrive, as soon as they are due, and then none until this is said again; UINT_MAX:
@@ -67,7 +67,7 @@ FAKE_CUDA_API void fake_cuda_break(int result);
 /* As a driver that has no stream memory operations. */
 FAKE_CUDA_API void fake_cuda_without_write_value(void);
 
-/* What GPUs say about writes of other devices: the attributes of cuFlushGPUDirectRDMAWrites. At first it is
+/* Properties of writes of other devices to GPUs: the attributes of cuFlushGPUDirectRDMAWrites. At first it is
  * offered (1), and needed (0). */
 FAKE_CUDA_API void fake_cuda_set_rdma(int flush_options, int writes_ordering);
 

@@ -263,7 +263,7 @@ TEST_F(GpusTest, ClosingDoesNotWaitForAGpuThatHangs)
     dt_gpu *gpu = dt_gpus_find(&gpus_, memory_);
 
     ASSERT_NE(gpu, nullptr);
-    fake_cuda_set_time(1); // and nobody sets it again
+    fake_cuda_set_time(1); // and it is not set again
     fake_cuda_set_speed(1000, 0);
     copy = ToHost(gpu, 0, 0, 1000, &left);
     dt_gpus_push(&gpus_, &copy);

@@ -262,7 +262,7 @@ TEST_F(Server, SilentAndUnreadingClientsDoNotDelayOthers)
     std::vector<int> fds;
 
     for (int i = 0; i < 5; i++)
-        fds.push_back(Dial());    // says nothing
+        fds.push_back(Dial());    // sends nothing
     for (int i = 0; i < 5; i++) { // asks for far more than fits the socket, reads nothing
         int fd = Dial();
         fcntl(fd, F_SETFL, O_NONBLOCK);

@@ -241,7 +241,7 @@ TEST_F(Data, ZeroByteMessagesNeedNoMemoryAndConsumeAReceiveEach)
 TEST_F(Data, MoreBytesThanPostedIsAnErrorOfBothSizesAndNeverTruncation)
 {
     detour_test::ExpectWarning("isend of 9 bytes (tag 0) for an irecv of 8 bytes");
-    detour_test::ExpectWarning("the sender closed with 1 messages outstanding"); // the receiver is told
+    detour_test::ExpectWarning("the sender closed with 1 messages outstanding"); // logged at the receiver
     pair.Connect();
     Buffer &from = pair.Register(pair.send, 16, 1);
     Buffer &to = pair.Register(pair.recv, 16, 0xee);
@@ -257,12 +257,12 @@ TEST_F(Data, MoreBytesThanPostedIsAnErrorOfBothSizesAndNeverTruncation)
     EXPECT_EQ(nullptr, request);
     for (int i = 0; i < 16; i++)
         EXPECT_EQ(0xee, to.data()[i]);
-    // The receiver is told.
+    // The receiver gets the error.
     Until([&] {
         int done = 0;
         return pair.net->test(receive, &done, nullptr) == ncclRemoteError;
     });
-    // From then on the sender says the same to everything.
+    // From then on every call of the sender returns the same error.
     Until([&] {
         return pair.net->isend(pair.send, from.data(), 8, 0, from.mhandle, &request) == ncclInvalidUsage;
     });

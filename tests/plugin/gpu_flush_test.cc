@@ -53,7 +53,7 @@ class GpuFlush : public ::testing::Test
         pair_.Wait(send);
     }
 
-    // What test() of an iflush says in the end.
+    // The final result of test() of an iflush.
     ncclResult_t Flush()
     {
         int bytes = kBytes, done = 0;

@@ -222,7 +222,7 @@ class Stream
             Finish();
     }
 
-    // Until so many in a row were copied (or not).
+    // Until this many in a row were copied (or not).
     void MoveUntil(bool is_copied, int in_a_row = 2 * kOpen)
     {
         in_a_row_ = 0;
@@ -495,7 +495,7 @@ TEST_F(GpuReceiveAborted, OrItsDeviceIsGone)
     Order("soft2", "fatal");
     pair_.Wait(receive_);
     EXPECT_TRUE(to.WasCopied(0, 1000, 1));
-    EXPECT_FALSE(Flush({&to}, 1000)); // nobody has to be asked
+    EXPECT_FALSE(Flush({&to}, 1000)); // no query is needed
     EXPECT_EQ(0u, fake_cuda_calls("cuFlushGPUDirectRDMAWrites"));
     fake_cuda_set_speed(0, 0);
     for (uint64_t i = 2; i < 20; i++) { // and it goes on

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends of GPU memory over the host path (DETOUR_HOSTPATH=on in CMakeLists.txt), with the double of the CUDA
-// driver. Whoever reads its GPU memory as if it were the host's, as the software RNIC would, finds other
+// driver. Code that reads its GPU memory as if it were the host's, as the software RNIC would, finds other
 // bytes.
 #include <gtest/gtest.h>
 #include <unistd.h>

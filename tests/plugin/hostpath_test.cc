@@ -65,7 +65,7 @@ class Hostpath : public ::testing::Test
         pair.Wait(pair.Send(from.data() + at, bytes, tag, from.mhandle));
         memset(from.data() + at, 0xdd, bytes);
     }
-    /* The last receive of the pair, of so many bytes of this sequence. */
+    /* The last receive of the pair, of this many bytes of this sequence. */
     void ReceiveAndCheck(Buffer &to, int bytes, int tag, uint64_t sequence)
     {
         int received = -1;
@@ -109,7 +109,7 @@ TEST_F(Hostpath, AnIsendIsDoneBeforeItsReceiveIsPosted)
         memset(from.data(), 0xdd, bytes);
     }
     EXPECT_EQ((int)std::min<size_t>(count, PoolBytes() / net()->hostpath.pool.granule_bytes), staged);
-    /* Nobody calls the sender any more. */
+    /* The sender is not called any more. */
     for (int i = 0; i < staged; i++)
         ReceiveAndCheck(to, bytes, 0, i);
 }

@@ -28,7 +28,7 @@
 
 #define VENDOR_ID      0x02c9u
 #define REGISTER_BYTES 256u
-#define QUIET          0x5a5a5a5a5a5a5a5aull /* in a register that nobody wrote to */
+#define QUIET          0x5a5a5a5a5a5a5a5aull /* in a register that was not written */
 #define LOOK_NS        50000L
 #define BATCH          16
 

@@ -81,7 +81,7 @@ class Overlap : public ::testing::Test
             fake_cuda_free(gpu_);
     }
 
-    // Receives, and sends from a GPU's memory, of which only so many chunks can be copied.
+    // Receives, and sends from a GPU's memory, of which only this many chunks can be copied.
     void StartFromGpu(unsigned chunks)
     {
         gpu_ = fake_cuda_alloc_for_rnic(0, kBytes);
@@ -212,7 +212,7 @@ TEST_F(Overlap, AReceiverThatClosesMeanwhileIsAnError)
     DeregisterGpu();
 }
 
-// Nobody copies but the caller, a piece with each test.
+// Only the caller copies, a piece with each test.
 class OverlapByHand : public Overlap
 {
   protected:

@@ -22,7 +22,7 @@
 
 namespace detour_test
 {
-/* Calls `step` until it says true; fails the test after a time that only a hang reaches, also with a
+/* Calls `step` until it returns true; fails the test after a time that only a hang reaches, also with a
  * sanitizer on a busy machine. */
 inline bool Until(const std::function<bool()> &step, int seconds = 240)
 {

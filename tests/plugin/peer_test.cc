@@ -50,7 +50,7 @@ void WithLine(void *comm, const std::function<void(dt_session *line)> &use)
     pthread_mutex_unlock(&c->nic->mutex);
 }
 
-/* ---- the peer: connects, sends kMessages messages, then does what it was told */
+/* ---- the peer: connects, sends kMessages messages, then follows its instructions */
 TEST(Child, DISABLED_Sender)
 {
     const char *handle = getenv("TEST_HANDLE"), *act = getenv("TEST_ACT");
@@ -96,7 +96,8 @@ TEST(Child, DISABLED_Sender)
         pause();
 }
 
-/* ---- the other peer: listens, says its handle, receives kMessages messages, then does what it was told */
+/* ---- the other peer: listens, sends its handle, receives kMessages messages, then follows its instructions
+ */
 TEST(Child, DISABLED_Receiver)
 {
     const char *fd = getenv("TEST_FD"), *act = getenv("TEST_ACT");
@@ -268,7 +269,7 @@ TEST_F(Peer, ThatClosesInOrderLeavesEverythingItSent)
     ReceiveAll();
 }
 
-/* Looked at when it is known that it is gone without a word, which is a warning, since requests are open. */
+/* Looked at when Detour knows of its death: every receive has its message, so that is no error. */
 TEST_F(Peer, ThatLeavesWithoutClosingLeavesEverythingItSent)
 {
     Start("exit");

@@ -45,7 +45,7 @@ class Command
     std::string Written();
     /* Its standard output and error are open: it, or a process that it started, still runs. */
     bool IsRunning();
-    /* Waits, at most so long; then kills the whole group. */
+    /* Waits up to `timeout_s`, then kills the whole group. By default only a hang takes as long. */
     Outcome Wait(int timeout_s = kHangS);
 
   private:

@@ -71,7 +71,7 @@ class Inject : public ::testing::Test
         words.insert(words.begin(), "inject");
         return RunDetour(words, Environment());
     }
-    /* Until both ranks answer; they are given half a minute. */
+    /* Until both ranks answer. */
     void WaitForBoth() const
     {
         std::string list;

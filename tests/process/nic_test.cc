@@ -45,7 +45,7 @@ class Nic : public ::testing::Test
         return RunDetour(words, Environment());
     }
 
-    /* Until both ranks answer; they are given half a minute. */
+    /* Until both ranks answer. */
     Outcome ListWhenBothAreThere() const
     {
         Outcome outcome;

@@ -145,7 +145,7 @@ class Brute
         return op.kind == 'F' ? s.f_ns : op.kind == 'B' ? s.b_ns : op.kind == 'W' ? s.w_ns : fused;
     }
 
-    /* Sends what `op` made: into the inbox of the neighbour, behind the message before it. */
+    /* Sends what `op` made: into the inbox of the neighbor, behind the message before it. */
     void Send(const Op &op, int64_t finish_ns)
     {
         bool forward = op.kind == 'F';

@@ -28,7 +28,8 @@ class Slow
 
     SlowResult Run()
     {
-        /* A cycle of operations that take no time settles, but nobody could run it: longer ones tell. */
+        /* A cycle of operations that take no time settles, but it cannot be executed: longer ones show that.
+         */
         longer_ns_ = 1;
         bool finished = Settle();
         longer_ns_ = 0;

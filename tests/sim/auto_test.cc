@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * DETOUR_HOSTPATH=auto from end to end in virtual time: a rule makes the link slow from t=5 s to t=15 s,
- * messages go all the while through the plugin's own entry points, and its log says when it changed its mind.
+ * messages go all the while through the plugin's own entry points, and its log shows when it switched.
  * Pure of the machine's load: the clock is the simulation's.
  */
 #include <gtest/gtest.h>

@@ -54,8 +54,8 @@ struct dt_chaos {
     enum dt_chaos_kind kind;
     uint64_t start_ns; /* since the connections are there */
     uint64_t
-        start_packet; /* not 0: instead, when so many packets have left since then, this one included */
-    uint32_t start_closed; /* not 0: instead, start_ns after so many ends of connections were closed */
+        start_packet; /* not 0: instead, when this many packets have left since then, this one included */
+    uint32_t start_closed; /* not 0: instead, start_ns after this many ends of connections were closed */
     uint64_t duration_ns;  /* of what has an end */
     uint32_t host;
     uint32_t device;    /* of the network's */
@@ -91,7 +91,7 @@ struct dt_chaos_run {
     uint64_t stopped_until_ns[DT_HOSTS];
     uint64_t app_stopped_until_ns[DT_HOSTS];
     bool is_killed[DT_HOSTS];
-    bool is_killed_silently[DT_HOSTS]; /* nobody hears of it */
+    bool is_killed_silently[DT_HOSTS]; /* no peer is notified */
     bool is_device_dead[16];
 };
 

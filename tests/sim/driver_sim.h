@@ -32,7 +32,7 @@ void dt_driver_sim_reuse_numbers(bool reuses_numbers);
 /* The rate of each device's link; 0: unlimited. Before the devices are opened. */
 void dt_driver_sim_set_rate(uint64_t rate_bytes_per_s);
 
-/* Called when a device has raised an asynchronous event; NULL: nobody is. */
+/* Called when a device has raised an asynchronous event; NULL: no call. */
 void dt_driver_sim_on_event(void (*raised)(uint32_t device));
 
 /* The network that runs now. */
@@ -41,7 +41,7 @@ struct dt_sim *dt_driver_sim_network(void);
 /* The end of a device's cable. */
 struct dt_wire *dt_driver_sim_port(uint32_t device);
 
-/* The RNIC behind a device, for what only a test may do to it; NULL while nobody has opened it. */
+/* The RNIC behind a device, for what only a test may do to it; NULL while it is not open. */
 struct dt_rnic *dt_driver_sim_rnic(uint32_t device);
 
 /* False when the device is not open. */

@@ -63,7 +63,7 @@ static bool run_single(const struct kind *kind, uint64_t packet, dt_exhaustive_f
     return finish(name, done, arg);
 }
 
-/* The first path is well again when the second fails, or a little later. */
+/* The first path has recovered when the second fails, or a little later. */
 static bool run_pair(uint64_t first, uint64_t second, dt_exhaustive_func *done, void *arg)
 {
     struct dt_chaos cut = {.kind = DT_CHAOS_CUT, .other = 2, .is_in = true, .is_out = true};

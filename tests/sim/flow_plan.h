@@ -28,7 +28,7 @@ struct dt_plan_options {
     uint32_t message_count;
     uint32_t parts_max;
     uint32_t bytes_max;   /* of one part */
-    uint32_t large_count; /* so many messages are a single part of large_bytes instead */
+    uint32_t large_count; /* this many messages are a single part of large_bytes instead */
     uint32_t large_bytes;
 };
 
@@ -71,7 +71,7 @@ bool dt_plan_landed(struct dt_plan *plan, const void *to, uint64_t bytes);
 
 /*
  * The message's buffers, with their guards, hold exactly what they must: the payload (is_there) or nothing.
- * False: plan->wrong says more.
+ * False: plan->wrong has the details.
  */
 bool dt_plan_check(struct dt_plan *plan, uint32_t message, bool is_there);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Processes and machines that stop for seconds, or end for good without a word, and devices half of whose
- * completion queues say nothing any more, for some runs.
+ * completion queues become silent, for some runs.
  */
 #ifndef DETOUR_TESTS_SIM_PASSING_H
 #define DETOUR_TESTS_SIM_PASSING_H

@@ -49,7 +49,7 @@ static uint64_t host_now_ns(const struct host *host)
     return sim.start_ns + host->options.clock_offset_ns + (uint64_t)((int64_t)run_ns + drift_ns);
 }
 
-/* What a process reads as the time, whoever asks. */
+/* The time of a process, for every caller. */
 static uint64_t running_now_ns(void)
 {
     return sim.running ? host_now_ns(sim.running) : true_now_ns();

@@ -2,7 +2,7 @@
 /*
  * The plugin inside a simulation: its own entry points on software RNICs of a simulated network
  * (driver_sim.h), with a simulated control network (stream_sim.h), virtual time, seeded random numbers and no
- * threads. There are two hosts: each has devices, a plugin and a clock of its own.
+ * threads. Each host has devices, a plugin and a clock of its own.
  */
 #ifndef DETOUR_TESTS_SIM_PLUGIN_SIM_H
 #define DETOUR_TESTS_SIM_PLUGIN_SIM_H

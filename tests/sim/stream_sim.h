@@ -42,7 +42,7 @@ void dt_sim_network_set_now(struct dt_sim_network *network, uint64_t now_ns);
 /* When the next piece arrives, later than now; DT_NEVER_NS when none is under way. */
 uint64_t dt_sim_network_next_ns(const struct dt_sim_network *network);
 
-/* Something has arrived at the host that nobody has taken. */
+/* Something has arrived at the host that was not read. */
 bool dt_sim_network_has_some(const struct dt_sim_network *network, uint32_t host);
 
 /*
@@ -55,20 +55,20 @@ void dt_sim_network_hold(struct dt_sim_network *network, uint64_t until_ns);
 void dt_sim_network_set_latency(struct dt_sim_network *network, uint64_t latency_ns);
 
 enum dt_stream_fault {
-    DT_STREAM_RESET,       /* both ends hear that it is no more */
+    DT_STREAM_RESET,       /* both ends learn that it has ended */
     DT_STREAM_TIMED_OUT,   /* both ends give up: nothing is known about the peer */
-    DT_STREAM_HALF_CLOSED, /* one end hears an orderly end, the other nothing; its bytes still arrive */
+    DT_STREAM_HALF_CLOSED, /* one end receives an orderly end, the other nothing; its bytes still arrive */
     DT_STREAM_FAULTS
 };
 
 enum dt_stream_death {
     DT_STREAM_ENDED,     /* as a process that ends in order: what it sent arrives, and the end after it */
     DT_STREAM_DESTROYED, /* as one that had not read everything: a reset */
-    DT_STREAM_SILENT,    /* as a machine without power: nobody hears anything, and nobody answers */
+    DT_STREAM_SILENT,    /* as a machine without power: nothing is received, and nothing answers */
     DT_STREAM_DEATHS
 };
 
-/* The host's process is no more: its streams end, nobody listens on its ports. */
+/* The host's process is no more: its streams end, its ports have no listener. */
 void dt_sim_network_kill(struct dt_sim_network *network, uint32_t host, enum dt_stream_death death);
 
 /* Breaks one stream between hosts, chosen by `which` among those that are whole. False: there is none. */

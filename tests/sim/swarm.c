@@ -117,7 +117,7 @@ void dt_swarm_draw(struct dt_scenario *s, struct dt_prng *prng, uint64_t span_ns
         struct dt_chaos *f = &s->chaos.list[s->chaos.count];
 
         dt_swarm_draw_fault(s, prng, draw_kind(prng, kinds), f);
-        /* Often close to the one before: inside its time-outs, or its recovery. */
+        /* Often close to the one before: inside its timeouts, or its recovery. */
         f->start_ns = dt_prng_below(prng, span_ns);
         if (dt_draw_one_in(prng, 2))
             f->start_ns = last_ns + dt_draw_log(prng, DT_NS_PER_US, dt_max_u64(span_ns, 2 * DT_NS_PER_US));

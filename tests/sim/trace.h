@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a simulation says while it runs, each line with its virtual time: for a person who replays a seed.
+ * The log of a simulation, each line with its virtual time: for replaying a seed.
  * Silent unless asked for.
  */
 #ifndef DETOUR_TESTS_SIM_TRACE_H
@@ -32,7 +32,7 @@ enum dt_trace_level dt_trace_level(void);
 /* Detour's warnings since dt_trace_start() or the last call. */
 uint32_t dt_trace_take_warnings(void);
 
-/* From now on, counts the lines that say that an end has given up a path. Costs the making of every line. */
+/* From now on, counts the lines about a path that an end has given up. Costs the making of every line. */
 void dt_trace_count_switches(bool counts);
 uint32_t dt_trace_switches(void);
 

@@ -41,7 +41,7 @@ void dt_verbs_sim_refuse(const void *memory, size_t bytes, uint32_t device_mask)
 void dt_verbs_sim_set(uint32_t device, uint32_t faults);
 uint32_t dt_verbs_sim_get(uint32_t device);
 
-/* There may be an event of the device; until then nobody is asked. */
+/* There may be an event of the device; until then the device is not polled. */
 void dt_verbs_sim_event(uint32_t device);
 
 #ifdef __cplusplus

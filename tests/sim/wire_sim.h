@@ -77,7 +77,7 @@ void dt_sim_attach(struct dt_wire *port, struct dt_rnic *rnic);
 struct dt_faults *dt_sim_faults(struct dt_wire *port);
 
 /*
- * What a test sees of every packet, and may do to it. Both may be NULL; neither may call the network, but for
+ * What a test sees of every packet, and may do to it. All may be NULL; none may call the network, but for
  * dt_sim_cut().
  */
 struct dt_sim_watch {
@@ -94,7 +94,10 @@ struct dt_sim_watch {
 /* Replaces the watch before; copied. */
 void dt_sim_set_watch(struct dt_sim *sim, const struct dt_sim_watch *watch);
 
-/* One direction: cut (what is under way still arrives), or another latency for what is sent from now on. */
+/*
+ * One direction is cut, or whole again. Packets whose last byte has left still arrive; on a link with a rate
+ * those that wait for it, or are leaving, are lost.
+ */
 void dt_sim_cut(struct dt_wire *from, struct dt_wire *to, bool is_cut);
 
 /* One direction, for what is sent from now on: all of the link, or its latency alone. */

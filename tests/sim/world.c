@@ -12,7 +12,7 @@
 #include "tests/sim/trace.h"
 
 #define REST_NS   (3 * DT_NS_PER_S)  /* late packets come within that */
-#define NOTICE_NS (10 * DT_NS_PER_S) /* a death of a process that can be heard of, all other trouble over */
+#define NOTICE_NS (10 * DT_NS_PER_S) /* a death of a process that can be detected, all other trouble over */
 #define STEP_NS   3000
 
 struct world {
@@ -166,7 +166,7 @@ static void bereave(struct world *w)
             dt_flow_bereave(w->flows[i], host);
 }
 
-/* The control network tells at once; who hears nothing waits until no path is left. */
+/* The control network reports it at once; an end without a report waits until no path is left. */
 static bool is_death_unnoticed(const struct world *w, uint32_t flow)
 {
     const struct dt_chaos_run *chaos = &w->scenario->chaos;

@@ -26,7 +26,7 @@ struct dt_world_report {
     uint64_t duplicates;
 };
 
-/* False: report->failure says what went wrong. Changes the state in scenario->chaos. */
+/* False: report->failure describes the error. Changes the state in scenario->chaos. */
 bool dt_world_run(struct dt_scenario *scenario, struct dt_world_report *report);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is not an operation: completion queues that fill or notify, calls that are refused, ports, dead
-// devices, and packets nobody should have sent.
+// devices, and packets that no peer should send.
 #include <cerrno>
 
 #include "tests/softrnic/engine_fixture.h"

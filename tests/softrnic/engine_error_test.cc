@@ -331,7 +331,7 @@ TEST_F(EngineError, MovingToErrFlushesBothQueuesInOrder)
     a->Recv(12);
     ASSERT_EQ(0, a->MoveTo(IBV_QPS_ERR));
     std::vector<dt_cqe> cqes = a->PollSend();
-    ASSERT_EQ(posted.size(), cqes.size()); // unsignalled ones as well
+    ASSERT_EQ(posted.size(), cqes.size()); // unsignaled ones as well
     for (size_t i = 0; i < posted.size(); i++) {
         EXPECT_FAILED(cqes[i], IBV_WC_WR_FLUSH_ERR, DT_VENDOR_FLUSHED);
         EXPECT_EQ(posted[i], cqes[i].wqe_counter);

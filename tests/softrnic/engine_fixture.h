@@ -248,7 +248,7 @@ struct End {
         return {Addr(offset), bytes, key};
     }
 
-    /* One signalled operation over one piece, rung at once. */
+    /* One signaled operation over one piece, rung at once. */
     uint16_t Write(const End &peer, uint64_t from, uint64_t to, uint32_t bytes,
                    uint8_t flags = DT_WQE_SIGNALED)
     {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation over a faultless simulated wire: bytes, completions, and what their fields say.
+// Every operation over a faultless simulated wire: bytes, completions, and their fields.
 #include "tests/softrnic/engine_fixture.h"
 
 using namespace softrnic_test;

@@ -315,13 +315,13 @@ TEST_F(EngineRetry, SequenceNaksUseUpRetriesToo)
     a->Ring();
     Run();
     std::vector<dt_cqe> cqes = a->PollSend();
-    ASSERT_EQ(2u, cqes.size()); // both unsignalled
+    ASSERT_EQ(2u, cqes.size()); // both unsignaled
     EXPECT_FAILED(cqes[0], IBV_WC_RETRY_EXC_ERR, DT_VENDOR_NAK_RETRIES);
     EXPECT_FAILED(cqes[1], IBV_WC_WR_FLUSH_ERR, DT_VENDOR_FLUSHED);
     EXPECT_EQ(2 * kLatencyNs, dt_sim_now_ns(sim));
 }
 
-// The wire says that the packet lies unread at the other end, as `local` does for a process without a
+// The wire reports that the packet lies unread at the other end, as `local` does for a process without a
 // processor.
 TEST_F(EngineRetry, APacketThatIsOnlyLateCostsNoRetryForAWhile)
 {
@@ -336,7 +336,7 @@ TEST_F(EngineRetry, APacketThatIsOnlyLateCostsNoRetryForAWhile)
     dt_fault_rule rule = Drop(DT_FAULT_OP(DT_PACKET_WRITE), 0, 2);
     dt_faults_add(FaultsA(), &rule);
 
-    // Lost and, in the end, read by nobody: the retry that there is not is missed only after all patience.
+    // Lost, and never read: the missing retry is detected only after the whole timeout.
     a->Write(*b, 0, 0, 10);
     Run();
     std::vector<dt_cqe> cqes = a->PollSend();

@@ -207,7 +207,7 @@ class Walk
                 PostRecv(side);
     }
 
-    // Completions come in order: each signalled operation once, and after the first failure every other too.
+    // Completions come in order: each signaled operation once, and after the first failure every other too.
     void PollSends(Side &side)
     {
         for (const dt_cqe &cqe : side.end->PollSend()) {
@@ -215,7 +215,7 @@ class Walk
                    !side.ops[side.signaled_next].is_signaled)
                 side.signaled_next++;
             if (cqe.status != IBV_WC_SUCCESS && !side.has_failed) {
-                // Unsignalled ones before the failing one were done in silence.
+                // Unsignaled ones before the failing one were done in silence.
                 while (side.signaled_next < side.ops.size() &&
                        side.ops[side.signaled_next].index != cqe.wqe_counter) {
                     ASSERT_FALSE(side.ops[side.signaled_next].is_signaled);

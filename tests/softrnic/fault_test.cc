@@ -93,7 +93,7 @@ class Faults : public ::testing::Test
                 psns.push_back(dt_psn_add(o.packet.psn, i));
         return psns;
     }
-    // Each part says of itself what it would as a packet of its own.
+    // Each part has the fields that it would have as a packet of its own.
     void ExpectPartsAreRight(const dt_packet &whole, uint64_t bytes)
     {
         uint32_t last = dt_psn_add(whole.psn, whole.psn_count - 1);

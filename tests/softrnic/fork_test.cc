@@ -80,7 +80,7 @@ TEST(Fork, ChildHasItsOwnDevicesAndParentGoesOn)
     });
 }
 
-// What the parent sends after a fork is the parent's, though the pages are shared until somebody writes.
+// What the parent sends after a fork is the parent's, though the pages are shared until one process writes.
 TEST(Fork, MemoryOfTheParentStaysItsOwn)
 {
     RunRanks(2, [](const Rank &rank) {

@@ -233,7 +233,7 @@ TEST_F(Front, ClosingADeviceDestroysItsObjects)
     ConnectEnds(left, end, quick);
     EndAddress address = left.Address();
 
-    /* A completion and its event that nobody takes. */
+    /* A completion and its event that are never read. */
     ASSERT_EQ(ibv_req_notify_cq(left.cq, 0), 0);
     ASSERT_EQ(left.Post(IBV_WR_RDMA_WRITE, 0, 8, end.Address(), 0, 1), 0);
     ibv_cq *cq;
@@ -288,7 +288,7 @@ TEST_F(Front, PostRefusesInvalidRequests)
     wr.opcode = static_cast<ibv_wr_opcode>(99);
     EXPECT_EQ(ibv_post_send(end.qp, &wr, &bad), EINVAL) << "no such operation";
     EXPECT_EQ(ibv_poll_cq(end.cq, -1, nullptr), -EINVAL);
-    // As many as were granted, unsignalled; then no more until one completes.
+    // As many as were granted, unsignaled; then no more until one completes.
     for (uint32_t i = 0; i < init.cap.max_send_wr; i++)
         ASSERT_EQ(end.Post(IBV_WR_RDMA_WRITE, 0, 8, end.Address(), 64, i, 0), 0) << i;
     EXPECT_EQ(end.Post(IBV_WR_RDMA_WRITE, 0, 8, end.Address(), 64, 1), ENOMEM);

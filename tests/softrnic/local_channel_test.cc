@@ -16,7 +16,7 @@ bool is_readable(int fd, int wait_ms)
     return poll(&polled, 1, wait_ms) == 1;
 }
 
-// A ping-pong that nobody polls for: both sides sleep, and the helper threads do the work.
+// A ping-pong without polling: both sides sleep, and the helper threads do the work.
 TEST(LocalChannel, SleepersOfTwoProcesses)
 {
     RunRanks(2, [](const Rank &rank) {

@@ -78,7 +78,7 @@ TEST(LocalDeath, KilledPeerIsRetryExceeded)
             rank.Receive(1, &gone, 1);
         } catch (const std::exception &) {
         }
-        // Whoever was to kill it may have been kept waiting until all of them were there.
+        // The killer may have been delayed until all of them had arrived.
         Require(end.Post(IBV_WR_RDMA_WRITE, 0, 100, peer, 0, 8) == 0, "post");
         double start = Seconds();
         ibv_wc wc;

@@ -23,8 +23,8 @@ bool holds_only(const uint8_t *buffer, uint8_t value)
 
 enum class Fence { kModifyToError, kDeregister, kDestroy };
 
-// The writer: one 64 MiB write per round, with a QP of its own, tried again until the owner says that it has
-// seen enough; its outcome does not matter.
+// The writer: one 64 MiB write per round, with a QP of its own, tried again until the owner reports that it
+// has seen enough; its outcome does not matter.
 void write_rounds(const Rank &rank)
 {
     bool goes_on = true;

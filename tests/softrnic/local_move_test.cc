@@ -190,7 +190,7 @@ TEST_P(LocalMove, GatherChainUnsignaled)
             wrs[2].send_flags = IBV_SEND_SIGNALED;
             Require(ibv_post_send(end.qp, wrs, &bad) == 0, "post chain");
             Require(end.WaitOk().wr_id == 12, "only the last one completes");
-            // More than the send queue holds, one in sixteen signalled.
+            // More than the send queue holds, one in sixteen signaled.
             for (int i = 0; i < 1000; i++) {
                 unsigned flags = i % 16 == 15 ? IBV_SEND_SIGNALED : 0;
                 int error;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four processes under one launcher, everybody with everybody, and one device of a process with the other.
+// Four processes under one launcher, each connected to each, and one device of a process with the other.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 

@@ -127,7 +127,7 @@ TEST_F(LocalRing, RecordsComeOutAsTheyWentIn)
     EXPECT_FALSE(producer_.is_broken || consumer_.is_broken);
 }
 
-// A full ring refuses, and says so beforehand; the sleepers' questions see the room that a pop makes.
+// A full ring refuses, and reports it in advance; the sleepers' questions see the room that a pop makes.
 TEST_F(LocalRing, FullIsFull)
 {
     std::vector<uint8_t> payload(100);

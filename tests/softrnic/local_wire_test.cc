@@ -290,7 +290,7 @@ TEST(LocalWire, ReceiverGoes)
         }
         before = count;
     }
-    // And the address of one may be somebody else's later.
+    // And the address of one may be another process's later.
     Host b(1024);
     a.Transmit(a.LinkTo(b), {}, 2, 2 * DT_LOCAL_RETRY_NS);
     b.ServeSources();
@@ -483,7 +483,7 @@ TEST(LocalWire, ShortOfMemory)
         detour_test_fail_alloc(-1);
         EXPECT_TRUE(link || index == 0);
         if (link) {
-            a.ServeSources(); // hears that it was turned away
+            a.ServeSources(); // learns that it was refused
             a.Transmit(link, {}, 1, 0);
             a.Transmit(link, {}, 2, 2 * DT_LOCAL_RETRY_NS); // made again when it was not there
             b.ServeSources();

@@ -87,7 +87,7 @@ class End
 void ConnectEnds(End &a, End &b, const ConnectOptions &options = {});
 EndAddress ConnectTo(const Rank &rank, int peer, End &end, const ConnectOptions &options = {});
 
-// Seconds of the monotonic clock, for time-outs of tests.
+// Seconds of the monotonic clock, for timeouts of tests.
 double Seconds();
 } // namespace detour_test
 

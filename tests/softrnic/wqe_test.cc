@@ -198,7 +198,7 @@ TEST(Wqe, MalformedElementsAreDetected)
         {DT_WQE_SEND, 1, 0, false},               // an empty SEND
         {DT_WQE_SEND, 0, 0, true},                // no units at all
         {DT_WQE_WRITE, 1, 0, true},               // a WRITE without its address
-        {0x05, 2, 1, true},                       // an opcode nobody knows
+        {0x05, 2, 1, true},                       // an unknown opcode
         {DT_WQE_SEND, 64 | 2, 1, true},           // length has 6 bits
         {DT_WQE_SEND, 9, 1, true},                // longer than a ring of 2 blocks
         {DT_WQE_SEND, 2, 0x80000000 | 12, false}, // inline

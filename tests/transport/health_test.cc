@@ -184,7 +184,7 @@ TEST_F(Health, ALinkGetsSlowAndRecovers)
     EXPECT_STREQ("to a-node-of-a-cluster:12345: healthy again", record.text);
 }
 
-/* 30 ms on top of 0.1: three messages are enough, long before the monitor has learnt anything. */
+/* 30 ms on top of 0.1: three messages are enough, long before the monitor has learned anything. */
 TEST_F(Health, ASurgeIsNoticedAtOnce)
 {
     Add(0, "a:1", "soft0");
@@ -202,7 +202,7 @@ TEST_F(Health, ASurgeIsNoticedAtOnce)
     EXPECT_FALSE(senders[0].sender->health->summary.is_slow);
 }
 
-/* Nothing comes back at all: what is overdue says so. */
+/* No completion at all: the overdue message is reported. */
 TEST_F(Health, AMessageThatDoesNotReturnIsASurge)
 {
     Add(0, "a:1", "soft0");
@@ -353,7 +353,7 @@ TEST_F(Health, AFullRingHasSamplesOfManyMessages)
     EXPECT_EQ((merged - of_many) * 10 * DT_NS_PER_US, sum.waited);
 }
 
-/* What is sent between two pauses is a transfer, also where it is so long that the watch cuts it into pieces.
+/* The messages between two pauses are one transfer, even if the watch divides it into pieces.
  */
 TEST_F(Health, ALongTransferIsOne)
 {

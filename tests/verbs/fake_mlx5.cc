@@ -14,7 +14,7 @@ namespace fake
 {
 namespace
 {
-constexpr uint64_t kQuiet = 0x5a5a5a5a5a5a5a5a; // in a register that nobody wrote to
+constexpr uint64_t kQuiet = 0x5a5a5a5a5a5a5a5a; // in a register that was not written
 
 /* As ConnectX names what went wrong. */
 uint8_t SyndromeOf(ibv_wc_status status)

@@ -3,7 +3,7 @@
  * A scripted stand-in for libibverbs: RNICs in a few hundred lines that move bytes with memcpy, one process,
  * no time. Completions of a destroyed QP stay in its CQ, as on Linux soft-RoCE. Any call can be told to fail;
  * every object is counted, so that leaks and wrong orders of release are seen. Work requests are executed
- * when somebody polls, unless they are held.
+ * at the next poll, unless they are held.
  *
  * Threads: one, except reg_mr and dereg_mr.
  */
@@ -33,7 +33,7 @@ struct Port {
     uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
     uint8_t width = 2;     /* 4 lanes */
     uint8_t speed = 32;    /* 25 Gbit/s each */
-    uint32_t speed_ex = 0; /* as newer libraries say; 0: an older one */
+    uint32_t speed_ex = 0; /* set by newer libraries; 0: an older one */
     ibv_mtu mtu = IBV_MTU_4096;
     uint16_t lid = 0;
     std::vector<Gid> gids;
@@ -119,7 +119,7 @@ struct World {
     uint32_t cqe_bytes = 64;
     uint32_t register_bytes = 256; /* between the two doorbell registers; 0: there is one */
     uint32_t sq_stride = 64;
-    uint8_t cqe_op_own = 0; /* set in the next entry written, whatever else it says */
+    uint8_t cqe_op_own = 0; /* set in the next entry written, in addition to its other fields */
     uint32_t domains = 0;   /* parent domains made */
 };
 
@@ -142,9 +142,9 @@ const dt_verbs_table *Table();
  */
 const dt_verbs_table *Mlx5Table();
 
-/* ---- between fake_verbs.cc and fake_mlx5.cc ---- */
+/* ---- between fake_verbs.cc, fake_queues.cc and fake_mlx5.cc ---- */
 
-/* True, with errno set, when the script says that this call fails now. */
+/* True, with errno set, when the script lets this call fail now. */
 bool Fails(const std::string &name);
 
 /* Calls of libibverbs that concern queues. */

@@ -124,7 +124,7 @@ class DeviceFault : public ::testing::TestWithParam<Rnic>
         options.recv_cq = end.recv_cq;
         EXPECT_EQ(DT_OK, dt_qp_create(end.device, &options, &end.qp));
     }
-    /* The next event; OTHER if there is none. Its descriptor says the same. */
+    /* The next event; OTHER if there is none. Its descriptor agrees. */
     dt_event_type Event()
     {
         dt_device_event event = {};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// How memory is registered: ordering, dma-bufs, forks.
+// How memory is registered: ordering, dma-bufs, stand-in memory.
 #include <gtest/gtest.h>
 
 #include <cerrno>

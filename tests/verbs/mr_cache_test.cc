@@ -226,7 +226,7 @@ TEST_F(MrCache, RemainingRegionsAreDeregisteredAtClose)
     EXPECT_TRUE(other.regions.empty());
 }
 
-// While somebody holds a reference, the device must have a region with that key that covers the range.
+// While a reference is held, the device must have a region with that key that covers the range.
 TEST_F(MrCache, ManyThreadsNeverHoldARegionThatIsGone)
 {
     constexpr int kThreads = 8, kRounds = 4000;

@@ -283,7 +283,7 @@ TEST_P(Posting, AReadBringsTheBytesAndAFenceIsAccepted)
     EXPECT_EQ(0, memcmp(sink.data(), from->data() + 100, 4096));
 }
 
-// The failing one is not signalled: it is reported all the same, and so is everything after it.
+// The failing one is not signaled: it is reported all the same, and so is everything after it.
 TEST_P(Posting, AfterAnErrorEverythingIsReportedInOrder)
 {
     dt_write bad = Write(0, 8, 3, 0);

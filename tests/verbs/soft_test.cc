@@ -176,7 +176,7 @@ TEST_F(Soft, ALinkThatStaysDownIsRetryExceeded)
     rig::Connect(a, b, link);
     Do("soft1 down");
     write.wr_id = 9;
-    ASSERT_EQ(DT_OK, dt_qp_post_write(a.qp, &write, 1)); // not signalled
+    ASSERT_EQ(DT_OK, dt_qp_post_write(a.qp, &write, 1)); // not signaled
     dt_qp_ring(a.qp);
     auto done = a.Poll(1);
     ASSERT_EQ(1u, done.size());

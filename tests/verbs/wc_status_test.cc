@@ -4,7 +4,7 @@
 
 #include "verbs/queue.h"
 
-/* libibverbs' names in its order: whoever adds a status to it must decide what it breaks. */
+/* libibverbs' names in its order: a status added to it needs a decision on what it breaks. */
 TEST(WcStatus, EveryStatusOfLibibverbsUpToGeneralErrorIsClassified)
 {
     EXPECT_EQ((int)DT_WC_STATUS_COUNT, IBV_WC_GENERAL_ERR + 1);
@@ -41,7 +41,7 @@ TEST(WcStatus, FailuresOfThePathAreFailedOverEverywhere)
                 << dt_provider_text(provider) << ": " << dt_wc_status_text(status);
 }
 
-/* Linux' soft-RoCE says it when its own link is down; elsewhere it is an element that makes no sense. */
+/* Linux' soft-RoCE reports it when its own link is down; elsewhere it is an element that makes no sense. */
 TEST(WcStatus, ALocalQpOperationErrorIsThePathsOrNotByProvider)
 {
     EXPECT_EQ(DT_WC_CLASS_TRANSPORT, dt_wc_status_class(DT_PROVIDER_RXE, IBV_WC_LOC_QP_OP_ERR));

@@ -17,11 +17,12 @@ extern "C" {
 /* First byte: which decoder. What decodes is in range, and encodes to what decodes to the same. */
 const char *dt_fuzz_wire(const uint8_t *data, size_t bytes);
 
-/* Lines NAME=VALUE. Settings that are accepted are inside their limits; a refusal says why on one line. */
+/* Lines NAME=VALUE. Settings that are accepted are inside their limits; a refusal gives its reason on one
+ * line. */
 const char *dt_fuzz_params(const uint8_t *data, size_t bytes);
 
-/* What a client of the control socket sends, in pieces as long as the first byte says. Each answer is one
- * line. */
+/* What a client of the control socket sends, in pieces of the length given by the first byte. Each answer is
+ * one line. */
 const char *dt_fuzz_session(const uint8_t *data, size_t bytes);
 
 #ifdef __cplusplus

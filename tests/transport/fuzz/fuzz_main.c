@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* What is refused is also logged; nobody reads it here. */
+/* Refused input is also logged; the log is discarded here. */
 static void discard(void *arg, enum dt_log_level level, const char *file, int line, const char *text)
 {
     (void)arg;

@@ -197,7 +197,7 @@ TEST(Messages, RejoinComesBackAndItsAddressCanBeDialled)
     frame.bytes[frame.w.used - 1] = 2;
     EXPECT_EQ(DT_PROTOCOL, dt_rejoin_decode(frame.body(), frame.body_bytes(), &out));
     dt_hello hello = Hello(), got;
-    hello.listener.port = 0; // an address that nobody can dial
+    hello.listener.port = 0; // an address that cannot be dialed
     dt_hello_encode(&hello, &nowhere.w);
     EXPECT_EQ(DT_PROTOCOL, dt_hello_decode(nowhere.body(), nowhere.body_bytes(), &got));
 }

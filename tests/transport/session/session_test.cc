@@ -42,7 +42,7 @@ class Line : public detour_test::TwoNets
     {
         EXPECT_EQ(0, shutdown(Fd(c), SHUT_RDWR));
     }
-    /* As a firewall does it: the other end hears a reset, too. */
+    /* As a firewall does it: the other end receives a reset, too. */
     static void Reset(dt_connection *c)
     {
         sockaddr none = {};
@@ -65,7 +65,7 @@ class Line : public detour_test::TwoNets
             Step();
         return client.HasData() ? client.Receive() : "";
     }
-    /* As a handle, so that a stranger finds it. */
+    /* As a handle, so that a client finds it. */
     std::vector<uint8_t> ListenerOf(const dt_net *net)
     {
         dt_handle content = {};
@@ -148,7 +148,7 @@ TEST_F(Line, ACloseThatWasLostWithTheChannelIsSentAgain)
 TEST_F(Line, AClosedEndWithoutAnAnswerStopsDialing)
 {
     dt_nic *nic = receiver->nic;
-    int port = socket(AF_INET, SOCK_STREAM, 0); // somebody who takes all calls, and says nothing
+    int port = socket(AF_INET, SOCK_STREAM, 0); // accepts every connection and sends nothing
     sockaddr_in at = {};
     socklen_t bytes = sizeof at;
     at.sin_family = AF_INET;
