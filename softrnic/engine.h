@@ -245,6 +245,8 @@ struct dt_rnic_qp_options {
     uint32_t rq_entries;   /* receives; rounded up to a power of two; 0 is allowed */
     uint32_t recv_sge_max; /* per receive, up to DT_RNIC_SGE_MAX */
     void *context;         /* in every completion, and dt_rnic_qp_context */
+    bool is_unreliable;    /* UC: messages without payload that are complete once sent, never repeated or
+                              answered */
 };
 
 /* In state RESET. NULL with errno EINVAL, ENOMEM (too many, or no memory) or EIO. */

@@ -169,6 +169,7 @@ struct dt_rnic_qp {
     struct dt_list send_node;
     struct dt_list reply_node;
     struct dt_list timer_node;
+    bool is_unreliable; /* UC */
     bool established;   /* COMM_EST has been raised, or RTS reached */
     struct dt_requester req;
     struct dt_responder resp;
@@ -291,6 +292,9 @@ bool dt_requester_is_drained(const struct dt_rnic_qp *qp);
 void dt_requester_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet, struct dt_received *received,
                           uint64_t now_ns);
 void dt_requester_retire(struct dt_rnic_qp *qp, uint64_t now_ns);
+
+/* UC: what was sent is complete. */
+void dt_requester_complete_sent(struct dt_rnic_qp *qp, uint64_t now_ns);
 void dt_requester_fire_timer(struct dt_rnic_qp *qp, uint64_t now_ns);
 void dt_requester_arm_timer(struct dt_rnic_qp *qp, uint64_t deadline_ns);
 void dt_requester_disarm_timer(struct dt_rnic_qp *qp);

@@ -19,7 +19,7 @@ static int check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *in
 {
     const struct ibv_qp_cap *cap = &init->cap;
 
-    if (init->qp_type != IBV_QPT_RC || init->srq)
+    if ((init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC) || init->srq)
         return EOPNOTSUPP;
     if (!init->send_cq || !init->recv_cq || init->send_cq->context != pd->context ||
         init->recv_cq->context != pd->context)
@@ -51,6 +51,7 @@ static int create_engine_qp(struct dt_front_qp *qp, struct dt_front_pd *pd)
         .rq_entries = qp->init.cap.max_recv_wr,
         .recv_sge_max = qp->init.cap.max_recv_sge,
         .context = qp,
+        .is_unreliable = qp->init.qp_type == IBV_QPT_UC,
     };
     struct dt_rnic_sq sq;
     int error = 0;

@@ -111,6 +111,7 @@ struct dt_rnic_qp *dt_rnic_qp_create(struct dt_rnic *rnic, const struct dt_rnic_
     qp->rnic = rnic;
     qp->context = options->context;
     qp->pd = options->pd;
+    qp->is_unreliable = options->is_unreliable;
     qp->send_cq = options->send_cq;
     qp->recv_cq = options->recv_cq;
     qp->send_cq->users++;

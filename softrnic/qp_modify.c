@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ibv_modify_qp and ibv_query_qp of an RC queue pair. */
+/* ibv_modify_qp and ibv_query_qp of an RC or UC queue pair. */
 #include <errno.h>
 #include <string.h>
 
@@ -114,7 +114,9 @@ int dt_rnic_qp_modify(struct dt_rnic_qp *qp, const struct ibv_qp_attr *attr, int
 
     if (qp->rnic->is_fatal)
         return EIO;
-    if (!dt_qp_transition_is_allowed(from, to, attr_mask) || !values_are_valid(attr, attr_mask, from))
+    if (!(qp->is_unreliable ? dt_qp_transition_is_allowed_uc : dt_qp_transition_is_allowed)(from, to,
+                                                                                            attr_mask) ||
+        !values_are_valid(attr, attr_mask, from))
         return EINVAL;
     if (attr_mask & IBV_QP_AV)
         link = wire->ops->link(wire, attr->ah_attr.grh.dgid.raw);

@@ -11,6 +11,10 @@
      IBV_QP_MIN_RNR_TIMER)
 #define RTS_ATTRS \
     (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)
+/* Attributes that a UC queue pair does not have. */
+#define RELIABLE_ATTRS                                                                      \
+    (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | \
+     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)
 /* Attributes that may change while data flows. */
 #define LIVE_ATTRS \
     (IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE)
@@ -79,4 +83,13 @@ bool dt_qp_transition_is_allowed(enum ibv_qp_state from, enum ibv_qp_state to, i
     if ((attr_mask & transition->required) != transition->required)
         return false;
     return !(attr_mask & ~(transition->required | transition->optional));
+}
+
+bool dt_qp_transition_is_allowed_uc(enum ibv_qp_state from, enum ibv_qp_state to, int attr_mask)
+{
+    const struct dt_qp_transition *transition = dt_qp_find_transition(from, to);
+
+    if (!transition || attr_mask & RELIABLE_ATTRS)
+        return false;
+    return dt_qp_transition_is_allowed(from, to, attr_mask | (transition->required & RELIABLE_ATTRS));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state table of an RC queue pair: the transitions, and the attributes that each requires and
+ * The state table of an RC or UC queue pair: the transitions, and the attributes that each requires and
  * allows. The table is ibv_modify_qp(3)'s, completed by the optional attributes of the InfiniBand
  * specification (volume 1, table "QP state transition properties"), as Linux' verbs core has them.
  *
@@ -12,7 +12,7 @@
  *   SQD         x                o    o     x
  *   ERR         x                           x
  *
- * SQE exists only for unreliable services and is never reached.
+ * SQE is never reached: a send error of a UC queue pair enters ERR here.
  */
 #ifndef DETOUR_SOFTRNIC_QP_STATE_H
 #define DETOUR_SOFTRNIC_QP_STATE_H
@@ -35,6 +35,9 @@ const struct dt_qp_transition *dt_qp_find_transition(enum ibv_qp_state from, enu
 
 /* May a queue pair go from `from` to `to` with exactly the attributes of `attr_mask`? */
 bool dt_qp_transition_is_allowed(enum ibv_qp_state from, enum ibv_qp_state to, int attr_mask);
+
+/* The same for a UC queue pair, which has no attributes of retries, timers and READs. */
+bool dt_qp_transition_is_allowed_uc(enum ibv_qp_state from, enum ibv_qp_state to, int attr_mask);
 
 #ifdef __cplusplus
 }

@@ -103,6 +103,8 @@ static void check_element(const struct dt_rnic_qp *qp, struct dt_sq_entry *entry
         refuse(entry, IBV_WC_LOC_LEN_ERR, DT_VENDOR_LENGTH);
     else if (wqe->opcode == DT_WQE_READ && !qp->attr.max_rd_atomic)
         refuse(entry, IBV_WC_LOC_QP_OP_ERR, DT_VENDOR_BAD_OPCODE);
+    else if (qp->is_unreliable && wqe->payload_bytes) /* the wire may still read it after the completion */
+        refuse(entry, IBV_WC_LOC_QP_OP_ERR, DT_VENDOR_LENGTH);
 }
 
 /* Decodes the next announced element and assigns its PSNs; false when there is none. */
@@ -328,7 +330,11 @@ static enum step send_one(struct dt_rnic_qp *qp, uint64_t now_ns)
     }
     if (entry->wqe.payload_bytes && dt_rnic_is_paced_out(qp->rnic, now_ns))
         return STEP_HELD;
-    return transmit_segment(qp, entry, now_ns) ? STEP_SENT : STEP_SKIPPED;
+    if (!transmit_segment(qp, entry, now_ns))
+        return STEP_SKIPPED;
+    if (qp->is_unreliable)
+        dt_requester_complete_sent(qp, now_ns);
+    return STEP_SENT;
 }
 
 bool dt_requester_send(struct dt_rnic_qp *qp, unsigned quantum, uint64_t now_ns)

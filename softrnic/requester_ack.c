@@ -219,6 +219,12 @@ void dt_requester_retire(struct dt_rnic_qp *qp, uint64_t now_ns)
     advance(qp, qp->req.psn_una, now_ns);
 }
 
+void dt_requester_complete_sent(struct dt_rnic_qp *qp, uint64_t now_ns)
+{
+    DT_CHECK(qp->is_unreliable && qp->req.timer_ns == DT_RNIC_NEVER);
+    advance(qp, qp->req.psn_next, now_ns);
+}
+
 /* ---- retries ---- */
 
 /* Retransmits from psn_una on, because an answer reports or implies a missing packet. */
@@ -419,7 +425,7 @@ void dt_requester_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet,
     uint32_t end = dt_psn_add(packet->psn, packet->psn_count);
 
     /* Drops answers to packets that were never sent or are long complete. */
-    if (!packet->psn_count || packet->psn_count >= DT_PSN_WINDOW ||
+    if (qp->is_unreliable || !packet->psn_count || packet->psn_count >= DT_PSN_WINDOW ||
         dt_psn_diff(req->psn_top, end) < 0 || dt_psn_diff(end, req->psn_una) < 0)
         return;
     if (packet->op == DT_PACKET_READ_RESPONSE)

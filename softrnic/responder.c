@@ -378,6 +378,41 @@ static void execute(struct dt_rnic_qp *qp, struct request *request)
         execute_read(qp, request);
 }
 
+/* May a UC queue pair execute this? Otherwise it is dropped without an answer. */
+static bool fits_unreliable(const struct dt_rnic_qp *qp, const struct dt_packet *packet)
+{
+    const uint8_t whole = DT_PACKET_FIRST | DT_PACKET_LAST;
+    bool is_write = packet->op == DT_PACKET_WRITE;
+    bool takes_recv = !is_write || packet->flags & DT_PACKET_HAS_IMM;
+
+    if ((packet->flags & whole) != whole || packet->payload_bytes || packet->message_bytes ||
+        packet->mtu_shift != qp->mtu_shift || (!is_write && packet->op != DT_PACKET_SEND))
+        return false;
+    if (is_write && !(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
+        return false;
+    return !takes_recv || dt_ring_used(&qp->resp.ring);
+}
+
+/* UC: a message of one packet, executed in whatever order it comes; those that were lost are skipped. */
+static void receive_unreliable(struct dt_rnic_qp *qp, const struct dt_packet *packet,
+                               struct dt_received *received)
+{
+    struct request request = {.packet = packet,
+                              .received = received,
+                              .psn = packet->psn,
+                              .psn_count = packet->psn_count,
+                              .flags = packet->flags & (uint8_t)~DT_PACKET_ACK_REQUEST,
+                              .remote_addr = packet->remote_addr};
+
+    if (!is_sane(packet) || !fits_unreliable(qp, packet)) {
+        qp->rnic->counters.dropped++;
+        return;
+    }
+    qp->resp.psn = packet->psn;
+    execute(qp, &request);
+    DT_CHECK(!qp->resp.ack_pending); /* UC never answers */
+}
+
 void dt_responder_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet, struct dt_received *received)
 {
     struct request request = {packet,
@@ -390,6 +425,10 @@ void dt_responder_receive(struct dt_rnic_qp *qp, const struct dt_packet *packet,
                               0};
     int32_t ahead;
 
+    if (qp->is_unreliable) {
+        receive_unreliable(qp, packet, received);
+        return;
+    }
     if (!is_sane(packet)) {
         qp->rnic->counters.dropped++;
         return;

@@ -115,7 +115,7 @@ int dt_soft_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, v
 void dt_soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 
 /* ------------------------------------------------------------------------------------------------------------
- * Queue pairs: IBV_QPT_RC without a shared receive queue
+ * Queue pairs: IBV_QPT_RC without a shared receive queue; IBV_QPT_UC for messages without payload
  */
 struct ibv_qp *dt_soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp_ex *dt_soft_qp_to_qp_ex(struct ibv_qp *qp);

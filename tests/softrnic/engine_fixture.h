@@ -26,6 +26,8 @@ constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DES
                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 constexpr int kRtsMask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                          IBV_QP_MAX_QP_RD_ATOMIC;
+constexpr int kReliableMask = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT |
+                              IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 constexpr unsigned kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 constexpr uint64_t kMs = 1000000;
 
@@ -106,6 +108,7 @@ struct Attributes {
     uint32_t rq_entries = 64;
     uint32_t cq_entries = 1024;
     uint64_t buffer_bytes = 1 << 20;
+    bool is_unreliable = false; /* UC */
 };
 
 /* A queue pair with a buffer, a region over it and CQs of its own. */
@@ -134,6 +137,7 @@ struct End {
         options.rq_entries = attributes.rq_entries;
         options.recv_sge_max = 4;
         options.context = this;
+        options.is_unreliable = attributes.is_unreliable;
         qp = dt_rnic_qp_create(host->rnic, &options);
         EXPECT_NE(nullptr, qp);
         dt_rnic_qp_sq(qp, &sq);
@@ -201,11 +205,12 @@ struct End {
         attr.qp_state = IBV_QPS_INIT;
         ASSERT_EQ(0, Modify(attr, kInitMask));
         attr.qp_state = IBV_QPS_RTR;
-        ASSERT_EQ(0, Modify(attr, kRtrMask));
+        const int reliable = attributes.is_unreliable ? kReliableMask : 0;
+        ASSERT_EQ(0, Modify(attr, kRtrMask & ~reliable));
         if (last == IBV_QPS_RTR)
             return;
         attr.qp_state = IBV_QPS_RTS;
-        ASSERT_EQ(0, Modify(attr, kRtsMask));
+        ASSERT_EQ(0, Modify(attr, kRtsMask & ~reliable));
     }
 
     /* Writes one element; returns its index. Nothing is announced before Ring(). */

@@ -362,4 +362,17 @@ TEST_F(QpModify, AReceiverInRtrReportsItsFirstPacket)
     EXPECT_EQ(2u, a->PollSend().size());
     EXPECT_EQ(1, hb->CountEvents(IBV_EVENT_COMM_EST));
 }
+
+TEST(QpStateUc, NeedsAndTakesNoAttributesOfReliability)
+{
+    const int rtr = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    EXPECT_TRUE(dt_qp_transition_is_allowed_uc(IBV_QPS_INIT, IBV_QPS_RTR, rtr));
+    EXPECT_TRUE(dt_qp_transition_is_allowed_uc(IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN));
+    EXPECT_FALSE(dt_qp_transition_is_allowed_uc(IBV_QPS_INIT, IBV_QPS_RTR, rtr & ~IBV_QP_RQ_PSN));
+    EXPECT_FALSE(dt_qp_transition_is_allowed_uc(IBV_QPS_INIT, IBV_QPS_RTR, rtr | IBV_QP_MIN_RNR_TIMER));
+    EXPECT_FALSE(dt_qp_transition_is_allowed_uc(IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT));
+    EXPECT_FALSE(dt_qp_transition_is_allowed_uc(IBV_QPS_RESET, IBV_QPS_RTS, IBV_QP_SQ_PSN));
+    EXPECT_TRUE(dt_qp_transition_is_allowed_uc(IBV_QPS_RTS, IBV_QPS_ERR, 0));
+    EXPECT_FALSE(dt_qp_transition_is_allowed_uc(IBV_QPS_RTS, static_cast<ibv_qp_state>(99), 0));
+}
 } // namespace

@@ -51,7 +51,7 @@ End::End(const EndOptions &end_options) : options(end_options)
     Require(pd && cq, "PD or CQ: %s", strerror(errno));
     ibv_qp_init_attr_ex init = {};
     init.send_cq = init.recv_cq = cq;
-    init.qp_type = IBV_QPT_RC;
+    init.qp_type = options.type;
     init.cap = {options.send_wr, options.recv_wr, options.sge, options.sge, options.inline_bytes};
     init.sq_sig_all = options.sq_sig_all;
     init.comp_mask = IBV_QP_INIT_ATTR_PD | (options.send_ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0);
@@ -124,9 +124,11 @@ void End::Connect(const EndAddress &peer, const ConnectOptions &connect)
     attr.ah_attr.port_num = 1;
     attr.ah_attr.grh.dgid = peer.gid;
     attr.ah_attr.grh.hop_limit = 1;
-    int error = dt_soft_modify_qp(qp, &attr,
-                                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    const bool is_reliable = options.type == IBV_QPT_RC;
+    int error =
+        dt_soft_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                              (is_reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
     Require(error == 0, "to RTR: %s", strerror(error));
     attr = {};
     attr.qp_state = IBV_QPS_RTS;
@@ -135,9 +137,11 @@ void End::Connect(const EndAddress &peer, const ConnectOptions &connect)
     attr.retry_cnt = connect.retry_cnt;
     attr.rnr_retry = connect.rnr_retry;
     attr.max_rd_atomic = connect.rd_atomic;
-    error = dt_soft_modify_qp(qp, &attr,
-                              IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+    error = dt_soft_modify_qp(
+        qp, &attr,
+        IBV_QP_STATE | IBV_QP_SQ_PSN |
+            (is_reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+                         : 0));
     Require(error == 0, "to RTS: %s", strerror(error));
 }
 

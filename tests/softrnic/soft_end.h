@@ -24,6 +24,7 @@ struct EndOptions {
     bool sq_sig_all = false;
     uint64_t send_ops = 0;          // ibv_wr_*
     ibv_context *context = nullptr; // shared; not closed
+    ibv_qp_type type = IBV_QPT_RC;
 };
 
 // What one end tells the other.
