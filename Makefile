@@ -22,6 +22,7 @@ demo:
 	cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
 	cmake --build $(BUILD) -j $(JOBS) --target detour nccl-net-detour
 	scripts/demo.sh $(BUILD)
+	scripts/demo_nccl.sh $(BUILD)
 
 test:
 	scripts/setup.sh test

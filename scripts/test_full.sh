@@ -30,5 +30,7 @@ names=$(IFS='|' && echo "${units[*]//./\\.}")
 # One at a time: under emulation, polling threads slow each other down.
 "${tests[@]}" -j 1 --test-dir build-aarch64 -R "^($names|cross\..*)\$"
 build release build all
+# Stock NCCL for tests/nccl; without it they are skipped, with the reason.
+scripts/nccl_wheels.sh || [ $? -eq 77 ]
 # The guests of tests/vm are part of it; DETOUR_VM=optional lets a machine without network skip them.
 DETOUR_VM=${DETOUR_VM:-required} "${tests[@]}" --test-dir build -L full

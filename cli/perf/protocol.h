@@ -8,7 +8,7 @@
  * lines that have not arrived. Used for small collectives, never for send and receive over a network.
  *
  * The size up to which LL is chosen, and the sizes of chunks and messages, are those of NCCL 2.28.9 on two to
- * four nodes with one GPU each. All functions are pure.
+ * four nodes with one GPU each; nccl.what_nccl_does compares both (docs/nccl.md). All functions are pure.
  */
 #ifndef DETOUR_CLI_PERF_PROTOCOL_H
 #define DETOUR_CLI_PERF_PROTOCOL_H

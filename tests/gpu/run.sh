@@ -21,13 +21,7 @@ done
 [ -n "${cuda_h:-}" ] || skip "no cuda_runtime.h under $cuda or /usr; CUDA_HOME names the toolkit"
 [ -n "${nccl_h:-}" ] || skip "no nccl.h"
 
-work=$(mktemp -d)
-pids=()
-clean_up() {
-    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-    rm -rf "$work"
-}
-trap clean_up EXIT
+. "$here/../../scripts/rank_processes.sh"
 gcc -std=gnu17 -O2 -Wall -Wextra -Werror -isystem "$cuda_h" -isystem "$nccl_h" "$here/two_ranks.c" -o "$work/two_ranks" \
     -L"$cuda/lib64" -L"$cuda/lib" -lcudart -lnccl "-Wl,-rpath,$cuda/lib64:$cuda/lib" || fail "two_ranks.c does not build"
 command -v nvidia-smi >/dev/null || skip "no GPU: nvidia-smi is not installed"
@@ -47,8 +41,7 @@ both_ranks() {
         NCCL_HOSTID=detour-$rank timeout 300 "$@" "$rank" "$work/$name.id" >"$work/$name.$rank" 2>&1 &
         pids+=($!)
     done
-    for rank in 0 1; do wait "${pids[$rank]}" || status=$?; done
-    pids=()
+    wait_for_ranks || status=$?
     grep -hE '^rank ' "$work/$name".? || true
     grep -hE 'NET/Plugin|NET/Detour|Initialized NET plugin|Assigned NET plugin' "$work/$name.0" | head -8 || true
     [ "$status" -eq 0 ] || { tail -20 "$work/$name".?; fail "$name failed ($status)"; }
