@@ -77,6 +77,15 @@ static ncclResult_t net_get_properties(int dev, ncclNetProperties_v8_t *properti
 /* ------------------------------------------------------------------------------------------------------------
  * Set-up
  */
+/* A call of connect or accept has nothing to return yet. */
+static void give_way(struct dt_plugin *plugin)
+{
+    uint64_t ns = plugin->sleep_ns ? dt_setup_pause_take(&plugin->pause, plugin->now_ns(plugin->now_arg)) : 0;
+
+    if (ns)
+        plugin->sleep_ns(ns);
+}
+
 static ncclResult_t net_listen(int dev, void *handle, void **listen_comm)
 {
     struct dt_plugin *plugin = plugin_with(dev, "listen");
@@ -101,6 +110,8 @@ static ncclResult_t net_connect(int dev, void *handle, void **send_comm,
         return ncclInvalidArgument;
     status = dt_net_connect(plugin->net, (size_t)dev, handle, plugin->now_ns(plugin->now_arg), &sender);
     *send_comm = sender;
+    if (status == DT_OK && !sender)
+        give_way(plugin);
     if (device_handle)
         *device_handle = NULL;
     return dt_plugin_result(status);
@@ -116,6 +127,8 @@ static ncclResult_t net_accept(void *listen_comm, void **recv_comm, ncclNetDevic
         return ncclInvalidArgument;
     status = dt_net_accept(listen_comm, plugin->now_ns(plugin->now_arg), &receiver);
     *recv_comm = receiver;
+    if (status == DT_OK && !receiver)
+        give_way(plugin);
     if (device_handle)
         *device_handle = NULL;
     return dt_plugin_result(status);

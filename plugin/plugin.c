@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/atomics.h"
@@ -41,6 +42,11 @@ static uint64_t process_now_ns(void *arg)
 {
     (void)arg;
     return dt_clock_now_ns();
+}
+
+static void process_sleep_ns(uint64_t ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL); /* shorter, when a signal comes: no harm */
 }
 
 static void process_random(void *arg, void *to, size_t bytes)
@@ -220,6 +226,7 @@ static ncclResult_t init_locked(void)
     if (!plugin)
         return ncclSystemError;
     plugin->now_ns = process_now_ns;
+    plugin->sleep_ns = process_sleep_ns;
     status = open_plugin(&params, plugin);
     if (status != DT_OK) {
         free(plugin);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "plugin/nccl_net_v8.h"
+#include "plugin/pause.h"
 #include "transport/net.h"
 #include "verbs/verbs.h"
 
@@ -24,6 +25,8 @@ struct dt_plugin {
     struct dt_control *control;    /* NULL: no counter page and no command socket */
     uint64_t (*now_ns)(void *arg); /* the clock of the set-up calls */
     void *now_arg;
+    void (*sleep_ns)(uint64_t ns); /* in unsuccessful set-up calls; NULL: no pause, in a simulation */
+    struct dt_setup_pause pause;
 };
 
 /* The plugin that the entry points use; NULL before init. Any thread. */
