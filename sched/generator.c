@@ -24,6 +24,8 @@ const struct dt_generator dt_generators[] = {
     {DETOUR_ALGORITHM_BEAM, "beam", "beam search guided by the lower bound", dt_generate_beam},
     {DETOUR_ALGORITHM_EXACT, "exact", "branch and bound; proves optimality or gives its bound",
      dt_generate_exact},
+    {DETOUR_ALGORITHM_HANAYO, "hanayo", "1F1B for an even number of stages per device, in waves",
+     dt_generate_hanayo},
     {0},
 };
 

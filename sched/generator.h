@@ -76,6 +76,9 @@ dt_generate_func dt_generate_zb;
 dt_generate_func dt_generate_adaptra;
 dt_generate_func dt_generate_adaptra_initial;
 
+/* hanayo.c */
+dt_generate_func dt_generate_hanayo;
+
 /* auto.c */
 dt_generate_func dt_generate_auto;
 dt_generate_func dt_generate_beam;

@@ -351,7 +351,8 @@ enum detour_algorithm {
     DETOUR_ALGORITHM_ADAPTRA_INITIAL = 9,
     DETOUR_ALGORITHM_BEAM = 10,
     DETOUR_ALGORITHM_EXACT = 11,
-    DETOUR_ALGORITHM_COUNT = 12,
+    DETOUR_ALGORITHM_HANAYO = 12,
+    DETOUR_ALGORITHM_COUNT = 13,
 };
 
 /* "auto", "gpipe", ...: the names of the command line. NULL for other values. */

@@ -62,6 +62,7 @@ bool AlwaysPossible(enum detour_algorithm algorithm, Profile &profile)
     switch (algorithm) {
     case DETOUR_ALGORITHM_INTERLEAVED:
     case DETOUR_ALGORITHM_ZB_V:
+    case DETOUR_ALGORITHM_HANAYO:
         return false;
     case DETOUR_ALGORITHM_GPIPE:
         return !Limited(profile);
