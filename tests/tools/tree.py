@@ -33,6 +33,8 @@ _module("doctor", "base", "verbs", "failover", "transport/protocol", "transport/
 _module("sched", "base")
 _module("sched/search", and_below=["sched"])
 _module("sched/format", and_below=["sched"])
+_module("planner", and_below=["sched/search", "sched/format"])
+_module("planner/format", and_below=["planner"])
 _module("job", "base")
 _module("cli", "base", "delay", "obs", "doctor", "job")
 _module("cli/perf", and_below=["cli"])
