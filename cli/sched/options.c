@@ -45,14 +45,24 @@ enum {
     KEY_TORCH,
 };
 
+/* Of every verb. */
+#define OUTPUT_OPTIONS                                                                  \
+    {"out", KEY_OUT, "FILE", 0, "write to FILE instead of standard output", 0},         \
+    {                                                                                   \
+        "format", KEY_FORMAT, "FORMAT", 0, "output format; see above (default json)", 0 \
+    }
+
 static const struct argp_option common_options[] = {
     {"profile", KEY_PROFILE, "P.json", 0, "stages, links and memory (this or --uniform is required)", 0},
     {"uniform", KEY_UNIFORM, "SxN:F,B,W", 0,
      "instead of a profile: S equal stages, N microbatches, times in ms, as in 8x32:9,10,6", 0},
     {"delay", KEY_DELAY, "LINK=TIME", 0,
      "add TIME to a link in both directions, as in last=60ms, first=2ms or 3=500us; may be repeated", 0},
-    {"out", KEY_OUT, "FILE", 0, "write to FILE instead of standard output", 0},
-    {"format", KEY_FORMAT, "FORMAT", 0, "output format; see above (default json)", 0},
+    OUTPUT_OPTIONS,
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+static const struct argp_option output_options[] = {
+    OUTPUT_OPTIONS,
     {NULL, 0, NULL, 0, NULL, 0},
 };
 static const struct argp_option schedule_options[] = {
@@ -369,12 +379,20 @@ static error_t parse_compare(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
+static error_t parse_model(int key, char *arg, struct argp_state *state)
+{
+    const struct parse *parse = state->input;
+
+    return dt_sched_parse_model(key, arg, parse->options);
+}
+
 static const struct argp argp_schedule = {.options = schedule_options, .parser = parse_schedule};
 static const struct argp argp_generate = {.options = generate_options, .parser = parse_generate};
 static const struct argp argp_picture = {.options = picture_options, .parser = parse_picture};
 static const struct argp argp_adapt = {.options = adapt_options, .parser = parse_adapt};
 static const struct argp argp_tolerance = {.options = tolerance_options, .parser = parse_tolerance};
 static const struct argp argp_compare = {.options = compare_options, .parser = parse_compare};
+static const struct argp argp_model = {.options = dt_sched_model_options, .parser = parse_model};
 
 static const struct {
     unsigned group;
@@ -386,6 +404,7 @@ static const struct {
     {DT_SCHED_TOLERANCE, &argp_tolerance, "Delays:"},
     {DT_SCHED_ADAPT, &argp_adapt, "Changes of the links, and conditions for a new schedule:"},
     {DT_SCHED_COMPARE, &argp_compare, NULL},
+    {DT_SCHED_MODEL, &argp_model, NULL},
     {DT_SCHED_PICTURE, &argp_picture, "Formats:"},
 };
 
@@ -419,6 +438,8 @@ static int check_required(const struct parse *parse)
 {
     const struct dt_sched_options *options = parse->options;
 
+    if (parse->verb->groups & DT_SCHED_LAYERS)
+        return DT_EXIT_OK; /* the verb checks its own */
     if (!options->profile_path && !options->uniform)
         refuse(parse, "--profile is missing; it names the file with stages and links (or give --uniform)");
     else if (options->profile_path && options->uniform)
@@ -451,8 +472,10 @@ int dt_sched_options_parse(const struct dt_sched_verb *verb, int argc, char **ar
         count++;
     }
     describe(verb, doc, sizeof(doc));
-    const struct argp argp = {
-        .options = common_options, .parser = parse_common, .doc = doc, .children = children};
+    const struct argp argp = {.options = verb->groups & DT_SCHED_LAYERS ? output_options : common_options,
+                              .parser = parse_common,
+                              .doc = doc,
+                              .children = children};
     parse.group_count = count;
     argp_err_exit_status = DT_EXIT_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &parse))

@@ -47,6 +47,11 @@ static const struct dt_sched_verb verbs[] = {
      "a bar for each algorithm.",
      DT_SCHED_GENERATE | DT_SCHED_COMPARE | DT_SCHED_PICTURE, JSON_OR_TEXT | 1 << DETOUR_FORMAT_SVG,
      dt_sched_compare},
+    {"model", "write a model in layers, known or measured",
+     "Writes a model file: layers with times and memory, devices, links. The layers are those of a known "
+     "family, by a cost model of published figures, or measured by the user. docs/adaptis.md has the formats "
+     "and formulas.",
+     DT_SCHED_MODEL, JSON_ONLY, dt_sched_model},
 };
 
 static void print_help(FILE *out)
@@ -70,7 +75,8 @@ static int run_verb(const struct dt_sched_verb *verb, int argc, char **argv)
     run.arena = detour_arena_create();
     if (!run.arena)
         return dt_sched_say(&options, DT_EXIT_FAILED, "out of memory");
-    code = dt_sched_read_inputs(&run);
+    if (!(verb->groups & DT_SCHED_LAYERS))
+        code = dt_sched_read_inputs(&run);
     if (code == DT_EXIT_OK)
         code = verb->run(&run);
     detour_arena_destroy(run.arena);

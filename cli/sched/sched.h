@@ -13,6 +13,7 @@
 
 #include <argp.h>
 
+#include "detour/model.h"
 #include "detour/sched_format.h"
 
 #ifdef __cplusplus
@@ -48,12 +49,15 @@ struct dt_sched_options {
     int directions;       /* tolerance */
     int64_t delay_ns_max; /* tolerance; 0: the makespan */
     struct detour_adapt_options adapt;
-    const char *delays_path;      /* adapt */
-    struct dt_sched_list ranks;   /* adapt: the device of each */
-    bool replan;                  /* adapt: inside an iteration, at now_ns */
-    int64_t now_ns;               /* adapt */
-    struct dt_sched_list started; /* adapt */
-    const char *svg_path;         /* compare */
+    const char *delays_path;                 /* adapt */
+    struct dt_sched_list ranks;              /* adapt: the device of each */
+    bool replan;                             /* adapt: inside an iteration, at now_ns */
+    int64_t now_ns;                          /* adapt */
+    struct dt_sched_list started;            /* adapt */
+    const char *svg_path;                    /* compare */
+    bool has_family;                         /* model: --family was given */
+    struct detour_family_options family;     /* model; without devices and microbatches */
+    struct detour_measured_options measured; /* model; devices and microbatches of both forms */
 };
 
 /* The state of one run of a verb. */
@@ -76,7 +80,8 @@ struct dt_sched_verb {
     int (*run)(struct dt_sched_run *run);
 };
 
-/* Groups of options that a verb takes. Every verb takes --profile and --out. */
+/* Groups of options that a verb takes. Every verb takes --out, and --profile with stages unless it takes
+ * models. */
 enum {
     DT_SCHED_SCHEDULE = 1,
     DT_SCHED_GENERATE = 2,
@@ -84,6 +89,8 @@ enum {
     DT_SCHED_TOLERANCE = 8,
     DT_SCHED_ADAPT = 16,
     DT_SCHED_COMPARE = 32,
+    DT_SCHED_MODEL = 64,
+    DT_SCHED_LAYERS = DT_SCHED_MODEL, /* those that take no profile of stages */
 };
 
 /* ---- options ---------------------------------------------------------------------------------------- */
@@ -139,6 +146,11 @@ int dt_sched_check(struct dt_sched_run *run);
 int dt_sched_adapt(struct dt_sched_run *run);
 int dt_sched_tolerance(struct dt_sched_run *run);
 int dt_sched_compare(struct dt_sched_run *run);
+int dt_sched_model(struct dt_sched_run *run);
+
+/* The options of DT_SCHED_MODEL, and an argp parser of them. */
+extern const struct argp_option dt_sched_model_options[];
+error_t dt_sched_parse_model(int key, const char *arg, struct dt_sched_options *options);
 
 #ifdef __cplusplus
 }

@@ -180,10 +180,57 @@ detour_model_evaluate(struct detour_arena *arena, const struct detour_model *mod
                       const struct detour_partition *partition, struct detour_schedule *schedule,
                       struct detour_performance **performance, struct detour_error *error);
 
+/* ---- models of known families ------------------------------------------------------------------------- */
+
+enum detour_family {
+    DETOUR_FAMILY_GEMMA = 0,      /* AdaPtis, Table 5; shapes of Gemma 3 (arXiv 2503.19786) */
+    DETOUR_FAMILY_DEEPSEEK = 1,   /* AdaPtis, Table 5; shapes of DeepSeek-V2-Lite (arXiv 2405.04434) */
+    DETOUR_FAMILY_NEMOTRON_H = 2, /* AdaPtis, Table 5; shapes of Nemotron-H-8B (arXiv 2504.03624) */
+    DETOUR_FAMILY_GPT = 3, /* the models of the Zero Bubble paper (arXiv 2401.10241): 1.5, 6.2 and 14.6 B */
+    DETOUR_FAMILY_COUNT = 4,
+};
+
+enum detour_model_size {
+    DETOUR_MODEL_SMALL = 0,
+    DETOUR_MODEL_MEDIUM = 1,
+    DETOUR_MODEL_LARGE = 2,
+    DETOUR_MODEL_SIZE_COUNT = 3,
+};
+
+/* "gemma", "deepseek", "nemotron-h", "gpt"; "small", "medium", "large". NULL for other values. */
+DETOUR_API const char *detour_family_name(enum detour_family family);
+DETOUR_API const char *detour_model_size_name(enum detour_model_size size);
+
+/* The value of that name; false if there is none. */
+DETOUR_API bool detour_family_find(const char *name, enum detour_family *family);
+DETOUR_API bool detour_model_size_find(const char *name, enum detour_model_size *size);
+
+/* 0 and NULL are the default of every field. */
+struct detour_family_options {
+    enum detour_family family;
+    enum detour_model_size size;
+    const char *gpu;          /* "h800" (default), "h100", "a100" */
+    int32_t sequence_tokens;  /* of one sequence; 0 means 2048 */
+    int32_t batch_sequences;  /* of one microbatch; 0 means 1 */
+    int32_t microbatch_count; /* 0 means 16 */
+    int32_t device_count;     /* pipeline parallelism; 0 means 4 */
+    int32_t tensor_parallel;  /* GPUs that share each layer; 0 means 1 */
+    int32_t expert_parallel;  /* GPUs that share the experts of a layer; 0 means 1 */
+    int32_t data_parallel;    /* replicas, which share the optimizer's state; 0 means 1 */
+};
+
+/*
+ * A model from published architecture figures, by a cost model of FLOPs and bytes. docs/adaptis.md has the
+ * formulas, and how far their times are from measured ones: a profile of the user's own is better.
+ */
+DETOUR_API enum detour_status detour_model_of_family(struct detour_arena *arena,
+                                                     const struct detour_family_options *options,
+                                                     struct detour_model **model, struct detour_error *error);
+
 /* ---- model files ------------------------------------------------------------------------------------- */
 
 /*
- * Reads a model and checks it with detour_model_check(). As strict as the
+ * Reads a model (docs/adaptis.md has the format) and checks it with detour_model_check(). As strict as the
  * readers of detour/sched_format.h: one line with `name`, the place, what is there and what would be right.
  */
 DETOUR_API enum detour_status detour_model_from_json(struct detour_arena *arena, const char *name,

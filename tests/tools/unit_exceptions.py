@@ -17,7 +17,7 @@ EXCEPTIONS = {
     **dict.fromkeys(map("cli/perf/op_{}.c".format, ["all_gather", "all_reduce", "alltoall", "broadcast", "latency",
                                                     "reduce_scatter", "sendrecv"]), _OP),
     **dict.fromkeys(map("cli/perf/{}.c".format, ["perf", "rank"]), _PERF),
-    **dict.fromkeys(map("cli/sched/{}.c".format, ["adapt", "compare", "run", "tolerance"]),
+    **dict.fromkeys(map("cli/sched/{}.c".format, ["adapt", "compare", "model", "model_options", "run", "tolerance"]),
                     _SCHED),
     "sched/format/adapt.c": "the member \"adapt\": tests/cli/sched/cli_test.py and docs_test.py compare it",
     **dict.fromkeys(map("sched/format/{}.c".format, ["gantt", "json_write", "schedule_write", "svg", "trace"]), _VIEW),

@@ -458,9 +458,54 @@ class BadInput(Sched):
         self.bad(2, tight + ": ", "plan", "--profile", tight, "--algo", "zb-h2")
 
 
+class Model(Sched):
+    MEASURED = {"version": 1, "name": "mine",
+                "layers": [{"type": "decoder", "count": 6, "f_ms": [1, 3, 2], "bw_ms": [4, 4.5, 5], "parameters": 10}]}
+
+    def test_a_family_has_the_layers_of_the_paper(self):
+        for family, size, layers in [("gemma", "small", 32), ("deepseek", "medium", 32), ("nemotron-h", "large", 112)]:
+            made = json.loads(self.good("model", "--family", family, "--size", size, "--seq", "4096", "--devices", "8",
+                                        "--microbatches", "64", "--tensor", "2", "--expert", "8", "--data", "4"))
+            self.assertEqual(made["name"], f"{family}-{size} s4096 b1 t2 e8 d4 h800")
+            self.assertEqual(made["microbatches"], 64)
+            self.assertEqual(sum(layer.get("count", 1) for layer in made["layers"]), layers + 2)
+            self.assertEqual(made["devices"], [{"count": 8, "capacity_bytes": 80000000000}])
+
+    def test_a_longer_sequence_takes_longer(self):
+        times = [json.loads(self.good("model", "--family", "gemma", "--seq", seq))["layers"][1]["f_ms"]
+                 for seq in ("2048", "8192", "32768")]
+        self.assertGreater(times[1], 4 * times[0])  # attention grows with the square
+        self.assertGreater(times[2], 4 * times[1])
+
+    def test_measured_times_become_medians(self):
+        path = self.file("m", self.MEASURED)
+        made = json.loads(self.good("model", "--profile", path, "--devices", "2", "--microbatches", "4", "--capacity",
+                                    "80G", "--bandwidth", "1G", "--latency-ms", "0.5"))
+        self.assertEqual(made["layers"], [{"type": "decoder", "count": 6, "f_ms": 2, "b_ms": 2.5, "w_ms": 2,
+                                           "bw_ms": 4.5, "parameter_bytes": 20, "gradient_bytes": 40,
+                                           "optimizer_bytes": 120}])
+        self.assertEqual(made["devices"], [{"count": 2, "capacity_bytes": 80 * 2**30}])
+        self.assertEqual(made["links"], {"latency_ms": 0.5, "bytes_per_s": 2**30, "overlap": True})
+        again = self.good("model", "--profile", "-", stdin=json.dumps(made))
+        self.assertEqual(json.loads(again), made)
+
+    def test_bad_input_is_one_line(self):
+        self.bad(2, "give either --family, a known model, or --profile", "model")
+        self.bad(2, "--family llama: expected gemma, deepseek, nemotron-h or gpt", "model", "--family", "llama")
+        self.bad(2, "--size huge: expected small, medium or large", "model", "--family", "gemma", "--size", "huge")
+        self.bad(2, "no GPU 'tpu'; there are h800, h100 and a100", "model", "--family", "gemma", "--gpu", "tpu")
+        self.bad(2, "--seq 0: expected a whole number", "model", "--family", "gemma", "--seq", "0")
+        self.bad(2, "40 devices for 34 layers", "model", "--family", "gemma", "--devices", "40")
+        self.bad(2, "--capacity, --bandwidth and --latency-ms go with --profile", "model", "--family", "gemma",
+                 "--capacity", "80G")
+        path = self.file("m", self.MEASURED)
+        self.bad(2, path + ": microbatches is missing", "model", "--profile", path, "--devices", "2")
+        self.bad(2, "unrecognized option '--uniform'", "model", "--uniform", "8x32:9,10,6")
+
+
 class Help(Sched):
     def test_help_is_no_error(self):
-        for args in [["--help"], ["plan", "--help"], ["compare", "--help"], ["check", "--help"]]:
+        for args in [["--help"], ["plan", "--help"], ["model", "--help"], ["compare", "--help"], ["check", "--help"]]:
             self.assertIn("Usage: detour sched", self.good(*args))
 
 
