@@ -241,6 +241,8 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
     case KEY_FORMAT:
         return parse_format(parse, arg);
     case ARGP_KEY_ARG:
+        if (parse->verb->groups & DT_SCHED_OPTIMIZE)
+            return ARGP_ERR_UNKNOWN; /* the model */
         return refuse(parse, "'%s' is not an option; files are given as --profile FILE and --schedule FILE",
                       arg);
     default:
@@ -386,12 +388,23 @@ static error_t parse_model(int key, char *arg, struct argp_state *state)
     return dt_sched_parse_model(key, arg, parse->options);
 }
 
+static error_t parse_optimize(int key, char *arg, struct argp_state *state)
+{
+    const struct parse *parse = state->input;
+
+    if (key == ARGP_KEY_INIT)
+        parse->options->optimize.command = parse->options->command;
+    return dt_sched_parse_optimize(key, arg, &parse->options->optimize);
+}
+
 static const struct argp argp_schedule = {.options = schedule_options, .parser = parse_schedule};
 static const struct argp argp_generate = {.options = generate_options, .parser = parse_generate};
 static const struct argp argp_picture = {.options = picture_options, .parser = parse_picture};
 static const struct argp argp_adapt = {.options = adapt_options, .parser = parse_adapt};
 static const struct argp argp_tolerance = {.options = tolerance_options, .parser = parse_tolerance};
 static const struct argp argp_compare = {.options = compare_options, .parser = parse_compare};
+static const struct argp argp_optimize = {
+    .options = dt_sched_optimize_options, .parser = parse_optimize, .args_doc = "MODEL.json"};
 static const struct argp argp_model = {.options = dt_sched_model_options, .parser = parse_model};
 
 static const struct {
@@ -405,6 +418,7 @@ static const struct {
     {DT_SCHED_ADAPT, &argp_adapt, "Changes of the links, and conditions for a new schedule:"},
     {DT_SCHED_COMPARE, &argp_compare, NULL},
     {DT_SCHED_MODEL, &argp_model, NULL},
+    {DT_SCHED_OPTIMIZE, &argp_optimize, NULL},
     {DT_SCHED_PICTURE, &argp_picture, "Formats:"},
 };
 

@@ -52,6 +52,13 @@ static const struct dt_sched_verb verbs[] = {
      "family, by a cost model of published figures, or measured by the user. docs/adaptis.md has the formats "
      "and formulas.",
      DT_SCHED_MODEL, JSON_ONLY, dt_sched_model},
+    {"optimize", "find partition, placement and schedule of a model",
+     "Reads a model in layers and searches the pipeline with the shortest iteration that fits into the "
+     "devices' "
+     "memory: which layers form a stage, where each stage lies, and in which order the devices work. Prints "
+     "it "
+     "beside the pipelines that are in use and a lower bound. docs/adaptis.md has the format of models.",
+     DT_SCHED_OPTIMIZE | DT_SCHED_PICTURE, ALL_FORMATS, dt_sched_optimize},
 };
 
 static void print_help(FILE *out)

@@ -13,6 +13,7 @@
 
 #include <argp.h>
 
+#include "cli/sched/optimize_options.h"
 #include "detour/model.h"
 #include "detour/sched_format.h"
 
@@ -58,6 +59,7 @@ struct dt_sched_options {
     bool has_family;                         /* model: --family was given */
     struct detour_family_options family;     /* model; without devices and microbatches */
     struct detour_measured_options measured; /* model; devices and microbatches of both forms */
+    struct dt_optimize_options optimize;
 };
 
 /* The state of one run of a verb. */
@@ -90,7 +92,8 @@ enum {
     DT_SCHED_ADAPT = 16,
     DT_SCHED_COMPARE = 32,
     DT_SCHED_MODEL = 64,
-    DT_SCHED_LAYERS = DT_SCHED_MODEL, /* those that take no profile of stages */
+    DT_SCHED_OPTIMIZE = 128,
+    DT_SCHED_LAYERS = DT_SCHED_MODEL | DT_SCHED_OPTIMIZE, /* those that take no profile of stages */
 };
 
 /* ---- options ---------------------------------------------------------------------------------------- */
@@ -147,6 +150,7 @@ int dt_sched_adapt(struct dt_sched_run *run);
 int dt_sched_tolerance(struct dt_sched_run *run);
 int dt_sched_compare(struct dt_sched_run *run);
 int dt_sched_model(struct dt_sched_run *run);
+int dt_sched_optimize(struct dt_sched_run *run);
 
 /* The options of DT_SCHED_MODEL, and an argp parser of them. */
 extern const struct argp_option dt_sched_model_options[];

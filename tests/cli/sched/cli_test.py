@@ -503,6 +503,78 @@ class Model(Sched):
         self.bad(2, "unrecognized option '--uniform'", "model", "--uniform", "8x32:9,10,6")
 
 
+class Optimize(Sched):
+    """Four devices, layers of which the last is heavy."""
+    MODEL = {"version": 1, "name": "heavy <end>", "microbatches": 8, "layers": [
+        {"type": "embedding", "f_ms": 0.5, "b_ms": 0, "w_ms": 0.5, "message_bytes": 1000},
+        {"type": "decoder", "count": 10, "f_ms": 1, "b_ms": 1, "w_ms": 1, "parameter_bytes": 100,
+         "activation_bytes": 10, "message_bytes": 1000},
+        {"type": "head", "f_ms": 4, "b_ms": 4, "w_ms": 4}], "devices": [{"count": 4, "capacity_bytes": 1000}]}
+
+    def test_report(self):
+        made = json.loads(self.good("optimize", self.file("m", self.MODEL), "--json"))
+        rows = {row["name"]: row for row in made["pipelines"]}
+        self.assertEqual(list(rows), ["S-1F1B", "I-1F1B", "ZB", "ZB-V", "Hanayo", "Mist", "tuned", "optimized"])
+        best = rows["optimized"]
+        for name, row in rows.items():
+            self.assertIn("problem" if "problem" in row else "makespan_ms", row)
+            if "problem" not in row:
+                self.assertGreaterEqual(row["makespan_ms"], best["makespan_ms"], name)
+                self.assertEqual(sum(row["layers"]), 12)
+                self.assertLessEqual(row["peak_bytes"], 1000)
+        self.assertGreaterEqual(best["ratio_to_bound"], 1)
+        self.assertLess(best["ratio_to_bound"], 1.02)
+        self.assertLess(best["makespan_ms"], 0.8 * rows["S-1F1B"]["makespan_ms"])
+        self.assertEqual(best["makespan_ms"] / best["ratio_to_bound"], made["lower_bound"]["makespan_ms"])
+
+    def test_the_other_verbs_read_its_files(self):
+        profile, schedule = os.path.join(self.folder, "P.json"), os.path.join(self.folder, "S.json")
+        table = self.good("optimize", self.file("m", self.MODEL), "--format", "text", "--ascii", "--profile-out",
+                          profile, "--schedule-out", schedule)
+        self.assertRegex(table, r"(?m)^optimized +[0-9.]+ +[0-9.]+ +0.00 +1\.0[0-9]{3}")
+        self.assertRegex(table, r"(?m)^device 3   stage .*head")
+        self.assertTrue(json.loads(self.good("check", "--profile", profile, "--schedule", schedule))["valid"])
+        made = json.loads(self.good("simulate", "--profile", profile, "--schedule", schedule))
+        self.assertIn(f"{made['makespan_ms']:.3f}", table)
+        csv = self.good("optimize", self.file("m", self.MODEL), "--format", "csv")
+        self.assertEqual(len(csv.splitlines()), 4)
+
+    def test_picture_is_well_formed(self):
+        path = os.path.join(self.folder, "o.svg")
+        self.good("optimize", self.file("m", self.MODEL), "--svg", path)
+        with open(path, encoding="utf-8") as file:
+            written = file.read()
+        self.assertEqual(written, self.good("optimize", self.file("m", self.MODEL), "--format", "svg"))
+        texts = [element.text for element in xml.etree.ElementTree.fromstring(written).iter() if element.text]
+        self.assertTrue(any(text.startswith("heavy <end>: 12 layers in") for text in texts))
+        self.assertEqual(sum(text.startswith("layer ") for text in texts), 12)
+
+    def test_megatron_layout(self):
+        fixed = dict(self.MODEL, fixed={"stages": 8, "layers": [1, 2, 2, 2, 2, 1, 1, 1],
+                                        "placement": [0, 1, 2, 3, 0, 1, 2, 3]})
+        made = json.loads(self.good("optimize", self.file("m", fixed)))
+        self.assertEqual(made["megatron_layout"], "E|tt|tt|tt|tt|t|t|L")
+        fixed["fixed"]["placement"] = [0, 1, 2, 3, 3, 2, 1, 0]
+        self.assertNotIn("megatron_layout", json.loads(self.good("optimize", self.file("m", fixed))))
+
+    def test_parts_can_be_kept(self):
+        def makespan(*args):
+            return json.loads(self.good("optimize", self.file("m", self.MODEL), *args))["pipelines"][-1]
+        schedule, every = makespan("--tune", "schedule"), makespan()
+        self.assertEqual(schedule["layers"], [4, 3, 2, 3])
+        self.assertLess(every["makespan_ms"], schedule["makespan_ms"])
+        self.assertEqual(makespan("--tune", "partition,placement,schedule"), every)
+
+    def test_bad_input_is_one_line(self):
+        path = self.file("m", self.MODEL)
+        self.bad(2, "the model file is missing", "optimize")
+        self.bad(2, "one model file is enough", "optimize", path, path)
+        self.bad(2, "--tune all: expected partition, placement or schedule", "optimize", path, "--tune", "all")
+        self.bad(2, "--budget 0: expected", "optimize", path, "--budget", "0")
+        small = dict(self.MODEL, devices=[{"count": 4, "capacity_bytes": 200}])
+        self.bad(2, "one microbatch needs 300 bytes more than all 4 devices have", "optimize", self.file("s", small))
+
+
 class Help(Sched):
     def test_help_is_no_error(self):
         for args in [["--help"], ["plan", "--help"], ["model", "--help"], ["compare", "--help"], ["check", "--help"]]:

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "planner/bound.h"
+
+#include <stdlib.h>
+
+#include "planner/model.h"
+#include "planner/packing.h"
+#include "sched/arena.h"
+#include "sched/call.h"
+#include "sched/problem.h"
+
+/* What every part of the bound needs. */
+struct bounds {
+    const struct dt_space *space;
+    const struct detour_model *model;
+    int32_t layer_count;
+    int64_t count;       /* microbatches */
+    int32_t *speed;      /* [device], permille, the fastest first */
+    int64_t crossing_ns; /* what any message takes at least */
+    int64_t *sorted_ns;  /* [layer]: work, the heaviest first */
+};
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Of nominal speed to the fastest device's, rounded down: a bound must not be above. */
+static int64_t fast(const struct bounds *b, __int128 time_ns)
+{
+    __int128 scaled = time_ns * 1000 / b->speed[0];
+
+    return scaled < DT_FOREVER ? (int64_t)scaled : DT_FOREVER;
+}
+
+static int compare_speeds(const void *left, const void *right)
+{
+    int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
+
+    return a > b ? -1 : a < b;
+}
+
+static int compare_times(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+
+    return a > b ? -1 : a < b;
+}
+
+/* The least time that any message takes from one device to another. */
+static int64_t crossing_ns(const struct detour_model *model)
+{
+    int64_t least_ns = DT_FOREVER, bytes = INT64_MAX;
+
+    for (int32_t l = 0; l + 1 < model->layer_count; l++)
+        bytes = model->layers[l].message_bytes < bytes ? model->layers[l].message_bytes : bytes;
+    for (int32_t a = 0; model->links && a < model->device_count; a++) {
+        for (int32_t b = 0; b < model->device_count; b++) {
+            struct detour_model_link link = dt_model_link(model, a, b);
+            int64_t time_ns = link.latency_ns + dt_link_serial_ns(&link, bytes);
+            least_ns = a != b && time_ns < least_ns ? time_ns : least_ns;
+        }
+    }
+    return least_ns == DT_FOREVER ? 0 : least_ns;
+}
+
+static int64_t work_of(const struct bounds *b, int32_t layer)
+{
+    return b->space->work_ns[layer + 1] - b->space->work_ns[layer];
+}
+
+static int64_t last_w_ns(const struct bounds *b)
+{
+    const struct dt_space *s = b->space;
+
+    return larger(0, s->work_ns[1] - s->f_ns[1] - s->b_ns[1]);
+}
+
+static int64_t chain_bound(const struct bounds *b)
+{
+    const struct dt_space *s = b->space;
+    int32_t end = b->layer_count;
+
+    return fast(b, (__int128)s->f_ns[end] + s->b_ns[end] + last_w_ns(b)) +
+           2 * (b->model->device_count - 1) * b->crossing_ns;
+}
+
+static int64_t layer_bound(const struct bounds *b, int32_t *heaviest)
+{
+    const struct dt_space *s = b->space;
+    int64_t most_ns = 0;
+
+    for (int32_t l = 0; l < b->layer_count; l++) {
+        int64_t f_ns = s->f_ns[l + 1] - s->f_ns[l], b_ns = s->b_ns[l + 1] - s->b_ns[l];
+        /* Before the last layer every other device has been passed. */
+        int64_t away_ns = l + 1 == b->layer_count ? (b->model->device_count - 1) * b->crossing_ns : 0;
+        int64_t all_ns = away_ns + fast(b, s->f_ns[l] + (__int128)b->count * work_of(b, l));
+        int64_t chain_ns = 2 * away_ns + fast(b, (__int128)s->f_ns[l] + s->b_ns[l] + last_w_ns(b) +
+                                                     (__int128)b->count * (f_ns + b_ns));
+        int64_t bound_ns = larger(all_ns, chain_ns);
+        if (bound_ns > most_ns) {
+            most_ns = bound_ns;
+            *heaviest = l;
+        }
+    }
+    return most_ns;
+}
+
+/* What the devices get done until T, in nanoseconds of nominal speed; device k begins and ends later by
+ * these. */
+static __int128 done_until(const struct bounds *b, int64_t end_ns, bool backwards_too)
+{
+    const struct dt_space *s = b->space;
+    __int128 sum = 0;
+
+    for (int32_t k = 0; k < b->model->device_count; k++) {
+        int64_t away_ns = fast(b, s->f_ns[k]) + k * b->crossing_ns;
+        if (backwards_too)
+            away_ns += fast(b, s->b_ns[k] + last_w_ns(b)) + k * b->crossing_ns;
+        if (end_ns > away_ns)
+            sum += (__int128)(end_ns - away_ns) * b->speed[k] / 1000 + 1;
+    }
+    return sum;
+}
+
+/* The least T by which the devices can have done `work_ns`. */
+static int64_t time_for(const struct bounds *b, __int128 work_ns, bool backwards_too)
+{
+    int64_t low_ns = 0, high_ns = DT_FOREVER;
+
+    while (low_ns < high_ns) {
+        int64_t middle_ns = low_ns + (high_ns - low_ns) / 2;
+        if (done_until(b, middle_ns, backwards_too) >= work_ns)
+            high_ns = middle_ns;
+        else
+            low_ns = middle_ns + 1;
+    }
+    return low_ns;
+}
+
+static int64_t work_bound(const struct bounds *b)
+{
+    const struct dt_space *s = b->space;
+    int32_t end = b->layer_count;
+    __int128 all = (__int128)b->count * s->work_ns[end];
+    __int128 chain = (__int128)b->count * (s->f_ns[end] + s->b_ns[end]);
+
+    return larger(time_for(b, all, false), time_for(b, chain, true));
+}
+
+/* Of the m P + 1 heaviest layers, m + 1 are on one device. */
+static int64_t pigeonhole_bound(const struct bounds *b)
+{
+    int32_t devices = b->model->device_count;
+    __int128 most_ns = 0;
+
+    for (int32_t m = 1; m * devices < b->layer_count; m++) {
+        __int128 sum_ns = 0; /* the m + 1 lightest of the m P + 1 heaviest */
+        for (int32_t k = m * devices - m; k <= m * devices; k++)
+            sum_ns += b->sorted_ns[k];
+        most_ns = sum_ns > most_ns ? sum_ns : most_ns;
+    }
+    return fast(b, b->count * most_ns);
+}
+
+/* Whether the layers can be packed so that every device, from when it can begin, is done by `end_ns`. */
+static bool packs_until(const struct bounds *b, struct dt_packing *packing, int64_t end_ns)
+{
+    int64_t capacity_ns[DETOUR_MODEL_DEVICES_MAX];
+
+    for (int32_t k = 0; k < b->model->device_count; k++) {
+        int64_t left_ns = end_ns - fast(b, b->space->f_ns[k]) - k * b->crossing_ns;
+        __int128 nominal = ((__int128)left_ns + 1) * b->speed[0] / 1000 / b->count;
+        capacity_ns[k] = left_ns < 0 ? -1 : nominal < DT_FOREVER ? (int64_t)nominal : DT_FOREVER;
+    }
+    return dt_packing_fits(packing, capacity_ns, b->model->device_count);
+}
+
+/* By bisection up to twice what is known, to one part in 2000. */
+static enum detour_status packing_bound(struct detour_arena *arena, const struct bounds *b, int64_t known_ns,
+                                        int64_t *bound_ns, struct detour_error *error)
+{
+    struct dt_packing packing;
+    int64_t low_ns = larger(known_ns, pigeonhole_bound(b)), high_ns = 2 * low_ns;
+    enum detour_status status = dt_packing_create(arena, b->sorted_ns, b->layer_count, &packing, error);
+
+    *bound_ns = pigeonhole_bound(b);
+    while (!status && high_ns - low_ns > low_ns / 2000 + 1) {
+        int64_t middle_ns = low_ns + (high_ns - low_ns) / 2;
+        if (packs_until(b, &packing, middle_ns)) {
+            high_ns = middle_ns;
+        } else {
+            low_ns = middle_ns + 1;
+            *bound_ns = low_ns;
+        }
+    }
+    return status;
+}
+
+/* 0 unless every device has a limit. *over_bytes: what the model needs beyond all devices together. */
+static int64_t memory_bound(const struct bounds *b, int64_t *over_bytes)
+{
+    const struct dt_space *s = b->space;
+    int32_t end = b->layer_count;
+    __int128 free_bytes = -(__int128)s->static_bytes[end];
+    double held = 0;
+
+    *over_bytes = 0;
+    for (int32_t d = 0; d < b->model->device_count; d++) {
+        if (!b->model->devices[d].capacity_bytes)
+            return 0;
+        free_bytes += b->model->devices[d].capacity_bytes;
+    }
+    __int128 missing = s->activation_bytes[end] - free_bytes;
+    if (missing > 0) {
+        *over_bytes = missing < INT64_MAX ? (int64_t)missing : INT64_MAX;
+        return 0;
+    }
+    for (int32_t l = 0; l < end; l++) {
+        int64_t held_ns = fast(b, (__int128)s->f_ns[end] - s->f_ns[l] + s->b_ns[end] - s->b_ns[l]);
+        held += (double)(s->activation_bytes[l + 1] - s->activation_bytes[l]) * (double)held_ns;
+    }
+    /* Less a part in a million for the rounding of doubles. */
+    double bound = held > 0 ? held / (double)free_bytes * (double)b->count * (1 - 1e-6) : 0;
+    return bound < (double)DT_FOREVER ? (int64_t)bound : DT_FOREVER;
+}
+
+static bool prepare(struct detour_arena *arena, struct bounds *b)
+{
+    if (!dt_arena_new(arena, b->speed, b->model->device_count) ||
+        !dt_arena_new(arena, b->sorted_ns, b->layer_count))
+        return false;
+    for (int32_t d = 0; d < b->model->device_count; d++)
+        b->speed[d] = b->model->devices[d].speed_permille;
+    for (int32_t l = 0; l < b->layer_count; l++)
+        b->sorted_ns[l] = work_of(b, l);
+    qsort(b->speed, (size_t)b->model->device_count, sizeof(*b->speed), compare_speeds);
+    qsort(b->sorted_ns, (size_t)b->layer_count, sizeof(*b->sorted_ns), compare_times);
+    b->crossing_ns = crossing_ns(b->model);
+    return true;
+}
+
+enum detour_status dt_model_bound(struct detour_arena *arena, const struct dt_space *space,
+                                  struct detour_model_bound *bound, struct detour_error *error)
+{
+    struct dt_arena_mark mark = dt_arena_save(arena);
+    struct bounds b = {.space = space,
+                       .model = space->model,
+                       .layer_count = space->model->layer_count,
+                       .count = space->model->microbatch_count};
+
+    if (!prepare(arena, &b))
+        return dt_fail_memory(error);
+    *bound = (struct detour_model_bound){.chain_ns = chain_bound(&b), .work_ns = work_bound(&b)};
+    bound->layer_ns = layer_bound(&b, &bound->heaviest_layer);
+    bound->memory_ns = memory_bound(&b, &bound->over_bytes);
+    bound->makespan_ns =
+        larger(larger(bound->chain_ns, bound->work_ns), larger(bound->layer_ns, bound->memory_ns));
+    enum detour_status status = packing_bound(arena, &b, bound->makespan_ns, &bound->packing_ns, error);
+    bound->makespan_ns = larger(bound->makespan_ns, bound->packing_ns);
+    dt_arena_rewind(arena, mark);
+    return status;
+}
