@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a device treats its messages. The paper is PipeMorph.
+ * How a device treats its messages. The paper is PipeMorph; docs/pipeline.md compares in detail.
  *
  *   nccl       A flow has a fixed number of slots. A send holds the device until its last slice has a slot,
  * so a slow link holds back the computation behind it: head-of-line blocking (section 3.2). A receive is

@@ -10,6 +10,7 @@
 #include "cli/inject.h"
 #include "cli/nic.h"
 #include "cli/perf/perf.h"
+#include "cli/pipeline/pipeline.h"
 #include "cli/sched/sched.h"
 #include "cli/stat.h"
 #include "detour/version.h"
@@ -18,6 +19,9 @@
 static const struct dt_command commands[] = {
     {"perf", "run a communication pattern through a network plugin as NCCL does, check and time it",
      dt_perf_command},
+    {"pipeline",
+     "run a pipeline schedule with real messages: iteration times and bubbles, slow links and devices",
+     dt_pipeline_command},
     {"stat", "counters of running processes, and which links are slow, as text or JSON", dt_stat_command},
     {"doctor", "check this machine: devices, GIDs, backups, settings, limits, NCCL", dt_doctor_command},
     {"nic", "list the RNICs of running processes, drain them, control software RNICs", dt_nic_command},

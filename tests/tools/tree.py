@@ -41,7 +41,8 @@ _module("job", "base")
 _module("cli", "base", "delay", "obs", "doctor", "job")
 _module("cli/perf", and_below=["cli"])
 _module("cli/sched", and_below=["cli"])
-_module("cli/main", and_below=["cli/perf", "cli/sched"])
+_module("cli/pipeline", "pipeline", and_below=["cli"])
+_module("cli/main", and_below=["cli/perf", "cli/sched", "cli/pipeline"])
 
 
 def module_of(path):

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/pipeline/adapt.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/digest.h"
+#include "base/param.h"
+#include "detour/stat.h"
+
+/* A delay matters from this share of a computation on; the search may take this long on every rank. */
+#define CHANGE_PERMILLE 200
+#define CONFIRM_COUNT   2
+#define SEARCH_US       20000
+
+void dt_pipeline_verdicts_read(struct dt_pipeline_verdicts *verdicts)
+{
+    struct detour_stat_snapshot *snapshot;
+    struct detour_stat_link *links;
+    size_t count, used = 0;
+
+    for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX; i++)
+        verdicts->slow[i].to_rank = -1;
+    if (detour_stat_read(dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"), (int)getpid(), &snapshot, NULL))
+        return;
+    links = detour_stat_links(snapshot, &count);
+    for (size_t i = 0; links && i < count && used < DT_PIPELINE_VERDICTS_MAX; i++) {
+        if (!links[i].is_slow)
+            continue;
+        verdicts->slow[used].to_rank = links[i].to_rank;
+        verdicts->slow[used++].delay_ns = (int64_t)links[i].delay_ns;
+    }
+    free(links);
+    detour_stat_free(snapshot);
+}
+
+static int64_t delay_between(const struct dt_pipeline_verdicts *from, int32_t to_rank)
+{
+    for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX; i++) {
+        if (from->slow[i].to_rank == to_rank && from->slow[i].delay_ns > 0)
+            return from->slow[i].delay_ns < DETOUR_TIME_MAX_NS ? from->slow[i].delay_ns : DETOUR_TIME_MAX_NS;
+    }
+    return 0;
+}
+
+static int64_t beyond(int64_t delay_ns, int64_t planned_ns)
+{
+    return delay_ns > planned_ns ? delay_ns - planned_ns : 0;
+}
+
+void dt_pipeline_delays_from_verdicts(const struct detour_profile *profile,
+                                      const struct dt_pipeline_verdicts *verdicts,
+                                      struct dt_pipeline_delays *delays)
+{
+    memset(delays, 0, sizeof *delays);
+    delays->link_count = profile->stage_count - 1;
+    for (int32_t i = 0; i < delays->link_count; i++) {
+        int32_t low = profile->stages[i].device, high = profile->stages[i + 1].device;
+
+        if (low == high)
+            continue;
+        const struct detour_link *link = &profile->links[i];
+        delays->forward_ns[i] =
+            beyond(delay_between(&verdicts[low], high), link->forward_ns + link->forward_serial_ns);
+        delays->backward_ns[i] =
+            beyond(delay_between(&verdicts[high], low), link->backward_ns + link->backward_serial_ns);
+    }
+}
+
+/* The plan's profile with delays; the links lie in `links`. */
+static struct detour_profile with_delays(const struct dt_pipeline_plan *plan,
+                                         const struct dt_pipeline_delays *delays,
+                                         struct detour_link links[DT_PIPELINE_STAGES_MAX])
+{
+    struct detour_profile profile = plan->profile;
+
+    for (int32_t i = 0; i + 1 < profile.stage_count; i++) {
+        links[i] = profile.links[i];
+        links[i].forward_ns += delays->forward_ns[i];
+        links[i].backward_ns += delays->backward_ns[i];
+    }
+    profile.links = links;
+    return profile;
+}
+
+static bool adapt(struct detour_arena *arena, const struct dt_pipeline_plan *plan,
+                  const struct detour_schedule *present, const struct dt_pipeline_delays *planned,
+                  const struct dt_pipeline_delays *measured, int32_t confirm_count,
+                  struct detour_adapt_state *state, struct detour_adaptation **adaptation)
+{
+    struct detour_link planned_links[DT_PIPELINE_STAGES_MAX], measured_links[DT_PIPELINE_STAGES_MAX];
+    struct detour_profile before = with_delays(plan, planned, planned_links);
+    struct detour_profile now = with_delays(plan, measured, measured_links);
+    const struct detour_adapt_options options = {
+        .generate = {.node_budget = detour_node_budget(&plan->profile, SEARCH_US)},
+        .change_permille_min = CHANGE_PERMILLE,
+        .confirm_count = confirm_count,
+    };
+
+    return detour_adapt(arena, &before, &now, present, &options, state, adaptation, NULL) == DETOUR_OK &&
+           (*adaptation)->verdict == DETOUR_ADAPT_CHANGE;
+}
+
+bool dt_pipeline_adapt_decide(const struct dt_pipeline_plan *plan, const struct detour_schedule *present,
+                              const struct dt_pipeline_delays *planned,
+                              const struct dt_pipeline_delays *measured, struct detour_adapt_state *state)
+{
+    struct detour_arena *arena = detour_arena_create();
+    struct detour_adaptation *adaptation;
+    bool changes = arena && adapt(arena, plan, present, planned, measured, CONFIRM_COUNT, state, &adaptation);
+
+    detour_arena_destroy(arena);
+    return changes;
+}
+
+static uint64_t digest_of(const struct detour_schedule *schedule)
+{
+    uint64_t digest = DT_DIGEST_EMPTY;
+
+    for (size_t i = 0; i < schedule->op_count; i++) {
+        const struct detour_op *op = &schedule->ops[i];
+        const int32_t fields[] = {op->microbatch, op->stage, op->kind, op->flags};
+        digest = dt_digest_add(digest, fields, sizeof fields);
+    }
+    return digest ? digest : 1;
+}
+
+bool dt_pipeline_adapt_prepare(const struct dt_pipeline_plan *plan, const struct detour_schedule *present,
+                               const struct dt_pipeline_delays *planned,
+                               const struct dt_pipeline_delays *measured,
+                               struct dt_pipeline_candidate *candidate)
+{
+    struct detour_adapt_state state = {0};
+    struct detour_adaptation *adaptation;
+
+    *candidate = (struct dt_pipeline_candidate){.arena = detour_arena_create()};
+    if (!candidate->arena ||
+        !adapt(candidate->arena, plan, present, planned, measured, 1, &state, &adaptation) ||
+        detour_program_create(candidate->arena, &plan->profile, adaptation->plan->schedule,
+                              &candidate->program, NULL) ||
+        detour_program_check(candidate->arena, &plan->profile, candidate->program, NULL)) {
+        dt_pipeline_candidate_free(candidate);
+        return false;
+    }
+    candidate->schedule = adaptation->plan->schedule;
+    candidate->digest = digest_of(candidate->schedule);
+    return true;
+}
+
+void dt_pipeline_candidate_free(struct dt_pipeline_candidate *candidate)
+{
+    detour_arena_destroy(candidate->arena);
+    *candidate = (struct dt_pipeline_candidate){0};
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop of --adapt iteration: a rank's own verdicts (detour/stat.h), what they mean for the profile, and
+ * the schedule that follows from them. Verdicts travel as structs; every rank makes the same schedule from
+ * the same delays by itself, and its digest shows that it is the same (pipeline/agreement.h).
+ */
+#ifndef DETOUR_CLI_PIPELINE_ADAPT_H
+#define DETOUR_CLI_PIPELINE_ADAPT_H
+
+#include "cli/pipeline/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A rank sends to at most this many others: the neighbors of its stages. */
+#define DT_PIPELINE_VERDICTS_MAX 4
+
+/* The slow links of one rank's messages. Unused entries have to_rank -1. */
+struct dt_pipeline_verdicts {
+    struct {
+        int32_t to_rank;
+        int32_t reserved;
+        int64_t delay_ns;
+    } slow[DT_PIPELINE_VERDICTS_MAX];
+};
+
+/* This process's verdicts as of now; empty when its page cannot be read. */
+void dt_pipeline_verdicts_read(struct dt_pipeline_verdicts *verdicts);
+
+/* Delays that are added to the links of the planned profile: what is measured, or what a schedule is made
+ * for. */
+struct dt_pipeline_delays {
+    int32_t link_count;
+    int64_t forward_ns[DT_PIPELINE_STAGES_MAX];
+    int64_t backward_ns[DT_PIPELINE_STAGES_MAX];
+};
+
+/* The delays that the verdicts of all ranks add to those that the profile gives its links. */
+void dt_pipeline_delays_from_verdicts(const struct detour_profile *profile,
+                                      const struct dt_pipeline_verdicts *verdicts,
+                                      struct dt_pipeline_delays *delays);
+
+/* A schedule and its program for some delays. */
+struct dt_pipeline_candidate {
+    struct detour_arena *arena; /* has the members below; NULL: there is no candidate */
+    struct detour_schedule *schedule;
+    struct detour_program *program;
+    uint64_t digest; /* of its order of operations; not 0 */
+};
+
+/* Rank 0: whether to change from `present`, made for `planned`, under the `measured` delays. */
+bool dt_pipeline_adapt_decide(const struct dt_pipeline_plan *plan, const struct detour_schedule *present,
+                              const struct dt_pipeline_delays *planned,
+                              const struct dt_pipeline_delays *measured, struct detour_adapt_state *state);
+
+/* Every rank: the schedule for `measured`, the same for the same arguments. False: there is none. */
+bool dt_pipeline_adapt_prepare(const struct dt_pipeline_plan *plan, const struct detour_schedule *present,
+                               const struct dt_pipeline_delays *planned,
+                               const struct dt_pipeline_delays *measured,
+                               struct dt_pipeline_candidate *candidate);
+
+void dt_pipeline_candidate_free(struct dt_pipeline_candidate *candidate);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

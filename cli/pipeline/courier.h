@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transfers of one device: posts the executor's orders on the connections of its flows, fills and checks
+ * their content, and reports completions to the executor. Every transfer of an iteration has a place of its
+ * own in the flow's buffer, so that no buffer is used twice in an iteration.
+ */
+#ifndef DETOUR_CLI_PIPELINE_COURIER_H
+#define DETOUR_CLI_PIPELINE_COURIER_H
+
+#include "job/net.h"
+#include "pipeline/executor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_pipeline_courier;
+
+/* Makes the list of connections that the executor's flows need. NULL when out of memory. */
+struct dt_pipeline_courier *dt_pipeline_courier_create(struct dt_executor *executor, uint64_t message_bytes,
+                                                       int32_t microbatches);
+
+/* After the connections are closed, or never opened. NULL is allowed. */
+void dt_pipeline_courier_destroy(struct dt_pipeline_courier *courier);
+
+/* For dt_job_rank_connect(): as many as the executor has flows. */
+struct dt_job_connection *dt_pipeline_courier_connections(struct dt_pipeline_courier *courier);
+
+/* Takes an order of the executor. */
+void dt_pipeline_courier_take(struct dt_pipeline_courier *courier, const struct dt_executor_order *order);
+
+/*
+ * Posts the orders that the plugin accepts now and looks for completions. *completed grows by the number of
+ * completed transfers. False, with the reason in *error, when the plugin fails or a message is not the
+ * expected one.
+ */
+bool dt_pipeline_courier_progress(struct dt_pipeline_courier *courier, const struct dt_job_plugin *plugin,
+                                  uint64_t *completed, struct dt_job_error *error);
+
+/* After an iteration: its orders are forgotten. */
+void dt_pipeline_courier_reset(struct dt_pipeline_courier *courier);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/pipeline/options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/param.h"
+#include "cli/arg.h"
+#include "cli/command.h"
+#include "job/env.h"
+#include "pipeline/payload.h"
+
+#define PAYLOAD_BYTES_MAX (64ull * 1024 * 1024)
+
+enum {
+    KEY_DEVICES = 256,
+    KEY_MICROBATCHES,
+    KEY_SCHEDULE,
+    KEY_MODE,
+    KEY_PAYLOAD,
+    KEY_SLICE,
+    KEY_TIMES,
+    KEY_PROFILE,
+    KEY_PLAN,
+    KEY_SLOW_LINK,
+    KEY_SLOW_DEVICE,
+    KEY_ADAPT,
+    KEY_KILL,
+    KEY_PLUGIN,
+    KEY_RANK,
+    KEY_RENDEZVOUS,
+    KEY_TIMEOUT,
+};
+
+static const struct argp_option argp_options[] = {
+    {NULL, 0, NULL, 0, "What to run:", 1},
+    {"devices", KEY_DEVICES, "N", 0, "devices of the pipeline, a process each (default 4)", 0},
+    {"microbatches", KEY_MICROBATCHES, "N", 0, "microbatches per iteration (default 16)", 0},
+    {"schedule", KEY_SCHEDULE, "NAME", 0,
+     "an algorithm of `detour sched` (default zb-h1); zb-v and interleaved place two stages on each device",
+     0},
+    {"times", KEY_TIMES, "F,B,W", 0, "computing times of a stage in milliseconds (default 10,10,10)", 0},
+    {"profile", KEY_PROFILE, "FILE", 0,
+     "stages, devices and link delays from FILE, a profile of `detour sched` in JSON, instead of --devices, "
+     "--microbatches and --times",
+     0},
+    {"plan", KEY_PLAN, "FILE", 0,
+     "the schedule in FILE, which `detour sched plan` or `optimize` has made for the profile (JSON or CSV)",
+     0},
+    {"iterations", 'n', "N", 0, "iterations (default 10)", 0},
+    {"mode", KEY_MODE, "MODE", 0, "nccl, hostpath or delegated (default): see below", 0},
+    {"payload", KEY_PAYLOAD, "SIZE", 0, "bytes of a message; K and M are powers of 1024 (default 64K)", 0},
+    {"slice", KEY_SLICE, "SIZE", 0,
+     "nccl: bytes of a slice of a message, of which 8 have a slot (default 512K)", 0},
+    {NULL, 0, NULL, 0, "What is slow:", 2},
+    {"slow-link", KEY_SLOW_LINK, "A-B=TIME[,serial][,from=N][,to=N]", 0,
+     "messages between devices A and B, as in 2-3=20ms; in the iterations from N to (not including) N", 0},
+    {"slow-device", KEY_SLOW_DEVICE, "D=FACTORx[,from=N][,to=N]", 0, "computations of device D, as in 1=1.5x",
+     0},
+    {"kill", KEY_KILL, "NIC@iteration=N[,back=N]", 0,
+     "the RNIC of every rank fails in the middle of iteration N, as in soft0@iteration=5,back=8", 0},
+    {"adapt", KEY_ADAPT, "off|iteration", 0,
+     "iteration: change the schedule between iterations when the plugin finds links slow (default off)", 0},
+    {NULL, 0, NULL, 0, "Where to run it and what to write:", 3},
+    {"plugin", KEY_PLUGIN, "PATH", 0, "any ncclNet v8 plugin (default: Detour's own)", 0},
+    {"rank", KEY_RANK, "R", 0,
+     "start only rank R here; with --rendezvous (default there: the launcher's, of mpirun, srun or torchrun)",
+     0},
+    {"rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0, "where rank 0 listens for the other ranks", 0},
+    {"timeout", KEY_TIMEOUT, "SECONDS", 0, "fail after SECONDS without progress (default 30)", 0},
+    {"json", 'J', "FILE", 0, "also write the results to FILE as JSON", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const char command[] = "detour pipeline";
+
+#define refuse(...) dt_arg_refuse(command, __VA_ARGS__)
+
+struct parse {
+    struct dt_pipeline_options *options;
+    const char *profile_path;
+    const char *plan_path;
+    bool has_devices;
+    bool has_stages; /* --microbatches or --times */
+    bool has_schedule;
+    bool has_slice;
+};
+
+static error_t parse_schedule(struct dt_pipeline_options *options, const char *text)
+{
+    if (detour_algorithm_find(text, &options->algorithm))
+        return 0;
+    return refuse("--schedule %s: unknown algorithm; `detour sched plan --help` lists them", text);
+}
+
+static error_t parse_mode(struct dt_pipeline_options *options, const char *text)
+{
+    if (dt_pipeline_mode_find(text, &options->mode))
+        return 0;
+    return refuse("--mode %s: expected nccl, hostpath or delegated", text);
+}
+
+/* "F,B,W" in milliseconds. */
+static error_t parse_times(struct dt_pipeline_options *options, const char *text)
+{
+    int64_t *const times_ns[] = {&options->f_ns, &options->b_ns, &options->w_ns};
+    const char *at = text;
+
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        double ms = strtod(at, &end);
+
+        if (end == at || !(ms >= 0.01 && ms <= 10000) || *end != (i < 2 ? ',' : '\0'))
+            return refuse("--times %s: expected F,B,W: three times of 0.01 to 10000 ms, as in 10,10,8", text);
+        *times_ns[i] = (int64_t)(ms * 1e6 + 0.5);
+        at = end + 1;
+    }
+    return 0;
+}
+
+static error_t parse_slow_link(struct dt_pipeline_options *options, const char *text)
+{
+    if (dt_pipeline_slow_add_link(&options->slow, text))
+        return 0;
+    return refuse(
+        "--slow-link %s: expected A-B=TIME[,serial][,from=N][,to=N], as in 2-3=20ms; at most %d links", text,
+        DT_PIPELINE_SLOW_MAX);
+}
+
+static error_t parse_slow_device(struct dt_pipeline_options *options, const char *text)
+{
+    if (dt_pipeline_slow_add_device(&options->slow, text))
+        return 0;
+    return refuse(
+        "--slow-device %s: expected D=FACTORx[,from=N][,to=N], as in 1=1.5x; factors are 0.01 to 100, "
+        "at most %d devices",
+        text, DT_PIPELINE_SLOW_MAX);
+}
+
+static error_t parse_kill(struct dt_pipeline_options *options, const char *text)
+{
+    if (dt_pipeline_slow_set_kill(&options->slow, text))
+        return 0;
+    return refuse("--kill %s: expected one NIC@iteration=N[,back=N], as in soft0@iteration=5,back=8", text);
+}
+
+static error_t parse_adapt(struct dt_pipeline_options *options, const char *text)
+{
+    options->adapt = !strcmp(text, "iteration");
+    return options->adapt || !strcmp(text, "off") ? 0 : refuse("--adapt %s: expected off or iteration", text);
+}
+
+static error_t parse_count(const char *name, const char *text, uint64_t high, uint32_t *value)
+{
+    uint64_t count;
+    error_t failed = dt_arg_count(command, name, text, 1, high, &count);
+
+    if (!failed)
+        *value = (uint32_t)count;
+    return failed;
+}
+
+/* Options of the run. */
+static error_t parse_what(int key, char *arg, struct parse *parse)
+{
+    struct dt_pipeline_options *options = parse->options;
+
+    switch (key) {
+    case KEY_DEVICES:
+        parse->has_devices = true;
+        return dt_arg_int(command, "--devices", arg, 1, DT_JOB_RANKS_MAX, &options->devices);
+    case KEY_MICROBATCHES:
+        parse->has_stages = true;
+        return dt_arg_int(command, "--microbatches", arg, 1, 1024, &options->microbatches);
+    case KEY_SCHEDULE:
+        parse->has_schedule = true;
+        return parse_schedule(options, arg);
+    case KEY_PROFILE:
+        parse->profile_path = arg;
+        return 0;
+    case KEY_PLAN:
+        parse->plan_path = arg;
+        return 0;
+    case KEY_TIMES:
+        parse->has_stages = true;
+        return parse_times(options, arg);
+    case 'n':
+        return parse_count("--iterations", arg, 1000000, &options->iterations);
+    case KEY_MODE:
+        return parse_mode(options, arg);
+    case KEY_PAYLOAD:
+        return dt_arg_bytes(command, "--payload", arg, DT_PIPELINE_PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX,
+                            &options->payload_bytes);
+    case KEY_SLICE:
+        parse->has_slice = true;
+        return dt_arg_bytes(command, "--slice", arg, 2 * DT_PIPELINE_PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX,
+                            &options->slice_bytes);
+    case KEY_SLOW_LINK:
+        return parse_slow_link(options, arg);
+    case KEY_SLOW_DEVICE:
+        return parse_slow_device(options, arg);
+    case KEY_KILL:
+        return parse_kill(options, arg);
+    case KEY_ADAPT:
+        return parse_adapt(options, arg);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_rank(struct dt_pipeline_options *options, const char *text)
+{
+    return dt_arg_int(command, "--rank", text, 0, DT_JOB_RANKS_MAX - 1, &options->job.rank);
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct parse *parse = state->input;
+    struct dt_pipeline_options *options = parse->options;
+
+    switch (key) {
+    case KEY_PLUGIN:
+        options->job.plugin_path = arg;
+        return 0;
+    case KEY_RANK:
+        return parse_rank(options, arg);
+    case KEY_RENDEZVOUS:
+        options->job.rendezvous = arg;
+        return 0;
+    case KEY_TIMEOUT:
+        return dt_arg_unsigned(command, "--timeout", arg, 1, 86400, &options->job.timeout_s);
+    case 'J':
+        options->json_path = arg;
+        return 0;
+    case ARGP_KEY_INIT:
+        state->err_stream = NULL; /* getopt's one line is enough */
+        return 0;
+    case ARGP_KEY_ARG:
+        return refuse("unexpected argument '%s'", arg);
+    default:
+        return parse_what(key, arg, parse);
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .doc =
+        "Runs a pipeline-parallel schedule with real messages through an ncclNet v8 plugin: a process per "
+        "device, computations are timed waits, every message is checked. Prints the time and the bubbles of "
+        "each iteration beside the time that the schedule library predicts. Without options: a demonstration "
+        "of half a "
+        "minute, in which a link becomes slow and the schedule follows.\v"
+        "Modes: nccl: messages go in slices over 8 slots, and a send without a slot holds back the next "
+        "computation; hostpath: sends are free once handed over; delegated: receives are prefetched as well. "
+        "With hostpath and delegated DETOUR_HOSTPATH is `on` unless it is set.\n\n"
+        "Exit code: 0 success; 1 a wrong message, a dead rank or a plugin error; 2 bad input.",
+};
+
+/* Without --rank: the rank comes from the launcher that started this process. */
+static error_t take_rank_of_launcher(struct parse *parse)
+{
+    struct dt_pipeline_options *options = parse->options;
+    struct dt_job_env env;
+
+    if (!dt_job_env_find(&env, dt_getenv_process, NULL))
+        return refuse("--rendezvous needs --rank, or be started by " DT_JOB_ENV_LAUNCHERS);
+    if ((parse->has_devices && env.ranks != (unsigned)options->devices) || env.ranks > DT_JOB_RANKS_MAX ||
+        env.rank >= env.ranks)
+        return refuse("%s has started this process as rank %u of %u, but the pipeline has %" PRId32
+                      " devices",
+                      env.launcher, env.rank, env.ranks, options->devices);
+    options->devices = (int32_t)env.ranks;
+    options->job.rank = (int)env.rank;
+    return 0;
+}
+
+static error_t check_slow(const struct dt_pipeline_options *options)
+{
+    for (size_t i = 0; i < options->slow.link_count; i++) {
+        const struct dt_pipeline_slow_link *link = &options->slow.links[i];
+
+        if (link->b >= options->devices)
+            return refuse("--slow-link %" PRId32 "-%" PRId32 ": devices are 0 to %" PRId32, link->a, link->b,
+                          options->devices - 1);
+    }
+    for (size_t i = 0; i < options->slow.device_count; i++) {
+        if (options->slow.devices[i].device >= options->devices)
+            return refuse("--slow-device %" PRId32 ": devices are 0 to %" PRId32,
+                          options->slow.devices[i].device, options->devices - 1);
+    }
+    return 0;
+}
+
+static error_t read_files(struct parse *parse, struct dt_pipeline_input *input)
+{
+    struct dt_pipeline_options *options = parse->options;
+    struct detour_error error;
+
+    if (!parse->profile_path)
+        return parse->plan_path ? refuse("--plan needs --profile, whose stages it is a schedule of") : 0;
+    if (parse->has_devices || parse->has_stages)
+        return refuse(
+            "--devices, --microbatches and --times are the profile's; leave them out with --profile");
+    if (parse->plan_path && parse->has_schedule)
+        return refuse("--schedule and --plan both name a schedule");
+    if (!dt_pipeline_input_read(input, parse->profile_path, parse->plan_path, &error))
+        return refuse("%s", error.text);
+    options->input = input;
+    options->devices = input->profile->device_count;
+    options->microbatches = input->profile->microbatch_count;
+    parse->has_devices = true;
+    return 0;
+}
+
+static error_t check(struct parse *parse)
+{
+    struct dt_pipeline_options *options = parse->options;
+
+    if (options->job.rendezvous && options->job.rank < 0 && take_rank_of_launcher(parse))
+        return EINVAL;
+    if (options->job.rank >= 0 && !options->job.rendezvous)
+        return refuse("--rank needs --rendezvous HOST:PORT, where rank 0 listens for the others");
+    if (options->job.rank >= options->devices)
+        return refuse("--rank %d: with --devices %" PRId32 " the ranks are 0 to %" PRId32, options->job.rank,
+                      options->devices, options->devices - 1);
+    if (parse->has_slice && options->mode != DT_PIPELINE_NCCL)
+        return refuse("--slice belongs to --mode nccl; in the others a message is not cut");
+    return check_slow(options);
+}
+
+static void set_defaults(struct dt_pipeline_options *options)
+{
+    *options = (struct dt_pipeline_options){
+        .devices = 4,
+        .microbatches = 16,
+        .algorithm = DETOUR_ALGORITHM_ZB_H1,
+        .mode = DT_PIPELINE_DELEGATED,
+        .iterations = 10,
+        .payload_bytes = 64 * 1024,
+        .f_ns = 10000000,
+        .b_ns = 10000000,
+        .w_ns = 10000000,
+        .job = {.command = command, .timeout_s = 30, .rank = -1},
+    };
+}
+
+static uint64_t digest(const struct dt_pipeline_options *options)
+{
+    const int64_t numbers[] = {options->devices,
+                               options->microbatches,
+                               options->algorithm,
+                               options->mode,
+                               options->adapt,
+                               options->iterations,
+                               (int64_t)options->payload_bytes,
+                               options->f_ns,
+                               options->b_ns,
+                               options->w_ns,
+                               (int64_t)options->slice_bytes,
+                               options->input ? (int64_t)options->input->digest : 0,
+                               (int64_t)options->slow.link_count,
+                               (int64_t)options->slow.device_count};
+    uint64_t hash = dt_digest_add(DT_DIGEST_EMPTY, numbers, sizeof numbers);
+
+    for (size_t i = 0; i < options->slow.link_count; i++) {
+        const struct dt_pipeline_slow_link *link = &options->slow.links[i];
+        const int64_t fields[] = {link->a,      link->b,           link->delay_ns,
+                                  link->serial, link->period.from, link->period.to};
+        hash = dt_digest_add(hash, fields, sizeof fields);
+    }
+    for (size_t i = 0; i < options->slow.device_count; i++) {
+        const struct dt_pipeline_slow_device *device = &options->slow.devices[i];
+        const int64_t fields[] = {device->device, device->permille, device->period.from, device->period.to};
+        hash = dt_digest_add(hash, fields, sizeof fields);
+    }
+    hash = dt_digest_add(hash, options->slow.kill.nic, strlen(options->slow.kill.nic));
+    return dt_digest_add(hash, &options->slow.kill.period, sizeof options->slow.kill.period);
+}
+
+/* `detour pipeline` alone: a link becomes slow and recovers, and the schedule follows. About half a minute.
+ */
+static void set_demonstration(struct dt_pipeline_options *options)
+{
+    options->f_ns = options->b_ns = options->w_ns = 5000000;
+    options->iterations = 60;
+    options->adapt = options->draw = true;
+    dt_pipeline_slow_add_link(&options->slow, "2-3=30ms,from=10,to=35");
+}
+
+int dt_pipeline_options_parse(int argc, char **argv, struct dt_pipeline_options *options,
+                              struct dt_pipeline_input *input)
+{
+    struct parse parse = {.options = options};
+
+    set_defaults(options);
+    if (argc == 1)
+        set_demonstration(options);
+    *input = (struct dt_pipeline_input){0};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &parse) || read_files(&parse, input) || check(&parse)) {
+        dt_pipeline_input_free(input);
+        return DT_EXIT_USAGE;
+    }
+    options->job.ranks = (unsigned)options->devices;
+    options->job.digest = digest(options);
+    return DT_EXIT_OK;
+}
+
+const char *dt_pipeline_schedule_name(const struct dt_pipeline_options *options)
+{
+    return options->input && options->input->schedule ? "of --plan"
+                                                      : detour_algorithm_name(options->algorithm);
+}

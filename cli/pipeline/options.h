@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of `detour pipeline`. */
+#ifndef DETOUR_CLI_PIPELINE_OPTIONS_H
+#define DETOUR_CLI_PIPELINE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/pipeline/input.h"
+#include "cli/pipeline/slow.h"
+#include "detour/sched.h"
+#include "job/job.h"
+#include "pipeline/mode.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Must be the same on all ranks, except job.rank, job.rendezvous and the paths of output files. */
+struct dt_pipeline_options {
+    int32_t devices; /* = job.ranks */
+    int32_t microbatches;
+    enum detour_algorithm algorithm;
+    enum dt_pipeline_mode mode;
+    uint32_t iterations;
+    uint64_t payload_bytes; /* of a message */
+    uint64_t slice_bytes;   /* nccl; 0: the executor's default */
+    /* What --profile and --plan name; else NULL, and the schedule is for stages of f_ns, b_ns and w_ns. */
+    const struct dt_pipeline_input *input;
+    int64_t f_ns; /* of every stage */
+    int64_t b_ns;
+    int64_t w_ns;
+    struct dt_pipeline_slow slow;
+    bool adapt;            /* change the schedule when links are found slow */
+    bool draw;             /* a bar behind each iteration */
+    const char *json_path; /* NULL: none */
+    struct dt_job_options job;
+};
+
+/*
+ * Parses the command line; job.plugin_path is NULL unless --plugin names one, job.digest is set. Returns
+ * DT_EXIT_OK, or DT_EXIT_USAGE after writing one line to standard error; --help ends the process. Texts point
+ * into argv. Files are read into *input, which options->input points to.
+ */
+int dt_pipeline_options_parse(int argc, char **argv, struct dt_pipeline_options *options,
+                              struct dt_pipeline_input *input);
+
+/* For people: the algorithm of --schedule, or "of --plan". */
+const char *dt_pipeline_schedule_name(const struct dt_pipeline_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/pipeline/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* zb-v goes down and up again, interleaved goes round twice; the others have a stage per device. */
+static int32_t stage_count(const struct dt_pipeline_options *options)
+{
+    bool is_double =
+        options->algorithm == DETOUR_ALGORITHM_ZB_V || options->algorithm == DETOUR_ALGORITHM_INTERLEAVED;
+
+    return options->devices * (is_double ? 2 : 1);
+}
+
+static int32_t device_of(const struct dt_pipeline_options *options, int32_t stage)
+{
+    if (stage < options->devices)
+        return stage;
+    return options->algorithm == DETOUR_ALGORITHM_ZB_V ? 2 * options->devices - 1 - stage
+                                                       : stage - options->devices;
+}
+
+static void add_slowness(const struct dt_pipeline_options *options, uint32_t iteration,
+                         const struct detour_profile *profile, struct detour_stage *stages,
+                         struct detour_link *links)
+{
+    for (int32_t i = 0; i < profile->stage_count; i++) {
+        int64_t permille = dt_pipeline_slow_permille(&options->slow, stages[i].device, iteration);
+        stages[i].f_ns = stages[i].f_ns * permille / 1000;
+        stages[i].b_ns = stages[i].b_ns * permille / 1000;
+        stages[i].w_ns = stages[i].w_ns * permille / 1000;
+        stages[i].bw_ns = stages[i].bw_ns * permille / 1000;
+    }
+    for (int32_t i = 0; i + 1 < profile->stage_count; i++) {
+        int32_t a = stages[i].device, b = stages[i + 1].device;
+
+        for (size_t k = 0; k < options->slow.link_count; k++) {
+            const struct dt_pipeline_slow_link *slow = &options->slow.links[k];
+
+            if (!dt_pipeline_period_has(&slow->period, iteration) ||
+                !((a == slow->a && b == slow->b) || (a == slow->b && b == slow->a)))
+                continue;
+            *(slow->serial ? &links[i].forward_serial_ns : &links[i].forward_ns) += slow->delay_ns;
+            *(slow->serial ? &links[i].backward_serial_ns : &links[i].backward_ns) += slow->delay_ns;
+        }
+    }
+}
+
+/* As the files have it; the arrays are copied. */
+static void copy_profile(const struct detour_profile *read, struct detour_profile *profile,
+                         struct detour_stage *stages, struct detour_link *links)
+{
+    *profile = *read;
+    memcpy(stages, read->stages, (size_t)read->stage_count * sizeof *stages);
+    memcpy(links, read->links, (size_t)(read->stage_count - 1) * sizeof *links);
+    profile->stages = stages;
+    profile->links = links;
+}
+
+static void describe_profile(const struct dt_pipeline_options *options, int32_t count,
+                             struct detour_profile *profile, struct detour_stage *stages,
+                             struct detour_link *links)
+{
+    *profile = (struct detour_profile){.stage_count = count,
+                                       .microbatch_count = options->microbatches,
+                                       .device_count = options->devices,
+                                       .stages = stages,
+                                       .links = links};
+    for (int32_t i = 0; i < count; i++)
+        stages[i] = (struct detour_stage){.f_ns = options->f_ns,
+                                          .b_ns = options->b_ns,
+                                          .w_ns = options->w_ns,
+                                          .device = device_of(options, i)};
+}
+
+/* The arrays of stages and links are malloc'ed and belong to the profile. */
+static bool make_profile(const struct dt_pipeline_options *options, struct detour_profile *profile)
+{
+    const struct detour_profile *read = options->input ? options->input->profile : NULL;
+    int32_t count = read ? read->stage_count : stage_count(options);
+    struct detour_stage *stages = calloc((size_t)count, sizeof *stages);
+    struct detour_link *links = calloc((size_t)count, sizeof *links);
+
+    if (!stages || !links) {
+        free(stages);
+        free(links);
+        return false;
+    }
+    if (read)
+        copy_profile(read, profile, stages, links);
+    else
+        describe_profile(options, count, profile, stages, links);
+    return true;
+}
+
+static void free_profile(struct detour_profile *profile)
+{
+    free((void *)profile->stages);
+    free((void *)profile->links);
+    memset(profile, 0, sizeof *profile);
+}
+
+/* The schedule of --plan, or one that the algorithm makes. */
+static bool make_schedule(struct dt_pipeline_plan *plan, struct detour_error *error)
+{
+    const struct dt_pipeline_input *input = plan->options->input;
+    struct detour_options generate = {.algorithm = plan->options->algorithm};
+    struct detour_plan *made;
+
+    if (input && input->schedule) {
+        plan->schedule = input->schedule;
+        plan->algorithm = DETOUR_ALGORITHM_EXTERNAL;
+        return true;
+    }
+    if (detour_generate(plan->arena, &plan->profile, &generate, &made, error))
+        return false;
+    plan->schedule = made->schedule;
+    plan->algorithm = made->algorithm;
+    return true;
+}
+
+bool dt_pipeline_plan_make(struct dt_pipeline_plan *plan, const struct dt_pipeline_options *options,
+                           struct detour_error *error)
+{
+    *plan = (struct dt_pipeline_plan){.options = options, .arena = detour_arena_create()};
+    *error = (struct detour_error){.status = DETOUR_NO_MEMORY, .text = "out of memory"};
+    return plan->arena && make_profile(options, &plan->profile) && make_schedule(plan, error) &&
+           !detour_program_create(plan->arena, &plan->profile, plan->schedule, &plan->program, error) &&
+           !detour_program_check(plan->arena, &plan->profile, plan->program, error);
+}
+
+void dt_pipeline_plan_free(struct dt_pipeline_plan *plan)
+{
+    free_profile(&plan->profile);
+    detour_arena_destroy(plan->arena);
+    plan->arena = NULL;
+}
+
+int64_t dt_pipeline_plan_predict_ns(const struct dt_pipeline_plan *plan,
+                                    const struct detour_schedule *schedule, uint32_t iteration)
+{
+    struct detour_arena *arena = detour_arena_create();
+    struct detour_schedule copy = *schedule;
+    struct detour_report *report = NULL;
+    struct detour_profile profile = {0};
+    bool made = make_profile(plan->options, &profile) && arena;
+
+    copy.ops = malloc(copy.op_count * sizeof *copy.ops);
+    if (made && copy.ops) {
+        memcpy(copy.ops, schedule->ops, copy.op_count * sizeof *copy.ops);
+        add_slowness(plan->options, iteration, &profile, (struct detour_stage *)profile.stages,
+                     (struct detour_link *)profile.links);
+        if (detour_simulate(arena, &profile, &copy, &report, NULL))
+            report = NULL;
+    }
+    int64_t makespan_ns = report ? report->makespan_ns : 0;
+    free(copy.ops);
+    free_profile(&profile);
+    detour_arena_destroy(arena);
+    return makespan_ns;
+}

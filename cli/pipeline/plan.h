@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a run executes: the profile of its files or options, its schedule and program, and how long an
+ * iteration takes according to the model of the schedule library. Every rank makes the same plan by itself.
+ */
+#ifndef DETOUR_CLI_PIPELINE_PLAN_H
+#define DETOUR_CLI_PIPELINE_PLAN_H
+
+#include "cli/pipeline/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_pipeline_plan {
+    const struct dt_pipeline_options *options;
+    struct detour_arena *arena;    /* has the members below */
+    struct detour_profile profile; /* as planned: nothing is slow */
+    struct detour_schedule *schedule;
+    struct detour_program *program;
+    enum detour_algorithm algorithm; /* that made the schedule */
+};
+
+/* False with the reason in *error. dt_pipeline_plan_free() in both cases. */
+bool dt_pipeline_plan_make(struct dt_pipeline_plan *plan, const struct dt_pipeline_options *options,
+                           struct detour_error *error);
+void dt_pipeline_plan_free(struct dt_pipeline_plan *plan);
+
+/* The makespan that the model gives a schedule with what is slow in that iteration; 0 when out of memory.
+ */
+int64_t dt_pipeline_plan_predict_ns(const struct dt_pipeline_plan *plan,
+                                    const struct detour_schedule *schedule, uint32_t iteration);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes links slow and RNICs fail: injection rules (delay/rule.h) of this rank, for the messages that it
+ * sends to a peer or for a device, set and removed between iterations over the process's own command socket.
+ */
+#ifndef DETOUR_CLI_PIPELINE_RULES_H
+#define DETOUR_CLI_PIPELINE_RULES_H
+
+#include "cli/pipeline/slow.h"
+#include "detour/sched.h"
+#include "job/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a rank's process is called in injection rules: "host:pid". */
+struct dt_pipeline_process {
+    char name[80];
+};
+
+void dt_pipeline_process_self(struct dt_pipeline_process *process);
+
+struct dt_pipeline_rules {
+    int32_t device;                              /* of this rank */
+    const struct dt_pipeline_process *processes; /* [device] */
+    int64_t numbers[DT_PIPELINE_SLOW_MAX];       /* [slow link] of its rule in force; 0: none */
+    int64_t kill_number;                         /* the same of --kill */
+    int64_t kill_after_ns;                       /* from the beginning of its iteration */
+};
+
+/* The rule of a slow link for its messages to `peer`, as text. */
+enum { DT_PIPELINE_RULE_BYTES = 160 };
+void dt_pipeline_rule_text(const struct dt_pipeline_slow_link *link, const struct dt_pipeline_process *peer,
+                           char text[DT_PIPELINE_RULE_BYTES]);
+
+/*
+ * Sets, for the whole run, the delays that the profile's links give the messages of this rank; links between
+ * the same two devices must have the same. False with the reason in *error. Blocks.
+ */
+bool dt_pipeline_rules_start(const struct dt_pipeline_rules *rules, const struct detour_profile *profile,
+                             struct dt_job_error *error);
+
+/* The delay of messages between two devices that the profile has, as latency or as serial time; 0: none. */
+int64_t dt_pipeline_profile_delay_ns(const struct detour_profile *profile, int32_t from, int32_t to,
+                                     bool serial);
+
+/* Sets the rules as they are to be in `iteration`. False with the reason in *error. Blocks. */
+bool dt_pipeline_rules_set(struct dt_pipeline_rules *rules, const struct dt_pipeline_slow *slow,
+                           uint32_t iteration, struct dt_job_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

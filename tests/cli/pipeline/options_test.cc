@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/pipeline/options.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/exit.h"
+
+namespace
+{
+struct dt_pipeline_options Parsed(std::vector<std::string> words, int expected_code = DT_EXIT_OK)
+{
+    static struct dt_pipeline_input input; // the result points into it
+    struct dt_pipeline_options options;
+    std::vector<char *> argv;
+    dt_pipeline_input_free(&input);
+    words.insert(words.begin(), "detour pipeline");
+    for (std::string &word : words)
+        argv.push_back(&word[0]);
+    argv.push_back(nullptr);
+    EXPECT_EQ(dt_pipeline_options_parse(static_cast<int>(words.size()), argv.data(), &options, &input),
+              expected_code);
+    return options;
+}
+} // namespace
+
+TEST(PipelineOptions, HaveDefaults)
+{
+    struct dt_pipeline_options options = Parsed({"-n", "10"});
+    EXPECT_FALSE(options.adapt || options.draw);
+    EXPECT_EQ(options.slow.link_count, 0u);
+    EXPECT_EQ(options.devices, 4);
+    EXPECT_EQ(options.job.ranks, 4u);
+    EXPECT_EQ(options.microbatches, 16);
+    EXPECT_EQ(options.algorithm, DETOUR_ALGORITHM_ZB_H1);
+    EXPECT_EQ(options.mode, DT_PIPELINE_DELEGATED);
+    EXPECT_EQ(options.job.rank, -1);
+}
+
+TEST(PipelineOptions, WithoutAnyThereIsADemonstration)
+{
+    struct dt_pipeline_options options = Parsed({});
+    EXPECT_TRUE(options.adapt && options.draw);
+    EXPECT_EQ(options.slow.link_count, 1u);
+}
+
+TEST(PipelineOptions, AreRead)
+{
+    struct dt_pipeline_options options =
+        Parsed({"--devices", "8", "--microbatches=32", "--schedule", "zb-v", "--mode", "nccl", "--times",
+                "1,2.5,0.5", "-n", "3", "--payload", "1M", "--slice", "128K", "--slow-link", "6-7=60ms",
+                "--slow-device", "1=1.5x"});
+    EXPECT_EQ(options.job.ranks, 8u);
+    EXPECT_EQ(options.microbatches, 32);
+    EXPECT_EQ(options.algorithm, DETOUR_ALGORITHM_ZB_V);
+    EXPECT_EQ(options.mode, DT_PIPELINE_NCCL);
+    EXPECT_EQ(options.b_ns, 2500000);
+    EXPECT_EQ(options.iterations, 3u);
+    EXPECT_EQ(options.payload_bytes, 1048576u);
+    EXPECT_EQ(options.slice_bytes, 131072u);
+    EXPECT_EQ(options.slow.link_count, 1u);
+    EXPECT_EQ(options.slow.device_count, 1u);
+}
+
+TEST(PipelineOptions, ABadOptionIsOneLine)
+{
+    const struct {
+        std::vector<std::string> words;
+        const char *text;
+    } cases[] = {
+        {{"--devices", "65"}, "--devices 65: "},
+        {{"--schedule", "zb"}, ""}, /* exists */
+        {{"--schedule", "fast"}, "--schedule fast: unknown algorithm; `detour sched plan --help` lists them"},
+        {{"--mode", "ncc"}, "--mode ncc: expected nccl, hostpath or delegated"},
+        {{"--adapt", "on"}, "--adapt on: expected off or iteration"},
+        {{"--times", "1,2"}, "--times 1,2: expected F,B,W"},
+        {{"--times", "0,1,1"}, "--times 0,1,1: expected F,B,W"},
+        {{"--payload", "8"}, "--payload 8: "},
+        {{"--slice", "64K"}, "--slice belongs to --mode nccl"},
+        {{"--slow-link", "3-4=1ms"}, "--slow-link 3-4: devices are 0 to 3"},
+        {{"--slow-device", "4=2x"}, "--slow-device 4: devices are 0 to 3"},
+        {{"--slow-link", "what"}, "--slow-link what: expected A-B=TIME"},
+        {{"--rank", "1"}, "--rank needs --rendezvous"},
+        {{"--rank", "4", "--rendezvous", "localhost:1"}, "--rank 4: with --devices 4 the ranks are 0 to 3"},
+        {{"extra"}, "unexpected argument 'extra'"},
+    };
+    for (const auto &bad : cases) {
+        bool is_good = !*bad.text;
+        testing::internal::CaptureStderr();
+        Parsed(bad.words, is_good ? DT_EXIT_OK : DT_EXIT_USAGE);
+        std::string line = testing::internal::GetCapturedStderr();
+        EXPECT_NE(line.find(bad.text), std::string::npos) << line;
+        EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), is_good ? 0 : 1) << line;
+    }
+}
+
+TEST(PipelineOptions, TheDigestDiffersWithWhatRanksMustShare)
+{
+    uint64_t digest = Parsed({"-n", "10"}).job.digest;
+    EXPECT_EQ(Parsed({"--json", "x"}).job.digest, digest);
+    EXPECT_EQ(Parsed({"--rank", "1", "--rendezvous", "h:1"}).job.digest, digest);
+    for (const std::vector<std::string> &words :
+         std::vector<std::vector<std::string>>{{"--devices", "5"},
+                                               {"--microbatches", "17"},
+                                               {"--mode", "nccl"},
+                                               {"--times", "10,10,11"},
+                                               {"--schedule", "1f1b"},
+                                               {"--payload", "1K"},
+                                               {"--slow-link", "0-1=1ms"},
+                                               {"--slow-device", "0=2x"},
+                                               {"--adapt", "iteration"},
+                                               {"-n", "11"}})
+        EXPECT_NE(Parsed(words).job.digest, digest) << words[0];
+    EXPECT_NE(Parsed({"--slow-link", "0-1=1ms"}).job.digest, Parsed({"--slow-link", "0-1=2ms"}).job.digest);
+    EXPECT_NE(Parsed({"--slow-device", "0=2x"}).job.digest, Parsed({"--slow-device", "1=2x"}).job.digest);
+}
+
+namespace
+{
+const char kProfile[] = DETOUR_SOURCE_DIR "/tests/sched/golden/pair.profile.json";
+}
+
+TEST(PipelineOptions, AProfileBringsItsDevicesAndMicrobatches)
+{
+    struct dt_pipeline_options options = Parsed({"--profile", kProfile});
+    ASSERT_NE(options.input, nullptr);
+    EXPECT_EQ(options.devices, options.input->profile->device_count);
+    EXPECT_EQ(options.microbatches, options.input->profile->microbatch_count);
+    EXPECT_EQ(options.job.ranks, static_cast<unsigned>(options.devices));
+    EXPECT_STREQ(dt_pipeline_schedule_name(&options), "zb-h1");
+    EXPECT_NE(options.job.digest, Parsed({}).job.digest);
+}
+
+TEST(PipelineOptions, AProfileExcludesTheOptionsThatDescribeIt)
+{
+    for (std::vector<std::string> words : {std::vector<std::string>{"--devices", "2", "--profile", kProfile},
+                                           {"--profile", kProfile, "--microbatches", "2"},
+                                           {"--times", "1,1,1", "--profile", kProfile},
+                                           {"--plan", "x"},
+                                           {"--profile", kProfile, "--plan", "x", "--schedule", "1f1b"},
+                                           {"--profile", kProfile, "--plan", "/nonexistent"},
+                                           {"--profile", "/nonexistent"}})
+        Parsed(words, DT_EXIT_USAGE);
+}

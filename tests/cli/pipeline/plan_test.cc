@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/pipeline/plan.h"
+
+#include <gtest/gtest.h>
+
+namespace
+{
+struct Plan {
+    struct dt_pipeline_options options = {};
+    struct dt_pipeline_plan plan = {};
+    struct detour_error error = {};
+
+    explicit Plan(enum detour_algorithm algorithm)
+    {
+        options.devices = 4;
+        options.microbatches = 16;
+        options.algorithm = algorithm;
+        options.f_ns = options.b_ns = options.w_ns = 10000000;
+    }
+
+    bool Make()
+    {
+        return dt_pipeline_plan_make(&plan, &options, &error);
+    }
+
+    ~Plan()
+    {
+        dt_pipeline_plan_free(&plan);
+    }
+};
+} // namespace
+
+TEST(PipelinePlan, PredictsWhatTheModelComputes)
+{
+    Plan p(DETOUR_ALGORITHM_ZB_H1);
+    ASSERT_TRUE(p.Make()) << p.error.text;
+    EXPECT_EQ(dt_pipeline_plan_predict_ns(&p.plan, p.plan.schedule, 0), 510000000)
+        << "16 times 30 ms, and 30 ms of bubbles";
+}
+
+TEST(PipelinePlan, KnowsWhatIsSlowInAnIteration)
+{
+    Plan p(DETOUR_ALGORITHM_1F1B);
+    ASSERT_TRUE(dt_pipeline_slow_add_link(&p.options.slow, "2-3=20ms,from=1,to=2"));
+    ASSERT_TRUE(dt_pipeline_slow_add_device(&p.options.slow, "1=2x,from=3"));
+    ASSERT_TRUE(p.Make()) << p.error.text;
+    int64_t healthy_ns = dt_pipeline_plan_predict_ns(&p.plan, p.plan.schedule, 0);
+    EXPECT_GT(dt_pipeline_plan_predict_ns(&p.plan, p.plan.schedule, 1), healthy_ns + 40000000);
+    EXPECT_EQ(dt_pipeline_plan_predict_ns(&p.plan, p.plan.schedule, 2), healthy_ns);
+    EXPECT_GT(dt_pipeline_plan_predict_ns(&p.plan, p.plan.schedule, 3), healthy_ns + 400000000);
+    EXPECT_EQ(p.plan.profile.stages[1].f_ns, 10000000) << "the planned profile is left as it is";
+}
+
+TEST(PipelinePlan, PlacesTwoStagesOnADevice)
+{
+    Plan v(DETOUR_ALGORITHM_ZB_V), interleaved(DETOUR_ALGORITHM_INTERLEAVED);
+    ASSERT_TRUE(v.Make()) << v.error.text;
+    ASSERT_TRUE(interleaved.Make()) << interleaved.error.text;
+    ASSERT_EQ(v.plan.profile.stage_count, 8);
+    EXPECT_EQ(v.plan.profile.stages[7].device, 0);
+    EXPECT_EQ(interleaved.plan.profile.stages[7].device, 3);
+}
+
+TEST(PipelinePlan, ReportsAProfileThatDoesNotExist)
+{
+    Plan p(DETOUR_ALGORITHM_1F1B);
+    p.options.microbatches = 0;
+    EXPECT_FALSE(p.Make());
+    EXPECT_NE(std::string(p.error.text).find("microbatch_count"), std::string::npos) << p.error.text;
+}
