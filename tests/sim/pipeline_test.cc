@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Pipelines in virtual time: what libdetour-sched predicts and what the executor measures through the plugin
+ * are the same up to what messages cost, in every mode and placement; runs are repeatable; a slow link acts
+ * as it should.
+ */
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/sim/pipeline_sim.h"
+#include "tests/sim/trace.h"
+
+namespace
+{
+constexpr int64_t kMs = 1000000;
+
+/* Equal stages of 10 ms; stage s is on device s % devices. */
+class Pipeline : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        dt_trace_start(DT_TRACE_OFF);
+        arena = detour_arena_create();
+        ASSERT_TRUE(arena);
+    }
+    void TearDown() override
+    {
+        detour_arena_destroy(arena);
+    }
+    void Make(int32_t stage_count, int32_t devices, int32_t microbatches, detour_algorithm algorithm,
+              int64_t delay_ns = 0, int32_t slow_link = 0)
+    {
+        detour_options plan_options = {};
+        detour_error error = {};
+        detour_plan *plan = nullptr;
+        detour_report *report = nullptr;
+        detour_program *program = nullptr;
+
+        plan_options.algorithm = algorithm;
+        stages.assign(stage_count, detour_stage{});
+        links.assign(stage_count, detour_link{});
+        for (int32_t i = 0; i < stage_count; i++) {
+            stages[i].f_ns = stages[i].b_ns = stages[i].w_ns = 10 * kMs;
+            stages[i].device = i % devices;
+            links[i].forward_ns = links[i].backward_ns = kLatencyNs;
+        }
+        profile = {};
+        profile.stage_count = stage_count;
+        profile.device_count = devices;
+        profile.microbatch_count = microbatches;
+        profile.stages = stages.data();
+        profile.links = links.data();
+        ASSERT_EQ(DETOUR_OK, detour_generate(arena, &profile, &plan_options, &plan, &error)) << error.text;
+        ASSERT_EQ(DETOUR_OK, detour_program_create(arena, &profile, plan->schedule, &program, &error))
+            << error.text;
+        links[slow_link].forward_ns += delay_ns;
+        links[slow_link].backward_ns += delay_ns;
+        ASSERT_EQ(DETOUR_OK, detour_simulate(arena, &profile, plan->schedule, &report, &error)) << error.text;
+        predicted_ns = (uint64_t)report->makespan_ns;
+        slow = {};
+        slow.link = slow_link;
+        slow.delay_ns = (uint64_t)delay_ns;
+        options = {};
+        options.profile = &profile;
+        options.program = program;
+        options.message_bytes = 4096;
+        options.slots = 8;
+        options.slice_bytes = 1 << 20;
+        options.rate_bytes_per_s = 50000000000;
+        options.latency_ns = kLatencyNs;
+        options.to_host_bytes_per_s = options.to_gpu_bytes_per_s = 50000000000;
+        options.pool_bytes = 64 << 20;
+        options.slow = &slow;
+        options.slow_count = delay_ns > 0;
+        options.iteration_count = 2;
+        options.seed = 1;
+    }
+    dt_pipeline_sim_result Run()
+    {
+        std::vector<dt_pipeline_sim_result> results(options.iteration_count);
+        char failure[DT_PIPELINE_SIM_TEXT_BYTES];
+
+        EXPECT_TRUE(dt_pipeline_sim_run(&options, results.data(), failure)) << failure;
+        return results.back();
+    }
+    /* A message may cost this much more than the profile says: copies, the clear-to-send, the flush. */
+    void ExpectAsPredicted(const dt_pipeline_sim_result &result)
+    {
+        EXPECT_GE(result.iteration_ns, predicted_ns);
+        EXPECT_LT(result.iteration_ns, predicted_ns + predicted_ns / 200);
+    }
+
+    static constexpr uint64_t kLatencyNs = 5000;
+    detour_arena *arena = nullptr;
+    std::vector<detour_stage> stages;
+    std::vector<detour_link> links;
+    detour_profile profile;
+    dt_pipeline_slow_link slow;
+    dt_pipeline_sim_options options;
+    uint64_t predicted_ns = 0;
+};
+
+TEST_F(Pipeline, TakesAsLongAsPredicted)
+{
+    for (auto algorithm :
+         {DETOUR_ALGORITHM_1F1B, DETOUR_ALGORITHM_ZB, DETOUR_ALGORITHM_ZB_H1, DETOUR_ALGORITHM_GPIPE}) {
+        for (auto mode : {DT_PIPELINE_NCCL, DT_PIPELINE_HOSTPATH, DT_PIPELINE_DELEGATED}) {
+            SCOPED_TRACE(std::string(detour_algorithm_name(algorithm)) + " " + dt_pipeline_mode_name(mode));
+            Make(4, 4, 8, algorithm);
+            options.mode = mode;
+            dt_pipeline_sim_result result = Run();
+            ExpectAsPredicted(result);
+            EXPECT_EQ(4u * 8 * 3 * 10 * kMs, result.compute_ns);
+            EXPECT_EQ(2u * 2 * 3 * 8, result.transfers); // each is ordered at both ends
+        }
+    }
+}
+
+TEST_F(Pipeline, RunsSeveralStagesOfADevice)
+{
+    for (auto mode : {DT_PIPELINE_NCCL, DT_PIPELINE_HOSTPATH, DT_PIPELINE_DELEGATED}) {
+        Make(8, 4, 8, DETOUR_ALGORITHM_INTERLEAVED);
+        options.mode = mode;
+        ExpectAsPredicted(Run());
+    }
+}
+
+TEST_F(Pipeline, RunsTwoDevicesThatAreNeighborsTwice)
+{
+    Make(4, 2, 6,
+         DETOUR_ALGORITHM_INTERLEAVED); // links 0 and 2, and link 1 the other way, join the same devices
+    ExpectAsPredicted(Run());
+}
+
+TEST_F(Pipeline, IsRepeatable)
+{
+    for (auto mode : {DT_PIPELINE_NCCL, DT_PIPELINE_HOSTPATH, DT_PIPELINE_DELEGATED}) {
+        Make(4, 4, 8, DETOUR_ALGORITHM_ZB, 25 * kMs, 2);
+        options.mode = mode;
+        options.message_bytes = 8 << 20;
+        dt_pipeline_sim_result first = Run(), second = Run();
+        EXPECT_EQ(first.iteration_ns, second.iteration_ns);
+        EXPECT_EQ(first.complete_ns, second.complete_ns);
+        EXPECT_EQ(first.wait_ns, second.wait_ns);
+        EXPECT_EQ(first.held_ns, second.held_ns);
+    }
+}
+
+/* With receives posted early and no slots that can run out, the delay of a link acts as the profile's
+ * latency. */
+TEST_F(Pipeline, ASlowLinkActsAsPredictedOnceDelegated)
+{
+    for (int32_t link : {0, 2}) {
+        Make(4, 4, 12, DETOUR_ALGORITHM_ZB, 60 * kMs, link);
+        options.mode = DT_PIPELINE_DELEGATED;
+        dt_pipeline_sim_result result = Run();
+        ExpectAsPredicted(result);
+        EXPECT_EQ(0u, result.held_ns);
+    }
+}
+
+/* A receive that the program reaches late delays its message by the link's latency once more. */
+TEST_F(Pipeline, TheHostPathAloneLeavesReceivesLate)
+{
+    Make(4, 4, 12, DETOUR_ALGORITHM_ZB, 60 * kMs, 0);
+    options.mode = DT_PIPELINE_HOSTPATH;
+    dt_pipeline_sim_result result = Run();
+    EXPECT_GT(result.iteration_ns, predicted_ns + predicted_ns / 4);
+    EXPECT_EQ(0u, result.held_ns);
+}
+
+/* One message fits the slots: the second send waits for the first, and the computation behind it, too. */
+TEST_F(Pipeline, ASlowLinkHoldsBackComputationWithoutTheHostPath)
+{
+    Make(4, 4, 12, DETOUR_ALGORITHM_ZB, 60 * kMs, 0);
+    options.message_bytes = 8 << 20;
+    dt_pipeline_sim_result blocked = Run();
+    options.mode = DT_PIPELINE_HOSTPATH;
+    dt_pipeline_sim_result freed = Run();
+
+    EXPECT_GT(blocked.held_ns, 100u * kMs);
+    EXPECT_EQ(0u, freed.held_ns);
+    EXPECT_GT(blocked.iteration_ns, freed.iteration_ns * 5 / 4);
+}
+
+/* The receiver compares every stamp: a wrong byte in the last one of a message is found, and which message it
+ * was. */
+TEST_F(Pipeline, FindsAWrongByte)
+{
+    dt_pipeline_sim_result result;
+    char failure[DT_PIPELINE_SIM_TEXT_BYTES];
+
+    for (auto mode : {DT_PIPELINE_NCCL, DT_PIPELINE_HOSTPATH, DT_PIPELINE_DELEGATED}) {
+        Make(4, 4, 8, DETOUR_ALGORITHM_ZB);
+        options.mode = mode;
+        options.message_bytes = 8 << 20;
+        options.iteration_count = 1;
+        options.spoiled_send = 5;
+        EXPECT_FALSE(dt_pipeline_sim_run(&options, &result, failure));
+        EXPECT_NE(nullptr, strstr(failure, "a message has another content than was sent")) << failure;
+    }
+}
+
+/* A message that finds no room in the pool goes directly; nothing is lost, nothing hangs. */
+TEST_F(Pipeline, AFullPoolIsNoDeadEnd)
+{
+    Make(4, 4, 8, DETOUR_ALGORITHM_ZB, 30 * kMs, 1);
+    options.mode = DT_PIPELINE_DELEGATED;
+    options.message_bytes = 8 << 20;
+    for (uint64_t pool_bytes : {64 << 20, 8 << 20, 4096}) {
+        options.pool_bytes = pool_bytes;
+        EXPECT_GE(Run().iteration_ns, predicted_ns) << pool_bytes;
+    }
+}
+
+TEST_F(Pipeline, HasSixtyFourDevices)
+{
+    Make(64, 64, 16, DETOUR_ALGORITHM_1F1B);
+    options.iteration_count = 1;
+    options.mode = DT_PIPELINE_DELEGATED;
+    options.message_bytes = 8 << 20;
+    dt_pipeline_sim_result result = Run();
+    EXPECT_GE(result.iteration_ns, predicted_ns);
+    EXPECT_LT(result.iteration_ns, predicted_ns + predicted_ns / 20);
+}
+} // namespace
