@@ -3,12 +3,13 @@
 #   make demo       install what is missing, build, run an all-reduce through the plugin
 #   make test       the quick tests
 #   make test-full  the rest: long simulations, sanitizers, fuzzing, real processes under stress
+#   make experiments  the papers' tables in virtual time: writes docs/experiments.md
 JOBS ?= $(shell nproc)
 # One test more than there are cores: many wait for timeouts or for each other.
 TESTS_AT_A_TIME = $(shell expr $(JOBS) + 1)
 BUILD = build
 
-.PHONY: all demo test test-full setup-demo setup-test clean
+.PHONY: all demo test test-full experiments setup-demo setup-test clean
 
 all: build
 
@@ -33,6 +34,11 @@ test:
 test-full:
 	scripts/setup.sh ci
 	scripts/test_full.sh
+
+experiments:
+	cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
+	cmake --build $(BUILD) -j $(JOBS) --target detour-sim-pipeline
+	python3 experiments/run.py $(BUILD)
 
 clean:
 	rm -rf build build-debug build-asan build-tsan build-aarch64
