@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/atomics.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "hostpath/staged/staged.h"
 #include "transport/net.h"
@@ -20,6 +21,40 @@
 #define IS_PEER_GONE (IS_UNUSUAL & ~(uint32_t)DT_NOTICE_STAGED)
 
 /* ------------------------------------------------------------------------------------------------------------
+ * A peer that has closed, or is dead. As in NCCL's own transports isend and irecv succeed: a tear-down hands
+ * over its last messages, deregisters and closes without an error. An error is the answer of test.
+ */
+static enum dt_status test_orphan(struct dt_request *request, int *done, int *bytes)
+{
+    enum dt_status status = dt_connection_check(request->connection);
+
+    (void)done;
+    (void)bytes;
+    DT_CHECK(status != DT_OK); /* the connection failed before the request was given out */
+    return status == DT_AGAIN ? DT_OK : status;
+}
+
+static void give_orphan(struct dt_connection *c, struct dt_request **request)
+{
+    DT_CHECK(dt_load_relaxed(&c->failing) != DT_OK);
+    c->orphan = (struct dt_request){.connection = c, .test = test_orphan, .is_open = true};
+    *request = &c->orphan;
+}
+
+/* The connection is failing or has failed; `status` as dt_connection_check() returned it. */
+static __attribute__((cold, noinline)) enum dt_status
+answer_failing(struct dt_connection *c, enum dt_status status, struct dt_request **request)
+{
+    uint32_t notices = dt_load_acquire(&c->notices);
+
+    if (notices & DT_NOTICE_FAILING && notices & IS_PEER_GONE && !(notices & DT_NOTICE_ABANDONED))
+        give_orphan(c, request);
+    else if (status != DT_AGAIN)
+        return status;
+    return DT_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
  * isend, irecv and test
  */
 static __attribute__((noinline)) enum dt_status isend_unusual(struct dt_sender *s, void *data, uint32_t bytes,
@@ -30,6 +65,7 @@ static __attribute__((noinline)) enum dt_status isend_unusual(struct dt_sender *
         return dt_staged_isend(s, data, bytes, tag, memory, request);
     dt_connection_fail(&s->connection, DT_PEER_ERROR, "isend of message %llu, but the receiver has closed",
                        (unsigned long long)s->next);
+    give_orphan(&s->connection, request);
     return DT_OK;
 }
 
@@ -41,7 +77,7 @@ static inline __attribute__((always_inline)) enum dt_status isend_owned(struct d
     enum dt_status status = dt_connection_check(&s->connection);
 
     if (status != DT_OK)
-        return status == DT_AGAIN ? DT_OK : status;
+        return answer_failing(&s->connection, status, request);
     if (__builtin_expect(s->connection.attended & IS_UNUSUAL, 0))
         return isend_unusual(s, data, bytes, tag, memory, request);
     return dt_sender_isend(s, data, bytes, tag, memory, request);
@@ -71,6 +107,7 @@ static __attribute__((noinline)) bool irecv_unusual(struct dt_receiver *r, unsig
         return dt_staged_irecv(r, n, data, bytes, tags, memories, request);
     dt_connection_fail(&r->connection, DT_PEER_ERROR, "irecv of message %llu, but the sender has closed",
                        (unsigned long long)r->next);
+    give_orphan(&r->connection, request);
     return true;
 }
 
@@ -82,7 +119,7 @@ irecv_owned(struct dt_receiver *r, unsigned n, void *const *data, const uint32_t
     bool is_answered;
 
     if (status != DT_OK)
-        return status == DT_AGAIN ? DT_OK : status;
+        return answer_failing(&r->connection, status, request);
     if (__builtin_expect(r->connection.attended & IS_UNUSUAL, 0))
         is_answered = irecv_unusual(r, n, data, bytes, tags, memories, request);
     else

@@ -102,11 +102,12 @@ struct dt_connection {
     struct dt_session *session; /* [detour], before that the set-up's; survives the connection */
     uint64_t peer_close_sequence;
 
-    struct dt_list node;  /* in nic->service->connections [detour] */
-    uint64_t progress_ns; /* when a completion was last noticed, or the connection was idle [atomic] */
-    uint32_t faults;      /* enum dt_fault, by path [atomic] */
-    uint32_t hints;       /* paths that may have recovered [atomic] */
-    bool has_switched;    /* a path was not UP at some time [owner] */
+    struct dt_list node;      /* in nic->service->connections [detour] */
+    uint64_t progress_ns;     /* when a completion was last noticed, or the connection was idle [atomic] */
+    uint32_t faults;          /* enum dt_fault, by path [atomic] */
+    uint32_t hints;           /* paths that may have recovered [atomic] */
+    bool has_switched;        /* a path was not UP at some time [owner] */
+    struct dt_request orphan; /* of every isend and irecv after the peer was gone (entry.c) [owner] */
 
     struct dt_switchover *switchover;      /* failover/switchover/state.h */
     struct dt_service_connection *service; /* transport/service.h */
