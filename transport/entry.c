@@ -41,6 +41,16 @@ static void give_orphan(struct dt_connection *c, struct dt_request **request)
     *request = &c->orphan;
 }
 
+static void fail_peer_gone(struct dt_connection *c, const char *call, uint64_t message)
+{
+    if (c->attended & DT_NOTICE_PEER_CLOSED)
+        dt_connection_fail(c, DT_PEER_ERROR, "%s of message %llu, but the %s has closed", call,
+                           (unsigned long long)message, c->is_sender ? "receiver" : "sender");
+    else
+        dt_connection_fail(c, DT_PEER_ERROR, "%s of message %llu, but " DT_PEER_DEAD_TEXT, call,
+                           (unsigned long long)message);
+}
+
 /* The connection is failing or has failed; `status` as dt_connection_check() returned it. */
 static __attribute__((cold, noinline)) enum dt_status
 answer_failing(struct dt_connection *c, enum dt_status status, struct dt_request **request)
@@ -63,8 +73,7 @@ static __attribute__((noinline)) enum dt_status isend_unusual(struct dt_sender *
 {
     if (!(s->connection.attended & IS_PEER_GONE))
         return dt_staged_isend(s, data, bytes, tag, memory, request);
-    dt_connection_fail(&s->connection, DT_PEER_ERROR, "isend of message %llu, but the receiver has closed",
-                       (unsigned long long)s->next);
+    fail_peer_gone(&s->connection, "isend", s->next);
     give_orphan(&s->connection, request);
     return DT_OK;
 }
@@ -105,8 +114,7 @@ static __attribute__((noinline)) bool irecv_unusual(struct dt_receiver *r, unsig
 {
     if (!(r->connection.attended & IS_PEER_GONE))
         return dt_staged_irecv(r, n, data, bytes, tags, memories, request);
-    dt_connection_fail(&r->connection, DT_PEER_ERROR, "irecv of message %llu, but the sender has closed",
-                       (unsigned long long)r->next);
+    fail_peer_gone(&r->connection, "irecv", r->next);
     give_orphan(&r->connection, request);
     return true;
 }

@@ -347,7 +347,7 @@ TEST_F(Peer, ReceiverThatClosesHasAllThatWasReportedSent)
 
 TEST_F(Peer, ReceiverThatIsKilledIsAnErrorThatNamesIt)
 {
-    detour_test::ExpectWarning("but the receiver has closed");
+    detour_test::ExpectWarning("the peer is dead: its control channel closed without CLOSE");
     StartReceiver("kill");
     for (void *request : requests)
         pair.Wait(request);

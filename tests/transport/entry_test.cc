@@ -92,6 +92,22 @@ TEST_F(Entry, AConnectionThatFailsWhileThePeerIsThereIsAnErrorOfIsend)
     EXPECT_EQ(nullptr, request);
 }
 
+/* Without open requests the death of a peer is no error; the next call is the first that needs the peer. */
+TEST_F(Entry, TheFirstCallAfterThePeersDeathReportsTheDeath)
+{
+    dt_request *request = nullptr;
+
+    dt_connection_notify(sender, DT_NOTICE_PEER_LOST);
+    detour_test::ExpectWarning("isend of message 0, but the peer is dead");
+    EXPECT_EQ(DT_OK, dt_isend(sender, from.data(), 10, 0, from_memory, &request));
+    EXPECT_NE(nullptr, request);
+    EXPECT_EQ(DT_PEER_ERROR, (int)sender->failing);
+    dt_connection_notify(receiver, DT_NOTICE_PEER_LOST);
+    detour_test::ExpectWarning("irecv of message 0, but the peer is dead");
+    EXPECT_NE(nullptr, Irecv(10));
+    EXPECT_EQ(DT_PEER_ERROR, (int)receiver->failing);
+}
+
 TEST_F(Entry, MemoryThatIsDeregisteredWithRequestsOpenEndsTheConnection)
 {
     dt_request *receive = Irecv(100);

@@ -116,9 +116,7 @@ static void attend_loss(struct dt_connection *c, uint32_t notices)
     if (notices & DT_NOTICE_PEER_CLOSED)
         c->ops->peer_drained(c);
     else if (c->ops->needs_peer(c))
-        dt_connection_fail(c, DT_PEER_ERROR,
-                           "the peer is dead: its control channel closed without CLOSE, and its process "
-                           "no longer listens or no longer knows this connection");
+        dt_connection_fail(c, DT_PEER_ERROR, DT_PEER_DEAD_TEXT);
 }
 
 void dt_connection_drain(struct dt_connection *c)

@@ -74,6 +74,11 @@ enum dt_notice {
     DT_NOTICE_STAGED = 256
 };
 
+/* The text of the error of a connection with DT_NOTICE_PEER_LOST whose peer did not close. */
+#define DT_PEER_DEAD_TEXT                                                                                  \
+    "the peer is dead: its control channel closed without CLOSE, and its process no longer listens or no " \
+    "longer knows this connection"
+
 struct dt_connection {
     /* Used by the data path, therefore first. */
     struct dt_owner owner;
