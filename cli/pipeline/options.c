@@ -35,6 +35,9 @@ enum {
     KEY_RANK,
     KEY_RENDEZVOUS,
     KEY_TIMEOUT,
+    KEY_SVG,
+    KEY_PERFETTO,
+    KEY_TIMELINE,
 };
 
 static const struct argp_option argp_options[] = {
@@ -74,6 +77,12 @@ static const struct argp_option argp_options[] = {
     {"rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0, "where rank 0 listens for the other ranks", 0},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0, "fail after SECONDS without progress (default 30)", 0},
     {"json", 'J', "FILE", 0, "also write the results to FILE as JSON", 0},
+    {"svg", KEY_SVG, "FILE", 0,
+     "draw the last iteration: the measured times of computations and messages above the predicted ones", 0},
+    {"perfetto", KEY_PERFETTO, "FILE", 0,
+     "write the same as Chrome's trace events, for ui.perfetto.dev or chrome://tracing", 0},
+    {"timeline", KEY_TIMELINE, "N", 0,
+     "the iteration that --svg and --perfetto show; --json then has its times, too", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -218,6 +227,12 @@ static error_t parse_rank(struct dt_pipeline_options *options, const char *text)
     return dt_arg_int(command, "--rank", text, 0, DT_JOB_RANKS_MAX - 1, &options->job.rank);
 }
 
+static error_t parse_timeline(struct dt_pipeline_options *options, const char *text)
+{
+    options->has_timeline_option = true;
+    return dt_arg_unsigned(command, "--timeline", text, 0, UINT32_MAX, &options->timeline_iteration);
+}
+
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
     struct parse *parse = state->input;
@@ -237,6 +252,14 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case 'J':
         options->json_path = arg;
         return 0;
+    case KEY_SVG:
+        options->svg_path = arg;
+        return 0;
+    case KEY_PERFETTO:
+        options->perfetto_path = arg;
+        return 0;
+    case KEY_TIMELINE:
+        return parse_timeline(options, arg);
     case ARGP_KEY_INIT:
         state->err_stream = NULL; /* getopt's one line is enough */
         return 0;
@@ -318,6 +341,18 @@ static error_t read_files(struct parse *parse, struct dt_pipeline_input *input)
     return 0;
 }
 
+static error_t check_timeline(struct dt_pipeline_options *options)
+{
+    if (!options->has_timeline_option)
+        options->timeline_iteration = options->iterations - 1;
+    else if (!options->svg_path && !options->perfetto_path && !options->json_path)
+        return refuse("--timeline needs --svg, --perfetto or --json, which show the iteration");
+    if (options->timeline_iteration >= options->iterations)
+        return refuse("--timeline %" PRIu32 ": iterations are 0 to %" PRIu32, options->timeline_iteration,
+                      options->iterations - 1);
+    return 0;
+}
+
 static error_t check(struct parse *parse)
 {
     struct dt_pipeline_options *options = parse->options;
@@ -331,7 +366,7 @@ static error_t check(struct parse *parse)
                       options->devices, options->devices - 1);
     if (parse->has_slice && options->mode != DT_PIPELINE_NCCL)
         return refuse("--slice belongs to --mode nccl; in the others a message is not cut");
-    return check_slow(options);
+    return check_timeline(options) ? EINVAL : check_slow(options);
 }
 
 static void set_defaults(struct dt_pipeline_options *options)
@@ -364,6 +399,8 @@ static uint64_t digest(const struct dt_pipeline_options *options)
                                options->w_ns,
                                (int64_t)options->slice_bytes,
                                options->input ? (int64_t)options->input->digest : 0,
+                               dt_pipeline_options_has_timeline(options),
+                               options->timeline_iteration,
                                (int64_t)options->slow.link_count,
                                (int64_t)options->slow.device_count};
     uint64_t hash = dt_digest_add(DT_DIGEST_EMPTY, numbers, sizeof numbers);
@@ -409,6 +446,12 @@ int dt_pipeline_options_parse(int argc, char **argv, struct dt_pipeline_options 
     options->job.ranks = (unsigned)options->devices;
     options->job.digest = digest(options);
     return DT_EXIT_OK;
+}
+
+bool dt_pipeline_options_has_timeline(const struct dt_pipeline_options *options)
+{
+    return options->svg_path || options->perfetto_path ||
+           (options->json_path && options->has_timeline_option);
 }
 
 const char *dt_pipeline_schedule_name(const struct dt_pipeline_options *options)

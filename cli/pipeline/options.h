@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* Must be the same on all ranks, except job.rank, job.rendezvous and the paths of output files. */
+/* Must be the same on all ranks, except job.rank, job.rendezvous and the names of output files. */
 struct dt_pipeline_options {
     int32_t devices; /* = job.ranks */
     int32_t microbatches;
@@ -33,7 +33,11 @@ struct dt_pipeline_options {
     struct dt_pipeline_slow slow;
     bool adapt;            /* change the schedule when links are found slow */
     bool draw;             /* a bar behind each iteration */
-    const char *json_path; /* NULL: none */
+    const char *json_path; /* NULL: none, as the next */
+    const char *svg_path;
+    const char *perfetto_path;
+    bool has_timeline_option;    /* --timeline: the JSON has its times, too */
+    uint32_t timeline_iteration; /* whose times are collected; the last one, if no option names it */
     struct dt_job_options job;
 };
 
@@ -44,6 +48,9 @@ struct dt_pipeline_options {
  */
 int dt_pipeline_options_parse(int argc, char **argv, struct dt_pipeline_options *options,
                               struct dt_pipeline_input *input);
+
+/* The times of timeline_iteration are collected for one of the output files. */
+bool dt_pipeline_options_has_timeline(const struct dt_pipeline_options *options);
 
 /* For people: the algorithm of --schedule, or "of --plan". */
 const char *dt_pipeline_schedule_name(const struct dt_pipeline_options *options);

@@ -94,11 +94,21 @@ static bool make_profile(const struct dt_pipeline_options *options, struct detou
     return true;
 }
 
-static void free_profile(struct detour_profile *profile)
+void dt_pipeline_profile_free(struct detour_profile *profile)
 {
     free((void *)profile->stages);
     free((void *)profile->links);
     memset(profile, 0, sizeof *profile);
+}
+
+bool dt_pipeline_profile_make(const struct dt_pipeline_options *options, uint32_t iteration,
+                              struct detour_profile *profile)
+{
+    if (!make_profile(options, profile))
+        return false;
+    add_slowness(options, iteration, profile, (struct detour_stage *)profile->stages,
+                 (struct detour_link *)profile->links);
+    return true;
 }
 
 /* The schedule of --plan, or one that the algorithm makes. */
@@ -132,7 +142,7 @@ bool dt_pipeline_plan_make(struct dt_pipeline_plan *plan, const struct dt_pipeli
 
 void dt_pipeline_plan_free(struct dt_pipeline_plan *plan)
 {
-    free_profile(&plan->profile);
+    dt_pipeline_profile_free(&plan->profile);
     detour_arena_destroy(plan->arena);
     plan->arena = NULL;
 }
@@ -144,19 +154,17 @@ int64_t dt_pipeline_plan_predict_ns(const struct dt_pipeline_plan *plan,
     struct detour_schedule copy = *schedule;
     struct detour_report *report = NULL;
     struct detour_profile profile = {0};
-    bool made = make_profile(plan->options, &profile) && arena;
+    bool made = dt_pipeline_profile_make(plan->options, iteration, &profile) && arena;
 
     copy.ops = malloc(copy.op_count * sizeof *copy.ops);
     if (made && copy.ops) {
         memcpy(copy.ops, schedule->ops, copy.op_count * sizeof *copy.ops);
-        add_slowness(plan->options, iteration, &profile, (struct detour_stage *)profile.stages,
-                     (struct detour_link *)profile.links);
         if (detour_simulate(arena, &profile, &copy, &report, NULL))
             report = NULL;
     }
     int64_t makespan_ns = report ? report->makespan_ns : 0;
     free(copy.ops);
-    free_profile(&profile);
+    dt_pipeline_profile_free(&profile);
     detour_arena_destroy(arena);
     return makespan_ns;
 }

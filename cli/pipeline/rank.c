@@ -15,6 +15,7 @@
 #include "cli/pipeline/courier.h"
 #include "cli/pipeline/plan.h"
 #include "cli/pipeline/rules.h"
+#include "cli/pipeline/timeline.h"
 #include "delay/timer.h"
 #include "job/rank.h"
 #include "pipeline/agreement.h"
@@ -83,12 +84,17 @@ static void wait_a_moment(struct rank *rank, uint64_t now_ns)
     dt_delay_timer_spun(&rank->timer, at_ns - began_ns);
 }
 
+static const struct detour_program *present_program(const struct rank *rank)
+{
+    return rank->present.arena ? rank->present.program : rank->plan.program;
+}
+
 static void work_iteration(void *arg)
 {
     struct rank *rank = arg;
     const struct dt_executor_work work = {
         .profile = &rank->plan.profile,
-        .program = rank->present.arena ? rank->present.program : rank->plan.program,
+        .program = present_program(rank),
         .iteration = rank->iteration,
         .compute_permille =
             dt_pipeline_slow_permille(&rank->options->slow, (int32_t)rank->job.net.rank, rank->iteration),
@@ -288,6 +294,29 @@ static void adapt(struct rank *rank, const struct result *results)
         propose(rank, results);
 }
 
+/* Processes of one machine, whose names begin with that of their host, share a clock. */
+static bool has_own_clock(const struct rank *rank)
+{
+    const char *first = rank->processes[0].name, *mine = rank->processes[rank->job.link->rank].name;
+    size_t length = strcspn(first, ":");
+
+    return strcspn(mine, ":") != length || memcmp(first, mine, length) != 0;
+}
+
+/* The times of the iteration that the options ask for go to the launcher, before its result. */
+static bool send_records(struct rank *rank)
+{
+    const struct dt_job_link *link = rank->job.link;
+
+    if (!dt_pipeline_options_has_timeline(rank->options) ||
+        rank->iteration != rank->options->timeline_iteration)
+        return true;
+    return dt_pipeline_timeline_send(link->fd, rank->executor, present_program(rank), (int32_t)link->rank,
+                                     has_own_clock(rank)) ||
+           dt_job_fail(rank->job.error, DT_EXIT_FAILED, "rank %u: cannot send its times to the launcher",
+                       link->rank);
+}
+
 static bool run_iteration(struct rank *rank)
 {
     struct result *results = rank->results, mine;
@@ -305,6 +334,8 @@ static bool run_iteration(struct rank *rank)
                            .proposed = rank->proposed};
     if (rank->options->adapt)
         dt_pipeline_verdicts_read(&mine.verdicts);
+    if (!send_records(rank))
+        return false;
     if (!dt_job_exchange(rank->job.link, &mine, sizeof mine, results, rank->job.error))
         return false;
     if (rank->job.link->rank == 0)

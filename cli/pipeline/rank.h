@@ -19,6 +19,7 @@ extern "C" {
 
 enum dt_pipeline_frame_kind {
     DT_PIPELINE_FRAME_ITERATION = DT_JOB_FRAME_COMMAND, /* rank 0 -> launcher: struct dt_pipeline_iteration */
+    DT_PIPELINE_FRAME_RECORDS,                          /* rank -> launcher: timeline.h */
 };
 
 /* An iteration of all devices. */

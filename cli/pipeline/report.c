@@ -4,28 +4,36 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/exit.h"
+#include "cli/pipeline/picture.h"
 #include "detour/version.h"
 
 #define BAR_COLUMNS 15
 
 /* The file is opened without truncating the result of an earlier run, and emptied when it is written. */
+static bool open_output(const char *option, const char *path, FILE **file, struct dt_job_error *error)
+{
+    if (!path)
+        return true;
+    *file = fopen(path, "ae");
+    return *file ||
+           dt_job_fail(error, DT_EXIT_USAGE, "%s %s: cannot write there: %s", option, path, strerror(errno));
+}
+
 bool dt_pipeline_report_init(struct dt_pipeline_report *report, const struct dt_pipeline_options *options,
                              struct dt_job_error *error)
 {
     memset(report, 0, sizeof *report);
     report->options = options;
-    if (!options->json_path)
-        return true;
-    report->json_file = fopen(options->json_path, "ae");
-    if (!report->json_file)
-        return dt_job_fail(error, DT_EXIT_USAGE, "--json %s: cannot write there: %s", options->json_path,
-                           strerror(errno));
-    report->iterations = json_array();
-    return true;
+    if (options->json_path)
+        report->iterations = json_array();
+    return open_output("--json", options->json_path, &report->json_file, error) &&
+           open_output("--svg", options->svg_path, &report->svg_file, error) &&
+           open_output("--perfetto", options->perfetto_path, &report->perfetto_file, error);
 }
 
 void dt_pipeline_report_start(const struct dt_pipeline_report *report)
@@ -112,34 +120,89 @@ static void print_summary(const struct dt_pipeline_report *report)
     fflush(stdout);
 }
 
-static bool write_json(struct dt_pipeline_report *report, const struct dt_job_error *error)
+/* Closes the file with `text` as its only content, or as it is for NULL. True when `text` is NULL or written.
+ */
+static bool finish_output(FILE *file, const char *text, size_t bytes)
+{
+    bool written = !text || (ftruncate(fileno(file), 0) == 0 && fwrite(text, 1, bytes, file) == bytes);
+
+    return fclose(file) == 0 && written;
+}
+
+static bool fail_output(const char *option, const char *path)
+{
+    fprintf(stderr, "detour pipeline: %s %s: could not be written: %s\n", option, path, strerror(errno));
+    return false;
+}
+
+static bool write_json(struct dt_pipeline_report *report, const struct dt_pipeline_picture *picture,
+                       const struct dt_job_error *error)
 {
     const struct dt_pipeline_options *options = report->options;
-    json_t *document =
-        json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:o*, s:s*}", "version", 1, "detour",
-                  DETOUR_VERSION_STRING, "schedule", dt_pipeline_schedule_name(options), "mode",
-                  dt_pipeline_mode_name(options->mode), "devices", (int)options->devices, "microbatches",
-                  (int)options->microbatches, "payload_bytes", (json_int_t)options->payload_bytes,
-                  "iterations", report->iterations, "error", error->exit_code ? error->text : NULL);
-    bool written = document && ftruncate(fileno(report->json_file), 0) == 0 &&
-                   json_dumpf(document, report->json_file, JSON_INDENT(1)) == 0 &&
-                   fputc('\n', report->json_file) != EOF;
+    json_t *timeline =
+        options->has_timeline_option && picture->arena ? dt_pipeline_picture_json(picture) : NULL;
+    json_t *document = json_pack(
+        "{s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:o*, s:o*, s:s*}", "version", 1, "detour",
+        DETOUR_VERSION_STRING, "schedule", dt_pipeline_schedule_name(options), "mode",
+        dt_pipeline_mode_name(options->mode), "devices", (int)options->devices, "microbatches",
+        (int)options->microbatches, "payload_bytes", (json_int_t)options->payload_bytes, "iterations",
+        report->iterations, "timeline", timeline, "error", error->exit_code ? error->text : NULL);
+    char *text = document ? json_dumps(document, JSON_INDENT(1)) : NULL;
+    bool written = finish_output(report->json_file, text ? text : "", text ? strlen(text) : 0) && text;
 
+    free(text);
     json_decref(document);
-    return fclose(report->json_file) == 0 && written;
+    return written || fail_output("--json", options->json_path);
+}
+
+static bool write_picture(const struct dt_pipeline_picture *picture, enum detour_format format, FILE *file,
+                          const char *option, const char *path)
+{
+    struct detour_text text = {0};
+    struct detour_error reason;
+
+    if (!file)
+        return true;
+    if (picture->arena && !dt_pipeline_picture_write(picture, format, &text, &reason)) {
+        fclose(file);
+        fprintf(stderr, "detour pipeline: %s %s: %s\n", option, path, reason.text);
+        return false;
+    }
+    return finish_output(file, text.data, text.bytes) || fail_output(option, path);
+}
+
+/* Of a run that was successful; else the files stay as they are. */
+static bool make_picture(struct dt_pipeline_report *report, const struct dt_job_error *error,
+                         struct dt_pipeline_picture *picture)
+{
+    struct detour_error reason;
+
+    *picture = (struct dt_pipeline_picture){0};
+    if (error->exit_code || !dt_pipeline_options_has_timeline(report->options) ||
+        dt_pipeline_picture_make(picture, report->options, &report->timeline, &reason))
+        return true;
+    fprintf(stderr, "detour pipeline: the times of iteration %" PRIu32 ": %s\n",
+            report->options->timeline_iteration, reason.text);
+    return false;
 }
 
 bool dt_pipeline_report_finish(struct dt_pipeline_report *report, const struct dt_job_error *error)
 {
+    const struct dt_pipeline_options *options = report->options;
+    struct dt_pipeline_picture picture;
+
     if (!error->exit_code) {
         print_summary(report);
     } else {
         fflush(stdout);
         fprintf(stderr, "detour pipeline: %s\n", error->text);
     }
-    if (!report->json_file || write_json(report, error))
-        return true;
-    fprintf(stderr, "detour pipeline: --json %s: could not be written: %s\n", report->options->json_path,
-            strerror(errno));
-    return false;
+    bool is_good = make_picture(report, error, &picture);
+    is_good &= !report->json_file || write_json(report, &picture, error);
+    is_good &= write_picture(&picture, DETOUR_FORMAT_SVG, report->svg_file, "--svg", options->svg_path);
+    is_good &= write_picture(&picture, DETOUR_FORMAT_TRACE, report->perfetto_file, "--perfetto",
+                             options->perfetto_path);
+    dt_pipeline_picture_free(&picture);
+    dt_pipeline_timeline_free(&report->timeline);
+    return is_good;
 }

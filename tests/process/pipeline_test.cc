@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -122,6 +124,37 @@ json_t *RunFour(const Words &more)
     json_t *document = json_load_file(path.c_str(), 0, nullptr);
     std::filesystem::remove(path);
     return document;
+}
+
+/* Pictures of a run: every operation and message of the chosen iteration, in all files. */
+TEST(Pipeline, DrawsWhatItHasMeasured)
+{
+    std::filesystem::path folder = std::filesystem::temp_directory_path() / "detour-pipeline-XXXXXX";
+    std::string name = folder.string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    Outcome outcome =
+        RunDetour(Pipeline({"--svg", name + "/a.svg", "--perfetto", name + "/a.json", "--json",
+                            name + "/b.json", "--timeline", "1", "--slow-link", "0-1=50ms,from=1,to=2"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    json_t *trace = json_load_file((name + "/a.json").c_str(), 0, nullptr);
+    EXPECT_GT(json_array_size(json_object_get(trace, "traceEvents")), 2u * 24) << "24 operations, twice";
+    json_t *result = json_load_file((name + "/b.json").c_str(), 0, nullptr);
+    json_t *timeline = json_object_get(result, "timeline");
+    EXPECT_EQ(json_array_size(json_object_get(timeline, "operations")), 24u);
+    json_t *messages = json_object_get(timeline, "messages"), *message;
+    size_t i;
+    EXPECT_EQ(json_array_size(messages), 8u);
+    json_array_foreach(messages, i, message)
+            EXPECT_GE(json_real_value(json_object_get(message, "arrived_ms")),
+                      json_real_value(json_object_get(message, "sent_ms")) + 50)
+        << "each is held for 50 ms";
+    json_decref(trace);
+    json_decref(result);
+    std::ifstream file(name + "/a.svg");
+    std::string svg((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_NE(svg.find(">measured<"), std::string::npos) << svg.substr(0, 1000);
+    EXPECT_NE(svg.find(">predicted<"), std::string::npos);
+    std::filesystem::remove_all(name);
 }
 
 /*

@@ -144,3 +144,18 @@ TEST(PipelineOptions, AProfileExcludesTheOptionsThatDescribeIt)
                                            {"--profile", "/nonexistent"}})
         Parsed(words, DT_EXIT_USAGE);
 }
+
+TEST(PipelineOptions, ATimelineIsOfTheLastIterationUnlessOneIsNamed)
+{
+    struct dt_pipeline_options none = Parsed({"--json", "a"}), last = Parsed({"--svg", "a", "-n", "5"}),
+                               third = Parsed({"--json", "a", "--timeline", "3"});
+    EXPECT_FALSE(dt_pipeline_options_has_timeline(&none));
+    EXPECT_TRUE(dt_pipeline_options_has_timeline(&last));
+    EXPECT_EQ(last.timeline_iteration, 4u);
+    EXPECT_TRUE(dt_pipeline_options_has_timeline(&third));
+    EXPECT_EQ(third.timeline_iteration, 3u);
+    EXPECT_NE(last.job.digest, Parsed({"-n", "5"}).job.digest) << "all ranks must send their times";
+    EXPECT_EQ(last.job.digest, Parsed({"--perfetto", "b", "-n", "5"}).job.digest);
+    Parsed({"--timeline", "3"}, DT_EXIT_USAGE);
+    Parsed({"--svg", "a", "-n", "5", "--timeline", "5"}, DT_EXIT_USAGE);
+}
