@@ -104,6 +104,16 @@ DETOUR_API enum detour_status detour_plan_read(struct detour_arena *arena,
                                                const char *text, size_t bytes, struct detour_plan **plan,
                                                struct detour_profile **planned, struct detour_error *error);
 
+/*
+ * detour_plan_read() of a schedule that may deadlock, with its order repaired (detour_schedule_repair()) and
+ * its messages, if it has any, dropped without regard to their order, since the writers lay them out anew.
+ * repair->problem is the deadlock; "": there was none.
+ */
+DETOUR_API enum detour_status
+detour_plan_read_repaired(struct detour_arena *arena, const struct detour_profile *profile, const char *name,
+                          const char *text, size_t bytes, struct detour_plan **plan,
+                          struct detour_repair *repair, struct detour_error *error);
+
 /* ---- schedule: writers ------------------------------------------------------------------------------ */
 
 enum detour_format {

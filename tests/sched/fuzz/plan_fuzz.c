@@ -342,6 +342,25 @@ static const char *use_schedule(struct fuzz *fuzz, struct detour_schedule *sched
     return problem;
 }
 
+/* A schedule of any kind: refused, or one that gets to its end, with as many operations. */
+static const char *check_repair(struct fuzz *fuzz, const struct detour_schedule *schedule)
+{
+    struct detour_schedule *repaired;
+    struct detour_report *report;
+    int32_t moved;
+    enum detour_status status =
+        detour_schedule_repair(fuzz->arena, &fuzz->random.profile, schedule, &repaired, &moved, &fuzz->error);
+
+    if (status)
+        return is_told(fuzz, status) ? NULL : "a repair is refused without one line";
+    if (repaired->op_count != schedule->op_count)
+        return "a repair loses operations";
+    if (detour_simulate(fuzz->arena, &fuzz->random.profile, repaired, &report, &fuzz->error) ==
+        DETOUR_DEADLOCK)
+        return "a repaired schedule deadlocks";
+    return NULL;
+}
+
 static const char *check_damaged(struct fuzz *fuzz)
 {
     struct detour_schedule *schedule = fuzz->plans[below(&fuzz->choices, fuzz->plan_count)]->schedule;
@@ -357,7 +376,7 @@ static const char *check_damaged(struct fuzz *fuzz)
         return "a refusal without one line";
     schedule->timed = false;
     detour_simulate(fuzz->arena, &fuzz->random.profile, schedule, NULL, &fuzz->error);
-    return NULL;
+    return check_repair(fuzz, schedule);
 }
 
 static const char *check_refused(struct fuzz *fuzz, enum detour_status status)
