@@ -46,18 +46,6 @@ void Shuffle(struct dt_prng *prng, struct detour_schedule *schedule)
     schedule->timed = false;
 }
 
-/* A program of a device as text, "F0 SEND_F0 ...". */
-std::string ProgramLine(const struct detour_program *program, int32_t device)
-{
-    std::string line;
-    for (size_t i = program->first[device]; i < program->first[device + 1]; i++)
-        line +=
-            (line.empty() ? "" : " ") +
-            std::string(detour_action_name(static_cast<enum detour_action_kind>(program->actions[i].kind))) +
-            std::to_string(program->actions[i].microbatch);
-    return line;
-}
-
 /* AdaPtis, Figure 7, step 2: a receive right before the operation that needs its message, a send right
  * behind. */
 struct Naive {
