@@ -68,6 +68,34 @@ void dt_pipeline_delays_from_verdicts(const struct detour_profile *profile,
     }
 }
 
+static int64_t later(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+void dt_pipeline_delays_of_replicas(const struct detour_profile *profile, int32_t replicas,
+                                    const struct dt_pipeline_verdicts *verdicts,
+                                    struct dt_pipeline_delays *delays)
+{
+    const int32_t devices = profile->device_count;
+
+    *delays = (struct dt_pipeline_delays){.link_count = profile->stage_count - 1};
+    for (int32_t replica = 0; replica < replicas; replica++) {
+        struct dt_pipeline_verdicts own[DT_JOB_RANKS_MAX];
+        struct dt_pipeline_delays measured;
+
+        memcpy(own, &verdicts[replica * devices], (size_t)devices * sizeof *own);
+        for (int32_t i = 0; i < devices; i++) /* a rank of another replica becomes no device */
+            for (size_t k = 0; k < DT_PIPELINE_VERDICTS_MAX; k++)
+                own[i].slow[k].to_rank -= replica * devices;
+        dt_pipeline_delays_from_verdicts(profile, own, &measured);
+        for (int32_t i = 0; i < delays->link_count; i++) {
+            delays->forward_ns[i] = later(delays->forward_ns[i], measured.forward_ns[i]);
+            delays->backward_ns[i] = later(delays->backward_ns[i], measured.backward_ns[i]);
+        }
+    }
+}
+
 /* The plan's profile with delays; the links lie in `links`. */
 static struct detour_profile with_delays(const struct dt_pipeline_plan *plan,
                                          const struct dt_pipeline_delays *delays,

@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* A rank sends to at most this many others: the neighbors of its stages. */
-#define DT_PIPELINE_VERDICTS_MAX 4
+/* A rank sends to at most this many others: the neighbors of its stages, and the next replica. */
+#define DT_PIPELINE_VERDICTS_MAX 5
 
 /* The slow links of one rank's messages. Unused entries have to_rank -1. */
 struct dt_pipeline_verdicts {
@@ -40,6 +40,11 @@ struct dt_pipeline_delays {
 void dt_pipeline_delays_from_verdicts(const struct detour_profile *profile,
                                       const struct dt_pipeline_verdicts *verdicts,
                                       struct dt_pipeline_delays *delays);
+
+/* The same of several replicas, whose verdicts follow each other: the largest delay of each link. */
+void dt_pipeline_delays_of_replicas(const struct detour_profile *profile, int32_t replicas,
+                                    const struct dt_pipeline_verdicts *verdicts,
+                                    struct dt_pipeline_delays *delays);
 
 /* A schedule and its program for some delays. */
 struct dt_pipeline_candidate {

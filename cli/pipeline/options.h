@@ -18,13 +18,15 @@ extern "C" {
 
 /* Must be the same on all ranks, except job.rank, job.rendezvous and the names of output files. */
 struct dt_pipeline_options {
-    int32_t devices; /* = job.ranks */
+    int32_t devices;  /* of the pipeline */
+    int32_t replicas; /* of the pipeline; job.ranks = devices * replicas */
     int32_t microbatches;
     enum detour_algorithm algorithm;
     enum dt_pipeline_mode mode;
     uint32_t iterations;
-    uint64_t payload_bytes; /* of a message */
-    uint64_t slice_bytes;   /* nccl; 0: the executor's default */
+    uint64_t payload_bytes;  /* of a message */
+    uint64_t slice_bytes;    /* nccl; 0: the executor's default */
+    uint64_t gradient_bytes; /* of a stage; replicas > 1 */
     /* What --profile and --plan name; else NULL, and the schedule is for stages of f_ns, b_ns and w_ns. */
     const struct dt_pipeline_input *input;
     int64_t f_ns; /* of every stage */

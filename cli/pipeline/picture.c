@@ -27,7 +27,8 @@ bool dt_pipeline_picture_make(struct dt_pipeline_picture *picture, const struct 
 {
     *picture = (struct dt_pipeline_picture){.options = options, .arena = detour_arena_create()};
     *error = (struct detour_error){.status = DETOUR_NO_MEMORY, .text = "out of memory"};
-    if (picture->arena && dt_pipeline_profile_make(options, options->timeline_iteration, &picture->profile) &&
+    if (picture->arena &&
+        dt_pipeline_profile_make(options, 0, options->timeline_iteration, &picture->profile) &&
         !dt_pipeline_timeline_measure(timeline, &picture->profile, picture->arena, &picture->measured,
                                       error) &&
         predict(picture, error))

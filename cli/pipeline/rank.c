@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/pipeline/rank.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include "cli/pipeline/adapt.h"
 #include "cli/pipeline/courier.h"
 #include "cli/pipeline/plan.h"
+#include "cli/pipeline/replicas.h"
 #include "cli/pipeline/rules.h"
 #include "cli/pipeline/timeline.h"
 #include "delay/timer.h"
@@ -24,6 +26,7 @@
 /* What ranks exchange after an iteration. */
 struct result {
     struct dt_executor_account account;
+    uint64_t summed_ns; /* the end of its all-reduce; 0: none */
     uint64_t cpu_ns;
     struct dt_pipeline_verdicts verdicts;
     struct dt_agreement_part part;
@@ -37,7 +40,9 @@ struct rank {
     struct dt_job_rank job;
     const struct dt_pipeline_options *options;
     struct dt_pipeline_plan plan;
+    struct dt_pipeline_position position;
     struct dt_executor *executor;
+    struct dt_gradients *gradients; /* NULL without replicas */
     struct dt_pipeline_courier *courier;
     struct dt_pipeline_process processes[DT_JOB_RANKS_MAX];
     struct dt_pipeline_rules rules;
@@ -89,6 +94,31 @@ static const struct detour_program *present_program(const struct rank *rank)
     return rank->present.arena ? rank->present.program : rank->plan.program;
 }
 
+static bool next_order(struct rank *rank, uint64_t now_ns, struct dt_executor_order *order)
+{
+    return dt_executor_next(rank->executor, now_ns, order) ||
+           (rank->gradients &&
+            dt_gradients_next(rank->gradients, dt_executor_get_account(rank->executor).end_ns > 0, order));
+}
+
+static bool is_done(const struct rank *rank)
+{
+    return dt_executor_is_done(rank->executor) && (!rank->gradients || dt_gradients_is_done(rank->gradients));
+}
+
+/* Each element is the sum over the replicas. */
+static void check_gradients(struct rank *rank)
+{
+    uint64_t wrong;
+
+    if (rank->gradients && !dt_gradients_check(rank->gradients, &wrong))
+        dt_job_fail(&rank->job.work_error, DT_EXIT_FAILED,
+                    "rank %u: the gradients of iteration %" PRIu32
+                    " are not the sum over the replicas at byte "
+                    "%" PRIu64,
+                    rank->job.net.rank, rank->iteration, wrong);
+}
+
 static void work_iteration(void *arg)
 {
     struct rank *rank = arg;
@@ -96,29 +126,31 @@ static void work_iteration(void *arg)
         .profile = &rank->plan.profile,
         .program = present_program(rank),
         .iteration = rank->iteration,
-        .compute_permille =
-            dt_pipeline_slow_permille(&rank->options->slow, (int32_t)rank->job.net.rank, rank->iteration),
+        .compute_permille = dt_pipeline_slow_permille(&rank->options->slow, rank->position, rank->iteration),
     };
     struct dt_executor_order order;
 
+    if (rank->gradients)
+        dt_gradients_begin(rank->gradients, rank->iteration);
     if (!dt_executor_begin(rank->executor, &work, dt_clock_now_ns())) {
         dt_job_fail(&rank->job.work_error, DT_EXIT_FAILED, "rank %u: out of memory", rank->job.net.rank);
         return;
     }
-    while (!dt_executor_is_done(rank->executor)) {
+    while (!is_done(rank)) {
         uint64_t completed = 0, now_ns = dt_clock_now_ns();
 
-        while (dt_executor_next(rank->executor, now_ns, &order))
+        while (next_order(rank, now_ns, &order))
             dt_pipeline_courier_take(rank->courier, &order);
         if (!dt_pipeline_courier_progress(rank->courier, &rank->job.net.plugin, &completed,
                                           &rank->job.work_error))
             return;
         dt_fetch_add_relaxed(&rank->job.net.heartbeat,
                              completed + (dt_executor_due_ns(rank->executor) != DT_NEVER_NS));
-        if (!completed && !dt_executor_is_done(rank->executor))
+        if (!completed && !is_done(rank))
             wait_a_moment(rank, dt_clock_now_ns());
     }
     dt_pipeline_courier_reset(rank->courier);
+    check_gradients(rank);
 }
 
 /* ---- Set-up. ---- */
@@ -135,11 +167,32 @@ static void set_environment(const struct dt_pipeline_options *options)
         setenv("DETOUR_HOSTPATH", "on", 0);
 }
 
+static bool make_courier(struct rank *rank)
+{
+    const struct dt_pipeline_options *options = rank->options;
+    struct dt_gradients_options gradients =
+        dt_pipeline_replicas_gradients(options, &rank->plan.profile, rank->position);
+
+    gradients.first_flow = dt_executor_flow_count(rank->executor);
+    if (options->replicas > 1 && !(rank->gradients = dt_gradients_create(&gradients)))
+        return false;
+    const struct dt_pipeline_courier_options made = {.executor = rank->executor,
+                                                     .message_bytes = options->payload_bytes,
+                                                     .microbatches = options->microbatches,
+                                                     .devices = options->devices,
+                                                     .position = rank->position,
+                                                     .gradients = rank->gradients,
+                                                     .gradient_slots = gradients.slots,
+                                                     .gradient_slice_bytes = gradients.slice_bytes};
+    rank->courier = dt_pipeline_courier_create(&made);
+    return rank->courier;
+}
+
 static bool make_executor(struct rank *rank)
 {
     const struct dt_pipeline_options *options = rank->options;
     const struct dt_executor_options made = {
-        .device = (int32_t)rank->job.link->rank,
+        .device = rank->position.device,
         .mode = options->mode,
         .message_bytes = options->payload_bytes,
         .slice_bytes = options->slice_bytes,
@@ -150,10 +203,7 @@ static bool make_executor(struct rank *rank)
         return dt_job_fail(rank->job.error, DT_EXIT_USAGE, "--schedule %s: %s",
                            detour_algorithm_name(options->algorithm), reason.text);
     rank->executor = dt_executor_create(&made, &rank->plan.profile);
-    if (rank->executor)
-        rank->courier =
-            dt_pipeline_courier_create(rank->executor, options->payload_bytes, options->microbatches);
-    return rank->courier || fail_memory(rank);
+    return (rank->executor && make_courier(rank)) || fail_memory(rank);
 }
 
 /* The RNIC of --kill exists. */
@@ -181,13 +231,14 @@ static bool set_up(struct rank *rank)
         !dt_job_exchange(rank->job.link, &self, sizeof self, rank->processes, rank->job.error))
         return false;
     rank->rules = (struct dt_pipeline_rules){
-        .device = (int32_t)rank->job.link->rank,
+        .position = rank->position,
+        .devices = rank->options->devices,
         .processes = rank->processes,
         .kill_after_ns = dt_pipeline_plan_predict_ns(&rank->plan, rank->plan.schedule, 0) / 2};
     if (!check_kill(rank))
         return false;
     return dt_job_rank_connect(&rank->job, dt_pipeline_courier_connections(rank->courier),
-                               dt_executor_flow_count(rank->executor));
+                               dt_pipeline_courier_connection_count(rank->courier));
 }
 
 /* ---- Iterations. ---- */
@@ -206,6 +257,11 @@ static const struct detour_schedule *present_schedule(const struct rank *rank)
     return rank->present.arena ? rank->present.schedule : rank->plan.schedule;
 }
 
+static int64_t later(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
 static void send_iteration(struct rank *rank, const struct result *results)
 {
     struct dt_pipeline_iteration iteration = {
@@ -214,18 +270,21 @@ static void send_iteration(struct rank *rank, const struct result *results)
         .predicted_ns = dt_pipeline_plan_predict_ns(&rank->plan, present_schedule(rank), rank->iteration),
     };
     uint64_t compute_ns = 0, cpu_ns = 0;
+    int64_t pipeline_ns = 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     for (unsigned i = 0; i < rank->job.net.ranks; i++) {
         const struct dt_executor_account *account = &results[i].account;
-        int64_t time_ns = (int64_t)(account->end_ns - account->start_ns);
+        uint64_t ended_ns = dt_max_u64(account->end_ns, results[i].summed_ns);
 
-        iteration.time_ns = time_ns > iteration.time_ns ? time_ns : iteration.time_ns;
+        iteration.time_ns = later(iteration.time_ns, (int64_t)(ended_ns - account->start_ns));
+        pipeline_ns = later(pipeline_ns, (int64_t)(account->end_ns - account->start_ns));
         iteration.held_ns += (int64_t)account->held_ns;
         iteration.wait_ns += (int64_t)account->wait_ns;
         compute_ns += account->compute_ns;
         cpu_ns += results[i].cpu_ns;
     }
+    iteration.dp_ns = iteration.time_ns - pipeline_ns;
     if (iteration.time_ns > 0) {
         iteration.bubble = 1 - (double)compute_ns / ((double)iteration.time_ns * rank->job.net.ranks);
         iteration.cpu = (double)cpu_ns / ((double)iteration.time_ns * (double)(cores > 0 ? cores : 1));
@@ -243,7 +302,7 @@ static void propose(struct rank *rank, const struct result *results)
         return;
     for (unsigned i = 0; i < rank->job.net.ranks; i++)
         verdicts[i] = results[i].verdicts;
-    dt_pipeline_delays_from_verdicts(&rank->plan.profile, verdicts, &measured);
+    dt_pipeline_delays_of_replicas(&rank->plan.profile, rank->options->replicas, verdicts, &measured);
     if (!dt_pipeline_adapt_decide(&rank->plan, present_schedule(rank), &rank->planned, &measured,
                                   &rank->adapt_state))
         return;
@@ -303,13 +362,14 @@ static bool has_own_clock(const struct rank *rank)
     return strcspn(mine, ":") != length || memcmp(first, mine, length) != 0;
 }
 
-/* The times of the iteration that the options ask for go to the launcher, before its result. */
+/* The times of the iteration that the options ask for, of the first replica, go to the launcher, before its
+ * result. */
 static bool send_records(struct rank *rank)
 {
     const struct dt_job_link *link = rank->job.link;
 
     if (!dt_pipeline_options_has_timeline(rank->options) ||
-        rank->iteration != rank->options->timeline_iteration)
+        rank->iteration != rank->options->timeline_iteration || rank->position.replica != 0)
         return true;
     return dt_pipeline_timeline_send(link->fd, rank->executor, present_program(rank), (int32_t)link->rank,
                                      has_own_clock(rank)) ||
@@ -329,6 +389,7 @@ static bool run_iteration(struct rank *rank)
     if (!dt_job_rank_do_work(&rank->job, work_iteration, rank))
         return false;
     mine = (struct result){.account = dt_executor_get_account(rank->executor),
+                           .summed_ns = rank->gradients ? dt_gradients_end_ns(rank->gradients) : 0,
                            .cpu_ns = cpu_now_ns() - cpu_ns,
                            .part = rank->agreement.own,
                            .proposed = rank->proposed};
@@ -361,6 +422,7 @@ static bool tear_down(struct rank *rank)
     if (!dt_job_rank_close(&rank->job))
         return false;
     dt_pipeline_courier_destroy(rank->courier);
+    dt_gradients_destroy(rank->gradients);
     dt_executor_destroy(rank->executor);
     dt_pipeline_candidate_free(&rank->present);
     dt_pipeline_candidate_free(&rank->next);
@@ -378,6 +440,7 @@ bool dt_pipeline_rank_run(const struct dt_pipeline_options *options, struct dt_j
         return dt_job_fail(error, DT_EXIT_FAILED, "rank %u: out of memory", link->rank);
     rank->results = results;
     rank->options = options;
+    rank->position = dt_pipeline_position_of(options->devices, link->rank);
     rank->job.options = &options->job;
     rank->job.link = link;
     rank->job.error = error;

@@ -26,7 +26,8 @@ enum dt_pipeline_frame_kind {
 struct dt_pipeline_iteration {
     uint32_t number;
     uint32_t schedule;    /* number; 0: the first one */
-    int64_t time_ns;      /* of the device that took longest */
+    int64_t time_ns;      /* of the device that took longest, with its gradients */
+    int64_t dp_ns;        /* of these: behind the last action of all devices, for gradients alone */
     int64_t predicted_ns; /* by the model of the schedule library */
     int64_t held_ns;      /* sum over the devices: by sends without a slot */
     int64_t wait_ns;      /* sum over the devices: for messages */

@@ -41,6 +41,9 @@ void dt_pipeline_report_start(const struct dt_pipeline_report *report)
     const struct dt_pipeline_options *options = report->options;
 
     printf("# detour pipeline, version " DETOUR_VERSION_STRING "\n");
+    if (options->replicas > 1)
+        printf("# %" PRId32 " replicas, gradients of %" PRIu64 " bytes per stage, summed up over rings\n",
+               options->replicas, options->gradient_bytes);
     printf("# %" PRId32 " devices, %" PRId32 " microbatches, schedule %s, mode %s, messages of %" PRIu64
            " bytes\n",
            options->devices, options->microbatches, dt_pipeline_schedule_name(options),
@@ -53,8 +56,8 @@ void dt_pipeline_report_start(const struct dt_pipeline_report *report)
                (double)options->f_ns / 1e6, (double)options->b_ns / 1e6, (double)options->w_ns / 1e6);
     if (report->note)
         printf("# %s\n", report->note);
-    printf("#\n# %9s  %10s  %12s  %7s  %8s  %6s  %8s\n", "iteration", "time (ms)", "model (ms)", "bubble",
-           "held(ms)", "cpu", "schedule");
+    printf("#\n# %9s  %10s  %12s  %7s  %8s  %6s  %8s%s\n", "iteration", "time (ms)", "model (ms)", "bubble",
+           "held(ms)", "cpu", "schedule", options->replicas > 1 ? "    dp (ms)" : "");
     fflush(stdout);
 }
 
@@ -76,9 +79,12 @@ void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
     const struct dt_pipeline_kill *kill = &report->options->slow.kill;
     bool is_busy = iteration->cpu > DT_PIPELINE_CPU_MAX;
 
-    printf("%11" PRIu32 "  %10.2f  %12.2f  %6.1f%%  %8.2f  %5.1f%%  %8" PRIu32 "%s", iteration->number,
-           time_ms, predicted_ms, 100 * iteration->bubble, (double)iteration->held_ns / 1e6,
-           100 * iteration->cpu, iteration->schedule, is_busy ? "  not comparable: the cores are busy" : "");
+    printf("%11" PRIu32 "  %10.2f  %12.2f  %6.1f%%  %8.2f  %5.1f%%  %8" PRIu32, iteration->number, time_ms,
+           predicted_ms, 100 * iteration->bubble, (double)iteration->held_ns / 1e6, 100 * iteration->cpu,
+           iteration->schedule);
+    if (report->options->replicas > 1)
+        printf("  %9.2f", (double)iteration->dp_ns / 1e6);
+    fputs(is_busy ? "  not comparable: the cores are busy" : "", stdout);
     if (kill->nic[0] && iteration->number == kill->period.from)
         printf("  %s fails: %+.2f ms", kill->nic, time_ms - predicted_ms);
     if (kill->nic[0] && iteration->number == kill->period.to)
@@ -90,18 +96,19 @@ void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
     report->count++;
     report->time_sum_ns += iteration->time_ns;
     report->predicted_sum_ns += iteration->predicted_ns;
+    report->dp_sum_ns += iteration->dp_ns;
     if (iteration->predicted_ns > 0)
         report->error_sum += fabs(time_ms / predicted_ms - 1);
     report->cpu_max = iteration->cpu > report->cpu_max ? iteration->cpu : report->cpu_max;
     report->busy_count += is_busy;
     if (report->iterations)
-        json_array_append_new(report->iterations,
-                              json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I}", "iteration",
-                                        (json_int_t)iteration->number, "time_ms", time_ms, "model_ms",
-                                        predicted_ms, "bubble", iteration->bubble, "held_ms",
-                                        (double)iteration->held_ns / 1e6, "wait_ms",
-                                        (double)iteration->wait_ns / 1e6, "cpu", iteration->cpu, "comparable",
-                                        !is_busy, "schedule", (json_int_t)iteration->schedule));
+        json_array_append_new(
+            report->iterations,
+            json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I}", "iteration",
+                      (json_int_t)iteration->number, "time_ms", time_ms, "model_ms", predicted_ms, "bubble",
+                      iteration->bubble, "held_ms", (double)iteration->held_ns / 1e6, "wait_ms",
+                      (double)iteration->wait_ns / 1e6, "dp_ms", (double)iteration->dp_ns / 1e6, "cpu",
+                      iteration->cpu, "comparable", !is_busy, "schedule", (json_int_t)iteration->schedule));
 }
 
 static void print_summary(const struct dt_pipeline_report *report)
@@ -111,6 +118,9 @@ static void print_summary(const struct dt_pipeline_report *report)
     printf("#\n# %" PRIu32 " iterations: mean %.2f ms, model %.2f ms, mean difference %.2f %%\n",
            report->count, (double)report->time_sum_ns / 1e6 / count,
            (double)report->predicted_sum_ns / 1e6 / count, 100 * report->error_sum / count);
+    if (report->options->replicas > 1)
+        printf("# every gradient was the sum over the replicas; mean %.2f ms behind the pipelines\n",
+               (double)report->dp_sum_ns / 1e6 / count);
     printf("# every message had the expected identity and content; cores in use: %.1f %% at most\n",
            100 * report->cpu_max);
     if (report->busy_count)
@@ -141,12 +151,14 @@ static bool write_json(struct dt_pipeline_report *report, const struct dt_pipeli
     const struct dt_pipeline_options *options = report->options;
     json_t *timeline =
         options->has_timeline_option && picture->arena ? dt_pipeline_picture_json(picture) : NULL;
-    json_t *document = json_pack(
-        "{s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:o*, s:o*, s:s*}", "version", 1, "detour",
-        DETOUR_VERSION_STRING, "schedule", dt_pipeline_schedule_name(options), "mode",
-        dt_pipeline_mode_name(options->mode), "devices", (int)options->devices, "microbatches",
-        (int)options->microbatches, "payload_bytes", (json_int_t)options->payload_bytes, "iterations",
-        report->iterations, "timeline", timeline, "error", error->exit_code ? error->text : NULL);
+    json_t *document =
+        json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:i, s:I, s:o*, s:o*, s:s*}", "version", 1, "detour",
+                  DETOUR_VERSION_STRING, "schedule", dt_pipeline_schedule_name(options), "mode",
+                  dt_pipeline_mode_name(options->mode), "devices", (int)options->devices, "microbatches",
+                  (int)options->microbatches, "payload_bytes", (json_int_t)options->payload_bytes, "replicas",
+                  (int)options->replicas, "gradient_bytes",
+                  (json_int_t)(options->replicas > 1 ? options->gradient_bytes : 0), "iterations",
+                  report->iterations, "timeline", timeline, "error", error->exit_code ? error->text : NULL);
     char *text = document ? json_dumps(document, JSON_INDENT(1)) : NULL;
     bool written = finish_output(report->json_file, text ? text : "", text ? strlen(text) : 0) && text;
 

@@ -30,6 +30,7 @@ struct dt_pipeline_report {
     uint32_t count;
     int64_t time_sum_ns;
     int64_t predicted_sum_ns;
+    int64_t dp_sum_ns;
     double error_sum; /* of |measured / predicted - 1| */
     double cpu_max;
     int64_t scale_ns;    /* of the bars: the model's time of the first iteration */

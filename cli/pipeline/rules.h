@@ -22,8 +22,9 @@ struct dt_pipeline_process {
 void dt_pipeline_process_self(struct dt_pipeline_process *process);
 
 struct dt_pipeline_rules {
-    int32_t device;                              /* of this rank */
-    const struct dt_pipeline_process *processes; /* [device] */
+    struct dt_pipeline_position position;        /* of this rank */
+    int32_t devices;                             /* of one replica */
+    const struct dt_pipeline_process *processes; /* [rank] */
     int64_t numbers[DT_PIPELINE_SLOW_MAX];       /* [slow link] of its rule in force; 0: none */
     int64_t kill_number;                         /* the same of --kill */
     int64_t kill_after_ns;                       /* from the beginning of its iteration */

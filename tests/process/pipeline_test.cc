@@ -85,6 +85,48 @@ TEST(Pipeline, AProfileAndItsScheduleRun)
     EXPECT_EQ(LineCount(outcome.err), 1u) << outcome.err;
 }
 
+/* The number of a key of an iteration of `document`. */
+double Number(json_t *document, size_t iteration, const char *key)
+{
+    return json_number_value(
+        json_object_get(json_array_get(json_object_get(document, "iterations"), iteration), key));
+}
+
+/* Three replicas, gradients of several slices, a slow link between two of the replicas. */
+TEST(Pipeline, ReplicasSumUpTheirGradients)
+{
+    std::string path = (std::filesystem::temp_directory_path() / "detour-pipeline-XXXXXX").string();
+    ASSERT_GE(close(mkstemp(path.data())), 0);
+    Outcome outcome =
+        RunDetour(Pipeline({"--dp", "3", "--gradients", "2M", "--slow-link", "1@0-1@1=100ms,from=1,to=2",
+                            "--slow-device", "0@2=1.5x", "--json", path}));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("every gradient was the sum over the replicas"), std::string::npos);
+    json_t *document = json_load_file(path.c_str(), 0, nullptr);
+    EXPECT_GE(Number(document, 1, "model_ms"), 200);
+    EXPECT_LT(Number(document, 0, "model_ms"), 100);
+    /* Two steps of a chunk cross the slow link: a lower bound, whatever the machine does. */
+    EXPECT_GE(Number(document, 1, "time_ms"), 200);
+    EXPECT_EQ(Number(document, 2, "model_ms"), Number(document, 0, "model_ms"));
+    json_decref(document);
+    std::filesystem::remove(path);
+}
+
+/* With one device per replica, gradients are the only messages. */
+TEST(Pipeline, AWrongGradientIsNoticed)
+{
+    const Words words = {"pipeline", "--devices", "1",  "--dp", "2",        "--microbatches", "2",
+                         "--times",  "1,1,1",     "-n", "3",    "--plugin", kFaultyPlugin};
+    for (const char *fault : {"flips-a-bit", "repeats-old-data"}) {
+        Outcome outcome =
+            RunDetour(words, {{"DETOUR_TEST_INNER_PLUGIN", kTcpPlugin}, {"DETOUR_TEST_FAULT", fault}});
+        EXPECT_EQ(outcome.exit_code, 1);
+        EXPECT_EQ(LineCount(outcome.err), 1u) << outcome.err;
+        EXPECT_NE(outcome.err.find("are not the sum over the replicas at byte"), std::string::npos)
+            << fault << ": " << outcome.err;
+    }
+}
+
 TEST(Pipeline, MessagesGoInSlices)
 {
     Outcome outcome = RunDetour(Pipeline({"--mode", "nccl", "--payload", "1M", "--slice", "64K"}));

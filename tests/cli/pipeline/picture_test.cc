@@ -22,6 +22,7 @@ struct Picture {
     {
         struct dt_pipeline_plan plan;
         options.devices = 2;
+        options.replicas = 1;
         options.microbatches = 4;
         options.mode = DT_PIPELINE_DELEGATED;
         options.algorithm = DETOUR_ALGORITHM_1F1B;

@@ -21,6 +21,7 @@ class PipelineReport : public ::testing::Test
         folder = mkdtemp(pattern.data());
         path = folder + "/result.json";
         options.devices = 4;
+        options.replicas = 1;
         options.microbatches = 16;
         options.payload_bytes = 65536;
         options.algorithm = DETOUR_ALGORITHM_ZB_H1;
@@ -39,6 +40,7 @@ class PipelineReport : public ::testing::Test
         iteration.predicted_ns = 500000000;
         iteration.bubble = 0.25;
         iteration.cpu = cpu;
+        iteration.dp_ns = 2500000;
         dt_pipeline_report_iteration(&report, &iteration);
     }
 
@@ -67,6 +69,27 @@ TEST_F(PipelineReport, MarksIterationsOfABusyMachine)
               std::string::npos)
         << out;
     EXPECT_NE(out.find("1 iterations used more than 70 % of the cores"), std::string::npos) << out;
+}
+
+TEST_F(PipelineReport, ShowsTheTimeOfReplicas)
+{
+    options.replicas = 2;
+    options.gradient_bytes = 65536;
+    options.json_path = path.c_str();
+    ASSERT_TRUE(dt_pipeline_report_init(&report, &options, &error));
+    testing::internal::CaptureStdout();
+    dt_pipeline_report_start(&report);
+    Add(0, 510, 0.1);
+    EXPECT_TRUE(dt_pipeline_report_finish(&report, &error));
+    std::string out = testing::internal::GetCapturedStdout();
+    EXPECT_NE(out.find("# 2 replicas, gradients of 65536 bytes per stage"), std::string::npos) << out;
+    EXPECT_NE(out.find("10.0%         0       2.50\n"), std::string::npos) << out;
+    json_t *document = json_load_file(path.c_str(), 0, nullptr);
+    EXPECT_EQ(json_integer_value(json_object_get(document, "replicas")), 2);
+    EXPECT_EQ(json_integer_value(json_object_get(document, "gradient_bytes")), 65536);
+    json_t *row = json_array_get(json_object_get(document, "iterations"), 0);
+    EXPECT_EQ(json_real_value(json_object_get(row, "dp_ms")), 2.5);
+    json_decref(document);
 }
 
 TEST_F(PipelineReport, WritesJson)

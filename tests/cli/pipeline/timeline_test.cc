@@ -26,6 +26,7 @@ struct Collected {
     explicit Collected(enum detour_algorithm algorithm, const char *slow_link = nullptr)
     {
         options.devices = 4;
+        options.replicas = 1;
         options.microbatches = 8;
         options.algorithm = algorithm;
         options.f_ns = options.b_ns = options.w_ns = 10000000;
@@ -33,7 +34,7 @@ struct Collected {
             EXPECT_TRUE(dt_pipeline_slow_add_link(&options.slow, slow_link));
         }
         EXPECT_TRUE(dt_pipeline_plan_make(&plan, &options, &error)) << error.text;
-        EXPECT_TRUE(dt_pipeline_profile_make(&options, 0, &profile));
+        EXPECT_TRUE(dt_pipeline_profile_make(&options, 0, 0, &profile));
         struct dt_executor_options made = {};
         made.mode = DT_PIPELINE_DELEGATED;
         made.message_bytes = 4096;
