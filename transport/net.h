@@ -102,6 +102,18 @@ uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns);
 enum dt_status dt_net_drain(struct dt_net *net, const char *device, bool is_drained, char *answer,
                             size_t answer_bytes);
 
+/*
+ * The command `hostpath` of the control socket (obs/command.h), with the scope of delay/rule.h:
+ *   on|off|auto [SCOPE]   how the senders that match send from their next isend on; without a scope all of
+ *                         them, and those that are set up later. Messages in progress keep their way.
+ *   list                  `MODE ON AUTO OFF`: of senders to come, and how many have which; MODE is `none` if
+ *                         the process has no memory for it
+ * DT_UNSUPPORTED: DETOUR_HOSTPATH=off; DT_NOT_FOUND: no sender matches; DT_INVALID. One line of what was
+ * done, or why not, goes to `answer`. Any thread.
+ */
+enum dt_status dt_net_hostpath_command(struct dt_net *net, const char *args, char *answer,
+                                       size_t answer_bytes);
+
 /* ------------------------------------------------------------------------------------------------------------
  * Injection (delay/rule.h has the language). Any thread.
  */

@@ -63,11 +63,10 @@ void dt_stage_reclaim(struct dt_sender *s)
             free_slot_memory(s, staged);
         if (slot->state != DT_SEND_DONE && slot->state != DT_SEND_FREE)
             return;
-        if (stage->is_auto) {
-            dt_stage_inflight_lost(s, dt_stage_message_bytes(slot));
-            if (slot->body.kind != DT_BODY_TAKE) /* an eager payload was judged when it arrived */
-                dt_stage_decide(s, slot->submitted, staged->inflight_bytes);
-        }
+        dt_stage_inflight_lost(s, dt_stage_message_bytes(slot));
+        /* An eager payload was judged when it arrived. */
+        if (dt_stage_mode(s) == DT_HOSTPATH_AUTO && slot->body.kind != DT_BODY_TAKE)
+            dt_stage_decide(s, slot->submitted, staged->inflight_bytes);
         release_slot(s, slot);
     }
 }

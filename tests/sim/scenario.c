@@ -340,6 +340,20 @@ static void draw_overlap(struct dt_scenario *s)
     }
 }
 
+/* A third of the hosts with a host path get orders to switch it. Drawn apart, too. */
+static void draw_orders(struct dt_scenario *s)
+{
+    struct dt_prng prng;
+
+    dt_prng_init_stream(&prng, s->seed, 1009);
+    for (uint32_t host = 0; host < DT_HOSTS; host++) {
+        bool is_drawn = dt_draw_one_in(&prng, 3);
+
+        s->settings[host].is_ordered =
+            is_drawn && s->profile != DT_PROFILE_SCRIPT && s->settings[host].hostpath_bytes > 0;
+    }
+}
+
 static void mark_staged(struct dt_scenario *s)
 {
     for (uint32_t i = 0; i < s->flow_count; i++) {
@@ -416,6 +430,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     draw_hostpath(s);
     draw_overlap(s);
     draw_ahead(s);
+    draw_orders(s);
     mark_staged(s);
     if (profile == DT_PROFILE_FAILOVER) /* in the others a warning, as each refusal is one, is a failure */
         draw_refusals(s);
@@ -450,11 +465,12 @@ static void print_host(const struct dt_scenario *s, uint32_t host)
     printf(
         "  host %u: soft%u to soft%u, %u paths x %u queue pairs (%s), timer 2^%u with %u retries, chunk %u, "
         "fence %" PRIu64 " ms, late %" PRIu64 " ms, dead %" PRIu64 " ms, clock %+.3f s %+" PRId64
-        " ppm, delays '%s', host path of %" PRIu64 " bytes\n",
+        " ppm, delays '%s', host path of %" PRIu64 " bytes%s\n",
         host, o->device_first, o->device_first + o->device_count - 1, settings->paths, settings->qps_per_path,
         settings->posting, settings->timeout_exponent, settings->retry_count, o->chunk_bytes,
         settings->fence_ms, settings->late_ms, settings->dead_ms, (double)o->clock_offset_ns / 1e9,
-        o->clock_drift_ppm, settings->inject, settings->hostpath_bytes);
+        o->clock_drift_ppm, settings->inject, settings->hostpath_bytes,
+        settings->is_ordered ? ", switched by order" : "");
 }
 
 static void print_flow(const struct dt_scenario *s, uint32_t i)

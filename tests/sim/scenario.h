@@ -47,6 +47,7 @@ struct dt_host_settings {
     uint64_t hostpath_bytes; /* 0: sends go directly */
     const char *hostpath;
     uint64_t hostpath_queues;
+    bool is_ordered; /* its host path is switched while messages go (`detour hostpath`) */
 };
 
 struct dt_scenario {
