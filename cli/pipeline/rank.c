@@ -17,6 +17,7 @@
 #include "cli/pipeline/plan.h"
 #include "cli/pipeline/replicas.h"
 #include "cli/pipeline/rules.h"
+#include "cli/pipeline/staging.h"
 #include "cli/pipeline/timeline.h"
 #include "delay/timer.h"
 #include "job/rank.h"
@@ -56,6 +57,10 @@ struct rank {
     struct dt_pipeline_candidate next;     /* prepared */
     struct dt_pipeline_delays planned;     /* that the schedule in use was made for */
     struct dt_pipeline_delays proposed;    /* that the next one is made for */
+    struct dt_pipeline_delays staged;      /* whose flows have the host path */
+    uint32_t schedule;                     /* number of the schedule in use; 0: the plan's */
+    uint64_t staged_messages;              /* of all ranks, before this iteration (rank 0) */
+    struct dt_pipeline_staging staging;
 };
 
 /* ---- Work of the progress thread. ---- */
@@ -160,13 +165,6 @@ static bool fail_memory(struct rank *rank)
     return dt_job_fail(rank->job.error, DT_EXIT_FAILED, "rank %u: out of memory", rank->job.link->rank);
 }
 
-/* The own host path frees sends in the modes that promise it. Before the plugin reads its environment. */
-static void set_environment(const struct dt_pipeline_options *options)
-{
-    if (options->mode != DT_PIPELINE_NCCL)
-        setenv("DETOUR_HOSTPATH", "on", 0);
-}
-
 static bool make_courier(struct rank *rank)
 {
     const struct dt_pipeline_options *options = rank->options;
@@ -226,7 +224,7 @@ static bool set_up(struct rank *rank)
 
     dt_pipeline_process_self(&self);
     dt_delay_timer_init(&rank->timer);
-    set_environment(rank->options);
+    dt_pipeline_staging_prepare(&rank->staging, rank->options);
     if (!make_executor(rank) || !dt_job_rank_load(&rank->job) ||
         !dt_job_exchange(rank->job.link, &self, sizeof self, rank->processes, rank->job.error))
         return false;
@@ -262,11 +260,34 @@ static int64_t later(int64_t a_ns, int64_t b_ns)
     return a_ns > b_ns ? a_ns : b_ns;
 }
 
+/* What the plugins of all ranks report, and what was ordered. */
+static void describe_links(struct rank *rank, const struct result *results,
+                           struct dt_pipeline_iteration *iteration)
+{
+    uint64_t staged = 0;
+
+    for (int32_t from = 0; from < (int32_t)rank->job.net.ranks; from++) {
+        const struct dt_pipeline_verdicts *verdicts = &results[from].verdicts;
+
+        staged += verdicts->staged_messages;
+        for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX && iteration->slow_count < DT_PIPELINE_FLOWS_SHOWN;
+             i++) {
+            if (verdicts->slow[i].to_rank >= 0)
+                iteration->slow[iteration->slow_count++] =
+                    (struct dt_pipeline_flow){from, verdicts->slow[i].to_rank, verdicts->slow[i].delay_ns};
+        }
+    }
+    iteration->hostpath_count = dt_pipeline_staging_flows(&rank->staging, &rank->plan.profile, &rank->staged,
+                                                          rank->job.net.ranks, iteration->hostpath);
+    iteration->staged = staged - rank->staged_messages;
+    rank->staged_messages = staged;
+}
+
 static void send_iteration(struct rank *rank, const struct result *results)
 {
     struct dt_pipeline_iteration iteration = {
         .number = rank->iteration,
-        .schedule = rank->agreement.adopted,
+        .schedule = rank->schedule,
         .predicted_ns = dt_pipeline_plan_predict_ns(&rank->plan, present_schedule(rank), rank->iteration),
     };
     uint64_t compute_ns = 0, cpu_ns = 0;
@@ -289,10 +310,11 @@ static void send_iteration(struct rank *rank, const struct result *results)
         iteration.bubble = 1 - (double)compute_ns / ((double)iteration.time_ns * rank->job.net.ranks);
         iteration.cpu = (double)cpu_ns / ((double)iteration.time_ns * (double)(cores > 0 ? cores : 1));
     }
+    describe_links(rank, results, &iteration);
     dt_job_frame_send(rank->job.link->fd, DT_PIPELINE_FRAME_ITERATION, &iteration, sizeof iteration);
 }
 
-/* Rank 0: a new proposal, when the verdicts call for another schedule. */
+/* Rank 0: a new proposal, when the verdicts call for another schedule, or the host path for other flows. */
 static void propose(struct rank *rank, const struct result *results)
 {
     struct dt_pipeline_verdicts verdicts[DT_JOB_RANKS_MAX];
@@ -303,14 +325,19 @@ static void propose(struct rank *rank, const struct result *results)
     for (unsigned i = 0; i < rank->job.net.ranks; i++)
         verdicts[i] = results[i].verdicts;
     dt_pipeline_delays_of_replicas(&rank->plan.profile, rank->options->replicas, verdicts, &measured);
-    if (!dt_pipeline_adapt_decide(&rank->plan, present_schedule(rank), &rank->planned, &measured,
-                                  &rank->adapt_state))
+    bool is_other = dt_pipeline_adapt_decide(&rank->plan, present_schedule(rank), &rank->planned, &measured,
+                                             &rank->adapt_state);
+    if (!dt_pipeline_staging_changes(&rank->staging, &rank->plan.profile, &rank->staged, &measured) &&
+        !is_other)
         return;
     rank->proposed = measured;
     dt_agreement_propose(&rank->agreement, rank->iteration + 1 + ROUNDS_OF_A_PROPOSAL);
 }
 
-/* The round that brought the proposal: every rank makes the schedule and confirms it in the next round. */
+/*
+ * The round that brought the proposal: every rank makes the schedule and confirms it in the next round. When
+ * no other schedule pays, only the host path changes.
+ */
 static void prepare(struct rank *rank, const struct result *results)
 {
     rank->proposed = results[0].proposed;
@@ -318,19 +345,27 @@ static void prepare(struct rank *rank, const struct result *results)
     if (dt_pipeline_adapt_prepare(&rank->plan, present_schedule(rank), &rank->planned, &rank->proposed,
                                   &rank->next))
         dt_agreement_prepared(&rank->agreement, rank->next.digest);
+    else if (rank->staging.is_switched)
+        dt_agreement_prepared(&rank->agreement, dt_pipeline_schedule_digest(present_schedule(rank)));
 }
 
-static void adopt(struct rank *rank)
+static bool adopt(struct rank *rank)
 {
-    dt_pipeline_candidate_free(&rank->present);
-    rank->present = rank->next;
-    rank->next = (struct dt_pipeline_candidate){0};
-    rank->planned = rank->proposed;
+    if (rank->next.arena) {
+        dt_pipeline_candidate_free(&rank->present);
+        rank->present = rank->next;
+        rank->next = (struct dt_pipeline_candidate){0};
+        rank->schedule = rank->agreement.adopted;
+        rank->planned = rank->proposed;
+    }
+    rank->staged = rank->proposed;
     rank->adapt_state = (struct detour_adapt_state){0};
+    return dt_pipeline_staging_set(&rank->staging, &rank->plan.profile, &rank->staged, rank->job.link->rank,
+                                   rank->processes, rank->job.error);
 }
 
 /* The round between this iteration and the next. */
-static void adapt(struct rank *rank, const struct result *results)
+static bool adapt(struct rank *rank, const struct result *results)
 {
     struct dt_agreement_part parts[DT_JOB_RANKS_MAX];
 
@@ -341,7 +376,8 @@ static void adapt(struct rank *rank, const struct result *results)
         prepare(rank, results);
         break;
     case DT_AGREEMENT_ADOPT:
-        adopt(rank);
+        if (!adopt(rank))
+            return false;
         break;
     case DT_AGREEMENT_DISCARD:
         dt_pipeline_candidate_free(&rank->next);
@@ -351,6 +387,7 @@ static void adapt(struct rank *rank, const struct result *results)
     }
     if (rank->job.link->rank == 0)
         propose(rank, results);
+    return true;
 }
 
 /* Processes of one machine, whose names begin with that of their host, share a clock. */
@@ -393,22 +430,20 @@ static bool run_iteration(struct rank *rank)
                            .cpu_ns = cpu_now_ns() - cpu_ns,
                            .part = rank->agreement.own,
                            .proposed = rank->proposed};
-    if (rank->options->adapt)
-        dt_pipeline_verdicts_read(&mine.verdicts);
+    dt_pipeline_verdicts_read(&mine.verdicts);
     if (!send_records(rank))
         return false;
     if (!dt_job_exchange(rank->job.link, &mine, sizeof mine, results, rank->job.error))
         return false;
     if (rank->job.link->rank == 0)
         send_iteration(rank, results);
-    if (rank->options->adapt)
-        adapt(rank, results);
-    return true;
+    return !rank->options->adapt || adapt(rank, results);
 }
 
 static bool run_all(struct rank *rank)
 {
-    if (!dt_pipeline_rules_start(&rank->rules, &rank->plan.profile, rank->job.error))
+    if (!dt_pipeline_rules_start(&rank->rules, &rank->plan.profile, rank->job.error) ||
+        !dt_pipeline_staging_start(&rank->staging, rank->job.error))
         return false;
     for (rank->iteration = 0; rank->iteration < rank->options->iterations; rank->iteration++) {
         if (!run_iteration(rank))

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/exit.h"
+#include "base/util.h"
 #include "cli/pipeline/picture.h"
 #include "detour/version.h"
 
@@ -56,8 +57,8 @@ void dt_pipeline_report_start(const struct dt_pipeline_report *report)
                (double)options->f_ns / 1e6, (double)options->b_ns / 1e6, (double)options->w_ns / 1e6);
     if (report->note)
         printf("# %s\n", report->note);
-    printf("#\n# %9s  %10s  %12s  %7s  %8s  %6s  %8s%s\n", "iteration", "time (ms)", "model (ms)", "bubble",
-           "held(ms)", "cpu", "schedule", options->replicas > 1 ? "    dp (ms)" : "");
+    printf("#\n# %9s  %10s  %12s  %7s  %8s  %6s  %8s  %6s%s\n", "iteration", "time (ms)", "model (ms)",
+           "bubble", "held(ms)", "cpu", "schedule", "staged", options->replicas > 1 ? "    dp (ms)" : "");
     fflush(stdout);
 }
 
@@ -72,6 +73,67 @@ static void draw_bar(struct dt_pipeline_report *report, const struct dt_pipeline
     printf("  %.*s", columns < (double)sizeof bar - 1 ? (int)columns : (int)sizeof bar - 1, bar);
 }
 
+/* Which links are slow, by how much, and which go over the host path by order. */
+static void print_links(const struct dt_pipeline_iteration *iteration)
+{
+    for (uint32_t i = 0; i < iteration->slow_count; i++)
+        printf("%s %" PRId32 ">%" PRId32 " %+.1f ms", i ? "," : "  slow:", iteration->slow[i].from,
+               iteration->slow[i].to, (double)iteration->slow[i].delay_ns / 1e6);
+    for (uint32_t i = 0; i < iteration->hostpath_count; i++)
+        printf("%s %" PRId32 ">%" PRId32, i ? "," : "  host path:", iteration->hostpath[i].from,
+               iteration->hostpath[i].to);
+}
+
+static json_t *flows_to_json(const struct dt_pipeline_flow *flows, uint32_t count, bool has_delay)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < count; i++) {
+        json_t *flow = json_pack("{s:i, s:i}", "from", (int)flows[i].from, "to", (int)flows[i].to);
+
+        if (has_delay)
+            json_object_set_new(flow, "delay_ms", json_real((double)flows[i].delay_ns / 1e6));
+        json_array_append_new(array, flow);
+    }
+    return array;
+}
+
+static void add_to_json(json_t *iterations, const struct dt_pipeline_iteration *iteration, bool is_busy)
+{
+    json_array_append_new(
+        iterations,
+        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:o, s:o}", "iteration",
+                  (json_int_t)iteration->number, "time_ms", (double)iteration->time_ns / 1e6, "model_ms",
+                  (double)iteration->predicted_ns / 1e6, "bubble", iteration->bubble, "held_ms",
+                  (double)iteration->held_ns / 1e6, "wait_ms", (double)iteration->wait_ns / 1e6, "dp_ms",
+                  (double)iteration->dp_ns / 1e6, "cpu", iteration->cpu, "comparable", !is_busy, "schedule",
+                  (json_int_t)iteration->schedule, "staged_messages", (json_int_t)iteration->staged, "slow",
+                  flows_to_json(iteration->slow, iteration->slow_count, true), "hostpath",
+                  flows_to_json(iteration->hostpath, iteration->hostpath_count, false)));
+}
+
+/* Iterations and the largest delay of each slow link. */
+static void count_links(struct dt_pipeline_report *report, const struct dt_pipeline_iteration *iteration)
+{
+    for (uint32_t i = 0; i < iteration->slow_count; i++) {
+        const struct dt_pipeline_flow *flow = &iteration->slow[i];
+        uint32_t k = 0;
+
+        while (k < report->slow_count &&
+               (report->slow[k].flow.from != flow->from || report->slow[k].flow.to != flow->to))
+            k++;
+        if (k == DT_COUNT_OF(report->slow))
+            continue;
+        if (k == report->slow_count)
+            report->slow[report->slow_count++].flow = *flow;
+        report->slow[k].iterations++;
+        if (report->slow[k].flow.delay_ns < flow->delay_ns)
+            report->slow[k].flow.delay_ns = flow->delay_ns;
+    }
+    report->staged += iteration->staged;
+    report->hostpath_count += iteration->hostpath_count > 0;
+}
+
 void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
                                   const struct dt_pipeline_iteration *iteration)
 {
@@ -79,9 +141,9 @@ void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
     const struct dt_pipeline_kill *kill = &report->options->slow.kill;
     bool is_busy = iteration->cpu > DT_PIPELINE_CPU_MAX;
 
-    printf("%11" PRIu32 "  %10.2f  %12.2f  %6.1f%%  %8.2f  %5.1f%%  %8" PRIu32, iteration->number, time_ms,
-           predicted_ms, 100 * iteration->bubble, (double)iteration->held_ns / 1e6, 100 * iteration->cpu,
-           iteration->schedule);
+    printf("%11" PRIu32 "  %10.2f  %12.2f  %6.1f%%  %8.2f  %5.1f%%  %8" PRIu32 "  %6" PRIu64,
+           iteration->number, time_ms, predicted_ms, 100 * iteration->bubble,
+           (double)iteration->held_ns / 1e6, 100 * iteration->cpu, iteration->schedule, iteration->staged);
     if (report->options->replicas > 1)
         printf("  %9.2f", (double)iteration->dp_ns / 1e6);
     fputs(is_busy ? "  not comparable: the cores are busy" : "", stdout);
@@ -91,6 +153,7 @@ void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
         printf("  %s is back", kill->nic);
     if (report->options->draw)
         draw_bar(report, iteration);
+    print_links(iteration);
     putchar('\n');
     fflush(stdout);
     report->count++;
@@ -101,14 +164,9 @@ void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
         report->error_sum += fabs(time_ms / predicted_ms - 1);
     report->cpu_max = iteration->cpu > report->cpu_max ? iteration->cpu : report->cpu_max;
     report->busy_count += is_busy;
+    count_links(report, iteration);
     if (report->iterations)
-        json_array_append_new(
-            report->iterations,
-            json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I}", "iteration",
-                      (json_int_t)iteration->number, "time_ms", time_ms, "model_ms", predicted_ms, "bubble",
-                      iteration->bubble, "held_ms", (double)iteration->held_ns / 1e6, "wait_ms",
-                      (double)iteration->wait_ns / 1e6, "dp_ms", (double)iteration->dp_ns / 1e6, "cpu",
-                      iteration->cpu, "comparable", !is_busy, "schedule", (json_int_t)iteration->schedule));
+        add_to_json(report->iterations, iteration, is_busy);
 }
 
 static void print_summary(const struct dt_pipeline_report *report)
@@ -123,6 +181,14 @@ static void print_summary(const struct dt_pipeline_report *report)
                (double)report->dp_sum_ns / 1e6 / count);
     printf("# every message had the expected identity and content; cores in use: %.1f %% at most\n",
            100 * report->cpu_max);
+    for (uint32_t i = 0; i < report->slow_count; i++)
+        printf("# the messages from %" PRId32 " to %" PRId32 " were slow after %" PRIu32
+               " iterations, by %.1f ms at most\n",
+               report->slow[i].flow.from, report->slow[i].flow.to, report->slow[i].iterations,
+               (double)report->slow[i].flow.delay_ns / 1e6);
+    if (report->staged)
+        printf("# %" PRIu64 " messages went over the host path, by order in %" PRIu32 " iterations\n",
+               report->staged, report->hostpath_count);
     if (report->busy_count)
         printf("# %" PRIu32
                " iterations used more than %.0f %% of the cores: their times are not comparable\n",

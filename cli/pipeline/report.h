@@ -33,8 +33,15 @@ struct dt_pipeline_report {
     int64_t dp_sum_ns;
     double error_sum; /* of |measured / predicted - 1| */
     double cpu_max;
-    int64_t scale_ns;    /* of the bars: the model's time of the first iteration */
-    uint32_t busy_count; /* iterations above DT_PIPELINE_CPU_MAX */
+    int64_t scale_ns;        /* of the bars: the model's time of the first iteration */
+    uint32_t busy_count;     /* iterations above DT_PIPELINE_CPU_MAX */
+    uint64_t staged;         /* messages over the host path */
+    uint32_t hostpath_count; /* iterations with flows that have it by order */
+    uint32_t slow_count;
+    struct {
+        struct dt_pipeline_flow flow; /* with the largest delay */
+        uint32_t iterations;
+    } slow[DT_PIPELINE_FLOWS_SHOWN]; /* the first ones that were slow */
 };
 
 /* Opens the files. False with the reason in *error. */

@@ -10,7 +10,6 @@
 #include "base/exit.h"
 #include "base/param.h"
 #include "obs/client.h"
-#include "obs/command.h"
 #include "obs/runtime_dir.h"
 
 #define TIMEOUT_MS 5000
@@ -31,8 +30,8 @@ void dt_pipeline_rule_text(const struct dt_pipeline_slow_link *link, const struc
              link->serial ? "serial" : "latency", link->delay_ns);
 }
 
-/* One command of the own process; the answer's text goes to `answer`. */
-static bool call(const char *line, char answer[DT_COMMAND_ANSWER_BYTES], struct dt_job_error *error)
+bool dt_pipeline_rules_order(const char *line, char answer[DT_COMMAND_ANSWER_BYTES],
+                             struct dt_job_error *error)
 {
     struct dt_runtime_dir dir;
     enum dt_status status = dt_runtime_dir_open(dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"), 0, &dir,
@@ -43,7 +42,7 @@ static bool call(const char *line, char answer[DT_COMMAND_ANSWER_BYTES], struct 
         dt_runtime_dir_close(&dir);
     }
     if (status != DT_OK)
-        return dt_job_fail(error, DT_EXIT_FAILED, "cannot set a rule (%s): %s", line, answer);
+        return dt_job_fail(error, DT_EXIT_FAILED, "`detour %s` at this rank: %s", line, answer);
     return true;
 }
 
@@ -57,10 +56,10 @@ static bool switch_rule(const char *rule, bool is_on, int64_t *number, struct dt
     if (!is_on) {
         snprintf(line, sizeof line, "inject remove %" PRId64, *number);
         *number = 0;
-        return call(line, answer, error);
+        return dt_pipeline_rules_order(line, answer, error);
     }
     snprintf(line, sizeof line, "inject add %s", rule);
-    if (!call(line, answer, error))
+    if (!dt_pipeline_rules_order(line, answer, error))
         return false;
     *number = strtoll(answer, NULL, 10);
     return *number > 0 || dt_job_fail(error, DT_EXIT_FAILED, "`%s` was answered with '%s'", line, answer);

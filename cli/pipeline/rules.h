@@ -9,6 +9,7 @@
 #include "cli/pipeline/slow.h"
 #include "detour/sched.h"
 #include "job/error.h"
+#include "obs/command.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,6 +30,10 @@ struct dt_pipeline_rules {
     int64_t kill_number;                         /* the same of --kill */
     int64_t kill_after_ns;                       /* from the beginning of its iteration */
 };
+
+/* A line for this process's own command socket (obs/command.h). False with the reason in *error. Blocks. */
+bool dt_pipeline_rules_order(const char *line, char answer[DT_COMMAND_ANSWER_BYTES],
+                             struct dt_job_error *error);
 
 /* The rule of a slow link for its messages to `peer`, as text. */
 enum { DT_PIPELINE_RULE_BYTES = 160 };

@@ -199,6 +199,41 @@ TEST(Pipeline, DrawsWhatItHasMeasured)
     std::filesystem::remove_all(name);
 }
 
+bool HasFlow(const json_t *iteration, const char *list, int from, int to)
+{
+    json_t *flow;
+    size_t i;
+    json_array_foreach(json_object_get(iteration, list), i, flow)
+    {
+        if (json_integer_value(json_object_get(flow, "from")) == from &&
+            json_integer_value(json_object_get(flow, "to")) == to)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * In the mode nccl the flows of a slow link go over the host path from an agreed iteration on: every message
+ * of theirs, and none before. (A busy machine may make other flows slow too.)
+ */
+TEST(PipelineLoop, ASlowLinkTurnsTheHostPathOnByOrder)
+{
+    json_t *document =
+        RunFour({"-n", "40", "--mode", "nccl", "--slow-link", "2-3=50ms,from=5", "--adapt", "iteration"});
+    json_t *iteration;
+    bool is_seen = false;
+    size_t i;
+    json_array_foreach(json_object_get(document, "iterations"), i, iteration)
+    {
+        size_t flows = json_array_size(json_object_get(iteration, "hostpath"));
+        json_int_t staged = json_integer_value(json_object_get(iteration, "staged_messages"));
+        EXPECT_EQ(staged, (json_int_t)(16 * flows)) << "iteration " << i;
+        is_seen |= HasFlow(iteration, "slow", 2, 3) && HasFlow(iteration, "hostpath", 2, 3);
+    }
+    EXPECT_TRUE(is_seen);
+    json_decref(document);
+}
+
 /*
  * The plugin finds the link slow, and all ranks change to a schedule that suits it. On a busy machine it may
  * find other links slow as well, so the schedules are compared by the model, not by their times.

@@ -74,7 +74,7 @@ TEST(PipelineRules, AFailureNamesTheRule)
     rules.processes = peers;
     rules.devices = 2;
     EXPECT_FALSE(dt_pipeline_rules_set(&rules, &slow, 0, &error));
-    EXPECT_NE(std::string(error.text).find("cannot set a rule (inject add peer=b:2 latency=20000000ns): "),
+    EXPECT_NE(std::string(error.text).find("`detour inject add peer=b:2 latency=20000000ns` at this rank: "),
               std::string::npos)
         << error.text;
 }
