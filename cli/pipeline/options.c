@@ -12,6 +12,7 @@
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/pipeline/trace.h"
 #include "job/env.h"
 #include "pipeline/gradients.h"
 #include "pipeline/payload.h"
@@ -34,6 +35,7 @@ enum {
     KEY_SLOW_DEVICE,
     KEY_ADAPT,
     KEY_KILL,
+    KEY_TRACE,
     KEY_PLUGIN,
     KEY_RANK,
     KEY_RENDEZVOUS,
@@ -76,7 +78,14 @@ static const struct argp_option argp_options[] = {
     {"slow-device", KEY_SLOW_DEVICE, "D=FACTORx[,from=N][,to=N]", 0,
      "computations of device D, as in 1=1.5x; with --dp: of every replica, or 1@0 of replica 0", 0},
     {"kill", KEY_KILL, "NIC@iteration=N[,back=N]", 0,
-     "the RNIC of every rank fails in the middle of iteration N, as in soft0@iteration=5,back=8", 0},
+     "the RNIC of every rank fails in the middle of iteration N, as in soft0@iteration=5,back=8; NIC may be "
+     "`first`: the plugin's first",
+     0},
+    {"trace", KEY_TRACE, "FILE", 0,
+     "links' delays over the iterations: lines START;LINKS;LATENCIES, as in 120;0_1,5_6;0.04; the latency "
+     "inf "
+     "is the failure of an RNIC",
+     0},
     {"adapt", KEY_ADAPT, "off|iteration", 0,
      "iteration: change the schedule between iterations when the plugin finds links slow (default off)", 0},
     {NULL, 0, NULL, 0, "Where to run it and what to write:", 3},
@@ -104,6 +113,8 @@ struct parse {
     struct dt_pipeline_options *options;
     const char *profile_path;
     const char *plan_path;
+    const char *trace_path;
+    uint64_t trace_digest;
     bool has_devices;
     bool has_stages; /* --microbatches or --times */
     bool has_schedule;
@@ -235,6 +246,9 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
         return parse_kill(options, arg);
     case KEY_ADAPT:
         return parse_adapt(options, arg);
+    case KEY_TRACE:
+        parse->trace_path = arg;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -449,8 +463,21 @@ static void set_defaults(struct dt_pipeline_options *options)
     };
 }
 
-static uint64_t digest(const struct dt_pipeline_options *options)
+/* Needs the number of devices. */
+static error_t read_trace(struct parse *parse)
 {
+    struct dt_pipeline_options *options = parse->options;
+    struct detour_error error;
+
+    if (!parse->trace_path || dt_pipeline_trace_read(parse->trace_path, options->devices, options->iterations,
+                                                     &options->slow, &parse->trace_digest, &error))
+        return 0;
+    return refuse("%s", error.text);
+}
+
+static uint64_t digest(const struct parse *parse)
+{
+    const struct dt_pipeline_options *options = parse->options;
     const int64_t numbers[] = {options->devices,
                                options->microbatches,
                                options->replicas,
@@ -467,6 +494,7 @@ static uint64_t digest(const struct dt_pipeline_options *options)
                                options->input ? (int64_t)options->input->digest : 0,
                                dt_pipeline_options_has_timeline(options),
                                options->timeline_iteration,
+                               (int64_t)parse->trace_digest,
                                (int64_t)options->slow.link_count,
                                (int64_t)options->slow.device_count};
     uint64_t hash = dt_digest_add(DT_DIGEST_EMPTY, numbers, sizeof numbers);
@@ -506,12 +534,13 @@ int dt_pipeline_options_parse(int argc, char **argv, struct dt_pipeline_options 
     if (argc == 1)
         set_demonstration(options);
     *input = (struct dt_pipeline_input){0};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &parse) || read_files(&parse, input) || check(&parse)) {
+    if (argp_parse(&argp, argc, argv, 0, NULL, &parse) || read_files(&parse, input) || check(&parse) ||
+        read_trace(&parse)) {
         dt_pipeline_input_free(input);
         return DT_EXIT_USAGE;
     }
     options->job.ranks = (unsigned)(options->devices * options->replicas);
-    options->job.digest = digest(options);
+    options->job.digest = digest(&parse);
     return DT_EXIT_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/pipeline/rank.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -204,18 +205,25 @@ static bool make_executor(struct rank *rank)
     return (rank->executor && make_courier(rank)) || fail_memory(rank);
 }
 
-/* The RNIC of --kill exists. */
-static bool check_kill(struct rank *rank)
+/* The RNIC of --kill exists; its name goes to the rules. */
+static bool find_kill(struct rank *rank)
 {
     const struct dt_job_plugin *plugin = &rank->job.net.plugin;
     const char *nic = rank->options->slow.kill.nic;
-    bool found = !nic[0];
 
-    for (int i = 0; i < plugin->device_count; i++)
-        found = found || !strcmp(plugin->devices[i].name, nic);
-    return found || dt_job_fail(rank->job.error, DT_EXIT_USAGE,
-                                "--kill %s: the plugin has no such device; its first is %s", nic,
-                                plugin->devices[0].name);
+    if (!nic[0])
+        return true;
+    if (!strcmp(nic, DT_PIPELINE_FIRST_NIC))
+        nic = plugin->devices[0].name;
+    for (int i = 0; i < plugin->device_count; i++) {
+        if (strcmp(plugin->devices[i].name, nic) != 0)
+            continue;
+        snprintf(rank->rules.nic, sizeof rank->rules.nic, "%s", nic);
+        return true;
+    }
+    return dt_job_fail(rank->job.error, DT_EXIT_USAGE,
+                       "--kill %s: the plugin has no such device; its first is %s", nic,
+                       plugin->devices[0].name);
 }
 
 static bool set_up(struct rank *rank)
@@ -233,7 +241,7 @@ static bool set_up(struct rank *rank)
         .devices = rank->options->devices,
         .processes = rank->processes,
         .kill_after_ns = dt_pipeline_plan_predict_ns(&rank->plan, rank->plan.schedule, 0) / 2};
-    if (!check_kill(rank))
+    if (!find_kill(rank))
         return false;
     return dt_job_rank_connect(&rank->job, dt_pipeline_courier_connections(rank->courier),
                                dt_pipeline_courier_connection_count(rank->courier));

@@ -85,7 +85,7 @@ static bool set_kill(struct dt_pipeline_rules *rules, const struct dt_pipeline_k
 {
     char rule[DT_PIPELINE_RULE_BYTES];
 
-    snprintf(rule, sizeof rule, "device=%s down from=%" PRId64 "ns", kill->nic, rules->kill_after_ns);
+    snprintf(rule, sizeof rule, "device=%s down from=%" PRId64 "ns", rules->nic, rules->kill_after_ns);
     return switch_rule(rule, dt_pipeline_period_has(&kill->period, iteration), &rules->kill_number, error);
 }
 
@@ -136,5 +136,6 @@ bool dt_pipeline_rules_set(struct dt_pipeline_rules *rules, const struct dt_pipe
             !set_link(rules, i, link, peer, is_slow, error))
             return false;
     }
-    return !slow->kill.nic[0] || set_kill(rules, &slow->kill, iteration, error);
+    bool has_kill = slow->kill.nic[0] && (slow->kill.devices >> rules->position.device & 1);
+    return !has_kill || set_kill(rules, &slow->kill, iteration, error);
 }

@@ -27,7 +27,8 @@ struct dt_pipeline_rules {
     int32_t devices;                             /* of one replica */
     const struct dt_pipeline_process *processes; /* [rank] */
     int64_t numbers[DT_PIPELINE_SLOW_MAX];       /* [slow link] of its rule in force; 0: none */
-    int64_t kill_number;                         /* the same of --kill */
+    char nic[32];                                /* of --kill, as the plugin names it */
+    int64_t kill_number;                         /* its rule in force */
     int64_t kill_after_ns;                       /* from the beginning of its iteration */
 };
 

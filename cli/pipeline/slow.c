@@ -139,6 +139,7 @@ bool dt_pipeline_slow_set_kill(struct dt_pipeline_slow *slow, const char *text)
         (take_text(&at, ",back=") && !take_whole(&at, UINT32_MAX - 1.0, &to)) || *at || from >= to)
         return false;
     memcpy(kill->nic, text, length);
+    kill->devices = UINT64_MAX;
     kill->period = (struct dt_pipeline_period){(uint32_t)from, (uint32_t)to};
     return true;
 }

@@ -5,7 +5,7 @@
  *
  *   --slow-link A-B=TIME[,serial][,from=N][,to=N]   messages between A and B, in both directions
  *   --slow-device A=FACTORx[,from=N][,to=N]         computations of A
- *   --kill NAME@iteration=N[,back=N]                the RNIC NAME of every rank
+ *   --kill NAME@iteration=N[,back=N]                the RNIC NAME of every rank, or the `first` one
  *
  * A and B are devices: D, of every replica of the pipeline, or D@R, of replica R. So 2-3 is a link of every
  * replica, 2@1-3@1 that of replica 1, and 2@0-2@1 joins the replicas 0 and 1 of device 2.
@@ -26,7 +26,10 @@
 extern "C" {
 #endif
 
-#define DT_PIPELINE_SLOW_MAX 16
+#define DT_PIPELINE_SLOW_MAX 1024
+
+/* As the name of an RNIC: the plugin's first one. */
+#define DT_PIPELINE_FIRST_NIC "first"
 
 /* The replica of a position that stands for every replica. */
 #define DT_PIPELINE_EVERY_REPLICA (-1)
@@ -53,7 +56,8 @@ struct dt_pipeline_slow_device {
 
 /* Fails in the middle of iteration period.from; back before iteration period.to. */
 struct dt_pipeline_kill {
-    char nic[32]; /* "": none */
+    char nic[32];     /* "": none */
+    uint64_t devices; /* whose RNIC it is: bits */
     struct dt_pipeline_period period;
 };
 

@@ -154,18 +154,47 @@ TEST(Pipeline, ALinkIsSlowForSomeIterations)
     std::filesystem::remove(path);
 }
 
-/* The JSON of a run on four devices; the caller releases the document. */
-json_t *RunFour(const Words &more)
+/* The JSON of a run; the caller releases the document. */
+json_t *Result(Words words)
 {
     std::string path = (std::filesystem::temp_directory_path() / "detour-pipeline-XXXXXX").string();
     EXPECT_GE(close(mkstemp(path.data())), 0);
-    Words words = {"pipeline", "--times", "3,3,3", "--json", path};
-    words.insert(words.end(), more.begin(), more.end());
+    words.insert(words.end(), {"--json", path});
     Outcome outcome = RunDetour(words);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     json_t *document = json_load_file(path.c_str(), 0, nullptr);
     std::filesystem::remove(path);
     return document;
+}
+
+/* On four devices. */
+json_t *RunFour(const Words &more)
+{
+    Words words = {"pipeline", "--times", "3,3,3"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Result(words);
+}
+
+/* A trace: the same delays as by --slow-link, and the failure of the first RNIC at its end. */
+TEST(Pipeline, ReplaysATrace)
+{
+    std::string path = (std::filesystem::temp_directory_path() / "detour-pipeline-XXXXXX").string();
+    ASSERT_GE(close(mkstemp(path.data())), 0);
+    std::ofstream(path) << "1;0_1;100ms\n2;0_1;0\n3;;inf\n";
+    json_t *document = Result(Pipeline({"--trace", path, "-n", "5"}));
+    json_t *iterations = json_object_get(document, "iterations");
+    ASSERT_EQ(json_array_size(iterations), 5u) << "no iteration is lost";
+    auto number = [&](size_t i, const char *key) {
+        return json_real_value(json_object_get(json_array_get(iterations, i), key));
+    };
+    EXPECT_GE(number(1, "time_ms"), 200) << "held twice, there and back";
+    EXPECT_GE(number(1, "model_ms"), number(0, "model_ms") + 200);
+    EXPECT_EQ(number(2, "model_ms"), number(0, "model_ms"));
+    json_decref(document);
+    std::filesystem::remove(path);
+    Outcome outcome = RunDetour(Pipeline({"--trace", path}));
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(LineCount(outcome.err), 1u) << outcome.err;
 }
 
 /* Pictures of a run: every operation and message of the chosen iteration, in all files. */
