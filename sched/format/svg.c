@@ -27,6 +27,7 @@ enum {
     PANEL_TITLE_HEIGHT = 24 * PX,
     PLOT_WIDTH_MIN = 760 * PX,
     PLOT_WIDTH_MAX = 6000 * PX,
+    PLOT_WIDTH_OVERVIEW = 2400 * PX,
     DIGIT_WIDTH = 6 * PX, /* of the 10 px font in operations */
     TICK_DISTANCE = 90 * PX,
     TOOLTIPS_MAX = 20000, /* operations, beyond which a viewer would only get slow */
@@ -169,7 +170,8 @@ static int decimal_digits(int64_t value)
 struct extent {
     int64_t first_ns;
     int64_t last_ns;
-    int64_t shortest_ns; /* operation that takes time at all; INT64_MAX if none does */
+    __int128 work_ns; /* of all operations that take time at all, and how many these are */
+    int64_t count;
 };
 
 static void extend(struct extent *extent, const struct detour_schedule *s)
@@ -180,8 +182,8 @@ static void extend(struct extent *extent, const struct detour_schedule *s)
 
         extent->first_ns = op->start_ns < extent->first_ns ? op->start_ns : extent->first_ns;
         extent->last_ns = op->finish_ns > extent->last_ns ? op->finish_ns : extent->last_ns;
-        if (duration_ns > 0 && duration_ns < extent->shortest_ns)
-            extent->shortest_ns = duration_ns;
+        extent->work_ns += duration_ns;
+        extent->count += duration_ns > 0;
     }
 }
 
@@ -207,21 +209,22 @@ static enum detour_status set_panels(struct svg *svg)
     return dt_messages_create(w->call, w->p, w->schedule, &plan->messages);
 }
 
+/* So wide that the number of its microbatch fits into an operation of mean length; where that is too wide to
+ * be looked at, an overview without numbers. */
 static void set_scale(struct svg *svg)
 {
     const struct detour_schedule *s = svg->w->schedule;
-    struct extent extent = {INT64_MAX, 0, INT64_MAX};
+    struct extent extent = {INT64_MAX, 0, 0, 0};
 
     for (int i = 0; i < svg->panel_count; i++)
         extend(&extent, svg->panels[i].schedule);
     svg->start_ns = extent.first_ns;
     svg->span_ns = extent.last_ns > extent.first_ns ? extent.last_ns - extent.first_ns : 1;
     int64_t op_width = (decimal_digits(s->microbatch_count - 1) + 1) * (int64_t)DIGIT_WIDTH;
-    __int128 width =
-        extent.shortest_ns == INT64_MAX ? 0 : (__int128)op_width * svg->span_ns / extent.shortest_ns;
+    __int128 width = extent.count ? (__int128)op_width * svg->span_ns * extent.count / extent.work_ns : 0;
 
     svg->plot_width = width < PLOT_WIDTH_MIN   ? PLOT_WIDTH_MIN
-                      : width > PLOT_WIDTH_MAX ? PLOT_WIDTH_MAX
+                      : width > PLOT_WIDTH_MAX ? PLOT_WIDTH_OVERVIEW
                                                : (int64_t)width;
 }
 
@@ -299,12 +302,13 @@ static void add_row_labels(struct svg *svg)
 
     for (int32_t d = 0; d < p->device_count; d++) {
         int32_t first = p->device_first[d], count = p->device_first[d + 1] - first;
+        bool has_stages = count > 1 || p->device_stages[first] != d;
         add_rect(svg, " class=\"q\"", LEFT, row_y(svg, d), svg->plot_width, ROW_HEIGHT);
         dt_text_add(svg->text, "/>\n");
-        open_text(svg, "r", LEFT - 8 * PX, row_y(svg, d) + ROW_HEIGHT / 2 + (count > 1 ? -1 : 4) * PX);
+        open_text(svg, "r", LEFT - 8 * PX, row_y(svg, d) + ROW_HEIGHT / 2 + (has_stages ? -1 : 4) * PX);
         dt_text_printf(svg->text, "device %" PRId32, d);
         close_text(svg);
-        if (count <= 1 && p->device_stages[first] == d)
+        if (!has_stages)
             continue;
         open_text(svg, "r s", LEFT - 8 * PX, row_y(svg, d) + ROW_HEIGHT / 2 + 10 * PX);
         dt_text_add(svg->text, count > 1 ? "stages " : "stage ");
