@@ -160,6 +160,30 @@ TEST(Optimize, ASlowLinkChangesTheResult)
     EXPECT_GT(uniform_ns, fast_ns + 40 * kMs);
 }
 
+/*
+ * The output layer is heavy, so that the fast pipeline passes the link often. With the link 40 ms slower, the
+ * partition and placement of the fast one, with the best schedule for them, are not the answer.
+ */
+TEST(Optimize, ASlowLinkNeedsAnotherPartition)
+{
+    Arena arena;
+    Model model = Model::Uniform(17, 4);
+    model.microbatches = 16;
+    model.layers[16].f_ns = 4 * kMs;
+    model.layers[16].b_ns = model.layers[16].w_ns = 8 * kMs;
+    model.Links({0, 0, false});
+    const struct detour_pipeline fast = Optimize(arena, model, 400000)->best;
+    int32_t from = fast.partition.device[0], to = fast.partition.device[1];
+    for (auto [a, b] : {std::pair(from, to), std::pair(to, from)})
+        model.links[static_cast<size_t>(a) * 4 + static_cast<size_t>(b)].latency_ns = 40 * kMs;
+    const struct detour_pipeline slow = Optimize(arena, model, 400000)->best;
+    model.fixed = fast.partition;
+    const struct detour_pipeline kept = Optimize(arena, model, 400000)->best;
+    EXPECT_GT(kept.plan->makespan_ns, fast.plan->makespan_ns + 40 * kMs) << "the link is not in use";
+    EXPECT_LT(slow.plan->makespan_ns, kept.plan->makespan_ns - 20 * kMs);
+    EXPECT_LT(slow.plan->makespan_ns, fast.plan->makespan_ns + 20 * kMs);
+}
+
 TEST(Optimize, ASlowDeviceGetsLess)
 {
     Arena arena;
