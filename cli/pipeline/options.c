@@ -26,6 +26,7 @@ enum {
     KEY_MICROBATCHES,
     KEY_SCHEDULE,
     KEY_MODE,
+    KEY_LAUNCH,
     KEY_PAYLOAD,
     KEY_SLICE,
     KEY_TIMES,
@@ -70,6 +71,8 @@ static const struct argp_option argp_options[] = {
     {"dp", KEY_DP, "D", 0,
      "replicas of the pipeline, which sum up their gradients at the end of each iteration (default 1)", 0},
     {"gradients", KEY_GRADIENTS, "SIZE", 0, "with --dp: bytes of a stage's gradients (default 64K)", 0},
+    {"launch", KEY_LAUNCH, "HOW", 0,
+     "nccl: how kernels are launched: sends (default), isend, isend-free, batched or batched-free", 0},
     {NULL, 0, NULL, 0, "What is slow:", 2},
     {"slow-link", KEY_SLOW_LINK, "A-B=TIME[,serial][,from=N][,to=N]", 0,
      "messages between devices A and B, as in 2-3=20ms; in the iterations from N to (not including) N; with "
@@ -120,6 +123,7 @@ struct parse {
     bool has_schedule;
     bool has_slice;
     bool has_gradients;
+    bool has_launch;
 };
 
 static error_t parse_schedule(struct dt_pipeline_options *options, const char *text)
@@ -127,6 +131,15 @@ static error_t parse_schedule(struct dt_pipeline_options *options, const char *t
     if (detour_algorithm_find(text, &options->algorithm))
         return 0;
     return refuse("--schedule %s: unknown algorithm; `detour sched plan --help` lists them", text);
+}
+
+static error_t parse_launch(struct parse *parse, const char *text)
+{
+    parse->options->launch = dt_pipeline_launch_find(text);
+    parse->has_launch = true;
+    return parse->options->launch
+               ? 0
+               : refuse("--launch %s: expected sends, isend, isend-free, batched or batched-free", text);
 }
 
 static error_t parse_mode(struct dt_pipeline_options *options, const char *text)
@@ -225,6 +238,8 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
         return parse_count("--iterations", arg, 1000000, &options->iterations);
     case KEY_MODE:
         return parse_mode(options, arg);
+    case KEY_LAUNCH:
+        return parse_launch(parse, arg);
     case KEY_PAYLOAD:
         return dt_arg_bytes(command, "--payload", arg, DT_PIPELINE_PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX,
                             &options->payload_bytes);
@@ -442,6 +457,8 @@ static error_t check(struct parse *parse)
             options->job.rank, options->devices, options->replicas, options->devices * options->replicas - 1);
     if (parse->has_slice && options->mode != DT_PIPELINE_NCCL)
         return refuse("--slice belongs to --mode nccl; in the others a message is not cut");
+    if (parse->has_launch && options->mode != DT_PIPELINE_NCCL)
+        return refuse("--launch belongs to --mode nccl; in the others no kernel waits");
     return check_timeline(options) ? EINVAL : check_slow(options);
 }
 
@@ -454,6 +471,7 @@ static void set_defaults(struct dt_pipeline_options *options)
         .microbatches = 16,
         .algorithm = DETOUR_ALGORITHM_ZB_H1,
         .mode = DT_PIPELINE_DELEGATED,
+        .launch = dt_pipeline_launch_at(0),
         .iterations = 10,
         .payload_bytes = 64 * 1024,
         .f_ns = 10000000,
@@ -499,6 +517,7 @@ static uint64_t digest(const struct parse *parse)
                                (int64_t)options->slow.device_count};
     uint64_t hash = dt_digest_add(DT_DIGEST_EMPTY, numbers, sizeof numbers);
 
+    hash = dt_digest_add(hash, options->launch->name, strlen(options->launch->name));
     for (size_t i = 0; i < options->slow.link_count; i++) {
         const struct dt_pipeline_slow_link *link = &options->slow.links[i];
         const int64_t fields[] = {link->a.device, link->a.replica, link->b.device,    link->b.replica,

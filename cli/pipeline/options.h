@@ -23,6 +23,7 @@ struct dt_pipeline_options {
     int32_t microbatches;
     enum detour_algorithm algorithm;
     enum dt_pipeline_mode mode;
+    const struct dt_pipeline_launch *launch; /* nccl */
     uint32_t iterations;
     uint64_t payload_bytes;  /* of a message */
     uint64_t slice_bytes;    /* nccl; 0: the executor's default */

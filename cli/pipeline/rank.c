@@ -195,6 +195,7 @@ static bool make_executor(struct rank *rank)
         .mode = options->mode,
         .message_bytes = options->payload_bytes,
         .slice_bytes = options->slice_bytes,
+        .launch = options->launch,
     };
     struct detour_error reason;
 

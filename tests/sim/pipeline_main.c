@@ -61,6 +61,7 @@ static const char help[] =
     "  --schedule NAME        zb (default), 1f1b, zb-h1, zb-h2, adaptra, ...: as `detour sched generate`\n"
     "  --replan               the schedule is made for the slow links, not for the healthy ones\n"
     "  --mode NAME            nccl (default), hostpath, delegated\n"
+    "  --launch NAME          of messages in mode nccl: sends (default), isend, isend-free, batched, batched-free\n"
     "  --slow-link A-B=MSms[,serial]\n"
     "                         both directions between device A and the next one, B; up to 16 times\n"
     "  --effect TEXT          of these links instead, as `detour inject` has it; MS is what --replan "
@@ -123,6 +124,7 @@ enum {
     OPTION_SCHEDULE,
     OPTION_REPLAN,
     OPTION_MODE,
+    OPTION_LAUNCH,
     OPTION_SLOW,
     OPTION_EFFECT,
     OPTION_MESSAGE,
@@ -144,6 +146,7 @@ static const struct option long_options[] = {
     {"schedule", required_argument, NULL, OPTION_SCHEDULE},
     {"replan", no_argument, NULL, OPTION_REPLAN},
     {"mode", required_argument, NULL, OPTION_MODE},
+    {"launch", required_argument, NULL, OPTION_LAUNCH},
     {"slow-link", required_argument, NULL, OPTION_SLOW},
     {"effect", required_argument, NULL, OPTION_EFFECT},
     {"message", required_argument, NULL, OPTION_MESSAGE},
@@ -208,6 +211,9 @@ static bool set_other(struct settings *s, int option, const char *text)
         return detour_algorithm_find(text, &s->algorithm);
     case OPTION_MODE:
         return dt_pipeline_mode_find(text, &s->sim.mode);
+    case OPTION_LAUNCH:
+        s->sim.launch = dt_pipeline_launch_find(text);
+        return s->sim.launch;
     case OPTION_SLOW:
         return parse_slow(text, s);
     case OPTION_EFFECT:

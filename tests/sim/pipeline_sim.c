@@ -203,7 +203,8 @@ static bool create_executors(struct run *run)
                                               .mode = o->mode,
                                               .message_bytes = o->message_bytes,
                                               .slice_bytes = o->slice_bytes,
-                                              .slots = o->slots};
+                                              .slots = o->slots,
+                                              .launch = o->launch};
 
         struct device *device = &run->device[i];
 

@@ -37,6 +37,7 @@ struct dt_pipeline_sim_options {
     uint64_t message_bytes;
     uint64_t slice_bytes; /* executor.h, as the next */
     uint32_t slots;
+    const struct dt_pipeline_launch *launch; /* nccl; NULL: "sends" */
     uint64_t rate_bytes_per_s; /* of each direction between two hosts */
     uint64_t latency_ns;
     uint64_t to_host_bytes_per_s; /* of a GPU's copies */

@@ -58,11 +58,15 @@ TEST(PipelineOptions, WithoutAnyThereIsADemonstration)
 
 TEST(PipelineOptions, AreRead)
 {
-    struct dt_pipeline_options options =
-        Parsed({"--devices", "8", "--microbatches=32", "--schedule", "zb-v", "--mode", "nccl", "--times",
-                "1,2.5,0.5", "-n", "3", "--payload", "1M", "--slice", "128K", "--slow-link", "6-7=60ms",
-                "--slow-device", "1=1.5x"});
+    struct dt_pipeline_options options = Parsed({"--devices",   "8",        "--microbatches=32",
+                                                 "--schedule",  "zb-v",     "--mode",
+                                                 "nccl",        "--times",  "1,2.5,0.5",
+                                                 "-n",          "3",        "--payload",
+                                                 "1M",          "--slice",  "128K",
+                                                 "--slow-link", "6-7=60ms", "--slow-device",
+                                                 "1=1.5x",      "--launch", "batched"});
     EXPECT_EQ(options.job.ranks, 8u);
+    EXPECT_STREQ(options.launch->name, "batched");
     EXPECT_EQ(options.microbatches, 32);
     EXPECT_EQ(options.algorithm, DETOUR_ALGORITHM_ZB_V);
     EXPECT_EQ(options.mode, DT_PIPELINE_NCCL);
@@ -89,6 +93,8 @@ TEST(PipelineOptions, ABadOptionIsOneLine)
         {{"--times", "0,1,1"}, "--times 0,1,1: expected F,B,W"},
         {{"--payload", "8"}, "--payload 8: "},
         {{"--slice", "64K"}, "--slice belongs to --mode nccl"},
+        {{"--launch", "batched"}, "--launch belongs to --mode nccl"},
+        {{"--launch", "batch"}, "--launch batch: expected sends, isend"},
         {{"--slow-link", "3-4=1ms"}, "--slow-link 4: devices are 0 to 3"},
         {{"--slow-device", "4=2x"}, "--slow-device 4: devices are 0 to 3"},
         {{"--slow-link", "what"}, "--slow-link what: expected A-B=TIME"},
