@@ -13,7 +13,7 @@ import pathlib
 import subprocess
 import sys
 
-from tables import SYSTEMS, TABLES
+from tables import MORE_SYSTEMS, SYSTEMS, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs/experiments.md"
@@ -51,7 +51,7 @@ def systems_of(table):
 
 
 def options_of(system, case, with_links):
-    return SYSTEMS[system] + case["options"] + (case["links"] if with_links else [])
+    return {**SYSTEMS, **MORE_SYSTEMS}[system] + case["options"] + (case["links"] if with_links else [])
 
 
 def value_of(options, name):

@@ -13,6 +13,7 @@
 #include "base/param.h"
 #include "base/util.h"
 #include "detour/sched.h"
+#include "tests/sim/pipeline_loop.h"
 #include "tests/sim/pipeline_sim.h"
 #include "tests/sim/trace.h"
 
@@ -28,6 +29,7 @@ struct settings {
     int64_t f_ns, b_ns, w_ns;
     enum detour_algorithm algorithm;
     bool knows_delays; /* the schedule is made for the slow links */
+    bool adapts;       /* and follows the delays that are measured */
     struct dt_pipeline_sim_options sim;
     struct dt_pipeline_slow_link slow[SLOW_MAX];
 };
@@ -60,6 +62,7 @@ static const char help[] =
     "  --times F,B,W          of a stage in ms (10,10,10)\n"
     "  --schedule NAME        zb (default), 1f1b, zb-h1, zb-h2, adaptra, ...: as `detour sched generate`\n"
     "  --replan               the schedule is made for the slow links, not for the healthy ones\n"
+    "  --adapt                the schedule follows the measured delays, between iterations\n"
     "  --mode NAME            nccl (default), hostpath, delegated\n"
     "  --launch NAME          of messages in mode nccl: sends (default), isend, isend-free, batched, batched-free\n"
     "  --slow-link A-B=MSms[,serial]\n"
@@ -123,6 +126,7 @@ enum {
     OPTION_TIMES,
     OPTION_SCHEDULE,
     OPTION_REPLAN,
+    OPTION_ADAPT,
     OPTION_MODE,
     OPTION_LAUNCH,
     OPTION_SLOW,
@@ -145,6 +149,7 @@ static const struct option long_options[] = {
     {"times", required_argument, NULL, OPTION_TIMES},
     {"schedule", required_argument, NULL, OPTION_SCHEDULE},
     {"replan", no_argument, NULL, OPTION_REPLAN},
+    {"adapt", no_argument, NULL, OPTION_ADAPT},
     {"mode", required_argument, NULL, OPTION_MODE},
     {"launch", required_argument, NULL, OPTION_LAUNCH},
     {"slow-link", required_argument, NULL, OPTION_SLOW},
@@ -221,6 +226,8 @@ static bool set_other(struct settings *s, int option, const char *text)
         return true;
     case OPTION_REPLAN:
         return s->knows_delays = true;
+    case OPTION_ADAPT:
+        return s->adapts = true;
     case OPTION_VERBOSE:
         dt_trace_start(DT_TRACE_EVENTS);
         return true;
@@ -296,6 +303,7 @@ static void make_model(const struct settings *s, bool has_delays, struct model *
 }
 
 struct prediction {
+    const struct detour_schedule *schedule;
     int64_t makespan_ns;
     int64_t lower_bound_ns;
 };
@@ -320,13 +328,15 @@ static enum detour_status plan(struct detour_arena *arena, const struct settings
     if (status == DETOUR_OK)
         status = detour_lower_bound(arena, &model->profile, &prediction->lower_bound_ns, error);
     if (status == DETOUR_OK)
+        prediction->schedule = made->schedule;
+    if (status == DETOUR_OK)
         prediction->makespan_ns = report->makespan_ns;
     return status;
 }
 
 /* ---- the run ---- */
 
-static void print(const struct settings *s, const struct prediction *prediction,
+static void print(const struct settings *s, const struct prediction *prediction, uint32_t changes,
                   const struct dt_pipeline_sim_result *results)
 {
     const struct dt_pipeline_sim_result *r = &results[s->sim.iteration_count - 1];
@@ -339,17 +349,42 @@ static void print(const struct settings *s, const struct prediction *prediction,
     printf("{\"iteration_ns\": %" PRIu64 ", \"mean_ns\": %" PRIu64 ", \"predicted_ns\": %" PRId64
            ", \"lower_bound_ns\": %" PRId64
            ", \"bubble\": %.4f, \"waiting\": %.4f, \"held\": %.4f, \"transfers\": %" PRIu64
-           ", \"bytes\": %" PRIu64 "}\n",
+           ", \"bytes\": %" PRIu64 ", \"changes\": %" PRIu32 "}\n",
            r->iteration_ns, sum_ns / (s->sim.iteration_count - first), prediction->makespan_ns,
            prediction->lower_bound_ns, 1 - (double)r->compute_ns / span_ns, (double)r->wait_ns / span_ns,
            (double)r->held_ns / span_ns, r->transfers,
-           2 * (uint64_t)(s->devices - 1) * (uint64_t)s->microbatches * s->sim.message_bytes);
+           2 * (uint64_t)(s->devices - 1) * (uint64_t)s->microbatches * s->sim.message_bytes, changes);
+}
+
+/* False with the reason in `failure`. */
+static bool execute(struct settings *s, const struct prediction *prediction,
+                    char failure[DT_PIPELINE_SIM_TEXT_BYTES])
+{
+    struct dt_pipeline_sim_result results[ITERATIONS_MAX];
+    static struct model healthy, planned;
+    struct dt_pipeline_loop *loop = NULL;
+    bool is_good;
+
+    make_model(s, false, &healthy);
+    make_model(s, s->knows_delays, &planned);
+    if (s->adapts) {
+        loop = dt_pipeline_loop_create(&healthy.profile, &planned.profile, prediction->schedule);
+        snprintf(failure, DT_PIPELINE_SIM_TEXT_BYTES, "out of memory");
+        if (!loop)
+            return false;
+        s->sim.after = dt_pipeline_loop_after;
+        s->sim.after_arg = loop;
+    }
+    is_good = dt_pipeline_sim_run(&s->sim, results, failure);
+    if (is_good)
+        print(s, prediction, loop ? dt_pipeline_loop_changes(loop) : 0, results);
+    dt_pipeline_loop_destroy(loop);
+    return is_good;
 }
 
 static int run(struct settings *s)
 {
     struct detour_arena *arena = detour_arena_create();
-    struct dt_pipeline_sim_result results[ITERATIONS_MAX];
     char failure[DT_PIPELINE_SIM_TEXT_BYTES];
     struct detour_program *program = NULL;
     struct prediction prediction;
@@ -363,10 +398,8 @@ static int run(struct settings *s)
         s->sim.profile = &model.profile;
         s->sim.program = program;
         s->sim.slow = s->slow;
-        is_good = dt_pipeline_sim_run(&s->sim, results, failure);
-        if (is_good)
-            print(s, &prediction, results);
-        else
+        is_good = execute(s, &prediction, failure);
+        if (!is_good)
             fprintf(stderr, "detour-sim-pipeline: %s\n", failure);
     }
     if (arena)

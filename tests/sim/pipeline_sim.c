@@ -30,6 +30,7 @@ struct connection {
 
 struct run {
     const struct dt_pipeline_sim_options *options;
+    const struct detour_program *program; /* of this iteration */
     struct dt_cluster *cluster;
     struct device *device;
     struct connection *connection; /* in the order in which they are set up */
@@ -305,10 +306,62 @@ static void summarize(const struct run *run, uint64_t began_ns, struct dt_pipeli
     }
 }
 
+/* ---- between iterations ---- */
+
+/* When a message of a stage was handled at a device: of a send or receive of this kind. */
+static struct dt_executor_span span_of(const struct run *run, uint32_t device, int kind, int32_t stage,
+                                       int32_t microbatch)
+{
+    const struct dt_executor_span *spans = dt_executor_spans(run->device[device].executor);
+    const struct detour_program *program = run->program;
+
+    for (size_t i = program->first[device]; i < program->first[device + 1]; i++) {
+        const struct detour_action *action = &program->actions[i];
+
+        if (action->kind == kind && action->stage == stage && action->microbatch == microbatch)
+            return spans[i - program->first[device]];
+    }
+    DT_CHECK(false);
+    return (struct dt_executor_span){0};
+}
+
+static uint64_t mean_transit_ns(const struct run *run, const struct connection *c)
+{
+    int32_t from = c->backward ? c->link + 1 : c->link, to = c->backward ? c->link : c->link + 1;
+    int32_t count = run->options->profile->microbatch_count;
+    uint64_t sum_ns = 0;
+
+    for (int32_t i = 0; i < count; i++) {
+        struct dt_executor_span sent =
+            span_of(run, c->c.from, c->backward ? DETOUR_ACTION_SEND_B : DETOUR_ACTION_SEND_F, from, i);
+        struct dt_executor_span received =
+            span_of(run, c->c.to, c->backward ? DETOUR_ACTION_RECV_B : DETOUR_ACTION_RECV_F, to, i);
+
+        sum_ns += received.end_ns - dt_max_u64(sent.start_ns, received.start_ns);
+    }
+    return sum_ns / (uint64_t)count;
+}
+
+static void choose_program(struct run *run, uint32_t iteration)
+{
+    struct dt_pipeline_sim_transit transit = {0};
+    const struct detour_program *next;
+
+    if (!run->options->after)
+        return;
+    for (uint32_t i = 0; i < run->connection_count; i++) {
+        const struct connection *c = &run->connection[i];
+
+        (c->backward ? transit.backward_ns : transit.forward_ns)[c->link] = mean_transit_ns(run, c);
+    }
+    next = run->options->after(run->options->after_arg, iteration, &transit);
+    run->program = next ? next : run->options->program;
+}
+
 static bool run_iteration(struct run *run, uint32_t iteration, struct dt_pipeline_sim_result *result)
 {
     struct dt_executor_work work = {.profile = run->options->profile,
-                                    .program = run->options->program,
+                                    .program = run->program,
                                     .iteration = iteration,
                                     .compute_permille = 1000};
     uint64_t began_ns = dt_cluster_now_ns(run->cluster);
@@ -355,15 +408,18 @@ static void clean_up(struct run *run)
 bool dt_pipeline_sim_run(const struct dt_pipeline_sim_options *options,
                          struct dt_pipeline_sim_result *results, char failure[DT_PIPELINE_SIM_TEXT_BYTES])
 {
-    struct run run = {.options = options, .failure = failure};
+    struct run run = {.options = options, .program = options->program, .failure = failure};
     bool is_good;
 
     failure[0] = 0;
     run.device = calloc(device_count(&run), sizeof *run.device);
     is_good = run.device && list_connections(&run) && create_executors(&run) && start_cluster(&run) &&
               connect_all(&run);
-    for (uint32_t i = 0; is_good && i < options->iteration_count; i++)
+    for (uint32_t i = 0; is_good && i < options->iteration_count; i++) {
         is_good = run_iteration(&run, i, &results[i]);
+        if (is_good)
+            choose_program(&run, i);
+    }
     if (!is_good && !failure[0])
         snprintf(failure, DT_PIPELINE_SIM_TEXT_BYTES, "the plugin does not start, or memory is short");
     clean_up(&run);

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "pipeline/executor.h"
+#include "tests/sim/stream_sim.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +29,15 @@ struct dt_pipeline_slow_link {
     int32_t link;      /* between stage `link` and the next one */
     uint64_t delay_ns; /* of a message */
     bool is_serial;    /* messages take the delay one after the other, not each for itself */
+};
+
+/*
+ * How long the messages of an iteration took, the mean of each link and direction: from when both ends were
+ * ready, the send ordered and the receive posted, to the arrival. So the plugin measures as well.
+ */
+struct dt_pipeline_sim_transit {
+    uint64_t forward_ns[DT_SIM_HOSTS_MAX]; /* [link]; 0: within a device */
+    uint64_t backward_ns[DT_SIM_HOSTS_MAX];
 };
 
 struct dt_pipeline_sim_options {
@@ -49,6 +59,10 @@ struct dt_pipeline_sim_options {
         *effect; /* of the rules on slow links, as delay/rule.h has it, instead of delay_ns; NULL: none */
     uint32_t iteration_count;
     uint64_t seed;
+    /* After each iteration: the program of the next one; NULL: the first one. NULL: no call. */
+    const struct detour_program *(*after)(void *arg, uint32_t iteration,
+                                          const struct dt_pipeline_sim_transit *transit);
+    void *after_arg;
     uint64_t spoiled_send; /* one byte of this send, counted from 1 in each iteration, is wrong; 0: of none */
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/pipeline_loop.h"
 #include "tests/sim/pipeline_sim.h"
 #include "tests/sim/trace.h"
 
@@ -57,6 +58,8 @@ class Pipeline : public ::testing::Test
         ASSERT_EQ(DETOUR_OK, detour_generate(arena, &profile, &plan_options, &plan, &error)) << error.text;
         ASSERT_EQ(DETOUR_OK, detour_program_create(arena, &profile, plan->schedule, &program, &error))
             << error.text;
+        healthy_links = links;
+        schedule = plan->schedule;
         links[slow_link].forward_ns += delay_ns;
         links[slow_link].backward_ns += delay_ns;
         ASSERT_EQ(DETOUR_OK, detour_simulate(arena, &profile, plan->schedule, &report, &error)) << error.text;
@@ -79,13 +82,30 @@ class Pipeline : public ::testing::Test
         options.iteration_count = 2;
         options.seed = 1;
     }
-    dt_pipeline_sim_result Run()
+    std::vector<dt_pipeline_sim_result> RunAll()
     {
         std::vector<dt_pipeline_sim_result> results(options.iteration_count);
         char failure[DT_PIPELINE_SIM_TEXT_BYTES];
 
         EXPECT_TRUE(dt_pipeline_sim_run(&options, results.data(), failure)) << failure;
-        return results.back();
+        return results;
+    }
+    dt_pipeline_sim_result Run()
+    {
+        return RunAll().back();
+    }
+    /* The same with a schedule that follows the delays; how often it changes goes to *changes. */
+    std::vector<dt_pipeline_sim_result> RunFollowing(uint32_t *changes)
+    {
+        detour_profile healthy = profile;
+        healthy.links = healthy_links.data();
+        dt_pipeline_loop *loop = dt_pipeline_loop_create(&healthy, &healthy, schedule);
+        options.after = dt_pipeline_loop_after;
+        options.after_arg = loop;
+        std::vector<dt_pipeline_sim_result> results = RunAll();
+        *changes = dt_pipeline_loop_changes(loop);
+        dt_pipeline_loop_destroy(loop);
+        return results;
     }
     /* A message may cost this much more than the profile says: copies, the clear-to-send, the flush. */
     void ExpectAsPredicted(const dt_pipeline_sim_result &result)
@@ -102,6 +122,8 @@ class Pipeline : public ::testing::Test
     dt_pipeline_slow_link slow;
     dt_pipeline_sim_options options;
     uint64_t predicted_ns = 0;
+    std::vector<detour_link> healthy_links;
+    detour_schedule *schedule = nullptr;
 };
 
 TEST_F(Pipeline, TakesAsLongAsPredicted)
@@ -214,6 +236,35 @@ TEST_F(Pipeline, AFullPoolIsNoDeadEnd)
     for (uint64_t pool_bytes : {64 << 20, 8 << 20, 4096}) {
         options.pool_bytes = pool_bytes;
         EXPECT_GE(Run().iteration_ns, predicted_ns) << pool_bytes;
+    }
+}
+
+/* Two iterations ask for a change; its proposal and the confirmations take one round each. */
+TEST_F(Pipeline, FollowsASlowLinkFromAnAgreedIterationOn)
+{
+    uint32_t changes;
+    Make(4, 4, 16, DETOUR_ALGORITHM_ZB, 60 * kMs, 2);
+    options.mode = DT_PIPELINE_DELEGATED;
+    options.iteration_count = 8;
+    std::vector<dt_pipeline_sim_result> results = RunFollowing(&changes);
+    EXPECT_EQ(1u, changes);
+    for (uint32_t i = 1; i < options.iteration_count; i++) {
+        uint64_t like_ns = results[i < 4 ? 0 : 4].iteration_ns;
+        EXPECT_LT(results[i].iteration_ns, like_ns + kMs) << i;
+        EXPECT_GT(results[i].iteration_ns, like_ns - kMs) << i;
+    }
+    EXPECT_LT(results[4].iteration_ns, predicted_ns - 100 * kMs);
+}
+
+TEST_F(Pipeline, KeepsItsScheduleOnHealthyLinks)
+{
+    for (auto mode : {DT_PIPELINE_NCCL, DT_PIPELINE_HOSTPATH, DT_PIPELINE_DELEGATED}) {
+        uint32_t changes;
+        Make(4, 4, 16, DETOUR_ALGORITHM_ZB);
+        options.mode = mode;
+        options.iteration_count = 6;
+        RunFollowing(&changes);
+        EXPECT_EQ(0u, changes) << dt_pipeline_mode_name(mode);
     }
 }
 
