@@ -12,6 +12,7 @@
 #include "tests/sim/farewell.h"
 #include "tests/sim/ghosts.h"
 #include "tests/sim/mercy.h"
+#include "tests/sim/orders.h"
 #include "tests/sim/passing.h"
 #include "tests/sim/slow.h"
 #include "tests/sim/swarm.h"
@@ -421,6 +422,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     dt_ghosts_draw(s);
     dt_passing_draw(s);
     dt_farewell_draw(s);
+    dt_orders_draw(s);
     /* Those may have moved a connection to the device, or left it fewer paths. */
     s->has_cut_at_setup = s->has_cut_at_setup && dt_mercy_can_do_without(s, s->cut_at_setup);
     for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++) {

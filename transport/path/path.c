@@ -287,8 +287,7 @@ static enum dt_status make(struct dt_path *path)
 {
     bool is_sender = path->group->is_sender;
     struct dt_device *device = nic_device(path->nic);
-    bool is_there =
-        device && !dt_load_relaxed(&path->nic->is_dead) && !dt_load_relaxed(&path->nic->is_drained);
+    bool is_there = device && !dt_load_relaxed(&path->nic->is_dead) && path->may_make;
     enum dt_status status = is_there ? dt_device_refresh(device) : DT_NOT_FOUND;
 
     if (status != DT_OK)

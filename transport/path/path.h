@@ -104,6 +104,7 @@ struct dt_path {
     /* Receiver: what `doomed`, destroyed for the fence, had received until then; else NULL. */
     struct dt_last_receives *last_receives;
     uint32_t make_epoch;
+    bool may_make;        /* MAKE: false if the device is drained and another path is up */
     uint32_t stopped_qpn; /* QUERY's answer: a queue pair in the error state, or 0 */
     uint32_t op;          /* enum dt_path_op */
     enum dt_status op_status;
