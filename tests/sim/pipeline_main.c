@@ -29,6 +29,7 @@ struct settings {
     int64_t f_ns, b_ns, w_ns;
     enum detour_algorithm algorithm;
     bool knows_delays; /* the schedule is made for the slow links */
+    bool plans_free;   /* ... for links that take no time */
     bool adapts;       /* and follows the delays that are measured */
     struct dt_pipeline_sim_options sim;
     struct dt_pipeline_slow_link slow[SLOW_MAX];
@@ -62,9 +63,11 @@ static const char help[] =
     "  --times F,B,W          of a stage in ms (10,10,10)\n"
     "  --schedule NAME        zb (default), 1f1b, zb-h1, zb-h2, adaptra, ...: as `detour sched generate`\n"
     "  --replan               the schedule is made for the slow links, not for the healthy ones\n"
+    "  --free-links           ... for links that take no time, as `detour pipeline` makes it\n"
     "  --adapt                the schedule follows the measured delays, between iterations\n"
     "  --mode NAME            nccl (default), hostpath, delegated\n"
-    "  --launch NAME          of messages in mode nccl: sends (default), isend, isend-free, batched, batched-free\n"
+    "  --launch NAME          of messages in mode nccl: sends (default), isend, isend-free, batched, "
+    "batched-free\n"
     "  --slow-link A-B=MSms[,serial]\n"
     "                         both directions between device A and the next one, B; up to 16 times\n"
     "  --effect TEXT          of these links instead, as `detour inject` has it; MS is what --replan "
@@ -126,6 +129,7 @@ enum {
     OPTION_TIMES,
     OPTION_SCHEDULE,
     OPTION_REPLAN,
+    OPTION_FREE_LINKS,
     OPTION_ADAPT,
     OPTION_MODE,
     OPTION_LAUNCH,
@@ -149,6 +153,7 @@ static const struct option long_options[] = {
     {"times", required_argument, NULL, OPTION_TIMES},
     {"schedule", required_argument, NULL, OPTION_SCHEDULE},
     {"replan", no_argument, NULL, OPTION_REPLAN},
+    {"free-links", no_argument, NULL, OPTION_FREE_LINKS},
     {"adapt", no_argument, NULL, OPTION_ADAPT},
     {"mode", required_argument, NULL, OPTION_MODE},
     {"launch", required_argument, NULL, OPTION_LAUNCH},
@@ -226,6 +231,8 @@ static bool set_other(struct settings *s, int option, const char *text)
         return true;
     case OPTION_REPLAN:
         return s->knows_delays = true;
+    case OPTION_FREE_LINKS:
+        return s->plans_free = true;
     case OPTION_ADAPT:
         return s->adapts = true;
     case OPTION_VERBOSE:
@@ -319,6 +326,8 @@ static enum detour_status plan(struct detour_arena *arena, const struct settings
     enum detour_status status;
 
     make_model(s, s->knows_delays, model);
+    if (s->plans_free)
+        memset(model->links, 0, sizeof model->links);
     status = detour_generate(arena, &model->profile, &options, &made, error);
     if (status == DETOUR_OK) /* the order of its receives follows from the same times */
         status = detour_program_create(arena, &model->profile, made->schedule, program, error);
