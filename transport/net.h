@@ -48,7 +48,7 @@ struct dt_net_options {
     struct dt_address address;                         /* to listen on; port 0 */
     void (*random)(void *arg, void *to, size_t bytes); /* nonces and first packet numbers; any thread */
     void *random_arg;
-    uint32_t chunk_bytes; /* largest write; 0: DT_CHUNK_BYTES_DEFAULT */
+    uint32_t chunk_bytes; /* largest write, for tests; 0: params.write_bytes */
     /* The time, for injected delays (CLOCK_MONOTONIC, or virtual); any thread. NULL: rules are refused. */
     uint64_t (*now_ns)(void *arg);
     void *now_arg;

@@ -126,4 +126,22 @@ TEST_F(Entry, ADmaBufWithoutAFileIsRefused)
     EXPECT_EQ(DT_INVALID, dt_net_register_dmabuf(sender, from.data(), 4096, 0, -1, &memory));
     EXPECT_EQ(nullptr, memory);
 }
+
+class WithoutFlush : public detour_test::Ends
+{
+  protected:
+    WithoutFlush() : Ends([](dt_params &params, dt_net_options &) { params.flush_disable = 1; }) {}
+};
+
+TEST_F(WithoutFlush, AnIflushIsNeverNeeded)
+{
+    dt_request *request = nullptr;
+    void *data = to.data();
+    uint32_t bytes = 100;
+
+    Transfer(100);
+    EXPECT_EQ(DT_OK, dt_iflush(receiver, 1, &data, &bytes, &to_memory, &request));
+    EXPECT_EQ(nullptr, request) << "to NCCL: nothing to wait for";
+    EXPECT_EQ(0u, r->flush_wanted_mask);
+}
 } // namespace
