@@ -148,6 +148,50 @@ static enum dt_status step_wait_tasks(struct dt_setup *setup, uint64_t now_ns)
     return setup->path_mask ? DT_OK : fail(setup, DT_SYSTEM, "no device could set up its queue pairs");
 }
 
+/* The devices' refusals that may be repeated: false once there is none, or each was repeated often enough. */
+static bool waits_to_repeat(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+    const struct dt_params *params = &c->environment->params;
+    uint32_t due_mask = 0;
+
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        struct dt_path *path = &c->path[p];
+
+        if (path->state != DT_PATH_UP || path->link_status != DT_AGAIN)
+            continue;
+        if (path->link_repeats < params->link_retry_count) {
+            due_mask |= 1u << p;
+            continue;
+        }
+        dt_warn("link-refused",
+                "%s refused to connect its queue pairs to %s %u times, %llu ms apart; the connection does "
+                "without this path (DETOUR_LINK_RETRY_CNT)",
+                dt_path_name(path), path->peer_device, path->link_repeats + 1,
+                (unsigned long long)params->link_retry_ms);
+        path->state = DT_PATH_NONE;
+    }
+    if (due_mask && setup->repeat_ns == 0)
+        setup->repeat_ns = dt_deadline_ns(now_ns, params->link_retry_ms * DT_NS_PER_MS);
+    if (!due_mask || now_ns < setup->repeat_ns)
+        return due_mask != 0;
+    setup->repeat_ns = 0;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (due_mask & 1u << p) {
+            c->path[p].link_repeats++;
+            dt_path_submit_link(&c->path[p]);
+        }
+    }
+    return true;
+}
+
+static enum dt_status step_wait_links(struct dt_setup *setup, uint64_t now_ns)
+{
+    if (dt_load_acquire(&setup->connection->group.setup_pending) > 0 || waits_to_repeat(setup, now_ns))
+        return DT_AGAIN;
+    return step_wait_tasks(setup, now_ns);
+}
+
 static enum dt_status step_send_paths(struct dt_setup *setup, uint64_t now_ns)
 {
     struct dt_connection *c = setup->connection;
@@ -248,7 +292,7 @@ const struct dt_step dt_steps_after_agreement[] = {
     {dt_step_flush, "room to send this end's paths in"},
     {step_receive_paths, "the peer's list of paths"},
     {step_link, "this end's control thread"},
-    {step_wait_tasks, "this end's devices to connect queue pairs"},
+    {step_wait_links, "this end's devices to connect queue pairs"},
     {step_send_ready, NULL},
     {dt_step_flush, "room to send READY"},
     {step_receive_ready, "the peer's devices to connect queue pairs"},

@@ -44,6 +44,7 @@ struct dt_setup {
     struct dt_terms terms;
     struct dt_paths_offer peer_offer;
     uint32_t path_mask; /* paths that are linked, and later: that are reached, at this end */
+    uint64_t repeat_ns; /* when refused link tasks are submitted again; 0: none waits */
     struct dt_reachability reach;
 
     /* connect only */
