@@ -46,6 +46,16 @@ struct dt_terms dt_setup_wishes(const struct dt_nic *nic)
     return terms;
 }
 
+/* All paths of a connection are of one link layer. */
+static uint32_t adaptive_bytes(const struct dt_connection *c)
+{
+    const struct dt_params *params = &c->environment->params;
+    bool is_adaptive = params->adaptive_routing == 1 ||
+                       (params->adaptive_routing == 2 && c->nic->info.link_layer == DT_LINK_INFINIBAND);
+
+    return is_adaptive ? (uint32_t)params->ar_threshold : UINT32_MAX;
+}
+
 void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms,
                          const struct dt_backup_pair *pairs)
 {
@@ -61,6 +71,7 @@ void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms,
     c->qps = terms->qps;
     c->slots = c->group.slots = terms->slots;
     c->chunk_bytes = terms->chunk_bytes;
+    c->adaptive_bytes = adaptive_bytes(c);
     if (!c->is_sender)
         dt_receiver_of(c)->cts_period = (uint32_t)dt_min_u64(DT_CTS_SIGNAL_PERIOD, terms->slots / 2);
     for (uint32_t p = 0; p < c->path_count; p++) {

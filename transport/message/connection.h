@@ -95,6 +95,8 @@ struct dt_connection {
     uint32_t qps;
     uint32_t slots;
     uint32_t chunk_bytes;
+    uint32_t adaptive_bytes; /* sender: the payload of larger parts goes in writes without an immediate, which
+                                an InfiniBand fabric may route adaptively; UINT32_MAX: of none */
     struct dt_path path[DT_PATHS_MAX];
     struct dt_path_group group; /* of the paths */
 
