@@ -18,6 +18,8 @@
 #define GID_TEXT  INET6_ADDRSTRLEN
 #define HOPS_MAX  255
 
+#define INLINE_BYTES_MIN 8 /* the size records of messages, which have no memory to be read from */
+
 /* ------------------------------------------------------------------------------------------------------------
  * Creation
  */
@@ -60,6 +62,13 @@ static enum dt_status create_ibv_qp(struct dt_qp *qp, const struct dt_qp_options
     if (qp->posting->prepare)
         qp->posting->prepare(qp);
     qp->ibv = dt_fault_table.create_qp(qp->domain ? qp->domain : qp->device->pd, &attr);
+    /* A device has no room for so many bytes inline: what does not fit goes the usual way. */
+    while (!qp->ibv && errno == EINVAL && qp->inline_bytes / 2 >= INLINE_BYTES_MIN) {
+        qp->inline_bytes /= 2;
+        attr.cap.max_inline_data = qp->inline_bytes;
+        attr.cap.max_send_wr = qp->posting->wr_count(qp->sq_depth, qp->inline_bytes);
+        qp->ibv = dt_fault_table.create_qp(qp->domain ? qp->domain : qp->device->pd, &attr);
+    }
     if (!qp->ibv) {
         dt_warn("qp-create", "%s: no QP with %u sends, %u bytes inline, %u receives: %s",
                 qp->device->info.name, qp->sq_depth, qp->inline_bytes, qp->rq_depth, strerror(errno));

@@ -206,6 +206,32 @@ TEST_F(Pair, ARefusalThatMayBeRepeatedIsNoWarningAndTheNextCallGoesOn)
     fake::TheWorld().failures.clear();
 }
 
+TEST_F(Queue, ADeviceWithLessRoomInlineGetsWhatItTakes)
+{
+    dt_cq *cq;
+    dt_qp *qp;
+
+    Open();
+    ASSERT_EQ(DT_OK, dt_cq_create(device, 16, nullptr, &cq));
+    dt_qp_options options = Options(cq);
+    options.inline_bytes = 64;
+    fake::Fail("create_qp", EINVAL);
+    ASSERT_EQ(DT_OK, dt_qp_create(device, &options, &qp));
+    EXPECT_EQ(32u, dt_qp_inline_bytes(qp));
+    EXPECT_EQ(32u, fake::TheWorld().qps.at(dt_qp_number(qp))->cap.max_inline_data);
+    dt_qp_destroy(qp);
+    options.inline_bytes = 15; // half of it is too little
+    fake::Fail("create_qp", EINVAL);
+    detour_test::ExpectWarning("15 bytes inline");
+    EXPECT_EQ(DT_SYSTEM, dt_qp_create(device, &options, &qp));
+    options.inline_bytes = 64;
+    fake::Fail("create_qp", ENOMEM); // another reason
+    detour_test::ExpectWarning("64 bytes inline");
+    EXPECT_EQ(DT_SYSTEM, dt_qp_create(device, &options, &qp));
+    dt_cq_destroy(cq);
+    dt_device_close(device);
+}
+
 TEST_F(Queue, ThePartitionKeyIsTheOneThatWasAskedFor)
 {
     dt_cq *cq;
