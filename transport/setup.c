@@ -467,9 +467,14 @@ void dt_setups_abandon(struct dt_net *net, uint64_t now_ns)
 
         if (setup->is_running || now_ns < dt_deadline_ns(setup->deadline_ns, ABANDON_WAIT_NS))
             continue;
-        dt_info("connect-abandoned", "an attempt to connect from %s was abandoned by NCCL",
-                setup->connection->nic->name);
-        DT_CHECK(setup->cookie != 0); /* only connects are on the list, each with its cookie */
+        dt_info("connect-abandoned", "an attempt to %s %s was abandoned by NCCL",
+                setup->listen ? "accept on" : "connect from", setup->connection->nic->name);
+        DT_CHECK((setup->cookie != 0) == (setup->listen == NULL));
+        if (setup->listen) {
+            DT_CHECK(setup->listen->setup == setup);
+            setup->listen->setup = NULL;
+            snprintf(setup->why, sizeof setup->why, "the listening rank abandoned its accept");
+        }
         dt_list_remove(&setup->node);
         dt_setup_finish(setup, false, now_ns);
     }
