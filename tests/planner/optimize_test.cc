@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "tests/planner/fuzz/model_fuzz.h"
 #include "tests/planner/random_model.h"
 
 using namespace planner_test;
@@ -130,6 +131,21 @@ TEST(Optimize, NeverWorseThanABaselineAndWithinMemory)
         }
     }
     EXPECT_GE(made, 150);
+}
+
+/* The largest times, sizes and speeds among small ones; tests/sched/fuzz/run.sh has the guided search. */
+TEST(Optimize, ExtremesKeepThePromises)
+{
+    struct dt_prng prng;
+    dt_prng_init(&prng, 3);
+    for (uint64_t round = 0; round < Rounds(200); round++) {
+        std::string bytes;
+        for (int i = 0; i < 200; i++)
+            bytes.push_back(
+                static_cast<char>(dt_prng_chance(&prng, 1, 12) ? 255 : dt_prng_below(&prng, 256)));
+        const char *problem = dt_fuzz_optimize(bytes.data(), bytes.size());
+        EXPECT_EQ(problem, nullptr) << problem << ", round " << round;
+    }
 }
 
 TEST(Optimize, AHeavyLayerGetsADeviceOfItsOwn)
