@@ -138,7 +138,7 @@ TEST(Optimize, ExtremesKeepThePromises)
 {
     struct dt_prng prng;
     dt_prng_init(&prng, 3);
-    for (uint64_t round = 0; round < Rounds(200); round++) {
+    for (uint64_t round = 0; round < Rounds(60); round++) {
         std::string bytes;
         for (int i = 0; i < 200; i++)
             bytes.push_back(
