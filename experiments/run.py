@@ -51,7 +51,8 @@ def systems_of(table):
 
 
 def options_of(system, case, with_links):
-    return {**SYSTEMS, **MORE_SYSTEMS}[system] + case["options"] + (case["links"] if with_links else [])
+    links = case["links"][system] if isinstance(case["links"], dict) else case["links"]
+    return {**SYSTEMS, **MORE_SYSTEMS}[system] + case["options"] + (links if with_links else [])
 
 
 def value_of(options, name):
