@@ -164,7 +164,8 @@ def write_document(runs, chosen):
             start_row(runs, table, case)
     texts = [(ROOT / "experiments/preface.md").read_text(encoding="utf-8")]
     for table in TABLES:
-        texts.append(write_table(runs, table) if table["id"] in chosen else kept[table["title"]])
+        if table["id"] in chosen or table["title"] in kept:
+            texts.append(write_table(runs, table) if table["id"] in chosen else kept[table["title"]])
     if PROCESSES in kept:
         texts.append(kept[PROCESSES])
     DOCUMENT.write_text("\n".join(texts).rstrip() + "\n", encoding="utf-8")

@@ -84,7 +84,8 @@ static const char help[] =
     "  --message BYTES        of an activation or gradient (40M)\n"
     "  --slice BYTES          of a message in mode nccl (5M), in --slots N (8)\n"
     "  --rate BYTES           of a link per second, each way (50000000000: 400 Gb/s); --latency US (5)\n"
-    "  --copy-rate BYTES      of a GPU per second, each way (50000000000)\n"
+    "  --copy-rate BYTES      of a GPU per second, each way (50000000000); one way: --to-host-rate,\n"
+    "                         --to-gpu-rate\n"
     "  --pool BYTES           DETOUR_HOSTPATH_BYTES (4G)\n"
     "  --iterations N         the last one counts, mean_ns is that of all but the first (2)\n"
     "  --verbose              Detour's log\n";
@@ -168,6 +169,8 @@ enum {
     OPTION_RATE,
     OPTION_LATENCY,
     OPTION_COPY_RATE,
+    OPTION_TO_HOST_RATE,
+    OPTION_TO_GPU_RATE,
     OPTION_POOL,
     OPTION_ITERATIONS,
     OPTION_VERBOSE,
@@ -194,6 +197,8 @@ static const struct option long_options[] = {
     {"rate", required_argument, NULL, OPTION_RATE},
     {"latency", required_argument, NULL, OPTION_LATENCY},
     {"copy-rate", required_argument, NULL, OPTION_COPY_RATE},
+    {"to-host-rate", required_argument, NULL, OPTION_TO_HOST_RATE},
+    {"to-gpu-rate", required_argument, NULL, OPTION_TO_GPU_RATE},
     {"pool", required_argument, NULL, OPTION_POOL},
     {"iterations", required_argument, NULL, OPTION_ITERATIONS},
     {"verbose", no_argument, NULL, OPTION_VERBOSE},
@@ -223,6 +228,8 @@ static bool set_number(struct settings *s, int option, const char *text, bool *i
         {OPTION_RATE, 1000000, UINT64_C(1) << 40, &s->sim.rate_bytes_per_s, NULL, NULL, 1},
         {OPTION_LATENCY, 1, 1000000, &s->sim.latency_ns, NULL, NULL, 1000},
         {OPTION_COPY_RATE, 1000000, UINT64_C(1) << 40, &s->sim.to_host_bytes_per_s, NULL, NULL, 1},
+        {OPTION_TO_HOST_RATE, 1000000, UINT64_C(1) << 40, &s->sim.to_host_bytes_per_s, NULL, NULL, 1},
+        {OPTION_TO_GPU_RATE, 1000000, UINT64_C(1) << 40, &s->sim.to_gpu_bytes_per_s, NULL, NULL, 1},
         {OPTION_POOL, 4096, UINT64_C(1) << 36, &s->sim.pool_bytes, NULL, NULL, 1},
         {OPTION_ITERATIONS, 1, ITERATIONS_MAX, NULL, NULL, &s->sim.iteration_count, 1},
     };
@@ -237,7 +244,8 @@ static bool set_number(struct settings *s, int option, const char *text, bool *i
             *rows[i].to_int = (int32_t)value;
         if (rows[i].to_unsigned)
             *rows[i].to_unsigned = (uint32_t)value;
-        s->sim.to_gpu_bytes_per_s = s->sim.to_host_bytes_per_s;
+        if (option == OPTION_COPY_RATE)
+            s->sim.to_gpu_bytes_per_s = s->sim.to_host_bytes_per_s;
         return true;
     }
     return false;
