@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "cli/pipeline/replicas.h"
 
 /* zb-v goes down and up again, interleaved goes round twice; the others have a stage per device. */
@@ -179,6 +180,7 @@ int64_t dt_pipeline_plan_predict_ns(const struct dt_pipeline_plan *plan,
     const struct dt_pipeline_options *options = plan->options;
     int64_t ended_ns[DT_JOB_RANKS_MAX];
 
+    DT_CHECK(options->replicas > 0 && options->replicas * options->devices <= DT_JOB_RANKS_MAX);
     for (int32_t replica = 0; replica < options->replicas; replica++) {
         if (!simulate(plan, schedule, replica, iteration, &ended_ns[replica * options->devices]))
             return 0;

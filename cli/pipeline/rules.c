@@ -12,7 +12,7 @@
 #include "obs/client.h"
 #include "obs/runtime_dir.h"
 
-#define TIMEOUT_MS 5000
+#define TIMEOUT_MS 25000
 
 void dt_pipeline_process_self(struct dt_pipeline_process *process)
 {

@@ -79,13 +79,15 @@ class Run:
     def mark(self, rank, text):
         self.marked[int(text.removeprefix("row"))].add(rank)
 
-    def alive(self):
-        return all(rank.process.poll() is None for rank in self.job.ranks)
+    def is_over(self):
+        """A rank has failed, or all have ended and everything that they printed is read."""
+        return (any(rank.process.poll() for rank in self.job.ranks) or
+                not any(rank.reader.is_alive() for rank in self.job.ranks))
 
     def wait_for(self, condition, what):
         deadline = time.monotonic() + ranks.LIMIT_S
         while not condition():
-            if not self.alive() or time.monotonic() > deadline:
+            if (self.is_over() or time.monotonic() > deadline) and not condition():
                 self.fail(f"{what} does not come")
             time.sleep(0.01)
 

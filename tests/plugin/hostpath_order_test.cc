@@ -5,6 +5,7 @@
  */
 #include <unistd.h>
 
+#include "base/param.h"
 #include "obs/client.h"
 #include "obs/command.h"
 #include "obs/runtime_dir.h"
@@ -25,7 +26,9 @@ class HostpathOrder : public detour_test::FourDevices
     {
         dt_runtime_dir dir;
         char answer[DT_COMMAND_ANSWER_BYTES], reason[256];
-        EXPECT_EQ(DT_OK, dt_runtime_dir_open("", 0, &dir, reason, sizeof reason)) << reason;
+        EXPECT_EQ(DT_OK, dt_runtime_dir_open(dt_getenv_process(nullptr, "DETOUR_RUNTIME_DIR"), 0, &dir,
+                                             reason, sizeof reason))
+            << reason;
         EXPECT_EQ(DT_OK,
                   dt_client_call(&dir, getpid(), ("hostpath " + args).c_str(), 60000, answer, sizeof answer))
             << answer;

@@ -248,7 +248,7 @@ bool HasFlow(const json_t *iteration, const char *list, int from, int to)
 TEST(PipelineLoop, ASlowLinkTurnsTheHostPathOnByOrder)
 {
     json_t *document = RunJson({"--devices", "2", "--microbatches", "8", "-n", "30", "--mode", "nccl",
-                                "--slow-link", "0-1=20ms,from=4", "--adapt", "iteration"});
+                                "--slow-link", "0-1=100ms,from=6", "--adapt", "iteration"});
     json_t *iteration;
     bool is_seen = false;
     size_t i;
