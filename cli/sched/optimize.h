@@ -16,10 +16,7 @@ extern "C" {
 struct dt_optimize_run {
     struct dt_sched_run *run;
     const struct detour_model *model;
-    struct detour_optimization *result;
-    const struct detour_pipeline *kept; /* of the model without --slow-...; NULL: there are no such options */
-    struct detour_model_link *slow_links; /* as the next, freed with the run */
-    struct detour_model_device *slow_devices;
+    const struct detour_optimization *result;
 };
 
 /* The report as one JSON document. */

@@ -5,7 +5,6 @@
 
 #include <argp.h>
 
-#include "cli/sched/optimize_slow.h"
 #include "detour/optimize.h"
 
 #ifdef __cplusplus
@@ -20,7 +19,6 @@ struct dt_optimize_options {
     const char *profile_out;
     const char *schedule_out;
     bool json; /* --json was given */
-    struct dt_optimize_slow slow;
     struct detour_optimize_options search;
 };
 
