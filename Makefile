@@ -4,12 +4,13 @@
 #   make test       the quick tests
 #   make test-full  the rest: long simulations, sanitizers, fuzzing, real processes under stress
 #   make experiments  the papers' tables in virtual time: writes docs/experiments.md
+#   make experiments-processes  the section of real processes in it; on an idle machine
 JOBS ?= $(shell nproc)
 # One test more than there are cores: many wait for timeouts or for each other.
 TESTS_AT_A_TIME = $(shell expr $(JOBS) + 1)
 BUILD = build
 
-.PHONY: all demo test test-full experiments setup-demo setup-test clean
+.PHONY: all demo test test-full experiments experiments-processes setup-demo setup-test clean
 
 all: build
 
@@ -39,6 +40,11 @@ experiments:
 	cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
 	cmake --build $(BUILD) -j $(JOBS) --target detour-sim-pipeline
 	python3 experiments/run.py $(BUILD)
+
+experiments-processes:
+	cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
+	cmake --build $(BUILD) -j $(JOBS) --target detour nccl-net-detour detour-sim-pipeline
+	python3 experiments/processes.py $(BUILD)
 
 clean:
 	rm -rf build build-debug build-asan build-tsan build-aarch64

@@ -5,15 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* `text` is what follows NAME: PORT, and perhaps :RAIL and :PLANE, which name no port. */
 static bool port_matches(const char *text, size_t bytes, unsigned port)
 {
+    const char *colon = memchr(text, ':', bytes);
+    size_t port_bytes = colon ? (size_t)(colon - text) : bytes;
     char *end;
     unsigned long wanted = strtoul(text, &end, 10);
 
-    return bytes > 0 && end == text + bytes && wanted == port;
+    return port_bytes == 0 || (end == text + port_bytes && wanted == port);
 }
 
-/* One item of the list: a name or prefix, and perhaps :PORT. */
+/* One item of the list: a name or prefix, and perhaps :PORT, :PORT:RAIL or :PORT:RAIL:PLANE. */
 static bool item_matches(const char *item, size_t bytes, bool is_exact, const char *name, unsigned port)
 {
     const char *colon = port ? memchr(item, ':', bytes) : NULL;

@@ -118,7 +118,7 @@ static enum dt_status load_number(const struct dt_param_info *info, const char *
 static enum dt_status load_text(const char *name, const char *text, char *field, char *error,
                                 size_t error_bytes)
 {
-    size_t bytes_max = sizeof((struct dt_params *)0)->verbs;
+    size_t bytes_max = DT_PARAM_TEXT_BYTES;
 
     if (strlen(text) >= bytes_max) {
         snprintf(error, error_bytes, "%s: value is %zu characters long, at most %zu fit", name, strlen(text),

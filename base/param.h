@@ -37,6 +37,28 @@ extern "C" {
       "RC retries before a queue pair fails (Linux soft-RoCE reads 7 as forever)")                           \
     X(traffic_class, "DETOUR_TC", "NCCL_IB_TC", "value", 0, 0, 255, "traffic class of the queue pairs")      \
     X(service_level, "DETOUR_SL", "NCCL_IB_SL", "value", 0, 0, 15, "service level of the queue pairs")       \
+    X(fifo_tc, "DETOUR_FIFO_TC", "NCCL_IB_FIFO_TC", "value", 256, 0, 256,                                    \
+      "traffic class of a receiver's queue pairs, which carry its clear-to-sends; 256: as DETOUR_TC")        \
+    X(pkey_index, "DETOUR_PKEY", "NCCL_IB_PKEY", "index", 0, 0, 65535,                                       \
+      "entry of each port's table of partition keys that the queue pairs use")                               \
+    X(flid_gid_index, "DETOUR_FLID_GID_INDEX", "NCCL_IB_ROUTABLE_FLID_GID_INDEX", "index", 1, 0, 255,        \
+      "GID of an InfiniBand port whose FLID, if it has one, routes between subnets")                         \
+    X(roce_version, "DETOUR_ROCE_VERSION", "NCCL_IB_ROCE_VERSION_NUM", "0|1|2", 0, 0, 2,                     \
+      "preferred version of a RoCE port's GID; 0: 2 before 1")                                               \
+    X(link_retry_all, "DETOUR_LINK_RETRY_ALL", "NCCL_IB_MQP_RETRY_ALL", "0|1", 0, 0, 1,                      \
+      "what is repeated when a queue pair is connected at set-up: 0 a time-out of the address, 1 any error") \
+    X(link_retry_count, "DETOUR_LINK_RETRY_CNT", "NCCL_IB_MQP_RETRY_CNT", "count", 34, 0, 100000,            \
+      "how often it is repeated before the path counts as failed")                                           \
+    X(link_retry_ms, "DETOUR_LINK_RETRY_MS", "NCCL_IB_MQP_RETRY_SLEEP_MSEC", "ms", 100, 0, 3600000,          \
+      "how long set-up waits before it repeats it")                                                          \
+    X(write_bytes, "DETOUR_WRITE_BYTES", NULL, "bytes", 64u << 20, 4096, 1u << 30,                           \
+      "largest RDMA write that a message is sent in; the smaller value of the two ends counts")              \
+    X(adaptive_routing, "DETOUR_ADAPTIVE_ROUTING", "NCCL_IB_ADAPTIVE_ROUTING", "0|1|2", 2, 0, 2,             \
+      "payload in writes without immediate, which a fabric may route adaptively; 2: on InfiniBand")          \
+    X(ar_threshold, "DETOUR_AR_THRESHOLD", "NCCL_IB_AR_THRESHOLD", "bytes", 8192, 0, 1u << 30,               \
+      "with adaptive routing: payloads up to this size go with their immediate")                             \
+    X(flush_disable, "DETOUR_FLUSH_DISABLE", "NCCL_GDR_FLUSH_DISABLE", "0|1", 0, 0, 1,                       \
+      "1: received GPU memory is not flushed; only where the platform orders an RNIC's writes by itself")    \
     X(relaxed_ordering, "DETOUR_PCI_RELAXED_ORDERING", "NCCL_IB_PCI_RELAXED_ORDERING", "0|1|2", 2, 0, 2,     \
       "PCI relaxed ordering for payload: 0 never, 1 and 2 where library and device can")                     \
     X(connect_timeout_ms, "DETOUR_CONNECT_TIMEOUT_MS", NULL, "ms", 60000, 100, 3600000,                      \
@@ -73,11 +95,17 @@ extern "C" {
       "which RNICs to use: prefix list, ^ excludes, = matches exactly, NAME:PORT picks a port") \
     X(gid_index, "DETOUR_GID_INDEX", "NCCL_IB_GID_INDEX", "auto",                               \
       "GID of every RoCE port: an index from 0 to 255, or auto (-1): v2 with IPv4 first")       \
+    X(addr_family, "DETOUR_ADDR_FAMILY", "NCCL_IB_ADDR_FAMILY", "",                             \
+      "preferred family of a RoCE port's GID: AF_INET or AF_INET6; empty: IPv4 before IPv6")    \
+    X(addr_range, "DETOUR_ADDR_RANGE", "NCCL_IB_ADDR_RANGE", "",                                \
+      "preferred addresses of a RoCE port's GID: ADDRESS/BITS of that family")                  \
     X(backup, "DETOUR_BACKUP", NULL, "",                                                        \
       "which RNICs back up which: NAME,... for all, or DEVICE=NAME,...; empty: the nearest")    \
     X(posting, "DETOUR_POSTING", NULL, "auto", "posting back end: std, dv or auto")             \
     X(interface, "DETOUR_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",                              \
       "network interfaces for set-up and control: prefix list, ^ excludes, = matches exactly")  \
+    X(socket_family, "DETOUR_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "",                          \
+      "addresses for set-up and control: AF_INET or AF_INET6; empty: IPv4 before IPv6")         \
     X(runtime_dir, "DETOUR_RUNTIME_DIR", NULL, "",                                              \
       "folder of the counter pages and control sockets (default: /dev/shm/detour-UID)")         \
     X(inject, "DETOUR_INJECT", NULL, "",                                                        \
@@ -85,11 +113,14 @@ extern "C" {
     X(hostpath, "DETOUR_HOSTPATH", NULL, "off",                                                 \
       "send from memory of Detour's own, so that a slow link does not hold NCCL up: off, on or auto")
 
+/* NCCL_IB_HCA of a host with many RNICs is long. */
+#define DT_PARAM_TEXT_BYTES 2048
+
 struct dt_params {
 #define DT_PARAM_NUMBER_FIELD(field, name, alias, unit, value, min, max, help) uint64_t field;
     DT_PARAM_NUMBERS(DT_PARAM_NUMBER_FIELD)
 #undef DT_PARAM_NUMBER_FIELD
-#define DT_PARAM_TEXT_FIELD(field, name, alias, value, help) char field[256];
+#define DT_PARAM_TEXT_FIELD(field, name, alias, value, help) char field[DT_PARAM_TEXT_BYTES];
     DT_PARAM_TEXTS(DT_PARAM_TEXT_FIELD)
 #undef DT_PARAM_TEXT_FIELD
 };

@@ -176,14 +176,8 @@ static void print_devices(int pid, const char *process, char *list)
     }
 }
 
-/* The results of all processes. */
-struct outcome {
-    int done;
-    int skipped; /* the process has no such device */
-    int failed;
-};
-
-static void list_one(const struct dt_runtime_dir *dir, int pid, const char *process, struct outcome *outcome)
+static void list_one(const struct dt_runtime_dir *dir, int pid, const char *process,
+                     struct dt_process_outcome *outcome)
 {
     char answer[DT_COMMAND_ANSWER_BYTES];
 
@@ -196,29 +190,7 @@ static void list_one(const struct dt_runtime_dir *dir, int pid, const char *proc
     outcome->failed++;
 }
 
-static void act_on_one(const struct dt_runtime_dir *dir, int pid, const char *process,
-                       const struct request *request, struct outcome *outcome)
-{
-    char line[256];
-    char answer[DT_COMMAND_ANSWER_BYTES];
-    bool has_argument = request->word_count == 3;
-    enum dt_status status;
-
-    snprintf(line, sizeof line, "nic %s %s%s%s", request->words[0], request->words[1],
-             has_argument ? " " : "", has_argument ? request->words[2] : "");
-    status = dt_client_call(dir, pid, line, DT_PROCESS_TIMEOUT_MS, answer, sizeof answer);
-    if (status == DT_OK) {
-        printf("%d (%s): %s\n", pid, process, answer);
-        outcome->done++;
-    } else if (!request->choice.pid && (status == DT_NOT_FOUND || status == DT_UNSUPPORTED)) {
-        outcome->skipped++;
-    } else {
-        dt_arg_refuse(COMMAND, "process %d (%s): %s", pid, process, answer);
-        outcome->failed++;
-    }
-}
-
-static int exit_code(const struct request *request, const struct outcome *outcome)
+static int exit_code(const struct request *request, const struct dt_process_outcome *outcome)
 {
     if (!outcome->done && outcome->skipped)
         dt_arg_refuse(COMMAND, "none of %d processes has a %sRNIC named '%s'; `detour nic list` shows them",
@@ -230,19 +202,25 @@ static int exit_code(const struct request *request, const struct outcome *outcom
 static int ask_all(const struct dt_processes *processes, const struct request *request)
 {
     bool is_list = !strcmp(request->words[0], "list");
-    struct outcome outcome = {0, 0, 0};
+    bool has_argument = request->word_count == 3;
+    struct dt_process_outcome outcome = {0, 0, 0};
+    char line[256];
 
     if (is_list)
         printf("%-8s %-20s %-16s %-8s %s\n", "PID", "PROCESS", "DEVICE", "KIND", "STATE");
+    else
+        snprintf(line, sizeof line, "nic %s %s%s%s", request->words[0], request->words[1],
+                 has_argument ? " " : "", has_argument ? request->words[2] : "");
     for (size_t i = 0; i < processes->count; i++) {
         char process[DT_PROCESS_NAME_BYTES];
         int pid = processes->pids[i];
 
+        if (!is_list) {
+            dt_process_order(processes, &request->choice, pid, line, &outcome);
+            continue;
+        }
         dt_process_name(processes, pid, process);
-        if (is_list)
-            list_one(&processes->dir, pid, process, &outcome);
-        else
-            act_on_one(&processes->dir, pid, process, request, &outcome);
+        list_one(&processes->dir, pid, process, &outcome);
     }
     return exit_code(request, &outcome);
 }

@@ -7,6 +7,8 @@
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "obs/client.h"
+#include "obs/command.h"
 #include "obs/page.h"
 
 static error_t parse_pid(struct dt_process_choice *choice, const char *text)
@@ -88,4 +90,23 @@ int dt_processes_open(const struct dt_process_choice *choice, struct dt_processe
 void dt_processes_close(struct dt_processes *processes)
 {
     dt_runtime_dir_close(&processes->dir);
+}
+
+void dt_process_order(const struct dt_processes *processes, const struct dt_process_choice *choice, int pid,
+                      const char *line, struct dt_process_outcome *outcome)
+{
+    char process[DT_PROCESS_NAME_BYTES], answer[DT_COMMAND_ANSWER_BYTES];
+    enum dt_status status;
+
+    dt_process_name(processes, pid, process);
+    status = dt_client_call(&processes->dir, pid, line, DT_PROCESS_TIMEOUT_MS, answer, sizeof answer);
+    if (status == DT_OK) {
+        printf("%d (%s): %s\n", pid, process, answer);
+        outcome->done++;
+    } else if (!choice->pid && (status == DT_NOT_FOUND || status == DT_UNSUPPORTED)) {
+        outcome->skipped++;
+    } else {
+        dt_arg_refuse(choice->command, "process %d (%s): %s", pid, process, answer);
+        outcome->failed++;
+    }
 }

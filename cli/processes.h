@@ -50,6 +50,20 @@ void dt_processes_close(struct dt_processes *processes);
 /* The process's name as it reports it; "-" when it has no page. */
 void dt_process_name(const struct dt_processes *processes, int pid, char name[DT_PROCESS_NAME_BYTES]);
 
+/* The results of all processes. */
+struct dt_process_outcome {
+    int done;
+    int skipped; /* the process has not got what the order is about */
+    int failed;
+};
+
+/*
+ * Sends a command line to one process, and prints its answer. A process that answers DT_NOT_FOUND or
+ * DT_UNSUPPORTED is skipped, unless it is the one that the user selected; other errors go to standard error.
+ */
+void dt_process_order(const struct dt_processes *processes, const struct dt_process_choice *choice, int pid,
+                      const char *line, struct dt_process_outcome *outcome);
+
 #ifdef __cplusplus
 }
 #endif

@@ -114,7 +114,7 @@ struct dt_delay_idle dt_delay_flow_idle(const struct dt_delay_flow *flow)
 /* ------------------------------------------------------------------------------------------------------------
  * Following the table
  */
-static uint32_t match_paths(const struct dt_delay_flow *flow, const struct dt_delay_scope *scope)
+uint32_t dt_delay_flow_paths(const struct dt_delay_flow *flow, const struct dt_delay_scope *scope)
 {
     uint32_t mask = 0;
 
@@ -168,10 +168,11 @@ static __attribute__((noinline)) void follow(struct dt_delay_flow *flow)
     for (size_t i = 0; i < flow->count; i++) {
         size_t was = find(old, old_count, active[i]);
 
-        flow->applied[i] = was < old_count
-                               ? old[was]
-                               : (struct applied){.active = active[i],
-                                                  .path_mask = match_paths(flow, &active[i]->rule.scope)};
+        flow->applied[i] =
+            was < old_count
+                ? old[was]
+                : (struct applied){.active = active[i],
+                                   .path_mask = dt_delay_flow_paths(flow, &active[i]->rule.scope)};
     }
     carry_over(flow, old, old_count);
     for (size_t i = 0; i < old_count; i++)

@@ -52,6 +52,9 @@ enum dt_status dt_delay_flow_create(struct dt_delay_table *table, const struct d
                                     uint32_t slots, struct dt_delay_flow **flow);
 void dt_delay_flow_destroy(struct dt_delay_flow *flow);
 
+/* The paths, one bit each, whose messages the scope matches, apart from the size. Any thread. */
+uint32_t dt_delay_flow_paths(const struct dt_delay_flow *flow, const struct dt_delay_scope *scope);
+
 /*
  * The check of the data path: no rule is in force and no message waits. dt_delay_flow_idle() returns *idle;
  * call it again whenever dt_delay_is_idle() is false.

@@ -508,11 +508,16 @@ static bool check_rule(struct parser *p)
     return check_companions(p) && check_device_effect(p);
 }
 
-static bool parse_rule(struct parser *p)
+static void begin_rule(struct parser *p)
 {
     p->start = p->scan.at;
     p->seen = 0;
     *p->rule = (struct dt_delay_rule){.scope = {.bytes_max = UINT64_MAX}, .to_ns = DT_NEVER_NS, .error = EIO};
+}
+
+static bool parse_rule(struct parser *p)
+{
+    begin_rule(p);
     for (;;) {
         char next;
 
@@ -553,5 +558,32 @@ enum dt_status dt_delay_parse(const char *text, size_t bytes, struct dt_delay_ru
             return DT_INVALID;
         (*count)++;
     }
+    return DT_OK;
+}
+
+static bool parse_connection_key(struct parser *p)
+{
+    static const uint32_t of_connections =
+        KEY_BIT(KEY_DEVICE) | KEY_BIT(KEY_PEER) | KEY_BIT(KEY_CONNECTION) | KEY_BIT(KEY_ID);
+    struct dt_scan look = p->scan;
+    enum key key = find_key(&look);
+
+    if (key == KEY_COUNT || !(KEY_BIT(key) & of_connections))
+        return dt_scan_expected(&p->scan, "device=, peer=, connection= or id=");
+    return parse_word(p);
+}
+
+enum dt_status dt_delay_parse_scope(const char *text, size_t bytes, struct dt_delay_scope *scope,
+                                    struct dt_delay_error *error)
+{
+    struct dt_delay_rule rule;
+    struct parser p = {.scan = {text, bytes, 0, error}, .rule = &rule};
+
+    begin_rule(&p);
+    for (dt_scan_skip_blanks(&p.scan); !dt_scan_is_end(&p.scan); dt_scan_skip_blanks(&p.scan)) {
+        if (!parse_connection_key(&p))
+            return DT_INVALID;
+    }
+    *scope = rule.scope;
     return DT_OK;
 }

@@ -119,6 +119,13 @@ struct dt_delay_error {
 enum dt_status dt_delay_parse(const char *text, size_t bytes, struct dt_delay_rule *rules, size_t rules_max,
                               size_t *count, struct dt_delay_error *error);
 
+/*
+ * Parses a scope of connections alone: device=, peer=, connection= and id=, each at most once; an empty text
+ * is any connection. DT_INVALID: as above.
+ */
+enum dt_status dt_delay_parse_scope(const char *text, size_t bytes, struct dt_delay_scope *scope,
+                                    struct dt_delay_error *error);
+
 /* The rule in the language above. Parsing it gives the same rule. */
 void dt_delay_rule_print(const struct dt_delay_rule *rule, char text[DT_DELAY_TEXT_BYTES]);
 

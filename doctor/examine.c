@@ -9,16 +9,13 @@ static void examine_devices(const struct dt_doctor_options *options, struct dt_r
     char reason[512] = "";
     struct dt_verbs_options verbs_options = {
         .kind = strcmp(params->verbs, "soft") == 0 ? DT_VERBS_SOFT : DT_VERBS_SYSTEM,
-        .library = params->verbs_library,
-        .soft_device_count = (uint32_t)params->soft_devices,
-        .soft_rate_bytes_per_s = params->soft_rate_bytes_per_s,
         .reason = reason,
         .reason_bytes = sizeof reason,
     };
     struct dt_verbs *verbs;
     enum dt_status status;
 
-    verbs_options.has_gid_index = dt_params_gid_index(params, &verbs_options.gid_index);
+    dt_verbs_options_take(&verbs_options, params);
     dt_doctor_capture_log(report, "devices", DT_LEVEL_WARNING);
     status = dt_verbs_open(&verbs_options, &verbs);
     dt_doctor_release_log();

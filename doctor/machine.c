@@ -223,7 +223,8 @@ void dt_doctor_interface(struct dt_report *report, const struct dt_params *param
     enum dt_status status;
 
     dt_doctor_capture_log(report, "set-up", DT_LEVEL_PROBLEM);
-    status = dt_interface_find(params->interface, &address, name);
+    status =
+        dt_interface_find(params->interface, dt_address_family_of(params->socket_family), &address, name);
     dt_doctor_release_log();
     if (status != DT_OK)
         return; /* already reported */

@@ -61,7 +61,7 @@ static void look_for_unknown(const struct dt_doctor_options *options, struct dt_
 bool dt_doctor_settings(const struct dt_doctor_options *options, struct dt_report *report,
                         struct dt_params *params)
 {
-    char error[512];
+    char error[DT_PARAM_TEXT_BYTES + 128];
     bool is_right;
 
     dt_doctor_capture_log(report, "settings", DT_LEVEL_WARNING);

@@ -13,11 +13,13 @@ import pathlib
 import subprocess
 import sys
 
-from tables import SYSTEMS, TABLES
+from tables import MORE_SYSTEMS, SYSTEMS, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs/experiments.md"
 PROGRAM = "tests/detour-sim-pipeline"
+LAST_CELL = {"trace": "The last cell of the last event:", "hour": "The last cell of the last delay:"}
+PROCESSES = "Runs of real processes"  # the section of processes.py
 
 
 class Runs:
@@ -49,7 +51,8 @@ def systems_of(table):
 
 
 def options_of(system, case, with_links):
-    return SYSTEMS[system] + case["options"] + (case["links"] if with_links else [])
+    links = case["links"][system] if isinstance(case["links"], dict) else case["links"]
+    return {**SYSTEMS, **MORE_SYSTEMS}[system] + case["options"] + (links if with_links else [])
 
 
 def value_of(options, name):
@@ -101,6 +104,21 @@ def trace_row(runs, table):
     return "| " + " | ".join(["all 1,200 iterations", *cells]) + " |"
 
 
+def hour_rows(runs, table):
+    """Iterations per minute over a list of delays that last equally long."""
+    rows = []
+    for name, delays in table["hour"].items():
+        cells = []
+        for system in systems_of(table):
+            per_minute = {delay: 6e10 / runs.time_ns(options_of(system, case, True), False)
+                          for delay, case in zip(table["delays"], table["cases"])}
+            base = 6e10 / runs.time_ns(options_of(system, table["cases"][0], False), False)
+            mean = sum(per_minute[delay] for delay in delays) / len(delays)
+            cells.append(f"{mean:.3f} / min, {base / mean:.3f}x")
+        rows.append("| " + " | ".join([name, *cells]) + " |")
+    return rows
+
+
 def command_of(table):
     case = table["cases"][-1]
     system = list(systems_of(table))[-1]
@@ -125,11 +143,12 @@ def write_table(runs, table):
     lines += [row_of(runs, table, case) for case in table["cases"]]
     if "trace" in table:
         lines.append(trace_row(runs, table))
+    if "hour" in table:
+        lines += hour_rows(runs, table)
     lines += ["", wrap("Reported: " + table["reported"])]
     if table["note"]:
         lines += ["", wrap(table["note"])]
-    return "\n".join([*lines, "", "The last cell of the last row:" if "trace" not in table else
-                      "The last cell of the last event:", "", command_of(table), ""])
+    return "\n".join([*lines, "", LAST_CELL.get(table["id"], "The last cell of the last row:"), "", command_of(table), ""])
 
 
 def read_tables():
@@ -145,7 +164,10 @@ def write_document(runs, chosen):
             start_row(runs, table, case)
     texts = [(ROOT / "experiments/preface.md").read_text(encoding="utf-8")]
     for table in TABLES:
-        texts.append(write_table(runs, table) if table["id"] in chosen else kept[table["title"]])
+        if table["id"] in chosen or table["title"] in kept:
+            texts.append(write_table(runs, table) if table["id"] in chosen else kept[table["title"]])
+    if PROCESSES in kept:
+        texts.append(kept[PROCESSES])
     DOCUMENT.write_text("\n".join(texts).rstrip() + "\n", encoding="utf-8")
 
 

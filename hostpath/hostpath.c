@@ -11,7 +11,7 @@ enum dt_status dt_hostpath_open(struct dt_hostpath *hostpath, const struct dt_pa
     enum dt_status status;
 
     hostpath->is_on = strcmp(params->hostpath, "off") != 0;
-    hostpath->is_auto = strcmp(params->hostpath, "auto") == 0;
+    hostpath->mode = strcmp(params->hostpath, "auto") == 0 ? DT_HOSTPATH_AUTO : DT_HOSTPATH_ON;
     if (!hostpath->is_on)
         return DT_OK;
     status = dt_pool_open(&hostpath->pool, params->hostpath_bytes);

@@ -19,9 +19,18 @@
 extern "C" {
 #endif
 
+/* Which isends of a sender are staged. */
+enum dt_hostpath_mode {
+    DT_HOSTPATH_NONE, /* there is no memory for it: no order can change that */
+    DT_HOSTPATH_OFF,
+    DT_HOSTPATH_ON,
+    DT_HOSTPATH_AUTO,   /* as auto.h decides */
+    DT_HOSTPATH_PROCESS /* of a sender: as `mode` of its process */
+};
+
 struct dt_hostpath {
-    bool is_on; /* or auto */
-    bool is_auto;
+    bool is_on;     /* DETOUR_HOSTPATH is not off: there is memory, and every sender has a stage */
+    uint32_t mode;  /* of senders without an order of their own [atomic] */
     bool is_placed; /* dt_hostpath_place() was called */
     struct dt_pool pool;
     struct dt_gpus gpus;

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/util.h"
+#include "pipeline/kernels.h"
 #include "pipeline/window.h"
 
 #define NEVER               UINT64_MAX
@@ -16,7 +17,6 @@
 
 /* A flow and its transfers of the iteration. */
 struct flow {
-    struct dt_executor_flow end;
     struct dt_pipeline_window window;
     size_t *messages; /* action indices, in order */
     size_t message_count;
@@ -31,17 +31,15 @@ struct dt_executor {
     uint32_t slices;
     int32_t stage_count;
     int32_t microbatch_count;
-    int32_t *local; /* [stage]: its number among the stages of this device; -1: on another device */
-    int32_t local_count;
+    struct dt_pipeline_flows ends;
     struct dt_executor_work work;
     const struct detour_action *actions; /* of this device */
     size_t action_count;
     size_t action_capacity;
-    struct dt_executor_span *spans; /* [action] */
-    size_t *messages;               /* [action]: the flows' lists lie here one after the other */
-    struct flow *flows;
-    size_t flow_count;
-    size_t *flow_numbers; /* [local stage][kind of message action, from SEND_F on]: index into flows */
+    struct dt_executor_span *spans;      /* [action] */
+    size_t *messages;                    /* [action]: the flows' lists lie here one after the other */
+    struct flow *flows;                  /* [ends.count] */
+    struct dt_pipeline_kernels *kernels; /* nccl with kernels; otherwise NULL, as the next */
     /* By local stage and microbatch; NEVER: not yet. */
     uint64_t *arrived_ns[2]; /* of the activation, of the gradient */
     uint64_t *copied_ns;     /* the end of the activation's last copy: out, later back */
@@ -68,34 +66,9 @@ const char *dt_executor_text(const struct dt_executor *executor, char text[DT_EX
 
 /* ---- Actions. ---- */
 
-static bool is_send(int kind)
-{
-    return kind == DETOUR_ACTION_SEND_F || kind == DETOUR_ACTION_SEND_B;
-}
-
-enum { MESSAGE_KINDS = DETOUR_ACTION_RECV_B - DETOUR_ACTION_SEND_F + 1 };
-
-static bool is_message(int kind)
-{
-    return kind >= DETOUR_ACTION_SEND_F && kind <= DETOUR_ACTION_RECV_B;
-}
-
-/* Receive and wait of a gradient; of an activation otherwise. */
-static bool is_of_gradient(int kind)
-{
-    return kind == DETOUR_ACTION_RECV_B || kind == DETOUR_ACTION_WAIT_B || kind == DETOUR_ACTION_SEND_B;
-}
-
-static int32_t peer_stage(const struct detour_action *action)
-{
-    bool up = action->kind == DETOUR_ACTION_SEND_F || action->kind == DETOUR_ACTION_RECV_B;
-
-    return up ? action->stage + 1 : action->stage - 1;
-}
-
 static size_t cell_of(const struct dt_executor *executor, const struct detour_action *action)
 {
-    int32_t local = executor->local[action->stage];
+    int32_t local = executor->ends.local[action->stage];
 
     DT_CHECK(local >= 0 && action->microbatch >= 0 && action->microbatch < executor->microbatch_count);
     return (size_t)local * (size_t)executor->microbatch_count + (size_t)action->microbatch;
@@ -103,33 +76,26 @@ static size_t cell_of(const struct dt_executor *executor, const struct detour_ac
 
 /* ---- Flows. ---- */
 
-static size_t *flow_number(const struct dt_executor *executor, int32_t stage, int kind)
-{
-    DT_CHECK(executor->local[stage] >= 0 && is_message(kind));
-    return &executor->flow_numbers[(size_t)executor->local[stage] * MESSAGE_KINDS +
-                                   (size_t)(kind - DETOUR_ACTION_SEND_F)];
-}
-
 static struct flow *flow_of(const struct dt_executor *executor, const struct detour_action *action)
 {
-    return &executor->flows[*flow_number(executor, action->stage, action->kind)];
+    return &executor->flows[dt_pipeline_flows_of(&executor->ends, action)];
 }
 
 static struct flow *flow_at(const struct dt_executor *executor, size_t flow, bool sends)
 {
-    DT_CHECK(flow < executor->flow_count && executor->flows[flow].end.sends == sends);
+    DT_CHECK(flow < executor->ends.count && executor->ends.ends[flow].sends == sends);
     return &executor->flows[flow];
 }
 
 size_t dt_executor_flow_count(const struct dt_executor *executor)
 {
-    return executor->flow_count;
+    return executor->ends.count;
 }
 
 const struct dt_executor_flow *dt_executor_get_flow(const struct dt_executor *executor, size_t flow)
 {
-    DT_CHECK(flow < executor->flow_count);
-    return &executor->flows[flow].end;
+    DT_CHECK(flow < executor->ends.count);
+    return &executor->ends.ends[flow];
 }
 
 static size_t message_of(const struct dt_executor *executor, const struct flow *flow, uint64_t transfer)
@@ -145,8 +111,8 @@ static struct dt_pipeline_identity identity_of(const struct dt_executor *executo
     return (struct dt_pipeline_identity){
         .iteration = executor->work.iteration,
         .microbatch = action->microbatch,
-        .stage = (int16_t)(flow->end.sends ? action->stage : peer_stage(action)),
-        .backward = is_of_gradient(action->kind),
+        .stage = (int16_t)(dt_action_is_send(action->kind) ? action->stage : dt_action_peer_stage(action)),
+        .backward = dt_action_is_of_gradient(action->kind),
         .slice = (uint32_t)(transfer % executor->slices),
     };
 }
@@ -168,6 +134,8 @@ static void make_order(struct dt_executor *executor, struct flow *flow, uint64_t
 
     if (slice == 0)
         span->start_ns = now_ns;
+    if (executor->kernels)
+        dt_pipeline_kernels_posted(executor->kernels, message_of(executor, flow, number), now_ns);
     *order = (struct dt_executor_order){
         .flow = (size_t)(flow - executor->flows),
         .number = number,
@@ -179,7 +147,7 @@ static void make_order(struct dt_executor *executor, struct flow *flow, uint64_t
 
 static bool next_order(struct dt_executor *executor, uint64_t now_ns, struct dt_executor_order *order)
 {
-    for (size_t i = 0; i < executor->flow_count; i++) {
+    for (size_t i = 0; i < executor->ends.count; i++) {
         struct flow *flow = &executor->flows[i];
 
         if (!dt_pipeline_window_can_post(&flow->window))
@@ -196,6 +164,8 @@ static size_t complete(struct dt_executor *executor, struct flow *flow, uint64_t
     uint64_t number = dt_pipeline_window_complete(&flow->window, now_ns);
     size_t message = message_of(executor, flow, number);
 
+    if (executor->kernels)
+        dt_pipeline_kernels_completed(executor->kernels, message, now_ns);
     *is_last_slice = (number + 1) % executor->slices == 0;
     if (*is_last_slice)
         executor->spans[message].end_ns = now_ns;
@@ -219,6 +189,17 @@ const struct dt_pipeline_identity *dt_executor_expected(struct dt_executor *exec
     return &flow->expected;
 }
 
+/* The message is in the memory of the device. */
+static void arrive(struct dt_executor *executor, size_t message, uint64_t at_ns)
+{
+    const struct detour_action *action = &executor->actions[message];
+    uint64_t *arrived_ns =
+        &executor->arrived_ns[dt_action_is_of_gradient(action->kind)][cell_of(executor, action)];
+
+    DT_CHECK(*arrived_ns == NEVER);
+    *arrived_ns = at_ns;
+}
+
 bool dt_executor_received(struct dt_executor *executor, size_t flow,
                           const struct dt_pipeline_identity *identity, uint64_t now_ns)
 {
@@ -229,12 +210,8 @@ bool dt_executor_received(struct dt_executor *executor, size_t flow,
     if (!dt_pipeline_identity_equal(identity, expected))
         return false;
     size_t message = complete(executor, flow_at(executor, flow, false), now_ns, &is_last_slice);
-    if (!is_last_slice)
-        return true;
-    const struct detour_action *action = &executor->actions[message];
-    uint64_t *arrived_ns = &executor->arrived_ns[is_of_gradient(action->kind)][cell_of(executor, action)];
-    DT_CHECK(*arrived_ns == NEVER);
-    *arrived_ns = now_ns;
+    if (is_last_slice && !executor->kernels)
+        arrive(executor, message, now_ns);
     return true;
 }
 
@@ -284,11 +261,42 @@ static bool step_compute(struct dt_executor *executor, const struct detour_actio
     return now_ns >= span->end_ns ? finish_action(executor, span->end_ns) : block(executor, STATE_COMPUTING);
 }
 
+/* A message that is, or is a part of, one of NCCL's kernels. */
+static bool step_kernel(struct dt_executor *executor)
+{
+    size_t message = executor->next;
+    uint64_t start_ns;
+
+    if (executor->state == STATE_RUNNING)
+        dt_pipeline_kernels_launch(executor->kernels, message, executor->cursor_ns);
+    if (executor->options.launch->is_free)
+        return finish_action(executor, executor->cursor_ns);
+    if (!dt_pipeline_kernels_has_started(executor->kernels, message, &start_ns))
+        return block(executor, STATE_HELD);
+    start_ns = dt_max_u64(start_ns, executor->cursor_ns);
+    executor->account.held_ns += start_ns - executor->cursor_ns;
+    return finish_action(executor, start_ns);
+}
+
+static void progress_kernels(struct dt_executor *executor)
+{
+    struct dt_pipeline_kernels_event event;
+
+    while (dt_pipeline_kernels_next(executor->kernels, &event)) {
+        if (event.kind == DT_KERNELS_ARRIVED)
+            arrive(executor, event.action, event.at_ns);
+        else
+            dt_pipeline_window_reach(&executor->flows[event.flow].window, event.slices);
+    }
+}
+
 static bool step_send(struct dt_executor *executor, const struct detour_action *action, uint64_t now_ns)
 {
     struct flow *flow = flow_of(executor, action);
 
     (void)now_ns;
+    if (executor->kernels)
+        return step_kernel(executor);
     if (executor->state == STATE_RUNNING)
         dt_pipeline_window_reach(&flow->window, executor->slices);
     if (executor->options.mode == DT_PIPELINE_NCCL && flow->window.posted < flow->window.reached)
@@ -301,6 +309,8 @@ static bool step_send(struct dt_executor *executor, const struct detour_action *
 static bool step_receive(struct dt_executor *executor, const struct detour_action *action, uint64_t now_ns)
 {
     (void)now_ns;
+    if (executor->kernels)
+        return step_kernel(executor);
     if (executor->options.mode != DT_PIPELINE_DELEGATED)
         dt_pipeline_window_reach(&flow_of(executor, action)->window, executor->slices);
     return finish_action(executor, executor->cursor_ns);
@@ -308,7 +318,8 @@ static bool step_receive(struct dt_executor *executor, const struct detour_actio
 
 static bool step_wait(struct dt_executor *executor, const struct detour_action *action, uint64_t now_ns)
 {
-    uint64_t arrived_ns = executor->arrived_ns[is_of_gradient(action->kind)][cell_of(executor, action)];
+    uint64_t arrived_ns =
+        executor->arrived_ns[dt_action_is_of_gradient(action->kind)][cell_of(executor, action)];
     struct dt_executor_span *span = &executor->spans[executor->next];
 
     (void)now_ns;
@@ -363,6 +374,8 @@ static void end_iteration(struct dt_executor *executor)
 bool dt_executor_next(struct dt_executor *executor, uint64_t now_ns, struct dt_executor_order *order)
 {
     for (;;) {
+        if (executor->kernels)
+            progress_kernels(executor);
         if (next_order(executor, now_ns, order))
             return true;
         if (executor->state == STATE_ENDED)
@@ -386,9 +399,10 @@ uint64_t dt_executor_due_ns(const struct dt_executor *executor)
 
 bool dt_executor_is_done(const struct dt_executor *executor)
 {
-    if (executor->state != STATE_ENDED)
+    if (executor->state != STATE_ENDED ||
+        (executor->kernels && !dt_pipeline_kernels_are_done(executor->kernels)))
         return false;
-    for (size_t i = 0; i < executor->flow_count; i++) {
+    for (size_t i = 0; i < executor->ends.count; i++) {
         if (!dt_pipeline_window_is_done(&executor->flows[i].window))
             return false;
     }
@@ -403,6 +417,11 @@ const struct dt_executor_span *dt_executor_spans(const struct dt_executor *execu
 struct dt_executor_account dt_executor_get_account(const struct dt_executor *executor)
 {
     return executor->account;
+}
+
+const struct dt_pipeline_kernels *dt_executor_kernels(const struct dt_executor *executor)
+{
+    return executor->kernels;
 }
 
 /* ---- An iteration begins. ---- */
@@ -424,19 +443,19 @@ static void list_messages(struct dt_executor *executor)
 {
     size_t at = 0;
 
-    for (size_t i = 0; i < executor->flow_count; i++)
-        executor->flows[i] = (struct flow){.end = executor->flows[i].end};
+    for (size_t i = 0; i < executor->ends.count; i++)
+        executor->flows[i] = (struct flow){0};
     for (size_t i = 0; i < executor->action_count; i++) {
-        if (is_message(executor->actions[i].kind))
+        if (dt_action_is_message(executor->actions[i].kind))
             flow_of(executor, &executor->actions[i])->message_count++;
     }
-    for (size_t i = 0; i < executor->flow_count; i++) {
+    for (size_t i = 0; i < executor->ends.count; i++) {
         executor->flows[i].messages = executor->messages + at;
         at += executor->flows[i].message_count;
         executor->flows[i].message_count = 0;
     }
     for (size_t i = 0; i < executor->action_count; i++) {
-        if (!is_message(executor->actions[i].kind))
+        if (!dt_action_is_message(executor->actions[i].kind))
             continue;
         struct flow *flow = flow_of(executor, &executor->actions[i]);
         flow->messages[flow->message_count++] = i;
@@ -447,19 +466,19 @@ static void open_windows(struct dt_executor *executor)
 {
     enum dt_pipeline_mode mode = executor->options.mode;
 
-    for (size_t i = 0; i < executor->flow_count; i++) {
+    for (size_t i = 0; i < executor->ends.count; i++) {
         struct flow *flow = &executor->flows[i];
         uint64_t total = flow->message_count * executor->slices;
 
         dt_pipeline_window_open(&flow->window, total, mode == DT_PIPELINE_NCCL ? executor->options.slots : 0);
-        if (!flow->end.sends && mode == DT_PIPELINE_DELEGATED)
+        if (!executor->ends.ends[i].sends && mode == DT_PIPELINE_DELEGATED)
             dt_pipeline_window_reach(&flow->window, total);
     }
 }
 
 static size_t cell_count(const struct dt_executor *executor)
 {
-    return (size_t)executor->local_count * (size_t)executor->microbatch_count;
+    return (size_t)executor->ends.local_count * (size_t)executor->microbatch_count;
 }
 
 bool dt_executor_begin(struct dt_executor *executor, const struct dt_executor_work *work, uint64_t now_ns)
@@ -478,6 +497,9 @@ bool dt_executor_begin(struct dt_executor *executor, const struct dt_executor_wo
     memset(executor->spans, 0, executor->action_count * sizeof *executor->spans);
     list_messages(executor);
     open_windows(executor);
+    if (executor->kernels && !dt_pipeline_kernels_begin(executor->kernels, executor->actions,
+                                                        executor->action_count, &executor->ends))
+        return false;
     memset(executor->arrived_ns[0], 0xFF, cell_count(executor) * sizeof(uint64_t));
     memset(executor->arrived_ns[1], 0xFF, cell_count(executor) * sizeof(uint64_t));
     memset(executor->copied_ns, 0xFF, cell_count(executor) * sizeof(uint64_t));
@@ -490,58 +512,24 @@ bool dt_executor_begin(struct dt_executor *executor, const struct dt_executor_wo
 
 /* ---- Life. ---- */
 
-static void number_stages(struct dt_executor *executor, const struct detour_profile *profile)
-{
-    for (int32_t i = 0; i < profile->stage_count; i++)
-        executor->local[i] =
-            profile->stages[i].device == executor->options.device ? executor->local_count++ : -1;
-}
-
-static void add_flow(struct dt_executor *executor, const struct detour_profile *profile, int32_t stage,
-                     int kind)
-{
-    struct detour_action action = {.stage = (int16_t)stage, .kind = (uint8_t)kind};
-    int32_t other = peer_stage(&action);
-
-    if (other < 0 || other >= profile->stage_count ||
-        profile->stages[other].device == executor->options.device)
-        return;
-    *flow_number(executor, stage, kind) = executor->flow_count;
-    executor->flows[executor->flow_count++].end = (struct dt_executor_flow){
-        .peer = profile->stages[other].device,
-        .link = other < stage ? other : stage,
-        .backward = is_of_gradient(kind),
-        .sends = is_send(kind),
-    };
-}
-
-static void add_flows(struct dt_executor *executor, const struct detour_profile *profile)
-{
-    for (int32_t i = 0; i < profile->stage_count; i++) {
-        if (executor->local[i] < 0)
-            continue;
-        for (int kind = DETOUR_ACTION_SEND_F; kind <= DETOUR_ACTION_RECV_B; kind++)
-            add_flow(executor, profile, i, kind);
-    }
-}
-
 static bool allocate(struct dt_executor *executor, const struct detour_profile *profile)
 {
-    size_t stages = (size_t)profile->stage_count;
+    const struct dt_pipeline_launch *launch = executor->options.launch;
 
-    executor->local = calloc(stages, sizeof *executor->local);
-    if (!executor->local)
+    if (!dt_pipeline_flows_init(&executor->ends, profile, executor->options.device))
         return false;
-    number_stages(executor, profile);
-    size_t flows_max = MESSAGE_KINDS * (size_t)executor->local_count + 1;
-    executor->flows = calloc(flows_max, sizeof *executor->flows);
-    executor->flow_numbers = calloc(flows_max, sizeof *executor->flow_numbers);
+    executor->flows = calloc(executor->ends.count + 1, sizeof *executor->flows);
     size_t cells = cell_count(executor) + 1;
     executor->arrived_ns[0] = calloc(cells, sizeof(uint64_t));
     executor->arrived_ns[1] = calloc(cells, sizeof(uint64_t));
     executor->copied_ns = calloc(cells, sizeof(uint64_t));
-    return executor->flows && executor->flow_numbers && executor->arrived_ns[0] && executor->arrived_ns[1] &&
-           executor->copied_ns && reserve(executor, 1);
+    if (executor->options.mode == DT_PIPELINE_NCCL && launch && launch->has_kernels) {
+        executor->kernels = dt_pipeline_kernels_create(launch, executor->slices, executor->options.slots);
+        if (!executor->kernels)
+            return false;
+    }
+    return executor->flows && executor->arrived_ns[0] && executor->arrived_ns[1] && executor->copied_ns &&
+           reserve(executor, 1);
 }
 
 struct dt_executor *dt_executor_create(const struct dt_executor_options *options,
@@ -569,7 +557,6 @@ struct dt_executor *dt_executor_create(const struct dt_executor_options *options
         dt_executor_destroy(executor);
         return NULL;
     }
-    add_flows(executor, profile);
     return executor;
 }
 
@@ -577,11 +564,11 @@ void dt_executor_destroy(struct dt_executor *executor)
 {
     if (!executor)
         return;
-    free(executor->local);
+    dt_pipeline_flows_free(&executor->ends);
+    dt_pipeline_kernels_destroy(executor->kernels);
     free(executor->spans);
     free(executor->messages);
     free(executor->flows);
-    free(executor->flow_numbers);
     free(executor->arrived_ns[0]);
     free(executor->arrived_ns[1]);
     free(executor->copied_ns);

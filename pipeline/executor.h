@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "detour/sched.h"
+#include "pipeline/flows.h"
 #include "pipeline/mode.h"
 #include "pipeline/payload.h"
 
@@ -45,6 +46,7 @@ struct dt_executor_options {
     uint64_t message_bytes; /* of an activation or gradient; at least DT_PIPELINE_PAYLOAD_BYTES_MIN */
     uint64_t slice_bytes;   /* nccl: 0 means 512 KiB; otherwise at least 2 * DT_PIPELINE_PAYLOAD_BYTES_MIN */
     uint32_t slots;         /* nccl: 0 means 8 */
+    const struct dt_pipeline_launch *launch; /* nccl: NULL means "sends" */
 };
 
 /* What an iteration is made of. The executor reads both structs until the iteration is done. */
@@ -55,15 +57,6 @@ struct dt_executor_work {
     uint32_t iteration;
     uint32_t
         compute_permille; /* of the profile's computing times: 1500 for a device that is 1.5 times slower */
-};
-
-/* One direction of a pipeline link that has an end at this device. They follow from the profile's placement.
- */
-struct dt_executor_flow {
-    int32_t peer;  /* device at the other end */
-    int32_t link;  /* between stage `link` and stage `link` + 1 */
-    bool backward; /* gradients; activations otherwise */
-    bool sends;    /* from this device; to it otherwise */
 };
 
 /* One transfer to be posted. */
@@ -143,6 +136,12 @@ bool dt_executor_is_done(const struct dt_executor *executor);
 const struct dt_executor_span *dt_executor_spans(const struct dt_executor *executor);
 
 struct dt_executor_account dt_executor_get_account(const struct dt_executor *executor);
+
+struct dt_pipeline_kernels;
+
+/* The kernels of the iteration (kernels.h), which name messages by action, from program->first[device] on;
+ * NULL: the executor has none. Valid until the next begin. */
+const struct dt_pipeline_kernels *dt_executor_kernels(const struct dt_executor *executor);
 
 /* "WAIT_F of microbatch 3 on stage 1", what the device is at; for messages about a stall. Returns `text`. */
 enum { DT_EXECUTOR_TEXT_BYTES = 96 };

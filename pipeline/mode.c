@@ -26,3 +26,24 @@ bool dt_pipeline_mode_find(const char *name, enum dt_pipeline_mode *mode)
     }
     return false;
 }
+
+static const struct dt_pipeline_launch launches[] = {
+    {.name = "sends"},
+    {.name = "isend", .has_kernels = true, .is_per_pair = true},
+    {.name = "isend-free", .has_kernels = true, .is_per_pair = true, .is_free = true},
+    {.name = "batched", .has_kernels = true, .batches = true},
+    {.name = "batched-free", .has_kernels = true, .batches = true, .is_free = true},
+};
+
+const struct dt_pipeline_launch *dt_pipeline_launch_at(unsigned index)
+{
+    return index < DT_COUNT_OF(launches) ? &launches[index] : NULL;
+}
+
+const struct dt_pipeline_launch *dt_pipeline_launch_find(const char *name)
+{
+    for (unsigned i = 0; i < DT_COUNT_OF(launches); i++)
+        if (!strcmp(name, launches[i].name))
+            return &launches[i];
+    return NULL;
+}

@@ -25,14 +25,6 @@ bool dt_pipeline_identity_equal(const struct dt_pipeline_identity *a, const stru
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* SplitMix64's output function: every bit of the input changes about half of the bits. */
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return x ^ (x >> 31);
-}
-
 /* One block as it is sent: the identity, then words that depend on it and on the block's number. */
 static void make_block(uint64_t words[DT_PIPELINE_BLOCK_BYTES / 8], size_t block,
                        const struct dt_pipeline_identity *identity)
@@ -40,7 +32,7 @@ static void make_block(uint64_t words[DT_PIPELINE_BLOCK_BYTES / 8], size_t block
     uint64_t key;
 
     memcpy(words, identity, sizeof *identity);
-    key = mix(words[0] ^ mix(words[1] + block + 1));
+    key = dt_pipeline_mix(words[0] ^ dt_pipeline_mix(words[1] + block + 1));
     for (size_t i = sizeof *identity / 8; i < DT_PIPELINE_BLOCK_BYTES / 8; i++) {
         key += UINT64_C(0x9E3779B97F4A7C15);
         words[i] = key ^ (key >> 29);

@@ -16,6 +16,14 @@
 extern "C" {
 #endif
 
+/* SplitMix64's output function: every bit of the input changes about half of the bits. */
+static inline uint64_t dt_pipeline_mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return x ^ (x >> 31);
+}
+
 /* Which message of a job this is. Both ends know it from the program. */
 struct dt_pipeline_identity {
     uint32_t iteration;

@@ -69,7 +69,7 @@ static enum detour_status dispatch_once(struct dt_call *call, const struct dt_pr
         !dt_arena_new(call->arena, warmup, p->stage_count))
         return dt_fail_memory(call->error);
     dt_warmup_limits(p, limits);
-    dt_warmup_for_delays(p, limits, 0, warmup);
+    dt_warmup_for_delays(p, limits, DT_WARMUP_OWN, 0, warmup);
     struct dt_dispatch_rule rule = {.warmup = warmup};
     status = dt_dispatch(call, &tl, &rule);
     *makespan_ns = 0;

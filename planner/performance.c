@@ -90,8 +90,8 @@ static bool allocate_communication(struct evaluation *e)
 static void collect_communication(struct evaluation *e)
 {
     for (size_t i = 0; i < e->messages.count; i++) {
-        const struct dt_message *message = &e->messages.messages[i];
-        int64_t blocks_ns = e->blocked_ns[!message->is_forward][message->from_stage];
+        const struct detour_message *message = &e->messages.messages[i];
+        int64_t blocks_ns = e->blocked_ns[!dt_message_is_forward(message)][message->from_stage];
         int64_t begin_ns = message->depart_ns - blocks_ns;
         add_interval(&e->communication[e->p->device[message->to_stage]], begin_ns, message->arrive_ns);
         if (blocks_ns)

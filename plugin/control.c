@@ -69,6 +69,16 @@ static enum dt_status run_nic(void *arg, const char *args, char *answer, size_t 
     return status;
 }
 
+static enum dt_status run_hostpath(void *arg, const char *args, char *answer, size_t answer_bytes)
+{
+    struct dt_control *control = (struct dt_control *)arg;
+    enum dt_status status = dt_net_hostpath_command(control->net, args, answer, answer_bytes);
+
+    if (status == DT_OK && strcmp(args, "list"))
+        note_command(control, "hostpath", args, answer);
+    return status;
+}
+
 static uint64_t realtime_ns(void)
 {
     struct timespec now;
@@ -103,7 +113,8 @@ static void start_server(struct dt_control *control, const struct dt_runtime_dir
     if (dt_server_start(dir, getpid(), control->commands, &control->server, reason, sizeof reason) == DT_OK)
         return;
     control->server = NULL;
-    dt_info("no-command-socket", "%s; `detour nic` and `detour inject` cannot reach this process", reason);
+    dt_info("no-command-socket",
+            "%s; `detour nic`, `detour hostpath` and `detour inject` cannot reach this process", reason);
 }
 
 /* `dir` may be NULL: there is no runtime directory. */
@@ -117,6 +128,8 @@ static enum dt_status open_parts(struct dt_control *control, const struct dt_run
         status = dt_command_register(control->commands, "nic", run_nic, control);
     if (status == DT_OK)
         status = dt_command_register(control->commands, "inject", run_inject, control);
+    if (status == DT_OK)
+        status = dt_command_register(control->commands, "hostpath", run_hostpath, control);
     if (status == DT_OK && dir)
         start_server(control, dir);
     return status;
@@ -140,7 +153,9 @@ struct dt_control *dt_control_start(const struct dt_params *params, struct dt_ve
         dt_runtime_dir_sweep(&dir);
     else
         dt_info("no-runtime-dir",
-                "%s; `detour stat`, `detour nic` and `detour inject` cannot reach this process", reason);
+                "%s; `detour stat`, `detour nic`, `detour hostpath` and `detour inject` cannot reach this "
+                "process",
+                reason);
     status = open_parts(control, has_dir ? &dir : NULL);
     if (has_dir)
         dt_runtime_dir_close(&dir);

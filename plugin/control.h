@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The interface of a process to the `detour` command: its counter page and its command socket (obs/) with the
- * commands `nic` and `inject`. If they cannot be created, the process runs without them, and one INFO line
- * has the reason.
+ * commands `nic`, `inject` and `hostpath`. If they cannot be created, the process runs without them, and one
+ * INFO line has the reason.
  */
 #ifndef DETOUR_PLUGIN_CONTROL_H
 #define DETOUR_PLUGIN_CONTROL_H

@@ -123,7 +123,8 @@ static enum dt_status create_net(const struct dt_params *params, struct dt_plugi
         .now_ns = process_now_ns,
         .has_threads = true,
     };
-    enum dt_status status = dt_interface_find(params->interface, &options.address, name);
+    enum dt_status status = dt_interface_find(params->interface, dt_address_family_of(params->socket_family),
+                                              &options.address, name);
 
     return status == DT_OK ? dt_net_create(&options, &plugin->net) : status;
 }
@@ -170,17 +171,12 @@ static enum dt_status open_plugin(const struct dt_params *params, struct dt_plug
 {
     char reason[256] = "";
     struct dt_verbs_options options = {
-        .library = params->verbs_library,
-        .mlx5_library = params->mlx5_library,
-        .soft_device_count = (uint32_t)params->soft_devices,
-        .soft_rate_bytes_per_s = params->soft_rate_bytes_per_s,
         .reason = reason,
         .reason_bytes = sizeof reason,
     };
     enum dt_status status = verbs_kind(params, &options.kind);
 
-    options.has_gid_index = dt_params_gid_index(params, &options.gid_index);
-
+    dt_verbs_options_take(&options, params);
     if (status != DT_OK)
         return status;
     status = dt_verbs_open(&options, &plugin->verbs);
@@ -194,6 +190,18 @@ static enum dt_status open_plugin(const struct dt_params *params, struct dt_plug
     if (status != DT_OK)
         dt_verbs_close(plugin->verbs);
     return status;
+}
+
+/* It is set against NCCL's own InfiniBand transport, which is not used beside a plugin. */
+static void note_ib_disable(void)
+{
+    const char *text = getenv("NCCL_IB_DISABLE");
+
+    if (text && *text && strcmp(text, "0") != 0)
+        dt_info("ib-disable",
+                "NCCL_IB_DISABLE=%s does not concern this plugin; to do without it unset "
+                "NCCL_NET_PLUGIN",
+                text);
 }
 
 static void log_devices(const struct dt_net *net)
@@ -216,8 +224,11 @@ static ncclResult_t init_locked(void)
     struct dt_plugin *plugin;
     enum dt_status status;
 
-    if (dt_plugin_current())
+    if (dt_plugin_current() && init_pid == getpid())
         return ncclSuccess;
+    /* In a forked child: the parent's threads are not there, and its queue pairs are the parent's. Its memory
+       is left as it is, and this process gets a plugin of its own. */
+    dt_store_release(&current, NULL);
     if (dt_params_load(&params, dt_getenv_process, NULL, error, sizeof error) != DT_OK) {
         dt_warn("setting", "%s", error);
         return ncclInvalidUsage;
@@ -233,6 +244,7 @@ static ncclResult_t init_locked(void)
         return dt_plugin_result(status);
     }
     log_devices(plugin->net);
+    note_ib_disable();
     plugin->control = dt_control_start(&params, plugin->verbs, plugin->net);
     init_pid = getpid();
     dt_store_release(&current, plugin);

@@ -134,7 +134,8 @@ class _AdaptNote(ctypes.Structure):
 
 class _FormatOptions(ctypes.Structure):
     _fields_ = [("ascii", ctypes.c_bool), ("color", ctypes.c_bool), ("columns", _I32), ("torch_minor", _I32),
-                ("title", ctypes.c_char_p), ("report", ctypes.POINTER(_Report)), ("adapt", ctypes.POINTER(_AdaptNote))]
+                ("title", ctypes.c_char_p), ("report", ctypes.POINTER(_Report)), ("adapt", ctypes.POINTER(_AdaptNote)),
+                ("measured", _PTR)]
 
 
 _STRUCTS = {"detour_error": _Error, "detour_stage": _Stage, "detour_link": _Link, "detour_profile": _Profile,

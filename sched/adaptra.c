@@ -6,6 +6,7 @@
  * is ready. docs/schedules.md lists where the papers' pseudo-code is interpreted differently.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/util.h"
 #include "sched/dispatch.h"
@@ -82,13 +83,17 @@ enum detour_status dt_generate_adaptra_initial(struct dt_call *call, const struc
 }
 
 /*
- * Interpretations of Algorithm 3: none is best on all profiles, and each costs microseconds. `extra` is the
- * slack per link beyond the slack that the delay needs (the authors' code adds one).
+ * Interpretations of Algorithms 2 and 3: none is best on all profiles, and each costs microseconds. `extra`
+ * is the slack per link beyond the slack that the delay needs (the authors' code adds one).
  */
 static const struct variant {
+    enum dt_warmup_need need;
     int32_t extra;
     bool hold;
-} variants[] = {{0, false}, {0, true}, {1, false}, {1, true}};
+} variants[] = {
+    {DT_WARMUP_OWN, 0, false}, {DT_WARMUP_OWN, 0, true},         {DT_WARMUP_OWN, 1, false},
+    {DT_WARMUP_OWN, 1, true},  {DT_WARMUP_EQUATION_1, 0, false}, {DT_WARMUP_EQUATION_1, 0, true},
+};
 
 /* One variant from an empty timeline to a timed schedule. */
 static enum detour_status try_variant(struct dt_call *call, const struct dt_problem *p,
@@ -106,12 +111,33 @@ static enum detour_status try_variant(struct dt_call *call, const struct dt_prob
         status = dt_timeline_init(call, p, &tl);
     if (status)
         return status;
-    dt_warmup_for_delays(p, limits, variant->extra, warmup);
+    dt_warmup_for_delays(p, limits, variant->need, variant->extra, warmup);
     struct dt_dispatch_rule rule = {.warmup = given ? given : warmup, .hold = variant->hold};
     status = dt_dispatch(call, &tl, &rule);
     if (!status)
         status = dt_timeline_finish(call, &tl, schedule);
     return status ? status : dt_simulate(call, p, *schedule, NULL, NULL, times);
+}
+
+/* A variant of Algorithm 2 that gives the same warm-up as one before it: nothing new to try. */
+static enum detour_status is_repeated(struct dt_call *call, const struct dt_problem *p, size_t v,
+                                      bool *repeated)
+{
+    int32_t *limits, *mine, *other;
+    size_t bytes = (size_t)p->stage_count * sizeof *mine;
+
+    *repeated = false;
+    if (!dt_arena_new(call->arena, limits, p->stage_count) ||
+        !dt_arena_new(call->arena, mine, p->stage_count) || !dt_arena_new(call->arena, other, p->stage_count))
+        return dt_fail_memory(call->error);
+    dt_warmup_limits(p, limits);
+    dt_warmup_for_delays(p, limits, variants[v].need, variants[v].extra, mine);
+    for (size_t k = 0; k < v && !*repeated; k++) {
+        dt_warmup_for_delays(p, limits, variants[k].need, variants[k].extra, other);
+        *repeated =
+            variants[k].hold == variants[v].hold && (call->options->warmup || !memcmp(mine, other, bytes));
+    }
+    return DETOUR_OK;
 }
 
 enum detour_status dt_generate_adaptra(struct dt_call *call, const struct dt_problem *p,
@@ -122,11 +148,14 @@ enum detour_status dt_generate_adaptra(struct dt_call *call, const struct dt_pro
 
     for (size_t v = 0; v < DT_COUNT_OF(variants); v++) {
         struct dt_arena_mark mark = dt_arena_save(call->arena);
-        enum detour_status status = try_variant(call, p, &variants[v], &result->schedule, &times);
+        bool repeated;
+        enum detour_status status = is_repeated(call, p, v, &repeated);
+        if (!status && !repeated)
+            status = try_variant(call, p, &variants[v], &result->schedule, &times);
         dt_arena_rewind(call->arena, mark);
         if (status)
             return status;
-        if (dt_times_compare(&times, &best) < 0) {
+        if (!repeated && dt_times_compare(&times, &best) < 0) {
             best = times;
             winner = &variants[v];
         }

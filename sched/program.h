@@ -19,6 +19,14 @@ enum detour_status dt_program_check(struct dt_call *call, const struct dt_proble
                                     const struct detour_program *program);
 
 /*
+ * The computations of a program, in their order, and whether they alone are a schedule. Not timed, and no
+ * operation has flags.
+ */
+enum detour_status dt_program_computations(struct dt_call *call, const struct dt_problem *p,
+                                           const struct detour_program *program,
+                                           struct detour_schedule **schedule);
+
+/*
  * The link that an action's message takes, -1 for a computation. `consumer` receives the op index of the
  * operation that uses the message.
  */

@@ -407,32 +407,6 @@ static enum detour_status check_message(struct dt_call *call, const struct dt_pr
     return DETOUR_OK;
 }
 
-/* The computations alone must be a schedule. */
-static enum detour_status check_computations(struct dt_call *call, const struct dt_problem *p,
-                                             const struct detour_program *program)
-{
-    struct detour_schedule s = {.stage_count = p->stage_count,
-                                .microbatch_count = p->microbatch_count,
-                                .device_count = p->device_count};
-    enum detour_status status = DETOUR_OK;
-
-    if (!dt_arena_new(call->arena, s.ops, program->action_count) ||
-        !dt_arena_new(call->arena, s.first, p->device_count + 1))
-        return dt_fail_memory(call->error);
-    for (int32_t d = 0; !status && d < p->device_count; d++) {
-        for (size_t i = program->first[d]; !status && i < program->first[d + 1]; i++) {
-            const struct detour_action *action = &program->actions[i];
-            if (is_compute(action))
-                s.ops[s.op_count++] = (struct detour_op){
-                    .microbatch = action->microbatch, .stage = action->stage, .kind = action->kind};
-            else
-                status = check_message(call, p, d, i - program->first[d], action);
-        }
-        s.first[d + 1] = s.op_count;
-    }
-    return status ? status : dt_schedule_check_ops(call, p, &s);
-}
-
 static enum detour_status check_shape(struct dt_call *call, const struct dt_problem *p,
                                       const struct detour_program *program)
 {
@@ -451,14 +425,43 @@ static enum detour_status check_shape(struct dt_call *call, const struct dt_prob
     return DETOUR_OK;
 }
 
+enum detour_status dt_program_computations(struct dt_call *call, const struct dt_problem *p,
+                                           const struct detour_program *program,
+                                           struct detour_schedule **schedule)
+{
+    enum detour_status status = check_shape(call, p, program);
+    struct detour_schedule *s;
+
+    if (status)
+        return status;
+    if (!dt_arena_new(call->arena, s, 1) || !dt_arena_new(call->arena, s->ops, program->action_count) ||
+        !dt_arena_new(call->arena, s->first, p->device_count + 1))
+        return dt_fail_memory(call->error);
+    s->stage_count = p->stage_count;
+    s->microbatch_count = p->microbatch_count;
+    s->device_count = p->device_count;
+    for (int32_t d = 0; !status && d < p->device_count; d++) {
+        for (size_t i = program->first[d]; !status && i < program->first[d + 1]; i++) {
+            const struct detour_action *action = &program->actions[i];
+            if (is_compute(action))
+                s->ops[s->op_count++] = (struct detour_op){
+                    .microbatch = action->microbatch, .stage = action->stage, .kind = action->kind};
+            else
+                status = check_message(call, p, d, i - program->first[d], action);
+        }
+        s->first[d + 1] = s->op_count;
+    }
+    *schedule = s;
+    return status ? status : dt_schedule_check_ops(call, p, s);
+}
+
 enum detour_status dt_program_check(struct dt_call *call, const struct dt_problem *p,
                                     const struct detour_program *program)
 {
     struct execution e = {.p = p, .program = program};
-    enum detour_status status = check_shape(call, p, program);
+    struct detour_schedule *computations;
+    enum detour_status status = dt_program_computations(call, p, program, &computations);
 
-    if (!status)
-        status = check_computations(call, p, program);
     if (status)
         return status;
     if (!allocate(call->arena, &e))

@@ -59,7 +59,26 @@ void dt_warmup_even(const struct dt_problem *p, const int32_t *limits, int32_t *
     }
 }
 
-void dt_warmup_for_delays(const struct dt_problem *p, const int32_t *limits, int32_t extra, int32_t *warmup)
+static int64_t work_of(const struct dt_problem *p, int32_t stage)
+{
+    return p->duration_ns[DETOUR_OP_F][stage] + p->duration_ns[DETOUR_OP_B][stage];
+}
+
+/* Slack of link `i`; `max` where the formula divides by no time at all. */
+static int64_t slack_of(const struct dt_problem *p, int32_t i, enum dt_warmup_need need, int64_t max)
+{
+    int64_t delay_ns = p->forward_ns[i] + p->backward_ns[i];
+    int64_t step_ns = work_of(p, need == DT_WARMUP_OWN ? i : i + 1);
+    int64_t covered_ns = need == DT_WARMUP_OWN ? delay_ns : work_of(p, i) + delay_ns;
+    int64_t steps = covered_ns == 0 ? 0 : step_ns == 0 ? max : (covered_ns + step_ns - 1) / step_ns;
+
+    if (need == DT_WARMUP_OWN)
+        return smaller(steps, max) + 1;
+    return steps > 2 ? steps : 2;
+}
+
+void dt_warmup_for_delays(const struct dt_problem *p, const int32_t *limits, enum dt_warmup_need need,
+                          int32_t extra, int32_t *warmup)
 {
     int32_t last = p->stage_count - 1;
     int64_t slack_max = p->microbatch_count - 2 * (int64_t)p->stage_count;
@@ -67,10 +86,7 @@ void dt_warmup_for_delays(const struct dt_problem *p, const int32_t *limits, int
     slack_max = slack_max > 2 ? slack_max : 2;
     warmup[last] = 1;
     for (int32_t i = last - 1; i >= 0; i--) {
-        int64_t work_ns = p->duration_ns[DETOUR_OP_F][i] + p->duration_ns[DETOUR_OP_B][i];
-        int64_t delay_ns = p->forward_ns[i] + p->backward_ns[i];
-        int64_t steps = delay_ns == 0 ? 0 : work_ns == 0 ? slack_max : (delay_ns + work_ns - 1) / work_ns;
-        int64_t slack = smaller(smaller(steps, slack_max) + 1 + extra, slack_max);
+        int64_t slack = smaller(slack_of(p, i, need, slack_max) + extra, slack_max);
         warmup[i] = (int32_t)smaller(warmup[i + 1] + slack, limits[0]);
     }
     for (int32_t i = 0; i <= last; i++)

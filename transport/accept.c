@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/net.h"
+#include "transport/net_state.h"
 #include "transport/session/session.h"
 #include "transport/setup.h"
 
@@ -100,12 +101,14 @@ void dt_net_close_listen(struct dt_listen *listen)
 
     pthread_mutex_lock(&net->mutex);
     dt_listener_remove(net->session_host.listener, listen);
+    if (listen->setup)
+        dt_list_remove(&listen->setup->node);
     pthread_mutex_unlock(&net->mutex);
     if (listen->incoming) {
         dt_listener_reject(listen->incoming, "the listening rank closed its listener");
         free(listen->incoming);
     }
-    if (listen->setup) {
+    if (listen->setup) { /* no call of accept is under way */
         snprintf(listen->setup->why, sizeof listen->setup->why, "the listening rank closed its listener");
         dt_setup_finish(listen->setup, false, 0);
     }
@@ -135,10 +138,13 @@ static enum dt_status begin(struct dt_listen *listen, uint64_t now_ns)
     free(listen->incoming);
     listen->incoming = NULL;
     listen->setup = setup;
+    setup->listen = listen;
+    dt_list_push_back(&listen->net->setups, &setup->node);
     return DT_OK;
 }
 
-/* Progresses the listener. DT_AGAIN: no peer has come for this listen yet. */
+/* Progresses the listener until the set-up exists, which is this thread's then. DT_AGAIN: no peer has come
+ * for this listen yet. */
 static enum dt_status await_peer(struct dt_listen *listen, uint64_t now_ns)
 {
     struct dt_net *net = listen->net;
@@ -148,9 +154,14 @@ static enum dt_status await_peer(struct dt_listen *listen, uint64_t now_ns)
     if (listen->deadline_ns == 0)
         listen->deadline_ns =
             dt_deadline_ns(now_ns, net->environment.params.connect_timeout_ms * DT_NS_PER_MS);
-    dt_listener_progress(net->session_host.listener, now_ns);
-    if (listen->incoming)
+    if (!listen->setup)
+        dt_listener_progress(net->session_host.listener, now_ns);
+    if (listen->setup)
+        status = DT_OK;
+    else if (listen->incoming)
         status = begin(listen, now_ns);
+    if (status == DT_OK)
+        listen->setup->is_running = true;
     pthread_mutex_unlock(&net->mutex);
     if (status == DT_NO_MEMORY)
         dt_warn("accept-memory", "accept on %s: out of memory", listen->nic->name);
@@ -165,8 +176,9 @@ static enum dt_status await_peer(struct dt_listen *listen, uint64_t now_ns)
 
 enum dt_status dt_net_accept(struct dt_listen *listen, uint64_t now_ns, struct dt_connection **receiver)
 {
-    struct dt_setup *setup = listen->setup;
-    enum dt_status status = setup ? DT_OK : await_peer(listen, now_ns);
+    struct dt_net *net = listen->net;
+    enum dt_status status = await_peer(listen, now_ns);
+    struct dt_setup *setup;
 
     *receiver = NULL;
     if (status != DT_OK)
@@ -174,12 +186,18 @@ enum dt_status dt_net_accept(struct dt_listen *listen, uint64_t now_ns, struct d
     setup = listen->setup;
     DT_CHECK(!listen->incoming); /* the set-up has the peer's channel, and a second peer is rejected */
     status = dt_setup_run(setup, now_ns);
+    pthread_mutex_lock(&net->mutex);
+    setup->is_running = false;
+    if (status != DT_AGAIN) {
+        dt_list_remove(&setup->node);
+        listen->setup = NULL;
+    }
+    pthread_mutex_unlock(&net->mutex);
     if (status == DT_AGAIN)
         return DT_OK;
     if (status != DT_OK)
         dt_warn("accept-failed", "accept on %s from %s: %s", listen->nic->name, setup->connection->peer,
                 setup->why);
     *receiver = dt_setup_finish(setup, status == DT_OK, now_ns);
-    listen->setup = NULL;
     return status == DT_OK && !*receiver ? DT_SYSTEM : status;
 }

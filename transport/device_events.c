@@ -23,10 +23,17 @@ static bool concerns(const struct dt_device_event *event, const struct dt_path *
     }
 }
 
+/* A path that failed may work again: the port has its link, or other addresses, which the control thread
+ * looks up before it makes queue pairs (dt_device_refresh()). */
+static bool may_help(const struct dt_device_event *event)
+{
+    return event->type == DT_EVENT_PORT_ACTIVE || event->type == DT_EVENT_GID_CHANGE;
+}
+
 static void apply(struct dt_connection *c, const struct dt_nic *nic, const struct dt_device_event *event)
 {
     for (uint32_t p = 0; p < c->path_count; p++) {
-        if (c->path[p].nic == nic && event->type == DT_EVENT_PORT_ACTIVE && event->port == nic->info.port) {
+        if (c->path[p].nic == nic && may_help(event) && event->port == nic->info.port) {
             __atomic_fetch_or(&c->hints, 1u << p, __ATOMIC_ACQ_REL);
             dt_nic_wake(c->nic);
         }

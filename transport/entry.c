@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/atomics.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "hostpath/staged/staged.h"
 #include "transport/net.h"
@@ -20,8 +21,26 @@
 #define IS_PEER_GONE (IS_UNUSUAL & ~(uint32_t)DT_NOTICE_STAGED)
 
 /* ------------------------------------------------------------------------------------------------------------
- * isend, irecv and test
+ * A peer that has closed, or is dead. As in NCCL's own transports isend and irecv succeed: a tear-down hands
+ * over its last messages, deregisters and closes without an error. An error is the answer of test.
  */
+static enum dt_status test_orphan(struct dt_request *request, int *done, int *bytes)
+{
+    enum dt_status status = dt_connection_check(request->connection);
+
+    (void)done;
+    (void)bytes;
+    DT_CHECK(status != DT_OK); /* the connection failed before the request was given out */
+    return status == DT_AGAIN ? DT_OK : status;
+}
+
+static void give_orphan(struct dt_connection *c, struct dt_request **request)
+{
+    DT_CHECK(dt_load_relaxed(&c->failing) != DT_OK);
+    c->orphan = (struct dt_request){.connection = c, .test = test_orphan, .is_open = true};
+    *request = &c->orphan;
+}
+
 static void fail_peer_gone(struct dt_connection *c, const char *call, uint64_t message)
 {
     if (c->attended & DT_NOTICE_PEER_CLOSED)
@@ -32,6 +51,22 @@ static void fail_peer_gone(struct dt_connection *c, const char *call, uint64_t m
                            (unsigned long long)message);
 }
 
+/* The connection is failing or has failed; `status` as dt_connection_check() returned it. */
+static __attribute__((cold, noinline)) enum dt_status
+answer_failing(struct dt_connection *c, enum dt_status status, struct dt_request **request)
+{
+    uint32_t notices = dt_load_acquire(&c->notices);
+
+    if (notices & DT_NOTICE_FAILING && notices & IS_PEER_GONE && !(notices & DT_NOTICE_ABANDONED))
+        give_orphan(c, request);
+    else if (status != DT_AGAIN)
+        return status;
+    return DT_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * isend, irecv and test
+ */
 static __attribute__((noinline)) enum dt_status isend_unusual(struct dt_sender *s, void *data, uint32_t bytes,
                                                               int tag, struct dt_memory *memory,
                                                               struct dt_request **request)
@@ -39,6 +74,7 @@ static __attribute__((noinline)) enum dt_status isend_unusual(struct dt_sender *
     if (!(s->connection.attended & IS_PEER_GONE))
         return dt_staged_isend(s, data, bytes, tag, memory, request);
     fail_peer_gone(&s->connection, "isend", s->next);
+    give_orphan(&s->connection, request);
     return DT_OK;
 }
 
@@ -50,7 +86,7 @@ static inline __attribute__((always_inline)) enum dt_status isend_owned(struct d
     enum dt_status status = dt_connection_check(&s->connection);
 
     if (status != DT_OK)
-        return status == DT_AGAIN ? DT_OK : status;
+        return answer_failing(&s->connection, status, request);
     if (__builtin_expect(s->connection.attended & IS_UNUSUAL, 0))
         return isend_unusual(s, data, bytes, tag, memory, request);
     return dt_sender_isend(s, data, bytes, tag, memory, request);
@@ -79,6 +115,7 @@ static __attribute__((noinline)) bool irecv_unusual(struct dt_receiver *r, unsig
     if (!(r->connection.attended & IS_PEER_GONE))
         return dt_staged_irecv(r, n, data, bytes, tags, memories, request);
     fail_peer_gone(&r->connection, "irecv", r->next);
+    give_orphan(&r->connection, request);
     return true;
 }
 
@@ -90,7 +127,7 @@ irecv_owned(struct dt_receiver *r, unsigned n, void *const *data, const uint32_t
     bool is_answered;
 
     if (status != DT_OK)
-        return status == DT_AGAIN ? DT_OK : status;
+        return answer_failing(&r->connection, status, request);
     if (__builtin_expect(r->connection.attended & IS_UNUSUAL, 0))
         is_answered = irecv_unusual(r, n, data, bytes, tags, memories, request);
     else
@@ -125,6 +162,8 @@ enum dt_status dt_iflush(struct dt_connection *c, unsigned n, void *const *data,
     *request = NULL;
     if (c->is_sender)
         return DT_INVALID;
+    if (c->environment->params.flush_disable)
+        return DT_OK;
     while (!dt_owner_enter(&c->owner))
         dt_cpu_relax();
     status = dt_receiver_iflush(dt_receiver_of(c), n, data, bytes, memories, request);

@@ -48,7 +48,7 @@ struct dt_net_options {
     struct dt_address address;                         /* to listen on; port 0 */
     void (*random)(void *arg, void *to, size_t bytes); /* nonces and first packet numbers; any thread */
     void *random_arg;
-    uint32_t chunk_bytes; /* largest write; 0: DT_CHUNK_BYTES_DEFAULT */
+    uint32_t chunk_bytes; /* largest write, for tests; 0: params.write_bytes */
     /* The time, for injected delays (CLOCK_MONOTONIC, or virtual); any thread. NULL: rules are refused. */
     uint64_t (*now_ns)(void *arg);
     void *now_arg;
@@ -101,6 +101,18 @@ uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns);
  */
 enum dt_status dt_net_drain(struct dt_net *net, const char *device, bool is_drained, char *answer,
                             size_t answer_bytes);
+
+/*
+ * The command `hostpath` of the control socket (obs/command.h), with the scope of delay/rule.h:
+ *   on|off|auto [SCOPE]   how the senders that match send from their next isend on; without a scope all of
+ *                         them, and those that are set up later. Messages in progress keep their way.
+ *   list                  `MODE ON AUTO OFF`: of senders to come, and how many have which; MODE is `none` if
+ *                         the process has no memory for it
+ * DT_UNSUPPORTED: DETOUR_HOSTPATH=off; DT_NOT_FOUND: no sender matches; DT_INVALID. One line of what was
+ * done, or why not, goes to `answer`. Any thread.
+ */
+enum dt_status dt_net_hostpath_command(struct dt_net *net, const char *args, char *answer,
+                                       size_t answer_bytes);
 
 /* ------------------------------------------------------------------------------------------------------------
  * Injection (delay/rule.h has the language). Any thread.

@@ -165,7 +165,9 @@ static void take_options(struct dt_net *net, const struct dt_net_options *option
     net->address = options->address;
     net->environment.random = options->random;
     net->environment.random_arg = options->random_arg;
-    net->environment.chunk_bytes = options->chunk_bytes ? options->chunk_bytes : DT_CHUNK_BYTES_DEFAULT;
+    net->environment.chunk_bytes =
+        options->chunk_bytes ? options->chunk_bytes
+                             : (uint32_t)net->environment.params.write_bytes / DT_CUT_BYTES * DT_CUT_BYTES;
     net->environment.has_threads = options->has_threads;
     net->environment.has_membarrier = dt_owner_setup();
     if (options->has_threads)

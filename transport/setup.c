@@ -46,6 +46,16 @@ struct dt_terms dt_setup_wishes(const struct dt_nic *nic)
     return terms;
 }
 
+/* All paths of a connection are of one link layer. */
+static uint32_t adaptive_bytes(const struct dt_connection *c)
+{
+    const struct dt_params *params = &c->environment->params;
+    bool is_adaptive = params->adaptive_routing == 1 ||
+                       (params->adaptive_routing == 2 && c->nic->info.link_layer == DT_LINK_INFINIBAND);
+
+    return is_adaptive ? (uint32_t)params->ar_threshold : UINT32_MAX;
+}
+
 void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms,
                          const struct dt_backup_pair *pairs)
 {
@@ -61,6 +71,7 @@ void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms,
     c->qps = terms->qps;
     c->slots = c->group.slots = terms->slots;
     c->chunk_bytes = terms->chunk_bytes;
+    c->adaptive_bytes = adaptive_bytes(c);
     if (!c->is_sender)
         dt_receiver_of(c)->cts_period = (uint32_t)dt_min_u64(DT_CTS_SIGNAL_PERIOD, terms->slots / 2);
     for (uint32_t p = 0; p < c->path_count; p++) {
@@ -146,6 +157,50 @@ static enum dt_status step_wait_tasks(struct dt_setup *setup, uint64_t now_ns)
     setup->path_mask = paths_up(setup->connection);
     DT_CHECK(setup->path_mask >> setup->terms.paths == 0);
     return setup->path_mask ? DT_OK : fail(setup, DT_SYSTEM, "no device could set up its queue pairs");
+}
+
+/* The devices' refusals that may be repeated: false once there is none, or each was repeated often enough. */
+static bool waits_to_repeat(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+    const struct dt_params *params = &c->environment->params;
+    uint32_t due_mask = 0;
+
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        struct dt_path *path = &c->path[p];
+
+        if (path->state != DT_PATH_UP || path->link_status != DT_AGAIN)
+            continue;
+        if (path->link_repeats < params->link_retry_count) {
+            due_mask |= 1u << p;
+            continue;
+        }
+        dt_warn("link-refused",
+                "%s refused to connect its queue pairs to %s %u times, %llu ms apart; the connection does "
+                "without this path (DETOUR_LINK_RETRY_CNT)",
+                dt_path_name(path), path->peer_device, path->link_repeats + 1,
+                (unsigned long long)params->link_retry_ms);
+        path->state = DT_PATH_NONE;
+    }
+    if (due_mask && setup->repeat_ns == 0)
+        setup->repeat_ns = dt_deadline_ns(now_ns, params->link_retry_ms * DT_NS_PER_MS);
+    if (!due_mask || now_ns < setup->repeat_ns)
+        return due_mask != 0;
+    setup->repeat_ns = 0;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (due_mask & 1u << p) {
+            c->path[p].link_repeats++;
+            dt_path_submit_link(&c->path[p]);
+        }
+    }
+    return true;
+}
+
+static enum dt_status step_wait_links(struct dt_setup *setup, uint64_t now_ns)
+{
+    if (dt_load_acquire(&setup->connection->group.setup_pending) > 0 || waits_to_repeat(setup, now_ns))
+        return DT_AGAIN;
+    return step_wait_tasks(setup, now_ns);
 }
 
 static enum dt_status step_send_paths(struct dt_setup *setup, uint64_t now_ns)
@@ -248,7 +303,7 @@ const struct dt_step dt_steps_after_agreement[] = {
     {dt_step_flush, "room to send this end's paths in"},
     {step_receive_paths, "the peer's list of paths"},
     {step_link, "this end's control thread"},
-    {step_wait_tasks, "this end's devices to connect queue pairs"},
+    {step_wait_links, "this end's devices to connect queue pairs"},
     {step_send_ready, NULL},
     {dt_step_flush, "room to send READY"},
     {step_receive_ready, "the peer's devices to connect queue pairs"},
@@ -412,9 +467,14 @@ void dt_setups_abandon(struct dt_net *net, uint64_t now_ns)
 
         if (setup->is_running || now_ns < dt_deadline_ns(setup->deadline_ns, ABANDON_WAIT_NS))
             continue;
-        dt_info("connect-abandoned", "an attempt to connect from %s was abandoned by NCCL",
-                setup->connection->nic->name);
-        DT_CHECK(setup->cookie != 0); /* only connects are on the list, each with its cookie */
+        dt_info("connect-abandoned", "an attempt to %s %s was abandoned by NCCL",
+                setup->listen ? "accept on" : "connect from", setup->connection->nic->name);
+        DT_CHECK((setup->cookie != 0) == (setup->listen == NULL));
+        if (setup->listen) {
+            DT_CHECK(setup->listen->setup == setup);
+            setup->listen->setup = NULL;
+            snprintf(setup->why, sizeof setup->why, "the listening rank abandoned its accept");
+        }
         dt_list_remove(&setup->node);
         dt_setup_finish(setup, false, now_ns);
     }

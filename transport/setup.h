@@ -44,18 +44,21 @@ struct dt_setup {
     struct dt_terms terms;
     struct dt_paths_offer peer_offer;
     uint32_t path_mask; /* paths that are linked, and later: that are reached, at this end */
+    uint64_t repeat_ns; /* when refused link tasks are submitted again; 0: none waits */
     struct dt_reachability reach;
 
-    /* connect only */
     struct dt_list node; /* in net->setups */
-    uint64_t cookie;
-    bool is_running; /* a thread is in dt_net_connect() for it */
+    bool is_running;     /* a thread is in dt_net_connect() or dt_net_accept() for it */
+
+    /* connect only */
+    uint64_t cookie; /* not 0 */
     struct dt_handle handle;
     struct dt_address listener; /* this process's own; family NONE: it cannot have one */
     uint64_t redial_ns;         /* not before */
     uint64_t redial_delay_ns;
 
     /* accept only */
+    struct dt_listen *listen; /* whose set-up it is */
     struct dt_hello hello;
 };
 
@@ -82,7 +85,8 @@ struct dt_setup *dt_setup_create(struct dt_nic *nic, bool is_sender, const struc
 struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_t now_ns);
 
 /*
- * Frees connects that NCCL has not called since their timeout: it was aborted between two calls. The caller
+ * Frees connects and accepts that NCCL has not called since their timeout: it was aborted between two calls,
+ * and closes no listener then. The peer of an accept is told. The caller
  * holds net->mutex, or is the only thread.
  */
 void dt_setups_abandon(struct dt_net *net, uint64_t now_ns);

@@ -34,9 +34,9 @@ enum dt_status dt_device_open(struct dt_verbs *verbs, const struct dt_device_inf
 void dt_device_close(struct dt_device *device);
 
 /*
- * Looks at the port again, before queue pairs are made after a failure: LID, MTU, and at which index its GID
- * is now (the same value first, else the best of the others). DT_AGAIN (silent): the port has no link now;
- * else (silent) it cannot be used. The control thread of the device.
+ * Looks at the port again, before queue pairs are made: LID, MTU, whether it needs a global header, and at
+ * which index its GID is now (the same value first, else the best of the others). DT_AGAIN (silent): the port
+ * has no link now; else (silent) it cannot be used. The control thread of the device.
  */
 enum dt_status dt_device_refresh(struct dt_device *device);
 

@@ -81,6 +81,12 @@ static enum dt_link_layer link_layer_of(const struct ibv_port_attr *port)
     }
 }
 
+/* LIDs of a port with virtual functions are virtual: the kernel refuses a path without a global header. */
+static bool needs_grh(const struct ibv_port_attr *port)
+{
+    return link_layer_of(port) == DT_LINK_INFINIBAND && (port->flags & IBV_QPF_GRH_REQUIRED);
+}
+
 /* In front of all paths in sysfs. */
 static const char *root_of(const struct dt_verbs_table *table)
 {
@@ -166,6 +172,7 @@ enum dt_status dt_discover_port(const struct dt_verbs *verbs, struct ibv_context
     info->port = port;
     info->lid = port_attr.lid;
     info->link_layer = link_layer_of(&port_attr);
+    info->needs_grh = needs_grh(&port_attr);
     info->is_active = port_attr.state == IBV_PORT_ACTIVE;
     info->is_soft = table->is_soft;
     info->provider = provider_of(table, attr->vendor_id);
@@ -189,11 +196,13 @@ enum dt_status dt_discover_again(const struct dt_verbs *verbs, struct ibv_contex
         return DT_AGAIN;
     found.lid = port.lid;
     found.mtu_bytes = mtu_bytes_of(port.active_mtu);
+    found.needs_grh = needs_grh(&port);
     found.is_active = true;
     if (!dt_gid_find(verbs, context, &port, &found) && dt_gid_choose(verbs, context, &port, &found) != DT_OK)
         return DT_NOT_FOUND;
     info->lid = found.lid;
     info->mtu_bytes = found.mtu_bytes;
+    info->needs_grh = found.needs_grh;
     info->is_active = true;
     info->gid_index = found.gid_index;
     memcpy(info->gid, found.gid, sizeof info->gid);

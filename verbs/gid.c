@@ -92,35 +92,61 @@ static enum dt_status take_asked_for(const struct dt_verbs *verbs, struct ibv_co
     return DT_OK;
 }
 
-static bool take_first(const struct dt_verbs_table *table, struct ibv_context *context,
-                       struct dt_device_info *info)
+uint32_t dt_gid_flid(const uint8_t gid[16])
 {
+    return (uint32_t)gid[4] << 8 | gid[5];
+}
+
+bool dt_gid_is_same_subnet(const uint8_t a[16], const uint8_t b[16])
+{
+    return memcmp(a, b, 4) == 0 && memcmp(a + 6, b + 6, 2) == 0;
+}
+
+static bool take_infiniband(const struct dt_verbs *verbs, struct ibv_context *context,
+                            const struct ibv_port_attr *port, struct dt_device_info *info)
+{
+    const struct dt_verbs_table *table = &verbs->table;
+    uint32_t index = verbs->flid_gid_index;
     union ibv_gid gid;
 
+    if (index < (uint32_t)port->gid_tbl_len &&
+        !table->query_gid(context, (uint8_t)info->port, (int)index, &gid) && dt_gid_flid(gid.raw)) {
+        take(info, index, &gid);
+        return true;
+    }
     if (table->query_gid(context, (uint8_t)info->port, 0, &gid))
         return false;
     take(info, 0, &gid);
     return true;
 }
 
-/* The kind of what was taken. */
-static enum dt_gid_kind take_best(const struct dt_verbs_table *table, struct ibv_context *context,
-                                  const struct ibv_port_attr *port, struct dt_device_info *info)
+static uint32_t rank_of(const struct dt_verbs *verbs, const union ibv_gid *gid, uint32_t type)
 {
-    enum dt_gid_kind best = DT_GID_EMPTY;
+    enum dt_gid_kind kind = gid_kind(gid, type);
+    bool is_wished = kind != DT_GID_EMPTY &&
+                     dt_gid_wish_is_met(&verbs->gid_wish, gid->raw, type == IBV_GID_TYPE_ROCE_V2 ? 2 : 1);
+
+    return (uint32_t)kind + (is_wished ? DT_GID_KIND_COUNT : 0);
+}
+
+/* False: every entry is empty. */
+static bool take_best(const struct dt_verbs *verbs, struct ibv_context *context,
+                      const struct ibv_port_attr *port, struct dt_device_info *info)
+{
+    uint32_t best = DT_GID_EMPTY;
 
     for (int index = 0; index < port->gid_tbl_len; index++) {
         union ibv_gid gid;
         uint32_t type;
 
-        if (!read_gid(table, context, info->port, (uint32_t)index, &gid, &type))
+        if (!read_gid(&verbs->table, context, info->port, (uint32_t)index, &gid, &type))
             continue;
-        if (gid_kind(&gid, type) > best) {
-            best = gid_kind(&gid, type);
+        if (rank_of(verbs, &gid, type) > best) {
+            best = rank_of(verbs, &gid, type);
             take(info, (uint32_t)index, &gid);
         }
     }
-    return best;
+    return best != DT_GID_EMPTY;
 }
 
 enum dt_status dt_gid_choose(const struct dt_verbs *verbs, struct ibv_context *context,
@@ -130,30 +156,41 @@ enum dt_status dt_gid_choose(const struct dt_verbs *verbs, struct ibv_context *c
 
     if (verbs->has_gid_index && info->link_layer != DT_LINK_INFINIBAND && !info->is_soft)
         return take_asked_for(verbs, context, port, info);
-    is_taken = info->link_layer == DT_LINK_INFINIBAND
-                   ? take_first(&verbs->table, context, info)
-                   : take_best(&verbs->table, context, port, info) != DT_GID_EMPTY;
+    is_taken = info->link_layer == DT_LINK_INFINIBAND ? take_infiniband(verbs, context, port, info)
+                                                      : take_best(verbs, context, port, info);
     if (is_taken)
         return DT_OK;
     dt_info("skip-no-gid", "verbs: %s port %u is left out: it has no GID", info->name, info->port);
     return DT_NOT_FOUND;
 }
 
-/* The same address may stand there for both versions of RoCE: then it is version 2's that was chosen. */
+/* Is the GID of *info at this place of the table? *type is that of the entry. */
+static bool is_at(const struct dt_verbs *verbs, struct ibv_context *context,
+                  const struct dt_device_info *info, uint32_t index, uint32_t *type)
+{
+    union ibv_gid gid;
+
+    return read_gid(&verbs->table, context, info->port, index, &gid, type) &&
+           memcmp(gid.raw, info->gid, sizeof info->gid) == 0;
+}
+
+/* The same address may stand there for both versions of RoCE: then it is version 2's that was chosen. The
+ * usual case, the place that it was at, takes one query, however long the table is. */
 bool dt_gid_find(const struct dt_verbs *verbs, struct ibv_context *context, const struct ibv_port_attr *port,
                  struct dt_device_info *info)
 {
     bool is_found = false;
+    uint32_t type;
 
-    for (int index = 0; index < port->gid_tbl_len; index++) {
-        union ibv_gid gid;
-        uint32_t type;
-
-        if (!read_gid(&verbs->table, context, info->port, (uint32_t)index, &gid, &type) ||
-            memcmp(gid.raw, info->gid, sizeof info->gid) != 0)
+    if (info->gid_index < (uint32_t)port->gid_tbl_len &&
+        is_at(verbs, context, info, info->gid_index, &type) &&
+        (type == IBV_GID_TYPE_ROCE_V2 || info->link_layer == DT_LINK_INFINIBAND))
+        return true;
+    for (uint32_t index = 0; index < (uint32_t)port->gid_tbl_len; index++) {
+        if (!is_at(verbs, context, info, index, &type))
             continue;
         if (!is_found || type == IBV_GID_TYPE_ROCE_V2)
-            info->gid_index = (uint32_t)index;
+            info->gid_index = index;
         is_found = true;
     }
     return is_found;

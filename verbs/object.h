@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "verbs/device.h"
 #include "verbs/fault_layer.h"
+#include "verbs/gid_wish.h"
 #include "verbs/mr_cache.h"
 #include "verbs/queue.h"
 #include "verbs/table.h"
@@ -23,6 +24,9 @@ struct dt_verbs {
     struct dt_verbs_table table;
     bool has_gid_index; /* dt_verbs_options */
     uint32_t gid_index;
+    uint32_t flid_gid_index;
+    uint32_t pkey_index;
+    struct dt_gid_wish gid_wish;
     char mlx5_library[256]; /* to load when table.mlx5_init_object is needed and NULL */
 };
 
@@ -110,7 +114,9 @@ struct dt_qp {
     uint32_t recv_completed;
     struct dt_send_slot *slots; /* std: by ordinal; dv: by first block */
     uint32_t slot_mask;
-    bool refused; /* a refusal was logged */
+    bool refused;      /* a refusal was logged */
+    bool is_rtr;       /* it has been in RTR: the control thread's, and the next one */
+    bool is_connected; /* the same of RTS */
 
     /* dv */
     struct dt_dv_queue queue;

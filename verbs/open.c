@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/param.h"
 #include "verbs/object.h"
 
 enum dt_status dt_verbs_open_table(const struct dt_verbs_table *table, struct dt_verbs **verbs)
@@ -44,6 +45,20 @@ static void prepare_for_forks(const struct dt_verbs_table *table)
                 strerror(error));
 }
 
+void dt_verbs_options_take(struct dt_verbs_options *options, const struct dt_params *params)
+{
+    options->library = params->verbs_library;
+    options->mlx5_library = params->mlx5_library;
+    options->soft_device_count = (uint32_t)params->soft_devices;
+    options->soft_rate_bytes_per_s = params->soft_rate_bytes_per_s;
+    options->has_gid_index = dt_params_gid_index(params, &options->gid_index);
+    options->flid_gid_index = (uint32_t)params->flid_gid_index;
+    options->pkey_index = (uint32_t)params->pkey_index;
+    options->roce_version = (uint32_t)params->roce_version;
+    options->addr_family = params->addr_family;
+    options->addr_range = params->addr_range;
+}
+
 enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_verbs **verbs)
 {
     struct dt_verbs_table table;
@@ -59,6 +74,10 @@ enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_v
     if (status == DT_OK) {
         (*verbs)->has_gid_index = options->has_gid_index;
         (*verbs)->gid_index = options->gid_index;
+        (*verbs)->flid_gid_index = options->flid_gid_index;
+        (*verbs)->pkey_index = options->pkey_index;
+        dt_gid_wish_parse(options->roce_version, options->addr_family, options->addr_range,
+                          &(*verbs)->gid_wish);
         if (options->mlx5_library)
             snprintf((*verbs)->mlx5_library, sizeof(*verbs)->mlx5_library, "%s", options->mlx5_library);
         return DT_OK;

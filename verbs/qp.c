@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
+#include "verbs/gid.h"
 #include "verbs/mlx5.h"
 #include "verbs/posting.h"
 
@@ -16,6 +17,8 @@
 #define CHAIN_MAX 16 /* receives handed over in one call */
 #define GID_TEXT  INET6_ADDRSTRLEN
 #define HOPS_MAX  255
+
+#define INLINE_BYTES_MIN 8 /* the size records of messages, which have no memory to be read from */
 
 /* ------------------------------------------------------------------------------------------------------------
  * Creation
@@ -59,6 +62,13 @@ static enum dt_status create_ibv_qp(struct dt_qp *qp, const struct dt_qp_options
     if (qp->posting->prepare)
         qp->posting->prepare(qp);
     qp->ibv = dt_fault_table.create_qp(qp->domain ? qp->domain : qp->device->pd, &attr);
+    /* A device has no room for so many bytes inline: what does not fit goes the usual way. */
+    while (!qp->ibv && errno == EINVAL && qp->inline_bytes / 2 >= INLINE_BYTES_MIN) {
+        qp->inline_bytes /= 2;
+        attr.cap.max_inline_data = qp->inline_bytes;
+        attr.cap.max_send_wr = qp->posting->wr_count(qp->sq_depth, qp->inline_bytes);
+        qp->ibv = dt_fault_table.create_qp(qp->domain ? qp->domain : qp->device->pd, &attr);
+    }
     if (!qp->ibv) {
         dt_warn("qp-create", "%s: no QP with %u sends, %u bytes inline, %u receives: %s",
                 qp->device->info.name, qp->sq_depth, qp->inline_bytes, qp->rq_depth, strerror(errno));
@@ -79,25 +89,31 @@ static void destroy_ibv_qp(struct dt_qp *qp)
 }
 
 static enum dt_status modify_and_log(struct dt_qp *qp, struct ibv_qp_attr *attr, int mask, const char *to,
-                                     bool is_attempt)
+                                     const struct dt_qp_link_options *options)
 {
     int error = dt_fault_table.modify_qp(qp->ibv, attr, mask);
+    bool is_repeated = options && error &&
+                       (options->repeat == DT_QP_REPEAT_ALL ||
+                        (options->repeat == DT_QP_REPEAT_TIMEOUT && error == ETIMEDOUT));
+    bool is_quiet = is_repeated || (options && options->is_attempt);
 
     if (!error)
         return DT_OK;
-    dt_log(is_attempt ? DT_LOG_INFO : DT_LOG_WARN, "qp-state", "%s: QP %u cannot go to %s: %s",
+    dt_log(is_quiet ? DT_LOG_INFO : DT_LOG_WARN, "qp-state", "%s: QP %u cannot go to %s: %s",
            qp->device->info.name, qp->qpn, to, strerror(error));
-    return DT_SYSTEM;
+    return is_repeated ? DT_AGAIN : DT_SYSTEM;
 }
 
 static enum dt_status modify(struct dt_qp *qp, struct ibv_qp_attr *attr, int mask, const char *to)
 {
-    return modify_and_log(qp, attr, mask, to, false);
+    return modify_and_log(qp, attr, mask, to, NULL);
 }
 
 static enum dt_status to_init(struct dt_qp *qp, uint32_t access)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = (uint8_t)qp->device->info.port};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+                               .port_num = (uint8_t)qp->device->info.port,
+                               .pkey_index = (uint16_t)qp->device->verbs->pkey_index};
 
     attr.qp_access_flags = (access & DT_MR_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0) |
                            (access & DT_MR_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0);
@@ -242,17 +258,23 @@ static const char *wrong_options(const struct dt_qp_link_options *options)
     return NULL;
 }
 
-/* Within one InfiniBand subnet the LID is enough; everywhere else the GID is the address. */
+/*
+ * Within one InfiniBand subnet the LID is enough, unless the port wants a global header; everywhere else the
+ * GID is the address. The LID of a port in another subnet is its FLID.
+ */
 static void fill_path(const struct dt_qp *qp, const struct dt_qp_address *remote,
                       const struct dt_qp_link_options *options, struct ibv_ah_attr *path)
 {
     const struct dt_device_info *info = &qp->device->info;
+    bool is_infiniband = info->link_layer == DT_LINK_INFINIBAND;
+    bool is_same_subnet = dt_gid_is_same_subnet(info->gid, remote->gid);
 
     path->port_num = (uint8_t)info->port;
     path->sl = (uint8_t)options->service_level;
     path->dlid = (uint16_t)remote->lid;
-    path->is_global =
-        info->link_layer != DT_LINK_INFINIBAND || !remote->lid || memcmp(info->gid, remote->gid, 8) != 0;
+    if (is_infiniband && !is_same_subnet && dt_gid_flid(remote->gid))
+        path->dlid = (uint16_t)dt_gid_flid(remote->gid);
+    path->is_global = !is_infiniband || !remote->lid || !is_same_subnet || info->needs_grh;
     if (!path->is_global)
         return;
     memcpy(path->grh.dgid.raw, remote->gid, sizeof path->grh.dgid.raw);
@@ -286,7 +308,7 @@ static enum dt_status to_rtr(struct dt_qp *qp, const struct dt_qp_address *remot
     return modify_and_log(qp, &attr,
                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-                          "RTR", options->is_attempt);
+                          "RTR", options);
 }
 
 static enum dt_status to_rts(struct dt_qp *qp, const struct dt_qp_link_options *options)
@@ -301,7 +323,7 @@ static enum dt_status to_rts(struct dt_qp *qp, const struct dt_qp_link_options *
     return modify_and_log(qp, &attr,
                           IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                               IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-                          "RTS", options->is_attempt);
+                          "RTS", options);
 }
 
 static void log_addresses(const struct dt_qp *qp, const struct dt_qp_address *remote)
@@ -329,9 +351,11 @@ enum dt_status dt_qp_connect(struct dt_qp *qp, const struct dt_qp_address *remot
                 qp->qpn, remote->qpn, wrong);
         return DT_INVALID;
     }
-    status = to_rtr(qp, remote, options);
-    if (status == DT_OK)
+    status = qp->is_rtr ? DT_OK : to_rtr(qp, remote, options);
+    qp->is_rtr = status == DT_OK;
+    if (status == DT_OK && !qp->is_connected)
         status = to_rts(qp, options);
+    qp->is_connected = qp->is_rtr && status == DT_OK;
     if (status != DT_OK)
         log_addresses(qp, remote);
     return status;

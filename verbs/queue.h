@@ -61,7 +61,7 @@ enum dt_wc_class { DT_WC_CLASS_OK, DT_WC_CLASS_CALLER, DT_WC_CLASS_TRANSPORT };
     X(DT_WC_LOCAL_ACCESS, "local access error", DT_WC_CLASS_CALLER)                               \
     X(DT_WC_REMOTE_INVALID_REQUEST, "remote invalid request", DT_WC_CLASS_CALLER)                 \
     X(DT_WC_REMOTE_ACCESS, "remote access error", DT_WC_CLASS_CALLER)                             \
-    X(DT_WC_REMOTE_OPERATION, "remote operation error", DT_WC_CLASS_CALLER)                       \
+    X(DT_WC_REMOTE_OPERATION, "remote operation error", DT_WC_CLASS_TRANSPORT)                    \
     X(DT_WC_RETRY_EXCEEDED, "transport retry count exceeded", DT_WC_CLASS_TRANSPORT)              \
     X(DT_WC_RNR_RETRY_EXCEEDED, "receiver-not-ready retry count exceeded", DT_WC_CLASS_TRANSPORT) \
     X(DT_WC_LOCAL_RDD_VIOLATION, "local RDD violation", DT_WC_CLASS_CALLER)                       \
@@ -153,6 +153,11 @@ struct dt_qp_address {
     uint32_t link_layer; /* enum dt_link_layer */
 };
 
+/* Which refusals of the device the caller will repeat. RoCE resolves the peer's address (ARP, ND) when a
+ * queue pair goes to RTR, and answers ETIMEDOUT where that takes too long, as when a job starts on many
+ * hosts. */
+enum dt_qp_repeat { DT_QP_REPEAT_NONE, DT_QP_REPEAT_TIMEOUT, DT_QP_REPEAT_ALL };
+
 struct dt_qp_link_options {
     uint32_t timeout_exponent; /* RC transport timer: 4.096 us x 2^N, 1..31 */
     uint32_t retry_count;      /* 0..7; Linux soft-RoCE reads 7 as forever */
@@ -162,6 +167,7 @@ struct dt_qp_link_options {
     uint32_t service_level;    /* 0..15 */
     uint32_t rd_atomic;        /* reads outstanding in each direction; >= 1 where reads are posted */
     bool is_attempt;           /* failure is likely: the device's refusal is logged at INFO, not WARN */
+    enum dt_qp_repeat repeat;
 };
 
 /*
@@ -177,8 +183,8 @@ void dt_qp_local_address(const struct dt_qp *qp, struct dt_qp_address *address);
 /*
  * INIT to RTR to RTS, towards *remote; the path MTU is the smaller of both ends. DT_INVALID when an option or
  * the address is invalid, DT_SYSTEM when the device refuses (one WARN names step and errno, one INFO both
- * addresses).
- * Posting sends is allowed afterwards.
+ * addresses), DT_AGAIN when it refuses something that options->repeat names (the lines are INFO): the call
+ * may be repeated. One that is connected already stays as it is: DT_OK. Posting sends is allowed afterwards.
  */
 enum dt_status dt_qp_connect(struct dt_qp *qp, const struct dt_qp_address *remote,
                              const struct dt_qp_link_options *options);

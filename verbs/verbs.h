@@ -40,7 +40,12 @@ struct dt_verbs_options {
     uint64_t soft_rate_bytes_per_s; /* SOFT: link rate of each device; 0 is unlimited */
     bool has_gid_index;             /* SYSTEM: each RoCE port uses GID gid_index; else the best entry */
     uint32_t gid_index;
-    char *reason; /* receives one line with the reason of a failure; NULL: the log */
+    uint32_t flid_gid_index; /* InfiniBand: the entry that is used if it has an FLID; else entry 0 */
+    uint32_t pkey_index;     /* of every queue pair, in its port's table of partition keys */
+    uint32_t roce_version;   /* preferred for RoCE ports without gid_index: 1 or 2; 0: any */
+    const char *addr_family; /* the same: AF_INET or AF_INET6; NULL or empty: any */
+    const char *addr_range;  /* the same: ADDRESS/BITS of the family, IPv4 without one; NULL or empty: any */
+    char *reason;            /* receives one line with the reason of a failure; NULL: the log */
     size_t reason_bytes;
 };
 
@@ -97,11 +102,17 @@ struct dt_device_info {
     uint64_t mr_bytes_max;  /* largest memory region */
     uint32_t provider;      /* enum dt_provider */
     enum dt_link_layer link_layer;
+    bool needs_grh; /* InfiniBand: the port sends with a global header only, as virtual functions may */
     bool is_active; /* the port carries traffic */
     bool is_soft;
 };
 
 struct dt_verbs;
+struct dt_params;
+
+/* The members that settings decide; `kind` is the caller's, since `auto` differs between programs. The
+ * strings are those of *params. */
+void dt_verbs_options_take(struct dt_verbs_options *options, const struct dt_params *params);
 
 /*
  * Finds the functions and logs the result at INFO. The strings in *options are used during the call only.

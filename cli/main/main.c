@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/doctor.h"
+#include "cli/hostpath.h"
 #include "cli/inject.h"
 #include "cli/nic.h"
 #include "cli/perf/perf.h"
@@ -25,6 +26,8 @@ static const struct dt_command commands[] = {
     {"stat", "counters of running processes, and which links are slow, as text or JSON", dt_stat_command},
     {"doctor", "check this machine: devices, GIDs, backups, settings, limits, NCCL", dt_doctor_command},
     {"nic", "list the RNICs of running processes, drain them, control software RNICs", dt_nic_command},
+    {"hostpath", "switch how connections of running processes send: through host memory or directly",
+     dt_hostpath_command},
     {"inject", "delay messages of running processes and make devices fail, by rules; record, replay",
      dt_inject_command},
     {"sched", "pipeline schedules that absorb slow links: plan, simulate, check, adapt, compare",

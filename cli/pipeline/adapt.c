@@ -9,10 +9,19 @@
 #include "base/param.h"
 #include "detour/stat.h"
 
-/* A delay matters from this share of a computation on; the search may take this long on every rank. */
-#define CHANGE_PERMILLE 200
-#define CONFIRM_COUNT   2
-#define SEARCH_US       20000
+#define CONFIRM_COUNT 2
+#define SEARCH_US     20000 /* on every rank */
+
+static uint64_t count_staged(const struct detour_stat_snapshot *snapshot)
+{
+    const struct detour_stat_process *process =
+        detour_stat_process_count(snapshot) > 0 ? detour_stat_get_process(snapshot, 0) : NULL;
+    uint64_t count = 0;
+
+    for (size_t i = 0; process && i < process->connection_count; i++)
+        count += detour_stat_get_connection(process, i)->staged_messages;
+    return count;
+}
 
 void dt_pipeline_verdicts_read(struct dt_pipeline_verdicts *verdicts)
 {
@@ -20,6 +29,7 @@ void dt_pipeline_verdicts_read(struct dt_pipeline_verdicts *verdicts)
     struct detour_stat_link *links;
     size_t count, used = 0;
 
+    *verdicts = (struct dt_pipeline_verdicts){0};
     for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX; i++)
         verdicts->slow[i].to_rank = -1;
     if (detour_stat_read(dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"), (int)getpid(), &snapshot, NULL))
@@ -32,6 +42,7 @@ void dt_pipeline_verdicts_read(struct dt_pipeline_verdicts *verdicts)
         verdicts->slow[used++].delay_ns = (int64_t)links[i].delay_ns;
     }
     free(links);
+    verdicts->staged_messages = count_staged(snapshot);
     detour_stat_free(snapshot);
 }
 
@@ -68,6 +79,34 @@ void dt_pipeline_delays_from_verdicts(const struct detour_profile *profile,
     }
 }
 
+static int64_t later(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+void dt_pipeline_delays_of_replicas(const struct detour_profile *profile, int32_t replicas,
+                                    const struct dt_pipeline_verdicts *verdicts,
+                                    struct dt_pipeline_delays *delays)
+{
+    const int32_t devices = profile->device_count;
+
+    *delays = (struct dt_pipeline_delays){.link_count = profile->stage_count - 1};
+    for (int32_t replica = 0; replica < replicas; replica++) {
+        struct dt_pipeline_verdicts own[DT_JOB_RANKS_MAX];
+        struct dt_pipeline_delays measured;
+
+        memcpy(own, &verdicts[replica * devices], (size_t)devices * sizeof *own);
+        for (int32_t i = 0; i < devices; i++) /* a rank of another replica becomes no device */
+            for (size_t k = 0; k < DT_PIPELINE_VERDICTS_MAX; k++)
+                own[i].slow[k].to_rank -= replica * devices;
+        dt_pipeline_delays_from_verdicts(profile, own, &measured);
+        for (int32_t i = 0; i < delays->link_count; i++) {
+            delays->forward_ns[i] = later(delays->forward_ns[i], measured.forward_ns[i]);
+            delays->backward_ns[i] = later(delays->backward_ns[i], measured.backward_ns[i]);
+        }
+    }
+}
+
 /* The plan's profile with delays; the links lie in `links`. */
 static struct detour_profile with_delays(const struct dt_pipeline_plan *plan,
                                          const struct dt_pipeline_delays *delays,
@@ -94,7 +133,7 @@ static bool adapt(struct detour_arena *arena, const struct dt_pipeline_plan *pla
     struct detour_profile now = with_delays(plan, measured, measured_links);
     const struct detour_adapt_options options = {
         .generate = {.node_budget = detour_node_budget(&plan->profile, SEARCH_US)},
-        .change_permille_min = CHANGE_PERMILLE,
+        .change_permille_min = DT_PIPELINE_CHANGE_PERMILLE,
         .confirm_count = confirm_count,
     };
 
@@ -114,7 +153,7 @@ bool dt_pipeline_adapt_decide(const struct dt_pipeline_plan *plan, const struct 
     return changes;
 }
 
-static uint64_t digest_of(const struct detour_schedule *schedule)
+uint64_t dt_pipeline_schedule_digest(const struct detour_schedule *schedule)
 {
     uint64_t digest = DT_DIGEST_EMPTY;
 
@@ -144,7 +183,7 @@ bool dt_pipeline_adapt_prepare(const struct dt_pipeline_plan *plan, const struct
         return false;
     }
     candidate->schedule = adaptation->plan->schedule;
-    candidate->digest = digest_of(candidate->schedule);
+    candidate->digest = dt_pipeline_schedule_digest(candidate->schedule);
     return true;
 }
 

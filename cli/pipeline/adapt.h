@@ -13,11 +13,15 @@
 extern "C" {
 #endif
 
-/* A rank sends to at most this many others: the neighbors of its stages. */
-#define DT_PIPELINE_VERDICTS_MAX 4
+/* A delay matters from this share of the longest forward or backward next to it. */
+#define DT_PIPELINE_CHANGE_PERMILLE 200
+
+/* A rank sends to at most this many others: the neighbors of its stages, and the next replica. */
+#define DT_PIPELINE_VERDICTS_MAX 5
 
 /* The slow links of one rank's messages. Unused entries have to_rank -1. */
 struct dt_pipeline_verdicts {
+    uint64_t staged_messages; /* that this process has sent over the host path so far */
     struct {
         int32_t to_rank;
         int32_t reserved;
@@ -40,6 +44,14 @@ struct dt_pipeline_delays {
 void dt_pipeline_delays_from_verdicts(const struct detour_profile *profile,
                                       const struct dt_pipeline_verdicts *verdicts,
                                       struct dt_pipeline_delays *delays);
+
+/* The same of several replicas, whose verdicts follow each other: the largest delay of each link. */
+void dt_pipeline_delays_of_replicas(const struct detour_profile *profile, int32_t replicas,
+                                    const struct dt_pipeline_verdicts *verdicts,
+                                    struct dt_pipeline_delays *delays);
+
+/* Identifies the order of operations; not 0. */
+uint64_t dt_pipeline_schedule_digest(const struct detour_schedule *schedule);
 
 /* A schedule and its program for some delays. */
 struct dt_pipeline_candidate {

@@ -25,46 +25,76 @@ struct lane {
 };
 
 struct dt_pipeline_courier {
-    struct dt_executor *executor;
-    uint64_t message_bytes;
+    struct dt_pipeline_courier_options options;
+    size_t flow_count; /* of the executor; those of the gradients follow */
     size_t lane_count;
     struct lane *lanes; /* [flow] */
     struct dt_job_connection *connections;
 };
 
-static void describe_connection(const struct dt_pipeline_courier *courier, size_t flow, int32_t microbatches)
+/* A connection to another device of the replica. */
+static struct dt_job_connection describe_link(const struct dt_pipeline_courier_options *options, size_t flow)
 {
-    const struct dt_executor_flow *end = dt_executor_get_flow(courier->executor, flow);
+    const struct dt_executor_flow *end = dt_executor_get_flow(options->executor, flow);
+    const struct dt_pipeline_position peer = {end->peer, options->position.replica};
 
-    courier->connections[flow] = (struct dt_job_connection){
-        .peer = (unsigned)end->peer,
+    return (struct dt_job_connection){
+        .peer = dt_pipeline_rank_of(options->devices, peer),
         .channel = 2 * (unsigned)end->link + end->backward,
         .sends = end->sends,
-        .buffer_bytes = courier->message_bytes * (size_t)microbatches,
+        .buffer_bytes = options->message_bytes * (size_t)options->microbatches,
     };
 }
 
-struct dt_pipeline_courier *dt_pipeline_courier_create(struct dt_executor *executor, uint64_t message_bytes,
-                                                       int32_t microbatches)
+/* A connection to the same device of another replica. */
+static struct dt_job_connection describe_ring(const struct dt_pipeline_courier_options *options, bool sends)
+{
+    const struct dt_pipeline_position peer = {options->position.device,
+                                              dt_gradients_peer(options->gradients, sends)};
+
+    return (struct dt_job_connection){
+        .peer = dt_pipeline_rank_of(options->devices, peer),
+        .sends = sends,
+        .buffer_bytes = options->gradient_slice_bytes * options->gradient_slots,
+    };
+}
+
+static bool is_gradient(const struct dt_pipeline_courier *courier, size_t flow)
+{
+    return flow >= courier->flow_count;
+}
+
+static bool open_lane(struct dt_pipeline_courier *courier, size_t flow)
+{
+    const struct dt_pipeline_courier_options *options = &courier->options;
+    struct lane *lane = &courier->lanes[flow];
+
+    if (is_gradient(courier, flow)) {
+        courier->connections[flow] = describe_ring(options, flow == courier->flow_count);
+        lane->total = dt_gradients_transfers(options->gradients);
+    } else {
+        courier->connections[flow] = describe_link(options, flow);
+        lane->total = (uint64_t)options->microbatches * dt_executor_slices(options->executor);
+    }
+    lane->transfers = calloc(lane->total, sizeof *lane->transfers);
+    return lane->transfers;
+}
+
+struct dt_pipeline_courier *dt_pipeline_courier_create(const struct dt_pipeline_courier_options *options)
 {
     struct dt_pipeline_courier *courier = calloc(1, sizeof *courier);
-    size_t count = dt_executor_flow_count(executor);
+    size_t count = dt_executor_flow_count(options->executor) + (options->gradients ? 2 : 0);
 
     if (!courier)
         return NULL;
-    courier->executor = executor;
-    courier->message_bytes = message_bytes;
+    courier->options = *options;
+    courier->flow_count = dt_executor_flow_count(options->executor);
     courier->lanes = calloc(count + 1, sizeof *courier->lanes);
     /* Aligned for the handles inside. */
     courier->connections = aligned_alloc(16, (count + 1) * sizeof *courier->connections);
     bool made = courier->lanes && courier->connections;
     for (size_t i = 0; made && i < count; i++) {
-        struct lane *lane = &courier->lanes[i];
-
-        describe_connection(courier, i, microbatches);
-        lane->total = (uint64_t)microbatches * dt_executor_slices(executor);
-        lane->transfers = calloc(lane->total, sizeof *lane->transfers);
-        made = lane->transfers;
+        made = open_lane(courier, i);
         courier->lane_count++;
     }
     if (made)
@@ -89,6 +119,11 @@ struct dt_job_connection *dt_pipeline_courier_connections(struct dt_pipeline_cou
     return courier->connections;
 }
 
+size_t dt_pipeline_courier_connection_count(const struct dt_pipeline_courier *courier)
+{
+    return courier->lane_count;
+}
+
 void dt_pipeline_courier_take(struct dt_pipeline_courier *courier, const struct dt_executor_order *order)
 {
     struct lane *lane = &courier->lanes[order->flow];
@@ -101,9 +136,13 @@ void dt_pipeline_courier_take(struct dt_pipeline_courier *courier, const struct 
 /* Where the transfer lies in its flow's buffer. */
 static char *place(const struct dt_pipeline_courier *courier, const struct dt_executor_order *order)
 {
-    uint64_t message = order->number / dt_executor_slices(courier->executor);
+    const struct dt_pipeline_courier_options *options = &courier->options;
+    char *buffer = courier->connections[order->flow].buffer;
 
-    return courier->connections[order->flow].buffer + message * courier->message_bytes + order->offset_bytes;
+    if (is_gradient(courier, order->flow))
+        return buffer + order->number % options->gradient_slots * options->gradient_slice_bytes;
+    uint64_t message = order->number / dt_executor_slices(options->executor);
+    return buffer + message * options->message_bytes + order->offset_bytes;
 }
 
 /* Posts the lane's next transfer; its request stays NULL when the plugin cannot take it now. */
@@ -117,7 +156,10 @@ static bool post(struct dt_pipeline_courier *courier, size_t flow, const struct 
     size_t bytes = transfer->order.bytes;
 
     if (connection->sends) {
-        dt_pipeline_payload_fill(data, bytes, &transfer->order.identity);
+        if (is_gradient(courier, flow))
+            dt_gradients_pack(courier->options.gradients, &transfer->order, data);
+        else
+            dt_pipeline_payload_fill(data, bytes, &transfer->order.identity);
         return dt_job_isend(plugin, connection->comm, data, bytes, connection->mhandle, &transfer->request,
                             error);
     }
@@ -141,6 +183,21 @@ static bool post_all(struct dt_pipeline_courier *courier, size_t flow, const str
     return true;
 }
 
+/* A slice of gradients has arrived; the end of the iteration shows whether all were right. */
+static bool receive_gradients(struct dt_pipeline_courier *courier, const struct dt_job_plugin *plugin,
+                              const struct transfer *transfer, size_t bytes, struct dt_job_error *error)
+{
+    const struct dt_executor_order *order = &transfer->order;
+    struct dt_gradients *gradients = courier->options.gradients;
+    char text[DT_EXECUTOR_TEXT_BYTES];
+
+    if (bytes != order->bytes)
+        return dt_job_fail(error, DT_EXIT_FAILED, "rank %u: %s has %zu bytes instead of %" PRIu64,
+                           plugin->rank, dt_gradients_text(gradients, text), bytes, order->bytes);
+    dt_gradients_received(gradients, order, place(courier, order), dt_clock_now_ns());
+    return true;
+}
+
 /* The message has arrived: it must be the expected one, complete and unchanged. */
 static bool receive(struct dt_pipeline_courier *courier, const struct dt_job_plugin *plugin,
                     const struct transfer *transfer, size_t bytes, struct dt_job_error *error)
@@ -154,7 +211,7 @@ static bool receive(struct dt_pipeline_courier *courier, const struct dt_job_plu
         return dt_job_fail(error, DT_EXIT_FAILED, "rank %u: %s has %zu bytes instead of %" PRIu64,
                            plugin->rank, text, bytes, order->bytes);
     struct dt_pipeline_identity found = dt_pipeline_payload_identity(data);
-    if (!dt_executor_received(courier->executor, order->flow, &found, dt_clock_now_ns()))
+    if (!dt_executor_received(courier->options.executor, order->flow, &found, dt_clock_now_ns()))
         return dt_job_fail(error, DT_EXIT_FAILED, "rank %u: %s has arrived in the place of %s", plugin->rank,
                            dt_pipeline_identity_text(other, &found), text);
     size_t wrong = dt_pipeline_payload_check(data, bytes, &order->identity);
@@ -181,8 +238,12 @@ static bool look(struct dt_pipeline_courier *courier, size_t flow, const struct 
     lane->completed++;
     transfer->request = NULL;
     if (!sends)
-        return receive(courier, plugin, transfer, bytes, error);
-    dt_executor_sent(courier->executor, flow, dt_clock_now_ns());
+        return is_gradient(courier, flow) ? receive_gradients(courier, plugin, transfer, bytes, error)
+                                          : receive(courier, plugin, transfer, bytes, error);
+    if (is_gradient(courier, flow))
+        dt_gradients_sent(courier->options.gradients, dt_clock_now_ns());
+    else
+        dt_executor_sent(courier->options.executor, flow, dt_clock_now_ns());
     return true;
 }
 

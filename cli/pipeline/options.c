@@ -12,16 +12,21 @@
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/pipeline/trace.h"
 #include "job/env.h"
+#include "pipeline/gradients.h"
 #include "pipeline/payload.h"
 
-#define PAYLOAD_BYTES_MAX (64ull * 1024 * 1024)
+#define PAYLOAD_BYTES_MAX  (64ull * 1024 * 1024)
+#define GRADIENT_BYTES_MIN (DT_JOB_RANKS_MAX * DT_GRADIENTS_ELEMENT_BYTES)
+#define GRADIENT_BYTES_MAX (1024ull * 1024 * 1024)
 
 enum {
     KEY_DEVICES = 256,
     KEY_MICROBATCHES,
     KEY_SCHEDULE,
     KEY_MODE,
+    KEY_LAUNCH,
     KEY_PAYLOAD,
     KEY_SLICE,
     KEY_TIMES,
@@ -31,10 +36,16 @@ enum {
     KEY_SLOW_DEVICE,
     KEY_ADAPT,
     KEY_KILL,
+    KEY_TRACE,
     KEY_PLUGIN,
     KEY_RANK,
     KEY_RENDEZVOUS,
     KEY_TIMEOUT,
+    KEY_SVG,
+    KEY_PERFETTO,
+    KEY_TIMELINE,
+    KEY_DP,
+    KEY_GRADIENTS,
 };
 
 static const struct argp_option argp_options[] = {
@@ -57,13 +68,27 @@ static const struct argp_option argp_options[] = {
     {"payload", KEY_PAYLOAD, "SIZE", 0, "bytes of a message; K and M are powers of 1024 (default 64K)", 0},
     {"slice", KEY_SLICE, "SIZE", 0,
      "nccl: bytes of a slice of a message, of which 8 have a slot (default 512K)", 0},
+    {"dp", KEY_DP, "D", 0,
+     "replicas of the pipeline, which sum up their gradients at the end of each iteration (default 1)", 0},
+    {"gradients", KEY_GRADIENTS, "SIZE", 0, "with --dp: bytes of a stage's gradients (default 64K)", 0},
+    {"launch", KEY_LAUNCH, "HOW", 0,
+     "nccl: how kernels are launched: sends (default), isend, isend-free, batched or batched-free", 0},
     {NULL, 0, NULL, 0, "What is slow:", 2},
     {"slow-link", KEY_SLOW_LINK, "A-B=TIME[,serial][,from=N][,to=N]", 0,
-     "messages between devices A and B, as in 2-3=20ms; in the iterations from N to (not including) N", 0},
-    {"slow-device", KEY_SLOW_DEVICE, "D=FACTORx[,from=N][,to=N]", 0, "computations of device D, as in 1=1.5x",
+     "messages between devices A and B, as in 2-3=20ms; in the iterations from N to (not including) N; with "
+     "--dp: of every replica, or 2@1-3@1 of replica 1, or 2@0-2@1 between the replicas 0 and 1 of device 2",
      0},
+    {"slow-device", KEY_SLOW_DEVICE, "D=FACTORx[,from=N][,to=N]", 0,
+     "computations of device D, as in 1=1.5x; with --dp: of every replica, or 1@0 of replica 0", 0},
     {"kill", KEY_KILL, "NIC@iteration=N[,back=N]", 0,
-     "the RNIC of every rank fails in the middle of iteration N, as in soft0@iteration=5,back=8", 0},
+     "the RNIC of every rank fails in the middle of iteration N, as in soft0@iteration=5,back=8; NIC may be "
+     "`first`: the plugin's first",
+     0},
+    {"trace", KEY_TRACE, "FILE", 0,
+     "links' delays over the iterations: lines START;LINKS;LATENCIES, as in 120;0_1,5_6;0.04; the latency "
+     "inf "
+     "is the failure of an RNIC",
+     0},
     {"adapt", KEY_ADAPT, "off|iteration", 0,
      "iteration: change the schedule between iterations when the plugin finds links slow (default off)", 0},
     {NULL, 0, NULL, 0, "Where to run it and what to write:", 3},
@@ -74,6 +99,12 @@ static const struct argp_option argp_options[] = {
     {"rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0, "where rank 0 listens for the other ranks", 0},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0, "fail after SECONDS without progress (default 30)", 0},
     {"json", 'J', "FILE", 0, "also write the results to FILE as JSON", 0},
+    {"svg", KEY_SVG, "FILE", 0,
+     "draw the last iteration: the measured times of computations and messages above the predicted ones", 0},
+    {"perfetto", KEY_PERFETTO, "FILE", 0,
+     "write the same as Chrome's trace events, for ui.perfetto.dev or chrome://tracing", 0},
+    {"timeline", KEY_TIMELINE, "N", 0,
+     "the iteration that --svg and --perfetto show; --json then has its times, too", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -85,10 +116,14 @@ struct parse {
     struct dt_pipeline_options *options;
     const char *profile_path;
     const char *plan_path;
+    const char *trace_path;
+    uint64_t trace_digest;
     bool has_devices;
     bool has_stages; /* --microbatches or --times */
     bool has_schedule;
     bool has_slice;
+    bool has_gradients;
+    bool has_launch;
 };
 
 static error_t parse_schedule(struct dt_pipeline_options *options, const char *text)
@@ -96,6 +131,15 @@ static error_t parse_schedule(struct dt_pipeline_options *options, const char *t
     if (detour_algorithm_find(text, &options->algorithm))
         return 0;
     return refuse("--schedule %s: unknown algorithm; `detour sched plan --help` lists them", text);
+}
+
+static error_t parse_launch(struct parse *parse, const char *text)
+{
+    parse->options->launch = dt_pipeline_launch_find(text);
+    parse->has_launch = true;
+    return parse->options->launch
+               ? 0
+               : refuse("--launch %s: expected sends, isend, isend-free, batched or batched-free", text);
 }
 
 static error_t parse_mode(struct dt_pipeline_options *options, const char *text)
@@ -127,9 +171,10 @@ static error_t parse_slow_link(struct dt_pipeline_options *options, const char *
 {
     if (dt_pipeline_slow_add_link(&options->slow, text))
         return 0;
-    return refuse(
-        "--slow-link %s: expected A-B=TIME[,serial][,from=N][,to=N], as in 2-3=20ms; at most %d links", text,
-        DT_PIPELINE_SLOW_MAX);
+    return refuse("--slow-link %s: expected A-B=TIME[,serial][,from=N][,to=N], as in 2-3=20ms; A and B are "
+                  "two devices, or two replicas of one "
+                  "as in 2@0-2@1; at most %d links",
+                  text, DT_PIPELINE_SLOW_MAX);
 }
 
 static error_t parse_slow_device(struct dt_pipeline_options *options, const char *text)
@@ -193,6 +238,8 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
         return parse_count("--iterations", arg, 1000000, &options->iterations);
     case KEY_MODE:
         return parse_mode(options, arg);
+    case KEY_LAUNCH:
+        return parse_launch(parse, arg);
     case KEY_PAYLOAD:
         return dt_arg_bytes(command, "--payload", arg, DT_PIPELINE_PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX,
                             &options->payload_bytes);
@@ -200,6 +247,12 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
         parse->has_slice = true;
         return dt_arg_bytes(command, "--slice", arg, 2 * DT_PIPELINE_PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX,
                             &options->slice_bytes);
+    case KEY_DP:
+        return dt_arg_int(command, "--dp", arg, 1, DT_JOB_RANKS_MAX, &options->replicas);
+    case KEY_GRADIENTS:
+        parse->has_gradients = true;
+        return dt_arg_bytes(command, "--gradients", arg, GRADIENT_BYTES_MIN, GRADIENT_BYTES_MAX,
+                            &options->gradient_bytes);
     case KEY_SLOW_LINK:
         return parse_slow_link(options, arg);
     case KEY_SLOW_DEVICE:
@@ -208,6 +261,9 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
         return parse_kill(options, arg);
     case KEY_ADAPT:
         return parse_adapt(options, arg);
+    case KEY_TRACE:
+        parse->trace_path = arg;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -216,6 +272,12 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
 static error_t parse_rank(struct dt_pipeline_options *options, const char *text)
 {
     return dt_arg_int(command, "--rank", text, 0, DT_JOB_RANKS_MAX - 1, &options->job.rank);
+}
+
+static error_t parse_timeline(struct dt_pipeline_options *options, const char *text)
+{
+    options->has_timeline_option = true;
+    return dt_arg_unsigned(command, "--timeline", text, 0, UINT32_MAX, &options->timeline_iteration);
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)
@@ -237,6 +299,14 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case 'J':
         options->json_path = arg;
         return 0;
+    case KEY_SVG:
+        options->svg_path = arg;
+        return 0;
+    case KEY_PERFETTO:
+        options->perfetto_path = arg;
+        return 0;
+    case KEY_TIMELINE:
+        return parse_timeline(options, arg);
     case ARGP_KEY_INIT:
         state->err_stream = NULL; /* getopt's one line is enough */
         return 0;
@@ -270,30 +340,71 @@ static error_t take_rank_of_launcher(struct parse *parse)
 
     if (!dt_job_env_find(&env, dt_getenv_process, NULL))
         return refuse("--rendezvous needs --rank, or be started by " DT_JOB_ENV_LAUNCHERS);
-    if ((parse->has_devices && env.ranks != (unsigned)options->devices) || env.ranks > DT_JOB_RANKS_MAX ||
-        env.rank >= env.ranks)
+    unsigned replicas = (unsigned)options->replicas;
+    unsigned devices = parse->has_devices ? (unsigned)options->devices : env.ranks / replicas;
+    if (devices * replicas != env.ranks || env.ranks > DT_JOB_RANKS_MAX || env.rank >= env.ranks)
         return refuse("%s has started this process as rank %u of %u, but the pipeline has %" PRId32
-                      " devices",
-                      env.launcher, env.rank, env.ranks, options->devices);
-    options->devices = (int32_t)env.ranks;
+                      " devices in %u replicas",
+                      env.launcher, env.rank, env.ranks, options->devices, replicas);
+    options->devices = (int32_t)devices;
     options->job.rank = (int)env.rank;
+    return 0;
+}
+
+/* Names the option and the position in its error. */
+static error_t check_position(const struct dt_pipeline_options *options, const char *option,
+                              struct dt_pipeline_position position)
+{
+    char text[DT_PIPELINE_POSITION_BYTES];
+
+    if (position.device >= options->devices)
+        return refuse("%s %s: devices are 0 to %" PRId32, option, dt_pipeline_position_text(position, text),
+                      options->devices - 1);
+    if (position.replica >= options->replicas)
+        return refuse("%s %s: with --dp %" PRId32 " replicas are 0 to %" PRId32, option,
+                      dt_pipeline_position_text(position, text), options->replicas, options->replicas - 1);
+    return 0;
+}
+
+static error_t check_link(const struct dt_pipeline_options *options, const struct dt_pipeline_slow_link *link)
+{
+    int32_t distance = abs(link->a.replica - link->b.replica);
+
+    if (check_position(options, "--slow-link", link->a) || check_position(options, "--slow-link", link->b))
+        return EINVAL;
+    if (dt_pipeline_slow_link_is_dp(link) && distance != 1 && distance != options->replicas - 1)
+        return refuse("--slow-link: the replicas %" PRId32 " and %" PRId32 " of device %" PRId32
+                      " are no neighbors in their ring of %" PRId32,
+                      link->a.replica, link->b.replica, link->a.device, options->replicas);
     return 0;
 }
 
 static error_t check_slow(const struct dt_pipeline_options *options)
 {
     for (size_t i = 0; i < options->slow.link_count; i++) {
-        const struct dt_pipeline_slow_link *link = &options->slow.links[i];
-
-        if (link->b >= options->devices)
-            return refuse("--slow-link %" PRId32 "-%" PRId32 ": devices are 0 to %" PRId32, link->a, link->b,
-                          options->devices - 1);
+        if (check_link(options, &options->slow.links[i]))
+            return EINVAL;
     }
     for (size_t i = 0; i < options->slow.device_count; i++) {
-        if (options->slow.devices[i].device >= options->devices)
-            return refuse("--slow-device %" PRId32 ": devices are 0 to %" PRId32,
-                          options->slow.devices[i].device, options->devices - 1);
+        if (check_position(options, "--slow-device", options->slow.devices[i].position))
+            return EINVAL;
     }
+    return 0;
+}
+
+static error_t check_replicas(const struct parse *parse)
+{
+    const struct dt_pipeline_options *options = parse->options;
+
+    if (options->devices * options->replicas > DT_JOB_RANKS_MAX)
+        return refuse("--dp %" PRId32 ": %" PRId32 " replicas of %" PRId32
+                      " devices are more than %d processes",
+                      options->replicas, options->replicas, options->devices, DT_JOB_RANKS_MAX);
+    if (parse->has_gradients && options->replicas == 1)
+        return refuse("--gradients belongs to --dp: without replicas nothing is summed up");
+    if (options->gradient_bytes % DT_GRADIENTS_ELEMENT_BYTES)
+        return refuse("--gradients %" PRIu64 ": expected a multiple of %d, the bytes of an element",
+                      options->gradient_bytes, DT_GRADIENTS_ELEMENT_BYTES);
     return 0;
 }
 
@@ -318,6 +429,18 @@ static error_t read_files(struct parse *parse, struct dt_pipeline_input *input)
     return 0;
 }
 
+static error_t check_timeline(struct dt_pipeline_options *options)
+{
+    if (!options->has_timeline_option)
+        options->timeline_iteration = options->iterations - 1;
+    else if (!options->svg_path && !options->perfetto_path && !options->json_path)
+        return refuse("--timeline needs --svg, --perfetto or --json, which show the iteration");
+    if (options->timeline_iteration >= options->iterations)
+        return refuse("--timeline %" PRIu32 ": iterations are 0 to %" PRIu32, options->timeline_iteration,
+                      options->iterations - 1);
+    return 0;
+}
+
 static error_t check(struct parse *parse)
 {
     struct dt_pipeline_options *options = parse->options;
@@ -326,21 +449,29 @@ static error_t check(struct parse *parse)
         return EINVAL;
     if (options->job.rank >= 0 && !options->job.rendezvous)
         return refuse("--rank needs --rendezvous HOST:PORT, where rank 0 listens for the others");
-    if (options->job.rank >= options->devices)
-        return refuse("--rank %d: with --devices %" PRId32 " the ranks are 0 to %" PRId32, options->job.rank,
-                      options->devices, options->devices - 1);
+    if (check_replicas(parse))
+        return EINVAL;
+    if (options->job.rank >= options->devices * options->replicas)
+        return refuse(
+            "--rank %d: with --devices %" PRId32 " and --dp %" PRId32 " the ranks are 0 to %" PRId32,
+            options->job.rank, options->devices, options->replicas, options->devices * options->replicas - 1);
     if (parse->has_slice && options->mode != DT_PIPELINE_NCCL)
         return refuse("--slice belongs to --mode nccl; in the others a message is not cut");
-    return check_slow(options);
+    if (parse->has_launch && options->mode != DT_PIPELINE_NCCL)
+        return refuse("--launch belongs to --mode nccl; in the others no kernel waits");
+    return check_timeline(options) ? EINVAL : check_slow(options);
 }
 
 static void set_defaults(struct dt_pipeline_options *options)
 {
     *options = (struct dt_pipeline_options){
         .devices = 4,
+        .replicas = 1,
+        .gradient_bytes = 64 * 1024,
         .microbatches = 16,
         .algorithm = DETOUR_ALGORITHM_ZB_H1,
         .mode = DT_PIPELINE_DELEGATED,
+        .launch = dt_pipeline_launch_at(0),
         .iterations = 10,
         .payload_bytes = 64 * 1024,
         .f_ns = 10000000,
@@ -350,10 +481,25 @@ static void set_defaults(struct dt_pipeline_options *options)
     };
 }
 
-static uint64_t digest(const struct dt_pipeline_options *options)
+/* Needs the number of devices. */
+static error_t read_trace(struct parse *parse)
 {
+    struct dt_pipeline_options *options = parse->options;
+    struct detour_error error;
+
+    if (!parse->trace_path || dt_pipeline_trace_read(parse->trace_path, options->devices, options->iterations,
+                                                     &options->slow, &parse->trace_digest, &error))
+        return 0;
+    return refuse("%s", error.text);
+}
+
+static uint64_t digest(const struct parse *parse)
+{
+    const struct dt_pipeline_options *options = parse->options;
     const int64_t numbers[] = {options->devices,
                                options->microbatches,
+                               options->replicas,
+                               (int64_t)options->gradient_bytes,
                                options->algorithm,
                                options->mode,
                                options->adapt,
@@ -364,19 +510,24 @@ static uint64_t digest(const struct dt_pipeline_options *options)
                                options->w_ns,
                                (int64_t)options->slice_bytes,
                                options->input ? (int64_t)options->input->digest : 0,
+                               dt_pipeline_options_has_timeline(options),
+                               options->timeline_iteration,
+                               (int64_t)parse->trace_digest,
                                (int64_t)options->slow.link_count,
                                (int64_t)options->slow.device_count};
     uint64_t hash = dt_digest_add(DT_DIGEST_EMPTY, numbers, sizeof numbers);
 
+    hash = dt_digest_add(hash, options->launch->name, strlen(options->launch->name));
     for (size_t i = 0; i < options->slow.link_count; i++) {
         const struct dt_pipeline_slow_link *link = &options->slow.links[i];
-        const int64_t fields[] = {link->a,      link->b,           link->delay_ns,
-                                  link->serial, link->period.from, link->period.to};
+        const int64_t fields[] = {link->a.device, link->a.replica, link->b.device,    link->b.replica,
+                                  link->delay_ns, link->serial,    link->period.from, link->period.to};
         hash = dt_digest_add(hash, fields, sizeof fields);
     }
     for (size_t i = 0; i < options->slow.device_count; i++) {
         const struct dt_pipeline_slow_device *device = &options->slow.devices[i];
-        const int64_t fields[] = {device->device, device->permille, device->period.from, device->period.to};
+        const int64_t fields[] = {device->position.device, device->position.replica, device->permille,
+                                  device->period.from, device->period.to};
         hash = dt_digest_add(hash, fields, sizeof fields);
     }
     hash = dt_digest_add(hash, options->slow.kill.nic, strlen(options->slow.kill.nic));
@@ -402,13 +553,20 @@ int dt_pipeline_options_parse(int argc, char **argv, struct dt_pipeline_options 
     if (argc == 1)
         set_demonstration(options);
     *input = (struct dt_pipeline_input){0};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &parse) || read_files(&parse, input) || check(&parse)) {
+    if (argp_parse(&argp, argc, argv, 0, NULL, &parse) || read_files(&parse, input) || check(&parse) ||
+        read_trace(&parse)) {
         dt_pipeline_input_free(input);
         return DT_EXIT_USAGE;
     }
-    options->job.ranks = (unsigned)options->devices;
-    options->job.digest = digest(options);
+    options->job.ranks = (unsigned)(options->devices * options->replicas);
+    options->job.digest = digest(&parse);
     return DT_EXIT_OK;
+}
+
+bool dt_pipeline_options_has_timeline(const struct dt_pipeline_options *options)
+{
+    return options->svg_path || options->perfetto_path ||
+           (options->json_path && options->has_timeline_option);
 }
 
 const char *dt_pipeline_schedule_name(const struct dt_pipeline_options *options)

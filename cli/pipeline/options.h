@@ -16,15 +16,18 @@
 extern "C" {
 #endif
 
-/* Must be the same on all ranks, except job.rank, job.rendezvous and the paths of output files. */
+/* Must be the same on all ranks, except job.rank, job.rendezvous and the names of output files. */
 struct dt_pipeline_options {
-    int32_t devices; /* = job.ranks */
+    int32_t devices;  /* of the pipeline */
+    int32_t replicas; /* of the pipeline; job.ranks = devices * replicas */
     int32_t microbatches;
     enum detour_algorithm algorithm;
     enum dt_pipeline_mode mode;
+    const struct dt_pipeline_launch *launch; /* nccl */
     uint32_t iterations;
-    uint64_t payload_bytes; /* of a message */
-    uint64_t slice_bytes;   /* nccl; 0: the executor's default */
+    uint64_t payload_bytes;  /* of a message */
+    uint64_t slice_bytes;    /* nccl; 0: the executor's default */
+    uint64_t gradient_bytes; /* of a stage; replicas > 1 */
     /* What --profile and --plan name; else NULL, and the schedule is for stages of f_ns, b_ns and w_ns. */
     const struct dt_pipeline_input *input;
     int64_t f_ns; /* of every stage */
@@ -33,7 +36,11 @@ struct dt_pipeline_options {
     struct dt_pipeline_slow slow;
     bool adapt;            /* change the schedule when links are found slow */
     bool draw;             /* a bar behind each iteration */
-    const char *json_path; /* NULL: none */
+    const char *json_path; /* NULL: none, as the next */
+    const char *svg_path;
+    const char *perfetto_path;
+    bool has_timeline_option;    /* --timeline: the JSON has its times, too */
+    uint32_t timeline_iteration; /* whose times are collected; the last one, if no option names it */
     struct dt_job_options job;
 };
 
@@ -44,6 +51,9 @@ struct dt_pipeline_options {
  */
 int dt_pipeline_options_parse(int argc, char **argv, struct dt_pipeline_options *options,
                               struct dt_pipeline_input *input);
+
+/* The times of timeline_iteration are collected for one of the output files. */
+bool dt_pipeline_options_has_timeline(const struct dt_pipeline_options *options);
 
 /* For people: the algorithm of --schedule, or "of --plan". */
 const char *dt_pipeline_schedule_name(const struct dt_pipeline_options *options);

@@ -30,7 +30,13 @@ static bool run_rank(void *context, struct dt_job_link *link, struct dt_job_erro
 static bool take_frame(void *context, struct dt_job_launcher *launcher, unsigned rank,
                        const struct dt_job_frame *frame, const void *payload)
 {
+    struct dt_pipeline_report *report = context;
+
     (void)launcher;
+    if (frame->kind == DT_PIPELINE_FRAME_RECORDS)
+        return dt_pipeline_timeline_take(
+            &report->timeline, rank, payload, frame->bytes,
+            dt_pipeline_timeline_records_max(DT_PIPELINE_STAGES_MAX, report->options->microbatches));
     if (rank != 0 || frame->kind != DT_PIPELINE_FRAME_ITERATION ||
         frame->bytes != sizeof(struct dt_pipeline_iteration))
         return false;

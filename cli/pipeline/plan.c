@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "cli/pipeline/replicas.h"
+
 /* zb-v goes down and up again, interleaved goes round twice; the others have a stage per device. */
 static int32_t stage_count(const struct dt_pipeline_options *options)
 {
@@ -21,25 +24,25 @@ static int32_t device_of(const struct dt_pipeline_options *options, int32_t stag
                                                        : stage - options->devices;
 }
 
-static void add_slowness(const struct dt_pipeline_options *options, uint32_t iteration,
+static void add_slowness(const struct dt_pipeline_options *options, int32_t replica, uint32_t iteration,
                          const struct detour_profile *profile, struct detour_stage *stages,
                          struct detour_link *links)
 {
     for (int32_t i = 0; i < profile->stage_count; i++) {
-        int64_t permille = dt_pipeline_slow_permille(&options->slow, stages[i].device, iteration);
+        const struct dt_pipeline_position position = {stages[i].device, replica};
+        int64_t permille = dt_pipeline_slow_permille(&options->slow, position, iteration);
         stages[i].f_ns = stages[i].f_ns * permille / 1000;
         stages[i].b_ns = stages[i].b_ns * permille / 1000;
         stages[i].w_ns = stages[i].w_ns * permille / 1000;
         stages[i].bw_ns = stages[i].bw_ns * permille / 1000;
     }
     for (int32_t i = 0; i + 1 < profile->stage_count; i++) {
-        int32_t a = stages[i].device, b = stages[i + 1].device;
+        struct dt_pipeline_position a = {stages[i].device, replica}, b = {stages[i + 1].device, replica};
 
         for (size_t k = 0; k < options->slow.link_count; k++) {
             const struct dt_pipeline_slow_link *slow = &options->slow.links[k];
 
-            if (!dt_pipeline_period_has(&slow->period, iteration) ||
-                !((a == slow->a && b == slow->b) || (a == slow->b && b == slow->a)))
+            if (!dt_pipeline_period_has(&slow->period, iteration) || !dt_pipeline_slow_link_joins(slow, a, b))
                 continue;
             *(slow->serial ? &links[i].forward_serial_ns : &links[i].forward_ns) += slow->delay_ns;
             *(slow->serial ? &links[i].backward_serial_ns : &links[i].backward_ns) += slow->delay_ns;
@@ -94,11 +97,21 @@ static bool make_profile(const struct dt_pipeline_options *options, struct detou
     return true;
 }
 
-static void free_profile(struct detour_profile *profile)
+void dt_pipeline_profile_free(struct detour_profile *profile)
 {
     free((void *)profile->stages);
     free((void *)profile->links);
     memset(profile, 0, sizeof *profile);
+}
+
+bool dt_pipeline_profile_make(const struct dt_pipeline_options *options, int32_t replica, uint32_t iteration,
+                              struct detour_profile *profile)
+{
+    if (!make_profile(options, profile))
+        return false;
+    add_slowness(options, replica, iteration, profile, (struct detour_stage *)profile->stages,
+                 (struct detour_link *)profile->links);
+    return true;
 }
 
 /* The schedule of --plan, or one that the algorithm makes. */
@@ -132,31 +145,46 @@ bool dt_pipeline_plan_make(struct dt_pipeline_plan *plan, const struct dt_pipeli
 
 void dt_pipeline_plan_free(struct dt_pipeline_plan *plan)
 {
-    free_profile(&plan->profile);
+    dt_pipeline_profile_free(&plan->profile);
     detour_arena_destroy(plan->arena);
     plan->arena = NULL;
 }
 
-int64_t dt_pipeline_plan_predict_ns(const struct dt_pipeline_plan *plan,
-                                    const struct detour_schedule *schedule, uint32_t iteration)
+/* Simulates a replica; ended_ns: [device]. */
+static bool simulate(const struct dt_pipeline_plan *plan, const struct detour_schedule *schedule,
+                     int32_t replica, uint32_t iteration, int64_t *ended_ns)
 {
     struct detour_arena *arena = detour_arena_create();
     struct detour_schedule copy = *schedule;
     struct detour_report *report = NULL;
     struct detour_profile profile = {0};
-    bool made = make_profile(plan->options, &profile) && arena;
+    bool made = dt_pipeline_profile_make(plan->options, replica, iteration, &profile) && arena;
 
     copy.ops = malloc(copy.op_count * sizeof *copy.ops);
     if (made && copy.ops) {
         memcpy(copy.ops, schedule->ops, copy.op_count * sizeof *copy.ops);
-        add_slowness(plan->options, iteration, &profile, (struct detour_stage *)profile.stages,
-                     (struct detour_link *)profile.links);
         if (detour_simulate(arena, &profile, &copy, &report, NULL))
             report = NULL;
     }
-    int64_t makespan_ns = report ? report->makespan_ns : 0;
+    for (int32_t i = 0; report && i < profile.device_count; i++)
+        ended_ns[i] = report->devices[i].last_finish_ns;
     free(copy.ops);
-    free_profile(&profile);
+    dt_pipeline_profile_free(&profile);
     detour_arena_destroy(arena);
-    return makespan_ns;
+    return report;
+}
+
+int64_t dt_pipeline_plan_predict_ns(const struct dt_pipeline_plan *plan,
+                                    const struct detour_schedule *schedule, uint32_t iteration)
+{
+    const struct dt_pipeline_options *options = plan->options;
+    int64_t ended_ns[DT_JOB_RANKS_MAX];
+
+    DT_CHECK(options->replicas > 0 && options->replicas * options->devices <= DT_JOB_RANKS_MAX);
+    for (int32_t replica = 0; replica < options->replicas; replica++) {
+        if (!simulate(plan, schedule, replica, iteration, &ended_ns[replica * options->devices]))
+            return 0;
+    }
+    int64_t end_ns = dt_pipeline_replicas_end_ns(options, &plan->profile, iteration, ended_ns);
+    return end_ns > 0 ? end_ns : 0;
 }

@@ -26,7 +26,17 @@ bool dt_pipeline_plan_make(struct dt_pipeline_plan *plan, const struct dt_pipeli
                            struct detour_error *error);
 void dt_pipeline_plan_free(struct dt_pipeline_plan *plan);
 
-/* The makespan that the model gives a schedule with what is slow in that iteration; 0 when out of memory.
+/*
+ * The stages and links of the options with what is slow in that iteration in a replica. The arrays are
+ * malloc'ed. False when out of memory. dt_pipeline_profile_free() otherwise.
+ */
+bool dt_pipeline_profile_make(const struct dt_pipeline_options *options, int32_t replica, uint32_t iteration,
+                              struct detour_profile *profile);
+void dt_pipeline_profile_free(struct detour_profile *profile);
+
+/*
+ * The time that the model gives a schedule with what is slow in that iteration: the makespan, or, with
+ * replicas, the end of the last all-reduce of gradients. 0 when out of memory.
  */
 int64_t dt_pipeline_plan_predict_ns(const struct dt_pipeline_plan *plan,
                                     const struct detour_schedule *schedule, uint32_t iteration);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/pipeline/rank.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -14,7 +16,10 @@
 #include "cli/pipeline/adapt.h"
 #include "cli/pipeline/courier.h"
 #include "cli/pipeline/plan.h"
+#include "cli/pipeline/replicas.h"
 #include "cli/pipeline/rules.h"
+#include "cli/pipeline/staging.h"
+#include "cli/pipeline/timeline.h"
 #include "delay/timer.h"
 #include "job/rank.h"
 #include "pipeline/agreement.h"
@@ -23,6 +28,7 @@
 /* What ranks exchange after an iteration. */
 struct result {
     struct dt_executor_account account;
+    uint64_t summed_ns; /* the end of its all-reduce; 0: none */
     uint64_t cpu_ns;
     struct dt_pipeline_verdicts verdicts;
     struct dt_agreement_part part;
@@ -36,7 +42,9 @@ struct rank {
     struct dt_job_rank job;
     const struct dt_pipeline_options *options;
     struct dt_pipeline_plan plan;
+    struct dt_pipeline_position position;
     struct dt_executor *executor;
+    struct dt_gradients *gradients; /* NULL without replicas */
     struct dt_pipeline_courier *courier;
     struct dt_pipeline_process processes[DT_JOB_RANKS_MAX];
     struct dt_pipeline_rules rules;
@@ -50,6 +58,10 @@ struct rank {
     struct dt_pipeline_candidate next;     /* prepared */
     struct dt_pipeline_delays planned;     /* that the schedule in use was made for */
     struct dt_pipeline_delays proposed;    /* that the next one is made for */
+    struct dt_pipeline_delays staged;      /* whose flows have the host path */
+    uint32_t schedule;                     /* number of the schedule in use; 0: the plan's */
+    uint64_t staged_messages;              /* of all ranks, before this iteration (rank 0) */
+    struct dt_pipeline_staging staging;
 };
 
 /* ---- Work of the progress thread. ---- */
@@ -83,36 +95,68 @@ static void wait_a_moment(struct rank *rank, uint64_t now_ns)
     dt_delay_timer_spun(&rank->timer, at_ns - began_ns);
 }
 
+static const struct detour_program *present_program(const struct rank *rank)
+{
+    return rank->present.arena ? rank->present.program : rank->plan.program;
+}
+
+static bool next_order(struct rank *rank, uint64_t now_ns, struct dt_executor_order *order)
+{
+    return dt_executor_next(rank->executor, now_ns, order) ||
+           (rank->gradients &&
+            dt_gradients_next(rank->gradients, dt_executor_get_account(rank->executor).end_ns > 0, order));
+}
+
+static bool is_done(const struct rank *rank)
+{
+    return dt_executor_is_done(rank->executor) && (!rank->gradients || dt_gradients_is_done(rank->gradients));
+}
+
+/* Each element is the sum over the replicas. */
+static void check_gradients(struct rank *rank)
+{
+    uint64_t wrong;
+
+    if (rank->gradients && !dt_gradients_check(rank->gradients, &wrong))
+        dt_job_fail(&rank->job.work_error, DT_EXIT_FAILED,
+                    "rank %u: the gradients of iteration %" PRIu32
+                    " are not the sum over the replicas at byte "
+                    "%" PRIu64,
+                    rank->job.net.rank, rank->iteration, wrong);
+}
+
 static void work_iteration(void *arg)
 {
     struct rank *rank = arg;
     const struct dt_executor_work work = {
         .profile = &rank->plan.profile,
-        .program = rank->present.arena ? rank->present.program : rank->plan.program,
+        .program = present_program(rank),
         .iteration = rank->iteration,
-        .compute_permille =
-            dt_pipeline_slow_permille(&rank->options->slow, (int32_t)rank->job.net.rank, rank->iteration),
+        .compute_permille = dt_pipeline_slow_permille(&rank->options->slow, rank->position, rank->iteration),
     };
     struct dt_executor_order order;
 
+    if (rank->gradients)
+        dt_gradients_begin(rank->gradients, rank->iteration);
     if (!dt_executor_begin(rank->executor, &work, dt_clock_now_ns())) {
         dt_job_fail(&rank->job.work_error, DT_EXIT_FAILED, "rank %u: out of memory", rank->job.net.rank);
         return;
     }
-    while (!dt_executor_is_done(rank->executor)) {
+    while (!is_done(rank)) {
         uint64_t completed = 0, now_ns = dt_clock_now_ns();
 
-        while (dt_executor_next(rank->executor, now_ns, &order))
+        while (next_order(rank, now_ns, &order))
             dt_pipeline_courier_take(rank->courier, &order);
         if (!dt_pipeline_courier_progress(rank->courier, &rank->job.net.plugin, &completed,
                                           &rank->job.work_error))
             return;
         dt_fetch_add_relaxed(&rank->job.net.heartbeat,
                              completed + (dt_executor_due_ns(rank->executor) != DT_NEVER_NS));
-        if (!completed && !dt_executor_is_done(rank->executor))
+        if (!completed && !is_done(rank))
             wait_a_moment(rank, dt_clock_now_ns());
     }
     dt_pipeline_courier_reset(rank->courier);
+    check_gradients(rank);
 }
 
 /* ---- Set-up. ---- */
@@ -122,21 +166,36 @@ static bool fail_memory(struct rank *rank)
     return dt_job_fail(rank->job.error, DT_EXIT_FAILED, "rank %u: out of memory", rank->job.link->rank);
 }
 
-/* The own host path frees sends in the modes that promise it. Before the plugin reads its environment. */
-static void set_environment(const struct dt_pipeline_options *options)
+static bool make_courier(struct rank *rank)
 {
-    if (options->mode != DT_PIPELINE_NCCL)
-        setenv("DETOUR_HOSTPATH", "on", 0);
+    const struct dt_pipeline_options *options = rank->options;
+    struct dt_gradients_options gradients =
+        dt_pipeline_replicas_gradients(options, &rank->plan.profile, rank->position);
+
+    gradients.first_flow = dt_executor_flow_count(rank->executor);
+    if (options->replicas > 1 && !(rank->gradients = dt_gradients_create(&gradients)))
+        return false;
+    const struct dt_pipeline_courier_options made = {.executor = rank->executor,
+                                                     .message_bytes = options->payload_bytes,
+                                                     .microbatches = options->microbatches,
+                                                     .devices = options->devices,
+                                                     .position = rank->position,
+                                                     .gradients = rank->gradients,
+                                                     .gradient_slots = gradients.slots,
+                                                     .gradient_slice_bytes = gradients.slice_bytes};
+    rank->courier = dt_pipeline_courier_create(&made);
+    return rank->courier;
 }
 
 static bool make_executor(struct rank *rank)
 {
     const struct dt_pipeline_options *options = rank->options;
     const struct dt_executor_options made = {
-        .device = (int32_t)rank->job.link->rank,
+        .device = rank->position.device,
         .mode = options->mode,
         .message_bytes = options->payload_bytes,
         .slice_bytes = options->slice_bytes,
+        .launch = options->launch,
     };
     struct detour_error reason;
 
@@ -144,24 +203,28 @@ static bool make_executor(struct rank *rank)
         return dt_job_fail(rank->job.error, DT_EXIT_USAGE, "--schedule %s: %s",
                            detour_algorithm_name(options->algorithm), reason.text);
     rank->executor = dt_executor_create(&made, &rank->plan.profile);
-    if (rank->executor)
-        rank->courier =
-            dt_pipeline_courier_create(rank->executor, options->payload_bytes, options->microbatches);
-    return rank->courier || fail_memory(rank);
+    return (rank->executor && make_courier(rank)) || fail_memory(rank);
 }
 
-/* The RNIC of --kill exists. */
-static bool check_kill(struct rank *rank)
+/* The RNIC of --kill exists; its name goes to the rules. */
+static bool find_kill(struct rank *rank)
 {
     const struct dt_job_plugin *plugin = &rank->job.net.plugin;
     const char *nic = rank->options->slow.kill.nic;
-    bool found = !nic[0];
 
-    for (int i = 0; i < plugin->device_count; i++)
-        found = found || !strcmp(plugin->devices[i].name, nic);
-    return found || dt_job_fail(rank->job.error, DT_EXIT_USAGE,
-                                "--kill %s: the plugin has no such device; its first is %s", nic,
-                                plugin->devices[0].name);
+    if (!nic[0])
+        return true;
+    if (!strcmp(nic, DT_PIPELINE_FIRST_NIC))
+        nic = plugin->devices[0].name;
+    for (int i = 0; i < plugin->device_count; i++) {
+        if (strcmp(plugin->devices[i].name, nic) != 0)
+            continue;
+        snprintf(rank->rules.nic, sizeof rank->rules.nic, "%s", nic);
+        return true;
+    }
+    return dt_job_fail(rank->job.error, DT_EXIT_USAGE,
+                       "--kill %s: the plugin has no such device; its first is %s", nic,
+                       plugin->devices[0].name);
 }
 
 static bool set_up(struct rank *rank)
@@ -170,18 +233,19 @@ static bool set_up(struct rank *rank)
 
     dt_pipeline_process_self(&self);
     dt_delay_timer_init(&rank->timer);
-    set_environment(rank->options);
+    dt_pipeline_staging_prepare(&rank->staging, rank->options);
     if (!make_executor(rank) || !dt_job_rank_load(&rank->job) ||
         !dt_job_exchange(rank->job.link, &self, sizeof self, rank->processes, rank->job.error))
         return false;
     rank->rules = (struct dt_pipeline_rules){
-        .device = (int32_t)rank->job.link->rank,
+        .position = rank->position,
+        .devices = rank->options->devices,
         .processes = rank->processes,
         .kill_after_ns = dt_pipeline_plan_predict_ns(&rank->plan, rank->plan.schedule, 0) / 2};
-    if (!check_kill(rank))
+    if (!find_kill(rank))
         return false;
     return dt_job_rank_connect(&rank->job, dt_pipeline_courier_connections(rank->courier),
-                               dt_executor_flow_count(rank->executor));
+                               dt_pipeline_courier_connection_count(rank->courier));
 }
 
 /* ---- Iterations. ---- */
@@ -200,34 +264,66 @@ static const struct detour_schedule *present_schedule(const struct rank *rank)
     return rank->present.arena ? rank->present.schedule : rank->plan.schedule;
 }
 
+static int64_t later(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* What the plugins of all ranks report, and what was ordered. */
+static void describe_links(struct rank *rank, const struct result *results,
+                           struct dt_pipeline_iteration *iteration)
+{
+    uint64_t staged = 0;
+
+    for (int32_t from = 0; from < (int32_t)rank->job.net.ranks; from++) {
+        const struct dt_pipeline_verdicts *verdicts = &results[from].verdicts;
+
+        staged += verdicts->staged_messages;
+        for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX && iteration->slow_count < DT_PIPELINE_FLOWS_SHOWN;
+             i++) {
+            if (verdicts->slow[i].to_rank >= 0)
+                iteration->slow[iteration->slow_count++] =
+                    (struct dt_pipeline_flow){from, verdicts->slow[i].to_rank, verdicts->slow[i].delay_ns};
+        }
+    }
+    iteration->hostpath_count = dt_pipeline_staging_flows(&rank->staging, &rank->plan.profile, &rank->staged,
+                                                          rank->job.net.ranks, iteration->hostpath);
+    iteration->staged = staged - rank->staged_messages;
+    rank->staged_messages = staged;
+}
+
 static void send_iteration(struct rank *rank, const struct result *results)
 {
     struct dt_pipeline_iteration iteration = {
         .number = rank->iteration,
-        .schedule = rank->agreement.adopted,
+        .schedule = rank->schedule,
         .predicted_ns = dt_pipeline_plan_predict_ns(&rank->plan, present_schedule(rank), rank->iteration),
     };
     uint64_t compute_ns = 0, cpu_ns = 0;
+    int64_t pipeline_ns = 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     for (unsigned i = 0; i < rank->job.net.ranks; i++) {
         const struct dt_executor_account *account = &results[i].account;
-        int64_t time_ns = (int64_t)(account->end_ns - account->start_ns);
+        uint64_t ended_ns = dt_max_u64(account->end_ns, results[i].summed_ns);
 
-        iteration.time_ns = time_ns > iteration.time_ns ? time_ns : iteration.time_ns;
+        iteration.time_ns = later(iteration.time_ns, (int64_t)(ended_ns - account->start_ns));
+        pipeline_ns = later(pipeline_ns, (int64_t)(account->end_ns - account->start_ns));
         iteration.held_ns += (int64_t)account->held_ns;
         iteration.wait_ns += (int64_t)account->wait_ns;
         compute_ns += account->compute_ns;
         cpu_ns += results[i].cpu_ns;
     }
+    iteration.dp_ns = iteration.time_ns - pipeline_ns;
     if (iteration.time_ns > 0) {
         iteration.bubble = 1 - (double)compute_ns / ((double)iteration.time_ns * rank->job.net.ranks);
         iteration.cpu = (double)cpu_ns / ((double)iteration.time_ns * (double)(cores > 0 ? cores : 1));
     }
+    describe_links(rank, results, &iteration);
     dt_job_frame_send(rank->job.link->fd, DT_PIPELINE_FRAME_ITERATION, &iteration, sizeof iteration);
 }
 
-/* Rank 0: a new proposal, when the verdicts call for another schedule. */
+/* Rank 0: a new proposal, when the verdicts call for another schedule, or the host path for other flows. */
 static void propose(struct rank *rank, const struct result *results)
 {
     struct dt_pipeline_verdicts verdicts[DT_JOB_RANKS_MAX];
@@ -237,15 +333,20 @@ static void propose(struct rank *rank, const struct result *results)
         return;
     for (unsigned i = 0; i < rank->job.net.ranks; i++)
         verdicts[i] = results[i].verdicts;
-    dt_pipeline_delays_from_verdicts(&rank->plan.profile, verdicts, &measured);
-    if (!dt_pipeline_adapt_decide(&rank->plan, present_schedule(rank), &rank->planned, &measured,
-                                  &rank->adapt_state))
+    dt_pipeline_delays_of_replicas(&rank->plan.profile, rank->options->replicas, verdicts, &measured);
+    bool is_other = dt_pipeline_adapt_decide(&rank->plan, present_schedule(rank), &rank->planned, &measured,
+                                             &rank->adapt_state);
+    if (!dt_pipeline_staging_changes(&rank->staging, &rank->plan.profile, &rank->staged, &measured) &&
+        !is_other)
         return;
     rank->proposed = measured;
     dt_agreement_propose(&rank->agreement, rank->iteration + 1 + ROUNDS_OF_A_PROPOSAL);
 }
 
-/* The round that brought the proposal: every rank makes the schedule and confirms it in the next round. */
+/*
+ * The round that brought the proposal: every rank makes the schedule and confirms it in the next round. When
+ * no other schedule pays, only the host path changes.
+ */
 static void prepare(struct rank *rank, const struct result *results)
 {
     rank->proposed = results[0].proposed;
@@ -253,19 +354,27 @@ static void prepare(struct rank *rank, const struct result *results)
     if (dt_pipeline_adapt_prepare(&rank->plan, present_schedule(rank), &rank->planned, &rank->proposed,
                                   &rank->next))
         dt_agreement_prepared(&rank->agreement, rank->next.digest);
+    else if (rank->staging.is_switched)
+        dt_agreement_prepared(&rank->agreement, dt_pipeline_schedule_digest(present_schedule(rank)));
 }
 
-static void adopt(struct rank *rank)
+static bool adopt(struct rank *rank)
 {
-    dt_pipeline_candidate_free(&rank->present);
-    rank->present = rank->next;
-    rank->next = (struct dt_pipeline_candidate){0};
-    rank->planned = rank->proposed;
+    if (rank->next.arena) {
+        dt_pipeline_candidate_free(&rank->present);
+        rank->present = rank->next;
+        rank->next = (struct dt_pipeline_candidate){0};
+        rank->schedule = rank->agreement.adopted;
+        rank->planned = rank->proposed;
+    }
+    rank->staged = rank->proposed;
     rank->adapt_state = (struct detour_adapt_state){0};
+    return dt_pipeline_staging_set(&rank->staging, &rank->plan.profile, &rank->staged, rank->job.link->rank,
+                                   rank->processes, rank->job.error);
 }
 
 /* The round between this iteration and the next. */
-static void adapt(struct rank *rank, const struct result *results)
+static bool adapt(struct rank *rank, const struct result *results)
 {
     struct dt_agreement_part parts[DT_JOB_RANKS_MAX];
 
@@ -276,7 +385,8 @@ static void adapt(struct rank *rank, const struct result *results)
         prepare(rank, results);
         break;
     case DT_AGREEMENT_ADOPT:
-        adopt(rank);
+        if (!adopt(rank))
+            return false;
         break;
     case DT_AGREEMENT_DISCARD:
         dt_pipeline_candidate_free(&rank->next);
@@ -286,6 +396,31 @@ static void adapt(struct rank *rank, const struct result *results)
     }
     if (rank->job.link->rank == 0)
         propose(rank, results);
+    return true;
+}
+
+/* Processes of one machine, whose names begin with that of their host, share a clock. */
+static bool has_own_clock(const struct rank *rank)
+{
+    const char *first = rank->processes[0].name, *mine = rank->processes[rank->job.link->rank].name;
+    size_t length = strcspn(first, ":");
+
+    return strcspn(mine, ":") != length || memcmp(first, mine, length) != 0;
+}
+
+/* The times of the iteration that the options ask for, of the first replica, go to the launcher, before its
+ * result. */
+static bool send_records(struct rank *rank)
+{
+    const struct dt_job_link *link = rank->job.link;
+
+    if (!dt_pipeline_options_has_timeline(rank->options) ||
+        rank->iteration != rank->options->timeline_iteration || rank->position.replica != 0)
+        return true;
+    return dt_pipeline_timeline_send(link->fd, rank->executor, present_program(rank), (int32_t)link->rank,
+                                     has_own_clock(rank)) ||
+           dt_job_fail(rank->job.error, DT_EXIT_FAILED, "rank %u: cannot send its times to the launcher",
+                       link->rank);
 }
 
 static bool run_iteration(struct rank *rank)
@@ -300,23 +435,24 @@ static bool run_iteration(struct rank *rank)
     if (!dt_job_rank_do_work(&rank->job, work_iteration, rank))
         return false;
     mine = (struct result){.account = dt_executor_get_account(rank->executor),
+                           .summed_ns = rank->gradients ? dt_gradients_end_ns(rank->gradients) : 0,
                            .cpu_ns = cpu_now_ns() - cpu_ns,
                            .part = rank->agreement.own,
                            .proposed = rank->proposed};
-    if (rank->options->adapt)
-        dt_pipeline_verdicts_read(&mine.verdicts);
+    dt_pipeline_verdicts_read(&mine.verdicts);
+    if (!send_records(rank))
+        return false;
     if (!dt_job_exchange(rank->job.link, &mine, sizeof mine, results, rank->job.error))
         return false;
     if (rank->job.link->rank == 0)
         send_iteration(rank, results);
-    if (rank->options->adapt)
-        adapt(rank, results);
-    return true;
+    return !rank->options->adapt || adapt(rank, results);
 }
 
 static bool run_all(struct rank *rank)
 {
-    if (!dt_pipeline_rules_start(&rank->rules, &rank->plan.profile, rank->job.error))
+    if (!dt_pipeline_rules_start(&rank->rules, &rank->plan.profile, rank->job.error) ||
+        !dt_pipeline_staging_start(&rank->staging, rank->job.error))
         return false;
     for (rank->iteration = 0; rank->iteration < rank->options->iterations; rank->iteration++) {
         if (!run_iteration(rank))
@@ -330,6 +466,7 @@ static bool tear_down(struct rank *rank)
     if (!dt_job_rank_close(&rank->job))
         return false;
     dt_pipeline_courier_destroy(rank->courier);
+    dt_gradients_destroy(rank->gradients);
     dt_executor_destroy(rank->executor);
     dt_pipeline_candidate_free(&rank->present);
     dt_pipeline_candidate_free(&rank->next);
@@ -347,6 +484,7 @@ bool dt_pipeline_rank_run(const struct dt_pipeline_options *options, struct dt_j
         return dt_job_fail(error, DT_EXIT_FAILED, "rank %u: out of memory", link->rank);
     rank->results = results;
     rank->options = options;
+    rank->position = dt_pipeline_position_of(options->devices, link->rank);
     rank->job.options = &options->job;
     rank->job.link = link;
     rank->job.error = error;

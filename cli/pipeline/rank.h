@@ -19,18 +19,34 @@ extern "C" {
 
 enum dt_pipeline_frame_kind {
     DT_PIPELINE_FRAME_ITERATION = DT_JOB_FRAME_COMMAND, /* rank 0 -> launcher: struct dt_pipeline_iteration */
+    DT_PIPELINE_FRAME_RECORDS,                          /* rank -> launcher: timeline.h */
+};
+
+#define DT_PIPELINE_FLOWS_SHOWN 16
+
+/* Messages from one rank to another. */
+struct dt_pipeline_flow {
+    int32_t from;
+    int32_t to;
+    int64_t delay_ns; /* that the plugin has measured; 0: not slow */
 };
 
 /* An iteration of all devices. */
 struct dt_pipeline_iteration {
     uint32_t number;
     uint32_t schedule;    /* number; 0: the first one */
-    int64_t time_ns;      /* of the device that took longest */
+    int64_t time_ns;      /* of the device that took longest, with its gradients */
+    int64_t dp_ns;        /* of these: behind the last action of all devices, for gradients alone */
     int64_t predicted_ns; /* by the model of the schedule library */
     int64_t held_ns;      /* sum over the devices: by sends without a slot */
     int64_t wait_ns;      /* sum over the devices: for messages */
     double bubble;        /* share of the devices' time without computing */
     double cpu;           /* share of this machine's cores that the ranks used */
+    uint64_t staged;      /* messages that went over the host path */
+    uint32_t slow_count;
+    uint32_t hostpath_count;
+    struct dt_pipeline_flow slow[DT_PIPELINE_FLOWS_SHOWN];     /* by the verdicts after the iteration */
+    struct dt_pipeline_flow hostpath[DT_PIPELINE_FLOWS_SHOWN]; /* over the host path by order */
 };
 
 /* Runs the rank in this process. False with the reason in *error. */

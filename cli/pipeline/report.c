@@ -4,28 +4,37 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/exit.h"
+#include "base/util.h"
+#include "cli/pipeline/picture.h"
 #include "detour/version.h"
 
 #define BAR_COLUMNS 15
 
 /* The file is opened without truncating the result of an earlier run, and emptied when it is written. */
+static bool open_output(const char *option, const char *path, FILE **file, struct dt_job_error *error)
+{
+    if (!path)
+        return true;
+    *file = fopen(path, "ae");
+    return *file ||
+           dt_job_fail(error, DT_EXIT_USAGE, "%s %s: cannot write there: %s", option, path, strerror(errno));
+}
+
 bool dt_pipeline_report_init(struct dt_pipeline_report *report, const struct dt_pipeline_options *options,
                              struct dt_job_error *error)
 {
     memset(report, 0, sizeof *report);
     report->options = options;
-    if (!options->json_path)
-        return true;
-    report->json_file = fopen(options->json_path, "ae");
-    if (!report->json_file)
-        return dt_job_fail(error, DT_EXIT_USAGE, "--json %s: cannot write there: %s", options->json_path,
-                           strerror(errno));
-    report->iterations = json_array();
-    return true;
+    if (options->json_path)
+        report->iterations = json_array();
+    return open_output("--json", options->json_path, &report->json_file, error) &&
+           open_output("--svg", options->svg_path, &report->svg_file, error) &&
+           open_output("--perfetto", options->perfetto_path, &report->perfetto_file, error);
 }
 
 void dt_pipeline_report_start(const struct dt_pipeline_report *report)
@@ -33,6 +42,9 @@ void dt_pipeline_report_start(const struct dt_pipeline_report *report)
     const struct dt_pipeline_options *options = report->options;
 
     printf("# detour pipeline, version " DETOUR_VERSION_STRING "\n");
+    if (options->replicas > 1)
+        printf("# %" PRId32 " replicas, gradients of %" PRIu64 " bytes per stage, summed up over rings\n",
+               options->replicas, options->gradient_bytes);
     printf("# %" PRId32 " devices, %" PRId32 " microbatches, schedule %s, mode %s, messages of %" PRIu64
            " bytes\n",
            options->devices, options->microbatches, dt_pipeline_schedule_name(options),
@@ -45,8 +57,8 @@ void dt_pipeline_report_start(const struct dt_pipeline_report *report)
                (double)options->f_ns / 1e6, (double)options->b_ns / 1e6, (double)options->w_ns / 1e6);
     if (report->note)
         printf("# %s\n", report->note);
-    printf("#\n# %9s  %10s  %12s  %7s  %8s  %6s  %8s\n", "iteration", "time (ms)", "model (ms)", "bubble",
-           "held(ms)", "cpu", "schedule");
+    printf("#\n# %9s  %10s  %12s  %7s  %8s  %6s  %8s  %6s%s\n", "iteration", "time (ms)", "model (ms)",
+           "bubble", "held(ms)", "cpu", "schedule", "staged", options->replicas > 1 ? "    dp (ms)" : "");
     fflush(stdout);
 }
 
@@ -61,6 +73,67 @@ static void draw_bar(struct dt_pipeline_report *report, const struct dt_pipeline
     printf("  %.*s", columns < (double)sizeof bar - 1 ? (int)columns : (int)sizeof bar - 1, bar);
 }
 
+/* Which links are slow, by how much, and which go over the host path by order. */
+static void print_links(const struct dt_pipeline_iteration *iteration)
+{
+    for (uint32_t i = 0; i < iteration->slow_count; i++)
+        printf("%s %" PRId32 ">%" PRId32 " %+.1f ms", i ? "," : "  slow:", iteration->slow[i].from,
+               iteration->slow[i].to, (double)iteration->slow[i].delay_ns / 1e6);
+    for (uint32_t i = 0; i < iteration->hostpath_count; i++)
+        printf("%s %" PRId32 ">%" PRId32, i ? "," : "  host path:", iteration->hostpath[i].from,
+               iteration->hostpath[i].to);
+}
+
+static json_t *flows_to_json(const struct dt_pipeline_flow *flows, uint32_t count, bool has_delay)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < count; i++) {
+        json_t *flow = json_pack("{s:i, s:i}", "from", (int)flows[i].from, "to", (int)flows[i].to);
+
+        if (has_delay)
+            json_object_set_new(flow, "delay_ms", json_real((double)flows[i].delay_ns / 1e6));
+        json_array_append_new(array, flow);
+    }
+    return array;
+}
+
+static void add_to_json(json_t *iterations, const struct dt_pipeline_iteration *iteration, bool is_busy)
+{
+    json_array_append_new(
+        iterations,
+        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:o, s:o}", "iteration",
+                  (json_int_t)iteration->number, "time_ms", (double)iteration->time_ns / 1e6, "model_ms",
+                  (double)iteration->predicted_ns / 1e6, "bubble", iteration->bubble, "held_ms",
+                  (double)iteration->held_ns / 1e6, "wait_ms", (double)iteration->wait_ns / 1e6, "dp_ms",
+                  (double)iteration->dp_ns / 1e6, "cpu", iteration->cpu, "comparable", !is_busy, "schedule",
+                  (json_int_t)iteration->schedule, "staged_messages", (json_int_t)iteration->staged, "slow",
+                  flows_to_json(iteration->slow, iteration->slow_count, true), "hostpath",
+                  flows_to_json(iteration->hostpath, iteration->hostpath_count, false)));
+}
+
+/* Iterations and the largest delay of each slow link. */
+static void count_links(struct dt_pipeline_report *report, const struct dt_pipeline_iteration *iteration)
+{
+    for (uint32_t i = 0; i < iteration->slow_count; i++) {
+        const struct dt_pipeline_flow *flow = &iteration->slow[i];
+        uint32_t k = 0;
+
+        while (k < report->slow_count &&
+               (report->slow[k].flow.from != flow->from || report->slow[k].flow.to != flow->to))
+            k++;
+        if (k == DT_COUNT_OF(report->slow))
+            continue;
+        if (k == report->slow_count)
+            report->slow[report->slow_count++].flow = *flow;
+        report->slow[k].iterations++;
+        if (report->slow[k].flow.delay_ns < flow->delay_ns)
+            report->slow[k].flow.delay_ns = flow->delay_ns;
+    }
+    report->staged += iteration->staged;
+    report->hostpath_count += iteration->hostpath_count > 0;
+}
+
 void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
                                   const struct dt_pipeline_iteration *iteration)
 {
@@ -68,32 +141,32 @@ void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
     const struct dt_pipeline_kill *kill = &report->options->slow.kill;
     bool is_busy = iteration->cpu > DT_PIPELINE_CPU_MAX;
 
-    printf("%11" PRIu32 "  %10.2f  %12.2f  %6.1f%%  %8.2f  %5.1f%%  %8" PRIu32 "%s", iteration->number,
-           time_ms, predicted_ms, 100 * iteration->bubble, (double)iteration->held_ns / 1e6,
-           100 * iteration->cpu, iteration->schedule, is_busy ? "  not comparable: the cores are busy" : "");
+    printf("%11" PRIu32 "  %10.2f  %12.2f  %6.1f%%  %8.2f  %5.1f%%  %8" PRIu32 "  %6" PRIu64,
+           iteration->number, time_ms, predicted_ms, 100 * iteration->bubble,
+           (double)iteration->held_ns / 1e6, 100 * iteration->cpu, iteration->schedule, iteration->staged);
+    if (report->options->replicas > 1)
+        printf("  %9.2f", (double)iteration->dp_ns / 1e6);
+    fputs(is_busy ? "  not comparable: the cores are busy" : "", stdout);
     if (kill->nic[0] && iteration->number == kill->period.from)
         printf("  %s fails: %+.2f ms", kill->nic, time_ms - predicted_ms);
     if (kill->nic[0] && iteration->number == kill->period.to)
         printf("  %s is back", kill->nic);
     if (report->options->draw)
         draw_bar(report, iteration);
+    print_links(iteration);
     putchar('\n');
     fflush(stdout);
     report->count++;
     report->time_sum_ns += iteration->time_ns;
     report->predicted_sum_ns += iteration->predicted_ns;
+    report->dp_sum_ns += iteration->dp_ns;
     if (iteration->predicted_ns > 0)
         report->error_sum += fabs(time_ms / predicted_ms - 1);
     report->cpu_max = iteration->cpu > report->cpu_max ? iteration->cpu : report->cpu_max;
     report->busy_count += is_busy;
+    count_links(report, iteration);
     if (report->iterations)
-        json_array_append_new(report->iterations,
-                              json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I}", "iteration",
-                                        (json_int_t)iteration->number, "time_ms", time_ms, "model_ms",
-                                        predicted_ms, "bubble", iteration->bubble, "held_ms",
-                                        (double)iteration->held_ns / 1e6, "wait_ms",
-                                        (double)iteration->wait_ns / 1e6, "cpu", iteration->cpu, "comparable",
-                                        !is_busy, "schedule", (json_int_t)iteration->schedule));
+        add_to_json(report->iterations, iteration, is_busy);
 }
 
 static void print_summary(const struct dt_pipeline_report *report)
@@ -103,8 +176,19 @@ static void print_summary(const struct dt_pipeline_report *report)
     printf("#\n# %" PRIu32 " iterations: mean %.2f ms, model %.2f ms, mean difference %.2f %%\n",
            report->count, (double)report->time_sum_ns / 1e6 / count,
            (double)report->predicted_sum_ns / 1e6 / count, 100 * report->error_sum / count);
+    if (report->options->replicas > 1)
+        printf("# every gradient was the sum over the replicas; mean %.2f ms behind the pipelines\n",
+               (double)report->dp_sum_ns / 1e6 / count);
     printf("# every message had the expected identity and content; cores in use: %.1f %% at most\n",
            100 * report->cpu_max);
+    for (uint32_t i = 0; i < report->slow_count; i++)
+        printf("# the messages from %" PRId32 " to %" PRId32 " were slow after %" PRIu32
+               " iterations, by %.1f ms at most\n",
+               report->slow[i].flow.from, report->slow[i].flow.to, report->slow[i].iterations,
+               (double)report->slow[i].flow.delay_ns / 1e6);
+    if (report->staged)
+        printf("# %" PRIu64 " messages went over the host path, by order in %" PRIu32 " iterations\n",
+               report->staged, report->hostpath_count);
     if (report->busy_count)
         printf("# %" PRIu32
                " iterations used more than %.0f %% of the cores: their times are not comparable\n",
@@ -112,34 +196,91 @@ static void print_summary(const struct dt_pipeline_report *report)
     fflush(stdout);
 }
 
-static bool write_json(struct dt_pipeline_report *report, const struct dt_job_error *error)
+/* Closes the file with `text` as its only content, or as it is for NULL. True when `text` is NULL or written.
+ */
+static bool finish_output(FILE *file, const char *text, size_t bytes)
+{
+    bool written = !text || (ftruncate(fileno(file), 0) == 0 && fwrite(text, 1, bytes, file) == bytes);
+
+    return fclose(file) == 0 && written;
+}
+
+static bool fail_output(const char *option, const char *path)
+{
+    fprintf(stderr, "detour pipeline: %s %s: could not be written: %s\n", option, path, strerror(errno));
+    return false;
+}
+
+static bool write_json(struct dt_pipeline_report *report, const struct dt_pipeline_picture *picture,
+                       const struct dt_job_error *error)
 {
     const struct dt_pipeline_options *options = report->options;
+    json_t *timeline =
+        options->has_timeline_option && picture->arena ? dt_pipeline_picture_json(picture) : NULL;
     json_t *document =
-        json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:o*, s:s*}", "version", 1, "detour",
+        json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:i, s:I, s:o*, s:o*, s:s*}", "version", 1, "detour",
                   DETOUR_VERSION_STRING, "schedule", dt_pipeline_schedule_name(options), "mode",
                   dt_pipeline_mode_name(options->mode), "devices", (int)options->devices, "microbatches",
-                  (int)options->microbatches, "payload_bytes", (json_int_t)options->payload_bytes,
-                  "iterations", report->iterations, "error", error->exit_code ? error->text : NULL);
-    bool written = document && ftruncate(fileno(report->json_file), 0) == 0 &&
-                   json_dumpf(document, report->json_file, JSON_INDENT(1)) == 0 &&
-                   fputc('\n', report->json_file) != EOF;
+                  (int)options->microbatches, "payload_bytes", (json_int_t)options->payload_bytes, "replicas",
+                  (int)options->replicas, "gradient_bytes",
+                  (json_int_t)(options->replicas > 1 ? options->gradient_bytes : 0), "iterations",
+                  report->iterations, "timeline", timeline, "error", error->exit_code ? error->text : NULL);
+    char *text = document ? json_dumps(document, JSON_INDENT(1)) : NULL;
+    bool written = finish_output(report->json_file, text ? text : "", text ? strlen(text) : 0) && text;
 
+    free(text);
     json_decref(document);
-    return fclose(report->json_file) == 0 && written;
+    return written || fail_output("--json", options->json_path);
+}
+
+static bool write_picture(const struct dt_pipeline_picture *picture, enum detour_format format, FILE *file,
+                          const char *option, const char *path)
+{
+    struct detour_text text = {0};
+    struct detour_error reason;
+
+    if (!file)
+        return true;
+    if (picture->arena && !dt_pipeline_picture_write(picture, format, &text, &reason)) {
+        fclose(file);
+        fprintf(stderr, "detour pipeline: %s %s: %s\n", option, path, reason.text);
+        return false;
+    }
+    return finish_output(file, text.data, text.bytes) || fail_output(option, path);
+}
+
+/* Of a run that was successful; else the files stay as they are. */
+static bool make_picture(struct dt_pipeline_report *report, const struct dt_job_error *error,
+                         struct dt_pipeline_picture *picture)
+{
+    struct detour_error reason;
+
+    *picture = (struct dt_pipeline_picture){0};
+    if (error->exit_code || !dt_pipeline_options_has_timeline(report->options) ||
+        dt_pipeline_picture_make(picture, report->options, &report->timeline, &reason))
+        return true;
+    fprintf(stderr, "detour pipeline: the times of iteration %" PRIu32 ": %s\n",
+            report->options->timeline_iteration, reason.text);
+    return false;
 }
 
 bool dt_pipeline_report_finish(struct dt_pipeline_report *report, const struct dt_job_error *error)
 {
+    const struct dt_pipeline_options *options = report->options;
+    struct dt_pipeline_picture picture;
+
     if (!error->exit_code) {
         print_summary(report);
     } else {
         fflush(stdout);
         fprintf(stderr, "detour pipeline: %s\n", error->text);
     }
-    if (!report->json_file || write_json(report, error))
-        return true;
-    fprintf(stderr, "detour pipeline: --json %s: could not be written: %s\n", report->options->json_path,
-            strerror(errno));
-    return false;
+    bool is_good = make_picture(report, error, &picture);
+    is_good &= !report->json_file || write_json(report, &picture, error);
+    is_good &= write_picture(&picture, DETOUR_FORMAT_SVG, report->svg_file, "--svg", options->svg_path);
+    is_good &= write_picture(&picture, DETOUR_FORMAT_TRACE, report->perfetto_file, "--perfetto",
+                             options->perfetto_path);
+    dt_pipeline_picture_free(&picture);
+    dt_pipeline_timeline_free(&report->timeline);
+    return is_good;
 }

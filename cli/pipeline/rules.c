@@ -10,10 +10,9 @@
 #include "base/exit.h"
 #include "base/param.h"
 #include "obs/client.h"
-#include "obs/command.h"
 #include "obs/runtime_dir.h"
 
-#define TIMEOUT_MS 5000
+#define TIMEOUT_MS 25000
 
 void dt_pipeline_process_self(struct dt_pipeline_process *process)
 {
@@ -31,8 +30,8 @@ void dt_pipeline_rule_text(const struct dt_pipeline_slow_link *link, const struc
              link->serial ? "serial" : "latency", link->delay_ns);
 }
 
-/* One command of the own process; the answer's text goes to `answer`. */
-static bool call(const char *line, char answer[DT_COMMAND_ANSWER_BYTES], struct dt_job_error *error)
+bool dt_pipeline_rules_order(const char *line, char answer[DT_COMMAND_ANSWER_BYTES],
+                             struct dt_job_error *error)
 {
     struct dt_runtime_dir dir;
     enum dt_status status = dt_runtime_dir_open(dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"), 0, &dir,
@@ -43,7 +42,7 @@ static bool call(const char *line, char answer[DT_COMMAND_ANSWER_BYTES], struct 
         dt_runtime_dir_close(&dir);
     }
     if (status != DT_OK)
-        return dt_job_fail(error, DT_EXIT_FAILED, "cannot set a rule (%s): %s", line, answer);
+        return dt_job_fail(error, DT_EXIT_FAILED, "`detour %s` at this rank: %s", line, answer);
     return true;
 }
 
@@ -57,22 +56,27 @@ static bool switch_rule(const char *rule, bool is_on, int64_t *number, struct dt
     if (!is_on) {
         snprintf(line, sizeof line, "inject remove %" PRId64, *number);
         *number = 0;
-        return call(line, answer, error);
+        return dt_pipeline_rules_order(line, answer, error);
     }
     snprintf(line, sizeof line, "inject add %s", rule);
-    if (!call(line, answer, error))
+    if (!dt_pipeline_rules_order(line, answer, error))
         return false;
     *number = strtoll(answer, NULL, 10);
     return *number > 0 || dt_job_fail(error, DT_EXIT_FAILED, "`%s` was answered with '%s'", line, answer);
 }
 
-static bool set_link(struct dt_pipeline_rules *rules, size_t i, const struct dt_pipeline_slow_link *link,
-                     bool is_slow, struct dt_job_error *error)
+static const struct dt_pipeline_process *process_of(const struct dt_pipeline_rules *rules,
+                                                    struct dt_pipeline_position position)
 {
-    int32_t peer = link->a == rules->device ? link->b : link->a;
+    return &rules->processes[dt_pipeline_rank_of(rules->devices, position)];
+}
+
+static bool set_link(struct dt_pipeline_rules *rules, size_t i, const struct dt_pipeline_slow_link *link,
+                     struct dt_pipeline_position peer, bool is_slow, struct dt_job_error *error)
+{
     char rule[DT_PIPELINE_RULE_BYTES];
 
-    dt_pipeline_rule_text(link, &rules->processes[peer], rule);
+    dt_pipeline_rule_text(link, process_of(rules, peer), rule);
     return switch_rule(rule, is_slow, &rules->numbers[i], error);
 }
 
@@ -81,7 +85,7 @@ static bool set_kill(struct dt_pipeline_rules *rules, const struct dt_pipeline_k
 {
     char rule[DT_PIPELINE_RULE_BYTES];
 
-    snprintf(rule, sizeof rule, "device=%s down from=%" PRId64 "ns", kill->nic, rules->kill_after_ns);
+    snprintf(rule, sizeof rule, "device=%s down from=%" PRId64 "ns", rules->nic, rules->kill_after_ns);
     return switch_rule(rule, dt_pipeline_period_has(&kill->period, iteration), &rules->kill_number, error);
 }
 
@@ -104,15 +108,16 @@ bool dt_pipeline_rules_start(const struct dt_pipeline_rules *rules, const struct
                              struct dt_job_error *error)
 {
     for (int32_t i = 0; i < 2 * profile->device_count; i++) {
-        int32_t peer = i / 2;
+        struct dt_pipeline_position peer = {i / 2, rules->position.replica};
         struct dt_pipeline_slow_link link = {.serial = i % 2};
         char rule[DT_PIPELINE_RULE_BYTES];
         int64_t number = 0;
 
-        link.delay_ns = dt_pipeline_profile_delay_ns(profile, rules->device, peer, link.serial);
-        if (peer == rules->device || link.delay_ns == 0)
+        link.delay_ns =
+            dt_pipeline_profile_delay_ns(profile, rules->position.device, peer.device, link.serial);
+        if (peer.device == rules->position.device || link.delay_ns == 0)
             continue;
-        dt_pipeline_rule_text(&link, &rules->processes[peer], rule);
+        dt_pipeline_rule_text(&link, process_of(rules, peer), rule);
         if (!switch_rule(rule, true, &number, error))
             return false;
     }
@@ -125,10 +130,12 @@ bool dt_pipeline_rules_set(struct dt_pipeline_rules *rules, const struct dt_pipe
     for (size_t i = 0; i < slow->link_count; i++) {
         const struct dt_pipeline_slow_link *link = &slow->links[i];
         bool is_slow = dt_pipeline_period_has(&link->period, iteration) && link->delay_ns > 0;
+        struct dt_pipeline_position peer;
 
-        if ((link->a == rules->device || link->b == rules->device) &&
-            !set_link(rules, i, link, is_slow, error))
+        if (dt_pipeline_slow_link_peer(link, rules->position, &peer) &&
+            !set_link(rules, i, link, peer, is_slow, error))
             return false;
     }
-    return !slow->kill.nic[0] || set_kill(rules, &slow->kill, iteration, error);
+    bool has_kill = slow->kill.nic[0] && (slow->kill.devices >> rules->position.device & 1);
+    return !has_kill || set_kill(rules, &slow->kill, iteration, error);
 }

@@ -9,6 +9,7 @@
 #include "cli/pipeline/slow.h"
 #include "detour/sched.h"
 #include "job/error.h"
+#include "obs/command.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,12 +23,18 @@ struct dt_pipeline_process {
 void dt_pipeline_process_self(struct dt_pipeline_process *process);
 
 struct dt_pipeline_rules {
-    int32_t device;                              /* of this rank */
-    const struct dt_pipeline_process *processes; /* [device] */
+    struct dt_pipeline_position position;        /* of this rank */
+    int32_t devices;                             /* of one replica */
+    const struct dt_pipeline_process *processes; /* [rank] */
     int64_t numbers[DT_PIPELINE_SLOW_MAX];       /* [slow link] of its rule in force; 0: none */
-    int64_t kill_number;                         /* the same of --kill */
+    char nic[32];                                /* of --kill, as the plugin names it */
+    int64_t kill_number;                         /* its rule in force */
     int64_t kill_after_ns;                       /* from the beginning of its iteration */
 };
+
+/* A line for this process's own command socket (obs/command.h). False with the reason in *error. Blocks. */
+bool dt_pipeline_rules_order(const char *line, char answer[DT_COMMAND_ANSWER_BYTES],
+                             struct dt_job_error *error);
 
 /* The rule of a slow link for its messages to `peer`, as text. */
 enum { DT_PIPELINE_RULE_BYTES = 160 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/pipeline/slow.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,13 +40,14 @@ static bool take_whole(const char **at, double high, double *value)
     return take_number(at, high, value) && *value == (double)(uint64_t)*value;
 }
 
-static bool take_device(const char **at, int32_t *device)
+/* "D" or "D@R". */
+static bool take_position(const char **at, struct dt_pipeline_position *position)
 {
-    double value;
+    double device, replica = DT_PIPELINE_EVERY_REPLICA;
 
-    if (!take_whole(at, DEVICE_MAX, &value))
+    if (!take_whole(at, DEVICE_MAX, &device) || (take_text(at, "@") && !take_whole(at, DEVICE_MAX, &replica)))
         return false;
-    *device = (int32_t)value;
+    *position = (struct dt_pipeline_position){(int32_t)device, (int32_t)replica};
     return true;
 }
 
@@ -84,17 +87,24 @@ static bool take_rest(const char *at, struct dt_pipeline_period *period, bool *s
     return from < to;
 }
 
+/* Two devices of the same replica or replicas, or two replicas of the same device. */
+static bool is_link(struct dt_pipeline_position a, struct dt_pipeline_position b)
+{
+    return (a.device == b.device) != (a.replica == b.replica) &&
+           (a.replica == DT_PIPELINE_EVERY_REPLICA) == (b.replica == DT_PIPELINE_EVERY_REPLICA);
+}
+
 bool dt_pipeline_slow_add_link(struct dt_pipeline_slow *slow, const char *text)
 {
     struct dt_pipeline_slow_link link = {0};
     const char *at = text;
 
-    if (slow->link_count == DT_PIPELINE_SLOW_MAX || !take_device(&at, &link.a) || !take_text(&at, "-") ||
-        !take_device(&at, &link.b) || !take_text(&at, "=") || !take_time(&at, &link.delay_ns) ||
-        !take_rest(at, &link.period, &link.serial) || link.a == link.b)
+    if (slow->link_count == DT_PIPELINE_SLOW_MAX || !take_position(&at, &link.a) || !take_text(&at, "-") ||
+        !take_position(&at, &link.b) || !take_text(&at, "=") || !take_time(&at, &link.delay_ns) ||
+        !take_rest(at, &link.period, &link.serial) || !is_link(link.a, link.b))
         return false;
-    if (link.a > link.b) {
-        int32_t a = link.a;
+    if (link.a.device > link.b.device) {
+        struct dt_pipeline_position a = link.a;
         link.a = link.b;
         link.b = a;
     }
@@ -108,7 +118,7 @@ bool dt_pipeline_slow_add_device(struct dt_pipeline_slow *slow, const char *text
     const char *at = text;
     double factor;
 
-    if (slow->device_count == DT_PIPELINE_SLOW_MAX || !take_device(&at, &device.device) ||
+    if (slow->device_count == DT_PIPELINE_SLOW_MAX || !take_position(&at, &device.position) ||
         !take_text(&at, "=") || !take_number(&at, FACTOR_MAX, &factor) || !take_text(&at, "x") ||
         !take_rest(at, &device.period, NULL) || factor < 0.01)
         return false;
@@ -129,18 +139,57 @@ bool dt_pipeline_slow_set_kill(struct dt_pipeline_slow *slow, const char *text)
         (take_text(&at, ",back=") && !take_whole(&at, UINT32_MAX - 1.0, &to)) || *at || from >= to)
         return false;
     memcpy(kill->nic, text, length);
+    kill->devices = UINT64_MAX;
     kill->period = (struct dt_pipeline_period){(uint32_t)from, (uint32_t)to};
     return true;
 }
 
-uint32_t dt_pipeline_slow_permille(const struct dt_pipeline_slow *slow, int32_t device, uint32_t iteration)
+static bool is_at(struct dt_pipeline_position slow, struct dt_pipeline_position position)
+{
+    return slow.device == position.device &&
+           (slow.replica == DT_PIPELINE_EVERY_REPLICA || slow.replica == position.replica);
+}
+
+bool dt_pipeline_slow_link_peer(const struct dt_pipeline_slow_link *link, struct dt_pipeline_position self,
+                                struct dt_pipeline_position *peer)
+{
+    bool is_a = is_at(link->a, self);
+
+    if (!is_a && !is_at(link->b, self))
+        return false;
+    *peer = is_a ? link->b : link->a;
+    if (peer->replica == DT_PIPELINE_EVERY_REPLICA)
+        peer->replica = self.replica;
+    return true;
+}
+
+bool dt_pipeline_slow_link_joins(const struct dt_pipeline_slow_link *link, struct dt_pipeline_position a,
+                                 struct dt_pipeline_position b)
+{
+    struct dt_pipeline_position peer;
+
+    return dt_pipeline_slow_link_peer(link, a, &peer) && peer.device == b.device && peer.replica == b.replica;
+}
+
+const char *dt_pipeline_position_text(struct dt_pipeline_position position,
+                                      char text[DT_PIPELINE_POSITION_BYTES])
+{
+    int length = snprintf(text, DT_PIPELINE_POSITION_BYTES, "%" PRId32, position.device);
+
+    if (position.replica != DT_PIPELINE_EVERY_REPLICA)
+        snprintf(text + length, DT_PIPELINE_POSITION_BYTES - (size_t)length, "@%" PRId32, position.replica);
+    return text;
+}
+
+uint32_t dt_pipeline_slow_permille(const struct dt_pipeline_slow *slow, struct dt_pipeline_position position,
+                                   uint32_t iteration)
 {
     uint64_t permille = 1000;
 
     for (size_t i = 0; i < slow->device_count; i++) {
         const struct dt_pipeline_slow_device *one = &slow->devices[i];
 
-        if (one->device == device && dt_pipeline_period_has(&one->period, iteration))
+        if (is_at(one->position, position) && dt_pipeline_period_has(&one->period, iteration))
             permille = dt_min_u64(permille * one->permille / 1000, 1000000);
     }
     return permille ? (uint32_t)permille : 1;

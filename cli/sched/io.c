@@ -91,8 +91,12 @@ static int read_schedule(struct dt_sched_run *run, const char *path)
     int code = dt_sched_read_file(run, path, &data, &bytes);
     if (code != DT_EXIT_OK)
         return code;
-    if (detour_plan_read(run->arena, run->profile, dt_sched_name_of(path), data, bytes, &run->plan,
-                         &run->planned, &run->error))
+    enum detour_status status =
+        run->repairs ? detour_plan_read_repaired(run->arena, run->profile, dt_sched_name_of(path), data,
+                                                 bytes, &run->plan, &run->repair, &run->error)
+                     : detour_plan_read(run->arena, run->profile, dt_sched_name_of(path), data, bytes,
+                                        &run->plan, &run->planned, &run->error);
+    if (status)
         code = dt_sched_fail(run, NULL);
     free(data);
     return code;

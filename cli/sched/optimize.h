@@ -16,7 +16,10 @@ extern "C" {
 struct dt_optimize_run {
     struct dt_sched_run *run;
     const struct detour_model *model;
-    const struct detour_optimization *result;
+    struct detour_optimization *result;
+    const struct detour_pipeline *kept; /* of the model without --slow-...; NULL: there are no such options */
+    struct detour_model_link *slow_links; /* as the next, freed with the run */
+    struct detour_model_device *slow_devices;
 };
 
 /* The report as one JSON document. */

@@ -6,7 +6,16 @@
 #include "base/util.h"
 #include "cli/arg.h"
 
-enum { KEY_JSON = 640, KEY_SVG_FILE, KEY_PROFILE_OUT, KEY_SCHEDULE_OUT, KEY_BUDGET, KEY_TUNE };
+enum {
+    KEY_JSON = 640,
+    KEY_SVG_FILE,
+    KEY_PROFILE_OUT,
+    KEY_SCHEDULE_OUT,
+    KEY_BUDGET,
+    KEY_TUNE,
+    KEY_SLOW_LINK,
+    KEY_SLOW_DEVICE
+};
 
 const struct argp_option dt_sched_optimize_options[] = {
     {"json", KEY_JSON, NULL, 0, "the report as JSON, also on a terminal", 0},
@@ -18,6 +27,12 @@ const struct argp_option dt_sched_optimize_options[] = {
     {"budget", KEY_BUDGET, "N", 0, "operations that the search may schedule (default 12000000)", 0},
     {"tune", KEY_TUNE, "PARTS", 0,
      "only these of partition, placement and schedule, as in partition,schedule", 0},
+    {"slow-link", KEY_SLOW_LINK, "A-B=TIME", 0,
+     "messages between devices A and B, in both directions, arrive TIME later than in the model, as in "
+     "0-1=40ms; row `kept` is then the pipeline of the model as it is, with a new schedule; up to 16 times",
+     0},
+    {"slow-device", KEY_SLOW_DEVICE, "D=FACTORx", 0,
+     "computations of device D take longer, as in 1=1.5x; up to 16 times", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -73,6 +88,19 @@ error_t dt_sched_parse_optimize(int key, const char *arg, struct dt_optimize_opt
         return dt_arg_count(options->command, "--budget", arg, 1, 1000000000000, &options->search.budget);
     case KEY_TUNE:
         return parse_parts(options, arg);
+    case KEY_SLOW_LINK:
+        return dt_optimize_slow_add_link(&options->slow, arg)
+                   ? 0
+                   : dt_arg_refuse(options->command,
+                                   "--slow-link %s: expected A-B=TIME, as in 0-1=40ms; at most %d links", arg,
+                                   DT_OPTIMIZE_SLOW_MAX);
+    case KEY_SLOW_DEVICE:
+        return dt_optimize_slow_add_device(&options->slow, arg)
+                   ? 0
+                   : dt_arg_refuse(options->command,
+                                   "--slow-device %s: expected D=FACTORx, as in 1=1.5x; factors are 0.01 to "
+                                   "100, at most %d devices",
+                                   arg, DT_OPTIMIZE_SLOW_MAX);
     default:
         return ARGP_ERR_UNKNOWN;
     }

@@ -5,6 +5,7 @@
 
 #include <argp.h>
 
+#include "cli/sched/optimize_slow.h"
 #include "detour/optimize.h"
 
 #ifdef __cplusplus
@@ -19,6 +20,7 @@ struct dt_optimize_options {
     const char *profile_out;
     const char *schedule_out;
     bool json; /* --json was given */
+    struct dt_optimize_slow slow;
     struct detour_optimize_options search;
 };
 

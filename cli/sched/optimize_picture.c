@@ -19,10 +19,24 @@ static int64_t work_ns(const struct detour_model *model, int32_t first, int32_t 
     return sum_ns;
 }
 
-/* Hues around the circle, one for each device. */
-static int hue(const struct detour_model *model, int32_t device)
+/*
+ * A pale color for each device, with hues around the circle, as "#rrggbb": not every viewer has hsl().
+ * `light` is from 0 to 255.
+ */
+static const char *color(const struct detour_model *model, int32_t device, int light, char text[8])
 {
-    return (int)((int64_t)device * 360 / model->device_count);
+    enum { TURN = 6 * 256, STRENGTH = 60 };
+    int hue = (int)((int64_t)device * TURN / model->device_count), part[3];
+
+    for (int c = 0; c < 3; c++) {
+        int away = abs((hue + c * TURN / 3) % TURN - TURN / 2); /* 0: opposite, TURN / 2: this color */
+        int share = away >= 512 ? 256 : away <= 256 ? 0 : away - 256;
+        part[c] = light + (2 * share - 256) * STRENGTH / 256 * (255 - light) / 128;
+        part[c] = part[c] > 255 ? 255 : part[c] < 0 ? 0 : part[c];
+    }
+    snprintf(text, 8, "#%02x%02x%02x", (unsigned)part[0] & 255, (unsigned)part[1] & 255,
+             (unsigned)part[2] & 255);
+    return text;
 }
 
 /* Text of a layer's type, which is printable ASCII, in XML. */
@@ -44,15 +58,17 @@ static void svg_layers(FILE *out, const struct dt_optimize_run *r, double width_
     const struct detour_partition *partition = &r->result->best.partition;
     const struct detour_model *model = r->model;
     double scale = width_all / (double)(work_ns(model, 0, model->layer_count) + 1), x = LEFT;
+    char fill[8];
 
     for (int32_t i = 0; i < partition->stage_count; i++) {
         double begin = x;
         for (int32_t l = partition->first_layer[i]; l < partition->first_layer[i + 1]; l++) {
             double width = (double)work_ns(model, l, l + 1) * scale;
             fprintf(out,
-                    "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"hsl(%d,60%%,%d%%)\" "
+                    "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\" "
                     "stroke=\"#fff\" stroke-width=\".5\"><title>layer %" PRId32 ": ",
-                    x, TOP, width, LAYER_HEIGHT, hue(model, partition->device[i]), l % 2 ? 72 : 78, l);
+                    x, TOP, width, LAYER_HEIGHT, color(model, partition->device[i], l % 2 ? 175 : 190, fill),
+                    l);
             escaped(out, model->layers[l].type);
             fputs("</title></rect>\n", out);
             x += width;
@@ -72,6 +88,7 @@ static void svg_devices(FILE *out, const struct dt_optimize_run *r, double width
     const struct detour_partition *partition = &r->result->best.partition;
     const struct detour_model *model = r->model;
     double scale = width_all / (double)(work_ns(model, 0, model->layer_count) + 1);
+    char fill[8];
 
     for (int32_t d = 0; d < model->device_count; d++) {
         int y = top + d * ROW;
@@ -86,9 +103,9 @@ static void svg_devices(FILE *out, const struct dt_optimize_run *r, double width
             double width =
                 (double)work_ns(model, partition->first_layer[i], partition->first_layer[i + 1]) * scale;
             fprintf(out,
-                    "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"14\" fill=\"hsl(%d,60%%,72%%)\">"
+                    "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"14\" fill=\"%s\">"
                     "<title>stage %" PRId32 ": layers %" PRId32 " to %" PRId32 "</title></rect>\n",
-                    x, y + 1, width, hue(model, d), i, partition->first_layer[i],
+                    x, y + 1, width, color(model, d, 175, fill), i, partition->first_layer[i],
                     partition->first_layer[i + 1] - 1);
         }
     }
@@ -115,9 +132,10 @@ int dt_optimize_write_svg(const struct dt_optimize_run *r, const struct detour_t
         return dt_sched_say(r->run->options, DT_EXIT_FAILED, "out of memory");
     width = width > LEFT + WIDTH_MIN + RIGHT ? width : LEFT + WIDTH_MIN + RIGHT;
     fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.2f\" height=\"%.2f\">\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.2f\" height=\"%.2f\" "
+            "viewBox=\"0 0 %.2f %.2f\" font-family=\"Helvetica,Arial,sans-serif\" font-size=\"11\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"12\" y=\"24\" class=\"t\">",
-            width, inner + height);
+            width, inner + height, width, inner + height);
     escaped(out, r->model->name);
     fprintf(out, ": %" PRId32 " layers in %" PRId32 " stages</text>\n", r->model->layer_count,
             r->result->best.partition.stage_count);

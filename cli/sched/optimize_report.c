@@ -7,20 +7,27 @@
 #include "cli/command.h"
 #include "cli/sched/optimize.h"
 
-enum { ROWS = DETOUR_BASELINE_COUNT + 2 };
+enum { ROWS_MAX = DETOUR_BASELINE_COUNT + 3 };
 
 struct row {
     const char *name;
     const struct detour_pipeline *pipeline;
 };
 
-/* Baselines, the paper's tuning, and the result. */
-static void list_rows(const struct detour_optimization *result, struct row rows[ROWS])
+/* Baselines, what was in use before links or devices became slow, the paper's tuning, and the result. */
+static int list_rows(const struct dt_optimize_run *r, struct row rows[ROWS_MAX])
 {
-    for (int b = 0; b < DETOUR_BASELINE_COUNT; b++)
-        rows[b] = (struct row){detour_baseline_name((enum detour_baseline)b), &result->baselines[b]};
-    rows[DETOUR_BASELINE_COUNT] = (struct row){"tuned", &result->tuned};
-    rows[DETOUR_BASELINE_COUNT + 1] = (struct row){"optimized", &result->best};
+    const struct detour_optimization *result = r->result;
+    int count = 0;
+
+    for (; count < DETOUR_BASELINE_COUNT; count++)
+        rows[count] =
+            (struct row){detour_baseline_name((enum detour_baseline)count), &result->baselines[count]};
+    if (r->kept)
+        rows[count++] = (struct row){"kept", r->kept};
+    rows[count++] = (struct row){"tuned", &result->tuned};
+    rows[count++] = (struct row){"optimized", &result->best};
+    return count;
 }
 
 static int64_t peak_bytes(const struct detour_model *model, const struct detour_pipeline *pipeline)
@@ -122,11 +129,11 @@ int dt_optimize_write_json(const struct dt_optimize_run *r)
 {
     const struct detour_optimization *result = r->result;
     char *layout = dt_optimize_layout(r->model, &result->best.partition);
-    struct row rows[ROWS];
+    struct row rows[ROWS_MAX];
     json_t *array = json_array();
+    int count = list_rows(r, rows);
 
-    list_rows(result, rows);
-    for (int k = 0; array && k < ROWS; k++) {
+    for (int k = 0; array && k < count; k++) {
         if (json_array_append_new(array, row_json(r, &rows[k]))) {
             json_decref(array);
             array = NULL;
@@ -145,12 +152,12 @@ int dt_optimize_write_json(const struct dt_optimize_run *r)
 
 static void text_rows(FILE *out, const struct dt_optimize_run *r)
 {
-    struct row rows[ROWS];
+    struct row rows[ROWS_MAX];
+    int count = list_rows(r, rows);
 
-    list_rows(r->result, rows);
     fprintf(out, "%-10s %12s %9s %9s %8s %7s  %s\n", "pipeline", "iteration ms", "bubbles %", "peak GB",
             "x bound", "stages", "schedule");
-    for (int k = 0; k < ROWS; k++) {
+    for (int k = 0; k < count; k++) {
         const struct detour_pipeline *pipeline = rows[k].pipeline;
         fprintf(out, "%-10s ", rows[k].name);
         if (pipeline->plan)

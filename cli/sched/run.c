@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `detour sched plan`, `simulate` and `check`. */
+/* `detour sched plan`, `simulate`, `check` and `repair`. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,4 +141,25 @@ int dt_sched_check(struct dt_sched_run *run)
     int code = dt_sched_write_json(run, verdict_json(run, status, schedule->timed));
 
     return status && code == DT_EXIT_OK ? dt_sched_fail(run, run->options->schedule_path) : code;
+}
+
+/* What no order repairs, as a limit of memory that the order exceeds, is refused. */
+int dt_sched_repair(struct dt_sched_run *run)
+{
+    const struct detour_repair *repair = &run->repair;
+    struct detour_report *report;
+
+    int code = dt_sched_time_schedule(run, &report);
+    if (code != DT_EXIT_OK)
+        return code;
+    if (detour_validate(run->arena, run->profile, run->plan->schedule, &run->error))
+        return dt_sched_fail(run, run->options->schedule_path);
+    run->options->picture.report = report;
+    code = dt_sched_write_plan(run, run->plan);
+    if (code != DT_EXIT_OK)
+        return code;
+    if (!repair->problem[0])
+        return dt_sched_say(run->options, DT_EXIT_OK, "no deadlock: nothing was changed");
+    return dt_sched_say(run->options, DT_EXIT_OK, "repaired: %s; %" PRId32 " operations were brought forward",
+                        repair->problem, repair->moved);
 }

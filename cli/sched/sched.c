@@ -27,6 +27,12 @@ static const struct dt_sched_verb verbs[] = {
      "that "
      "cannot deadlock, the order that PyTorch needs. Exit code 2 and one line when it cannot be executed.",
      DT_SCHED_SCHEDULE, JSON_ONLY, dt_sched_check},
+    {"repair", "make a schedule that deadlocks executable",
+     "Reads a schedule that may deadlock and prints one that does not. Where all devices wait for one "
+     "another, "
+     "the next operation that can run is brought forward; sends and receives (csv-comms) are laid out anew, "
+     "each receive as early as its peer sends. A line on standard error reports the deadlock.",
+     DT_SCHED_SCHEDULE | DT_SCHED_REPAIR | DT_SCHED_PICTURE, ALL_FORMATS, dt_sched_repair},
     {"adapt", "decide whether slow links call for a new schedule",
      "Given the schedule in use and the present links, prints the schedule to use from now on: a new one if "
      "the gain pays for the change, else the present one. The member \"adapt\" of the JSON is the decision "
@@ -74,7 +80,7 @@ static void print_help(FILE *out)
 static int run_verb(const struct dt_sched_verb *verb, int argc, char **argv)
 {
     static struct dt_sched_options options;
-    struct dt_sched_run run = {.options = &options};
+    struct dt_sched_run run = {.options = &options, .repairs = verb->groups & DT_SCHED_REPAIR};
 
     int code = dt_sched_options_parse(verb, argc, argv, &options);
     if (code != DT_EXIT_OK)

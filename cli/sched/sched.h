@@ -70,6 +70,8 @@ struct dt_sched_run {
     const struct detour_profile *profile;
     struct detour_plan *plan;       /* of --schedule */
     struct detour_profile *planned; /* the profile for which --schedule was made, if the file records it */
+    bool repairs;                   /* --schedule is repaired as it is read */
+    struct detour_repair repair;
     bool stdin_used;
 };
 
@@ -93,6 +95,7 @@ enum {
     DT_SCHED_COMPARE = 32,
     DT_SCHED_MODEL = 64,
     DT_SCHED_OPTIMIZE = 128,
+    DT_SCHED_REPAIR = 256,                                /* no options; the schedule may deadlock */
     DT_SCHED_LAYERS = DT_SCHED_MODEL | DT_SCHED_OPTIMIZE, /* those that take no profile of stages */
 };
 
@@ -146,6 +149,7 @@ int dt_sched_write_file(struct dt_sched_run *run, const char *path, const char *
 int dt_sched_plan(struct dt_sched_run *run);
 int dt_sched_simulate(struct dt_sched_run *run);
 int dt_sched_check(struct dt_sched_run *run);
+int dt_sched_repair(struct dt_sched_run *run);
 int dt_sched_adapt(struct dt_sched_run *run);
 int dt_sched_tolerance(struct dt_sched_run *run);
 int dt_sched_compare(struct dt_sched_run *run);

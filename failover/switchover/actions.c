@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "failover/switchover/faults.h"
 #include "failover/switchover/fencing.h"
 #include "failover/switchover/recover.h"
 #include "failover/switchover/replay.h"
@@ -104,6 +105,7 @@ static void do_create(struct dt_path *path, uint64_t now_ns)
     (void)now_ns;
     DT_CHECK(!path->fresh); /* the last attempt's were adopted or destroyed */
     path->make_epoch = path->machine.epoch + (c->is_sender ? 1 : 0);
+    path->may_make = !dt_faults_is_out_of_use(path);
     dt_path_submit_op(path, DT_PATH_OP_MAKE);
 }
 

@@ -97,9 +97,31 @@ void dt_hints_process(struct dt_connection *c, uint64_t now_ns)
     }
 }
 
+bool dt_faults_is_out_of_use(const struct dt_path *path)
+{
+    const struct dt_connection *c = path->connection;
+
+    if (!dt_load_acquire(&path->nic->is_drained))
+        return false;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (dt_load_relaxed(&c->path[p].state) == DT_PATH_UP)
+            return true;
+    }
+    return false;
+}
+
 /* ------------------------------------------------------------------------------------------------------------
  * No path at all
  */
+/* A drained device is the last resort. */
+static void try_drained(struct dt_connection *c)
+{
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (c->path[p].nic && dt_load_acquire(&c->path[p].nic->is_drained))
+            __atomic_fetch_or(&c->hints, 1u << p, __ATOMIC_ACQ_REL);
+    }
+}
+
 static const char *state_name(const struct dt_path *path)
 {
     return dt_path_state_name((enum dt_path_end)path->machine.end, path->machine.state);
@@ -127,6 +149,7 @@ static void begin_waiting(struct dt_connection *c, uint64_t now_ns)
             "connection %016llx %s %s on %s: no path is left%s; it waits %llu ms for one to come back",
             (unsigned long long)c->id, c->ops->direction, c->peer, c->nic->name, paths,
             (unsigned long long)c->environment->params.dead_ms);
+    try_drained(c);
 }
 
 void dt_faults_watch_pathless(struct dt_connection *c, uint64_t now_ns)

@@ -6,6 +6,7 @@
 #ifndef DETOUR_FAILOVER_SWITCHOVER_FAULTS_H
 #define DETOUR_FAILOVER_SWITCHOVER_FAULTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "transport/message/connection.h"
@@ -19,6 +20,12 @@ void dt_faults_process(struct dt_connection *connection, uint64_t now_ns);
 
 /* Takes connection->hints: a sender tries the path soon, a receiver asks the sender to. */
 void dt_hints_process(struct dt_connection *connection, uint64_t now_ns);
+
+/*
+ * Whether the operator has drained the path's device and another path is up: then this one, which is not, is
+ * not tried. Without ownership.
+ */
+bool dt_faults_is_out_of_use(const struct dt_path *path);
 
 /* Fails the connection once no path has been UP for DETOUR_DEAD_MS. */
 void dt_faults_watch_pathless(struct dt_connection *connection, uint64_t now_ns);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "failover/planted.h"
+#include "failover/switchover/faults.h"
 #include "base/util.h"
 #include "transport/path/nic.h"
 #include "transport/path/path.h"
@@ -23,13 +24,13 @@ static bool is_settled(const struct dt_path *path)
 }
 
 /*
- * A drained device is not tried, and while a switchover is under way the control thread is free for its
- * fences: making queue pairs waits.
+ * A drained device is tried only as the last resort, and while a switchover is under way the control thread
+ * is free for its fences: making queue pairs waits.
  */
 static bool may_try(const struct dt_path *path)
 {
     return is_settled(path) && dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE &&
-           !dt_load_acquire(&path->nic->is_drained) && !path->connection->nic->is_hurried;
+           !dt_faults_is_out_of_use(path) && !path->connection->nic->is_hurried;
 }
 
 static bool is_probing(const struct dt_path *path)
@@ -77,7 +78,7 @@ static enum dt_path_event progress_probes(struct dt_path *path, uint64_t now_ns)
     enum dt_probe_kind kind;
 
     DT_CHECK(path->state == DT_PATH_NONE && path->epoch == path->machine.epoch);
-    if (!poll_probe(path, now_ns))
+    if (dt_faults_is_out_of_use(path) || !poll_probe(path, now_ns))
         return DT_PATH_FAILED;
     if (dt_recovery_is_stable(&path->switchover->recovery))
         return DT_PATH_STABLE;

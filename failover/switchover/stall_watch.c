@@ -67,7 +67,10 @@ static struct dt_stall_mark mark_of_waiting(const struct dt_sender *s, const str
     return (struct dt_stall_mark){.work = DT_STALL_AWAIT_CTS, .sequence = s->next};
 }
 
-/* Receiver: every message has arrived, so every clear-to-send was sent, but too few have their completion. */
+/*
+ * Receiver: too few clear-to-sends have their completion for another one. It is asked when every message has
+ * arrived, so that they were sent, or when receives wait to be offered again over this path.
+ */
 static bool has_lost_cts(const struct dt_path *path)
 {
     const struct dt_connection *c = path->connection;
@@ -97,8 +100,9 @@ static struct dt_stall_mark sender_mark(const struct dt_sender *s, const struct 
 static struct dt_stall_mark receiver_mark(const struct dt_receiver *r, const struct dt_path *path)
 {
     uint64_t first = dt_receiver_first_incomplete(r);
+    bool is_offered = r->again == 0 || !has_lost_cts(path);
 
-    if (first < r->next)
+    if (first < r->next && is_offered)
         return (struct dt_stall_mark){DT_STALL_RECEIVE, r->connection.completions, first};
     if (has_lost_cts(path))
         return (struct dt_stall_mark){DT_STALL_CTS, path->cts_done, 0};

@@ -91,14 +91,14 @@ void dt_eager_delivered(struct dt_sender *s, struct dt_staged *entry)
     entry->eager = DT_EAGER_NONE;
 }
 
-bool dt_eager_has_arrived(const struct dt_sender *s, const struct dt_staged *entry)
+bool dt_eager_was_sent(const struct dt_sender *s, const struct dt_staged *entry)
 {
     const struct dt_eager_place *place;
 
     if (entry->eager == DT_EAGER_NONE || entry->eager == DT_EAGER_RELEASED)
         return entry->eager == DT_EAGER_RELEASED;
     place = &s->stage->eager.place[entry->eager - 1];
-    return place->state != DT_EAGER_HELD && (place->is_confirmed || place->is_counted);
+    return place->state != DT_EAGER_HELD;
 }
 
 /* ------------------------------------------------------------------------------------------------------------

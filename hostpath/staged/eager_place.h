@@ -21,8 +21,8 @@ void dt_eager_queued(struct dt_sender *sender, struct dt_staged *entry);
 void dt_eager_matched(struct dt_sender *sender, struct dt_staged *entry);
 /* The entry's message is delivered, or never will be. */
 void dt_eager_delivered(struct dt_sender *sender, struct dt_staged *entry);
-/* The entry's payload is at the receiver, as far as is known. */
-bool dt_eager_has_arrived(const struct dt_sender *sender, const struct dt_staged *entry);
+/* The entry's payload was written to the receiver's memory, eagerly. */
+bool dt_eager_was_sent(const struct dt_sender *sender, const struct dt_staged *entry);
 /* A row has arrived: places that it releases are free again. */
 void dt_eager_read_row(struct dt_sender *sender, const struct dt_cts_entry *row);
 /* The frame GRANT. Device thread. DT_PROTOCOL: another frame, or malformed. */

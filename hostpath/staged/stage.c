@@ -50,7 +50,6 @@ static void fill(struct dt_stage *stage, struct dt_connection *c)
     stage->pool = &c->environment->hostpath->pool;
     stage->delegates = &c->nic->delegates;
     stage->gpus = &c->environment->hostpath->gpus;
-    stage->is_auto = c->environment->hostpath->is_auto;
     stage->piece_bytes = (uint32_t)dt_min_u64(DT_COPY_PIECE_BYTES, c->chunk_bytes);
     dt_auto_init(&stage->decision);
     stage->memory.is_host = true;
@@ -86,6 +85,7 @@ enum dt_status dt_stage_open(struct dt_sender *s)
     fill(stage, c);
     if (stage->memory.path_mask) {
         s->stage = stage;
+        s->staging = DT_HOSTPATH_PROCESS;
         return DT_OK;
     }
     free(stage);

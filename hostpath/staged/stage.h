@@ -69,7 +69,7 @@ struct dt_staged {
 struct dt_staged_slot {
     uint8_t mask;              /* parts that are staged, until the message is delivered */
     uint32_t taken_generation; /* body TAKE: of the place; 0: the place was released already */
-    uint64_t inflight_bytes;   /* when the message was handed over, with it (auto) */
+    uint64_t inflight_bytes;   /* when the message was handed over, with it */
     struct dt_staged *entry[DT_PARTS_MAX];
 };
 
@@ -84,15 +84,27 @@ struct dt_stage {
     /* A copy of more is made by delegates: up to here, a copy by NCCL's own thread is faster than waking
        another one. No piece is larger than the writes that it goes out in. */
     uint32_t piece_bytes;
-    bool is_auto; /* `decision` chooses which isends are staged; else all are */
-    struct dt_auto decision;
-    uint64_t inflight_bytes; /* handed over, or sent eagerly, and not known to have arrived (auto) */
+    struct dt_auto decision; /* which isends are staged (DT_HOSTPATH_AUTO) */
+    uint64_t inflight_bytes; /* handed over, or sent eagerly, and not known to have arrived */
     struct dt_eager eager;
     uint32_t given_out;   /* requests that are not reported done [atomic; written by the owner] */
     uint32_t undelivered; /* entries [atomic; written by the owner] */
     struct dt_staged_slot slot[DT_SLOTS_MAX];
     struct dt_staged entry[DT_STAGED_MAX];
 };
+
+/*
+ * Which isends the sender stages now: the order that it has, or its process's (`detour hostpath`). An order
+ * takes effect with the next isend; messages in progress keep their way. Any thread.
+ */
+static inline enum dt_hostpath_mode dt_stage_mode(const struct dt_sender *s)
+{
+    uint32_t mode = dt_load_relaxed(&s->staging);
+
+    if (mode == DT_HOSTPATH_PROCESS)
+        mode = dt_load_relaxed(&s->connection.environment->hostpath->mode);
+    return (enum dt_hostpath_mode)mode;
+}
 
 /* Set-up of a sender, before the paths are made: has their devices register the pool. */
 void dt_stage_offer_region(struct dt_connection *connection);

@@ -63,11 +63,10 @@ void dt_stage_reclaim(struct dt_sender *s)
             free_slot_memory(s, staged);
         if (slot->state != DT_SEND_DONE && slot->state != DT_SEND_FREE)
             return;
-        if (stage->is_auto) {
-            dt_stage_inflight_lost(s, dt_stage_message_bytes(slot));
-            if (slot->body.kind != DT_BODY_TAKE) /* an eager payload was judged when it arrived */
-                dt_stage_decide(s, slot->submitted, staged->inflight_bytes);
-        }
+        dt_stage_inflight_lost(s, dt_stage_message_bytes(slot));
+        /* An eager payload was judged when it arrived. */
+        if (dt_stage_mode(s) == DT_HOSTPATH_AUTO && slot->body.kind != DT_BODY_TAKE)
+            dt_stage_decide(s, slot->submitted, staged->inflight_bytes);
         release_slot(s, slot);
     }
 }
@@ -78,21 +77,22 @@ void dt_stage_reclaim(struct dt_sender *s)
 
 /*
  * The receiver has completed `count` messages more than have found an isend: payloads of the queue that were
- * sent eagerly, and taken. Returns how many entries are left nevertheless; if none is, all are delivered.
+ * sent eagerly, and taken. Each took at least one entry, whether its completion has come or not: a completion
+ * queue may be silent. Returns how many entries are left nevertheless; if none is, all are delivered.
  */
 static uint32_t deliver_queue(struct dt_sender *s, uint64_t count)
 {
     struct dt_stage *stage = s->stage;
-    uint32_t unmatched = 0, arrived = 0;
+    uint32_t unmatched = 0, sent = 0;
 
     dt_list_for_each(node, &stage->queue)
     {
         unmatched++;
-        arrived += dt_eager_has_arrived(s, dt_container_of(node, const struct dt_staged, node));
+        sent += dt_eager_was_sent(s, dt_container_of(node, const struct dt_staged, node));
     }
-    arrived = (uint32_t)dt_min_u64(arrived, count);
-    if (unmatched > arrived)
-        return unmatched - arrived;
+    sent = (uint32_t)dt_min_u64(sent, count);
+    if (unmatched > sent)
+        return unmatched - sent;
     while (!dt_list_is_empty(&stage->queue)) {
         struct dt_staged *entry = dt_container_of(dt_list_pop_front(&stage->queue), struct dt_staged, node);
 

@@ -45,8 +45,7 @@ void dt_stage_decide(struct dt_sender *s, uint64_t handed, uint64_t bytes)
 
 void dt_stage_inflight_message(struct dt_sender *s, const struct dt_send_slot *slot)
 {
-    if (s->stage->is_auto)
-        dt_stage_slot(s, slot)->inflight_bytes = dt_stage_inflight_add(s, dt_stage_message_bytes(slot));
+    dt_stage_slot(s, slot)->inflight_bytes = dt_stage_inflight_add(s, dt_stage_message_bytes(slot));
 }
 
 uint64_t dt_stage_inflight_add(struct dt_sender *s, uint64_t bytes)
@@ -63,6 +62,6 @@ void dt_stage_inflight_lost(struct dt_sender *s, uint64_t bytes)
 void dt_stage_inflight_arrived(struct dt_sender *s, uint64_t handed, uint64_t bytes, uint64_t inflight_bytes)
 {
     dt_stage_inflight_lost(s, bytes);
-    if (s->stage->is_auto)
+    if (dt_stage_mode(s) == DT_HOSTPATH_AUTO)
         dt_stage_decide(s, handed, inflight_bytes);
 }

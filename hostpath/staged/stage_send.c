@@ -59,9 +59,13 @@ static enum dt_status isend_direct(struct dt_sender *s, void *data, uint32_t byt
     return status;
 }
 
-static bool may_stage(const struct dt_stage *stage, const struct dt_memory *memory)
+static bool may_stage(const struct dt_sender *s, const struct dt_memory *memory)
 {
-    return (!stage->is_auto || stage->decision.is_on) && (!memory || memory->is_host || memory->gpu);
+    enum dt_hostpath_mode mode = dt_stage_mode(s);
+
+    if (mode == DT_HOSTPATH_OFF || (mode == DT_HOSTPATH_AUTO && !s->stage->decision.is_on))
+        return false;
+    return !memory || memory->is_host || memory->gpu;
 }
 
 enum dt_status dt_stage_isend(struct dt_sender *s, void *data, uint32_t bytes, int tag,
@@ -73,7 +77,7 @@ enum dt_status dt_stage_isend(struct dt_sender *s, void *data, uint32_t bytes, i
     dt_stage_match(s);
     if (dt_load_relaxed(&s->connection.failing) != DT_OK)
         return DT_OK;
-    if (may_stage(s->stage, memory))
+    if (may_stage(s, memory))
         entry = stage_payload(s, data, bytes, tag, memory);
     if (!entry)
         return isend_direct(s, data, bytes, tag, memory, request);

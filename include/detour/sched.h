@@ -336,6 +336,37 @@ DETOUR_API enum detour_status detour_program_check(struct detour_arena *arena,
                                                    const struct detour_program *program,
                                                    struct detour_error *error);
 
+/*
+ * A copy of the schedule that does not deadlock: where all devices wait for one another, an operation whose
+ * input is there is brought forward, the one nearest to the begin of its device's list; *moved is how often.
+ * With *moved 0 it is the same schedule, with its times; else it is not timed. Neither memory limits nor the
+ * order of the last stage are part of it: detour_validate() has these. Statuses of detour_validate() for a
+ * missing, doubled or foreign operation, and for a backward before its own forward.
+ */
+DETOUR_API enum detour_status detour_schedule_repair(struct detour_arena *arena,
+                                                     const struct detour_profile *profile,
+                                                     const struct detour_schedule *schedule,
+                                                     struct detour_schedule **repaired, int32_t *moved,
+                                                     struct detour_error *error);
+
+/* What detour_program_repair() found and did. */
+struct detour_repair {
+    int32_t moved;                         /* computations that were brought forward */
+    char problem[DETOUR_ERROR_TEXT_BYTES]; /* of detour_program_check(); "": the program had none */
+};
+
+/*
+ * A program with the same computations that detour_program_check() accepts: they keep their order, except for
+ * what detour_schedule_repair() moves; sends, receives and waits, whether out of order or missing, are laid
+ * out anew by detour_program_create(), with each receive as early as its peer sends. (AdaPtis section 4.4,
+ * Figure 7, steps 3 and 4.)
+ */
+DETOUR_API enum detour_status detour_program_repair(struct detour_arena *arena,
+                                                    const struct detour_profile *profile,
+                                                    const struct detour_program *program,
+                                                    struct detour_program **repaired,
+                                                    struct detour_repair *repair, struct detour_error *error);
+
 /* ---- generate --------------------------------------------------------------------------------------- */
 
 enum detour_algorithm {

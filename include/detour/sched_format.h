@@ -104,6 +104,16 @@ DETOUR_API enum detour_status detour_plan_read(struct detour_arena *arena,
                                                const char *text, size_t bytes, struct detour_plan **plan,
                                                struct detour_profile **planned, struct detour_error *error);
 
+/*
+ * detour_plan_read() of a schedule that may deadlock, with its order repaired (detour_schedule_repair()) and
+ * its messages, if it has any, dropped without regard to their order, since the writers lay them out anew.
+ * repair->problem is the deadlock; "": there was none.
+ */
+DETOUR_API enum detour_status
+detour_plan_read_repaired(struct detour_arena *arena, const struct detour_profile *profile, const char *name,
+                          const char *text, size_t bytes, struct detour_plan **plan,
+                          struct detour_repair *repair, struct detour_error *error);
+
 /* ---- schedule: writers ------------------------------------------------------------------------------ */
 
 enum detour_format {
@@ -133,6 +143,23 @@ struct detour_adapt_note {
 /* One line on why, for people: "keep: the links are as planned". Never NULL. */
 DETOUR_API const char *detour_adapt_verdict_text(enum detour_adapt_verdict verdict);
 
+/* A message between stages on two devices, as a run has seen it. */
+struct detour_message {
+    int64_t ready_ns;  /* the operation that makes it has finished */
+    int64_t depart_ns; /* it is sent */
+    int64_t arrive_ns; /* the receiver has it */
+    int32_t from_stage;
+    int32_t to_stage; /* the next stage for an activation, the one before for a gradient */
+    int32_t microbatch;
+};
+
+/* What a run of a plan has measured. The times begin with the run. */
+struct detour_measured {
+    const struct detour_schedule *schedule; /* timed: the plan's operations at the times of the run */
+    size_t message_count;
+    const struct detour_message *messages;
+};
+
 /* Zero is the default of every field. */
 struct detour_format_options {
     bool ascii;          /* TEXT: no characters beyond ASCII */
@@ -140,8 +167,9 @@ struct detour_format_options {
     int32_t columns;     /* TEXT: the maximum width in columns; 0: wide enough to name every microbatch */
     int32_t torch_minor; /* CSV_COMMS: for PyTorch 2.N, N from 10 on; 0: the newest known form, 15 */
     const char *title;   /* SVG and TEXT: the first line; NULL: a description of the plan */
-    const struct detour_report *report;    /* JSON: adds a member "report" with it */
-    const struct detour_adapt_note *adapt; /* JSON: adds a member "adapt" with it */
+    const struct detour_report *report;     /* JSON: adds a member "report" with it */
+    const struct detour_adapt_note *adapt;  /* JSON: adds a member "adapt" with it */
+    const struct detour_measured *measured; /* SVG and TRACE: shows it above the plan */
 };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PyTorch's pipelining CSV as a schedule, and back. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/util.h"
 #include "sched/format/csv_fields.h"
@@ -13,8 +14,9 @@ struct import {
     struct dt_csv_reader reader;
     const struct dt_problem *p;
     const struct dt_csv_table *table;
-    uint8_t *seen;           /* [cell] */
-    int32_t last_stage_next; /* the microbatch whose F the last stage does next */
+    uint8_t *seen;                /* [cell] */
+    int32_t last_stage_next;      /* the microbatch whose F the last stage does next */
+    struct detour_repair *repair; /* NULL: what deadlocks is refused */
     size_t op_count;
 };
 
@@ -140,24 +142,41 @@ static void fill_schedule(const struct import *in, struct detour_schedule *sched
     }
 }
 
-/* The sends and receives that the file has, run on the strictest transport. */
-static enum detour_status check_comms(const struct import *in, const struct detour_profile *profile)
+/* Computations and messages of the file, in its order. */
+static bool fill_program(const struct import *in, struct detour_program *program)
 {
     const struct dt_csv_table *table = in->table;
-    struct detour_program program = {.device_count = table->row_count};
-    struct detour_error found = {0};
 
-    if (!dt_arena_new(in->reader.arena, program.first, table->row_count + 1) ||
-        !dt_arena_new(in->reader.arena, program.actions, table->action_count))
-        return dt_fail_memory(in->reader.error);
+    *program = (struct detour_program){.device_count = table->row_count};
+    if (!dt_arena_new(in->reader.arena, program->first, table->row_count + 1) ||
+        !dt_arena_new(in->reader.arena, program->actions, table->action_count))
+        return false;
     for (size_t i = 0; i < table->action_count; i++) {
         const struct dt_csv_action *action = &table->actions[i];
         if (is_message(action) || is_compute(action))
-            program.actions[program.action_count++] = (struct detour_action){
+            program->actions[program->action_count++] = (struct detour_action){
                 .microbatch = action->microbatch, .stage = action->stage, .kind = action->kind};
-        program.first[action->row + 1] = program.action_count;
+        program->first[action->row + 1] = program->action_count;
     }
+    return true;
+}
+
+/*
+ * The sends and receives that the file has, run on the strictest transport. Where deadlocks are to be
+ * repaired, its messages are only read for the problem that they have: they are dropped in any case.
+ */
+static enum detour_status check_comms(const struct import *in, const struct detour_profile *profile)
+{
+    struct detour_error found = {0};
+    struct detour_program program;
+
+    if (!fill_program(in, &program))
+        return dt_fail_memory(in->reader.error);
     enum detour_status status = detour_program_check(in->reader.arena, profile, &program, &found);
+    if (status && in->repair && status != DETOUR_NO_MEMORY && status != DETOUR_UNKNOWN_OP) {
+        memcpy(in->repair->problem, found.text, sizeof(found.text));
+        return DETOUR_OK;
+    }
     if (status)
         dt_error_set(in->reader.error, status, "%s: %s", in->reader.name, found.text);
     return status;
@@ -185,9 +204,10 @@ static enum detour_status import_table(struct import *in, const struct detour_pr
     return DETOUR_OK;
 }
 
-enum detour_status detour_plan_from_csv(struct detour_arena *arena, const struct detour_profile *profile,
-                                        const char *name, const char *text, size_t bytes,
-                                        struct detour_plan **plan, struct detour_error *error)
+enum detour_status dt_plan_from_csv(struct detour_arena *arena, const struct detour_profile *profile,
+                                    const char *name, const char *text, size_t bytes,
+                                    struct detour_repair *repair, struct detour_plan **plan,
+                                    struct detour_error *error)
 {
     struct dt_csv_reader reader = {.arena = arena, .error = error, .name = name};
     struct dt_csv_table table;
@@ -200,8 +220,15 @@ enum detour_status detour_plan_from_csv(struct detour_arena *arena, const struct
         status = dt_csv_parse(&reader, text, bytes, &table);
     if (status)
         return status;
-    struct import in = {.reader = reader, .p = p, .table = &table};
+    struct import in = {.reader = reader, .p = p, .table = &table, .repair = repair};
     return import_table(&in, profile, plan);
+}
+
+enum detour_status detour_plan_from_csv(struct detour_arena *arena, const struct detour_profile *profile,
+                                        const char *name, const char *text, size_t bytes,
+                                        struct detour_plan **plan, struct detour_error *error)
+{
+    return dt_plan_from_csv(arena, profile, name, text, bytes, NULL, plan, error);
 }
 
 static void add_action(struct dt_text *text, bool first, int kind, int32_t stage, int32_t microbatch)

@@ -72,6 +72,14 @@ enum detour_status dt_csv_fail(const struct dt_csv_reader *reader, const struct 
                                enum detour_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/*
+ * detour_plan_from_csv(); with `repair`, a deadlock of the file's messages is noted there and not refused.
+ */
+enum detour_status dt_plan_from_csv(struct detour_arena *arena, const struct detour_profile *profile,
+                                    const char *name, const char *text, size_t bytes,
+                                    struct detour_repair *repair, struct detour_plan **plan,
+                                    struct detour_error *error);
+
 #ifdef __cplusplus
 }
 #endif

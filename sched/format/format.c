@@ -2,6 +2,7 @@
 /* The table of formats behind detour_plan_write(). */
 #include "sched/format/format.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -50,21 +51,56 @@ void dt_text_add_summary(struct dt_text *text, const struct detour_plan *plan)
     }
 }
 
-/* Times that the writers can hold, in an order in which nothing ends before it starts. */
-static enum detour_status check_times(struct dt_call *call, const struct detour_plan *plan)
+static bool is_good_time(int64_t time_ns)
 {
-    const struct detour_schedule *s = plan->schedule;
-    const int64_t times_ns[] = {plan->makespan_ns, plan->longest_span_ns, plan->lower_bound_ns};
+    return time_ns >= 0 && time_ns <= DETOUR_SCHEDULE_TIME_MAX_NS;
+}
 
-    for (size_t i = 0; i < DT_COUNT_OF(times_ns); i++)
-        if (times_ns[i] < 0 || times_ns[i] > DETOUR_SCHEDULE_TIME_MAX_NS)
-            return dt_fail(call, DETOUR_LIMIT, "the plan has a time beyond 11 days, which no format holds");
+/* Times that the writers can hold, in an order in which nothing ends before it starts. */
+static enum detour_status check_ops(struct dt_call *call, const struct detour_schedule *s)
+{
     for (size_t i = 0; i < s->op_count; i++)
-        if (s->ops[i].start_ns < 0 || s->ops[i].finish_ns < s->ops[i].start_ns ||
-            s->ops[i].finish_ns > DETOUR_SCHEDULE_TIME_MAX_NS)
+        if (!is_good_time(s->ops[i].start_ns) || s->ops[i].finish_ns < s->ops[i].start_ns ||
+            !is_good_time(s->ops[i].finish_ns))
             return dt_fail(call, DETOUR_LIMIT,
                            "the schedule has a time beyond 11 days, which no format holds");
     return DETOUR_OK;
+}
+
+static enum detour_status check_times(struct dt_call *call, const struct detour_plan *plan)
+{
+    const int64_t times_ns[] = {plan->makespan_ns, plan->longest_span_ns, plan->lower_bound_ns};
+
+    for (size_t i = 0; i < DT_COUNT_OF(times_ns); i++)
+        if (!is_good_time(times_ns[i]))
+            return dt_fail(call, DETOUR_LIMIT, "the plan has a time beyond 11 days, which no format holds");
+    return check_ops(call, plan->schedule);
+}
+
+/* A message between neighboring stages on two devices. */
+static bool is_good_message(const struct dt_problem *p, const struct detour_message *m)
+{
+    return m->from_stage >= 0 && m->from_stage < p->stage_count && m->to_stage >= 0 &&
+           m->to_stage < p->stage_count && abs(m->to_stage - m->from_stage) == 1 &&
+           p->device[m->from_stage] != p->device[m->to_stage] && m->microbatch >= 0 &&
+           m->microbatch < p->microbatch_count && is_good_time(m->ready_ns) && is_good_time(m->arrive_ns) &&
+           m->depart_ns >= m->ready_ns && m->arrive_ns >= m->depart_ns;
+}
+
+static enum detour_status check_measured(struct dt_call *call, const struct dt_problem *p,
+                                         const struct detour_measured *measured)
+{
+    enum detour_status status = dt_schedule_check_ops(call, p, measured->schedule);
+
+    if (!status && !measured->schedule->timed)
+        status = dt_fail(call, DETOUR_INVALID, "the measured schedule has no times");
+    if (!status)
+        status = check_ops(call, measured->schedule);
+    for (size_t i = 0; !status && i < measured->message_count; i++)
+        if (!is_good_message(p, &measured->messages[i]))
+            status = dt_fail(call, DETOUR_INVALID,
+                             "measured message %zu is not one between two devices, or its times go back", i);
+    return status;
 }
 
 static enum detour_status check_plan(struct dt_call *call, const struct dt_problem *p,
@@ -101,6 +137,8 @@ enum detour_status detour_plan_write(struct detour_arena *arena, const struct de
         status = dt_fail(&call, DETOUR_INVALID, "plan is NULL");
     if (!status)
         status = check_plan(&call, p, plan, format);
+    if (!status && options && options->measured)
+        status = check_measured(&call, p, options->measured);
     if (status)
         return status;
     struct dt_write w = {.call = &call,

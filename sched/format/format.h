@@ -54,22 +54,17 @@ json_t *dt_json_links(const struct detour_profile *profile);
  * ---- messages and memory of a timed schedule ----------------------------------------------------------
  */
 
-/* A message between two devices. */
-struct dt_message {
-    int64_t ready_ns;  /* its operation has finished */
-    int64_t depart_ns; /* the link is free for it */
-    int64_t arrive_ns;
-    int32_t from_stage;
-    int32_t to_stage;
-    int32_t microbatch;
-    bool is_forward;
-};
-
+/* Those that the profile gives a plan, in the order of their links' stages, forward first, by time within a
+ * link; or those of a run. */
 struct dt_messages {
     size_t count;
-    struct dt_message
-        *messages; /* in the order of their links' stages, forward first; by time within a link */
+    const struct detour_message *messages;
 };
+
+static inline bool dt_message_is_forward(const struct detour_message *message)
+{
+    return message->to_stage > message->from_stage;
+}
 
 /* All messages of a timed schedule, in call->arena. */
 enum detour_status dt_messages_create(struct dt_call *call, const struct dt_problem *p,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "sched/format/csv_fields.h"
 #include "sched/format/format.h"
 
 static const char *const top_keys[] = {"version",        "algorithm",      "makespan_ms", "longest_span_ms",
@@ -384,19 +385,48 @@ enum detour_status detour_plan_from_json(struct detour_arena *arena, const struc
     return DETOUR_OK;
 }
 
-enum detour_status detour_plan_read(struct detour_arena *arena, const struct detour_profile *profile,
-                                    const char *name, const char *text, size_t bytes,
-                                    struct detour_plan **plan, struct detour_profile **planned,
-                                    struct detour_error *error)
+static bool is_json(const char *text, size_t bytes)
 {
     size_t i = 0;
 
     while (i < bytes && strchr(" \t\r\n", text[i]) && text[i])
         i++;
-    if (i < bytes && text[i] == '{')
+    return i < bytes && text[i] == '{';
+}
+
+enum detour_status detour_plan_read(struct detour_arena *arena, const struct detour_profile *profile,
+                                    const char *name, const char *text, size_t bytes,
+                                    struct detour_plan **plan, struct detour_profile **planned,
+                                    struct detour_error *error)
+{
+    if (is_json(text, bytes))
         return detour_plan_from_json(arena, profile, name, text, bytes, plan, planned, error);
     enum detour_status status = detour_plan_from_csv(arena, profile, name, text, bytes, plan, error);
     if (!status && planned)
         *planned = NULL;
     return status;
+}
+
+enum detour_status detour_plan_read_repaired(struct detour_arena *arena, const struct detour_profile *profile,
+                                             const char *name, const char *text, size_t bytes,
+                                             struct detour_plan **plan, struct detour_repair *repair,
+                                             struct detour_error *error)
+{
+    struct detour_repair made = {.moved = 0};
+    struct detour_error found = {.status = DETOUR_OK};
+    struct detour_report *report;
+    struct detour_plan *read;
+
+    enum detour_status status =
+        is_json(text, bytes) ? detour_plan_from_json(arena, profile, name, text, bytes, &read, NULL, error)
+                             : dt_plan_from_csv(arena, profile, name, text, bytes, &made, &read, error);
+    if (!status && !made.problem[0] && detour_simulate(arena, profile, read->schedule, &report, &found))
+        memcpy(made.problem, found.text, sizeof(made.problem));
+    if (!status)
+        status = detour_schedule_repair(arena, profile, read->schedule, &read->schedule, &made.moved, error);
+    if (status)
+        return status;
+    *repair = made;
+    *plan = read;
+    return DETOUR_OK;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A Gantt chart as one self-contained SVG file. Above: a row per device with its operations, the microbatch
- * in each, and messages as lines from the end of an operation to their arrival. Below: memory of each device
- * over the same time. Wide enough that the number of a microbatch fits into the shortest operation, within
+ * in each, and messages as lines from the end of an operation to their arrival; with the measured times of a
+ * run these rows first, and the plan's below them. Below: memory of each device over the same time, of the
+ * plan. Wide enough that the number of a microbatch fits into the shortest operation, within
  * limits.
  *
  * Coordinates are hundredths of a pixel until they are printed.
@@ -23,12 +24,22 @@ enum {
     ROW_GAP = 20 * PX,
     MEMORY_HEIGHT = 34 * PX,
     MEMORY_GAP = 10 * PX,
+    PANEL_TITLE_HEIGHT = 24 * PX,
     PLOT_WIDTH_MIN = 760 * PX,
     PLOT_WIDTH_MAX = 6000 * PX,
+    PLOT_WIDTH_OVERVIEW = 2400 * PX,
     DIGIT_WIDTH = 6 * PX, /* of the 10 px font in operations */
     TICK_DISTANCE = 90 * PX,
     TOOLTIPS_MAX = 20000, /* operations, beyond which a viewer would only get slow */
     SHADES = 4,
+};
+
+/* A row per device. */
+struct panel {
+    const char *title; /* NULL: none */
+    const struct detour_schedule *schedule;
+    struct dt_messages messages;
+    int64_t top;
 };
 
 struct svg {
@@ -37,7 +48,9 @@ struct svg {
     int64_t start_ns; /* of the time axis */
     int64_t span_ns;
     int64_t plot_width;
-    int64_t rows_top;
+    struct panel panels[2]; /* from the top */
+    int panel_count;
+    int64_t rows_top; /* of the panel that is being drawn */
     int64_t memory_top;
     int64_t height;
 };
@@ -153,39 +166,66 @@ static int decimal_digits(int64_t value)
     return digits;
 }
 
-/* The shortest operation that takes time at all; 0 if none does. */
-static int64_t shortest_op(const struct detour_schedule *s)
-{
-    int64_t shortest_ns = INT64_MAX;
+/* Of the operations of all panels. */
+struct extent {
+    int64_t first_ns;
+    int64_t last_ns;
+    __int128 work_ns; /* of all operations that take time at all, and how many these are */
+    int64_t count;
+};
 
+static void extend(struct extent *extent, const struct detour_schedule *s)
+{
     for (size_t i = 0; i < s->op_count; i++) {
-        int64_t duration_ns = s->ops[i].finish_ns - s->ops[i].start_ns;
-        if (duration_ns > 0 && duration_ns < shortest_ns)
-            shortest_ns = duration_ns;
+        const struct detour_op *op = &s->ops[i];
+        int64_t duration_ns = op->finish_ns - op->start_ns;
+
+        extent->first_ns = op->start_ns < extent->first_ns ? op->start_ns : extent->first_ns;
+        extent->last_ns = op->finish_ns > extent->last_ns ? op->finish_ns : extent->last_ns;
+        extent->work_ns += duration_ns;
+        extent->count += duration_ns > 0;
     }
-    return shortest_ns == INT64_MAX ? 0 : shortest_ns;
 }
 
+/* The plan, and above it the run if there is one. */
+static enum detour_status set_panels(struct svg *svg)
+{
+    const struct dt_write *w = svg->w;
+    const struct detour_measured *measured = w->options->measured;
+    struct panel *plan = &svg->panels[measured ? 1 : 0];
+    int64_t top = TITLE_HEIGHT + LEGEND_HEIGHT + AXIS_HEIGHT;
+
+    if (measured)
+        svg->panels[0] =
+            (struct panel){"measured", measured->schedule, {measured->message_count, measured->messages}, 0};
+    *plan = (struct panel){.title = measured ? "predicted" : NULL, .schedule = w->schedule};
+    svg->panel_count = measured ? 2 : 1;
+    for (int i = 0; i < svg->panel_count; i++) {
+        svg->panels[i].top = top + (measured ? PANEL_TITLE_HEIGHT : 0);
+        top = svg->panels[i].top + w->p->device_count * (int64_t)(ROW_HEIGHT + ROW_GAP);
+    }
+    svg->memory_top = top + AXIS_HEIGHT;
+    svg->height = svg->memory_top + w->p->device_count * (int64_t)(MEMORY_HEIGHT + MEMORY_GAP) + MEMORY_GAP;
+    return dt_messages_create(w->call, w->p, w->schedule, &plan->messages);
+}
+
+/* So wide that the number of its microbatch fits into an operation of mean length; where that is too wide to
+ * be looked at, an overview without numbers. */
 static void set_scale(struct svg *svg)
 {
     const struct detour_schedule *s = svg->w->schedule;
-    int64_t first_ns = INT64_MAX, last_ns = 0, shortest_ns = shortest_op(s);
+    struct extent extent = {INT64_MAX, 0, 0, 0};
 
-    for (size_t i = 0; i < s->op_count; i++) {
-        first_ns = s->ops[i].start_ns < first_ns ? s->ops[i].start_ns : first_ns;
-        last_ns = s->ops[i].finish_ns > last_ns ? s->ops[i].finish_ns : last_ns;
-    }
-    svg->start_ns = first_ns;
-    svg->span_ns = last_ns > first_ns ? last_ns - first_ns : 1;
+    for (int i = 0; i < svg->panel_count; i++)
+        extend(&extent, svg->panels[i].schedule);
+    svg->start_ns = extent.first_ns;
+    svg->span_ns = extent.last_ns > extent.first_ns ? extent.last_ns - extent.first_ns : 1;
     int64_t op_width = (decimal_digits(s->microbatch_count - 1) + 1) * (int64_t)DIGIT_WIDTH;
-    __int128 width = shortest_ns ? (__int128)op_width * svg->span_ns / shortest_ns : 0;
+    __int128 width = extent.count ? (__int128)op_width * svg->span_ns * extent.count / extent.work_ns : 0;
 
     svg->plot_width = width < PLOT_WIDTH_MIN   ? PLOT_WIDTH_MIN
-                      : width > PLOT_WIDTH_MAX ? PLOT_WIDTH_MAX
+                      : width > PLOT_WIDTH_MAX ? PLOT_WIDTH_OVERVIEW
                                                : (int64_t)width;
-    svg->rows_top = TITLE_HEIGHT + LEGEND_HEIGHT + AXIS_HEIGHT;
-    svg->memory_top = row_y(svg, s->device_count) + AXIS_HEIGHT;
-    svg->height = svg->memory_top + s->device_count * (int64_t)(MEMORY_HEIGHT + MEMORY_GAP) + MEMORY_GAP;
 }
 
 static void add_head(struct svg *svg)
@@ -242,7 +282,7 @@ static void add_legend(struct svg *svg, bool in_bytes)
 static void add_axis(struct svg *svg)
 {
     int64_t step_ns = dt_round_step(svg->span_ns, svg->plot_width, TICK_DISTANCE);
-    int64_t y = svg->rows_top - 8 * PX;
+    int64_t y = TITLE_HEIGHT + LEGEND_HEIGHT + AXIS_HEIGHT - 8 * PX;
 
     dt_text_add(svg->text, "<g>\n");
     for (int64_t t_ns = 0; t_ns <= svg->span_ns; t_ns += step_ns) {
@@ -262,12 +302,13 @@ static void add_row_labels(struct svg *svg)
 
     for (int32_t d = 0; d < p->device_count; d++) {
         int32_t first = p->device_first[d], count = p->device_first[d + 1] - first;
+        bool has_stages = count > 1 || p->device_stages[first] != d;
         add_rect(svg, " class=\"q\"", LEFT, row_y(svg, d), svg->plot_width, ROW_HEIGHT);
         dt_text_add(svg->text, "/>\n");
-        open_text(svg, "r", LEFT - 8 * PX, row_y(svg, d) + ROW_HEIGHT / 2 + (count > 1 ? -1 : 4) * PX);
+        open_text(svg, "r", LEFT - 8 * PX, row_y(svg, d) + ROW_HEIGHT / 2 + (has_stages ? -1 : 4) * PX);
         dt_text_printf(svg->text, "device %" PRId32, d);
         close_text(svg);
-        if (count <= 1 && p->device_stages[first] == d)
+        if (!has_stages)
             continue;
         open_text(svg, "r s", LEFT - 8 * PX, row_y(svg, d) + ROW_HEIGHT / 2 + 10 * PX);
         dt_text_add(svg->text, count > 1 ? "stages " : "stage ");
@@ -279,7 +320,7 @@ static void add_row_labels(struct svg *svg)
 }
 
 /* Waiting for the link along the sender's row, then across to the receiver's. */
-static void add_message(struct svg *svg, const struct dt_message *m)
+static void add_message(struct svg *svg, const struct detour_message *m)
 {
     const int32_t *device = svg->w->p->device;
     int32_t from = device[m->from_stage], to = device[m->to_stage];
@@ -298,22 +339,15 @@ static void add_message(struct svg *svg, const struct dt_message *m)
     dt_text_add(svg->text, "\"/>\n");
 }
 
-static enum detour_status add_messages(struct svg *svg)
+static void add_messages(struct svg *svg, const struct dt_messages *messages)
 {
-    const struct dt_write *w = svg->w;
-    struct dt_messages messages;
-
-    enum detour_status status = dt_messages_create(w->call, w->p, w->schedule, &messages);
-    if (status)
-        return status;
     for (int forward = 1; forward >= 0; forward--) {
         dt_text_printf(svg->text, "<g class=\"%s\">\n", forward ? "lf" : "lb");
-        for (size_t i = 0; i < messages.count; i++)
-            if (messages.messages[i].is_forward == forward)
-                add_message(svg, &messages.messages[i]);
+        for (size_t i = 0; i < messages->count; i++)
+            if (dt_message_is_forward(&messages->messages[i]) == forward)
+                add_message(svg, &messages->messages[i]);
         dt_text_add(svg->text, "</g>\n");
     }
-    return DETOUR_OK;
 }
 
 /* Which of its device's stages it is: later ones are drawn lighter. */
@@ -362,15 +396,38 @@ static void add_op(struct svg *svg, int32_t device, const struct detour_op *op)
     dt_text_add(svg->text, "</g>\n");
 }
 
-static void add_ops(struct svg *svg)
+static void add_ops(struct svg *svg, const struct detour_schedule *s)
 {
-    const struct detour_schedule *s = svg->w->schedule;
-
     dt_text_add(svg->text, "<g class=\"n\">\n");
     for (int32_t d = 0; d < s->device_count; d++)
         for (size_t i = s->first[d]; i < s->first[d + 1]; i++)
             add_op(svg, d, &s->ops[i]);
     dt_text_add(svg->text, "</g>\n");
+}
+
+static void add_panel_title(struct svg *svg, const struct panel *panel)
+{
+    if (!panel->title)
+        return;
+    open_text(svg, "t", LEFT, panel->top - 8 * PX);
+    dt_text_add(svg->text, panel->title);
+    close_text(svg);
+}
+
+/* Draws the panels on the grid of the time axis. */
+static void add_panels(struct svg *svg)
+{
+    for (int i = 0; i < svg->panel_count; i++) {
+        svg->rows_top = svg->panels[i].top;
+        add_panel_title(svg, &svg->panels[i]);
+        add_row_labels(svg);
+    }
+    add_axis(svg);
+    for (int i = 0; i < svg->panel_count; i++) {
+        svg->rows_top = svg->panels[i].top;
+        add_messages(svg, &svg->panels[i].messages);
+        add_ops(svg, svg->panels[i].schedule);
+    }
 }
 
 /* The value that fills a memory chart: of all devices, so that they compare. */
@@ -442,15 +499,14 @@ enum detour_status dt_write_svg(const struct dt_write *w, struct dt_text *text)
     struct dt_usage usage;
 
     enum detour_status status = dt_usage_create(w->call, w->p, w->schedule, &usage);
+    if (!status)
+        status = set_panels(&svg);
     if (status)
         return status;
     set_scale(&svg);
     add_head(&svg);
     add_legend(&svg, usage.in_bytes);
-    add_row_labels(&svg);
-    add_axis(&svg);
-    status = add_messages(&svg);
-    add_ops(&svg);
+    add_panels(&svg);
     int64_t top = usage_top(&usage, w->p->device_count);
 
     for (int32_t d = 0; d < w->p->device_count; d++)

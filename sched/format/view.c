@@ -29,40 +29,41 @@ static size_t place_lanes(const struct dt_problem *p, struct lane *forward, stru
 }
 
 /* The timing is simulate.c's: a message departs when the one before it has left the link free. */
-static void add_message(struct dt_messages *messages, struct lane *lane, const struct detour_op *op,
+static void add_message(struct detour_message *messages, struct lane *lane, const struct detour_op *op,
                         int32_t to, int64_t serial_ns, int64_t latency_ns)
 {
     int64_t depart_ns = op->finish_ns > lane->busy_ns ? op->finish_ns : lane->busy_ns;
 
     lane->busy_ns = depart_ns + serial_ns;
-    messages->messages[lane->next++] = (struct dt_message){.ready_ns = op->finish_ns,
-                                                           .depart_ns = depart_ns,
-                                                           .arrive_ns = lane->busy_ns + latency_ns,
-                                                           .from_stage = op->stage,
-                                                           .to_stage = to,
-                                                           .microbatch = op->microbatch,
-                                                           .is_forward = to > op->stage};
+    messages[lane->next++] = (struct detour_message){.ready_ns = op->finish_ns,
+                                                     .depart_ns = depart_ns,
+                                                     .arrive_ns = lane->busy_ns + latency_ns,
+                                                     .from_stage = op->stage,
+                                                     .to_stage = to,
+                                                     .microbatch = op->microbatch};
 }
 
 enum detour_status dt_messages_create(struct dt_call *call, const struct dt_problem *p,
                                       const struct detour_schedule *schedule, struct dt_messages *messages)
 {
     struct lane *forward, *backward;
+    struct detour_message *made;
 
     if (!dt_arena_new(call->arena, forward, p->stage_count) ||
         !dt_arena_new(call->arena, backward, p->stage_count))
         return dt_fail_memory(call->error);
     messages->count = place_lanes(p, forward, backward);
-    if (!dt_arena_new(call->arena, messages->messages, messages->count))
+    if (!dt_arena_new(call->arena, made, messages->count))
         return dt_fail_memory(call->error);
+    messages->messages = made;
     for (size_t i = 0; i < schedule->op_count; i++) {
         const struct detour_op *op = &schedule->ops[i];
         int32_t stage = op->stage;
         if (op->kind == DETOUR_OP_F && crosses(p, stage, stage + 1))
-            add_message(messages, &forward[stage], op, stage + 1, p->forward_serial_ns[stage],
+            add_message(made, &forward[stage], op, stage + 1, p->forward_serial_ns[stage],
                         p->forward_ns[stage]);
         if (dt_is_backward(op->kind) && crosses(p, stage, stage - 1))
-            add_message(messages, &backward[stage - 1], op, stage - 1, p->backward_serial_ns[stage - 1],
+            add_message(made, &backward[stage - 1], op, stage - 1, p->backward_serial_ns[stage - 1],
                         p->backward_ns[stage - 1]);
     }
     return DETOUR_OK;

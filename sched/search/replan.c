@@ -90,7 +90,7 @@ static enum detour_status dispatch_all(struct dt_call *call, struct replan *r)
     dt_warmup_limits(r->p, limits);
     for (int variant = 0; !status && variant < 4; variant++) {
         struct dt_arena_mark mark = dt_arena_save(call->arena);
-        dt_warmup_for_delays(r->p, limits, variant & 1, warmup);
+        dt_warmup_for_delays(r->p, limits, DT_WARMUP_OWN, variant & 1, warmup);
         status = dispatch(call, r, warmup, variant & 2);
         dt_arena_rewind(call->arena, mark);
     }

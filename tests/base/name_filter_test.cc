@@ -32,7 +32,17 @@ TEST(NameFilter, PicksPorts)
     EXPECT_FALSE(dt_name_filter_match("=mlx5_1:1", "mlx5_10", 1));
     EXPECT_TRUE(dt_name_filter_match("mlx5_1:1", "mlx5_10", 1)) << "a prefix";
     EXPECT_FALSE(dt_name_filter_match("mlx5_0:x", "mlx5_0", 1));
-    EXPECT_FALSE(dt_name_filter_match("mlx5_0:", "mlx5_0", 1));
+    EXPECT_TRUE(dt_name_filter_match("mlx5_0:", "mlx5_0", 1)) << "any, as NCCL reads it";
+}
+
+TEST(NameFilter, RailAndPlaneChooseNoRnic)
+{
+    EXPECT_TRUE(dt_name_filter_match("mlx5_0:1:3:0", "mlx5_0", 1));
+    EXPECT_FALSE(dt_name_filter_match("mlx5_0:1:3:0", "mlx5_0", 2));
+    EXPECT_TRUE(dt_name_filter_match("mlx5_0::3:0", "mlx5_0", 2)) << "any port";
+    EXPECT_TRUE(dt_name_filter_match("=mlx5_1:1:0,mlx5_2:1:1", "mlx5_2", 1));
+    EXPECT_FALSE(dt_name_filter_match("=mlx5_1:1:0,mlx5_2:x:1", "mlx5_2", 1));
+    EXPECT_FALSE(dt_name_filter_match("^=mlx5_0:1:2:3", "mlx5_0", 1));
 }
 
 TEST(NameFilter, EmptyItemsMeanNothing)

@@ -117,7 +117,7 @@ TEST(Param, ABadValueNamesVariableValueAndRange)
         EXPECT_NE(std::string::npos, error.find("DETOUR_SOFT_DEVICES=" + std::string(bad))) << error;
         EXPECT_NE(std::string::npos, error.find("from 1 to 16")) << error;
     }
-    EXPECT_EQ(DT_INVALID, Load({{"DETOUR_HCA", std::string(300, 'x')}}, &params, &error));
+    EXPECT_EQ(DT_INVALID, Load({{"DETOUR_HCA", std::string(3000, 'x')}}, &params, &error));
     EXPECT_NE(std::string::npos, error.find("DETOUR_HCA")) << error;
 }
 

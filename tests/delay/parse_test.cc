@@ -200,6 +200,33 @@ TEST(DelayParse, ReportsWhereAndWhatWouldBeRight)
               Error("latency=uniform(    2ms, 1ms)"));
 }
 
+std::string ScopeError(const std::string &text)
+{
+    dt_delay_scope scope;
+    dt_delay_error error = {};
+    EXPECT_EQ(DT_INVALID, dt_delay_parse_scope(text.data(), text.size(), &scope, &error)) << text;
+    return error.text;
+}
+
+TEST(DelayParse, AScopeAloneSelectsConnections)
+{
+    dt_delay_scope scope;
+    dt_delay_error error;
+    const std::string text = " peer=nodeB:12 connection=7 id=00ff00000000000A device=soft1 ";
+    ASSERT_EQ(DT_OK, dt_delay_parse_scope(text.data(), text.size(), &scope, &error)) << error.text;
+    EXPECT_STREQ("soft1", scope.device);
+    EXPECT_STREQ("nodeB:12", scope.peer);
+    EXPECT_TRUE(scope.has_connection && scope.has_id);
+    EXPECT_EQ(7u, scope.connection);
+    EXPECT_EQ(0x00ff00000000000aull, scope.id);
+    ASSERT_EQ(DT_OK, dt_delay_parse_scope("", 0, &scope, &error));
+    EXPECT_FALSE(scope.device[0] || scope.peer[0] || scope.has_connection || scope.has_id);
+    EXPECT_EQ("line 1, column 8: expected device=, peer=, connection= or id=, got 'latency=1ms'",
+              ScopeError("peer=a latency=1ms"));
+    EXPECT_EQ("line 1, column 7: expected device=, peer=, connection= or id=", ScopeError("peer=a; peer=b"));
+    EXPECT_EQ("line 1, column 8: 'peer' is given twice in one rule", ScopeError("peer=a peer=b"));
+}
+
 TEST(DelayParse, ADirectionIsRefusedWithTheRightForm)
 {
     const std::string why =

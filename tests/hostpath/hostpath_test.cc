@@ -46,7 +46,7 @@ TEST_F(Hostpath, OnAndAutoHaveAPoolOfTheRequestedSize)
         hostpath = {};
         ASSERT_EQ(DT_OK, Open(mode));
         EXPECT_TRUE(hostpath.is_on);
-        EXPECT_EQ(strcmp(mode, "auto") == 0, hostpath.is_auto);
+        EXPECT_EQ(strcmp(mode, "auto") == 0 ? DT_HOSTPATH_AUTO : DT_HOSTPATH_ON, (int)hostpath.mode);
         EXPECT_EQ(1u << 20, hostpath.pool.bytes);
         void *at = dt_pool_alloc(&hostpath.pool, 4096);
         EXPECT_NE(nullptr, at);

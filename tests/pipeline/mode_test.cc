@@ -15,3 +15,12 @@ TEST(Mode, HasAName)
     EXPECT_FALSE(dt_pipeline_mode_find("ncc", &mode));
     EXPECT_EQ(dt_pipeline_mode_name(DT_PIPELINE_MODE_COUNT), nullptr);
 }
+
+TEST(Mode, FindsWaysOfLaunchingByName)
+{
+    EXPECT_STREQ(dt_pipeline_launch_at(0)->name, "sends");
+    for (unsigned i = 0; const struct dt_pipeline_launch *launch = dt_pipeline_launch_at(i); i++)
+        EXPECT_EQ(dt_pipeline_launch_find(launch->name), launch);
+    EXPECT_EQ(dt_pipeline_launch_find("batche"), nullptr);
+    EXPECT_TRUE(dt_pipeline_launch_find("batched")->batches);
+}

@@ -46,6 +46,8 @@ class VirtualRun
         return executors_[device].get();
     }
 
+    static constexpr uint64_t kBeginNs = 1000; /* of the first iteration */
+
     std::vector<uint32_t> permille; /* per device; empty: 1000 */
 
     /* Returns the time that the iteration took. */
@@ -159,7 +161,7 @@ class VirtualRun
     std::vector<Executor> executors_;
     std::map<Key, Flow> flows_;
     std::map<Key, uint64_t> links_ns_; // busy until
-    uint64_t now_ns_ = 1000;
+    uint64_t now_ns_ = kBeginNs;
 };
 } // namespace pipeline_test
 

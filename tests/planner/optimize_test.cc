@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "tests/planner/fuzz/model_fuzz.h"
 #include "tests/planner/random_model.h"
 
 using namespace planner_test;
@@ -132,6 +133,21 @@ TEST(Optimize, NeverWorseThanABaselineAndWithinMemory)
     EXPECT_GE(made, 150);
 }
 
+/* The largest times, sizes and speeds among small ones; tests/sched/fuzz/run.sh has the guided search. */
+TEST(Optimize, ExtremesKeepThePromises)
+{
+    struct dt_prng prng;
+    dt_prng_init(&prng, 3);
+    for (uint64_t round = 0; round < Rounds(60); round++) {
+        std::string bytes;
+        for (int i = 0; i < 200; i++)
+            bytes.push_back(
+                static_cast<char>(dt_prng_chance(&prng, 1, 12) ? 255 : dt_prng_below(&prng, 256)));
+        const char *problem = dt_fuzz_optimize(bytes.data(), bytes.size());
+        EXPECT_EQ(problem, nullptr) << problem << ", round " << round;
+    }
+}
+
 TEST(Optimize, AHeavyLayerGetsADeviceOfItsOwn)
 {
     Arena arena;
@@ -158,6 +174,30 @@ TEST(Optimize, ASlowLinkChangesTheResult)
     int64_t uniform_ns = slow->baselines[DETOUR_BASELINE_S_1F1B].plan->makespan_ns;
     EXPECT_LT(slow->best.plan->makespan_ns, fast_ns + 10 * kMs);
     EXPECT_GT(uniform_ns, fast_ns + 40 * kMs);
+}
+
+/*
+ * The output layer is heavy, so that the fast pipeline passes the link often. With the link 40 ms slower, the
+ * partition and placement of the fast one, with the best schedule for them, are not the answer.
+ */
+TEST(Optimize, ASlowLinkNeedsAnotherPartition)
+{
+    Arena arena;
+    Model model = Model::Uniform(17, 4);
+    model.microbatches = 16;
+    model.layers[16].f_ns = 4 * kMs;
+    model.layers[16].b_ns = model.layers[16].w_ns = 8 * kMs;
+    model.Links({0, 0, false});
+    const struct detour_pipeline fast = Optimize(arena, model, 400000)->best;
+    int32_t from = fast.partition.device[0], to = fast.partition.device[1];
+    for (auto [a, b] : {std::pair(from, to), std::pair(to, from)})
+        model.links[static_cast<size_t>(a) * 4 + static_cast<size_t>(b)].latency_ns = 40 * kMs;
+    const struct detour_pipeline slow = Optimize(arena, model, 400000)->best;
+    model.fixed = fast.partition;
+    const struct detour_pipeline kept = Optimize(arena, model, 400000)->best;
+    EXPECT_GT(kept.plan->makespan_ns, fast.plan->makespan_ns + 40 * kMs) << "the link is not in use";
+    EXPECT_LT(slow.plan->makespan_ns, kept.plan->makespan_ns - 20 * kMs);
+    EXPECT_LT(slow.plan->makespan_ns, fast.plan->makespan_ns + 20 * kMs);
 }
 
 TEST(Optimize, ASlowDeviceGetsLess)

@@ -418,11 +418,13 @@ TEST(One, NoPathForTooLongIsOneErrorWithItsCause)
     (void)receive;
     EXPECT_EQ(ncclRemoteError, error(second));
     void *request = nullptr;
-    Until([&] {
+    Until([&] { // refused by isend, or by test where the receiver gave up first and has closed
         ncclResult_t result = net->isend(pair.send, from.data(), 1000, 0, from.mhandle, &request);
-        EXPECT_EQ(nullptr, request);
-        return result == ncclRemoteError;
+        return result == ncclRemoteError || request;
     });
+    if (request) {
+        EXPECT_EQ(ncclRemoteError, error(request));
+    }
     EXPECT_GE(CountLines("no path for"), 1); /* the end that gives up first; the other one is notified */
     EXPECT_GE(CountLines(", vendor_err 0x"), 1);
 }

@@ -274,8 +274,15 @@ TEST_F(Hostpath, AReceiverThatClosesFailsStagedMessages)
     ASSERT_EQ(ncclSuccess, pair.net->closeRecv(pair.recv));
     pair.recv = nullptr;
     void *request = nullptr;
-    EXPECT_TRUE(Until([&] {
-        return pair.net->isend(pair.send, from.data(), 100, 0, from.mhandle, &request) == ncclRemoteError;
+    int done = 0;
+    EXPECT_TRUE(Until([&] { // staged and done, until the sender knows; from then on an error of its test
+        if (!request) {
+            EXPECT_EQ(ncclSuccess, pair.net->isend(pair.send, from.data(), 100, 0, from.mhandle, &request));
+        }
+        ncclResult_t result = request ? pair.net->test(request, &done, nullptr) : ncclSuccess;
+        if (done)
+            request = nullptr;
+        return result == ncclRemoteError;
     }));
 }
 

@@ -98,6 +98,36 @@ TEST(Init, BadSettingsAreNamedWithTheRightForm)
     }
 }
 
+/* Frameworks fork workers after NCCL was initialised: the threads of the parent's plugin are not in the
+ * child. */
+TEST(Init, InAForkedChildItMakesAPluginOfItsOwn)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("DETOUR_VERBS", "soft", 1);
+        setenv("DETOUR_SOCKET_IFNAME", "=lo", 1);
+        if (ncclNetPlugin_v8.init(nullptr) != ncclSuccess)
+            _exit(1);
+        const struct dt_plugin *of_parent = dt_plugin_current();
+        pid_t child = fork();
+        if (child == 0) {
+            int count = 0;
+            if (ncclNetPlugin_v8.init(nullptr) != ncclSuccess)
+                _exit(2);
+            if (dt_plugin_current() == of_parent)
+                _exit(3);
+            _exit(ncclNetPlugin_v8.devices(&count) == ncclSuccess && count == 2 ? 0 : 4);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 5);
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(0, WEXITSTATUS(status));
+}
+
 TEST(Init, BeforeItEverythingIsAnError)
 {
     detour_test::ExpectWarning("before init");

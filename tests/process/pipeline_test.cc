@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -83,6 +85,48 @@ TEST(Pipeline, AProfileAndItsScheduleRun)
     EXPECT_EQ(LineCount(outcome.err), 1u) << outcome.err;
 }
 
+/* The number of a key of an iteration of `document`. */
+double Number(json_t *document, size_t iteration, const char *key)
+{
+    return json_number_value(
+        json_object_get(json_array_get(json_object_get(document, "iterations"), iteration), key));
+}
+
+/* Three replicas, gradients of several slices, a slow link between two of the replicas. */
+TEST(Pipeline, ReplicasSumUpTheirGradients)
+{
+    std::string path = (std::filesystem::temp_directory_path() / "detour-pipeline-XXXXXX").string();
+    ASSERT_GE(close(mkstemp(path.data())), 0);
+    Outcome outcome =
+        RunDetour(Pipeline({"--dp", "3", "--gradients", "2M", "--slow-link", "1@0-1@1=100ms,from=1,to=2",
+                            "--slow-device", "0@2=1.5x", "--json", path}));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("every gradient was the sum over the replicas"), std::string::npos);
+    json_t *document = json_load_file(path.c_str(), 0, nullptr);
+    EXPECT_GE(Number(document, 1, "model_ms"), 200);
+    EXPECT_LT(Number(document, 0, "model_ms"), 100);
+    /* Two steps of a chunk cross the slow link: a lower bound, whatever the machine does. */
+    EXPECT_GE(Number(document, 1, "time_ms"), 200);
+    EXPECT_EQ(Number(document, 2, "model_ms"), Number(document, 0, "model_ms"));
+    json_decref(document);
+    std::filesystem::remove(path);
+}
+
+/* With one device per replica, gradients are the only messages. */
+TEST(Pipeline, AWrongGradientIsNoticed)
+{
+    const Words words = {"pipeline", "--devices", "1",  "--dp", "2",        "--microbatches", "2",
+                         "--times",  "1,1,1",     "-n", "3",    "--plugin", kFaultyPlugin};
+    for (const char *fault : {"flips-a-bit", "repeats-old-data"}) {
+        Outcome outcome =
+            RunDetour(words, {{"DETOUR_TEST_INNER_PLUGIN", kTcpPlugin}, {"DETOUR_TEST_FAULT", fault}});
+        EXPECT_EQ(outcome.exit_code, 1);
+        EXPECT_EQ(LineCount(outcome.err), 1u) << outcome.err;
+        EXPECT_NE(outcome.err.find("are not the sum over the replicas at byte"), std::string::npos)
+            << fault << ": " << outcome.err;
+    }
+}
+
 TEST(Pipeline, MessagesGoInSlices)
 {
     Outcome outcome = RunDetour(Pipeline({"--mode", "nccl", "--payload", "1M", "--slice", "64K"}));
@@ -110,18 +154,113 @@ TEST(Pipeline, ALinkIsSlowForSomeIterations)
     std::filesystem::remove(path);
 }
 
-/* The JSON of a run on four devices; the caller releases the document. */
-json_t *RunFour(const Words &more)
+/* The JSON of a run; the caller releases the document. */
+json_t *Result(Words words)
 {
     std::string path = (std::filesystem::temp_directory_path() / "detour-pipeline-XXXXXX").string();
     EXPECT_GE(close(mkstemp(path.data())), 0);
-    Words words = {"pipeline", "--times", "3,3,3", "--json", path};
-    words.insert(words.end(), more.begin(), more.end());
+    words.insert(words.end(), {"--json", path});
     Outcome outcome = RunDetour(words);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     json_t *document = json_load_file(path.c_str(), 0, nullptr);
     std::filesystem::remove(path);
     return document;
+}
+
+/* On four devices. */
+json_t *RunJson(const Words &more)
+{
+    Words words = {"pipeline", "--times", "3,3,3"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Result(words);
+}
+
+/* A trace: the same delays as by --slow-link, and the failure of the first RNIC at its end. */
+TEST(Pipeline, ReplaysATrace)
+{
+    std::string path = (std::filesystem::temp_directory_path() / "detour-pipeline-XXXXXX").string();
+    ASSERT_GE(close(mkstemp(path.data())), 0);
+    std::ofstream(path) << "1;0_1;100ms\n2;0_1;0\n3;;inf\n";
+    json_t *document = Result(Pipeline({"--trace", path, "-n", "5"}));
+    json_t *iterations = json_object_get(document, "iterations");
+    ASSERT_EQ(json_array_size(iterations), 5u) << "no iteration is lost";
+    auto number = [&](size_t i, const char *key) {
+        return json_real_value(json_object_get(json_array_get(iterations, i), key));
+    };
+    EXPECT_GE(number(1, "time_ms"), 200) << "held twice, there and back";
+    EXPECT_GE(number(1, "model_ms"), number(0, "model_ms") + 200);
+    EXPECT_EQ(number(2, "model_ms"), number(0, "model_ms"));
+    json_decref(document);
+    std::filesystem::remove(path);
+    Outcome outcome = RunDetour(Pipeline({"--trace", path}));
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(LineCount(outcome.err), 1u) << outcome.err;
+}
+
+/* Pictures of a run: every operation and message of the chosen iteration, in all files. */
+TEST(Pipeline, DrawsWhatItHasMeasured)
+{
+    std::filesystem::path folder = std::filesystem::temp_directory_path() / "detour-pipeline-XXXXXX";
+    std::string name = folder.string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    Outcome outcome =
+        RunDetour(Pipeline({"--svg", name + "/a.svg", "--perfetto", name + "/a.json", "--json",
+                            name + "/b.json", "--timeline", "1", "--slow-link", "0-1=50ms,from=1,to=2"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    json_t *trace = json_load_file((name + "/a.json").c_str(), 0, nullptr);
+    EXPECT_GT(json_array_size(json_object_get(trace, "traceEvents")), 2u * 24) << "24 operations, twice";
+    json_t *result = json_load_file((name + "/b.json").c_str(), 0, nullptr);
+    json_t *timeline = json_object_get(result, "timeline");
+    EXPECT_EQ(json_array_size(json_object_get(timeline, "operations")), 24u);
+    json_t *messages = json_object_get(timeline, "messages"), *message;
+    size_t i;
+    EXPECT_EQ(json_array_size(messages), 8u);
+    json_array_foreach(messages, i, message)
+            EXPECT_GE(json_real_value(json_object_get(message, "arrived_ms")),
+                      json_real_value(json_object_get(message, "sent_ms")) + 50)
+        << "each is held for 50 ms";
+    json_decref(trace);
+    json_decref(result);
+    std::ifstream file(name + "/a.svg");
+    std::string svg((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_NE(svg.find(">measured<"), std::string::npos) << svg.substr(0, 1000);
+    EXPECT_NE(svg.find(">predicted<"), std::string::npos);
+    std::filesystem::remove_all(name);
+}
+
+bool HasFlow(const json_t *iteration, const char *list, int from, int to)
+{
+    json_t *flow;
+    size_t i;
+    json_array_foreach(json_object_get(iteration, list), i, flow)
+    {
+        if (json_integer_value(json_object_get(flow, "from")) == from &&
+            json_integer_value(json_object_get(flow, "to")) == to)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * In the mode nccl the flows of a slow link go over the host path from an agreed iteration on: every message
+ * of theirs, and none before. (A busy machine may make other flows slow too.)
+ */
+TEST(PipelineLoop, ASlowLinkTurnsTheHostPathOnByOrder)
+{
+    json_t *document = RunJson({"--devices", "2", "--microbatches", "8", "-n", "30", "--mode", "nccl",
+                                "--slow-link", "0-1=100ms,from=6", "--adapt", "iteration"});
+    json_t *iteration;
+    bool is_seen = false;
+    size_t i;
+    json_array_foreach(json_object_get(document, "iterations"), i, iteration)
+    {
+        size_t flows = json_array_size(json_object_get(iteration, "hostpath"));
+        json_int_t staged = json_integer_value(json_object_get(iteration, "staged_messages"));
+        EXPECT_EQ(staged, (json_int_t)(8 * flows)) << "iteration " << i;
+        is_seen |= HasFlow(iteration, "hostpath", 0, 1);
+    }
+    EXPECT_TRUE(is_seen);
+    json_decref(document);
 }
 
 /*
@@ -130,8 +269,8 @@ json_t *RunFour(const Words &more)
  */
 TEST(PipelineLoop, ASlowLinkChangesTheSchedule)
 {
-    json_t *fixed = RunFour({"-n", "1", "--slow-link", "2-3=30ms"});
-    json_t *adapted = RunFour({"-n", "80", "--slow-link", "2-3=30ms,from=20", "--adapt", "iteration"});
+    json_t *fixed = RunJson({"-n", "1", "--slow-link", "2-3=30ms"});
+    json_t *adapted = RunJson({"-n", "80", "--slow-link", "2-3=30ms,from=20", "--adapt", "iteration"});
     json_t *first = json_array_get(json_object_get(fixed, "iterations"), 0);
     json_t *last = json_array_get(json_object_get(adapted, "iterations"), 79);
     EXPECT_EQ(json_integer_value(json_object_get(first, "schedule")), 0);

@@ -8,17 +8,6 @@ using namespace sched_test;
 
 namespace
 {
-std::string ProgramLine(const struct detour_program *program, int32_t device)
-{
-    std::string line;
-    for (size_t i = program->first[device]; i < program->first[device + 1]; i++)
-        line +=
-            (line.empty() ? "" : " ") +
-            std::string(detour_action_name(static_cast<enum detour_action_kind>(program->actions[i].kind))) +
-            std::to_string(program->actions[i].microbatch);
-    return line;
-}
-
 struct detour_program *Lower(struct detour_arena *arena, Profile &profile,
                              const std::vector<std::string> &lines)
 {

@@ -60,6 +60,17 @@ std::string Line(const struct detour_schedule *schedule, int32_t device)
     return line;
 }
 
+std::string ProgramLine(const struct detour_program *program, int32_t device)
+{
+    std::string line;
+    for (size_t i = program->first[device]; i < program->first[device + 1]; i++)
+        line +=
+            (line.empty() ? "" : " ") +
+            std::string(detour_action_name(static_cast<enum detour_action_kind>(program->actions[i].kind))) +
+            std::to_string(program->actions[i].microbatch);
+    return line;
+}
+
 int64_t Makespan(Profile &profile, struct detour_schedule *schedule)
 {
     Arena arena;

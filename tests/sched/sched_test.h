@@ -112,6 +112,9 @@ struct detour_schedule *Schedule(struct detour_arena *arena, Profile &profile,
 /* The order of a device as text in the same form, without "@stage". */
 std::string Line(const struct detour_schedule *schedule, int32_t device);
 
+/* The actions of a device, by name and microbatch: "F0 SEND_F0 ...". */
+std::string ProgramLine(const struct detour_program *program, int32_t device);
+
 /* Makespan in nanoseconds of a schedule under a profile; the schedule is timed. Fails the test on an error.
  */
 int64_t Makespan(Profile &profile, struct detour_schedule *schedule);

@@ -36,10 +36,10 @@ class Warmup : public ::testing::Test
         return warmup;
     }
 
-    Counts ForDelays(Profile &profile, int32_t extra)
+    Counts ForDelays(Profile &profile, int32_t extra, enum dt_warmup_need need = DT_WARMUP_OWN)
     {
         Counts limits = Limits(profile), warmup(limits.size());
-        dt_warmup_for_delays(Problem(profile), limits.data(), extra, warmup.data());
+        dt_warmup_for_delays(Problem(profile), limits.data(), need, extra, warmup.data());
         return warmup;
     }
 
@@ -86,6 +86,20 @@ TEST_F(Warmup, ADelayOfTwoSlotsNeedsASlackOfThree)
     EXPECT_EQ(ForDelays(profile, 0), (Counts{5, 3, 2, 1}));
     profile.Delay(0, 1000); /* no more than microbatches - 2 stages */
     EXPECT_EQ(ForDelays(profile, 0), (Counts{7, 3, 2, 1}));
+}
+
+TEST_F(Warmup, EquationOneCountsRoundsOfTheNextStage)
+{
+    Profile profile = Profile::Uniform(3, 20, 10, 10, 10);
+    EXPECT_EQ(ForDelays(profile, 0, DT_WARMUP_EQUATION_1), (Counts{5, 3, 1})) << "at least 2";
+    profile.Delay(1, 40); /* there and back: 80 */
+    EXPECT_EQ(ForDelays(profile, 0, DT_WARMUP_EQUATION_1)[1], 1 + (20 + 80) / 20);
+    EXPECT_EQ(ForDelays(profile, 0)[1], 1 + 5) << "the same for equal stages";
+    profile.stages[2].f_ns = profile.stages[2].b_ns = 5; /* a fast stage takes more rounds in the same time */
+    EXPECT_EQ(ForDelays(profile, 0, DT_WARMUP_EQUATION_1)[1], 1 + (20 + 80) / 10);
+    EXPECT_EQ(ForDelays(profile, 0)[1], 1 + 5);
+    profile.stages[2].f_ns = profile.stages[2].b_ns = 40; /* a slow one fewer: ceil(100 / 80) */
+    EXPECT_EQ(ForDelays(profile, 0, DT_WARMUP_EQUATION_1)[1], 1 + 2);
 }
 
 TEST_F(Warmup, OwnNumbersAreCheckedAgainstTheLimitsAndTheStageBefore)

@@ -36,6 +36,7 @@ static const char *const kind_name[] = {
     [DT_CHAOS_FREEZE] = "machine stopped",
     [DT_CHAOS_HALF_SILENT] = "half of the completion queues silent",
     [DT_CHAOS_KILL] = "process dies",
+    [DT_CHAOS_MIGRATE] = "drained by the operator",
 };
 
 static const char *stream_fault_name(enum dt_stream_fault fault)
@@ -198,6 +199,13 @@ static void kill_part(struct dt_chaos_run *run, const struct dt_chaos *f, bool i
         die(run, run->devices[f->host].first + i);
 }
 
+/* The operator's order; a process that has ended gets none. */
+static void drain(const struct dt_chaos_run *run, const struct dt_chaos *f, bool is_drained)
+{
+    if (!run->is_killed[f->host])
+        dt_plugin_sim_drain(f->host, f->device, is_drained);
+}
+
 static void begin(struct dt_chaos_run *run, uint32_t i, uint64_t now_ns)
 {
     const struct dt_chaos *f = &run->list[i];
@@ -233,6 +241,9 @@ static void begin(struct dt_chaos_run *run, uint32_t i, uint64_t now_ns)
         break;
     case DT_CHAOS_KILL:
         kill_part(run, f, true);
+        break;
+    case DT_CHAOS_MIGRATE:
+        drain(run, f, true);
         break;
     case DT_CHAOS_APP_STOP:
         run->app_stopped_until_ns[f->host] = now_ns + f->duration_ns;
@@ -276,6 +287,9 @@ static void end(struct dt_chaos_run *run, uint32_t i)
         break;
     case DT_CHAOS_KILL:
         kill_part(run, f, false);
+        break;
+    case DT_CHAOS_MIGRATE:
+        drain(run, f, false);
         break;
     case DT_CHAOS_CONTROL_SLOW:
         dt_sim_network_set_latency(dt_plugin_sim_control(), run->control_latency_ns);
@@ -337,7 +351,7 @@ static void step(struct dt_chaos_run *run, uint32_t i, uint64_t now_ns)
     else
         begin(run, i, now_ns);
     if (++run->state[i].step < steps_of(fault))
-        run->state[i].next_ns = now_ns + fault->duration_ns;
+        run->state[i].next_ns = dt_deadline_ns(now_ns, fault->duration_ns);
     else
         run->state[i].next_ns = DT_NEVER_NS;
 }

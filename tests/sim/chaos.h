@@ -47,7 +47,8 @@ enum dt_chaos_kind {
     DT_CHAOS_SWARM_KINDS,
     DT_CHAOS_FREEZE = DT_CHAOS_SWARM_KINDS, /* the machine stands still, its devices too */
     DT_CHAOS_HALF_SILENT,                   /* half of the device's completion queues are silent for good */
-    DT_CHAOS_KILL /* the process ends without a word; its devices, duration_ns before or after its streams */
+    DT_CHAOS_KILL, /* the process ends without a word; its devices, duration_ns before or after its streams */
+    DT_CHAOS_MIGRATE /* drained by the operator; for good if duration_ns is DT_NEVER_NS (orders.h) */
 };
 
 struct dt_chaos {
@@ -72,7 +73,7 @@ struct dt_chaos {
     bool is_device_first;              /* KILL */
 };
 
-#define DT_CHAOS_MAX 16
+#define DT_CHAOS_MAX 24
 
 struct dt_chaos_run {
     struct dt_chaos list[DT_CHAOS_MAX];

@@ -164,7 +164,7 @@ TEST_F(Close, ThatIsReadCompletesSendsOfASilentCompletionQueue)
 TEST_F(Close, OfASenderThatDiesLeavesArrivedMessagesToBeTestedAndFlushed)
 {
     void *data = to[0], *request = nullptr;
-    int bytes = kBytes, tag = 0;
+    int bytes = kBytes, tag = 0, done = -1;
 
     PostReceives();
     PostSends();
@@ -176,10 +176,11 @@ TEST_F(Close, OfASenderThatDiesLeavesArrivedMessagesToBeTestedAndFlushed)
     EXPECT_EQ("", warnings);
     On(1);
     ASSERT_EQ(ncclSuccess, net->irecv(recv, 1, &data, &bytes, &tag, &to_mhandle, &request));
-    EXPECT_FALSE(request);
+    ASSERT_TRUE(request);
     Pass(100 * DT_NS_PER_MS);
     On(1);
-    EXPECT_EQ(ncclRemoteError, net->irecv(recv, 1, &data, &bytes, &tag, &to_mhandle, &request));
+    EXPECT_EQ(ncclRemoteError, net->test(request, &done, nullptr));
+    EXPECT_EQ(0, done);
     EXPECT_NE(std::string::npos, warnings.find("irecv of message 4, but the peer is dead")) << warnings;
 }
 } // namespace

@@ -219,6 +219,16 @@ static ncclResult_t call_post(struct dt_pipeline_end *end, struct transfer *t)
     return end->net->isend(end->o.comm, data, bytes, TAG, end->mhandle, &t->request);
 }
 
+static void fill(struct dt_pipeline_end *end, const struct transfer *t)
+{
+    if (!end->o.gradients) {
+        write_stamps(data_of(end, t), &t->order, t->is_spoiled);
+        return;
+    }
+    dt_gradients_pack(end->o.gradients, &t->order, data_of(end, t));
+    data_of(end, t)[0] ^= t->is_spoiled;
+}
+
 static bool make_ready(struct dt_pipeline_end *end, struct transfer *t)
 {
     if (t->state == READY)
@@ -228,7 +238,7 @@ static bool make_ready(struct dt_pipeline_end *end, struct transfer *t)
     t->buffer = end->free[--end->free_count];
     t->state = READY;
     if (end->o.sends)
-        write_stamps(data_of(end, t), &t->order, t->is_spoiled);
+        fill(end, t);
     return true;
 }
 
@@ -301,12 +311,23 @@ static const char *step(struct dt_pipeline_end *end, struct transfer *t, bool *i
     return t->state == FLUSHING && !t->request ? step(end, t, is_over) : NULL;
 }
 
+static const char *complete_gradients(struct dt_pipeline_end *end, const struct transfer *t, uint64_t now_ns)
+{
+    if (end->o.sends)
+        dt_gradients_sent(end->o.gradients, now_ns);
+    else
+        dt_gradients_received(end->o.gradients, &t->order, gpu_data_of(end, t), now_ns);
+    return NULL;
+}
+
 static const char *complete(struct dt_pipeline_end *end, const struct transfer *t,
                             struct dt_executor *executor, uint64_t now_ns)
 {
     const uint8_t *data = gpu_data_of(end, t);
     struct dt_pipeline_identity identity;
 
+    if (end->o.gradients)
+        return complete_gradients(end, t, now_ns);
     if (end->o.sends) {
         dt_executor_sent(executor, end->o.flow, now_ns);
         return NULL;

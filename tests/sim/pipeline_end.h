@@ -5,7 +5,8 @@
  *
  * Content: at the start of each DT_PIPELINE_STAMP_EVERY bytes of a transfer lie DT_SIM_STAMP_BYTES of the
  * transfer's pattern (pipeline/payload.h), with the number of that place above the slice's. The sender writes
- * them, the receiver compares all of them; what lies between is never touched.
+ * them, the receiver compares all of them; what lies between is never touched. Transfers of gradients have
+ * as many bytes of elements in the same places.
  */
 #ifndef DETOUR_TESTS_SIM_PIPELINE_END_H
 #define DETOUR_TESTS_SIM_PIPELINE_END_H
@@ -14,6 +15,7 @@
 #include <stdint.h>
 
 #include "pipeline/executor.h"
+#include "pipeline/gradients.h"
 #include "tests/sim/cluster.h"
 
 #ifdef __cplusplus
@@ -27,10 +29,11 @@ struct dt_pipeline_end_options {
     struct dt_cluster *cluster;
     void *comm;
     uint32_t host;
-    size_t flow; /* of the host's executor */
+    size_t flow;                    /* of the host's executor, or of its gradients */
+    struct dt_gradients *gradients; /* NULL: the executor's messages */
     bool sends;
-    bool is_on_host; /* a receive into host memory, which is then copied to the GPU */
-    uint64_t message_bytes;
+    bool is_on_host;        /* a receive into host memory, which is then copied to the GPU */
+    uint64_t message_bytes; /* of the largest transfer */
 };
 
 struct dt_pipeline_end;

@@ -13,6 +13,9 @@
 #include "base/param.h"
 #include "base/util.h"
 #include "detour/sched.h"
+#include "pipeline/ring_model.h"
+#include "tests/sim/pipeline_end.h"
+#include "tests/sim/pipeline_loop.h"
 #include "tests/sim/pipeline_sim.h"
 #include "tests/sim/trace.h"
 
@@ -28,6 +31,8 @@ struct settings {
     int64_t f_ns, b_ns, w_ns;
     enum detour_algorithm algorithm;
     bool knows_delays; /* the schedule is made for the slow links */
+    bool plans_free;   /* ... for links that take no time */
+    bool adapts;       /* and follows the delays that are measured */
     struct dt_pipeline_sim_options sim;
     struct dt_pipeline_slow_link slow[SLOW_MAX];
 };
@@ -39,7 +44,9 @@ static const struct settings defaults = {
     .b_ns = 10 * NS_PER_MS,
     .w_ns = 10 * NS_PER_MS,
     .algorithm = DETOUR_ALGORITHM_ZB,
-    .sim = {.message_bytes = 40u << 20,
+    .sim = {.replicas = 1,
+            .gradient_bytes = 64u << 20,
+            .message_bytes = 40u << 20,
             .slice_bytes = 5u << 20,
             .slots = 8,
             .rate_bytes_per_s = 50000000000,
@@ -58,17 +65,27 @@ static const char help[] =
     "  --devices N            stages, one per device (8)\n"
     "  --microbatches N       per iteration (32)\n"
     "  --times F,B,W          of a stage in ms (10,10,10)\n"
+    "  --dp N                 replicas of the pipeline, which sum up their gradients (1)\n"
+    "  --gradients BYTES      of a stage; with --dp (64M)\n"
     "  --schedule NAME        zb (default), 1f1b, zb-h1, zb-h2, adaptra, ...: as `detour sched generate`\n"
     "  --replan               the schedule is made for the slow links, not for the healthy ones\n"
+    "  --free-links           ... for links that take no time, as `detour pipeline` makes it\n"
+    "  --adapt                the schedule follows the measured delays, between iterations\n"
     "  --mode NAME            nccl (default), hostpath, delegated\n"
+    "  --launch NAME          of messages in mode nccl: sends (default), isend, isend-free, batched, "
+    "batched-free\n"
     "  --slow-link A-B=MSms[,serial]\n"
-    "                         both directions between device A and the next one, B; up to 16 times\n"
+    "                         both directions between device A and the next one, B; up to 16 times. With\n"
+    "                         --dp: of every replica; 0@1-1@1: of replica 1; 0@1-0@2: between the\n"
+    "                         replicas 1 and 2 of device 0, where each 4 MiB of gradients are delayed as\n"
+    "                         a message is, or serially for their share of --message bytes\n"
     "  --effect TEXT          of these links instead, as `detour inject` has it; MS is what --replan "
     "assumes\n"
     "  --message BYTES        of an activation or gradient (40M)\n"
     "  --slice BYTES          of a message in mode nccl (5M), in --slots N (8)\n"
     "  --rate BYTES           of a link per second, each way (50000000000: 400 Gb/s); --latency US (5)\n"
-    "  --copy-rate BYTES      of a GPU per second, each way (50000000000)\n"
+    "  --copy-rate BYTES      of a GPU per second, each way (50000000000); one way: --to-host-rate,\n"
+    "                         --to-gpu-rate\n"
     "  --pool BYTES           DETOUR_HOSTPATH_BYTES (4G)\n"
     "  --iterations N         the last one counts, mean_ns is that of all but the first (2)\n"
     "  --verbose              Detour's log\n";
@@ -99,17 +116,33 @@ static bool parse_times(const char *text, struct settings *s)
     return true;
 }
 
+/* "A-B", or "A@R-B@S" where either the replicas or the devices are the same; their length goes to *length. */
+static bool parse_ends(const char *text, struct dt_pipeline_slow_link *slow, int *length)
+{
+    int32_t next, next_replica;
+
+    if (sscanf(text, "%" SCNd32 "-%" SCNd32 "%n", &slow->link, &next, length) == 2) {
+        slow->replica = next_replica = DT_PIPELINE_SIM_EVERY_REPLICA;
+    } else if (sscanf(text, "%" SCNd32 "@%" SCNd32 "-%" SCNd32 "@%" SCNd32 "%n", &slow->link, &slow->replica,
+                      &next, &next_replica, length) != 4 ||
+               slow->replica < 0) {
+        return false;
+    }
+    slow->is_dp = slow->link == next;
+    return slow->link >= 0 && (slow->is_dp ? slow->replica + 1 == next_replica
+                                           : slow->link + 1 == next && slow->replica == next_replica);
+}
+
 static bool parse_slow(const char *text, struct settings *s)
 {
     struct dt_pipeline_slow_link *slow = &s->slow[s->sim.slow_count];
-    int32_t next;
     double delay_ms;
-    int length = 0;
+    int ends = 0, length = 0;
 
-    if (s->sim.slow_count == SLOW_MAX ||
-        sscanf(text, "%" SCNd32 "-%" SCNd32 "=%lfms%n", &slow->link, &next, &delay_ms, &length) != 3 ||
-        !length || delay_ms < 0 || delay_ms > 1e4 || slow->link < 0 || slow->link + 1 != next)
+    if (s->sim.slow_count == SLOW_MAX || !parse_ends(text, slow, &ends) ||
+        sscanf(text + ends, "=%lfms%n", &delay_ms, &length) != 1 || !length || delay_ms < 0 || delay_ms > 1e4)
         return false;
+    length += ends;
     slow->delay_ns = (uint64_t)(delay_ms * NS_PER_MS + 0.5);
     slow->is_serial = !strcmp(text + length, ",serial");
     s->sim.slow_count += slow->delay_ns > 0; /* a link without delay is not slow */
@@ -119,10 +152,15 @@ static bool parse_slow(const char *text, struct settings *s)
 enum {
     OPTION_DEVICES,
     OPTION_MICROBATCHES,
+    OPTION_DP,
+    OPTION_GRADIENTS,
     OPTION_TIMES,
     OPTION_SCHEDULE,
     OPTION_REPLAN,
+    OPTION_FREE_LINKS,
+    OPTION_ADAPT,
     OPTION_MODE,
+    OPTION_LAUNCH,
     OPTION_SLOW,
     OPTION_EFFECT,
     OPTION_MESSAGE,
@@ -131,6 +169,8 @@ enum {
     OPTION_RATE,
     OPTION_LATENCY,
     OPTION_COPY_RATE,
+    OPTION_TO_HOST_RATE,
+    OPTION_TO_GPU_RATE,
     OPTION_POOL,
     OPTION_ITERATIONS,
     OPTION_VERBOSE,
@@ -140,10 +180,15 @@ enum {
 static const struct option long_options[] = {
     {"devices", required_argument, NULL, OPTION_DEVICES},
     {"microbatches", required_argument, NULL, OPTION_MICROBATCHES},
+    {"dp", required_argument, NULL, OPTION_DP},
+    {"gradients", required_argument, NULL, OPTION_GRADIENTS},
     {"times", required_argument, NULL, OPTION_TIMES},
     {"schedule", required_argument, NULL, OPTION_SCHEDULE},
     {"replan", no_argument, NULL, OPTION_REPLAN},
+    {"free-links", no_argument, NULL, OPTION_FREE_LINKS},
+    {"adapt", no_argument, NULL, OPTION_ADAPT},
     {"mode", required_argument, NULL, OPTION_MODE},
+    {"launch", required_argument, NULL, OPTION_LAUNCH},
     {"slow-link", required_argument, NULL, OPTION_SLOW},
     {"effect", required_argument, NULL, OPTION_EFFECT},
     {"message", required_argument, NULL, OPTION_MESSAGE},
@@ -152,6 +197,8 @@ static const struct option long_options[] = {
     {"rate", required_argument, NULL, OPTION_RATE},
     {"latency", required_argument, NULL, OPTION_LATENCY},
     {"copy-rate", required_argument, NULL, OPTION_COPY_RATE},
+    {"to-host-rate", required_argument, NULL, OPTION_TO_HOST_RATE},
+    {"to-gpu-rate", required_argument, NULL, OPTION_TO_GPU_RATE},
     {"pool", required_argument, NULL, OPTION_POOL},
     {"iterations", required_argument, NULL, OPTION_ITERATIONS},
     {"verbose", no_argument, NULL, OPTION_VERBOSE},
@@ -173,12 +220,16 @@ static bool set_number(struct settings *s, int option, const char *text, bool *i
     } rows[] = {
         {OPTION_DEVICES, 2, STAGES_MAX, NULL, &s->devices, NULL, 1},
         {OPTION_MICROBATCHES, 1, 4096, NULL, &s->microbatches, NULL, 1},
+        {OPTION_DP, 1, DT_SIM_HOSTS_MAX, NULL, &s->sim.replicas, NULL, 1},
+        {OPTION_GRADIENTS, 1, UINT64_C(1) << 36, &s->sim.gradient_bytes, NULL, NULL, 1},
         {OPTION_MESSAGE, 64, 1u << 30, &s->sim.message_bytes, NULL, NULL, 1},
         {OPTION_SLICE, 64, 1u << 30, &s->sim.slice_bytes, NULL, NULL, 1},
         {OPTION_SLOTS, 1, 32, NULL, NULL, &s->sim.slots, 1},
         {OPTION_RATE, 1000000, UINT64_C(1) << 40, &s->sim.rate_bytes_per_s, NULL, NULL, 1},
         {OPTION_LATENCY, 1, 1000000, &s->sim.latency_ns, NULL, NULL, 1000},
         {OPTION_COPY_RATE, 1000000, UINT64_C(1) << 40, &s->sim.to_host_bytes_per_s, NULL, NULL, 1},
+        {OPTION_TO_HOST_RATE, 1000000, UINT64_C(1) << 40, &s->sim.to_host_bytes_per_s, NULL, NULL, 1},
+        {OPTION_TO_GPU_RATE, 1000000, UINT64_C(1) << 40, &s->sim.to_gpu_bytes_per_s, NULL, NULL, 1},
         {OPTION_POOL, 4096, UINT64_C(1) << 36, &s->sim.pool_bytes, NULL, NULL, 1},
         {OPTION_ITERATIONS, 1, ITERATIONS_MAX, NULL, NULL, &s->sim.iteration_count, 1},
     };
@@ -193,7 +244,8 @@ static bool set_number(struct settings *s, int option, const char *text, bool *i
             *rows[i].to_int = (int32_t)value;
         if (rows[i].to_unsigned)
             *rows[i].to_unsigned = (uint32_t)value;
-        s->sim.to_gpu_bytes_per_s = s->sim.to_host_bytes_per_s;
+        if (option == OPTION_COPY_RATE)
+            s->sim.to_gpu_bytes_per_s = s->sim.to_host_bytes_per_s;
         return true;
     }
     return false;
@@ -208,6 +260,9 @@ static bool set_other(struct settings *s, int option, const char *text)
         return detour_algorithm_find(text, &s->algorithm);
     case OPTION_MODE:
         return dt_pipeline_mode_find(text, &s->sim.mode);
+    case OPTION_LAUNCH:
+        s->sim.launch = dt_pipeline_launch_find(text);
+        return s->sim.launch;
     case OPTION_SLOW:
         return parse_slow(text, s);
     case OPTION_EFFECT:
@@ -215,6 +270,10 @@ static bool set_other(struct settings *s, int option, const char *text)
         return true;
     case OPTION_REPLAN:
         return s->knows_delays = true;
+    case OPTION_FREE_LINKS:
+        return s->plans_free = true;
+    case OPTION_ADAPT:
+        return s->adapts = true;
     case OPTION_VERBOSE:
         dt_trace_start(DT_TRACE_EVENTS);
         return true;
@@ -243,9 +302,18 @@ static int parse(int argc, char **argv, struct settings *s)
     }
     if (optind < argc)
         return refuse("argument", argv[optind]);
-    for (uint32_t i = 0; i < s->sim.slow_count; i++)
-        if (s->slow[i].link + 1 >= s->devices)
-            return refuse("slow-link", "beyond the last device");
+    for (uint32_t i = 0; i < s->sim.slow_count; i++) {
+        const struct dt_pipeline_slow_link *slow = &s->slow[i];
+
+        if (slow->link + !slow->is_dp >= s->devices || slow->replica + slow->is_dp >= s->sim.replicas)
+            return refuse("slow-link", "beyond the last device or replica");
+    }
+    if (s->devices * s->sim.replicas > DT_SIM_HOSTS_MAX)
+        return refuse("devices, dp", "too many");
+    if (s->sim.replicas > 1 && s->adapts)
+        return refuse("adapt", "not with --dp");
+    if (s->sim.replicas > 1 && s->sim.gradient_bytes < DT_SIM_HOSTS_MAX * (uint64_t)DT_PIPELINE_STAMP_EVERY)
+        return refuse("gradients", "less than 32M");
     if (s->sim.message_bytes % 64 || s->sim.slice_bytes % 64)
         return refuse("message, slice", "not a multiple of 64");
     return 0;
@@ -261,9 +329,9 @@ struct model {
 
 /*
  * What a message costs on a healthy link: it occupies the link for its bytes and arrives a latency later. The
- * copies of the host path are not in it.
+ * copies of the host path are not in it. replica: whose slow links it has.
  */
-static void make_model(const struct settings *s, bool has_delays, struct model *model)
+static void make_model(const struct settings *s, bool has_delays, int32_t replica, struct model *model)
 {
     int64_t serial_ns = (int64_t)(s->sim.message_bytes * UINT64_C(1000000000) / s->sim.rate_bytes_per_s);
 
@@ -281,18 +349,88 @@ static void make_model(const struct settings *s, bool has_delays, struct model *
                                                .backward_serial_ns = serial_ns};
     }
     for (uint32_t i = 0; has_delays && i < s->sim.slow_count; i++) {
-        struct detour_link *link = &model->links[s->slow[i].link];
-        int64_t delay_ns = (int64_t)s->slow[i].delay_ns;
+        const struct dt_pipeline_slow_link *slow = &s->slow[i];
+        struct detour_link *link = &model->links[slow->link];
+        int64_t delay_ns = (int64_t)slow->delay_ns;
 
-        *(s->slow[i].is_serial ? &link->forward_serial_ns : &link->forward_ns) += delay_ns;
-        *(s->slow[i].is_serial ? &link->backward_serial_ns : &link->backward_ns) += delay_ns;
+        if (slow->is_dp || !(replica == slow->replica || replica == DT_PIPELINE_SIM_EVERY_REPLICA ||
+                             slow->replica == DT_PIPELINE_SIM_EVERY_REPLICA))
+            continue;
+        *(slow->is_serial ? &link->forward_serial_ns : &link->forward_ns) += delay_ns;
+        *(slow->is_serial ? &link->backward_serial_ns : &link->backward_ns) += delay_ns;
     }
 }
 
 struct prediction {
+    const struct detour_schedule *schedule;
     int64_t makespan_ns;
     int64_t lower_bound_ns;
 };
+
+/* From a replica of a device to the next one: of a slice of gradients. */
+static struct dt_ring_link ring_link(const struct settings *s, struct dt_pipeline_position from)
+{
+    uint64_t slice_bytes = dt_pipeline_sim_gradients(&s->sim, from).slice_bytes;
+    struct dt_ring_link link = {.latency_ns = (int64_t)s->sim.latency_ns,
+                                .serial_ns =
+                                    (int64_t)(slice_bytes * UINT64_C(1000000000) / s->sim.rate_bytes_per_s)};
+
+    for (uint32_t i = 0; i < s->sim.slow_count; i++) {
+        const struct dt_pipeline_slow_link *slow = &s->slow[i];
+        bool is_back = s->sim.replicas == 2; /* the ring's other connection between the same two */
+
+        if (!slow->is_dp || slow->link != from.device || (slow->replica != from.replica && !is_back))
+            continue;
+        *(slow->is_serial ? &link.serial_ns : &link.latency_ns) +=
+            (int64_t)dt_pipeline_sim_slice_delay_ns(&s->sim, slow);
+    }
+    return link;
+}
+
+/* The end of the last all-reduce; ended_ns: [replica * devices + device]. */
+static int64_t rings_end_ns(const struct settings *s, const int64_t *ended_ns)
+{
+    int64_t last_ns = 0;
+
+    for (int32_t device = 0; device < s->devices; device++) {
+        struct dt_pipeline_position position = {device, 0};
+        struct dt_gradients_options gradients = dt_pipeline_sim_gradients(&s->sim, position);
+        struct dt_ring_link links[DT_SIM_HOSTS_MAX];
+        int64_t column_ns[DT_SIM_HOSTS_MAX];
+        const struct dt_ring ring = {s->sim.replicas, dt_gradients_slices(&gradients), gradients.slots,
+                                     links};
+
+        for (; position.replica < s->sim.replicas; position.replica++) {
+            links[position.replica] = ring_link(s, position);
+            column_ns[position.replica] = ended_ns[dt_pipeline_rank_of(s->devices, position)];
+        }
+        int64_t end_ns = dt_ring_end_ns(&ring, column_ns);
+        last_ns = end_ns > last_ns ? end_ns : last_ns;
+    }
+    return last_ns;
+}
+
+/* What libdetour-sched expects of a schedule on the links as they are, and its gradients behind it. */
+static enum detour_status predict(struct detour_arena *arena, const struct settings *s,
+                                  struct detour_schedule *schedule, struct model *model, int64_t *end_ns,
+                                  struct detour_error *error)
+{
+    int64_t ended_ns[DT_SIM_HOSTS_MAX];
+    enum detour_status status = DETOUR_OK;
+    struct detour_report *report;
+
+    for (int32_t replica = 0; status == DETOUR_OK && replica < s->sim.replicas; replica++) {
+        make_model(s, true, replica, model);
+        status = detour_simulate(arena, &model->profile, schedule, &report, error);
+        for (int32_t i = 0; status == DETOUR_OK && i < s->devices; i++)
+            ended_ns[replica * s->devices + i] = report->devices[i].last_finish_ns;
+        if (status == DETOUR_OK)
+            *end_ns = report->makespan_ns;
+    }
+    if (status == DETOUR_OK && s->sim.replicas > 1)
+        *end_ns = rings_end_ns(s, ended_ns);
+    return status;
+}
 
 /* The schedule that is executed, and what libdetour-sched expects of it on the links as they are. */
 static enum detour_status plan(struct detour_arena *arena, const struct settings *s, struct model *model,
@@ -300,50 +438,78 @@ static enum detour_status plan(struct detour_arena *arena, const struct settings
                                struct detour_error *error)
 {
     struct detour_options options = {.algorithm = s->algorithm};
-    struct detour_report *report;
     struct detour_plan *made;
     enum detour_status status;
 
-    make_model(s, s->knows_delays, model);
+    make_model(s, s->knows_delays, DT_PIPELINE_SIM_EVERY_REPLICA, model);
+    if (s->plans_free)
+        memset(model->links, 0, sizeof model->links);
     status = detour_generate(arena, &model->profile, &options, &made, error);
     if (status == DETOUR_OK) /* the order of its receives follows from the same times */
         status = detour_program_create(arena, &model->profile, made->schedule, program, error);
-    make_model(s, true, model);
     if (status == DETOUR_OK)
-        status = detour_simulate(arena, &model->profile, made->schedule, &report, error);
+        status = predict(arena, s, made->schedule, model, &prediction->makespan_ns, error);
+    make_model(s, true, DT_PIPELINE_SIM_EVERY_REPLICA, model);
     if (status == DETOUR_OK)
         status = detour_lower_bound(arena, &model->profile, &prediction->lower_bound_ns, error);
     if (status == DETOUR_OK)
-        prediction->makespan_ns = report->makespan_ns;
+        prediction->schedule = made->schedule;
     return status;
 }
 
 /* ---- the run ---- */
 
-static void print(const struct settings *s, const struct prediction *prediction,
+static void print(const struct settings *s, const struct prediction *prediction, uint32_t changes,
                   const struct dt_pipeline_sim_result *results)
 {
     const struct dt_pipeline_sim_result *r = &results[s->sim.iteration_count - 1];
     uint32_t first = s->sim.iteration_count > 1; /* a first iteration is not a usual one */
     uint64_t sum_ns = 0;
-    double span_ns = (double)r->iteration_ns * s->devices;
+    double span_ns = (double)r->iteration_ns * s->devices * s->sim.replicas;
 
     for (uint32_t i = first; i < s->sim.iteration_count; i++)
         sum_ns += results[i].iteration_ns;
     printf("{\"iteration_ns\": %" PRIu64 ", \"mean_ns\": %" PRIu64 ", \"predicted_ns\": %" PRId64
-           ", \"lower_bound_ns\": %" PRId64
+           ", \"lower_bound_ns\": %" PRId64 ", \"dp_ns\": %" PRIu64
            ", \"bubble\": %.4f, \"waiting\": %.4f, \"held\": %.4f, \"transfers\": %" PRIu64
-           ", \"bytes\": %" PRIu64 "}\n",
+           ", \"bytes\": %" PRIu64 ", \"changes\": %" PRIu32 "}\n",
            r->iteration_ns, sum_ns / (s->sim.iteration_count - first), prediction->makespan_ns,
-           prediction->lower_bound_ns, 1 - (double)r->compute_ns / span_ns, (double)r->wait_ns / span_ns,
-           (double)r->held_ns / span_ns, r->transfers,
-           2 * (uint64_t)(s->devices - 1) * (uint64_t)s->microbatches * s->sim.message_bytes);
+           prediction->lower_bound_ns, r->iteration_ns - r->pipeline_ns, 1 - (double)r->compute_ns / span_ns,
+           (double)r->wait_ns / span_ns, (double)r->held_ns / span_ns, r->transfers,
+           2 * (uint64_t)s->sim.replicas * (uint64_t)(s->devices - 1) * (uint64_t)s->microbatches *
+               s->sim.message_bytes,
+           changes);
+}
+
+/* False with the reason in `failure`. */
+static bool execute(struct settings *s, const struct prediction *prediction,
+                    char failure[DT_PIPELINE_SIM_TEXT_BYTES])
+{
+    struct dt_pipeline_sim_result results[ITERATIONS_MAX];
+    static struct model healthy, planned;
+    struct dt_pipeline_loop *loop = NULL;
+    bool is_good;
+
+    make_model(s, false, DT_PIPELINE_SIM_EVERY_REPLICA, &healthy);
+    make_model(s, s->knows_delays, DT_PIPELINE_SIM_EVERY_REPLICA, &planned);
+    if (s->adapts) {
+        loop = dt_pipeline_loop_create(&healthy.profile, &planned.profile, prediction->schedule);
+        snprintf(failure, DT_PIPELINE_SIM_TEXT_BYTES, "out of memory");
+        if (!loop)
+            return false;
+        s->sim.after = dt_pipeline_loop_after;
+        s->sim.after_arg = loop;
+    }
+    is_good = dt_pipeline_sim_run(&s->sim, results, failure);
+    if (is_good)
+        print(s, prediction, loop ? dt_pipeline_loop_changes(loop) : 0, results);
+    dt_pipeline_loop_destroy(loop);
+    return is_good;
 }
 
 static int run(struct settings *s)
 {
     struct detour_arena *arena = detour_arena_create();
-    struct dt_pipeline_sim_result results[ITERATIONS_MAX];
     char failure[DT_PIPELINE_SIM_TEXT_BYTES];
     struct detour_program *program = NULL;
     struct prediction prediction;
@@ -357,10 +523,8 @@ static int run(struct settings *s)
         s->sim.profile = &model.profile;
         s->sim.program = program;
         s->sim.slow = s->slow;
-        is_good = dt_pipeline_sim_run(&s->sim, results, failure);
-        if (is_good)
-            print(s, &prediction, results);
-        else
+        is_good = execute(s, &prediction, failure);
+        if (!is_good)
             fprintf(stderr, "detour-sim-pipeline: %s\n", failure);
     }
     if (arena)

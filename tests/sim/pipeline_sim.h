@@ -18,26 +18,49 @@
 #include <stdint.h>
 
 #include "pipeline/executor.h"
+#include "pipeline/gradients.h"
+#include "pipeline/grid.h"
+#include "tests/sim/stream_sim.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Both directions of a pipeline link, slowed by a rule of injection at each sender (delay/rule.h). */
+/* Of every replica of the pipeline. */
+#define DT_PIPELINE_SIM_EVERY_REPLICA (-1)
+
+/*
+ * Both directions of a link, slowed by a rule of injection at each sender (delay/rule.h). Between replicas, a
+ * serial link carries message_bytes of gradients per delay_ns, as it would carry a message.
+ */
 struct dt_pipeline_slow_link {
     int32_t link;      /* between stage `link` and the next one */
+    int32_t replica;   /* of the pipeline */
+    bool is_dp;        /* instead, between device `link` of `replica` and that of the next one in the ring */
     uint64_t delay_ns; /* of a message */
     bool is_serial;    /* messages take the delay one after the other, not each for itself */
 };
 
+/*
+ * How long the messages of an iteration took, the mean of each link and direction: from when both ends were
+ * ready, the send ordered and the receive posted, to the arrival. So the plugin measures as well.
+ */
+struct dt_pipeline_sim_transit {
+    uint64_t forward_ns[DT_SIM_HOSTS_MAX]; /* [link]; 0: within a device */
+    uint64_t backward_ns[DT_SIM_HOSTS_MAX];
+};
+
 struct dt_pipeline_sim_options {
-    const struct detour_profile *profile; /* computing times and placement; device d is host d */
+    const struct detour_profile *profile; /* computing times and placement */
     const struct detour_program *program;
+    int32_t replicas;        /* device d of replica r is host r * devices + d; 0: one */
+    uint64_t gradient_bytes; /* replicas > 1: of a device, which sums them up over the replicas */
     enum dt_pipeline_mode mode;
     uint64_t message_bytes;
-    uint64_t slice_bytes; /* executor.h, as the next */
+    uint64_t slice_bytes; /* executor.h, as the next; gradients are cut in every mode, into other slices */
     uint32_t slots;
-    uint64_t rate_bytes_per_s; /* of each direction between two hosts */
+    const struct dt_pipeline_launch *launch; /* nccl; NULL: "sends" */
+    uint64_t rate_bytes_per_s;               /* of each direction between two hosts */
     uint64_t latency_ns;
     uint64_t to_host_bytes_per_s; /* of a GPU's copies */
     uint64_t to_gpu_bytes_per_s;
@@ -48,12 +71,28 @@ struct dt_pipeline_sim_options {
         *effect; /* of the rules on slow links, as delay/rule.h has it, instead of delay_ns; NULL: none */
     uint32_t iteration_count;
     uint64_t seed;
+    /* After each iteration: the program of the next one; NULL: the first one. NULL: no call. */
+    const struct detour_program *(*after)(void *arg, uint32_t iteration,
+                                          const struct dt_pipeline_sim_transit *transit);
+    void *after_arg;
     uint64_t spoiled_send; /* one byte of this send, counted from 1 in each iteration, is wrong; 0: of none */
 };
 
+/*
+ * The options of the all-reduce of a device's gradients; replicas > 1. Slices of 4 MiB in as many slots as
+ * together hold what the slots of a message do.
+ */
+struct dt_gradients_options dt_pipeline_sim_gradients(const struct dt_pipeline_sim_options *options,
+                                                      struct dt_pipeline_position position);
+
+/* The delay of a slice of gradients on a link between replicas. */
+uint64_t dt_pipeline_sim_slice_delay_ns(const struct dt_pipeline_sim_options *options,
+                                        const struct dt_pipeline_slow_link *slow);
+
 /* An iteration begins on all devices at the same instant. */
 struct dt_pipeline_sim_result {
-    uint64_t iteration_ns; /* to the end of the last computation of any device */
+    uint64_t iteration_ns; /* to the end of the last computation or all-reduce of any device */
+    uint64_t pipeline_ns;  /* to the end of the last computation */
     uint64_t complete_ns;  /* to the completion of the last message */
     /* Sums over the devices (dt_executor_account). */
     uint64_t compute_ns;

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/pipeline_loop.h"
+#include "pipeline/ring_model.h"
 #include "tests/sim/pipeline_sim.h"
 #include "tests/sim/trace.h"
 
@@ -57,6 +59,8 @@ class Pipeline : public ::testing::Test
         ASSERT_EQ(DETOUR_OK, detour_generate(arena, &profile, &plan_options, &plan, &error)) << error.text;
         ASSERT_EQ(DETOUR_OK, detour_program_create(arena, &profile, plan->schedule, &program, &error))
             << error.text;
+        healthy_links = links;
+        schedule = plan->schedule;
         links[slow_link].forward_ns += delay_ns;
         links[slow_link].backward_ns += delay_ns;
         ASSERT_EQ(DETOUR_OK, detour_simulate(arena, &profile, plan->schedule, &report, &error)) << error.text;
@@ -79,13 +83,49 @@ class Pipeline : public ::testing::Test
         options.iteration_count = 2;
         options.seed = 1;
     }
-    dt_pipeline_sim_result Run()
+    std::vector<dt_pipeline_sim_result> RunAll()
     {
         std::vector<dt_pipeline_sim_result> results(options.iteration_count);
         char failure[DT_PIPELINE_SIM_TEXT_BYTES];
 
         EXPECT_TRUE(dt_pipeline_sim_run(&options, results.data(), failure)) << failure;
-        return results.back();
+        return results;
+    }
+    dt_pipeline_sim_result Run()
+    {
+        return RunAll().back();
+    }
+    /* The same with a schedule that follows the delays; how often it changes goes to *changes. */
+    std::vector<dt_pipeline_sim_result> RunFollowing(uint32_t *changes)
+    {
+        detour_profile healthy = profile;
+        healthy.links = healthy_links.data();
+        dt_pipeline_loop *loop = dt_pipeline_loop_create(&healthy, &healthy, schedule);
+        options.after = dt_pipeline_loop_after;
+        options.after_arg = loop;
+        std::vector<dt_pipeline_sim_result> results = RunAll();
+        *changes = dt_pipeline_loop_changes(loop);
+        dt_pipeline_loop_destroy(loop);
+        return results;
+    }
+    void AddReplicas(int32_t replicas)
+    {
+        options.replicas = replicas;
+        options.gradient_bytes = 64 << 20;
+        options.slice_bytes = 4 << 20;
+        options.slots = 8;
+    }
+    /* When all sums are there, if every pipeline takes the predicted time. */
+    uint64_t RingEndNs()
+    {
+        dt_gradients_options gradients = dt_pipeline_sim_gradients(&options, {0, 0});
+        const auto serial_ns = (int64_t)(gradients.slice_bytes * 1000000000 / options.rate_bytes_per_s);
+        std::vector<dt_ring_link> ring_links(options.replicas, {(int64_t)kLatencyNs, serial_ns});
+        std::vector<int64_t> ended_ns(options.replicas, (int64_t)predicted_ns);
+        dt_ring ring = {options.replicas, dt_gradients_slices(&gradients), gradients.slots,
+                        ring_links.data()};
+
+        return (uint64_t)dt_ring_end_ns(&ring, ended_ns.data());
     }
     /* A message may cost this much more than the profile says: copies, the clear-to-send, the flush. */
     void ExpectAsPredicted(const dt_pipeline_sim_result &result)
@@ -102,6 +142,8 @@ class Pipeline : public ::testing::Test
     dt_pipeline_slow_link slow;
     dt_pipeline_sim_options options;
     uint64_t predicted_ns = 0;
+    std::vector<detour_link> healthy_links;
+    detour_schedule *schedule = nullptr;
 };
 
 TEST_F(Pipeline, TakesAsLongAsPredicted)
@@ -214,6 +256,103 @@ TEST_F(Pipeline, AFullPoolIsNoDeadEnd)
     for (uint64_t pool_bytes : {64 << 20, 8 << 20, 4096}) {
         options.pool_bytes = pool_bytes;
         EXPECT_GE(Run().iteration_ns, predicted_ns) << pool_bytes;
+    }
+}
+
+/* Two iterations ask for a change; its proposal and the confirmations take one round each. */
+TEST_F(Pipeline, FollowsASlowLinkFromAnAgreedIterationOn)
+{
+    uint32_t changes;
+    Make(4, 4, 16, DETOUR_ALGORITHM_ZB, 60 * kMs, 2);
+    options.mode = DT_PIPELINE_DELEGATED;
+    options.iteration_count = 8;
+    std::vector<dt_pipeline_sim_result> results = RunFollowing(&changes);
+    EXPECT_EQ(1u, changes);
+    for (uint32_t i = 1; i < options.iteration_count; i++) {
+        uint64_t like_ns = results[i < 4 ? 0 : 4].iteration_ns;
+        EXPECT_LT(results[i].iteration_ns, like_ns + kMs) << i;
+        EXPECT_GT(results[i].iteration_ns, like_ns - kMs) << i;
+    }
+    EXPECT_LT(results[4].iteration_ns, predicted_ns - 100 * kMs);
+}
+
+TEST_F(Pipeline, KeepsItsScheduleOnHealthyLinks)
+{
+    for (auto mode : {DT_PIPELINE_NCCL, DT_PIPELINE_HOSTPATH, DT_PIPELINE_DELEGATED}) {
+        uint32_t changes;
+        Make(4, 4, 16, DETOUR_ALGORITHM_ZB);
+        options.mode = mode;
+        options.iteration_count = 6;
+        RunFollowing(&changes);
+        EXPECT_EQ(0u, changes) << dt_pipeline_mode_name(mode);
+    }
+}
+
+/* Two and three replicas of four devices: the pipelines, and a ring of the model's time behind them. */
+TEST_F(Pipeline, ReplicasSumUpTheirGradients)
+{
+    for (int32_t replicas : {2, 3}) {
+        for (auto mode : {DT_PIPELINE_NCCL, DT_PIPELINE_HOSTPATH, DT_PIPELINE_DELEGATED}) {
+            SCOPED_TRACE(std::to_string(replicas) + " " + dt_pipeline_mode_name(mode));
+            Make(4, 4, 8, DETOUR_ALGORITHM_ZB);
+            AddReplicas(replicas);
+            options.mode = mode;
+            dt_pipeline_sim_result result = Run();
+            EXPECT_GE(result.pipeline_ns, predicted_ns);
+            EXPECT_LT(result.pipeline_ns, predicted_ns + predicted_ns / 200);
+            EXPECT_GT(result.iteration_ns, RingEndNs() - predicted_ns / 100) << "slices may be shorter";
+            EXPECT_LT(result.iteration_ns, RingEndNs() + predicted_ns / 100);
+            EXPECT_EQ((uint64_t)replicas * 4 * 8 * 3 * 10 * kMs, result.compute_ns);
+        }
+    }
+}
+
+/* Each slice takes the delay of its share of a message: the link decides the time of the all-reduce. */
+TEST_F(Pipeline, ASlowLinkBetweenReplicasHoldsBackGradients)
+{
+    Make(4, 4, 8, DETOUR_ALGORITHM_ZB, 20 * kMs, 1);
+    AddReplicas(2);
+    slow.is_dp = true;
+    slow.is_serial = true;
+    options.message_bytes = 8 << 20;
+    dt_pipeline_sim_result result = Run();
+    EXPECT_LT(result.pipeline_ns, 400u * kMs) << "no message of the pipelines meets it";
+    /* 64 MiB in slices of 4 MiB, 10 ms each; device 1 ends before the pipeline does */
+    EXPECT_GT(result.iteration_ns, result.pipeline_ns + 13 * 10 * kMs);
+    EXPECT_LT(result.iteration_ns, result.pipeline_ns + 17 * 10 * kMs);
+}
+
+/* A slow link of one replica slows the other down as well, through their sums. */
+TEST_F(Pipeline, AReplicaWaitsForTheOther)
+{
+    Make(4, 4, 8, DETOUR_ALGORITHM_ZB);
+    AddReplicas(2);
+    uint64_t healthy_ns = Run().iteration_ns;
+    slow.link = 2;
+    slow.replica = 1;
+    slow.delay_ns = 60 * kMs;
+    options.slow_count = 1;
+    uint64_t of_one_ns = Run().iteration_ns;
+    slow.replica = DT_PIPELINE_SIM_EVERY_REPLICA;
+    uint64_t of_all_ns = Run().iteration_ns;
+    EXPECT_GT(of_one_ns, healthy_ns + 60 * kMs);
+    EXPECT_LT(of_one_ns, of_all_ns + of_all_ns / 100);
+    EXPECT_GT(of_one_ns, of_all_ns - of_all_ns / 100);
+}
+
+TEST_F(Pipeline, FindsAWrongGradient)
+{
+    dt_pipeline_sim_result result;
+    char failure[DT_PIPELINE_SIM_TEXT_BYTES];
+
+    for (auto mode : {DT_PIPELINE_NCCL, DT_PIPELINE_DELEGATED}) {
+        Make(4, 4, 8, DETOUR_ALGORITHM_ZB);
+        AddReplicas(2);
+        options.mode = mode;
+        options.iteration_count = 1;
+        options.spoiled_send = 2 * 2 * 3 * 8 + 8 * 2 * 8; // the last one: of hosts x steps x slices
+        EXPECT_FALSE(dt_pipeline_sim_run(&options, &result, failure));
+        EXPECT_NE(nullptr, strstr(failure, "a gradient is not the sum over the replicas")) << failure;
     }
 }
 

@@ -201,6 +201,18 @@ uint64_t dt_plugin_sim_next_ns(void)
     return dt_earlier_ns(dt_sim_network_next_ns(sim.network), dt_executor_sim_next_ns());
 }
 
+void dt_plugin_sim_drain(uint32_t host, uint32_t device, bool is_drained)
+{
+    struct host *running = sim.running;
+    char name[16], answer[128];
+
+    dt_plugin_sim_enter(host);
+    snprintf(name, sizeof name, "soft%u", device);
+    DT_CHECK(dt_net_drain(sim.running->plugin.net, name, is_drained, answer, sizeof answer) == DT_OK);
+    if (running)
+        dt_plugin_sim_enter((uint32_t)(running - sim.host));
+}
+
 bool dt_plugin_sim_has_some(uint32_t host)
 {
     return dt_sim_network_has_some(sim.network, host) || dt_executor_sim_has_some(sim.host[host].plugin.net);

@@ -57,6 +57,9 @@ uint64_t dt_plugin_sim_progress(uint32_t host);
 /* When something on the control network, or on a control thread, happens next, later than now. */
 uint64_t dt_plugin_sim_next_ns(void);
 
+/* `detour nic soft<device> migrate` on this host, or `back`. */
+void dt_plugin_sim_drain(uint32_t host, uint32_t device, bool is_drained);
+
 /* Something waits for the host's threads. */
 bool dt_plugin_sim_has_some(uint32_t host);
 

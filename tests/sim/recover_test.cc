@@ -19,6 +19,7 @@ using detour_test::Now;
 struct Seen {
     uint32_t epoch = 0;
     uint64_t at_ns = 0;
+    int ups = 0;               /* at both ends together */
     bool is_destroyed = false; /* a path, as the proof of its fence */
 };
 
@@ -27,6 +28,7 @@ void Listen(void *arg, enum dt_log_level, const char *, int, const char *text)
     auto *seen = static_cast<Seen *>(arg);
     const char *at = strstr(text, "is in use again as epoch ");
 
+    seen->ups += at != nullptr;
     if (at && !seen->at_ns && sscanf(at, "is in use again as epoch %u", &seen->epoch) == 1)
         seen->at_ns = Now();
     seen->is_destroyed |= strstr(text, " us (destroyed), ") != nullptr;
@@ -95,6 +97,67 @@ class RecoveryUnderTraffic : public Recovery
   protected:
     RecoveryUnderTraffic() : Recovery(10 * DT_NS_PER_US) {}
 };
+
+/* The operators of both hosts drain RNICs. */
+class Operators : public RecoveryUnderTraffic
+{
+  protected:
+    void StartWithTwo()
+    {
+        Start(2, 50 * DT_NS_PER_US);
+        ASSERT_FALSE(HasFailure());
+        Register(from_, to_, sizeof from_);
+    }
+    /* Messages without a pause. */
+    void Work(uint64_t duration_ns)
+    {
+        for (uint64_t end_ns = Now() + duration_ns; Now() < end_ns;)
+            ASSERT_TRUE(Move(from_, to_, sizeof to_));
+    }
+    dt_path *Current(void *comm)
+    {
+        return static_cast<dt_connection *>(comm)->current;
+    }
+
+  private:
+    uint8_t from_[1000] = {}, to_[1000] = {};
+};
+
+TEST_F(Operators, WhoDrainDifferentPathsAreLeftWithOneOfThem)
+{
+    StartWithTwo();
+    dt_plugin_sim_drain(0, 0, true); /* path 0 at the sender */
+    dt_plugin_sim_drain(1, 3, true); /* path 1 at the receiver */
+    Work(5 * DT_NS_PER_S);
+    ASSERT_TRUE(Current(send) && Current(recv));
+    EXPECT_EQ(Current(send)->index, Current(recv)->index);
+    EXPECT_LE(seen.ups, 6) << "and stay with it";
+}
+
+TEST_F(Operators, WhoseOtherRnicDiesFallBackOnTheDrainedOne)
+{
+    StartWithTwo();
+    dt_plugin_sim_drain(1, 2, true); /* path 0 at the receiver */
+    Work(5 * DT_NS_PER_S);           /* in which the sender tries path 0 again and again, in vain */
+    EXPECT_EQ(0, seen.ups);
+    EXPECT_EQ(1u, Current(send)->index);
+    dt_rnic_set_fatal(dt_driver_sim_rnic(1));
+    Work(DT_NS_PER_S);
+    EXPECT_EQ(0u, Current(send)->index);
+    EXPECT_EQ(2, seen.ups);
+}
+
+TEST_F(Operators, WhoDrainAllUseTheOneThatWorks)
+{
+    StartWithTwo();
+    dt_plugin_sim_drain(0, 0, true);
+    dt_plugin_sim_drain(0, 1, true);
+    Work(DT_NS_PER_S);
+    EXPECT_EQ(1u, Current(send)->index);
+    dt_rnic_set_link(dt_driver_sim_rnic(1), false);
+    Work(DT_NS_PER_S);
+    EXPECT_EQ(0u, Current(send)->index);
+}
 
 class Tries : public Recovery, public ::testing::WithParamInterface<uint64_t>
 {

@@ -12,6 +12,7 @@
 #include "tests/sim/farewell.h"
 #include "tests/sim/ghosts.h"
 #include "tests/sim/mercy.h"
+#include "tests/sim/orders.h"
 #include "tests/sim/passing.h"
 #include "tests/sim/slow.h"
 #include "tests/sim/swarm.h"
@@ -78,6 +79,8 @@ void dt_host_settings_apply(void *arg, struct dt_params *params)
     params->dead_ms = settings->dead_ms;
     params->stable_ms = settings->stable_ms;
     params->idle_takeover_us = settings->idle_takeover_us;
+    params->adaptive_routing = settings->is_adaptive;
+    params->ar_threshold = settings->ar_threshold;
     if (settings->hostpath_bytes > 0) {
         snprintf(params->hostpath, sizeof params->hostpath, "%s", settings->hostpath);
         params->hostpath_bytes = settings->hostpath_bytes;
@@ -340,6 +343,20 @@ static void draw_overlap(struct dt_scenario *s)
     }
 }
 
+/* A third of the hosts with a host path get orders to switch it. Drawn apart, too. */
+static void draw_orders(struct dt_scenario *s)
+{
+    struct dt_prng prng;
+
+    dt_prng_init_stream(&prng, s->seed, 1009);
+    for (uint32_t host = 0; host < DT_HOSTS; host++) {
+        bool is_drawn = dt_draw_one_in(&prng, 3);
+
+        s->settings[host].is_ordered =
+            is_drawn && s->profile != DT_PROFILE_SCRIPT && s->settings[host].hostpath_bytes > 0;
+    }
+}
+
 static void mark_staged(struct dt_scenario *s)
 {
     for (uint32_t i = 0; i < s->flow_count; i++) {
@@ -383,6 +400,18 @@ static void draw_cut_at_setup(struct dt_scenario *s)
     s->has_cut_at_setup = dt_mercy_can_do_without(s, s->cut_at_setup);
 }
 
+/* As on InfiniBand. The draws of the other members stay what they were. */
+static void draw_adaptive(struct dt_scenario *s)
+{
+    struct dt_prng prng;
+
+    dt_prng_init_stream(&prng, s->seed, 1010);
+    for (uint32_t host = 0; host < DT_HOSTS; host++) {
+        s->settings[host].is_adaptive = dt_draw_one_in(&prng, 4);
+        s->settings[host].ar_threshold = dt_draw_log(&prng, 64, 20000);
+    }
+}
+
 void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario *s)
 {
     struct dt_prng prng;
@@ -407,6 +436,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     dt_ghosts_draw(s);
     dt_passing_draw(s);
     dt_farewell_draw(s);
+    dt_orders_draw(s);
     /* Those may have moved a connection to the device, or left it fewer paths. */
     s->has_cut_at_setup = s->has_cut_at_setup && dt_mercy_can_do_without(s, s->cut_at_setup);
     for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++) {
@@ -416,6 +446,8 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     draw_hostpath(s);
     draw_overlap(s);
     draw_ahead(s);
+    draw_orders(s);
+    draw_adaptive(s);
     mark_staged(s);
     if (profile == DT_PROFILE_FAILOVER) /* in the others a warning, as each refusal is one, is a failure */
         draw_refusals(s);
@@ -447,14 +479,15 @@ static void print_host(const struct dt_scenario *s, uint32_t host)
     const struct dt_host_options *o = &s->plugin.host[host];
     const struct dt_host_settings *settings = &s->settings[host];
 
-    printf(
-        "  host %u: soft%u to soft%u, %u paths x %u queue pairs (%s), timer 2^%u with %u retries, chunk %u, "
-        "fence %" PRIu64 " ms, late %" PRIu64 " ms, dead %" PRIu64 " ms, clock %+.3f s %+" PRId64
-        " ppm, delays '%s', host path of %" PRIu64 " bytes\n",
-        host, o->device_first, o->device_first + o->device_count - 1, settings->paths, settings->qps_per_path,
-        settings->posting, settings->timeout_exponent, settings->retry_count, o->chunk_bytes,
-        settings->fence_ms, settings->late_ms, settings->dead_ms, (double)o->clock_offset_ns / 1e9,
-        o->clock_drift_ppm, settings->inject, settings->hostpath_bytes);
+    printf("  host %u: soft%u to soft%u, %u paths x %u queue pairs (%s), adaptive above %" PRIu64
+           " bytes (0: not), timer 2^%u with %u retries, chunk %u, fence %" PRIu64 " ms, late %" PRIu64
+           " ms, dead %" PRIu64 " ms, clock %+.3f s %+" PRId64 " ppm, delays '%s', host path of %" PRIu64
+           " bytes%s\n",
+           host, o->device_first, o->device_first + o->device_count - 1, settings->paths,
+           settings->qps_per_path, settings->posting, settings->is_adaptive ? settings->ar_threshold : 0,
+           settings->timeout_exponent, settings->retry_count, o->chunk_bytes, settings->fence_ms,
+           settings->late_ms, settings->dead_ms, (double)o->clock_offset_ns / 1e9, o->clock_drift_ppm,
+           settings->inject, settings->hostpath_bytes, settings->is_ordered ? ", switched by order" : "");
 }
 
 static void print_flow(const struct dt_scenario *s, uint32_t i)

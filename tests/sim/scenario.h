@@ -39,6 +39,8 @@ struct dt_host_settings {
     uint32_t timeout_exponent;
     uint32_t retry_count;
     uint64_t idle_takeover_us;
+    uint64_t is_adaptive; /* payload above the threshold goes without its immediate */
+    uint64_t ar_threshold;
     const char *inject; /* delay rules; "": none */
     uint64_t fence_ms;
     uint64_t late_ms;
@@ -47,6 +49,7 @@ struct dt_host_settings {
     uint64_t hostpath_bytes; /* 0: sends go directly */
     const char *hostpath;
     uint64_t hostpath_queues;
+    bool is_ordered; /* its host path is switched while messages go (`detour hostpath`) */
 };
 
 struct dt_scenario {

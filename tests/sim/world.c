@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "plugin/plugin.h"
+#include "tests/sim/draw.h"
 #include "tests/sim/driver_sim.h"
 #include "tests/sim/gpu_writes.h"
 #include "tests/sim/trace.h"
@@ -19,6 +21,7 @@ struct world {
     struct dt_scenario *scenario;
     struct dt_world_report *report;
     struct dt_prng prng;
+    struct dt_prng orders;
     const ncclNet_v8_t *net;
     struct dt_flow *flows[DT_FLOWS_MAX];
     bool is_calm;
@@ -158,6 +161,28 @@ static bool act(struct world *w)
     return true;
 }
 
+/* In one step of 64: one sender of a host, or all, send from now on directly, staged, or as they decide. */
+static bool give_order(struct world *w)
+{
+    static const char *const modes[] = {"on", "off", "auto"};
+    uint32_t host = (uint32_t)dt_prng_below(&w->orders, DT_HOSTS);
+    char order[40], answer[200];
+    enum dt_status status;
+
+    if (!dt_draw_one_in(&w->orders, 64) || !w->scenario->settings[host].is_ordered || is_stopped(w, host))
+        return true;
+    snprintf(order, sizeof order, "%s", modes[dt_prng_below(&w->orders, DT_COUNT_OF(modes))]);
+    if (!dt_draw_one_in(&w->orders, 3))
+        snprintf(order + strlen(order), sizeof order - strlen(order), " connection=%u",
+                 (unsigned)dt_prng_below(&w->orders, DT_FLOWS_MAX));
+    dt_plugin_sim_enter(host);
+    status = dt_net_hostpath_command(dt_plugin_current()->net, order, answer, sizeof answer);
+    dt_say("order '%s': %s", order, answer);
+    if (status != DT_OK && status != DT_NOT_FOUND)
+        snprintf(w->report->failure, sizeof w->report->failure, "order '%s': %s", order, answer);
+    return status == DT_OK || status == DT_NOT_FOUND;
+}
+
 /* Of each flow that a dead process has left behind. */
 static void bereave(struct world *w)
 {
@@ -241,7 +266,7 @@ static bool run_flows(struct world *w)
     while ((open = first_open(w)) < w->scenario->flow_count) {
         bool is_busy;
 
-        if (!act(w))
+        if (!act(w) || !give_order(w))
             return false;
         if (!chaos->origin_ns && all_connected(w))
             start_chaos(w);
@@ -361,6 +386,7 @@ bool dt_world_run(struct dt_scenario *scenario, struct dt_world_report *report)
     memset(report, 0, sizeof *report);
     dt_trace_take_warnings();
     dt_prng_init_stream(&w.prng, scenario->seed, 3);
+    dt_prng_init_stream(&w.orders, scenario->seed, 1010);
     is_good = start(&w) && run_flows(&w) && settle(&w);
     if (dt_driver_sim_network()) {
         count(&w);

@@ -95,4 +95,32 @@ TEST_F(Listener, APeerThatWasPushedOutDialsAgain)
         clients.emplace_back(new RawClient(handle));
     Establish();
 }
+
+/* NCCL is aborted between two calls, and then closes no listener either. */
+TEST_F(Listener, AnAbandonedAcceptIsFreedAndItsPeerIsTold)
+{
+    Listen();
+    EXPECT_TRUE(StepUntil([&] {
+        EXPECT_EQ(DT_OK, Connect());
+        if (dt_list_is_empty(&here.net->setups)) {
+            EXPECT_EQ(DT_OK, Accept());
+        }
+        return !dt_list_is_empty(&here.net->setups);
+    }));
+    ASSERT_NE(nullptr, listen->setup);
+    now_ns += 61 * DT_NS_PER_S;
+    dt_net_progress(here.net, now_ns);
+    EXPECT_NE(nullptr, listen->setup) << "a late call must still report the timeout";
+    now_ns += 10 * DT_NS_PER_S;
+    dt_listen *other;
+    uint8_t other_handle[DT_HANDLE_BYTES];
+    ASSERT_EQ(DT_OK, dt_net_listen(here.net, 0, other_handle, now_ns, &other));
+    EXPECT_EQ(nullptr, listen->setup);
+    EXPECT_TRUE(dt_list_is_empty(&here.net->setups));
+    detour_test::ExpectWarning("accept on soft0: gave up");
+    EXPECT_EQ(DT_TIMED_OUT, Accept()) << "after all of that the listener is still there";
+    dt_net_close_listen(other);
+    detour_test::AllowWarning("connect from soft0");
+    detour_test::AllowWarning("the peer refused: the listening rank abandoned its accept");
+}
 } // namespace

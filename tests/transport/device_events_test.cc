@@ -74,4 +74,49 @@ TEST_F(DeviceEvents, ADeviceThatIsNotOpenHasNone)
     dt_device_events_read(&third.net->nic[0], now_ns);
     EXPECT_EQ(nullptr, third.net->nic[0].device);
 }
+
+ibv_event_type next_event;
+bool has_event;
+
+int GetEvent(ibv_context *, ibv_async_event *event)
+{
+    errno = EAGAIN;
+    if (!has_event)
+        return -1;
+    has_event = false;
+    event->event_type = next_event;
+    event->element.port_num = 1;
+    return 0;
+}
+
+/* After a port has new GIDs, or the subnet manager has given it another LID, a path that failed is tried
+ * again with the addresses of now. */
+class OwnEvents : private detour_test::TappedVerbs, public detour_test::TwoNets
+{
+  protected:
+    OwnEvents()
+        : TappedVerbs([](dt_verbs_table &table) {
+              table.get_async_event = GetEvent;
+              table.ack_async_event = [](ibv_async_event *) {};
+          }),
+          TwoNets([this](dt_params &, dt_net_options &options) { options.verbs = verbs; })
+    {
+        has_event = false;
+    }
+};
+
+TEST_F(OwnEvents, NewAddressesOfAPortHint)
+{
+    Listen();
+    Establish();
+    dt_nic *nic = receiver->path[1].nic;
+    for (ibv_event_type type : {IBV_EVENT_GID_CHANGE, IBV_EVENT_LID_CHANGE, IBV_EVENT_PKEY_CHANGE}) {
+        next_event = type;
+        has_event = true;
+        dt_store_relaxed(&receiver->hints, 0u);
+        dt_device_events_read(nic, now_ns);
+        EXPECT_EQ(1u << 1, dt_load_relaxed(&receiver->hints)) << type;
+        EXPECT_EQ(0u, dt_load_relaxed(&receiver->faults)) << "nothing has failed";
+    }
+}
 } // namespace

@@ -40,24 +40,56 @@ TEST_F(Entry, ACallWhileTheDeviceThreadOwnsTheConnectionIsAnsweredNotNow)
     Wait(send);
 }
 
-TEST_F(Entry, AnIsendToAPeerThatHasClosedFailsTheConnection)
+/* The answer to a request is the error, once the queue pairs are fenced; until then it is not done. */
+void ExpectErrorOfTest(dt_connection *c, dt_request *request)
 {
-    dt_request *request = nullptr;
+    int done = 1;
+
+    ASSERT_NE(nullptr, request);
+    dt_store_release(&c->error, (uint32_t)DT_OK);
+    EXPECT_EQ(DT_OK, dt_test(request, &done, nullptr));
+    EXPECT_EQ(0, done);
+    dt_store_release(&c->error, (uint32_t)DT_PEER_ERROR);
+    EXPECT_EQ(DT_PEER_ERROR, dt_test(request, &done, nullptr));
+    EXPECT_EQ(0, done);
+}
+
+TEST_F(Entry, AnIsendToAPeerThatHasClosedIsAnErrorOfItsTest)
+{
+    dt_request *first = nullptr, *second = nullptr, *third = nullptr;
 
     sender->peer_close_sequence = 0;
     dt_connection_notify(sender, DT_NOTICE_PEER_CLOSED);
     detour_test::ExpectWarning("isend of message 0, but the receiver has closed");
-    EXPECT_EQ(DT_OK, dt_isend(sender, from.data(), 10, 0, from_memory, &request));
-    EXPECT_EQ(nullptr, request);
+    EXPECT_EQ(DT_OK, dt_isend(sender, from.data(), 10, 0, from_memory, &first));
     EXPECT_EQ(DT_PEER_ERROR, (int)sender->failing);
+    EXPECT_EQ(DT_OK, dt_isend(sender, from.data(), 10, 0, from_memory, &second));
+    ExpectErrorOfTest(sender, first);
+    ExpectErrorOfTest(sender, second);
+    EXPECT_EQ(DT_OK, dt_isend(sender, from.data(), 10, 0, from_memory, &third));
+    ExpectErrorOfTest(sender, third);
 }
 
-TEST_F(Entry, AnIrecvFromAPeerThatHasClosedFailsTheConnection)
+TEST_F(Entry, AnIrecvFromAPeerThatHasClosedIsAnErrorOfItsTest)
 {
     dt_connection_notify(receiver, DT_NOTICE_PEER_CLOSED);
     detour_test::ExpectWarning("irecv of message 0, but the sender has closed");
-    EXPECT_EQ(nullptr, Irecv(10));
+    dt_request *first = Irecv(10), *second = Irecv(10);
     EXPECT_EQ(DT_PEER_ERROR, (int)receiver->failing);
+    ExpectErrorOfTest(receiver, first);
+    ExpectErrorOfTest(receiver, second);
+}
+
+TEST_F(Entry, AConnectionThatFailsWhileThePeerIsThereIsAnErrorOfIsend)
+{
+    dt_request *request = nullptr;
+
+    detour_test::ExpectWarning("for another reason");
+    dt_connection_fail(sender, DT_SYSTEM, "for another reason");
+    EXPECT_EQ(nullptr, Isend(10));
+    dt_store_release(&sender->error, (uint32_t)DT_SYSTEM);
+    EXPECT_EQ(DT_SYSTEM, dt_isend(sender, from.data(), 10, 0, from_memory, &request));
+    EXPECT_EQ(nullptr, request);
 }
 
 /* Without open requests the death of a peer is no error; the next call is the first that needs the peer. */
@@ -68,11 +100,11 @@ TEST_F(Entry, TheFirstCallAfterThePeersDeathReportsTheDeath)
     dt_connection_notify(sender, DT_NOTICE_PEER_LOST);
     detour_test::ExpectWarning("isend of message 0, but the peer is dead");
     EXPECT_EQ(DT_OK, dt_isend(sender, from.data(), 10, 0, from_memory, &request));
-    EXPECT_EQ(nullptr, request);
+    EXPECT_NE(nullptr, request);
     EXPECT_EQ(DT_PEER_ERROR, (int)sender->failing);
     dt_connection_notify(receiver, DT_NOTICE_PEER_LOST);
     detour_test::ExpectWarning("irecv of message 0, but the peer is dead");
-    EXPECT_EQ(nullptr, Irecv(10));
+    EXPECT_NE(nullptr, Irecv(10));
     EXPECT_EQ(DT_PEER_ERROR, (int)receiver->failing);
 }
 
@@ -93,5 +125,23 @@ TEST_F(Entry, ADmaBufWithoutAFileIsRefused)
     dt_memory *memory = nullptr;
     EXPECT_EQ(DT_INVALID, dt_net_register_dmabuf(sender, from.data(), 4096, 0, -1, &memory));
     EXPECT_EQ(nullptr, memory);
+}
+
+class WithoutFlush : public detour_test::Ends
+{
+  protected:
+    WithoutFlush() : Ends([](dt_params &params, dt_net_options &) { params.flush_disable = 1; }) {}
+};
+
+TEST_F(WithoutFlush, AnIflushIsNeverNeeded)
+{
+    dt_request *request = nullptr;
+    void *data = to.data();
+    uint32_t bytes = 100;
+
+    Transfer(100);
+    EXPECT_EQ(DT_OK, dt_iflush(receiver, 1, &data, &bytes, &to_memory, &request));
+    EXPECT_EQ(nullptr, request) << "to NCCL: nothing to wait for";
+    EXPECT_EQ(0u, r->flush_wanted_mask);
 }
 } // namespace

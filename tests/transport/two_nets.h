@@ -25,6 +25,7 @@
 #include "transport/net_state.h"
 #include "transport/session/stream_tcp.h"
 #include "transport/protocol/frames.h"
+#include "verbs/table.h"
 
 namespace detour_test
 {
@@ -39,6 +40,26 @@ inline void Random(void *arg, void *to, size_t bytes)
     for (size_t i = 0; i < bytes; i++)
         static_cast<uint8_t *>(to)[i] = (uint8_t)(*generator)();
 }
+
+/* Software RNICs, some of whose functions a test replaces. A base class in front of TwoNets, whose nets it
+ * outlives; give `verbs` to their options. */
+struct TappedVerbs {
+    dt_verbs *verbs = nullptr;
+
+    explicit TappedVerbs(const std::function<void(dt_verbs_table &)> &tap)
+    {
+        dt_verbs_table table;
+        char reason[256];
+        EXPECT_EQ(DT_OK, dt_table_soft(2, 0, &table, reason, sizeof reason)) << reason;
+        tap(table);
+        EXPECT_EQ(DT_OK, dt_verbs_open_table(&table, &verbs));
+    }
+    TappedVerbs(const TappedVerbs &) = delete;
+    ~TappedVerbs()
+    {
+        dt_verbs_close(verbs);
+    }
+};
 
 /* One process's worth of transport. */
 struct Net {
@@ -58,7 +79,7 @@ struct Net {
         verbs_options.soft_device_count = 2;
         EXPECT_EQ(DT_OK, dt_verbs_open(&verbs_options, &verbs));
         char name[32];
-        EXPECT_EQ(DT_OK, dt_interface_find("=lo", &options.address, name));
+        EXPECT_EQ(DT_OK, dt_interface_find("=lo", DT_ADDRESS_NONE, &options.address, name));
         options.params = &params;
         options.verbs = verbs;
         options.network = dt_network_tcp();

@@ -19,6 +19,7 @@ class DeviceFixture : public ::testing::Test
     void SetUp() override
     {
         fake::Reset();
+        Script();
         ASSERT_EQ(DT_OK, dt_verbs_open_table(fake::Table(), &verbs));
         ASSERT_EQ(DT_OK, dt_verbs_devices(verbs, &list, &count));
         fake::TheWorld().log.clear();
@@ -31,6 +32,9 @@ class DeviceFixture : public ::testing::Test
         EXPECT_EQ(0, fake::TheWorld().live) << "something was not released";
         EXPECT_TRUE(fake::TheWorld().failures.empty()) << "an armed failure was never met";
     }
+
+    /* What a suite changes about the devices before they are listed. */
+    virtual void Script() {}
 
     void Open()
     {

@@ -156,6 +156,7 @@ int QueryPortWhole(ibv_context *context, uint8_t port, ibv_port_attr *attr, size
     attr->active_width = script.width;
     attr->active_speed = script.speed;
     attr->link_layer = script.link_layer;
+    attr->flags = script.flags;
     if (script.speed_ex && bytes >= kSpeedExAt + sizeof script.speed_ex)
         memcpy(reinterpret_cast<uint8_t *>(attr) + kSpeedExAt, &script.speed_ex, sizeof script.speed_ex);
     return 0;
@@ -340,6 +341,8 @@ int ModifyQp(ibv_qp *ibv, ibv_qp_attr *attr, int mask)
         qp->attr.dest_qp_num = attr->dest_qp_num;
     if (mask & IBV_QP_AV)
         qp->attr.ah_attr = attr->ah_attr;
+    if (mask & IBV_QP_PKEY_INDEX)
+        qp->attr.pkey_index = attr->pkey_index;
     if (mask & IBV_QP_PATH_MTU)
         qp->attr.path_mtu = attr->path_mtu;
     if (mask & IBV_QP_TIMEOUT)

@@ -36,6 +36,7 @@ struct Port {
     uint32_t speed_ex = 0; /* set by newer libraries; 0: an older one */
     ibv_mtu mtu = IBV_MTU_4096;
     uint16_t lid = 0;
+    uint8_t flags = 0; /* IBV_QPF_* */
     std::vector<Gid> gids;
 };
 

@@ -66,6 +66,11 @@ TEST_F(Gid, AGidIsLookedUpAgainByItsValue)
     ASSERT_EQ(DT_OK, dt_device_refresh(device));
     EXPECT_EQ(3u, device->info.gid_index);
     EXPECT_EQ(0, memcmp(list[0].gid, device->info.gid, sizeof list[0].gid));
+    fake::Fail("query_gid_ex", EIO, 1); // where it has not moved, one entry is read, not the whole table
+    ASSERT_EQ(DT_OK, dt_device_refresh(device));
+    EXPECT_EQ(3u, device->info.gid_index);
+    EXPECT_EQ(0, fake::TheWorld().failures.at("query_gid_ex").first);
+    fake::TheWorld().failures.clear();
     FirstPort().gids = {kEmpty};
     EXPECT_EQ(DT_NOT_FOUND, dt_device_refresh(device));
     dt_device_close(device);
@@ -106,6 +111,48 @@ TEST_F(Gid, InfiniBandUsesGidZeroAndItsLid)
     EXPECT_EQ(0u, list[0].gid_index);
     EXPECT_EQ(400000u, list[0].speed_mbps);
     EXPECT_EQ(0, memcmp(list[0].gid, kInfiniBand.raw, 16));
+}
+
+TEST_F(Gid, OnInfiniBandTheEntryWithAnFlidIsUsed)
+{
+    fake::Gid routable = kInfiniBand;
+    routable.raw[4] = 0x12;
+    routable.raw[5] = 0x34;
+    FirstPort().link_layer = IBV_LINK_LAYER_INFINIBAND;
+    FirstPort().gids = {kInfiniBand, routable};
+    verbs->flid_gid_index = 1;
+    ASSERT_EQ(DT_OK, List());
+    EXPECT_EQ(1u, list[0].gid_index);
+    EXPECT_EQ(0x1234u, dt_gid_flid(list[0].gid));
+    FirstPort().gids = {kInfiniBand, kInfiniBand};
+    ASSERT_EQ(DT_OK, List());
+    EXPECT_EQ(0u, list[0].gid_index) << "it has none";
+    verbs->flid_gid_index = 2;
+    ASSERT_EQ(DT_OK, List());
+    EXPECT_EQ(0u, list[0].gid_index) << "there is no such entry";
+}
+
+TEST_F(Gid, AnEntryOfTheWishIsBetterThanAllOthers)
+{
+    FirstPort().gids = {kLinkLocalV2, kIpv4V1, kIpv4V2, kIpv6V2};
+    const struct {
+        uint32_t version;
+        const char *family, *range;
+        uint32_t chosen;
+    } wishes[] = {
+        {0, "", "", 2},
+        {1, "", "", 1},
+        {2, "AF_INET6", "", 3},
+        {0, "AF_INET6", "2001:db8::/32", 3},
+        {0, "", "10.1.0.0/16", 2},
+        {0, "", "10.2.0.0/16", 2}, // none: as without a wish
+        {1, "AF_INET6", "", 2},    // the same
+    };
+    for (const auto &wish : wishes) {
+        ASSERT_TRUE(dt_gid_wish_parse(wish.version, wish.family, wish.range, &verbs->gid_wish));
+        ASSERT_EQ(DT_OK, List());
+        EXPECT_EQ(wish.chosen, list[0].gid_index) << wish.version << wish.family << wish.range;
+    }
 }
 
 /* NCCL applies its setting to RoCE only, and hosts with both kinds of ports are common. */

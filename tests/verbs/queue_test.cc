@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "verbs/object.h"
 #include "verbs/queue.h"
 
 namespace
@@ -182,6 +183,134 @@ TEST_F(Pair, ConnectTakesThePathFromTheAddress)
     EXPECT_EQ(0, memcmp(attr.ah_attr.grh.dgid.raw, address_b.gid, 16));
 }
 
+/* A neighbour whose hardware address is not resolved in time, for one. */
+TEST_F(Pair, ARefusalThatMayBeRepeatedIsNoWarningAndTheNextCallGoesOn)
+{
+    link.repeat = DT_QP_REPEAT_TIMEOUT;
+    fake::Fail("modify_to_rtr", ETIMEDOUT);
+    EXPECT_EQ(DT_AGAIN, dt_qp_connect(a, &address_b, &link));
+    EXPECT_EQ(IBV_QPS_INIT, fake::TheWorld().qps.at(dt_qp_number(a))->state);
+    EXPECT_EQ(DT_OK, dt_qp_connect(a, &address_b, &link));
+    EXPECT_EQ(IBV_QPS_RTS, fake::TheWorld().qps.at(dt_qp_number(a))->state);
+    fake::Fail("modify_to_rtr", EIO, 0);
+    EXPECT_EQ(DT_OK, dt_qp_connect(a, &address_b, &link)) << "it is connected: no verb is called";
+    detour_test::ExpectWarning("cannot go to RTR: Input/output error");
+    EXPECT_EQ(DT_SYSTEM, dt_qp_connect(b, &address_a, &link)) << "another error than a time-out";
+    link.repeat = DT_QP_REPEAT_ALL;
+    fake::Fail("modify_to_rts", EIO);
+    EXPECT_EQ(DT_AGAIN, dt_qp_connect(b, &address_a, &link));
+    EXPECT_EQ(IBV_QPS_RTR, fake::TheWorld().qps.at(dt_qp_number(b))->state);
+    fake::Fail("modify_to_rtr", EIO);
+    EXPECT_EQ(DT_OK, dt_qp_connect(b, &address_a, &link)) << "only the step that failed is repeated";
+    EXPECT_EQ(IBV_QPS_RTS, fake::TheWorld().qps.at(dt_qp_number(b))->state);
+    fake::TheWorld().failures.clear();
+}
+
+TEST_F(Queue, ADeviceWithLessRoomInlineGetsWhatItTakes)
+{
+    dt_cq *cq;
+    dt_qp *qp;
+
+    Open();
+    ASSERT_EQ(DT_OK, dt_cq_create(device, 16, nullptr, &cq));
+    dt_qp_options options = Options(cq);
+    options.inline_bytes = 64;
+    fake::Fail("create_qp", EINVAL);
+    ASSERT_EQ(DT_OK, dt_qp_create(device, &options, &qp));
+    EXPECT_EQ(32u, dt_qp_inline_bytes(qp));
+    EXPECT_EQ(32u, fake::TheWorld().qps.at(dt_qp_number(qp))->cap.max_inline_data);
+    dt_qp_destroy(qp);
+    options.inline_bytes = 15; // half of it is too little
+    fake::Fail("create_qp", EINVAL);
+    detour_test::ExpectWarning("15 bytes inline");
+    EXPECT_EQ(DT_SYSTEM, dt_qp_create(device, &options, &qp));
+    options.inline_bytes = 64;
+    fake::Fail("create_qp", ENOMEM); // another reason
+    detour_test::ExpectWarning("64 bytes inline");
+    EXPECT_EQ(DT_SYSTEM, dt_qp_create(device, &options, &qp));
+    dt_cq_destroy(cq);
+    dt_device_close(device);
+}
+
+TEST_F(Queue, ThePartitionKeyIsTheOneThatWasAskedFor)
+{
+    dt_cq *cq;
+    dt_qp *qp;
+
+    verbs->pkey_index = 3;
+    Open();
+    ASSERT_EQ(DT_OK, dt_cq_create(device, 16, nullptr, &cq));
+    dt_qp_options options = Options(cq);
+    ASSERT_EQ(DT_OK, dt_qp_create(device, &options, &qp));
+    EXPECT_EQ(3, fake::TheWorld().qps.at(dt_qp_number(qp))->attr.pkey_index);
+    dt_qp_destroy(qp);
+    dt_cq_destroy(cq);
+    dt_device_close(device);
+}
+
+/* Two queue pairs of InfiniBand ports, whose addresses a test may change. */
+class InfiniBand : public PairFixture
+{
+  protected:
+    static constexpr uint8_t kGid[16] = {0xfe, 0x80, 0, 0, 0, 0, 0, 1, 0, 2, 0xc9, 3, 0, 0x10, 0x20, 0x30};
+
+    void Script() override
+    {
+        fake::Port &port = fake::TheWorld().devices[0]->ports[0];
+        port.link_layer = IBV_LINK_LAYER_INFINIBAND;
+        port.lid = 7;
+        port.gids = {{{}, IBV_GID_TYPE_IB}};
+        memcpy(port.gids[0].raw, kGid, sizeof kGid);
+    }
+    /* What queue pair `a` is told of the way to this peer. */
+    ibv_ah_attr Way(const dt_qp_address &peer)
+    {
+        EXPECT_EQ(DT_OK, dt_qp_connect(a, &peer, &link));
+        return fake::TheWorld().qps.at(dt_qp_number(a))->attr.ah_attr;
+    }
+};
+
+TEST_F(InfiniBand, APeerOfTheSameSubnetIsReachedByItsLid)
+{
+    address_b.lid = 9;
+    address_b.gid[5] = 44; /* its FLID, which only other subnets use */
+    ibv_ah_attr way = Way(address_b);
+    EXPECT_EQ(9, way.dlid);
+    EXPECT_EQ(0, way.is_global);
+}
+
+TEST_F(InfiniBand, APeerOfAnotherSubnetIsReachedByItsFlid)
+{
+    address_b.lid = 9;
+    address_b.gid[7] = 2;
+    address_b.gid[4] = 0x12;
+    address_b.gid[5] = 0x34;
+    ibv_ah_attr way = Way(address_b);
+    EXPECT_EQ(0x1234, way.dlid);
+    EXPECT_EQ(1, way.is_global);
+    EXPECT_EQ(0, memcmp(address_b.gid, way.grh.dgid.raw, 16));
+}
+
+TEST_F(InfiniBand, WithoutAnFlidTheLidOfAnotherSubnetRemains)
+{
+    address_b.lid = 9;
+    address_b.gid[7] = 2;
+    ibv_ah_attr way = Way(address_b);
+    EXPECT_EQ(9, way.dlid);
+    EXPECT_EQ(1, way.is_global);
+}
+
+/* Virtual functions with virtual LIDs: the kernel refuses a path without a global header (EINVAL). */
+TEST_F(InfiniBand, APortThatRequiresAGlobalHeaderGetsOne)
+{
+    fake::TheWorld().devices[0]->ports[0].flags = IBV_QPF_GRH_REQUIRED;
+    ASSERT_EQ(DT_OK, dt_device_refresh(device));
+    address_b.lid = 9;
+    ibv_ah_attr way = Way(address_b);
+    EXPECT_EQ(9, way.dlid);
+    EXPECT_EQ(1, way.is_global);
+}
+
 TEST_F(Pair, AnAddressThatCannotBeIsRefused)
 {
     const dt_qp_address good = address_b;
@@ -232,13 +361,14 @@ TEST_F(Pair, FailedStepsOfConnectNameTheStepAndBothAddresses)
     fake::Fail("modify_to_rtr", ETIMEDOUT);
     detour_test::ExpectWarning("cannot go to RTR: Connection timed out");
     EXPECT_EQ(DT_SYSTEM, dt_qp_connect(a, &address_b, &link));
+    link.is_attempt = true; // which no warning follows
+    fake::Fail("modify_to_rtr", ETIMEDOUT);
+    EXPECT_EQ(DT_SYSTEM, dt_qp_connect(a, &address_b, &link));
+    link.is_attempt = false;
     fake::Fail("modify_to_rts", EINVAL);
     detour_test::ExpectWarning("cannot go to RTS: Invalid argument");
     EXPECT_EQ(DT_SYSTEM, dt_qp_connect(a, &address_b, &link));
     EXPECT_NE(std::string::npos, detour_test::LoggedLines().back().find("::ffff:10.0.0.1"));
-    link.is_attempt = true; // which no warning follows
-    fake::Fail("modify_to_rtr", ETIMEDOUT);
-    EXPECT_EQ(DT_SYSTEM, dt_qp_connect(a, &address_b, &link));
     fake::Fail("modify_to_err", EIO);
     detour_test::ExpectWarning("cannot go to ERR");
     EXPECT_EQ(DT_SYSTEM, dt_qp_fail(a));

@@ -95,6 +95,8 @@ struct dt_connection {
     uint32_t qps;
     uint32_t slots;
     uint32_t chunk_bytes;
+    uint32_t adaptive_bytes; /* sender: the payload of larger parts goes in writes without an immediate, which
+                                an InfiniBand fabric may route adaptively; UINT32_MAX: of none */
     struct dt_path path[DT_PATHS_MAX];
     struct dt_path_group group; /* of the paths */
 
@@ -107,11 +109,12 @@ struct dt_connection {
     struct dt_session *session; /* [detour], before that the set-up's; survives the connection */
     uint64_t peer_close_sequence;
 
-    struct dt_list node;  /* in nic->service->connections [detour] */
-    uint64_t progress_ns; /* when a completion was last noticed, or the connection was idle [atomic] */
-    uint32_t faults;      /* enum dt_fault, by path [atomic] */
-    uint32_t hints;       /* paths that may have recovered [atomic] */
-    bool has_switched;    /* a path was not UP at some time [owner] */
+    struct dt_list node;      /* in nic->service->connections [detour] */
+    uint64_t progress_ns;     /* when a completion was last noticed, or the connection was idle [atomic] */
+    uint32_t faults;          /* enum dt_fault, by path [atomic] */
+    uint32_t hints;           /* paths that may have recovered [atomic] */
+    bool has_switched;        /* a path was not UP at some time [owner] */
+    struct dt_request orphan; /* of every isend and irecv after the peer was gone (entry.c) [owner] */
 
     struct dt_switchover *switchover;      /* failover/switchover/state.h */
     struct dt_service_connection *service; /* transport/service.h */

@@ -355,7 +355,8 @@ bool dt_sender_fits(struct dt_sender *s, const struct dt_send_slot *slot, int i,
 
 static inline uint8_t payload_kind(const struct dt_connection *c, const struct dt_send_slot *slot)
 {
-    bool is_single = slot->parts == 1 && c->qps == 1 && slot->part[0].bytes <= c->chunk_bytes;
+    bool is_single = slot->parts == 1 && c->qps == 1 && slot->part[0].bytes <= c->chunk_bytes &&
+                     slot->part[0].bytes <= c->adaptive_bytes;
 
     return is_single ? DT_BODY_DATA : DT_BODY_SIZED;
 }

@@ -35,7 +35,9 @@ static struct dt_write size_record(const struct dt_path *path, const struct dt_s
 
 /*
  * Posts part i's share on queue pair q: chunks, the size record if there are several, and last the write that
- * carries the immediate, without bytes if the share has none.
+ * carries the immediate, without bytes if the share has none. InfiniBand's adaptive routing leaves writes
+ * with an immediate on their fixed route ("RDMA_WRITE_WITH_IMM messages do not use adaptive routing", nccl
+ * issue 850), so above a size the last write is empty.
  */
 static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot,
                                  uint32_t i)
@@ -44,8 +46,9 @@ static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct 
     const struct dt_send_part *part = &slot->part[i];
     const struct dt_cts_entry *entry = &slot->entry[i];
     struct dt_share share = dt_split_share(part->bytes, c->qps, q);
-    bool is_sized = dt_split_share(part->bytes, c->qps, 0).bytes > c->chunk_bytes;
-    uint32_t each = dt_split_chunk_bytes(share.bytes, c->chunk_bytes);
+    bool is_adaptive = part->bytes > c->adaptive_bytes;
+    bool is_sized = is_adaptive || dt_split_share(part->bytes, c->qps, 0).bytes > c->chunk_bytes;
+    uint32_t each = dt_split_chunk_bytes(share.bytes, c->chunk_bytes, is_adaptive);
     uint64_t record = htole64(slot->sequence << 32 | part->bytes);
     struct dt_write write[DT_WRITES_PER_PART_MAX];
     struct dt_write next = {
@@ -58,13 +61,15 @@ static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct 
     };
     uint32_t count = 0;
 
-    while (next.bytes > each) {
-        DT_CHECK_HOT(count + 1 < DT_WRITES_PER_PART_MAX);
+    while (next.bytes > (is_adaptive ? 0 : each)) {
+        uint32_t bytes = (uint32_t)dt_min_u64(next.bytes, each);
+
+        DT_CHECK_HOT(count < DT_CHUNKS_MAX);
         write[count] = next;
-        write[count++].bytes = each;
-        next.local_addr += each;
-        next.remote_addr += each;
-        next.bytes -= each;
+        write[count++].bytes = bytes;
+        next.local_addr += bytes;
+        next.remote_addr += bytes;
+        next.bytes -= bytes;
     }
     if (is_sized && q == 0) {
         write[count] = size_record(path, slot, i, &record);
@@ -84,22 +89,28 @@ enum dt_status dt_sender_post_last(struct dt_path *path, const struct dt_send_sl
     const struct dt_send_part *part = &slot->part[0];
     const struct dt_cts_entry *entry = &slot->entry[0];
     uint64_t record = htole64(slot->sequence << 32 | part->bytes);
-    struct dt_write write[] = {
-        size_record(path, slot, 0, &record),
-        {
-            .local_addr = part->addr + posted_bytes,
-            .remote_addr = le64toh(entry->address) + posted_bytes,
-            .bytes = part->bytes - posted_bytes,
-            .lkey = part->memory->mr[path->index]->lkey,
-            .rkey = le32toh(entry->rkey[path->index]),
-            .imm = dt_imm_encode(DT_IMM_SIZED, 0, slot->sequence),
-            .flags = DT_POST_IMM | DT_POST_SIGNALED,
-        },
+    struct dt_write payload = {
+        .local_addr = part->addr + posted_bytes,
+        .remote_addr = le64toh(entry->address) + posted_bytes,
+        .bytes = part->bytes - posted_bytes,
+        .lkey = part->memory->mr[path->index]->lkey,
+        .rkey = le32toh(entry->rkey[path->index]),
     };
+    struct dt_write write[3];
+    uint32_t count = 0;
 
     DT_CHECK_HOT(slot->parts == 1 && path->qp_count == 1 && posted_bytes > 0 && posted_bytes < part->bytes);
-    write[0].wr_id = write[1].wr_id = path->payload_id[0] | (uint32_t)slot->sequence;
-    return dt_qp_post_write(path->qp[0], write, 2);
+    if (part->bytes > path->connection->adaptive_bytes) {
+        write[count++] = payload;
+        payload.bytes = 0;
+    }
+    write[count++] = size_record(path, slot, 0, &record);
+    payload.imm = dt_imm_encode(DT_IMM_SIZED, 0, slot->sequence);
+    payload.flags = DT_POST_IMM | DT_POST_SIGNALED;
+    write[count++] = payload;
+    for (uint32_t i = 0; i < count; i++)
+        write[i].wr_id = path->payload_id[0] | (uint32_t)slot->sequence;
+    return dt_qp_post_write(path->qp[0], write, count);
 }
 
 enum dt_status dt_sender_post_shares(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot)

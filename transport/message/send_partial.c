@@ -20,7 +20,10 @@ DT_STATIC_CHECK(2 * DT_WRITES_PER_PART_MAX <= DT_WRITES_PER_MESSAGE_MAX,
 /* Bytes of each write but the last. */
 static uint32_t write_bytes(const struct dt_path *path, uint32_t bytes)
 {
-    return dt_split_chunk_bytes(bytes, (uint32_t)dt_min_u64(WRITE_BYTES, path->connection->chunk_bytes));
+    const struct dt_connection *c = path->connection;
+
+    return dt_split_chunk_bytes(bytes, (uint32_t)dt_min_u64(WRITE_BYTES, c->chunk_bytes),
+                                bytes > c->adaptive_bytes);
 }
 
 /* The path that a PARTIAL message is on, if it can go on there; of a READY one where it can start. NULL: none

@@ -92,6 +92,7 @@ struct dt_sender {
     uint32_t again;         /* messages before it that are to be posted or announced again */
     struct dt_gate gate;    /* READY messages may have to wait there */
     struct dt_stage *stage; /* of the module above that stages messages (hostpath/staged/stage.h), or NULL */
+    uint32_t staging;       /* enum dt_hostpath_mode [atomic] */
     struct dt_health *health; /* transport/health.h; or NULL */
     struct dt_send_slot slot[DT_SLOTS_MAX];
 };

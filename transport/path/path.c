@@ -76,6 +76,9 @@ static enum dt_status create(struct dt_path *path)
     if (status != DT_OK)
         return status;
     register_staged(path, device);
+    /* Addresses change while a process runs: GIDs move in their table, the subnet manager gives other LIDs. A
+     * port that has no link now keeps what is known; failover looks again when the link is back. */
+    dt_device_refresh(device);
     status = dt_path_queues_create(path, 0, &queues);
     dt_path_adopt(path, &queues, &none);
     return status;
@@ -167,12 +170,11 @@ static void run_link(struct dt_task *task)
     struct dt_path *path = dt_container_of(task, struct dt_path, link_task);
     struct dt_path_offer peer = {.probe = path->peer_probe};
     uint64_t begun = dt_ticks_now(&path->group->environment->ticks);
-    enum dt_status status;
 
     memcpy(peer.qp, path->peer_qp, sizeof peer.qp);
-    status = dt_path_queues_link(path, path->probe, path->qp, &peer, false);
+    path->link_status = dt_path_queues_link(path, path->probe, path->qp, &peer, false);
     add_time(path, begun);
-    setup_done(path, status);
+    setup_done(path, path->link_status == DT_AGAIN ? DT_OK : path->link_status);
 }
 
 void dt_path_submit_link(struct dt_path *path)
@@ -192,6 +194,7 @@ static void run_flush(struct dt_task *task)
     struct dt_qp_link_options options = dt_path_link_options(group->environment);
     struct dt_flush *flush;
 
+    dt_device_refresh(path->nic->device); /* the flush is a path of the device to itself */
     if (dt_flush_create(path->nic->device, DT_FLUSHES_MAX, dt_path_random_psn(group->environment), &options,
                         &flush) == DT_OK)
         dt_store_release(&path->flush, flush);
@@ -287,8 +290,7 @@ static enum dt_status make(struct dt_path *path)
 {
     bool is_sender = path->group->is_sender;
     struct dt_device *device = nic_device(path->nic);
-    bool is_there =
-        device && !dt_load_relaxed(&path->nic->is_dead) && !dt_load_relaxed(&path->nic->is_drained);
+    bool is_there = device && !dt_load_relaxed(&path->nic->is_dead) && path->may_make;
     enum dt_status status = is_there ? dt_device_refresh(device) : DT_NOT_FOUND;
 
     if (status != DT_OK)

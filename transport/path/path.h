@@ -68,8 +68,10 @@ struct dt_path {
     uint8_t *control;
     size_t control_bytes;
     struct dt_mr *control_mr;
-    struct dt_mr *staged_mr; /* group->staged on this device, or NULL */
-    uint64_t verbs_ns;       /* that control verbs took at set-up [control thread, then constant] */
+    struct dt_mr *staged_mr;    /* group->staged on this device, or NULL */
+    uint64_t verbs_ns;          /* that control verbs took at set-up [control thread, then constant] */
+    enum dt_status link_status; /* of the last link task; DT_AGAIN: it may be repeated [the same] */
+    uint32_t link_repeats;      /* [set-up] */
     uint64_t peer_control_addr;
     uint32_t peer_control_rkey;
 
@@ -104,6 +106,7 @@ struct dt_path {
     /* Receiver: what `doomed`, destroyed for the fence, had received until then; else NULL. */
     struct dt_last_receives *last_receives;
     uint32_t make_epoch;
+    bool may_make;        /* MAKE: false if the device is drained and another path is up */
     uint32_t stopped_qpn; /* QUERY's answer: a queue pair in the error state, or 0 */
     uint32_t op;          /* enum dt_path_op */
     enum dt_status op_status;
@@ -170,7 +173,8 @@ void dt_path_get_offer(const struct dt_path *path, bool is_usable, struct dt_pat
 /* Adopts the peer's description of the path. */
 void dt_path_accept_offer(struct dt_path *path, const struct dt_path_offer *offer);
 
-/* Connects the queue pairs to the peer's; afterwards path->state is as above. */
+/* Connects the queue pairs to the peer's; afterwards path->state is as above, and UP where path->link_status
+ * is DT_AGAIN: the task may be submitted again after a pause. */
 void dt_path_submit_link(struct dt_path *path);
 
 /* Moves the queue pairs to the error state; then brings group->fences_pending down by one. */

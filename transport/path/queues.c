@@ -172,12 +172,18 @@ struct dt_qp_link_options dt_path_link_options(const struct dt_environment *envi
 enum dt_status dt_path_queues_link(struct dt_path *path, struct dt_qp *probe, struct dt_qp *const *qp,
                                    const struct dt_path_offer *peer, bool is_attempt)
 {
-    struct dt_qp_link_options options = dt_path_link_options(path->group->environment);
+    const struct dt_path_group *group = path->group;
+    const struct dt_params *params = &group->environment->params;
+    struct dt_qp_link_options options = dt_path_link_options(group->environment);
     struct dt_qp_link_options probe_options = options;
     enum dt_status status;
 
+    if (!group->is_sender && params->fifo_tc <= UINT8_MAX)
+        options.traffic_class = (uint32_t)params->fifo_tc;
     options.is_attempt = probe_options.is_attempt = is_attempt;
-    if (!is_attempt) { /* set-up: reachability.h */
+    if (!is_attempt) { /* set-up: reachability.h; and it repeats what may be repeated */
+        options.repeat = probe_options.repeat =
+            params->link_retry_all ? DT_QP_REPEAT_ALL : DT_QP_REPEAT_TIMEOUT;
         probe_options.timeout_exponent = DT_PROBE_TIMEOUT_EXPONENT;
         probe_options.retry_count = DT_PROBE_RETRY_COUNT;
     }

@@ -64,8 +64,10 @@ uint32_t dt_path_slots_max(const struct dt_device_info *info, enum dt_posting_ki
  */
 enum dt_status dt_path_queues_create(struct dt_path *path, uint32_t epoch, struct dt_path_queues *queues);
 
-/* Connects the probe's and the others to the peer's. `is_attempt`: on a path that may still be dead, so
- * quietly. */
+/*
+ * Connects the probe's and the others to the peer's. `is_attempt`: on a path that may still be dead, so
+ * quietly. DT_AGAIN, at set-up only: the device refused one for now; a repeated call goes on with that one.
+ */
 enum dt_status dt_path_queues_link(struct dt_path *path, struct dt_qp *probe, struct dt_qp *const *qp,
                                    const struct dt_path_offer *peer, bool is_attempt);
 

@@ -28,26 +28,28 @@ const char *dt_address_text(const struct dt_address *address, char text[DT_ADDRE
 }
 
 /* The lower the better; negative: not this one. */
-static int rank_of(const struct dt_interface *interface, const char *filter)
+static int rank_of(const struct dt_interface *interface, const char *filter, enum dt_address_family family)
 {
     int rank = interface->address.family == DT_ADDRESS_IPV4 ? 0 : 1;
 
-    if (!interface->is_up || !dt_name_filter_match(filter, interface->name, 0))
+    if (!interface->is_up || !dt_name_filter_match(filter, interface->name, 0) ||
+        (family != DT_ADDRESS_NONE && interface->address.family != family))
         return -1;
     if (*filter)
         return rank;
     if (interface->is_loopback)
         return rank + 4;
-    return strncmp(interface->name, "docker", 6) == 0 ? -1 : rank;
+    return dt_name_filter_match("docker,virbr", interface->name, 0) ? -1 : rank;
 }
 
-int dt_interface_choose(const struct dt_interface *interfaces, size_t count, const char *filter)
+int dt_interface_choose(const struct dt_interface *interfaces, size_t count, const char *filter,
+                        enum dt_address_family family)
 {
     int best = -1;
     int best_rank = 0;
 
     for (size_t i = 0; i < count; i++) {
-        int rank = rank_of(&interfaces[i], filter);
+        int rank = rank_of(&interfaces[i], filter, family);
 
         if (rank >= 0 && (best < 0 || rank < best_rank)) {
             best = (int)i;
@@ -84,7 +86,7 @@ static size_t list_interfaces(const struct ifaddrs *all, struct dt_interface *ou
         if (!read_address(i->ifa_addr, &out[count].address))
             continue;
         snprintf(out[count].name, sizeof out[count].name, "%s", i->ifa_name);
-        out[count].is_up = (i->ifa_flags & IFF_UP) != 0;
+        out[count].is_up = (i->ifa_flags & IFF_UP) && (i->ifa_flags & IFF_RUNNING);
         out[count].is_loopback = (i->ifa_flags & IFF_LOOPBACK) != 0;
         count++;
     }
@@ -106,7 +108,21 @@ static void warn_none(const struct dt_interface *interfaces, size_t count, const
             filter, *names ? names : " none");
 }
 
-enum dt_status dt_interface_find(const char *filter, struct dt_address *address, char name[32])
+enum dt_address_family dt_address_family_of(const char *text)
+{
+    if (strcmp(text, "AF_INET") == 0)
+        return DT_ADDRESS_IPV4;
+    if (strcmp(text, "AF_INET6") == 0)
+        return DT_ADDRESS_IPV6;
+    if (*text)
+        dt_warn("setting-socket-family",
+                "DETOUR_SOCKET_FAMILY or NCCL_SOCKET_FAMILY=%s: expected AF_INET or AF_INET6; it is ignored",
+                text);
+    return DT_ADDRESS_NONE;
+}
+
+enum dt_status dt_interface_find(const char *filter, enum dt_address_family family,
+                                 struct dt_address *address, char name[32])
 {
     struct dt_interface interfaces[INTERFACES_MAX];
     struct ifaddrs *all;
@@ -119,7 +135,7 @@ enum dt_status dt_interface_find(const char *filter, struct dt_address *address,
     }
     count = list_interfaces(all, interfaces);
     freeifaddrs(all);
-    chosen = dt_interface_choose(interfaces, count, filter);
+    chosen = dt_interface_choose(interfaces, count, filter, family);
     if (chosen < 0) {
         warn_none(interfaces, count, filter);
         return DT_NOT_FOUND;

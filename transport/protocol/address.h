@@ -31,22 +31,27 @@ const char *dt_address_text(const struct dt_address *address, char text[DT_ADDRE
 struct dt_interface {
     char name[32];
     struct dt_address address; /* port 0 */
-    uint8_t is_up;
+    uint8_t is_up;             /* and has a link */
     uint8_t is_loopback;
 };
 
 /*
  * Index of the interface to use, or -1. `filter` (name_filter.h) decides when it is not empty: the first that
- * it lets through. Else the first that is up and neither loopback nor a container bridge (docker*), else
- * loopback. IPv4 before IPv6.
+ * it lets through. Else the first that is up and neither loopback nor a bridge of this host's containers and
+ * virtual machines (docker*, virbr*), else loopback. IPv4 before IPv6 where `family` is NONE; else that one.
  */
-int dt_interface_choose(const struct dt_interface *interfaces, size_t count, const char *filter);
+int dt_interface_choose(const struct dt_interface *interfaces, size_t count, const char *filter,
+                        enum dt_address_family family);
 
 /*
  * The address of this host to listen on, chosen as above; `name` is set to the interface's. DT_NOT_FOUND with
  * one WARN that lists what there is; DT_SYSTEM when the interfaces cannot be listed.
  */
-enum dt_status dt_interface_find(const char *filter, struct dt_address *address, char name[32]);
+enum dt_status dt_interface_find(const char *filter, enum dt_address_family family,
+                                 struct dt_address *address, char name[32]);
+
+/* DETOUR_SOCKET_FAMILY: AF_INET, AF_INET6, or empty for NONE, which any other text is after one WARN. */
+enum dt_address_family dt_address_family_of(const char *text);
 
 #ifdef __cplusplus
 }

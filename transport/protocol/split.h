@@ -3,6 +3,7 @@
 #ifndef DETOUR_TRANSPORT_PROTOCOL_SPLIT_H
 #define DETOUR_TRANSPORT_PROTOCOL_SPLIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/util.h"
@@ -34,11 +35,14 @@ static inline struct dt_share dt_split_share(uint32_t bytes, uint32_t count, uin
     return share;
 }
 
-/* Bytes of each write of a share, the last may be smaller: chunk_bytes, or more to stay within DT_CHUNKS_MAX.
+/*
+ * Bytes of each write of a share, the last may be smaller: chunk_bytes, or more to stay within DT_CHUNKS_MAX;
+ * of which one is the empty write with the immediate where `is_adaptive`.
  */
-static inline uint32_t dt_split_chunk_bytes(uint32_t share_bytes, uint32_t chunk_bytes)
+static inline uint32_t dt_split_chunk_bytes(uint32_t share_bytes, uint32_t chunk_bytes, bool is_adaptive)
 {
-    uint32_t least = (uint32_t)dt_align_up((share_bytes + DT_CHUNKS_MAX - 1) / DT_CHUNKS_MAX, DT_CUT_BYTES);
+    uint32_t chunks_max = DT_CHUNKS_MAX - is_adaptive;
+    uint32_t least = (uint32_t)dt_align_up((share_bytes + chunks_max - 1) / chunks_max, DT_CUT_BYTES);
 
     return least > chunk_bytes ? least : chunk_bytes;
 }

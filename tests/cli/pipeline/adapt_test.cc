@@ -11,6 +11,7 @@ class PipelineAdapt : public ::testing::Test
     PipelineAdapt()
     {
         options.devices = 4;
+        options.replicas = 1;
         options.microbatches = 16;
         options.algorithm = DETOUR_ALGORITHM_ZB_H1;
         options.f_ns = options.b_ns = options.w_ns = 10000000;
@@ -53,6 +54,25 @@ TEST_F(PipelineAdapt, VerdictsBecomeDelaysOfLinks)
     for (int i = 0; i < 3; i++) {
         EXPECT_EQ(delays.forward_ns[i], i == 2 ? 20 : 0);
         EXPECT_EQ(delays.backward_ns[i], i == 2 ? 30 : 0);
+    }
+}
+
+/* Two replicas of four devices: ranks 4 to 7 are the second one. */
+TEST_F(PipelineAdapt, ReplicasCountWithTheSlowestLink)
+{
+    struct dt_pipeline_verdicts ranks[8];
+    struct dt_pipeline_delays delays;
+    for (auto &rank : ranks)
+        rank = verdicts[0];
+    ranks[1].slow[0] = {2, 0, 10};
+    ranks[5].slow[0] = {1, 0, 99}; /* between replicas: no link of the pipeline */
+    ranks[5].slow[1] = {6, 0, 30};
+    ranks[7].slow[0] = {6, 0, 5};
+    dt_pipeline_delays_of_replicas(&plan.profile, 2, ranks, &delays);
+    ASSERT_EQ(delays.link_count, 3);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ(delays.forward_ns[i], i == 1 ? 30 : 0) << i;
+        EXPECT_EQ(delays.backward_ns[i], i == 2 ? 5 : 0) << i;
     }
 }
 

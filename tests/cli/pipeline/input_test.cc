@@ -54,6 +54,7 @@ TEST_F(PipelineInput, TheFilesOfTheScheduleLibraryMakeAPlan)
     struct dt_pipeline_plan plan;
     options.input = &input;
     options.devices = input.profile->device_count;
+    options.replicas = 1;
     ASSERT_TRUE(dt_pipeline_plan_make(&plan, &options, &error)) << error.text;
     EXPECT_EQ(plan.schedule, input.schedule);
     EXPECT_EQ(plan.algorithm, DETOUR_ALGORITHM_EXTERNAL);

@@ -36,7 +36,17 @@ TEST(PipelineOptions, HaveDefaults)
     EXPECT_EQ(options.microbatches, 16);
     EXPECT_EQ(options.algorithm, DETOUR_ALGORITHM_ZB_H1);
     EXPECT_EQ(options.mode, DT_PIPELINE_DELEGATED);
+    EXPECT_EQ(options.replicas, 1);
     EXPECT_EQ(options.job.rank, -1);
+}
+
+TEST(PipelineOptions, ReplicasMultiplyTheRanks)
+{
+    struct dt_pipeline_options options = Parsed({"--dp", "3", "--devices", "2", "--gradients", "1M"});
+    EXPECT_EQ(options.devices, 2);
+    EXPECT_EQ(options.replicas, 3);
+    EXPECT_EQ(options.job.ranks, 6u);
+    EXPECT_EQ(options.gradient_bytes, 1048576u);
 }
 
 TEST(PipelineOptions, WithoutAnyThereIsADemonstration)
@@ -48,11 +58,15 @@ TEST(PipelineOptions, WithoutAnyThereIsADemonstration)
 
 TEST(PipelineOptions, AreRead)
 {
-    struct dt_pipeline_options options =
-        Parsed({"--devices", "8", "--microbatches=32", "--schedule", "zb-v", "--mode", "nccl", "--times",
-                "1,2.5,0.5", "-n", "3", "--payload", "1M", "--slice", "128K", "--slow-link", "6-7=60ms",
-                "--slow-device", "1=1.5x"});
+    struct dt_pipeline_options options = Parsed({"--devices",   "8",        "--microbatches=32",
+                                                 "--schedule",  "zb-v",     "--mode",
+                                                 "nccl",        "--times",  "1,2.5,0.5",
+                                                 "-n",          "3",        "--payload",
+                                                 "1M",          "--slice",  "128K",
+                                                 "--slow-link", "6-7=60ms", "--slow-device",
+                                                 "1=1.5x",      "--launch", "batched"});
     EXPECT_EQ(options.job.ranks, 8u);
+    EXPECT_STREQ(options.launch->name, "batched");
     EXPECT_EQ(options.microbatches, 32);
     EXPECT_EQ(options.algorithm, DETOUR_ALGORITHM_ZB_V);
     EXPECT_EQ(options.mode, DT_PIPELINE_NCCL);
@@ -79,11 +93,23 @@ TEST(PipelineOptions, ABadOptionIsOneLine)
         {{"--times", "0,1,1"}, "--times 0,1,1: expected F,B,W"},
         {{"--payload", "8"}, "--payload 8: "},
         {{"--slice", "64K"}, "--slice belongs to --mode nccl"},
-        {{"--slow-link", "3-4=1ms"}, "--slow-link 3-4: devices are 0 to 3"},
+        {{"--launch", "batched"}, "--launch belongs to --mode nccl"},
+        {{"--launch", "batch"}, "--launch batch: expected sends, isend"},
+        {{"--slow-link", "3-4=1ms"}, "--slow-link 4: devices are 0 to 3"},
         {{"--slow-device", "4=2x"}, "--slow-device 4: devices are 0 to 3"},
         {{"--slow-link", "what"}, "--slow-link what: expected A-B=TIME"},
         {{"--rank", "1"}, "--rank needs --rendezvous"},
-        {{"--rank", "4", "--rendezvous", "localhost:1"}, "--rank 4: with --devices 4 the ranks are 0 to 3"},
+        {{"--rank", "4", "--rendezvous", "localhost:1"},
+         "--rank 4: with --devices 4 and --dp 1 the ranks are 0 to 3"},
+        {{"--dp", "17"}, "--dp 17: 17 replicas of 4 devices are more than 64 processes"},
+        {{"--gradients", "64K"}, "--gradients belongs to --dp"},
+        {{"--dp", "2", "--gradients", "1001"}, "--gradients 1001: expected a multiple of 8"},
+        {{"--dp", "2", "--gradients", "504"}, "--gradients 504: "},
+        {{"--dp", "2", "--slow-link", "0@2-1@2=1ms"}, "--slow-link 0@2: with --dp 2 replicas are 0 to 1"},
+        {{"--dp", "4", "--slow-link", "1@0-1@2=1ms"},
+         "the replicas 0 and 2 of device 1 are no neighbors in their ring of 4"},
+        {{"--dp", "4", "--slow-link", "1@0-1@3=1ms"}, ""},
+        {{"--dp", "2", "--slow-device", "4@1=2x"}, "--slow-device 4@1: devices are 0 to 3"},
         {{"extra"}, "unexpected argument 'extra'"},
     };
     for (const auto &bad : cases) {
@@ -111,9 +137,13 @@ TEST(PipelineOptions, TheDigestDiffersWithWhatRanksMustShare)
                                                {"--slow-link", "0-1=1ms"},
                                                {"--slow-device", "0=2x"},
                                                {"--adapt", "iteration"},
+                                               {"--dp", "2"},
                                                {"-n", "11"}})
         EXPECT_NE(Parsed(words).job.digest, digest) << words[0];
     EXPECT_NE(Parsed({"--slow-link", "0-1=1ms"}).job.digest, Parsed({"--slow-link", "0-1=2ms"}).job.digest);
+    EXPECT_NE(Parsed({"--dp", "2", "--slow-link", "0@0-0@1=1ms"}).job.digest,
+              Parsed({"--dp", "2", "--slow-link", "1@0-1@1=1ms"}).job.digest);
+    EXPECT_NE(Parsed({"--dp", "2", "--gradients", "1K"}).job.digest, Parsed({"--dp", "2"}).job.digest);
     EXPECT_NE(Parsed({"--slow-device", "0=2x"}).job.digest, Parsed({"--slow-device", "1=2x"}).job.digest);
 }
 
@@ -143,4 +173,19 @@ TEST(PipelineOptions, AProfileExcludesTheOptionsThatDescribeIt)
                                            {"--profile", kProfile, "--plan", "/nonexistent"},
                                            {"--profile", "/nonexistent"}})
         Parsed(words, DT_EXIT_USAGE);
+}
+
+TEST(PipelineOptions, ATimelineIsOfTheLastIterationUnlessOneIsNamed)
+{
+    struct dt_pipeline_options none = Parsed({"--json", "a"}), last = Parsed({"--svg", "a", "-n", "5"}),
+                               third = Parsed({"--json", "a", "--timeline", "3"});
+    EXPECT_FALSE(dt_pipeline_options_has_timeline(&none));
+    EXPECT_TRUE(dt_pipeline_options_has_timeline(&last));
+    EXPECT_EQ(last.timeline_iteration, 4u);
+    EXPECT_TRUE(dt_pipeline_options_has_timeline(&third));
+    EXPECT_EQ(third.timeline_iteration, 3u);
+    EXPECT_NE(last.job.digest, Parsed({"-n", "5"}).job.digest) << "all ranks must send their times";
+    EXPECT_EQ(last.job.digest, Parsed({"--perfetto", "b", "-n", "5"}).job.digest);
+    Parsed({"--timeline", "3"}, DT_EXIT_USAGE);
+    Parsed({"--svg", "a", "-n", "5", "--timeline", "5"}, DT_EXIT_USAGE);
 }

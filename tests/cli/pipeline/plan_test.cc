@@ -13,6 +13,7 @@ struct Plan {
     explicit Plan(enum detour_algorithm algorithm)
     {
         options.devices = 4;
+        options.replicas = 1;
         options.microbatches = 16;
         options.algorithm = algorithm;
         options.f_ns = options.b_ns = options.w_ns = 10000000;
@@ -49,6 +50,22 @@ TEST(PipelinePlan, KnowsWhatIsSlowInAnIteration)
     EXPECT_EQ(dt_pipeline_plan_predict_ns(&p.plan, p.plan.schedule, 2), healthy_ns);
     EXPECT_GT(dt_pipeline_plan_predict_ns(&p.plan, p.plan.schedule, 3), healthy_ns + 400000000);
     EXPECT_EQ(p.plan.profile.stages[1].f_ns, 10000000) << "the planned profile is left as it is";
+}
+
+/* Replicas without anything slow cost nothing in the model; the slowest replica decides, and then the ring.
+ */
+TEST(PipelinePlan, AddsTheGradientsOfReplicas)
+{
+    Plan p(DETOUR_ALGORITHM_ZB_H1);
+    p.options.replicas = 2;
+    p.options.gradient_bytes = 4096;
+    ASSERT_TRUE(dt_pipeline_slow_add_link(&p.options.slow, "3@0-3@1=20ms,from=1,to=2"));
+    ASSERT_TRUE(dt_pipeline_slow_add_device(&p.options.slow, "0@1=2x,from=2"));
+    ASSERT_TRUE(p.Make()) << p.error.text;
+    EXPECT_EQ(dt_pipeline_plan_predict_ns(&p.plan, p.plan.schedule, 0), 510000000);
+    EXPECT_EQ(dt_pipeline_plan_predict_ns(&p.plan, p.plan.schedule, 1), 510000000 + 2 * 20000000)
+        << "the last device ends with the pipeline; two steps";
+    EXPECT_GT(dt_pipeline_plan_predict_ns(&p.plan, p.plan.schedule, 2), 510000000 + 400000000);
 }
 
 TEST(PipelinePlan, PlacesTwoStagesOnADevice)

@@ -58,6 +58,7 @@ TEST(PipelineRules, OtherLinksAreLeftAlone)
     ASSERT_TRUE(dt_pipeline_slow_add_link(&slow, "2-3=20ms"));
     ASSERT_TRUE(dt_pipeline_slow_add_link(&slow, "0-1=20ms,from=5"));
     rules.processes = peers;
+    rules.devices = 4;
     EXPECT_TRUE(dt_pipeline_rules_set(&rules, &slow, 4, &error)) << error.text;
     EXPECT_EQ(rules.numbers[0], 0);
 }
@@ -71,8 +72,33 @@ TEST(PipelineRules, AFailureNamesTheRule)
     struct dt_job_error error = {};
     ASSERT_TRUE(dt_pipeline_slow_add_link(&slow, "0-1=20ms"));
     rules.processes = peers;
+    rules.devices = 2;
     EXPECT_FALSE(dt_pipeline_rules_set(&rules, &slow, 0, &error));
-    EXPECT_NE(std::string(error.text).find("cannot set a rule (inject add peer=b:2 latency=20000000ns): "),
+    EXPECT_NE(std::string(error.text).find("`detour inject add peer=b:2 latency=20000000ns` at this rank: "),
               std::string::npos)
         << error.text;
+}
+
+/* The failure names the process at the other end: in the own replica, or the same device of the next one. */
+TEST(PipelineRules, TheOtherEndIsFoundInTheGrid)
+{
+    struct dt_pipeline_process peers[4] = {Process("a:1"), Process("b:2"), Process("c:3"), Process("d:4")};
+    const struct {
+        const char *link, *peer;
+    } cases[] = {{"0-1=1ms", "peer=c:3 "},
+                 {"0@1-1@1=1ms", "peer=c:3 "},
+                 {"1@0-1@1=1ms", "peer=b:2 "},
+                 {"0@0-1@0=1ms", ""},
+                 {"0@0-0@1=1ms", ""}};
+    for (const auto &one : cases) {
+        struct dt_pipeline_rules rules = {};
+        struct dt_pipeline_slow slow = {};
+        struct dt_job_error error = {};
+        rules.processes = peers;
+        rules.devices = 2;
+        rules.position = {1, 1};
+        ASSERT_TRUE(dt_pipeline_slow_add_link(&slow, one.link));
+        EXPECT_EQ(dt_pipeline_rules_set(&rules, &slow, 0, &error), !*one.peer) << one.link;
+        EXPECT_NE(std::string(error.text).find(one.peer), std::string::npos) << error.text;
+    }
 }

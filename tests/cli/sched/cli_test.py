@@ -527,6 +527,15 @@ class Optimize(Sched):
         self.assertLess(best["makespan_ms"], 0.8 * rows["S-1F1B"]["makespan_ms"])
         self.assertEqual(best["makespan_ms"] / best["ratio_to_bound"], made["lower_bound"]["makespan_ms"])
 
+    def test_slow_links_and_devices_show_what_keeping_the_pipeline_costs(self):
+        path = self.file("m", self.MODEL)
+        rows = [{row["name"]: row for row in json.loads(self.good("optimize", path, *args))["pipelines"]}
+                for args in ([], ["--slow-link", "0-1=40ms", "--slow-device", "2=2x"])]
+        healthy, slow, kept = rows[0]["optimized"], rows[1]["optimized"], rows[1]["kept"]
+        self.assertEqual((kept["layers"], kept["placement"]), (healthy["layers"], healthy["placement"]))
+        self.assertNotEqual((slow["layers"], slow["placement"]), (healthy["layers"], healthy["placement"]))
+        self.assertLess(slow["makespan_ms"], 0.9 * kept["makespan_ms"])
+
     def test_the_other_verbs_read_its_files(self):
         profile, schedule = os.path.join(self.folder, "P.json"), os.path.join(self.folder, "S.json")
         table = self.good("optimize", self.file("m", self.MODEL), "--format", "text", "--ascii", "--profile-out",
@@ -548,6 +557,7 @@ class Optimize(Sched):
         texts = [element.text for element in xml.etree.ElementTree.fromstring(written).iter() if element.text]
         self.assertTrue(any(text.startswith("heavy <end>: 12 layers in") for text in texts))
         self.assertEqual(sum(text.startswith("layer ") for text in texts), 12)
+        self.assertNotIn("hsl(", written)
 
     def test_megatron_layout(self):
         fixed = dict(self.MODEL, fixed={"stages": 8, "layers": [1, 2, 2, 2, 2, 1, 1, 1],
@@ -567,6 +577,8 @@ class Optimize(Sched):
 
     def test_bad_input_is_one_line(self):
         path = self.file("m", self.MODEL)
+        self.bad(2, "no device 4; devices of the model are 0 to 3", "optimize", path, "--slow-link", "0-4=1ms")
+        self.bad(2, "--slow-link 0-1=1ms,to=3: expected A-B=TIME", "optimize", path, "--slow-link", "0-1=1ms,to=3")
         self.bad(2, "the model file is missing", "optimize")
         self.bad(2, "one model file is enough", "optimize", path, path)
         self.bad(2, "--tune all: expected partition, placement or schedule", "optimize", path, "--tune", "all")

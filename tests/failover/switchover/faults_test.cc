@@ -37,6 +37,22 @@ TEST_F(Faults, ADrainWaitsWhileThereIsNoOtherPath)
     Move();
 }
 
+TEST_F(Faults, DrainedDevicesAreTheLastResort)
+{
+    char answer[256];
+    ASSERT_EQ(DT_OK, dt_net_drain(there.net, "soft1", true, answer, sizeof answer));
+    Until([&] { return sender->path[1].machine.state == DT_SENDER_SETTLED; });
+    EXPECT_TRUE(dt_faults_is_out_of_use(&sender->path[1]));
+    ASSERT_EQ(DT_OK, dt_net_drain(there.net, "soft0", true, answer, sizeof answer));
+    dt_completion bad = {};
+    bad.status = DT_WC_RETRY_EXCEEDED;
+    bad.qpn = dt_qp_number(sender->path[0].qp[0]);
+    dt_connection_path_failed(sender, &sender->path[0], &bad);
+    EXPECT_FALSE(dt_faults_is_out_of_use(&sender->path[1])) << "no other path is up";
+    Move();
+    EXPECT_LE(1, CountLines("no path is left"));
+}
+
 TEST_F(Faults, ADrainThatWasEndedMeanwhileIsNoFault)
 {
     dt_connection_suspect(sender, &sender->path[0], DT_FAULT_ADMIN); // is_drained is 0

@@ -59,8 +59,24 @@ TEST_F(Recover, AnAttemptBeginsWhenItIsDueAndNotOnADrainedDevice)
     dt_store_release(&path->nic->is_drained, 1u);
     EXPECT_EQ(DT_PATH_EVENT_COUNT, dt_recover_progress(path, now_ns + 5 * DT_NS_PER_MS));
     EXPECT_EQ(DT_NEVER_NS, dt_recover_deadline_ns(path, now_ns));
+    path->state = sender->path[0].state = DT_PATH_NONE; // the last resort
+    EXPECT_EQ(now_ns + 5 * DT_NS_PER_MS, dt_recover_deadline_ns(path, now_ns));
+    sender->path[0].state = DT_PATH_UP;
     dt_store_release(&path->nic->is_drained, 0u);
     EXPECT_EQ(DT_PATH_RECOVER, dt_recover_progress(path, now_ns + 5 * DT_NS_PER_MS));
+    path->machine.state = DT_SENDER_UP;
+    path->state = DT_PATH_UP;
+}
+
+TEST_F(Recover, ADrainedDeviceIsGivenUpWhenAnotherPathHasComeIntoUse)
+{
+    dt_path *path = &sender->path[1];
+    path->machine.state = DT_SENDER_PROBING;
+    path->state = DT_PATH_NONE;
+    dt_recover_begin_probing(path, now_ns);
+    dt_store_release(&path->nic->is_drained, 1u);
+    EXPECT_EQ(DT_PATH_FAILED, dt_recover_progress(path, now_ns));
+    dt_store_release(&path->nic->is_drained, 0u);
     path->machine.state = DT_SENDER_UP;
     path->state = DT_PATH_UP;
 }

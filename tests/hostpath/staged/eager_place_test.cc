@@ -28,7 +28,7 @@ TEST_F(EagerPlace, IsReleasedByTheRowOfALaterIrecv)
     dt_eager_read_row(s, &row);
     EXPECT_EQ(DT_EAGER_FREE, place->state);
     EXPECT_EQ(DT_EAGER_RELEASED, entry->eager);
-    EXPECT_TRUE(dt_eager_has_arrived(s, entry));
+    EXPECT_TRUE(dt_eager_was_sent(s, entry));
     EXPECT_TRUE(eager->is_accepted);
     row.takes_eager = 0;
     dt_eager_read_row(s, &row);

@@ -48,6 +48,17 @@ TEST_F(StageDeliver, AClosedPeerThatTookEagerPayloadsLeavesNothing)
     EXPECT_EQ(0u, dt_pool_taken(stage->pool));
 }
 
+/* The queue of completions may be silent: the receiver's CLOSE is proof enough. */
+TEST_F(StageDeliver, AClosedPeerThatTookEagerPayloadsNeedsNoCompletions)
+{
+    AwaitGrant();
+    SendEagerly(100);
+    eager->place[0].is_counted = false;
+    dt_stage_peer_closed(s, s->next + 1);
+    EXPECT_EQ(0u, stage->undelivered);
+    EXPECT_EQ(DT_OK, (int)sender->failing);
+}
+
 TEST_F(StageDeliver, AClosedPeerThatTookFewerFailsTheConnection)
 {
     AwaitGrant();

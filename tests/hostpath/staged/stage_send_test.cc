@@ -60,6 +60,39 @@ TEST_F(StageSend, OfOneTagTheOrderIsThatOfTheIsends)
     AwaitDelivery();
 }
 
+TEST_F(StageSend, AnOrderHoldsFromTheNextIsendOnAndWhatIsStagedKeepsItsPlace)
+{
+    for (uint32_t i = 0; i < 3; i++)
+        Wait(Isend(50 + i, 1, 100 * i));
+    dt_store_relaxed(&s->staging, DT_HOSTPATH_OFF);
+    EXPECT_EQ(nullptr, Isend(8, 1)); // would overtake those with its tag
+    EXPECT_EQ(nullptr, Isend(8, 2)); // direct: its CTS is not there
+    for (uint32_t i = 0; i < 3; i++) {
+        int bytes = 0;
+        Wait(Irecv(1000, 1, 1000 * i), &bytes);
+        EXPECT_EQ(50 + (int)i, bytes);
+        EXPECT_EQ(0, memcmp(from.data() + 100 * i, to.data() + 1000 * i, bytes));
+    }
+    Transfer(1000, 1);
+    EXPECT_EQ(3u, sender->meter.row->staged_count);
+    dt_store_relaxed(&s->staging, DT_HOSTPATH_ON);
+    Transfer(1000, 1);
+    EXPECT_EQ(4u, sender->meter.row->staged_count);
+    AwaitDelivery();
+}
+
+TEST_F(StageSend, BytesInFlightAreCountedInEveryMode)
+{
+    for (int mode : {DT_HOSTPATH_ON, DT_HOSTPATH_OFF, DT_HOSTPATH_AUTO, DT_HOSTPATH_ON}) {
+        dt_request *receive = Irecv(1000), *send = SendWhenPossible(1000);
+        dt_store_relaxed(&s->staging, (uint32_t)mode); // while it is in flight
+        Wait(receive);
+        Wait(send);
+    }
+    AwaitDelivery();
+    EXPECT_EQ(0u, stage->inflight_bytes);
+}
+
 class StageSendAuto : public detour_test::StagedEnds
 {
   protected:

@@ -13,6 +13,8 @@
  * - split:TIMES: splits off all ranks in reverse order, one all_reduce there, destroys the communicator
  * - comms:COUNT: COUNT communicators at a time, split from the first, all in use
  * - mark:TEXT: prints "mark TEXT" (the test acts on it while the next step runs)
+ * - program:TEXT: sends and receives as program.h describes them
+ * - await:FILE: waits until the file exists
  * - sleep:MS
  * - kill:RANK: that rank ends by SIGKILL
  * - cut:RANK: that rank loses its control connections
@@ -31,6 +33,7 @@
 #include <unistd.h>
 
 #include "tests/nccl/client/cut.h"
+#include "tests/nccl/client/program.h"
 #include "tests/nccl/client/rank.h"
 
 enum { COMMS_MAX = 16, ABORT_BYTES = 4 << 20, ABORT_OPERATIONS = 200 };
@@ -185,6 +188,16 @@ static void use_many(struct rank *rank, int count)
     rank->wrong += other.wrong;
 }
 
+static void await_file(const char *path)
+{
+    for (int tries = 0; tries < 300000; tries++) {
+        if (!access(path, F_OK))
+            return;
+        sleep_ms(1);
+    }
+    fail(path, "no such file in five minutes");
+}
+
 static int parse_operation(const char *step, struct operation *operation)
 {
     int type = NH_FLOAT32, reduction = NCCL_SUM;
@@ -212,6 +225,15 @@ static void run_step(struct rank *rank, const char *step)
     }
     if (!strncmp(step, "mark:", 5)) {
         printf("mark %s\n", step + 5);
+        return;
+    }
+    if (!strncmp(step, "await:", 6)) {
+        await_file(step + 6);
+        return;
+    }
+    if (!strncmp(step, "program:", 8)) {
+        if (!run_program(rank, step + 8))
+            fail(step, "not a program; program.h describes them");
         return;
     }
     if (sscanf(step, "%15[a-z_]:%d", name, &value) != 2)
@@ -251,6 +273,7 @@ int main(int argc, char **argv)
     cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking);
     for (int i = 5; i < argc; i++)
         run_step(&rank, argv[i]);
+    close_pairs(&rank);
     check_nccl(&rank, rank.nccl.ncclCommDestroy(rank.comm), "ncclCommDestroy");
     cudaStreamDestroy(rank.stream);
     printf("rank %d: %" PRIu64 " wrong elements\n", rank.number, rank.wrong);

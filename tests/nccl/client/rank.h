@@ -11,11 +11,15 @@
 #include "tests/nccl/client/api.h"
 #include "tests/nccl/kernels/reduce.h"
 
+enum { RANKS_MAX = 16 };
+
 struct rank {
     struct nccl_api nccl;
     int number, count; /* in comm */
     ncclComm_t comm;
     cudaStream_t stream;
+    int has_pairs;
+    ncclComm_t pair[RANKS_MAX]; /* program.h: of rank 0 and this one; NULL: this rank is neither */
     int is_in_place; /* collectives from now on; send/receive and all_to_all have two buffers always */
     uint64_t wrong;  /* elements with a wrong value, of all steps */
 };

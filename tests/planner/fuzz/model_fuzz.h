@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must hold for any bytes that the reader of models is given; as in tests/sched/fuzz/format_fuzz.h. */
+/* What must hold for any bytes that the reader of models and the search are given; as in
+ * tests/sched/fuzz/format_fuzz.h. */
 #ifndef DETOUR_TESTS_PLANNER_MODEL_FUZZ_H
 #define DETOUR_TESTS_PLANNER_MODEL_FUZZ_H
 
@@ -14,6 +15,13 @@ extern "C" {
  * same, and its first partition has a profile or is refused. NULL when all is well, else what was wrong.
  */
 const char *dt_fuzz_model(const char *data, size_t bytes);
+
+/*
+ * The bytes are choices: a small model, with or without memory limits, links, slow devices, fixed parts, and
+ * the parts that the search may change (optimize_fuzz.c). Every result is a valid pipeline that fits, is not
+ * below the bound and not worse than a baseline.
+ */
+const char *dt_fuzz_optimize(const char *data, size_t bytes);
 
 #ifdef __cplusplus
 }

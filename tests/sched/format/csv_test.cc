@@ -218,6 +218,36 @@ TEST(Csv, AScheduleThatDoesNotFitTheProfileIsOneLineWithRowAndColumn)
     });
 }
 
+/* Without SEND_F1: the messages are laid out anew. With the backwards of device 1 reversed and no messages.
+ */
+TEST(Csv, WhatDeadlocksIsReadRepaired)
+{
+    const struct {
+        const char *text;
+        int32_t moved;
+        const char *problem;
+    } cases[] = {
+        {"0F0,0SEND_F0,0F1,0RECV_B0,0B0,0RECV_B1,0B1\n1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n",
+         0, "RECV_B of microbatch 0 on stage 0 meets"},
+        {"0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n", 1, "deadlock: device 0, position 1: BW of microbatch 0"},
+        {"0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n", 0, ""},
+    };
+    for (const auto &c : cases) {
+        Arena arena;
+        struct detour_plan *plan = nullptr;
+        struct detour_repair repair = {};
+        struct detour_error error = {};
+        ASSERT_EQ(detour_plan_read_repaired(arena, ReadProfile(arena, kPair), "s", c.text, strlen(c.text),
+                                            &plan, &repair, &error),
+                  DETOUR_OK)
+            << error.text;
+        EXPECT_EQ(repair.moved, c.moved);
+        EXPECT_NE(std::string(repair.problem).find(c.problem), std::string::npos) << repair.problem;
+        EXPECT_EQ(repair.problem[0] != 0, c.problem[0] != 0);
+        EXPECT_EQ(plan->schedule->op_count, 8u);
+    }
+}
+
 TEST(Csv, ANulIsNotTheEndOfTheText)
 {
     Arena arena;

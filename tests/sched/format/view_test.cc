@@ -4,7 +4,10 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
+#include <vector>
 
 #include "sched/format/format.h"
 #include "tests/harness/harness.h"
@@ -118,19 +121,20 @@ TEST(Messages, EachArrivesNoLaterThanItsOperationStartsAndLinksCarryOneAtATime)
 
         const struct detour_schedule *s = example.plan->schedule;
         for (size_t m = 0; m < messages.count; m++) {
-            const struct dt_message &message = messages.messages[m];
+            const struct detour_message &message = messages.messages[m];
             int32_t link = std::min(message.from_stage, message.to_stage);
-            int64_t serial_ns =
-                message.is_forward ? c.problem->forward_serial_ns[link] : c.problem->backward_serial_ns[link];
+            int64_t serial_ns = dt_message_is_forward(&message) ? c.problem->forward_serial_ns[link]
+                                                                : c.problem->backward_serial_ns[link];
             EXPECT_GE(message.depart_ns, message.ready_ns);
             if (m > 0 && messages.messages[m - 1].from_stage == message.from_stage &&
-                messages.messages[m - 1].is_forward == message.is_forward) {
+                dt_message_is_forward(&messages.messages[m - 1]) == dt_message_is_forward(&message)) {
                 EXPECT_GE(message.depart_ns, messages.messages[m - 1].depart_ns + serial_ns);
             }
             bool consumed = false;
             for (size_t i = 0; i < s->op_count; i++) {
                 const struct detour_op &op = s->ops[i];
-                bool kind = message.is_forward ? op.kind == DETOUR_OP_F : dt_is_backward(op.kind);
+                bool kind =
+                    dt_message_is_forward(&message) ? op.kind == DETOUR_OP_F : dt_is_backward(op.kind);
                 if (op.stage != message.to_stage || op.microbatch != message.microbatch || !kind)
                     continue;
                 consumed = true;
@@ -271,3 +275,129 @@ TEST(Formats, RunningOutOfMemoryIsReported)
     }
 }
 } // namespace
+
+// ---- A run above its plan. ----
+
+namespace
+{
+size_t Count(const std::string &text, const std::string &part)
+{
+    size_t count = 0;
+
+    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
+        count++;
+    return count;
+}
+
+/* The plan of an example, each operation and message 1 ms later. */
+struct MeasuredRun {
+    Example example;
+    std::vector<struct detour_op> ops;
+    std::vector<struct detour_message> messages;
+    struct detour_schedule schedule;
+    struct detour_measured measured = {};
+    struct detour_format_options options = {};
+
+    explicit MeasuredRun(const std::string &name) : example(name), schedule(*example.plan->schedule)
+    {
+        Call c(example);
+        struct dt_messages made = {};
+
+        EXPECT_EQ(dt_messages_create(&c.call, c.problem, example.plan->schedule, &made), DETOUR_OK);
+        ops.assign(schedule.ops, schedule.ops + schedule.op_count);
+        messages.assign(made.messages, made.messages + made.count);
+        for (struct detour_op &op : ops) {
+            op.start_ns += kMs;
+            op.finish_ns += kMs;
+        }
+        for (struct detour_message &message : messages) {
+            message.ready_ns += kMs;
+            message.depart_ns += kMs;
+            message.arrive_ns += kMs;
+        }
+        schedule.ops = ops.data();
+        measured = {&schedule, messages.size(), messages.data()};
+        options.measured = &measured;
+    }
+
+    enum detour_status Write(enum detour_format format, struct detour_arena *arena = nullptr)
+    {
+        struct detour_text text;
+
+        return detour_plan_write(arena ? arena : static_cast<struct detour_arena *>(example.arena),
+                                 example.profile, example.plan, format, &options, &text, nullptr);
+    }
+};
+} // namespace
+
+TEST(Measured, SvgHasTheRunAboveThePlan)
+{
+    MeasuredRun run("v");
+    std::string plan = WritePlan(run.example.arena, run.example.profile, run.example.plan, DETOUR_FORMAT_SVG);
+    std::string both =
+        WritePlan(run.example.arena, run.example.profile, run.example.plan, DETOUR_FORMAT_SVG, &run.options);
+
+    EXPECT_EQ(Count(both, "<title>"), 2 * Count(plan, "<title>")) << "each operation twice";
+    /* One path of each memory chart, and one of each message. */
+    EXPECT_EQ(Count(both, "<path"), Count(plan, "<path") + run.messages.size());
+    EXPECT_EQ(Count(plan, ">measured<"), 0u);
+    ASSERT_EQ(Count(both, ">measured<"), 1u);
+    EXPECT_LT(both.find(">measured<"), both.find(">predicted<"));
+    EXPECT_NE(both.find("<title>F of microbatch 0, stage 0: 1 to "), std::string::npos) << "1 ms late";
+}
+
+TEST(Measured, TraceHasProcessesOfBothAndNumbersMessagesOnce)
+{
+    MeasuredRun run("v");
+    std::string text = WritePlan(run.example.arena, run.example.profile, run.example.plan,
+                                 DETOUR_FORMAT_TRACE, &run.options);
+    json_t *document = json_loads(text.c_str(), 0, nullptr);
+    json_t *event;
+    size_t i;
+    std::set<std::string> names;
+    std::map<json_int_t, int> begins;
+    size_t measured = 0, predicted = 0;
+
+    ASSERT_TRUE(document);
+    json_array_foreach(json_object_get(document, "traceEvents"), i, event)
+    {
+        std::string phase = json_string_value(json_object_get(event, "ph"));
+        bool is_run = json_integer_value(json_object_get(event, "pid")) < run.schedule.device_count;
+        if (phase == "M")
+            names.insert(json_string_value(json_object_get(json_object_get(event, "args"), "name")));
+        if (phase == "X")
+            (is_run ? measured : predicted)++;
+        if (phase == "b")
+            begins[json_integer_value(json_object_get(event, "id"))]++;
+    }
+    EXPECT_TRUE(names.count("device 0, measured") && names.count("device 0, predicted"));
+    EXPECT_EQ(measured, run.schedule.op_count);
+    EXPECT_EQ(predicted, run.schedule.op_count);
+    EXPECT_EQ(begins.size(), 2 * run.messages.size()) << "each message has a number of its own";
+    json_decref(document);
+}
+
+TEST(Measured, ImpossibleTimesAndMessagesAreRefused)
+{
+    for (enum detour_format format : {DETOUR_FORMAT_SVG, DETOUR_FORMAT_TRACE}) {
+        MeasuredRun back("v"), untimed("v"), far("v"), late("v");
+
+        EXPECT_EQ(MeasuredRun("v").Write(format), DETOUR_OK);
+        back.ops[0].finish_ns = back.ops[0].start_ns - 1;
+        EXPECT_EQ(back.Write(format), DETOUR_LIMIT);
+        untimed.schedule.timed = false;
+        EXPECT_EQ(untimed.Write(format), DETOUR_INVALID);
+        far.messages[0].to_stage = far.example.profile->stage_count;
+        EXPECT_EQ(far.Write(format), DETOUR_INVALID);
+        late.messages[0].depart_ns = late.messages[0].arrive_ns + 1;
+        EXPECT_EQ(late.Write(format), DETOUR_INVALID);
+    }
+}
+
+TEST(Measured, FailsCleanlyWithoutMemory)
+{
+    MeasuredRun run("pair");
+
+    for (enum detour_format format : {DETOUR_FORMAT_SVG, DETOUR_FORMAT_TRACE})
+        FailEachAllocation([&](struct detour_arena *arena) { return run.Write(format, arena); });
+}

@@ -5,40 +5,10 @@
 
 #include "base/util.h"
 #include "detour/sched.h"
+#include "tests/sched/fuzz/choices.h"
 #include "tests/sched/fuzz/format_fuzz.h"
 
 enum { STAGES_MAX = 5, MICROBATCHES_MAX = 8, NODE_BUDGET = 40 };
-
-/* ------------------------------------------------------------------------------------------------------------
- * Choices from bytes
- */
-struct choices {
-    const unsigned char *at;
-    size_t left;
-};
-
-/* The next byte, 0 behind the end: short inputs are plain cases. */
-static int next(struct choices *choices)
-{
-    if (!choices->left)
-        return 0;
-    choices->left--;
-    return *choices->at++;
-}
-
-/* In [0, bound). */
-static int below(struct choices *choices, int bound)
-{
-    return next(choices) % bound;
-}
-
-/* A time: mostly a few units, so that ties and zeros are common; sometimes the most there may be. */
-static int64_t a_time(struct choices *choices)
-{
-    int value = next(choices);
-
-    return value == 255 ? DETOUR_TIME_MAX_NS : value % 13;
-}
 
 struct random_profile {
     struct detour_profile profile;
@@ -47,22 +17,22 @@ struct random_profile {
     struct detour_device devices[STAGES_MAX];
 };
 
-static void choose_links(struct choices *choices, struct detour_link *links, int count)
+static void choose_links(struct dt_choices *choices, struct detour_link *links, int count)
 {
-    bool has_serial = below(choices, 3) == 2;
+    bool has_serial = dt_below(choices, 3) == 2;
 
     for (int i = 0; i < count; i++) {
-        links[i] = (struct detour_link){.forward_ns = a_time(choices), .backward_ns = a_time(choices)};
+        links[i] = (struct detour_link){.forward_ns = dt_a_time(choices), .backward_ns = dt_a_time(choices)};
         if (has_serial) {
-            links[i].forward_serial_ns = a_time(choices);
-            links[i].backward_serial_ns = a_time(choices);
+            links[i].forward_serial_ns = dt_a_time(choices);
+            links[i].backward_serial_ns = dt_a_time(choices);
         }
     }
 }
 
 /* One device each, a V, in turn, or wherever (which may leave a device without a stage: a profile to be
  * refused). */
-static int choose_device(struct choices *choices, int placement, int stage, int stages, int devices)
+static int choose_device(struct dt_choices *choices, int placement, int stage, int stages, int devices)
 {
     switch (placement) {
     case 1:
@@ -70,52 +40,52 @@ static int choose_device(struct choices *choices, int placement, int stage, int 
     case 2:
         return stage % devices;
     case 3:
-        return below(choices, devices);
+        return dt_below(choices, devices);
     default:
         return stage < stages ? stage : 0;
     }
 }
 
-static void choose_memory(struct choices *choices, struct random_profile *random)
+static void choose_memory(struct dt_choices *choices, struct random_profile *random)
 {
-    int kind = below(choices, 4); /* none, microbatches, bytes, both */
-    bool has_offload = below(choices, 3) == 2;
+    int kind = dt_below(choices, 4); /* none, microbatches, bytes, both */
+    bool has_offload = dt_below(choices, 3) == 2;
 
-    random->profile.release = below(choices, 2) ? DETOUR_RELEASE_W : DETOUR_RELEASE_B;
+    random->profile.release = dt_below(choices, 2) ? DETOUR_RELEASE_W : DETOUR_RELEASE_B;
     for (int i = 0; i < random->profile.stage_count; i++) {
         struct detour_stage *stage = &random->stages[i];
         if (kind & 1)
-            stage->max_inflight = below(choices, MICROBATCHES_MAX);
+            stage->max_inflight = dt_below(choices, MICROBATCHES_MAX);
         if (kind & 2) {
-            stage->bytes_f = below(choices, 9);
-            stage->bytes_w = below(choices, 9);
+            stage->bytes_f = dt_below(choices, 9);
+            stage->bytes_w = dt_below(choices, 9);
         }
         if (has_offload)
-            stage->offload_ns = a_time(choices);
+            stage->offload_ns = dt_a_time(choices);
     }
     for (int d = 0; kind & 2 && d < random->profile.device_count; d++)
-        random->devices[d].capacity_bytes = below(choices, 64);
+        random->devices[d].capacity_bytes = dt_below(choices, 64);
 }
 
-static void choose_profile(struct choices *choices, struct random_profile *random)
+static void choose_profile(struct dt_choices *choices, struct random_profile *random)
 {
-    int stages = 1 + below(choices, STAGES_MAX), placement = below(choices, 4);
-    int devices = placement == 0 ? stages : placement == 1 ? (stages + 1) / 2 : 1 + below(choices, stages);
-    bool has_fused = below(choices, 4) == 3;
+    int stages = 1 + dt_below(choices, STAGES_MAX), placement = dt_below(choices, 4);
+    int devices = placement == 0 ? stages : placement == 1 ? (stages + 1) / 2 : 1 + dt_below(choices, stages);
+    bool has_fused = dt_below(choices, 4) == 3;
 
     memset(random, 0, sizeof *random);
     random->profile = (struct detour_profile){.stage_count = stages,
-                                              .microbatch_count = 1 + below(choices, MICROBATCHES_MAX),
+                                              .microbatch_count = 1 + dt_below(choices, MICROBATCHES_MAX),
                                               .device_count = devices,
                                               .stages = random->stages,
                                               .links = random->links,
                                               .devices = random->devices};
     for (int i = 0; i < stages; i++) {
         struct detour_stage *stage = &random->stages[i];
-        stage->f_ns = a_time(choices);
-        stage->b_ns = a_time(choices);
-        stage->w_ns = a_time(choices);
-        stage->bw_ns = has_fused ? a_time(choices) : 0;
+        stage->f_ns = dt_a_time(choices);
+        stage->b_ns = dt_a_time(choices);
+        stage->w_ns = dt_a_time(choices);
+        stage->bw_ns = has_fused ? dt_a_time(choices) : 0;
         stage->device = choose_device(choices, placement, i, stages, devices);
     }
     choose_links(choices, random->links, stages - 1);
@@ -127,7 +97,7 @@ static void choose_profile(struct choices *choices, struct random_profile *rando
  */
 struct fuzz {
     struct detour_arena *arena;
-    struct choices choices;
+    struct dt_choices choices;
     struct random_profile random;
     struct detour_error error;
     int64_t bound_ns;    /* the highest lower bound that anything claimed */
@@ -205,12 +175,12 @@ static const char *generate_all(struct fuzz *fuzz)
 }
 
 /* One damage: exchange, copy, another value, another place, another device. */
-static void damage(struct choices *choices, struct detour_schedule *s)
+static void damage(struct dt_choices *choices, struct detour_schedule *s)
 {
-    size_t a = (size_t)next(choices) % s->op_count, b = (size_t)next(choices) % s->op_count;
+    size_t a = (size_t)dt_next(choices) % s->op_count, b = (size_t)dt_next(choices) % s->op_count;
     struct detour_op op = s->ops[a];
 
-    switch (below(choices, 9)) {
+    switch (dt_below(choices, 9)) {
     case 0:
         s->ops[a] = s->ops[b];
         s->ops[b] = op;
@@ -219,22 +189,22 @@ static void damage(struct choices *choices, struct detour_schedule *s)
         s->ops[a] = s->ops[b];
         break;
     case 2:
-        s->ops[a].kind = (uint8_t)next(choices);
+        s->ops[a].kind = (uint8_t)dt_next(choices);
         break;
     case 3:
-        s->ops[a].microbatch = next(choices) - 1;
+        s->ops[a].microbatch = dt_next(choices) - 1;
         break;
     case 4:
-        s->ops[a].stage = (int16_t)(below(choices, STAGES_MAX + 2) - 1);
+        s->ops[a].stage = (int16_t)(dt_below(choices, STAGES_MAX + 2) - 1);
         break;
     case 5:
         s->ops[a].flags ^= DETOUR_OP_OFFLOADED;
         break;
     case 6:
-        s->first[1 + below(choices, s->device_count)] = a;
+        s->first[1 + dt_below(choices, s->device_count)] = a;
         break;
     case 7:
-        s->ops[a].start_ns += a_time(choices);
+        s->ops[a].start_ns += dt_a_time(choices);
         break;
     default: /* to the place of b, which makes room */
         if (a < b)
@@ -249,7 +219,7 @@ static const char *check_tolerance(struct fuzz *fuzz, const struct detour_schedu
                                    int64_t makespan_ns)
 {
     const struct detour_profile *profile = &fuzz->random.profile;
-    int directions = 1 + below(&fuzz->choices, DETOUR_BOTH_WAYS);
+    int directions = 1 + dt_below(&fuzz->choices, DETOUR_BOTH_WAYS);
     struct detour_curve *curve;
     int64_t *tolerable_ns;
 
@@ -272,7 +242,7 @@ static const char *check_adapt(struct fuzz *fuzz, const struct detour_profile *m
                                const struct detour_schedule *schedule)
 {
     struct detour_adapt_options options = {.generate = {.node_budget = NODE_BUDGET},
-                                           .allow_offload = below(&fuzz->choices, 2)};
+                                           .allow_offload = dt_below(&fuzz->choices, 2)};
     struct detour_adapt_state state = {0};
     struct detour_adaptation *made;
 
@@ -291,7 +261,7 @@ static const char *check_replan(struct fuzz *fuzz, const struct detour_profile *
                                 const struct detour_schedule *schedule, int64_t makespan_ns)
 {
     struct detour_options options = {.node_budget = NODE_BUDGET};
-    int64_t now_ns = makespan_ns / 16 * below(&fuzz->choices, 17);
+    int64_t now_ns = makespan_ns / 16 * dt_below(&fuzz->choices, 17);
     size_t started[STAGES_MAX] = {0};
     struct detour_plan *plan;
 
@@ -342,12 +312,31 @@ static const char *use_schedule(struct fuzz *fuzz, struct detour_schedule *sched
     return problem;
 }
 
+/* A schedule of any kind: refused, or one that gets to its end, with as many operations. */
+static const char *check_repair(struct fuzz *fuzz, const struct detour_schedule *schedule)
+{
+    struct detour_schedule *repaired;
+    struct detour_report *report;
+    int32_t moved;
+    enum detour_status status =
+        detour_schedule_repair(fuzz->arena, &fuzz->random.profile, schedule, &repaired, &moved, &fuzz->error);
+
+    if (status)
+        return is_told(fuzz, status) ? NULL : "a repair is refused without one line";
+    if (repaired->op_count != schedule->op_count)
+        return "a repair loses operations";
+    if (detour_simulate(fuzz->arena, &fuzz->random.profile, repaired, &report, &fuzz->error) ==
+        DETOUR_DEADLOCK)
+        return "a repaired schedule deadlocks";
+    return NULL;
+}
+
 static const char *check_damaged(struct fuzz *fuzz)
 {
-    struct detour_schedule *schedule = fuzz->plans[below(&fuzz->choices, fuzz->plan_count)]->schedule;
+    struct detour_schedule *schedule = fuzz->plans[dt_below(&fuzz->choices, fuzz->plan_count)]->schedule;
 
-    schedule->timed = below(&fuzz->choices, 2);
-    for (int i = below(&fuzz->choices, 4); i > 0; i--)
+    schedule->timed = dt_below(&fuzz->choices, 2);
+    for (int i = dt_below(&fuzz->choices, 4); i > 0; i--)
         damage(&fuzz->choices, schedule);
     enum detour_status status = detour_validate(fuzz->arena, &fuzz->random.profile, schedule, &fuzz->error);
 
@@ -357,7 +346,7 @@ static const char *check_damaged(struct fuzz *fuzz)
         return "a refusal without one line";
     schedule->timed = false;
     detour_simulate(fuzz->arena, &fuzz->random.profile, schedule, NULL, &fuzz->error);
-    return NULL;
+    return check_repair(fuzz, schedule);
 }
 
 static const char *check_refused(struct fuzz *fuzz, enum detour_status status)

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the schedule library with clang, sanitizers and libFuzzer, and fuzzes it from the examples in ../golden and
-# the inputs kept in corpus/: the readers of profiles, delays, native JSON and CSV, and everything behind them (`plan`); models in layers (`model`, tests/planner).
+# the inputs kept in corpus/: the readers of profiles, delays, native JSON and CSV, and everything behind them (`plan`); models in layers (`model`)
+# and the search for their pipelines (`optimize`, both tests/planner).
 # usage: run.sh OUT [RUNS [TARGET...]]
 #   OUT      keeps what was built, the growing corpus and any crash
 #   RUNS     per target: 300000, or what DETOUR_FUZZ_SECONDS (60) are enough for; -1 for no end
-#   TARGET   profile, delays, json, csv, plan, model (all)
+#   TARGET   profile, delays, json, csv, plan, model, optimize (all)
 # Millions: DETOUR_FUZZ_SECONDS=3600 run.sh OUT 2000000. What is worth keeping: run.sh OUT merge, which adds the
 # inputs of OUT that reach code corpus/ does not.
 set -euo pipefail
@@ -14,7 +15,7 @@ root=$(cd "$here/../../.." && pwd)
 out=${1:?usage: run.sh OUT [RUNS [TARGET...]]}
 runs=${2:-300000}
 targets=("${@:3}")
-[ ${#targets[@]} -gt 0 ] || targets=(profile delays json csv plan model)
+[ ${#targets[@]} -gt 0 ] || targets=(profile delays json csv plan model optimize)
 clang=${CLANG:-clang}
 
 command -v "$clang" >/dev/null || { echo "fuzz: clang is not installed: skipped"; exit 77; }
@@ -35,7 +36,7 @@ mkdir -p objects/format objects/search objects/planner objects/planner_format
 (cd objects/planner_format && "$clang" "${flags[@]}" -c "$root"/planner/format/*.c "$root"/tests/planner/fuzz/*_fuzz.c)
 flags_quick=("${flags[@]}" -fno-sanitize-coverage=trace-cmp)
 (cd objects/search && "$clang" "${flags_quick[@]}" -c "$root"/sched/search/*.c)
-(cd objects/planner && "$clang" "${flags_quick[@]}" -c "$root"/planner/{check,model}.c)
+(cd objects/planner && "$clang" "${flags_quick[@]}" -c "$root"/planner/*.c)
 (cd objects && "$clang" "${flags_quick[@]}" -c "$here"/*_fuzz.c "$root"/sched/*.c "$root"/base/{check,prng}.c)
 for target in "${targets[@]}"; do
     "$clang" "${flags[@]}" -fsanitize=fuzzer "-DDETOUR_FUZZ=dt_fuzz_$target" "$here/fuzz_main.c" objects/*.o objects/*/*.o \
@@ -56,6 +57,7 @@ for target in "${targets[@]}"; do
     csv) cp "$seeds"/*.csv "corpus.$target" ;;
     model) cp "$root"/tests/planner/golden/*.model.json "corpus.$target"
            limits=(-max_total_time=20) ;;
+    optimize) limits=(-max_len=256 -max_total_time=20) ;;
     plan) limits=(-max_len=256) ;; # more bytes than there are choices
     esac
     echo "fuzz: $target, $runs runs, seed 1"

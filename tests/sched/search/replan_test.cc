@@ -75,7 +75,7 @@ int64_t AdaptraFrom(Profile &measured, const struct detour_schedule *present,
         EXPECT_EQ(dt_problem_create(&call, measured.get(), &p), DETOUR_OK);
         EXPECT_EQ(dt_timeline_resume(&call, p, present, &prefix, &tl), DETOUR_OK);
         dt_warmup_limits(p, limits.data());
-        dt_warmup_for_delays(p, limits.data(), variant & 1, warmup.data());
+        dt_warmup_for_delays(p, limits.data(), DT_WARMUP_OWN, variant & 1, warmup.data());
         EXPECT_EQ(dt_dispatch(&call, &tl, &rule), DETOUR_OK);
         if (!dt_timeline_finish(&call, &tl, &made) &&
             !dt_simulate(&call, p, made, &prefix, nullptr, &times) && !dt_memory_check(&call, p, made))

@@ -135,6 +135,58 @@ class SendLast : public SendMulti
     SendLast() : SendMulti(1) {}
 };
 
+/* As on InfiniBand: only a write without an immediate may take another route than the queue pair's. */
+TEST_F(SendMulti, AboveTheThresholdTheImmediateComesWithAnEmptyWrite)
+{
+    sender->adaptive_bytes = 8192;
+    Receive({3 * kChunkBytes, 8192, 8193, 0});
+    ASSERT_FALSE(HasFailure());
+    uint32_t room[] = {Room(0), Room(1)};
+    EXPECT_TRUE(dt_sender_post_oldest(s));
+    /* part 0: shares of a chunk and a half; part 2: a share; each with an empty write, and a record on the
+       first queue pair. Parts 1 and 3 go with their immediates. */
+    EXPECT_EQ((2u + 1 + 1) + 1 + (1 + 1 + 1) + 1, room[0] - Room(0));
+    EXPECT_EQ((2u + 1) + 1 + (1 + 1) + 1, room[1] - Room(1));
+    Finish({3 * kChunkBytes, 8192, 8193, 0});
+}
+
+TEST_F(SendMulti, AsManyChunksAsThereMayBeHaveAnEmptyWriteAfterThem)
+{
+    sender->adaptive_bytes = 0;
+    sender->chunk_bytes = DT_CHUNK_BYTES_MIN;
+    Receive({kBytes});
+    ASSERT_FALSE(HasFailure());
+    uint32_t room = Room(0);
+    EXPECT_TRUE(dt_sender_post_oldest(s));
+    EXPECT_EQ((uint32_t)DT_WRITES_PER_PART_MAX, room - Room(0));
+    Finish({kBytes});
+}
+
+TEST_F(SendLast, AboveTheThresholdASingleWriteHasAnEmptyOneAfterIt)
+{
+    sender->adaptive_bytes = 8192;
+    for (uint32_t bytes : {0u, 1u, 8192u, 8193u, kChunkBytes, kChunkBytes + 1})
+        Transfer(bytes);
+    EXPECT_EQ(DT_BODY_DATA, SlotOf(2)->body.kind);
+    EXPECT_EQ(DT_BODY_SIZED, SlotOf(3)->body.kind);
+}
+
+TEST_F(SendLast, AboveTheThresholdTheRestGoesInAWriteOfItsOwn)
+{
+    const uint32_t kTotal = 4 * kChunkBytes, kPosted = 3 * kChunkBytes;
+    sender->adaptive_bytes = 8192;
+    Receive({kTotal});
+    ASSERT_FALSE(HasFailure());
+    memcpy(to.data(), from.data(), kPosted); /* as the earlier writes would have */
+    uint32_t room = Room(0);
+    EXPECT_EQ(DT_OK, dt_sender_post_last(&sender->path[0], slot, kPosted));
+    EXPECT_EQ(3u, room - Room(0));
+    dt_qp_ring(sender->path[0].qp[0]);
+    dt_sender_mark_posted(&sender->path[0], slot);
+    s->next_post++;
+    Finish({kTotal});
+}
+
 TEST_F(SendLast, PostsTheRestWithTheSizeRecord)
 {
     const uint32_t kTotal = 4 * kChunkBytes, kPosted = 3 * kChunkBytes;

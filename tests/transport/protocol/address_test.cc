@@ -19,23 +19,27 @@ dt_interface Interface(const char *name, dt_address_family family, bool up = tru
     return out;
 }
 
-std::string Choose(const std::vector<dt_interface> &all, const char *filter)
+std::string Choose(const std::vector<dt_interface> &all, const char *filter,
+                   dt_address_family family = DT_ADDRESS_NONE)
 {
-    int i = dt_interface_choose(all.data(), all.size(), filter);
+    int i = dt_interface_choose(all.data(), all.size(), filter, family);
     return i < 0 ? "none"
                  : std::string(all[i].name) + (all[i].address.family == DT_ADDRESS_IPV6 ? "/6" : "/4");
 }
 
 TEST(Interface, TheFirstRealOneWinsAndLoopbackIsTheLastResort)
 {
-    std::vector<dt_interface> all = {
-        Interface("lo", DT_ADDRESS_IPV4, true, true), Interface("docker0", DT_ADDRESS_IPV4),
-        Interface("eth9", DT_ADDRESS_IPV4, false),    Interface("eth0", DT_ADDRESS_IPV6),
-        Interface("eth0", DT_ADDRESS_IPV4),           Interface("ib0", DT_ADDRESS_IPV4)};
+    std::vector<dt_interface> all = {Interface("lo", DT_ADDRESS_IPV4, true, true),
+                                     Interface("docker0", DT_ADDRESS_IPV4),
+                                     Interface("virbr0", DT_ADDRESS_IPV4),
+                                     Interface("eth9", DT_ADDRESS_IPV4, false),
+                                     Interface("eth0", DT_ADDRESS_IPV6),
+                                     Interface("eth0", DT_ADDRESS_IPV4),
+                                     Interface("ib0", DT_ADDRESS_IPV4)};
     EXPECT_EQ("eth0/4", Choose(all, ""));
-    all.resize(4);
+    all.resize(5);
     EXPECT_EQ("eth0/6", Choose(all, ""));
-    all.resize(3);
+    all.resize(4);
     EXPECT_EQ("lo/4", Choose(all, ""));
     all.erase(all.begin());
     EXPECT_EQ("none", Choose(all, ""));
@@ -53,11 +57,24 @@ TEST(Interface, TheUsersWordDecides)
     EXPECT_EQ("none", Choose(all, "eth1")) << "down";
 }
 
+TEST(Interface, AFamilyThatWasAskedForIsTheOnlyOne)
+{
+    std::vector<dt_interface> all = {Interface("eth0", DT_ADDRESS_IPV4), Interface("eth1", DT_ADDRESS_IPV6)};
+    EXPECT_EQ("eth1/6", Choose(all, "", DT_ADDRESS_IPV6));
+    EXPECT_EQ("eth0/4", Choose(all, "", DT_ADDRESS_IPV4));
+    EXPECT_EQ("none", Choose(all, "eth0", DT_ADDRESS_IPV6));
+    EXPECT_EQ(DT_ADDRESS_IPV4, dt_address_family_of("AF_INET"));
+    EXPECT_EQ(DT_ADDRESS_IPV6, dt_address_family_of("AF_INET6"));
+    EXPECT_EQ(DT_ADDRESS_NONE, dt_address_family_of(""));
+    detour_test::ExpectWarning("NCCL_SOCKET_FAMILY=inet6: expected AF_INET or AF_INET6");
+    EXPECT_EQ(DT_ADDRESS_NONE, dt_address_family_of("inet6"));
+}
+
 TEST(Interface, ThisHostHasLoopback)
 {
     dt_address address;
     char name[32];
-    ASSERT_EQ(DT_OK, dt_interface_find("=lo", &address, name));
+    ASSERT_EQ(DT_OK, dt_interface_find("=lo", DT_ADDRESS_NONE, &address, name));
     EXPECT_STREQ("lo", name);
     char text[DT_ADDRESS_TEXT_BYTES];
     EXPECT_STREQ("127.0.0.1:0", dt_address_text(&address, text));
@@ -68,7 +85,7 @@ TEST(Interface, AFilterThatLetsNoneThroughIsNamed)
     dt_address address;
     char name[32];
     detour_test::ExpectWarning("DETOUR_SOCKET_IFNAME=\"nosuch\"");
-    EXPECT_EQ(DT_NOT_FOUND, dt_interface_find("nosuch", &address, name));
+    EXPECT_EQ(DT_NOT_FOUND, dt_interface_find("nosuch", DT_ADDRESS_NONE, &address, name));
 }
 
 TEST(Address, TextsOfBothFamilies)

@@ -79,14 +79,15 @@ TEST(Split, ChunksStayWithinTheirNumberAndAreCutAtLines)
 {
     for (uint32_t chunk : {DT_CHUNK_BYTES_MIN, 65536u, DT_CHUNK_BYTES_DEFAULT}) {
         for (uint32_t bytes : {0u, 1u, 4096u, 4097u, 65536u, 65537u, 1000001u, DT_MESSAGE_BYTES_MAX}) {
-            uint32_t each = dt_split_chunk_bytes(bytes, chunk);
+            uint32_t each = dt_split_chunk_bytes(bytes, chunk, false);
             ASSERT_EQ(0u, each % DT_CUT_BYTES);
             ASSERT_GE(each, chunk);
             ASSERT_GE((uint64_t)each * DT_CHUNKS_MAX, bytes);
         }
     }
-    EXPECT_EQ(DT_CHUNK_BYTES_DEFAULT, dt_split_chunk_bytes(DT_MESSAGE_BYTES_MAX, DT_CHUNK_BYTES_DEFAULT));
-    EXPECT_EQ(4096u, dt_split_chunk_bytes(4096, 4096));
+    EXPECT_EQ(DT_CHUNK_BYTES_DEFAULT,
+              dt_split_chunk_bytes(DT_MESSAGE_BYTES_MAX, DT_CHUNK_BYTES_DEFAULT, false));
+    EXPECT_EQ(4096u, dt_split_chunk_bytes(4096, 4096, false));
 }
 
 TEST(Arrivals, CompleteExactlyWhenEveryShareOfEveryPartIsThere)

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs pipelines of real processes (`detour pipeline`) beside their simulation and writes the section "Runs of real
+processes" of docs/experiments.md; the tables in virtual time stay as they are.
+
+  processes.py BUILD              all runs, about 15 minutes, on an otherwise idle machine
+  processes.py BUILD --quick      the same runs with few iterations, to try the script: printed, not written"""
+import argparse
+import datetime
+import itertools
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import run
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUSY = 0.25  # load per core above which the machine is not idle
+
+SCHEDULES = ["1f1b", "zb-h1", "zb-h2"]
+MODES = ["delegated", "nccl"]
+DELAYS_MS = [0, 10, 30, 60]
+SHAPES = [(4, 12), (8, 16)]  # devices, microbatches
+TIMES_MS = "10,10,10"
+PAYLOAD = "64K"
+
+
+class Pipeline:
+    """Runs of one program, and the largest share of the cores that any of them used."""
+
+    def __init__(self, build):
+        self.program = pathlib.Path(build, "bin/detour")
+        self.cpu = 0.0
+        self.busy = 0
+
+    def run(self, *options):
+        with tempfile.TemporaryDirectory(prefix="detour-experiments-") as folder:
+            path = pathlib.Path(folder, "result.json")
+            command = [self.program, "pipeline", *map(str, options), "--json", path]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                sys.exit(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+            result = json.loads(path.read_text(encoding="utf-8"))
+        self.cpu = max(self.cpu, *(row["cpu"] for row in result["iterations"]))
+        self.busy += sum(not row["comparable"] for row in result["iterations"])
+        return result
+
+
+def shape_options(devices, microbatches, schedule, mode, delay_ms):
+    options = ["--devices", devices, "--microbatches", microbatches, "--times", TIMES_MS, "--schedule", schedule,
+               "--mode", mode]
+    return options + (["--slow-link", f"{devices - 2}-{devices - 1}={delay_ms}ms"] if delay_ms else [])
+
+
+def simulated_ms(build, options):
+    """The same pipeline in virtual time: small messages on a fast link."""
+    command = [pathlib.Path(build, run.PROGRAM), *map(str, options), "--message", PAYLOAD, "--slice", PAYLOAD,
+               "--free-links"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["iteration_ns"] / 1e6
+
+
+def prediction(pipeline, build, iterations):
+    """The table of prediction errors, and all errors in percent. The first iteration of a run warms up."""
+    lines = ["| devices, microbatches | mode | schedule | " + " | ".join(f"{ms} ms" for ms in DELAYS_MS) + " |",
+             "| --- | --- | --- |" + " --- |" * len(DELAYS_MS)]
+    errors = []
+    for (devices, microbatches), mode, schedule in itertools.product(SHAPES, MODES, SCHEDULES):
+        cells = []
+        for delay_ms in DELAYS_MS:
+            options = shape_options(devices, microbatches, schedule, mode, delay_ms)
+            result = pipeline.run(*options, "--payload", PAYLOAD, "-n", iterations + 1)
+            times = [row["time_ms"] for row in result["iterations"][1:]]
+            expected = simulated_ms(build, options)
+            error = 100 * (statistics.mean(times) / expected - 1)
+            errors.append(error)
+            cells.append(f"{expected:.2f}, {statistics.mean(times):.2f} ms: {error:+.2f} %")
+        lines.append("| " + " | ".join([f"{devices}, {microbatches}", mode, schedule, *cells]) + " |")
+        print(lines[-1], flush=True)
+    return lines, errors
+
+
+def longest_ms(result):
+    """The longest way of a message in the iteration of the timeline."""
+    return max(message["arrived_ms"] - message["sent_ms"] for message in result["timeline"]["messages"])
+
+
+def failure(pipeline, repeats):
+    """An RNIC fails in iteration 4 and is back before 7: how long messages and iterations take."""
+    rows, lost = [], 0
+    base = ["--devices", 4, "--microbatches", 12, "--times", TIMES_MS, "--payload", PAYLOAD, "-n", 10]
+    for _ in range(repeats):
+        killed = pipeline.run(*base, "--kill", "first@iteration=4,back=7", "--timeline", 4)
+        healthy = statistics.median(row["time_ms"] for row in killed["iterations"][1:4])
+        lost += 10 - len(killed["iterations"])
+        rows.append((longest_ms(killed), killed["iterations"][4]["time_ms"] - healthy,
+                     killed["iterations"][7]["time_ms"] - healthy))
+    return rows, lost
+
+
+def quantiles(values):
+    return f"{statistics.median(values):.2f} | {max(values):.2f}"
+
+
+def failure_lines(rows, lost, repeats):
+    names = ["longest way of a message while the RNIC fails, ms",
+             "iteration of the failure, longer by ms than those before",
+             "first iteration after the RNIC is back, longer by ms"]
+    return ["| | median | worst |", "| --- | --- | --- |",
+            *(f"| {name} | {quantiles(list(column))} |" for name, column in zip(names, zip(*rows))),
+            f"| iterations lost in {repeats} runs | | {lost} |"]
+
+
+def cpu_name():
+    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def state(before, after, pipeline):
+    idle = "otherwise idle" if before < BUSY * os.cpu_count() else "NOT IDLE: times of other work are in the results"
+    busy = f"; {pipeline.busy} iterations above 70 % are not comparable" if pipeline.busy else ""
+    return (f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores, Linux {platform.release()}, load {before:.2f} "
+            f"before and {after:.2f} after ({idle}). The ranks used {100 * pipeline.cpu:.0f} % of the cores at most{busy}.")
+
+
+def section(build, iterations, repeats):
+    pipeline = Pipeline(build)
+    before = os.getloadavg()[0]
+    start = time.monotonic()
+    table, errors = prediction(pipeline, build, iterations)
+    rows, lost = failure(pipeline, repeats)
+    sizes = [abs(error) for error in errors]
+    lines = [f"## {run.PROCESSES}", "", run.wrap(state(before, os.getloadavg()[0], pipeline)), "", run.wrap(
+        "`make experiments-processes` runs `detour pipeline`: processes with software RNICs, computing is a timed wait. "
+        f"F, B and W take 10 ms, a message has {PAYLOAD}, the link between the last two devices is slow. Cells: the time "
+        f"of an iteration in virtual time (detour-sim-pipeline --free-links, the same program), the mean of {iterations} "
+        "iterations of a run, their difference."), "", *table, "", run.wrap(
+        f"Mean of the differences' sizes {statistics.mean(sizes):.2f} %, largest {max(sizes):.2f} % (AdaPtis reports a "
+        "mean of 2.12 % for its model)."), "", run.wrap(
+        f"An RNIC of every rank fails in the middle of iteration 4 and is back before iteration 7 "
+        f"(`--kill first@iteration=4,back=7`), {repeats} runs of 10 iterations with 4 devices, zb-h1:"), "",
+        *failure_lines(rows, lost, repeats), ""]
+    print(f"{time.monotonic() - start:.0f} s")
+    return "\n".join(lines)
+
+
+def write(text):
+    """Replaces the section at the end of the document, or adds it."""
+    document = run.DOCUMENT.read_text(encoding="utf-8")
+    kept = document.split(f"\n## {run.PROCESSES}\n")[0].rstrip()
+    run.DOCUMENT.write_text(kept + "\n\n" + text.rstrip() + "\n", encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        print(section(arguments.build, 1, 1))
+    else:
+        write(section(arguments.build, 20, 10))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
