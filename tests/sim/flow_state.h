@@ -26,6 +26,8 @@ struct dt_flow_end {
 struct dt_flow_sending {
     void *request;
     bool is_accepted;
+    bool is_orphan; /* accepted before its irecv was posted: the connection has failed, test returns the error
+                     */
     bool is_done;
     bool is_answered; /* done, or an error */
 };
