@@ -9,7 +9,7 @@
  * two. If the network time of a connection is healthy and it waits longer for its peer than before, the peer
  * is not ready.
  *
- * Pure, no allocation.
+ * Pure, no allocation of its own (qsort() of the C library may take temporary memory).
  */
 #ifndef DETOUR_DETECT_BLAME_H
 #define DETOUR_DETECT_BLAME_H
@@ -54,10 +54,17 @@ struct dt_blame_connection {
     enum dt_blame blame;
     double class_median; /* of seconds_a_byte in its size class; 0: unknown */
     double of_median;    /* its time divided by the median; 0: unknown */
+    /* between; valid if a connection is suspicious: in thirds, how many neighbors are, over the same NIC */
+    uint8_t own_thirds;
+    uint8_t peer_thirds;
 };
 
-/* count^2 steps for each size class: not for the data path. */
-void dt_blame_decide(struct dt_blame_connection *connections, uint32_t count);
+/*
+ * Sorts up to three times: count * log(count) steps, not for the data path. `order` is room for `count`
+ * pointers; the connections stay in their order.
+ */
+void dt_blame_decide(struct dt_blame_connection *connections, uint32_t count,
+                     struct dt_blame_connection **order);
 
 /* Never NULL. */
 const char *dt_blame_text(enum dt_blame blame);

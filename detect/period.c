@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/period.h"
 
+#include <stdlib.h>
+
 uint32_t dt_period_find(const double *values, uint32_t count)
 {
     double mean = 0, variance = 0;
@@ -25,18 +27,26 @@ uint32_t dt_period_find(const double *values, uint32_t count)
     return 0;
 }
 
-uint32_t dt_period_vote(const uint32_t *periods, uint32_t count)
+static int by_value(const void *a, const void *b)
+{
+    uint32_t one = *(const uint32_t *)a, two = *(const uint32_t *)b;
+
+    return one < two ? -1 : one > two;
+}
+
+uint32_t dt_period_vote(uint32_t *periods, uint32_t count)
 {
     uint32_t best = 0, best_votes = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t votes = 0;
-
-        for (uint32_t j = 0; j < count; j++)
-            votes += periods[j] == periods[i];
-        if (periods[i] && (votes > best_votes || (votes == best_votes && periods[i] < best))) {
-            best = periods[i];
-            best_votes = votes;
+    if (count == 0)
+        return 0;
+    qsort(periods, count, sizeof *periods, by_value);
+    for (uint32_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count && periods[end] == periods[first];)
+            end++;
+        if (periods[first] && end - first > best_votes) {
+            best = periods[first];
+            best_votes = end - first;
         }
     }
     return best;

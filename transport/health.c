@@ -376,7 +376,7 @@ static void judge(struct dt_health_net *net, uint64_t now_ns)
         net->periods[count++] = health->summary.period;
     }
     DT_CHECK(count == net->count);
-    dt_blame_decide(net->blame, count);
+    dt_blame_decide(net->blame, count, net->order);
     voted = dt_period_vote(net->periods, count);
     dt_list_for_each(node, &net->senders)
     {
@@ -415,6 +415,7 @@ void dt_health_close(struct dt_health_net *health)
 {
     DT_CHECK(health->count == 0 && dt_list_is_empty(&health->senders)); /* each close removes its sender */
     free(health->blame);
+    free(health->order);
     free(health->periods);
     pthread_mutex_destroy(&health->mutex);
 }
@@ -431,6 +432,10 @@ static bool grow(struct dt_health_net *net)
     if (!memory)
         return false;
     net->blame = memory;
+    memory = realloc(net->order, room * sizeof *net->order);
+    if (!memory)
+        return false;
+    net->order = memory;
     memory = realloc(net->periods, room * sizeof *net->periods);
     if (!memory)
         return false;

@@ -79,6 +79,7 @@ struct dt_health_net {
     uint32_t count;
     uint32_t room;                      /* in `blame` */
     struct dt_blame_connection *blame;  /* room for one each */
+    struct dt_blame_connection **order; /* the same, for the comparison */
     uint32_t *periods;                  /* the same */
     struct dt_page_health shown_shared; /* as it stands in the row of those that share one */
     uint64_t judged_ns;                 /* [atomic] */

@@ -29,7 +29,8 @@ class Blame : public ::testing::Test
     }
     void Decide()
     {
-        dt_blame_decide(connections.data(), static_cast<uint32_t>(connections.size()));
+        std::vector<dt_blame_connection *> order(connections.size());
+        dt_blame_decide(connections.data(), static_cast<uint32_t>(connections.size()), order.data());
     }
     std::vector<dt_blame_connection> connections;
 };
@@ -90,7 +91,7 @@ TEST_F(Blame, SizesAreComparedWithTheirLikeAndFewWithNone)
         EXPECT_EQ(connections[i].of_median, 0);
         EXPECT_EQ(connections[i].blame, DT_BLAME_NONE);
     }
-    dt_blame_decide(nullptr, 0);
+    dt_blame_decide(nullptr, 0, nullptr);
 }
 
 TEST(BlameText, IsNeverNull)

@@ -60,10 +60,12 @@ TEST(Period, ThatWasNotSeenThriceIsNone)
 
 TEST(Period, IsVotedFor)
 {
-    const uint32_t votes[] = {0, 12, 6, 12, 0, 0, 0, 6, 12};
-    EXPECT_EQ(dt_period_vote(votes, 9), 12u);
-    EXPECT_EQ(dt_period_vote(votes, 8), 6u) << "equally frequent: the smaller";
-    EXPECT_EQ(dt_period_vote(votes, 1), 0u);
+    auto vote = [](std::vector<uint32_t> votes) {
+        return dt_period_vote(votes.data(), static_cast<uint32_t>(votes.size()));
+    };
+    EXPECT_EQ(vote({0, 12, 6, 12, 0, 0, 0, 6, 12}), 12u);
+    EXPECT_EQ(vote({0, 12, 6, 12, 0, 0, 0, 6}), 6u) << "equally frequent: the smaller";
+    EXPECT_EQ(vote({0}), 0u);
     EXPECT_EQ(dt_period_vote(nullptr, 0), 0u);
 }
 } // namespace
