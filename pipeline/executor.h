@@ -51,8 +51,9 @@ struct dt_executor_options {
 
 /* What an iteration is made of. The executor reads both structs until the iteration is done. */
 struct dt_executor_work {
-    const struct detour_profile
-        *profile; /* computing times; the same shape and placement in all iterations */
+    /* Computing times; the same stages and placement in all iterations, and at most the microbatches of the
+     * profile of dt_executor_create(). */
+    const struct detour_profile *profile;
     const struct detour_program *program;
     uint32_t iteration;
     uint32_t

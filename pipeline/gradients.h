@@ -7,7 +7,7 @@
  * Like the executor (executor.h), it is pure: time and completed transfers are arguments, orders come out,
  * and the driver owns buffers and network:
  *
- *   dt_gradients_begin(gradients, iteration);
+ *   dt_gradients_begin(gradients, iteration, share);
  *   while (!dt_gradients_is_done(gradients)) {
  *       while (dt_gradients_next(gradients, has_ended, &order))
  *           post the transfer; a send's content is written by dt_gradients_pack();
@@ -21,8 +21,11 @@
  * receives chunk r - 1 - s (modulo the replicas), adds it in the first replicas - 1 steps, and replaces it in
  * the others. A slice is sent as soon as it was received in the step before.
  *
- * Content: 64-bit integers that follow from iteration, device, replica and position, so that the sum of all
- * replicas is exact and known for each of them (modulo 2^64), and every element is compared with it. The
+ * Content: 64-bit integers. A microbatch of the global batch has a gradient that follows from iteration,
+ * device, microbatch and position; a replica starts with the sum, not the mean, over its own microbatches
+ * (shares.h). So a replica counts by its number of microbatches, as it must when these numbers differ, and
+ * the sum of all replicas is the sum over the global batch: exact (modulo 2^64), known for each element, and
+ * the same for every distribution of the microbatches. Each element is compared with it. The
  * gradients are counted in places of `place_bytes`; elements are kept in the first `kept_bytes` of each,
  * which is the whole place in a real run, and less where a simulation carries samples of a large message
  * only.
@@ -36,6 +39,7 @@
 #include <stdint.h>
 
 #include "pipeline/executor.h"
+#include "pipeline/shares.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -72,8 +76,8 @@ uint64_t dt_gradients_slices(const struct dt_gradients_options *options);
 /* Transfers of each direction in an iteration: 2 * (replicas - 1) times the slices of a chunk. */
 uint64_t dt_gradients_transfers(const struct dt_gradients *gradients);
 
-/* A new iteration, with the gradients of this replica alone. The one before must be done. */
-void dt_gradients_begin(struct dt_gradients *gradients, uint32_t iteration);
+/* A new iteration, with the gradients of this replica's microbatches alone. The one before must be done. */
+void dt_gradients_begin(struct dt_gradients *gradients, uint32_t iteration, struct dt_pipeline_share share);
 
 /*
  * has_ended: the device has executed its last action (the end_ns of its executor's account is set), and the
@@ -102,8 +106,8 @@ uint64_t dt_gradients_end_ns(const struct dt_gradients *gradients);
 /* "slice 3 of 8 of chunk 1, step 2 of 2"; for messages about a stall. Returns `text`. */
 const char *dt_gradients_text(const struct dt_gradients *gradients, char text[DT_EXECUTOR_TEXT_BYTES]);
 
-/* After the iteration: false when an element is not the sum of all replicas; *wrong is the offset of the
- * first. */
+/* After the iteration: false when an element is not the sum over the global batch; *wrong is the offset of
+ * the first. */
 bool dt_gradients_check(const struct dt_gradients *gradients, uint64_t *wrong);
 
 #ifdef __cplusplus

@@ -22,8 +22,8 @@ struct dt_pipeline_courier;
 struct dt_pipeline_courier_options {
     struct dt_executor *executor;
     uint64_t message_bytes;
-    int32_t microbatches;
-    int32_t devices; /* of the pipeline */
+    int32_t microbatches; /* at most, in an iteration */
+    int32_t devices;      /* of the pipeline */
     struct dt_pipeline_position position;
     struct dt_gradients *gradients; /* its first flow is the one after the executor's; NULL: no replicas */
     uint32_t gradient_slots;

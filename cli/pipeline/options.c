@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/digest.h"
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/pipeline/digest.h"
 #include "cli/pipeline/trace.h"
 #include "job/env.h"
 #include "pipeline/gradients.h"
@@ -45,6 +45,7 @@ enum {
     KEY_PERFETTO,
     KEY_TIMELINE,
     KEY_DP,
+    KEY_DP_MICROBATCHES,
     KEY_GRADIENTS,
 };
 
@@ -70,6 +71,10 @@ static const struct argp_option argp_options[] = {
      "nccl: bytes of a slice of a message, of which 8 have a slot (default 512K)", 0},
     {"dp", KEY_DP, "D", 0,
      "replicas of the pipeline, which sum up their gradients at the end of each iteration (default 1)", 0},
+    {"dp-microbatches", KEY_DP_MICROBATCHES, "M0,M1,...[@N]", 0,
+     "with --dp: microbatches of each replica, from iteration N on (default 0); repeat it for another N. The "
+     "sum stays that of --microbatches in every replica",
+     0},
     {"gradients", KEY_GRADIENTS, "SIZE", 0, "with --dp: bytes of a stage's gradients (default 64K)", 0},
     {"launch", KEY_LAUNCH, "HOW", 0,
      "nccl: how kernels are launched: sends (default), isend, isend-free, batched or batched-free", 0},
@@ -167,6 +172,15 @@ static error_t parse_times(struct dt_pipeline_options *options, const char *text
     return 0;
 }
 
+static error_t parse_shares(struct dt_pipeline_options *options, const char *text)
+{
+    if (dt_pipeline_shares_add(&options->shares, text))
+        return 0;
+    return refuse("--dp-microbatches %s: expected M0,M1,...[@N], a count of 1 to %d for each replica, as in "
+                  "12,20@5; N rises from one to the next, of which there are at most %d",
+                  text, DT_PIPELINE_SHARE_MICROBATCHES_MAX, DT_PIPELINE_SHARE_SETS_MAX);
+}
+
 static error_t parse_slow_link(struct dt_pipeline_options *options, const char *text)
 {
     if (dt_pipeline_slow_add_link(&options->slow, text))
@@ -249,6 +263,8 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
                             &options->slice_bytes);
     case KEY_DP:
         return dt_arg_int(command, "--dp", arg, 1, DT_JOB_RANKS_MAX, &options->replicas);
+    case KEY_DP_MICROBATCHES:
+        return parse_shares(options, arg);
     case KEY_GRADIENTS:
         parse->has_gradients = true;
         return dt_arg_bytes(command, "--gradients", arg, GRADIENT_BYTES_MIN, GRADIENT_BYTES_MAX,
@@ -392,6 +408,27 @@ static error_t check_slow(const struct dt_pipeline_options *options)
     return 0;
 }
 
+static error_t check_shares(const struct dt_pipeline_options *options)
+{
+    char text[DT_PIPELINE_SHARES_TEXT_BYTES];
+
+    if (options->shares.set_count == 0)
+        return 0;
+    if (options->replicas == 1)
+        return refuse("--dp-microbatches belongs to --dp: there is one replica, with --microbatches");
+    if (dt_pipeline_shares_find_wrong(&options->shares, options->replicas, options->microbatches,
+                                      options->iterations, text))
+        return refuse("--dp-microbatches: %s", text);
+    if (options->input && options->input->schedule)
+        return refuse("--dp-microbatches: --plan is a schedule of %" PRId32
+                      " microbatches for all replicas; use --schedule",
+                      options->microbatches);
+    if (options->adapt)
+        return refuse(
+            "--dp-microbatches needs --adapt off: the ranks agree on one schedule for all replicas");
+    return 0;
+}
+
 static error_t check_replicas(const struct parse *parse)
 {
     const struct dt_pipeline_options *options = parse->options;
@@ -459,7 +496,7 @@ static error_t check(struct parse *parse)
         return refuse("--slice belongs to --mode nccl; in the others a message is not cut");
     if (parse->has_launch && options->mode != DT_PIPELINE_NCCL)
         return refuse("--launch belongs to --mode nccl; in the others no kernel waits");
-    return check_timeline(options) ? EINVAL : check_slow(options);
+    return check_timeline(options) || check_shares(options) ? EINVAL : check_slow(options);
 }
 
 static void set_defaults(struct dt_pipeline_options *options)
@@ -493,47 +530,6 @@ static error_t read_trace(struct parse *parse)
     return refuse("%s", error.text);
 }
 
-static uint64_t digest(const struct parse *parse)
-{
-    const struct dt_pipeline_options *options = parse->options;
-    const int64_t numbers[] = {options->devices,
-                               options->microbatches,
-                               options->replicas,
-                               (int64_t)options->gradient_bytes,
-                               options->algorithm,
-                               options->mode,
-                               options->adapt,
-                               options->iterations,
-                               (int64_t)options->payload_bytes,
-                               options->f_ns,
-                               options->b_ns,
-                               options->w_ns,
-                               (int64_t)options->slice_bytes,
-                               options->input ? (int64_t)options->input->digest : 0,
-                               dt_pipeline_options_has_timeline(options),
-                               options->timeline_iteration,
-                               (int64_t)parse->trace_digest,
-                               (int64_t)options->slow.link_count,
-                               (int64_t)options->slow.device_count};
-    uint64_t hash = dt_digest_add(DT_DIGEST_EMPTY, numbers, sizeof numbers);
-
-    hash = dt_digest_add(hash, options->launch->name, strlen(options->launch->name));
-    for (size_t i = 0; i < options->slow.link_count; i++) {
-        const struct dt_pipeline_slow_link *link = &options->slow.links[i];
-        const int64_t fields[] = {link->a.device, link->a.replica, link->b.device,    link->b.replica,
-                                  link->delay_ns, link->serial,    link->period.from, link->period.to};
-        hash = dt_digest_add(hash, fields, sizeof fields);
-    }
-    for (size_t i = 0; i < options->slow.device_count; i++) {
-        const struct dt_pipeline_slow_device *device = &options->slow.devices[i];
-        const int64_t fields[] = {device->position.device, device->position.replica, device->permille,
-                                  device->period.from, device->period.to};
-        hash = dt_digest_add(hash, fields, sizeof fields);
-    }
-    hash = dt_digest_add(hash, options->slow.kill.nic, strlen(options->slow.kill.nic));
-    return dt_digest_add(hash, &options->slow.kill.period, sizeof options->slow.kill.period);
-}
-
 /* `detour pipeline` alone: a link becomes slow and recovers, and the schedule follows. About half a minute.
  */
 static void set_demonstration(struct dt_pipeline_options *options)
@@ -559,7 +555,7 @@ int dt_pipeline_options_parse(int argc, char **argv, struct dt_pipeline_options 
         return DT_EXIT_USAGE;
     }
     options->job.ranks = (unsigned)(options->devices * options->replicas);
-    options->job.digest = digest(&parse);
+    options->job.digest = dt_pipeline_digest(options, parse.trace_digest);
     return DT_EXIT_OK;
 }
 
@@ -567,6 +563,18 @@ bool dt_pipeline_options_has_timeline(const struct dt_pipeline_options *options)
 {
     return options->svg_path || options->perfetto_path ||
            (options->json_path && options->has_timeline_option);
+}
+
+struct dt_pipeline_share dt_pipeline_options_share(const struct dt_pipeline_options *options, int32_t replica,
+                                                   uint32_t iteration)
+{
+    return dt_pipeline_share_of(&options->shares, options->replicas, options->microbatches, replica,
+                                iteration);
+}
+
+int32_t dt_pipeline_options_microbatches_max(const struct dt_pipeline_options *options)
+{
+    return dt_pipeline_shares_largest(&options->shares, options->microbatches);
 }
 
 const char *dt_pipeline_schedule_name(const struct dt_pipeline_options *options)

@@ -11,6 +11,7 @@
 #include "detour/sched.h"
 #include "job/job.h"
 #include "pipeline/mode.h"
+#include "pipeline/shares.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,9 +19,10 @@ extern "C" {
 
 /* Must be the same on all ranks, except job.rank, job.rendezvous and the names of output files. */
 struct dt_pipeline_options {
-    int32_t devices;  /* of the pipeline */
-    int32_t replicas; /* of the pipeline; job.ranks = devices * replicas */
-    int32_t microbatches;
+    int32_t devices;                  /* of the pipeline */
+    int32_t replicas;                 /* of the pipeline; job.ranks = devices * replicas */
+    int32_t microbatches;             /* of a replica, unless the next has others */
+    struct dt_pipeline_shares shares; /* replicas > 1 */
     enum detour_algorithm algorithm;
     enum dt_pipeline_mode mode;
     const struct dt_pipeline_launch *launch; /* nccl */
@@ -54,6 +56,13 @@ int dt_pipeline_options_parse(int argc, char **argv, struct dt_pipeline_options 
 
 /* The times of timeline_iteration are collected for one of the output files. */
 bool dt_pipeline_options_has_timeline(const struct dt_pipeline_options *options);
+
+/* The microbatches of a replica in an iteration. */
+struct dt_pipeline_share dt_pipeline_options_share(const struct dt_pipeline_options *options, int32_t replica,
+                                                   uint32_t iteration);
+
+/* The largest number of microbatches of a replica in any iteration. */
+int32_t dt_pipeline_options_microbatches_max(const struct dt_pipeline_options *options);
 
 /* For people: the algorithm of --schedule, or "of --plan". */
 const char *dt_pipeline_schedule_name(const struct dt_pipeline_options *options);

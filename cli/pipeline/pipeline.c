@@ -36,7 +36,8 @@ static bool take_frame(void *context, struct dt_job_launcher *launcher, unsigned
     if (frame->kind == DT_PIPELINE_FRAME_RECORDS)
         return dt_pipeline_timeline_take(
             &report->timeline, rank, payload, frame->bytes,
-            dt_pipeline_timeline_records_max(DT_PIPELINE_STAGES_MAX, report->options->microbatches));
+            dt_pipeline_timeline_records_max(DT_PIPELINE_STAGES_MAX,
+                                             dt_pipeline_options_microbatches_max(report->options)));
     if (rank != 0 || frame->kind != DT_PIPELINE_FRAME_ITERATION ||
         frame->bytes != sizeof(struct dt_pipeline_iteration))
         return false;

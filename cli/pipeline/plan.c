@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/pipeline/plan.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,6 +111,7 @@ bool dt_pipeline_profile_make(const struct dt_pipeline_options *options, int32_t
 {
     if (!make_profile(options, profile))
         return false;
+    profile->microbatch_count = dt_pipeline_options_share(options, replica, iteration).count;
     add_slowness(options, replica, iteration, profile, (struct detour_stage *)profile->stages,
                  (struct detour_link *)profile->links);
     return true;
@@ -133,14 +136,89 @@ static bool make_schedule(struct dt_pipeline_plan *plan, struct detour_error *er
     return true;
 }
 
+static bool make_program(struct dt_pipeline_plan *plan, const struct detour_profile *profile,
+                         const struct detour_schedule *schedule, struct detour_program **program,
+                         struct detour_error *error)
+{
+    return !detour_program_create(plan->arena, profile, schedule, program, error) &&
+           !detour_program_check(plan->arena, profile, *program, error);
+}
+
+static const struct dt_pipeline_variant *find_variant(const struct dt_pipeline_plan *plan,
+                                                      int32_t microbatches)
+{
+    for (size_t i = 0; i < plan->variant_count; i++)
+        if (plan->variants[i].profile.microbatch_count == microbatches)
+            return &plan->variants[i];
+    return NULL;
+}
+
+/* Names the number in the library's reason. */
+static bool fail_variant(int32_t microbatches, struct detour_error *error)
+{
+    struct detour_error reason = *error;
+
+    snprintf(error->text, sizeof error->text, "%" PRId32 " microbatches: %.*s", microbatches,
+             (int)sizeof error->text - 32, reason.text);
+    return false;
+}
+
+static bool add_variant(struct dt_pipeline_plan *plan, int32_t microbatches, struct detour_error *error)
+{
+    const struct detour_options generate = {.algorithm = plan->options->algorithm};
+    struct dt_pipeline_variant *variant = &plan->variants[plan->variant_count];
+    struct detour_plan *made;
+
+    if (microbatches == plan->profile.microbatch_count || find_variant(plan, microbatches))
+        return true;
+    variant->profile = plan->profile;
+    variant->profile.microbatch_count = microbatches;
+    if (detour_generate(plan->arena, &variant->profile, &generate, &made, error))
+        return fail_variant(microbatches, error);
+    variant->schedule = made->schedule;
+    plan->variant_count++;
+    return make_program(plan, &variant->profile, variant->schedule, &variant->program, error);
+}
+
+/* A schedule for each number of --dp-microbatches. */
+static bool make_variants(struct dt_pipeline_plan *plan, struct detour_error *error)
+{
+    const struct dt_pipeline_shares *shares = &plan->options->shares;
+    size_t count = shares->set_count * (size_t)plan->options->replicas;
+    bool made = true;
+
+    if (count == 0)
+        return true;
+    plan->variants = calloc(count, sizeof *plan->variants);
+    if (!plan->variants)
+        return false;
+    for (size_t i = 0; made && i < count; i++)
+        made = add_variant(
+            plan,
+            shares->sets[i / (size_t)plan->options->replicas].counts[i % (size_t)plan->options->replicas],
+            error);
+    return made;
+}
+
+struct dt_pipeline_variant dt_pipeline_plan_of(const struct dt_pipeline_plan *plan, int32_t replica,
+                                               uint32_t iteration)
+{
+    const struct dt_pipeline_variant *variant =
+        find_variant(plan, dt_pipeline_options_share(plan->options, replica, iteration).count);
+
+    return variant ? *variant
+                   : (struct dt_pipeline_variant){
+                         .profile = plan->profile, .schedule = plan->schedule, .program = plan->program};
+}
+
 bool dt_pipeline_plan_make(struct dt_pipeline_plan *plan, const struct dt_pipeline_options *options,
                            struct detour_error *error)
 {
     *plan = (struct dt_pipeline_plan){.options = options, .arena = detour_arena_create()};
     *error = (struct detour_error){.status = DETOUR_NO_MEMORY, .text = "out of memory"};
     return plan->arena && make_profile(options, &plan->profile) && make_schedule(plan, error) &&
-           !detour_program_create(plan->arena, &plan->profile, plan->schedule, &plan->program, error) &&
-           !detour_program_check(plan->arena, &plan->profile, plan->program, error);
+           make_program(plan, &plan->profile, plan->schedule, &plan->program, error) &&
+           make_variants(plan, error);
 }
 
 void dt_pipeline_plan_free(struct dt_pipeline_plan *plan)
@@ -148,6 +226,9 @@ void dt_pipeline_plan_free(struct dt_pipeline_plan *plan)
     dt_pipeline_profile_free(&plan->profile);
     detour_arena_destroy(plan->arena);
     plan->arena = NULL;
+    free(plan->variants);
+    plan->variants = NULL;
+    plan->variant_count = 0;
 }
 
 /* Simulates a replica; ended_ns: [device]. */
@@ -155,14 +236,16 @@ static bool simulate(const struct dt_pipeline_plan *plan, const struct detour_sc
                      int32_t replica, uint32_t iteration, int64_t *ended_ns)
 {
     struct detour_arena *arena = detour_arena_create();
-    struct detour_schedule copy = *schedule;
+    struct detour_schedule copy =
+        schedule ? *schedule : *dt_pipeline_plan_of(plan, replica, iteration).schedule;
+    const struct detour_op *ops = copy.ops;
     struct detour_report *report = NULL;
     struct detour_profile profile = {0};
     bool made = dt_pipeline_profile_make(plan->options, replica, iteration, &profile) && arena;
 
     copy.ops = malloc(copy.op_count * sizeof *copy.ops);
     if (made && copy.ops) {
-        memcpy(copy.ops, schedule->ops, copy.op_count * sizeof *copy.ops);
+        memcpy(copy.ops, ops, copy.op_count * sizeof *copy.ops);
         if (detour_simulate(arena, &profile, &copy, &report, NULL))
             report = NULL;
     }

@@ -97,7 +97,9 @@ static void wait_a_moment(struct rank *rank, uint64_t now_ns)
 
 static const struct detour_program *present_program(const struct rank *rank)
 {
-    return rank->present.arena ? rank->present.program : rank->plan.program;
+    return rank->present.arena
+               ? rank->present.program
+               : dt_pipeline_plan_of(&rank->plan, rank->position.replica, rank->iteration).program;
 }
 
 static bool next_order(struct rank *rank, uint64_t now_ns, struct dt_executor_order *order)
@@ -128,8 +130,10 @@ static void check_gradients(struct rank *rank)
 static void work_iteration(void *arg)
 {
     struct rank *rank = arg;
+    const int32_t replica = rank->position.replica;
+    const struct dt_pipeline_variant planned = dt_pipeline_plan_of(&rank->plan, replica, rank->iteration);
     const struct dt_executor_work work = {
-        .profile = &rank->plan.profile,
+        .profile = &planned.profile,
         .program = present_program(rank),
         .iteration = rank->iteration,
         .compute_permille = dt_pipeline_slow_permille(&rank->options->slow, rank->position, rank->iteration),
@@ -137,7 +141,8 @@ static void work_iteration(void *arg)
     struct dt_executor_order order;
 
     if (rank->gradients)
-        dt_gradients_begin(rank->gradients, rank->iteration);
+        dt_gradients_begin(rank->gradients, rank->iteration,
+                           dt_pipeline_options_share(rank->options, replica, rank->iteration));
     if (!dt_executor_begin(rank->executor, &work, dt_clock_now_ns())) {
         dt_job_fail(&rank->job.work_error, DT_EXIT_FAILED, "rank %u: out of memory", rank->job.net.rank);
         return;
@@ -177,7 +182,8 @@ static bool make_courier(struct rank *rank)
         return false;
     const struct dt_pipeline_courier_options made = {.executor = rank->executor,
                                                      .message_bytes = options->payload_bytes,
-                                                     .microbatches = options->microbatches,
+                                                     .microbatches =
+                                                         dt_pipeline_options_microbatches_max(options),
                                                      .devices = options->devices,
                                                      .position = rank->position,
                                                      .gradients = rank->gradients,
@@ -197,12 +203,15 @@ static bool make_executor(struct rank *rank)
         .slice_bytes = options->slice_bytes,
         .launch = options->launch,
     };
+    struct detour_profile largest;
     struct detour_error reason;
 
     if (!dt_pipeline_plan_make(&rank->plan, options, &reason))
         return dt_job_fail(rank->job.error, DT_EXIT_USAGE, "--schedule %s: %s",
                            detour_algorithm_name(options->algorithm), reason.text);
-    rank->executor = dt_executor_create(&made, &rank->plan.profile);
+    largest = rank->plan.profile;
+    largest.microbatch_count = dt_pipeline_options_microbatches_max(options);
+    rank->executor = dt_executor_create(&made, &largest);
     return (rank->executor && make_courier(rank)) || fail_memory(rank);
 }
 
@@ -237,11 +246,11 @@ static bool set_up(struct rank *rank)
     if (!make_executor(rank) || !dt_job_rank_load(&rank->job) ||
         !dt_job_exchange(rank->job.link, &self, sizeof self, rank->processes, rank->job.error))
         return false;
-    rank->rules = (struct dt_pipeline_rules){
-        .position = rank->position,
-        .devices = rank->options->devices,
-        .processes = rank->processes,
-        .kill_after_ns = dt_pipeline_plan_predict_ns(&rank->plan, rank->plan.schedule, 0) / 2};
+    rank->rules =
+        (struct dt_pipeline_rules){.position = rank->position,
+                                   .devices = rank->options->devices,
+                                   .processes = rank->processes,
+                                   .kill_after_ns = dt_pipeline_plan_predict_ns(&rank->plan, NULL, 0) / 2};
     if (!find_kill(rank))
         return false;
     return dt_job_rank_connect(&rank->job, dt_pipeline_courier_connections(rank->courier),
@@ -297,7 +306,7 @@ static void send_iteration(struct rank *rank, const struct result *results)
     struct dt_pipeline_iteration iteration = {
         .number = rank->iteration,
         .schedule = rank->schedule,
-        .predicted_ns = dt_pipeline_plan_predict_ns(&rank->plan, present_schedule(rank), rank->iteration),
+        .predicted_ns = dt_pipeline_plan_predict_ns(&rank->plan, rank->present.schedule, rank->iteration),
     };
     uint64_t compute_ns = 0, cpu_ns = 0;
     int64_t pipeline_ns = 0;

@@ -37,6 +37,26 @@ bool dt_pipeline_report_init(struct dt_pipeline_report *report, const struct dt_
            open_output("--perfetto", options->perfetto_path, &report->perfetto_file, error);
 }
 
+/* "12,20", the microbatches of each replica. */
+static void print_counts(const struct dt_pipeline_share_set *set)
+{
+    for (int32_t i = 0; i < set->replicas; i++)
+        printf("%s%" PRId32, i ? "," : " ", set->counts[i]);
+}
+
+static void print_shares(const struct dt_pipeline_shares *shares)
+{
+    if (shares->set_count == 0)
+        return;
+    printf("# microbatches of the replicas:");
+    for (size_t i = 0; i < shares->set_count; i++) {
+        if (shares->sets[i].from > 0)
+            printf("%s from iteration %" PRIu32 " on", i ? ";" : "", shares->sets[i].from);
+        print_counts(&shares->sets[i]);
+    }
+    putchar('\n');
+}
+
 void dt_pipeline_report_start(const struct dt_pipeline_report *report)
 {
     const struct dt_pipeline_options *options = report->options;
@@ -49,6 +69,7 @@ void dt_pipeline_report_start(const struct dt_pipeline_report *report)
            " bytes\n",
            options->devices, options->microbatches, dt_pipeline_schedule_name(options),
            dt_pipeline_mode_name(options->mode), options->payload_bytes);
+    print_shares(&options->shares);
     if (options->input)
         printf("# %" PRId32 " stages, times and link delays of --profile\n",
                options->input->profile->stage_count);
@@ -211,6 +232,22 @@ static bool fail_output(const char *option, const char *path)
     return false;
 }
 
+/* NULL: every replica has --microbatches in every iteration. */
+static json_t *shares_to_json(const struct dt_pipeline_shares *shares)
+{
+    json_t *list = shares->set_count ? json_array() : NULL;
+
+    for (size_t i = 0; i < shares->set_count; i++) {
+        json_t *counts = json_array();
+
+        for (int32_t k = 0; k < shares->sets[i].replicas; k++)
+            json_array_append_new(counts, json_integer(shares->sets[i].counts[k]));
+        json_array_append_new(
+            list, json_pack("{s:I, s:o}", "from", (json_int_t)shares->sets[i].from, "microbatches", counts));
+    }
+    return list;
+}
+
 static bool write_json(struct dt_pipeline_report *report, const struct dt_pipeline_picture *picture,
                        const struct dt_job_error *error)
 {
@@ -218,13 +255,14 @@ static bool write_json(struct dt_pipeline_report *report, const struct dt_pipeli
     json_t *timeline =
         options->has_timeline_option && picture->arena ? dt_pipeline_picture_json(picture) : NULL;
     json_t *document =
-        json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:i, s:I, s:o*, s:o*, s:s*}", "version", 1, "detour",
-                  DETOUR_VERSION_STRING, "schedule", dt_pipeline_schedule_name(options), "mode",
+        json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:i, s:I, s:o*, s:o*, s:o*, s:s*}", "version", 1,
+                  "detour", DETOUR_VERSION_STRING, "schedule", dt_pipeline_schedule_name(options), "mode",
                   dt_pipeline_mode_name(options->mode), "devices", (int)options->devices, "microbatches",
                   (int)options->microbatches, "payload_bytes", (json_int_t)options->payload_bytes, "replicas",
                   (int)options->replicas, "gradient_bytes",
-                  (json_int_t)(options->replicas > 1 ? options->gradient_bytes : 0), "iterations",
-                  report->iterations, "timeline", timeline, "error", error->exit_code ? error->text : NULL);
+                  (json_int_t)(options->replicas > 1 ? options->gradient_bytes : 0), "dp_microbatches",
+                  shares_to_json(&options->shares), "iterations", report->iterations, "timeline", timeline,
+                  "error", error->exit_code ? error->text : NULL);
     char *text = document ? json_dumps(document, JSON_INDENT(1)) : NULL;
     bool written = finish_output(report->json_file, text ? text : "", text ? strlen(text) : 0) && text;
 

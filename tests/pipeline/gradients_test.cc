@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -53,6 +54,52 @@ TEST(Gradients, EveryElementIsTheSumOfAllReplicas)
     }
 }
 
+/* What the replicas have summed up with these numbers of microbatches. */
+static std::vector<uint64_t> Sums(const std::vector<int32_t> &counts, uint32_t iteration)
+{
+    constexpr uint64_t kBytes = 2048;
+    VirtualRing ring(Dense(kBytes, 256, 8), std::vector<struct dt_ring_link>(counts.size(), {50, 10}));
+    int32_t total = std::accumulate(counts.begin(), counts.end(), 0), first = 0;
+    for (int32_t count : counts) {
+        ring.shares.push_back({first, count, total});
+        first += count;
+    }
+    ring.Run(iteration, std::vector<int64_t>(counts.size(), 100));
+    ExpectSums(ring);
+    struct dt_executor_order all = {};
+    all.bytes = kBytes;
+    std::vector<uint64_t> sums(kBytes / sizeof(uint64_t));
+    dt_gradients_pack(ring.ends.back().get(), &all, sums.data());
+    return sums;
+}
+
+/* However the microbatches are distributed, over however many replicas: the sum is that of the batch. */
+TEST(Gradients, TheSumDoesNotDependOnTheDistribution)
+{
+    const std::vector<uint64_t> even = Sums({8, 8, 8}, 3);
+    EXPECT_EQ(Sums({1, 22, 1}, 3), even);
+    EXPECT_EQ(Sums({12, 5, 7}, 3), even);
+    EXPECT_EQ(Sums({12, 12}, 3), even);
+    EXPECT_EQ(Sums({6, 6, 6, 6}, 3), even);
+    EXPECT_NE(Sums({8, 8, 8}, 4), even);
+    EXPECT_NE(Sums({8, 8, 9}, 3), even) << "another batch";
+}
+
+/* Microbatches that two replicas count, or none, are noticed by both. */
+TEST(Gradients, FindsAMicrobatchThatIsCountedTwiceOrNotAtAll)
+{
+    for (struct dt_pipeline_share second : {dt_pipeline_share{3, 5, 8}, {5, 3, 8}, {0, 4, 8}, {4, 5, 8}}) {
+        VirtualRing ring(Dense(1024, 512, 8), std::vector<struct dt_ring_link>(2, {50, 10}));
+        ring.shares = {{0, 4, 8}, second};
+        ring.Run(0, {1, 1});
+        for (const auto &end : ring.ends) {
+            uint64_t wrong = UINT64_MAX;
+            EXPECT_FALSE(dt_gradients_check(end.get(), &wrong)) << second.first << " " << second.count;
+            EXPECT_EQ(wrong, 0u);
+        }
+    }
+}
+
 /* Nothing is sent before the device has ended; devices that end at other times change nothing but the time.
  */
 TEST(Gradients, WaitsForTheEndOfEachPipeline)
@@ -96,7 +143,7 @@ static std::vector<char> FirstSend(struct dt_gradients_options options, uint32_t
     options.first_flow = 7;
     pipeline_test::Gradients gradients(dt_gradients_create(&options));
     struct dt_executor_order order = {};
-    dt_gradients_begin(gradients.get(), iteration);
+    dt_gradients_begin(gradients.get(), iteration, {options.replica * 4, 4, 8});
     while (order.flow != 7 && dt_gradients_next(gradients.get(), true, &order))
         continue;
     std::vector<char> data(order.bytes, 'x');
@@ -147,7 +194,7 @@ TEST(Gradients, SaysWhereItIs)
 {
     char text[DT_EXECUTOR_TEXT_BYTES];
     VirtualRing ring(Dense(4096, 512, 8), std::vector<struct dt_ring_link>(2, {50, 10}));
-    dt_gradients_begin(ring.ends[0].get(), 0);
+    dt_gradients_begin(ring.ends[0].get(), 0, {0, 4, 8});
     EXPECT_STREQ(dt_gradients_text(ring.ends[0].get(), text),
                  "the gradients: receive of slice 0 of chunk 1, step 0");
 }

@@ -43,6 +43,7 @@ class VirtualRing
     std::vector<Gradients> ends;
     uint64_t spoiled = UINT64_MAX; /* the first word of this transfer, counted over all replicas, is wrong */
     size_t in_flight_max = 0;
+    std::vector<struct dt_pipeline_share> shares; /* of each replica; empty: four microbatches */
 
     /* Returns when the last replica has everything; ended_ns: of each replica. */
     int64_t Run(uint32_t iteration, const std::vector<int64_t> &ended_ns)
@@ -50,8 +51,11 @@ class VirtualRing
         now_ns_ = 0;
         for (Lane &lane : lanes_)
             lane.free_ns = 0;
-        for (Gradients &end : ends)
-            dt_gradients_begin(end.get(), iteration);
+        const auto total = static_cast<int32_t>(4 * ends.size());
+        for (size_t r = 0; r < ends.size(); r++)
+            dt_gradients_begin(ends[r].get(), iteration,
+                               shares.empty() ? dt_pipeline_share{static_cast<int32_t>(4 * r), 4, total}
+                                              : shares[r]);
         for (;;) {
             for (size_t r = 0; r < ends.size(); r++)
                 Pump(r, now_ns_ >= ended_ns[r]);

@@ -112,6 +112,35 @@ TEST(Pipeline, ReplicasSumUpTheirGradients)
     std::filesystem::remove(path);
 }
 
+/* A slow replica has fewer microbatches from an iteration on. Every gradient is compared with the sum over
+ * the global batch, whoever has executed its microbatches. */
+TEST(Pipeline, ReplicasHaveTheirOwnMicrobatches)
+{
+    std::string path = (std::filesystem::temp_directory_path() / "detour-pipeline-XXXXXX").string();
+    ASSERT_GE(close(mkstemp(path.data())), 0);
+    Outcome outcome =
+        RunDetour(Pipeline({"--dp", "2", "--slow-device", "0@1=3x", "--dp-microbatches", "4,4",
+                            "--dp-microbatches", "6,2@1", "--dp-microbatches", "7,1@2", "--json", path}));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(
+        outcome.out.find("# microbatches of the replicas: 4,4; from iteration 1 on 6,2; from iteration 2 "
+                         "on 7,1\n"),
+        std::string::npos)
+        << outcome.out;
+    EXPECT_NE(outcome.out.find("every gradient was the sum over the replicas"), std::string::npos);
+    json_t *document = json_load_file(path.c_str(), 0, nullptr);
+    EXPECT_GE(Number(document, 0, "model_ms"), 4 * 9);
+    EXPECT_LT(Number(document, 1, "model_ms"), 6 * 3 + 2 * 3);
+    EXPECT_GE(Number(document, 2, "time_ms"), 7 * 3) << "a replica computes for so long";
+    EXPECT_EQ(
+        json_integer_value(json_array_get(
+            json_object_get(json_array_get(json_object_get(document, "dp_microbatches"), 1), "microbatches"),
+            1)),
+        2);
+    json_decref(document);
+    std::filesystem::remove(path);
+}
+
 /* With one device per replica, gradients are the only messages. */
 TEST(Pipeline, AWrongGradientIsNoticed)
 {

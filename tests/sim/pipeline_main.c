@@ -10,39 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/param.h"
 #include "base/util.h"
 #include "detour/sched.h"
-#include "pipeline/ring_model.h"
 #include "tests/sim/pipeline_end.h"
 #include "tests/sim/pipeline_loop.h"
-#include "tests/sim/pipeline_sim.h"
+#include "tests/sim/pipeline_plan.h"
 #include "tests/sim/trace.h"
 
-#define STAGES_MAX     DT_SIM_HOSTS_MAX
-#define SLOW_MAX       16
 #define ITERATIONS_MAX 64
-#define NS_PER_MS      1000000
 
-#include "tests/sim/stream_sim.h"
-
-struct settings {
-    int32_t devices, microbatches;
-    int64_t f_ns, b_ns, w_ns;
-    enum detour_algorithm algorithm;
-    bool knows_delays; /* the schedule is made for the slow links */
-    bool plans_free;   /* ... for links that take no time */
-    bool adapts;       /* and follows the delays that are measured */
-    struct dt_pipeline_sim_options sim;
-    struct dt_pipeline_slow_link slow[SLOW_MAX];
-};
-
-static const struct settings defaults = {
+static const struct dt_pipeline_sim_settings defaults = {
     .devices = 8,
     .microbatches = 32,
-    .f_ns = 10 * NS_PER_MS,
-    .b_ns = 10 * NS_PER_MS,
-    .w_ns = 10 * NS_PER_MS,
+    .f_ns = 10 * DT_NS_PER_MS,
+    .b_ns = 10 * DT_NS_PER_MS,
+    .w_ns = 10 * DT_NS_PER_MS,
     .algorithm = DETOUR_ALGORITHM_ZB,
     .sim = {.replicas = 1,
             .gradient_bytes = 64u << 20,
@@ -66,6 +50,9 @@ static const char help[] =
     "  --microbatches N       per iteration (32)\n"
     "  --times F,B,W          of a stage in ms (10,10,10)\n"
     "  --dp N                 replicas of the pipeline, which sum up their gradients (1)\n"
+    "  --dp-microbatches M0,M1,...[@N]\n"
+    "                         of each replica from iteration N on (0), up to 16 times; the sum stays the "
+    "same\n"
     "  --gradients BYTES      of a stage; with --dp (64M)\n"
     "  --schedule NAME        zb (default), 1f1b, zb-h1, zb-h2, adaptra, ...: as `detour sched generate`\n"
     "  --replan               the schedule is made for the slow links, not for the healthy ones\n"
@@ -79,6 +66,8 @@ static const char help[] =
     "                         --dp: of every replica; 0@1-1@1: of replica 1; 0@1-0@2: between the\n"
     "                         replicas 1 and 2 of device 0, where each 4 MiB of gradients are delayed as\n"
     "                         a message is, or serially for their share of --message bytes\n"
+    "  --slow-device D=FACTORx\n"
+    "                         computations of a device, up to 16 times; with --dp: D@R, of replica R\n"
     "  --effect TEXT          of these links instead, as `detour inject` has it; MS is what --replan "
     "assumes\n"
     "  --message BYTES        of an activation or gradient (40M)\n"
@@ -103,16 +92,16 @@ static bool parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *
     return dt_parse_number(text, true, value) == DT_OK && *value >= min && *value <= max;
 }
 
-static bool parse_times(const char *text, struct settings *s)
+static bool parse_times(const char *text, struct dt_pipeline_sim_settings *s)
 {
     double f, b, w;
 
     if (sscanf(text, "%lf,%lf,%lf", &f, &b, &w) != 3 || f <= 0 || b <= 0 || w < 0 || f > 1e4 || b > 1e4 ||
         w > 1e4)
         return false;
-    s->f_ns = (int64_t)(f * NS_PER_MS + 0.5);
-    s->b_ns = (int64_t)(b * NS_PER_MS + 0.5);
-    s->w_ns = (int64_t)(w * NS_PER_MS + 0.5);
+    s->f_ns = (int64_t)(f * DT_NS_PER_MS + 0.5);
+    s->b_ns = (int64_t)(b * DT_NS_PER_MS + 0.5);
+    s->w_ns = (int64_t)(w * DT_NS_PER_MS + 0.5);
     return true;
 }
 
@@ -133,26 +122,49 @@ static bool parse_ends(const char *text, struct dt_pipeline_slow_link *slow, int
                                            : slow->link + 1 == next && slow->replica == next_replica);
 }
 
-static bool parse_slow(const char *text, struct settings *s)
+static bool parse_slow(const char *text, struct dt_pipeline_sim_settings *s)
 {
     struct dt_pipeline_slow_link *slow = &s->slow[s->sim.slow_count];
     double delay_ms;
     int ends = 0, length = 0;
 
-    if (s->sim.slow_count == SLOW_MAX || !parse_ends(text, slow, &ends) ||
+    if (s->sim.slow_count == DT_PIPELINE_SIM_SLOW_MAX || !parse_ends(text, slow, &ends) ||
         sscanf(text + ends, "=%lfms%n", &delay_ms, &length) != 1 || !length || delay_ms < 0 || delay_ms > 1e4)
         return false;
     length += ends;
-    slow->delay_ns = (uint64_t)(delay_ms * NS_PER_MS + 0.5);
+    slow->delay_ns = (uint64_t)(delay_ms * DT_NS_PER_MS + 0.5);
     slow->is_serial = !strcmp(text + length, ",serial");
     s->sim.slow_count += slow->delay_ns > 0; /* a link without delay is not slow */
     return slow->is_serial || !text[length];
+}
+
+/* "D=FACTORx" or "D@R=FACTORx". */
+static bool parse_slow_device(const char *text, struct dt_pipeline_sim_settings *s)
+{
+    struct dt_pipeline_slow_device *slow = &s->slow_device[s->sim.slow_device_count];
+    int at = 0, length = 0;
+    double factor;
+
+    if (s->sim.slow_device_count == DT_PIPELINE_SIM_SLOW_MAX)
+        return false;
+    slow->replica = DT_PIPELINE_SIM_EVERY_REPLICA;
+    if (sscanf(text, "%" SCNd32 "@%" SCNd32 "%n", &slow->device, &slow->replica, &at) < 2 &&
+        sscanf(text, "%" SCNd32 "%n", &slow->device, &at) < 1)
+        return false;
+    if (sscanf(text + at, "=%lfx%n", &factor, &length) != 1 || !length || text[at + length] ||
+        !(factor >= 0.01 && factor <= 100) || slow->device < 0 ||
+        slow->replica < DT_PIPELINE_SIM_EVERY_REPLICA)
+        return false;
+    slow->permille = (uint32_t)(factor * 1000 + 0.5);
+    s->sim.slow_device_count++;
+    return true;
 }
 
 enum {
     OPTION_DEVICES,
     OPTION_MICROBATCHES,
     OPTION_DP,
+    OPTION_DP_MICROBATCHES,
     OPTION_GRADIENTS,
     OPTION_TIMES,
     OPTION_SCHEDULE,
@@ -162,6 +174,7 @@ enum {
     OPTION_MODE,
     OPTION_LAUNCH,
     OPTION_SLOW,
+    OPTION_SLOW_DEVICE,
     OPTION_EFFECT,
     OPTION_MESSAGE,
     OPTION_SLICE,
@@ -181,6 +194,7 @@ static const struct option long_options[] = {
     {"devices", required_argument, NULL, OPTION_DEVICES},
     {"microbatches", required_argument, NULL, OPTION_MICROBATCHES},
     {"dp", required_argument, NULL, OPTION_DP},
+    {"dp-microbatches", required_argument, NULL, OPTION_DP_MICROBATCHES},
     {"gradients", required_argument, NULL, OPTION_GRADIENTS},
     {"times", required_argument, NULL, OPTION_TIMES},
     {"schedule", required_argument, NULL, OPTION_SCHEDULE},
@@ -190,6 +204,7 @@ static const struct option long_options[] = {
     {"mode", required_argument, NULL, OPTION_MODE},
     {"launch", required_argument, NULL, OPTION_LAUNCH},
     {"slow-link", required_argument, NULL, OPTION_SLOW},
+    {"slow-device", required_argument, NULL, OPTION_SLOW_DEVICE},
     {"effect", required_argument, NULL, OPTION_EFFECT},
     {"message", required_argument, NULL, OPTION_MESSAGE},
     {"slice", required_argument, NULL, OPTION_SLICE},
@@ -207,7 +222,7 @@ static const struct option long_options[] = {
 };
 
 /* Numbers: where they go, and between which limits. False: the option is none of them. */
-static bool set_number(struct settings *s, int option, const char *text, bool *is_good)
+static bool set_number(struct dt_pipeline_sim_settings *s, int option, const char *text, bool *is_good)
 {
     uint64_t value = 0;
     const struct {
@@ -218,7 +233,7 @@ static bool set_number(struct settings *s, int option, const char *text, bool *i
         uint32_t *to_unsigned;
         uint64_t unit;
     } rows[] = {
-        {OPTION_DEVICES, 2, STAGES_MAX, NULL, &s->devices, NULL, 1},
+        {OPTION_DEVICES, 2, DT_SIM_HOSTS_MAX, NULL, &s->devices, NULL, 1},
         {OPTION_MICROBATCHES, 1, 4096, NULL, &s->microbatches, NULL, 1},
         {OPTION_DP, 1, DT_SIM_HOSTS_MAX, NULL, &s->sim.replicas, NULL, 1},
         {OPTION_GRADIENTS, 1, UINT64_C(1) << 36, &s->sim.gradient_bytes, NULL, NULL, 1},
@@ -251,7 +266,7 @@ static bool set_number(struct settings *s, int option, const char *text, bool *i
     return false;
 }
 
-static bool set_other(struct settings *s, int option, const char *text)
+static bool set_other(struct dt_pipeline_sim_settings *s, int option, const char *text)
 {
     switch (option) {
     case OPTION_TIMES:
@@ -265,6 +280,10 @@ static bool set_other(struct settings *s, int option, const char *text)
         return s->sim.launch;
     case OPTION_SLOW:
         return parse_slow(text, s);
+    case OPTION_SLOW_DEVICE:
+        return parse_slow_device(text, s);
+    case OPTION_DP_MICROBATCHES:
+        return dt_pipeline_shares_add(&s->sim.shares, text);
     case OPTION_EFFECT:
         s->sim.effect = text;
         return true;
@@ -282,8 +301,44 @@ static bool set_other(struct settings *s, int option, const char *text)
     }
 }
 
+/* ---- options that do not fit together ---- */
+
+static int check_slow(const struct dt_pipeline_sim_settings *s)
+{
+    for (uint32_t i = 0; i < s->sim.slow_count; i++) {
+        const struct dt_pipeline_slow_link *slow = &s->slow[i];
+
+        if (slow->link + !slow->is_dp >= s->devices || slow->replica + slow->is_dp >= s->sim.replicas)
+            return refuse("slow-link", "beyond the last device or replica");
+    }
+    for (uint32_t i = 0; i < s->sim.slow_device_count; i++)
+        if (s->slow_device[i].device >= s->devices || s->slow_device[i].replica >= s->sim.replicas)
+            return refuse("slow-device", "beyond the last device or replica");
+    return 0;
+}
+
+static int check(const struct dt_pipeline_sim_settings *s)
+{
+    char text[DT_PIPELINE_SHARES_TEXT_BYTES];
+
+    if (s->devices * s->sim.replicas > DT_SIM_HOSTS_MAX)
+        return refuse("devices, dp", "too many");
+    if (s->sim.replicas > 1 && s->adapts)
+        return refuse("adapt", "not with --dp");
+    if (s->sim.replicas > 1 && s->sim.gradient_bytes < DT_SIM_HOSTS_MAX * (uint64_t)DT_PIPELINE_STAMP_EVERY)
+        return refuse("gradients", "less than 32M");
+    if (s->sim.message_bytes % 64 || s->sim.slice_bytes % 64)
+        return refuse("message, slice", "not a multiple of 64");
+    if (s->sim.shares.set_count && s->sim.replicas == 1)
+        return refuse("dp-microbatches", "without --dp");
+    if (dt_pipeline_shares_find_wrong(&s->sim.shares, s->sim.replicas, s->microbatches,
+                                      s->sim.iteration_count, text))
+        return refuse("dp-microbatches", text);
+    return check_slow(s);
+}
+
 /* 0, or the exit status. */
-static int parse(int argc, char **argv, struct settings *s)
+static int parse(int argc, char **argv, struct dt_pipeline_sim_settings *s)
 {
     int option, index = 0;
     bool is_good;
@@ -300,167 +355,13 @@ static int parse(int argc, char **argv, struct settings *s)
         if (!is_good)
             return refuse(long_options[index].name, optarg ? optarg : "");
     }
-    if (optind < argc)
-        return refuse("argument", argv[optind]);
-    for (uint32_t i = 0; i < s->sim.slow_count; i++) {
-        const struct dt_pipeline_slow_link *slow = &s->slow[i];
-
-        if (slow->link + !slow->is_dp >= s->devices || slow->replica + slow->is_dp >= s->sim.replicas)
-            return refuse("slow-link", "beyond the last device or replica");
-    }
-    if (s->devices * s->sim.replicas > DT_SIM_HOSTS_MAX)
-        return refuse("devices, dp", "too many");
-    if (s->sim.replicas > 1 && s->adapts)
-        return refuse("adapt", "not with --dp");
-    if (s->sim.replicas > 1 && s->sim.gradient_bytes < DT_SIM_HOSTS_MAX * (uint64_t)DT_PIPELINE_STAMP_EVERY)
-        return refuse("gradients", "less than 32M");
-    if (s->sim.message_bytes % 64 || s->sim.slice_bytes % 64)
-        return refuse("message, slice", "not a multiple of 64");
-    return 0;
-}
-
-/* ---- schedule ---- */
-
-struct model {
-    struct detour_profile profile;
-    struct detour_stage stages[STAGES_MAX];
-    struct detour_link links[STAGES_MAX];
-};
-
-/*
- * What a message costs on a healthy link: it occupies the link for its bytes and arrives a latency later. The
- * copies of the host path are not in it. replica: whose slow links it has.
- */
-static void make_model(const struct settings *s, bool has_delays, int32_t replica, struct model *model)
-{
-    int64_t serial_ns = (int64_t)(s->sim.message_bytes * UINT64_C(1000000000) / s->sim.rate_bytes_per_s);
-
-    *model = (struct model){.profile = {.stage_count = s->devices,
-                                        .microbatch_count = s->microbatches,
-                                        .device_count = s->devices,
-                                        .stages = model->stages,
-                                        .links = model->links}};
-    for (int32_t i = 0; i < s->devices; i++) {
-        model->stages[i] =
-            (struct detour_stage){.f_ns = s->f_ns, .b_ns = s->b_ns, .w_ns = s->w_ns, .device = i};
-        model->links[i] = (struct detour_link){.forward_ns = (int64_t)s->sim.latency_ns,
-                                               .backward_ns = (int64_t)s->sim.latency_ns,
-                                               .forward_serial_ns = serial_ns,
-                                               .backward_serial_ns = serial_ns};
-    }
-    for (uint32_t i = 0; has_delays && i < s->sim.slow_count; i++) {
-        const struct dt_pipeline_slow_link *slow = &s->slow[i];
-        struct detour_link *link = &model->links[slow->link];
-        int64_t delay_ns = (int64_t)slow->delay_ns;
-
-        if (slow->is_dp || !(replica == slow->replica || replica == DT_PIPELINE_SIM_EVERY_REPLICA ||
-                             slow->replica == DT_PIPELINE_SIM_EVERY_REPLICA))
-            continue;
-        *(slow->is_serial ? &link->forward_serial_ns : &link->forward_ns) += delay_ns;
-        *(slow->is_serial ? &link->backward_serial_ns : &link->backward_ns) += delay_ns;
-    }
-}
-
-struct prediction {
-    const struct detour_schedule *schedule;
-    int64_t makespan_ns;
-    int64_t lower_bound_ns;
-};
-
-/* From a replica of a device to the next one: of a slice of gradients. */
-static struct dt_ring_link ring_link(const struct settings *s, struct dt_pipeline_position from)
-{
-    uint64_t slice_bytes = dt_pipeline_sim_gradients(&s->sim, from).slice_bytes;
-    struct dt_ring_link link = {.latency_ns = (int64_t)s->sim.latency_ns,
-                                .serial_ns =
-                                    (int64_t)(slice_bytes * UINT64_C(1000000000) / s->sim.rate_bytes_per_s)};
-
-    for (uint32_t i = 0; i < s->sim.slow_count; i++) {
-        const struct dt_pipeline_slow_link *slow = &s->slow[i];
-        bool is_back = s->sim.replicas == 2; /* the ring's other connection between the same two */
-
-        if (!slow->is_dp || slow->link != from.device || (slow->replica != from.replica && !is_back))
-            continue;
-        *(slow->is_serial ? &link.serial_ns : &link.latency_ns) +=
-            (int64_t)dt_pipeline_sim_slice_delay_ns(&s->sim, slow);
-    }
-    return link;
-}
-
-/* The end of the last all-reduce; ended_ns: [replica * devices + device]. */
-static int64_t rings_end_ns(const struct settings *s, const int64_t *ended_ns)
-{
-    int64_t last_ns = 0;
-
-    for (int32_t device = 0; device < s->devices; device++) {
-        struct dt_pipeline_position position = {device, 0};
-        struct dt_gradients_options gradients = dt_pipeline_sim_gradients(&s->sim, position);
-        struct dt_ring_link links[DT_SIM_HOSTS_MAX];
-        int64_t column_ns[DT_SIM_HOSTS_MAX];
-        const struct dt_ring ring = {s->sim.replicas, dt_gradients_slices(&gradients), gradients.slots,
-                                     links};
-
-        for (; position.replica < s->sim.replicas; position.replica++) {
-            links[position.replica] = ring_link(s, position);
-            column_ns[position.replica] = ended_ns[dt_pipeline_rank_of(s->devices, position)];
-        }
-        int64_t end_ns = dt_ring_end_ns(&ring, column_ns);
-        last_ns = end_ns > last_ns ? end_ns : last_ns;
-    }
-    return last_ns;
-}
-
-/* What libdetour-sched expects of a schedule on the links as they are, and its gradients behind it. */
-static enum detour_status predict(struct detour_arena *arena, const struct settings *s,
-                                  struct detour_schedule *schedule, struct model *model, int64_t *end_ns,
-                                  struct detour_error *error)
-{
-    int64_t ended_ns[DT_SIM_HOSTS_MAX];
-    enum detour_status status = DETOUR_OK;
-    struct detour_report *report;
-
-    for (int32_t replica = 0; status == DETOUR_OK && replica < s->sim.replicas; replica++) {
-        make_model(s, true, replica, model);
-        status = detour_simulate(arena, &model->profile, schedule, &report, error);
-        for (int32_t i = 0; status == DETOUR_OK && i < s->devices; i++)
-            ended_ns[replica * s->devices + i] = report->devices[i].last_finish_ns;
-        if (status == DETOUR_OK)
-            *end_ns = report->makespan_ns;
-    }
-    if (status == DETOUR_OK && s->sim.replicas > 1)
-        *end_ns = rings_end_ns(s, ended_ns);
-    return status;
-}
-
-/* The schedule that is executed, and what libdetour-sched expects of it on the links as they are. */
-static enum detour_status plan(struct detour_arena *arena, const struct settings *s, struct model *model,
-                               struct detour_program **program, struct prediction *prediction,
-                               struct detour_error *error)
-{
-    struct detour_options options = {.algorithm = s->algorithm};
-    struct detour_plan *made;
-    enum detour_status status;
-
-    make_model(s, s->knows_delays, DT_PIPELINE_SIM_EVERY_REPLICA, model);
-    if (s->plans_free)
-        memset(model->links, 0, sizeof model->links);
-    status = detour_generate(arena, &model->profile, &options, &made, error);
-    if (status == DETOUR_OK) /* the order of its receives follows from the same times */
-        status = detour_program_create(arena, &model->profile, made->schedule, program, error);
-    if (status == DETOUR_OK)
-        status = predict(arena, s, made->schedule, model, &prediction->makespan_ns, error);
-    make_model(s, true, DT_PIPELINE_SIM_EVERY_REPLICA, model);
-    if (status == DETOUR_OK)
-        status = detour_lower_bound(arena, &model->profile, &prediction->lower_bound_ns, error);
-    if (status == DETOUR_OK)
-        prediction->schedule = made->schedule;
-    return status;
+    return optind < argc ? refuse("argument", argv[optind]) : check(s);
 }
 
 /* ---- the run ---- */
 
-static void print(const struct settings *s, const struct prediction *prediction, uint32_t changes,
-                  const struct dt_pipeline_sim_result *results)
+static void print(const struct dt_pipeline_sim_settings *s, const struct dt_pipeline_sim_plan *plan,
+                  uint32_t changes, const struct dt_pipeline_sim_result *results)
 {
     const struct dt_pipeline_sim_result *r = &results[s->sim.iteration_count - 1];
     uint32_t first = s->sim.iteration_count > 1; /* a first iteration is not a usual one */
@@ -473,8 +374,8 @@ static void print(const struct settings *s, const struct prediction *prediction,
            ", \"lower_bound_ns\": %" PRId64 ", \"dp_ns\": %" PRIu64
            ", \"bubble\": %.4f, \"waiting\": %.4f, \"held\": %.4f, \"transfers\": %" PRIu64
            ", \"bytes\": %" PRIu64 ", \"changes\": %" PRIu32 "}\n",
-           r->iteration_ns, sum_ns / (s->sim.iteration_count - first), prediction->makespan_ns,
-           prediction->lower_bound_ns, r->iteration_ns - r->pipeline_ns, 1 - (double)r->compute_ns / span_ns,
+           r->iteration_ns, sum_ns / (s->sim.iteration_count - first), plan->makespan_ns,
+           plan->lower_bound_ns, r->iteration_ns - r->pipeline_ns, 1 - (double)r->compute_ns / span_ns,
            (double)r->wait_ns / span_ns, (double)r->held_ns / span_ns, r->transfers,
            2 * (uint64_t)s->sim.replicas * (uint64_t)(s->devices - 1) * (uint64_t)s->microbatches *
                s->sim.message_bytes,
@@ -482,18 +383,17 @@ static void print(const struct settings *s, const struct prediction *prediction,
 }
 
 /* False with the reason in `failure`. */
-static bool execute(struct settings *s, const struct prediction *prediction,
+static bool execute(struct dt_pipeline_sim_settings *s, const struct dt_pipeline_sim_plan *plan,
                     char failure[DT_PIPELINE_SIM_TEXT_BYTES])
 {
     struct dt_pipeline_sim_result results[ITERATIONS_MAX];
-    static struct model healthy, planned;
+    static struct dt_pipeline_sim_model planned;
     struct dt_pipeline_loop *loop = NULL;
     bool is_good;
 
-    make_model(s, false, DT_PIPELINE_SIM_EVERY_REPLICA, &healthy);
-    make_model(s, s->knows_delays, DT_PIPELINE_SIM_EVERY_REPLICA, &planned);
+    dt_pipeline_sim_model_make(s, s->knows_delays, DT_PIPELINE_SIM_EVERY_REPLICA, &planned);
     if (s->adapts) {
-        loop = dt_pipeline_loop_create(&healthy.profile, &planned.profile, prediction->schedule);
+        loop = dt_pipeline_loop_create(&plan->model.profile, &planned.profile, plan->schedule);
         snprintf(failure, DT_PIPELINE_SIM_TEXT_BYTES, "out of memory");
         if (!loop)
             return false;
@@ -502,39 +402,39 @@ static bool execute(struct settings *s, const struct prediction *prediction,
     }
     is_good = dt_pipeline_sim_run(&s->sim, results, failure);
     if (is_good)
-        print(s, prediction, loop ? dt_pipeline_loop_changes(loop) : 0, results);
+        print(s, plan, loop ? dt_pipeline_loop_changes(loop) : 0, results);
     dt_pipeline_loop_destroy(loop);
     return is_good;
 }
 
-static int run(struct settings *s)
+static int run(struct dt_pipeline_sim_settings *s)
 {
     struct detour_arena *arena = detour_arena_create();
     char failure[DT_PIPELINE_SIM_TEXT_BYTES];
-    struct detour_program *program = NULL;
-    struct prediction prediction;
-    static struct model model;
+    static struct dt_pipeline_sim_plan plan;
     struct detour_error error = {.text = "out of memory"};
-    bool is_good = arena && plan(arena, s, &model, &program, &prediction, &error) == DETOUR_OK;
 
+    s->sim.slow = s->slow;
+    s->sim.slow_device = s->slow_device;
+    bool is_good = arena && dt_pipeline_sim_plan_make(arena, s, &plan, &error) == DETOUR_OK;
     if (!is_good) {
         fprintf(stderr, "detour-sim-pipeline: schedule: %s\n", error.text);
     } else {
-        s->sim.profile = &model.profile;
-        s->sim.program = program;
-        s->sim.slow = s->slow;
-        is_good = execute(s, &prediction, failure);
+        s->sim.profile = &plan.model.profile;
+        s->sim.program = plan.program;
+        s->sim.variants = plan.variants;
+        s->sim.variant_count = plan.variant_count;
+        is_good = execute(s, &plan, failure);
         if (!is_good)
             fprintf(stderr, "detour-sim-pipeline: %s\n", failure);
     }
-    if (arena)
-        detour_arena_destroy(arena);
+    detour_arena_destroy(arena);
     return is_good ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
-    struct settings settings = defaults;
+    struct dt_pipeline_sim_settings settings = defaults;
     int status;
 
     dt_trace_start(DT_TRACE_OFF);

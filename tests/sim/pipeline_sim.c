@@ -11,13 +11,11 @@
 #include "base/util.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/pipeline_end.h"
+#include "tests/sim/pipeline_work.h"
 
 #define CONTROL_LATENCY_NS (50 * DT_NS_PER_US)
 #define PATIENCE_NS        (1000 * DT_NS_PER_S) /* an iteration takes less */
 #define COPY_START_NS      2000
-
-/* Of gradients. The host path sends up to 8 x 512 KiB in parts that end where stamps begin. */
-#define SLICE_BYTES (4u << 20)
 
 struct device {
     struct dt_executor *executor;
@@ -139,12 +137,6 @@ static uint32_t sender_number(const struct run *run, const struct connection *co
     return number;
 }
 
-uint64_t dt_pipeline_sim_slice_delay_ns(const struct dt_pipeline_sim_options *options,
-                                        const struct dt_pipeline_slow_link *slow)
-{
-    return slow->is_serial ? slow->delay_ns * SLICE_BYTES / options->message_bytes : slow->delay_ns;
-}
-
 static size_t add_rule(const struct run *run, const struct connection *connection,
                        const struct dt_pipeline_slow_link *slow, char *text, size_t bytes)
 {
@@ -255,7 +247,7 @@ static bool add_end(struct run *run, struct connection *c, bool sends)
         .gradients = c->is_dp ? device->gradients : NULL,
         .sends = sends,
         .is_on_host = !sends && run->options->mode == DT_PIPELINE_DELEGATED,
-        .message_bytes = c->is_dp ? SLICE_BYTES : run->options->message_bytes,
+        .message_bytes = c->is_dp ? DT_PIPELINE_SIM_SLICE_BYTES : run->options->message_bytes,
     };
 
     device->end[options.flow] = dt_pipeline_end_create(&options);
@@ -276,20 +268,6 @@ static bool connect_all(struct run *run)
     return true;
 }
 
-struct dt_gradients_options dt_pipeline_sim_gradients(const struct dt_pipeline_sim_options *options,
-                                                      struct dt_pipeline_position position)
-{
-    return (struct dt_gradients_options){
-        .device = position.device,
-        .replica = position.replica,
-        .replicas = options->replicas,
-        .places = dt_align_up(options->gradient_bytes, DT_PIPELINE_STAMP_EVERY) / DT_PIPELINE_STAMP_EVERY,
-        .place_bytes = DT_PIPELINE_STAMP_EVERY,
-        .kept_bytes = DT_SIM_STAMP_BYTES,
-        .slice_bytes = SLICE_BYTES,
-        .slots = (uint32_t)dt_max_u64(1, options->slots * options->slice_bytes / SLICE_BYTES)};
-}
-
 static bool create_gradients(struct run *run, uint32_t host)
 {
     struct device *device = &run->device[host];
@@ -306,7 +284,9 @@ static bool create_gradients(struct run *run, uint32_t host)
 static bool create_executors(struct run *run)
 {
     const struct dt_pipeline_sim_options *o = run->options;
+    struct detour_profile largest = *o->profile;
 
+    largest.microbatch_count = dt_pipeline_shares_largest(&o->shares, largest.microbatch_count);
     for (uint32_t i = 0; i < host_count(run); i++) {
         struct dt_executor_options options = {.device = (int32_t)i % device_count(run),
                                               .mode = o->mode,
@@ -317,7 +297,7 @@ static bool create_executors(struct run *run)
 
         struct device *device = &run->device[i];
 
-        device->executor = dt_executor_create(&options, o->profile);
+        device->executor = dt_executor_create(&options, &largest);
         if (device->executor && create_gradients(run, i))
             device->end = calloc(flow_count(device), sizeof *device->end);
         if (!device->end)
@@ -497,17 +477,16 @@ static void choose_program(struct run *run, uint32_t iteration)
 
 static bool run_iteration(struct run *run, uint32_t iteration, struct dt_pipeline_sim_result *result)
 {
-    struct dt_executor_work work = {.profile = run->options->profile,
-                                    .program = run->program,
-                                    .iteration = iteration,
-                                    .compute_permille = 1000};
     uint64_t began_ns = dt_cluster_now_ns(run->cluster);
     uint32_t open;
 
     run->transfers = run->sends = 0;
     for (uint32_t i = 0; i < host_count(run); i++) {
+        const struct dt_executor_work work = dt_pipeline_sim_work(run->options, run->program, i, iteration);
+
         if (run->device[i].gradients)
-            dt_gradients_begin(run->device[i].gradients, iteration);
+            dt_gradients_begin(run->device[i].gradients, iteration,
+                               dt_pipeline_sim_share(run->options, i, iteration));
         if (!dt_executor_begin(run->device[i].executor, &work, began_ns))
             return fail(run, "out of memory", i);
         dt_cluster_wake(run->cluster, i);

@@ -20,6 +20,7 @@
 #include "pipeline/executor.h"
 #include "pipeline/gradients.h"
 #include "pipeline/grid.h"
+#include "pipeline/shares.h"
 #include "tests/sim/stream_sim.h"
 
 #ifdef __cplusplus
@@ -41,6 +42,13 @@ struct dt_pipeline_slow_link {
     bool is_serial;    /* messages take the delay one after the other, not each for itself */
 };
 
+/* Computations of a device take longer. */
+struct dt_pipeline_slow_device {
+    int32_t device;
+    int32_t replica; /* or DT_PIPELINE_SIM_EVERY_REPLICA */
+    uint32_t permille;
+};
+
 /*
  * How long the messages of an iteration took, the mean of each link and direction: from when both ends were
  * ready, the send ordered and the receive posted, to the arrival. So the plugin measures as well.
@@ -50,11 +58,21 @@ struct dt_pipeline_sim_transit {
     uint64_t backward_ns[DT_SIM_HOSTS_MAX];
 };
 
+/* The schedule for a number of microbatches: the profile's. */
+struct dt_pipeline_sim_variant {
+    struct detour_profile profile;
+    const struct detour_program *program;
+};
+
 struct dt_pipeline_sim_options {
     const struct detour_profile *profile; /* computing times and placement */
     const struct detour_program *program;
     int32_t replicas;        /* device d of replica r is host r * devices + d; 0: one */
     uint64_t gradient_bytes; /* replicas > 1: of a device, which sums them up over the replicas */
+    /* replicas > 1: other numbers of microbatches than the profile's, with the schedule for each number. */
+    struct dt_pipeline_shares shares;
+    const struct dt_pipeline_sim_variant *variants;
+    size_t variant_count;
     enum dt_pipeline_mode mode;
     uint64_t message_bytes;
     uint64_t slice_bytes; /* executor.h, as the next; gradients are cut in every mode, into other slices */
@@ -67,6 +85,8 @@ struct dt_pipeline_sim_options {
     uint64_t pool_bytes; /* DETOUR_HOSTPATH_BYTES */
     const struct dt_pipeline_slow_link *slow;
     uint32_t slow_count;
+    const struct dt_pipeline_slow_device *slow_device;
+    uint32_t slow_device_count;
     const char
         *effect; /* of the rules on slow links, as delay/rule.h has it, instead of delay_ns; NULL: none */
     uint32_t iteration_count;
@@ -77,17 +97,6 @@ struct dt_pipeline_sim_options {
     void *after_arg;
     uint64_t spoiled_send; /* one byte of this send, counted from 1 in each iteration, is wrong; 0: of none */
 };
-
-/*
- * The options of the all-reduce of a device's gradients; replicas > 1. Slices of 4 MiB in as many slots as
- * together hold what the slots of a message do.
- */
-struct dt_gradients_options dt_pipeline_sim_gradients(const struct dt_pipeline_sim_options *options,
-                                                      struct dt_pipeline_position position);
-
-/* The delay of a slice of gradients on a link between replicas. */
-uint64_t dt_pipeline_sim_slice_delay_ns(const struct dt_pipeline_sim_options *options,
-                                        const struct dt_pipeline_slow_link *slow);
 
 /* An iteration begins on all devices at the same instant. */
 struct dt_pipeline_sim_result {

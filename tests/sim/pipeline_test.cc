@@ -13,6 +13,7 @@
 #include "tests/sim/pipeline_loop.h"
 #include "pipeline/ring_model.h"
 #include "tests/sim/pipeline_sim.h"
+#include "tests/sim/pipeline_work.h"
 #include "tests/sim/trace.h"
 
 namespace
@@ -320,6 +321,42 @@ TEST_F(Pipeline, ASlowLinkBetweenReplicasHoldsBackGradients)
     /* 64 MiB in slices of 4 MiB, 10 ms each; device 1 ends before the pipeline does */
     EXPECT_GT(result.iteration_ns, result.pipeline_ns + 13 * 10 * kMs);
     EXPECT_LT(result.iteration_ns, result.pipeline_ns + 17 * 10 * kMs);
+}
+
+/* A replica with a slow device has fewer microbatches: it no longer holds back the other, and the sums are
+ * still those of the global batch (compared element by element at the end of each iteration). */
+TEST_F(Pipeline, ASlowReplicaHasFewerMicrobatches)
+{
+    dt_pipeline_slow_device half = {1, 1, 2000};
+    Make(4, 4, 12, DETOUR_ALGORITHM_ZB);
+    AddReplicas(2);
+    uint64_t healthy_ns = Run().iteration_ns;
+    options.slow_device = &half;
+    options.slow_device_count = 1;
+    std::vector<dt_pipeline_sim_result> even = RunAll();
+    EXPECT_GE(even[1].iteration_ns, 12u * 2 * 30 * kMs);
+
+    std::vector<dt_pipeline_sim_variant> variants;
+    for (int32_t microbatches : {16, 8}) {
+        detour_profile shape = profile;
+        detour_options plan_options = {};
+        detour_plan *plan = nullptr;
+        detour_program *program = nullptr;
+        plan_options.algorithm = DETOUR_ALGORITHM_ZB;
+        shape.microbatch_count = microbatches;
+        ASSERT_EQ(DETOUR_OK, detour_generate(arena, &shape, &plan_options, &plan, nullptr));
+        ASSERT_EQ(DETOUR_OK, detour_program_create(arena, &shape, plan->schedule, &program, nullptr));
+        variants.push_back({shape, program});
+    }
+    options.variants = variants.data();
+    options.variant_count = variants.size();
+    ASSERT_TRUE(dt_pipeline_shares_add(&options.shares, "16,8@1"));
+    std::vector<dt_pipeline_sim_result> results = RunAll();
+    EXPECT_EQ(results[0].iteration_ns, even[0].iteration_ns) << "the counts change in iteration 1";
+    EXPECT_LT(results[1].iteration_ns, even[1].iteration_ns * 3 / 4);
+    EXPECT_GT(results[1].iteration_ns, healthy_ns);
+    /* a device in five computations takes twice the time */
+    EXPECT_EQ(results[1].compute_ns, (16u * 4 + 8 * 5) * 30 * kMs);
 }
 
 /* A slow link of one replica slows the other down as well, through their sums. */

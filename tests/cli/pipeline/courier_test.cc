@@ -148,7 +148,8 @@ class PipelineCourier : public ::testing::Test
         struct dt_executor_work work = {&plan.profile, plan.program, iteration, 1000};
         for (size_t i = 0; i < courier.size(); i++) {
             if (gradients[i])
-                dt_gradients_begin(gradients[i], iteration);
+                dt_gradients_begin(gradients[i], iteration,
+                                   {static_cast<int32_t>(i) / 2, 1, options.replicas});
             EXPECT_TRUE(dt_executor_begin(executor[i], &work, now_ns));
         }
         for (int round = 0; round < 1000; round++, now_ns += 1) {

