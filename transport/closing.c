@@ -38,6 +38,7 @@ static void detach(struct dt_connection *c)
 {
     DT_CHECK(!dt_list_is_empty(&c->node)); /* it is served exactly until here */
     dt_list_remove(&c->node);
+    dt_turns_remove(c->nic, c);
     for (uint32_t p = 0; p < c->path_count; p++)
         dt_switchover_report_end(&c->path[p]);
     if (c->is_sender)

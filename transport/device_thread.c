@@ -101,6 +101,7 @@ void dt_device_thread_collect(struct dt_nic *nic)
 
             DT_CHECK(session->poller == &nic->service->poller); /* a session is unwatched before it ends */
             session->is_ready = true;
+            dt_store_release(&nic->has_work, 1u); /* the connection of the session may rest */
         }
     }
 }

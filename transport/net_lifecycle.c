@@ -46,6 +46,7 @@ static enum dt_status nic_init(struct dt_net *net, struct dt_nic *nic, const str
     nic->rail = rail;
     name_device(info, nic->name);
     dt_list_init(&nic->service->connections);
+    dt_turns_init(&nic->service->turns);
     dt_list_init(&nic->service->sessions);
     dt_inject_nic_init(&nic->service->inject);
     status = dt_executor_init(&nic->executor, net->environment.has_threads);

@@ -20,6 +20,7 @@
 #include "transport/protocol/address.h"
 #include "transport/path/nic.h"
 #include "transport/session/session.h"
+#include "transport/turns.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,7 @@ struct dt_nic_service {
 
     /* Under nic->mutex. */
     struct dt_list connections;
+    struct dt_turns turns;   /* the same, by who is visited next */
     struct dt_list sessions; /* struct dt_session, of connections that are closed, while they linger */
     uint64_t quiet_since_ns; /* no connection has been busy since then */
     bool is_event_ready;     /* the device may have an event */

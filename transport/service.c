@@ -52,10 +52,10 @@ static void create_flushes(struct dt_connection *c)
  * First half of serving a connection: its session and the first frame that the switchover has to handle.
  * Returns whether it is claimed, because there is work that only the owner may do.
  */
-static bool begin(struct dt_connection *c, uint64_t now_ns, uint64_t *deadline_ns)
+static bool begin(struct dt_connection *c, uint64_t now_ns)
 {
     DT_CHECK(c->service->claims == 0); /* the round before has settled its claims */
-    *deadline_ns = dt_earlier_ns(*deadline_ns, dt_peer_frames_session(c, now_ns));
+    c->service->deadline_ns = dt_peer_frames_session(c, now_ns);
     if (dt_load_relaxed(&c->notices) & DT_NOTICE_ABANDONED || dt_load_acquire(&c->failing) != DT_OK)
         return false;
     if (!c->switchover->is_frame_pending && dt_session_is_ready(c->session))
@@ -101,10 +101,11 @@ static bool use_claim(struct dt_connection *c, uint64_t now_ns)
     return true;
 }
 
-/* Second half. Returns whether the connection is in use; brings *deadline_ns forward where needed. */
-static bool finish(struct dt_connection *c, uint64_t now_ns, uint64_t *deadline_ns)
+/* Second half. Returns whether the connection is in use; brings its deadline forward where needed. */
+static bool finish(struct dt_connection *c, uint64_t now_ns)
 {
     bool is_done = use_claim(c, now_ns);
+    uint64_t *deadline_ns = &c->service->deadline_ns;
 
     DT_CHECK(c->owner.holder == DT_HOLDER_NCCL);
     dt_session_flush(c->session);
@@ -210,12 +211,17 @@ struct round {
 
 static void finish_one(struct round *round, struct dt_connection *c)
 {
-    round->is_busy |= finish(c, round->now_ns, &round->deadline_ns);
-    round->is_hurried |= dt_switchover_is_hurried(c, round->now_ns);
+    bool is_busy = finish(c, round->now_ns);
+    bool is_hurried = dt_switchover_is_hurried(c, round->now_ns);
+
+    round->is_busy |= is_busy;
+    round->is_hurried |= is_hurried;
     dt_switchover_write_reports(c, round->now_ns, &round->lines_left);
     if (dt_closing_has_staged(c))
-        round->deadline_ns =
-            dt_earlier_ns(round->deadline_ns, dt_deadline_ns(round->now_ns, DT_STAGED_PERIOD_NS));
+        c->service->deadline_ns =
+            dt_earlier_ns(c->service->deadline_ns, dt_deadline_ns(round->now_ns, DT_STAGED_PERIOD_NS));
+    round->deadline_ns = dt_earlier_ns(round->deadline_ns, c->service->deadline_ns);
+    dt_turns_settle(&round->nic->service->turns, c, is_busy || is_hurried, round->now_ns);
     round->deadline_ns = dt_earlier_ns(round->deadline_ns, dt_closing_progress(c, round->now_ns));
 }
 
@@ -234,18 +240,26 @@ static void finish_batch(struct round *round)
     round->count = 0;
 }
 
+static void visit(struct round *round, struct dt_connection *c)
+{
+    DT_CHECK(c->nic == round->nic); /* a connection is served by its default device's thread alone */
+    dt_turns_visit(&round->nic->service->turns, c);
+    round->has_claimed |= begin(c, round->now_ns);
+    round->connection[round->count++] = c;
+    if (round->count == BATCH_MAX)
+        finish_batch(round);
+}
+
 static void serve_connections(struct round *round)
 {
-    dt_list_for_each(node, &round->nic->service->connections)
-    {
-        struct dt_connection *c = dt_container_of(node, struct dt_connection, node);
+    struct dt_turns *turns = &round->nic->service->turns;
+    uint32_t resting = dt_turns_begin(round->nic, round->now_ns);
+    struct dt_connection *c;
 
-        DT_CHECK(c->nic == round->nic); /* a connection is served by its default device's thread alone */
-        round->has_claimed |= begin(c, round->now_ns, &round->deadline_ns);
-        round->connection[round->count++] = c;
-        if (round->count == BATCH_MAX)
-            finish_batch(round);
-    }
+    dt_list_for_each(node, &turns->busy) visit(round, dt_container_of(node, struct dt_connection, turn));
+    finish_batch(round);
+    for (; resting > 0 && (c = dt_turns_next(turns)); resting--)
+        visit(round, c);
     finish_batch(round);
     DT_CHECK(round->count == 0 && !round->has_claimed); /* each claim was used or given back */
 }
@@ -343,6 +357,7 @@ static void attach(struct dt_connection *c, uint64_t now_ns)
                 (unsigned long long)c->id);
     dt_switchover_start(c, now_ns);
     dt_list_push_back(&c->nic->service->connections, &c->node);
+    dt_turns_add(c->nic, c, now_ns);
     dt_session_start(c->session);
     c->ops->session_started(c);
 }

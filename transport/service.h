@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The work of a device thread, without the thread: one round serves every connection whose default device
- * this is.
+ * The work of a device thread, without the thread: one round serves the connections whose default device
+ * this is, the busy ones of them first (turns.h).
  *
  *   peer_frames.h    progresses the control session, reads the peer's frames
  *   device_events.h  reads the device's events and notifies the connections that use the device

@@ -140,9 +140,27 @@ static void attend_peer(struct dt_connection *c, uint32_t notices, uint32_t news
         attend_loss(c, notices);
 }
 
+/* The next round of the device thread visits the connection (turns.h). Returns the notices that are left. */
+static uint32_t rouse(struct dt_connection *c)
+{
+    uint32_t left = __atomic_and_fetch(&c->notices, ~(uint32_t)DT_NOTICE_RESTING, __ATOMIC_ACQ_REL);
+
+    if (dt_exchange_acq_rel(&c->is_roused, 1u))
+        return left;
+    c->roused_next = dt_load_relaxed(&c->nic->roused);
+    while (!dt_compare_swap(&c->nic->roused, &c->roused_next, c)) {
+    }
+    return left;
+}
+
 enum dt_status dt_connection_attend(struct dt_connection *c)
 {
     uint32_t notices = dt_load_acquire(&c->notices);
+
+    if (notices & DT_NOTICE_RESTING)
+        notices = rouse(c);
+    if (notices == c->attended)
+        return DT_OK;
     uint32_t news = notices & ~c->attended;
 
     if (notices & DT_NOTICE_ABANDONED)

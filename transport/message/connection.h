@@ -71,7 +71,9 @@ enum dt_notice {
     DT_NOTICE_AGAIN = 128,
     /* isend or irecv of this connection uses hostpath/staged/. Never cleared. It is a notice because the
        entry points compare the notices anyway. */
-    DT_NOTICE_STAGED = 256
+    DT_NOTICE_STAGED = 256,
+    /* The device thread visits the connection rarely; NCCL's next call rouses it and clears the notice. */
+    DT_NOTICE_RESTING = 512
 };
 
 /* The text of the error of a connection with DT_NOTICE_PEER_LOST whose peer did not close. */
@@ -109,7 +111,10 @@ struct dt_connection {
     struct dt_session *session; /* [detour], before that the set-up's; survives the connection */
     uint64_t peer_close_sequence;
 
-    struct dt_list node;      /* in nic->service->connections [detour] */
+    struct dt_list node; /* in nic->service->connections [detour] */
+    struct dt_list turn; /* in nic->service->turns [detour] */
+    uint32_t is_roused;  /* it is on the list nic->roused [atomic] */
+    struct dt_connection *roused_next;
     uint64_t progress_ns;     /* when a completion was last noticed, or the connection was idle [atomic] */
     uint32_t faults;          /* enum dt_fault, by path [atomic] */
     uint32_t hints;           /* paths that may have recovered [atomic] */

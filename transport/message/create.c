@@ -98,5 +98,6 @@ struct dt_connection *dt_connection_create(struct dt_nic *nic, bool is_sender)
     dt_meter_init(&c->meter, &nic->environment->ticks, is_sender);
     dt_list_init(&c->memories);
     dt_list_init(&c->node);
+    dt_list_init(&c->turn);
     return c;
 }

@@ -16,6 +16,7 @@ void dt_nic_wake(struct dt_nic *nic)
 {
     uint64_t one = 1;
 
+    dt_store_release(&nic->has_work, 1u);
     if (!nic->is_started || dt_exchange_acq_rel(&nic->is_woken, 1u))
         return;
     DT_CHECK(nic->wake_fd >= 0); /* a started thread has its files */

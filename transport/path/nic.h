@@ -20,6 +20,7 @@
 extern "C" {
 #endif
 
+struct dt_connection;
 struct dt_net;
 struct dt_nic_service;
 
@@ -46,9 +47,11 @@ struct dt_nic {
     /* Waking the device thread. */
     bool is_started;
     int wake_fd;
-    uint32_t is_woken; /* wake_fd was written since it was last read [atomic] */
-    uint64_t awake_ns; /* the thread sleeps until then [atomic] */
-    uint32_t has_news; /* a held message is due before that [atomic] */
+    uint32_t is_woken;            /* wake_fd was written since it was last read [atomic] */
+    uint64_t awake_ns;            /* the thread sleeps until then [atomic] */
+    uint32_t has_work;            /* dt_nic_wake() was called since the last round began [atomic] */
+    struct dt_connection *roused; /* by NCCL's calls (transport/turns.h) [atomic] */
+    uint32_t has_news;            /* a held message is due before that [atomic] */
 
     /* How busy the device thread is [device thread]. */
     bool is_hurried;         /* a connection was in a switchover in the last round */
