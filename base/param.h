@@ -20,6 +20,9 @@
 extern "C" {
 #endif
 
+/* DETOUR_RANK: the rank is the launcher's (base/job_env.h). */
+#define DT_PARAM_RANK_AUTO 1000000
+
 /*
  * X(field, name, alias or NULL, unit, default, min, max, help) for numbers.
  * Sizes in bytes and rates take the suffixes K, M, G (powers of 1024) when the unit is "bytes" or "bytes/s".
@@ -79,6 +82,8 @@ extern "C" {
       "memory per process to stage messages in, with DETOUR_HOSTPATH")                                       \
     X(hostpath_queues, "DETOUR_HOSTPATH_QUEUES", NULL, "count", 1, 1, 16,                                    \
       "threads per RNIC that copy large messages into it")                                                   \
+    X(rank, "DETOUR_RANK", NULL, "rank", DT_PARAM_RANK_AUTO, 0, DT_PARAM_RANK_AUTO,                          \
+      "this process' rank in the job, for its events; 1000000: as mpirun, srun or torchrun numbers it")      \
     X(linger_ms, "DETOUR_LINGER_MS", NULL, "ms", 5000, 0, 3600000,                                           \
       "after close: for staged messages to be delivered (also at exit), and for the peer to receive CLOSE")
 

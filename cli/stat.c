@@ -13,14 +13,16 @@
 #include "cli/arg.h"
 #include "cli/command.h"
 #include "cli/processes.h"
+#include "cli/stat_events.h"
 
 #define COMMAND         "detour stat"
 #define WATCH_S_DEFAULT 1
 #define WATCH_S_MAX     3600
+#define FOLLOW_NS       100000000 /* between two readings; the ring holds 1024 events */
 
 struct request {
     struct dt_process_choice choice;
-    bool is_json, is_prometheus, is_events, is_watch, is_bounded;
+    bool is_json, is_prometheus, is_events, is_follow, is_watch, is_bounded;
     uint64_t every_s;
     uint64_t for_s;
 };
@@ -39,6 +41,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'e':
         request->is_events = true;
+        return 0;
+    case 'F':
+        request->is_follow = true;
         return 0;
     case 'w':
         request->is_watch = true;
@@ -61,10 +66,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp_option argp_options[] = {
     {"json", 'j', NULL, 0, "everything as JSON; `links` is input of `detour sched adapt --delays -`", 0},
     {"prometheus", 'P', NULL, 0, "counters in Prometheus' text format", 0},
-    {"events", 'e', NULL, 0, "events, the oldest first; with --json as JSON", 0},
+    {"events", 'e', NULL, 0, "events, the oldest first; with --json one JSON object per line", 0},
+    {"follow", 'F', NULL, 0, "with --events: print new events as they occur, until Control-C", 0},
     {"watch", 'w', "SECONDS", OPTION_ARG_OPTIONAL,
      "repeat the table every SECONDS (default 1), with bytes per second, until Control-C", 0},
-    {"for", 'f', "SECONDS", 0, "with --watch: end after this time", 0},
+    {"for", 'f', "SECONDS", 0, "with --watch or --follow: end after this time", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -92,8 +98,10 @@ static int check_request(const struct request *request)
         return dt_arg_refuse(COMMAND, "events are no metrics: combine --events with --json or use it alone");
     if (request->is_watch && (request->is_json || request->is_prometheus || request->is_events))
         return dt_arg_refuse(COMMAND, "--watch shows the table; combine it with --pid and --for only");
-    if (request->is_bounded && !request->is_watch)
-        return dt_arg_refuse(COMMAND, "--for belongs to --watch");
+    if (request->is_follow && !request->is_events)
+        return dt_arg_refuse(COMMAND, "--follow belongs to --events");
+    if (request->is_bounded && !request->is_watch && !request->is_follow)
+        return dt_arg_refuse(COMMAND, "--for belongs to --watch or --follow");
     return 0;
 }
 
@@ -112,18 +120,20 @@ static int read_pages(const struct dt_params *params, const struct request *requ
 
 static int print(const struct request *request, const struct detour_stat_snapshot *snapshot)
 {
+    struct dt_stat_seen seen = {0};
     bool is_printed = true;
 
-    if (request->is_events && request->is_json)
-        is_printed = dt_stat_print_json_events(snapshot);
-    else if (request->is_events)
-        dt_stat_print_events(snapshot);
+    if (request->is_events && !request->is_json)
+        dt_stat_print_events_head();
+    if (request->is_events)
+        is_printed = dt_stat_print_events(snapshot, request->is_json, &seen);
     else if (request->is_json)
         is_printed = dt_stat_print_json(snapshot);
     else if (request->is_prometheus)
         dt_stat_print_prometheus(snapshot);
     else
         dt_stat_print_table(snapshot, NULL);
+    dt_stat_seen_free(&seen);
     if (is_printed)
         return DT_EXIT_OK;
     dt_arg_refuse(COMMAND, "out of memory");
@@ -176,6 +186,50 @@ static int watch(const struct dt_params *params, const struct request *request)
     return code;
 }
 
+/* Has --for passed? */
+static bool is_over(const struct request *request, const struct timespec *start)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return request->is_bounded &&
+           (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9 >=
+               (double)request->for_s;
+}
+
+/* Processes may start and end in the meantime. */
+static int follow(const struct dt_params *params, const struct request *request)
+{
+    const struct timespec pause = {.tv_nsec = FOLLOW_NS};
+    struct detour_stat_snapshot *snapshot;
+    struct dt_stat_seen seen = {0};
+    struct timespec start;
+    bool is_printed;
+    int code;
+
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    if (!request->is_json)
+        dt_stat_print_events_head();
+    for (;;) {
+        bool is_last = is_over(request, &start);
+
+        code = read_pages(params, request, &snapshot);
+        if (code != DT_EXIT_OK)
+            break;
+        is_printed = dt_stat_print_events(snapshot, request->is_json, &seen);
+        detour_stat_free(snapshot);
+        if (!is_printed) {
+            dt_arg_refuse(COMMAND, "out of memory");
+            code = DT_EXIT_FAILED;
+        }
+        if (fflush(stdout) || ferror(stdout) || !is_printed || is_last)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    dt_stat_seen_free(&seen);
+    return code;
+}
+
 int dt_stat_command(int argc, char **argv)
 {
     struct request request = {.choice = {.command = COMMAND}};
@@ -188,5 +242,7 @@ int dt_stat_command(int argc, char **argv)
         dt_arg_refuse(COMMAND, "%s", reason);
         return DT_EXIT_USAGE;
     }
+    if (request.is_follow)
+        return follow(&params, &request);
     return request.is_watch ? watch(&params, &request) : show_once(&params, &request);
 }

@@ -115,23 +115,3 @@ bool dt_stat_print_json(const struct detour_stat_snapshot *snapshot)
                                     (double)detour_stat_time_ns(snapshot) / 1e9, "links",
                                     links_json(snapshot), "processes", processes));
 }
-
-static json_t *event_json(const struct detour_stat_process *process, const struct detour_stat_event *event)
-{
-    return json_pack("{s:f, s:i, s:s, s:s, s:s, s:I}", "time_s", (double)event->time_ns / 1e9, "pid",
-                     (int)process->pid, "process", process->name, "kind", event->kind, "text", event->text,
-                     "value", (json_int_t)event->value);
-}
-
-bool dt_stat_print_json_events(const struct detour_stat_snapshot *snapshot)
-{
-    json_t *events = json_array();
-
-    for (size_t i = 0; i < detour_stat_process_count(snapshot); i++) {
-        const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
-
-        for (size_t j = 0; j < process->event_count; j++)
-            json_array_append_new(events, event_json(process, detour_stat_get_event(process, j)));
-    }
-    return print_document(json_pack("{s:i, s:o}", "version", 1, "events", events));
-}

@@ -146,27 +146,6 @@ void dt_stat_print_table(const struct detour_stat_snapshot *snapshot,
     }
 }
 
-/* ---- Events. ---- */
-void dt_stat_print_events(const struct detour_stat_snapshot *snapshot)
-{
-    printf("%-24s %-8s %-16s %-10s %s\n", "TIME", "PID", "PROCESS", "KIND", "EVENT");
-    for (size_t i = 0; i < detour_stat_process_count(snapshot); i++) {
-        const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
-
-        for (size_t j = 0; j < process->event_count; j++) {
-            const struct detour_stat_event *event = detour_stat_get_event(process, j);
-            time_t seconds = (time_t)(event->time_ns / 1000000000);
-            struct tm parts;
-            char text[32] = "?";
-
-            if (localtime_r(&seconds, &parts))
-                strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
-            printf("%s.%03d  %-8" PRId32 " %-16.16s %-10s %s\n", text, (int)(event->time_ns / 1000000 % 1000),
-                   process->pid, process->name, event->kind, event->text);
-        }
-    }
-}
-
 /* ---- Prometheus' text format. ---- */
 
 /* A label value, escaped as the format requires. */

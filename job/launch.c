@@ -72,6 +72,7 @@ static void be_rank(struct dt_job_launcher *launcher, unsigned rank, int fd, pid
 {
     struct dt_job_link link = {.fd = fd, .rank = rank, .ranks = launcher->options->ranks};
     struct dt_job_error error = {0};
+    char number[16];
     sigset_t set;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -82,6 +83,8 @@ static void be_rank(struct dt_job_launcher *launcher, unsigned rank, int fd, pid
             close(launcher->members[i].fd);
     }
     close(launcher->signal_fd);
+    snprintf(number, sizeof number, "%u", rank);
+    setenv("DETOUR_RANK", number, 1); /* a launcher's variables count this process' ranks as one */
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_DFL);
     blocked_signals(&set);

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "obs/atomic_copy.h"
 
-DT_STATIC_CHECK(sizeof(struct dt_event_record) == 128, "the layout of a record is fixed");
+DT_STATIC_CHECK(sizeof(struct dt_event_record) == 344, "the layout of a record is fixed");
 DT_STATIC_CHECK((DT_EVENT_SLOTS & (DT_EVENT_SLOTS - 1)) == 0, "slots are found with a mask");
 
 #define BODY_OFFSET offsetof(struct dt_event_record, time_ns)
@@ -27,15 +27,15 @@ const char *dt_event_kind_text(uint32_t kind)
     return kind < DT_EVENT_KIND_COUNT ? texts[kind] : "unknown";
 }
 
-void dt_event_write(struct dt_event_ring *ring, uint64_t time_ns, enum dt_event_kind kind, uint32_t subject,
-                    int64_t value, const char *format, ...)
+void dt_event_write(struct dt_event_ring *ring, const struct dt_event_record *content, const char *format,
+                    ...)
 {
-    struct dt_event_record record = {.time_ns = time_ns, .kind = kind, .subject = subject, .value = value};
+    struct dt_event_record record = *content;
     uint64_t number = dt_fetch_add_relaxed(&ring->written, 1);
     struct dt_event_record *slot = &ring->records[number % DT_EVENT_SLOTS];
     va_list args;
 
-    DT_CHECK((uint32_t)kind < DT_EVENT_KIND_COUNT);
+    DT_CHECK(record.kind < DT_EVENT_KIND_COUNT);
     va_start(args, format);
     vsnprintf(record.text, sizeof record.text, format, args);
     va_end(args);
@@ -51,6 +51,9 @@ bool dt_event_read(const struct dt_event_ring *ring, uint64_t number, struct dt_
     if (dt_load_acquire(&slot->mark) != number + 1)
         return false;
     dt_atomic_copy_load((char *)record + BODY_OFFSET, (const char *)slot + BODY_OFFSET, BODY_BYTES);
+    record->nic[sizeof record->nic - 1] = '\0';
+    record->peer_nic[sizeof record->peer_nic - 1] = '\0';
+    record->peer[sizeof record->peer - 1] = '\0';
     record->text[DT_EVENT_TEXT_BYTES - 1] = '\0';
     record->mark = number + 1;
     return dt_load_relaxed(&slot->mark) == number + 1;

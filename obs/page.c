@@ -120,6 +120,8 @@ static void fill_header(struct page_layout *layout, const struct dt_page_options
     header->start_ns = options->start_ns;
     snprintf(header->process_name, sizeof header->process_name, "%s", options->process_name);
     snprintf(header->detour_version, sizeof header->detour_version, "%s", DETOUR_VERSION_STRING);
+    snprintf(header->host, sizeof header->host, "%s", options->host ? options->host : "");
+    header->rank = options->rank;
     header->connection_offset = offsetof(struct page_layout, connections);
     header->connection_bytes = sizeof(struct dt_page_connection);
     header->connection_count = DT_PAGE_CONNECTIONS;

@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define DT_PAGE_MAGIC       0x65676150746f4444ull /* "DDotPage" in little endian */
-#define DT_PAGE_VERSION     3u
+#define DT_PAGE_VERSION     4u
 #define DT_PAGE_CONNECTIONS 1024u
 #define DT_PAGE_PATHS       4u
 
@@ -125,6 +125,9 @@ struct dt_page_header {
     uint64_t start_ns;          /* the same time on the clock of the events */
     char process_name[64];
     char detour_version[32];
+    char host[64];
+    int32_t rank; /* in the job, by its launcher or DETOUR_RANK; or DT_PAGE_RANK_UNKNOWN */
+    uint32_t reserved_word;
     uint32_t connection_offset, connection_bytes, connection_count;
     uint32_t event_offset, event_slots;
 };
@@ -140,6 +143,8 @@ struct dt_page_options {
     const char *process_name;
     uint64_t start_realtime_ns;
     uint64_t start_ns;
+    const char *host;
+    int32_t rank; /* in the job, or DT_PAGE_RANK_UNKNOWN */
 };
 
 /*

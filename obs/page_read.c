@@ -118,6 +118,7 @@ static enum dt_status copy_mapped(const char *mapped, uint64_t file_bytes, struc
         return DT_PROTOCOL;
     header.process_name[sizeof header.process_name - 1] = '\0';
     header.detour_version[sizeof header.detour_version - 1] = '\0';
+    header.host[sizeof header.host - 1] = '\0';
     bytes = calloc(1, header.page_bytes);
     if (!bytes)
         return DT_NO_MEMORY;

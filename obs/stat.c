@@ -7,14 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/util.h"
 #include "obs/page.h"
 
 #define PROCESSES_MAX 1024
-#define HOST_BYTES    256
+#define HOST_BYTES    64 /* of a page's header */
 
 DT_STATIC_CHECK(DETOUR_STAT_BUCKETS == DT_PAGE_SERVICE_BUCKETS, "one histogram");
 DT_STATIC_CHECK((int)DETOUR_STAT_LEARNING == (int)DT_PAGE_VERDICT_LEARNING &&
@@ -136,6 +135,35 @@ static bool show_connections(struct process *process)
     return true;
 }
 
+static void show_event(const struct dt_page_header *header, const struct dt_event_record *record,
+                       struct detour_stat_event *shown)
+{
+    bool is_verdict = record->verdict != DT_EVENT_NO_VERDICT;
+
+    *shown = (struct detour_stat_event){
+        .time_ns = moment_ns(header, record->time_ns),
+        .kind = dt_event_kind_text(record->kind),
+        .text = record->text,
+        .value = record->value,
+        .number = record->mark - 1,
+        .rank = header->rank,
+        .peer_rank = DETOUR_STAT_RANK_UNKNOWN,
+        .connection = record->connection,
+        .is_send = record->is_send != 0,
+        .from_rank = record->from_rank,
+        .to_rank = DETOUR_STAT_RANK_UNKNOWN,
+        .peer = record->peer,
+        .nic = record->nic,
+        .peer_nic = record->peer_nic,
+        .path = record->path,
+        .verdict = is_verdict ? (int32_t)record->verdict : -1,
+        .cause = (int32_t)record->cause,
+        .since_ns = record->since_ns ? moment_ns(header, record->since_ns) : 0,
+        .factor = is_verdict ? (double)record->factor_permille / 1000 : 0,
+        .delay_ns = record->delay_ns,
+    };
+}
+
 static bool show_events(struct process *process)
 {
     const struct dt_event_ring *ring = dt_page_copy_events(&process->copy);
@@ -148,14 +176,12 @@ static bool show_events(struct process *process)
     for (uint64_t number = first; number < ring->written; number++) {
         struct dt_event_record *record = &process->records[process->shown.event_count];
 
-        if (!dt_event_read(ring, number, record))
-            continue;
-        process->events[process->shown.event_count++] = (struct detour_stat_event){
-            .time_ns = moment_ns(process->copy.header, record->time_ns),
-            .kind = dt_event_kind_text(record->kind),
-            .text = record->text,
-            .value = record->value,
-        };
+        if (!dt_event_read(ring, number, record)) {
+            if (ring->written - number < DT_EVENT_SLOTS / 2)
+                break; /* is being written: a reader that follows must not miss it */
+            continue;  /* was being overwritten */
+        }
+        show_event(process->copy.header, record, &process->events[process->shown.event_count++]);
     }
     return true;
 }
@@ -178,6 +204,8 @@ static bool show_process(struct process *process)
         .start_ns = (int64_t)header->start_realtime_ns,
         .name = header->process_name,
         .version = header->detour_version,
+        .host = header->host,
+        .job_rank = header->rank,
     };
     if (!show_connections(process) || !show_events(process))
         return false;
@@ -214,22 +242,28 @@ static int32_t rank_by_receivers(const struct process *process, const char *peer
     return rank;
 }
 
-/* From its messages to any process, if it is a process of this host with a page in the snapshot. */
-static int32_t rank_by_page(const struct detour_stat_snapshot *snapshot, const char *peer)
+/* The peer, if it is a process of this host with a page in the snapshot; or NULL. */
+static const struct detour_stat_process *find_peer(const struct detour_stat_snapshot *snapshot,
+                                                   const char *peer)
 {
     char name[HOST_BYTES + 16];
-    char host[HOST_BYTES] = "";
 
-    if (gethostname(host, sizeof host - 1))
-        return DETOUR_STAT_RANK_UNKNOWN;
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct detour_stat_process *process = &snapshot->processes[i].shown;
 
-        snprintf(name, sizeof name, "%s:%d", host, (int)process->pid);
+        snprintf(name, sizeof name, "%s:%d", process->host, (int)process->pid);
         if (!strcmp(name, peer))
-            return process->rank;
+            return process;
     }
-    return DETOUR_STAT_RANK_UNKNOWN;
+    return NULL;
+}
+
+/* From its messages to any process. */
+static int32_t rank_by_page(const struct detour_stat_snapshot *snapshot, const char *peer)
+{
+    const struct detour_stat_process *process = find_peer(snapshot, peer);
+
+    return process ? process->rank : DETOUR_STAT_RANK_UNKNOWN;
 }
 
 static void find_ranks(const struct detour_stat_snapshot *snapshot, struct process *process)
@@ -244,6 +278,26 @@ static void find_ranks(const struct detour_stat_snapshot *snapshot, struct proce
         c->to_rank = rank_by_receivers(process, c->peer);
         if (c->to_rank == DETOUR_STAT_RANK_UNKNOWN)
             c->to_rank = rank_by_page(snapshot, c->peer);
+    }
+}
+
+/* The ranks that the record of an event does not have. */
+static void find_event_ranks(const struct detour_stat_snapshot *snapshot, struct process *process)
+{
+    for (size_t i = 0; i < process->shown.event_count; i++) {
+        struct detour_stat_event *event = &process->events[i];
+        const struct detour_stat_process *peer = *event->peer ? find_peer(snapshot, event->peer) : NULL;
+
+        if (peer)
+            event->peer_rank = peer->job_rank;
+        for (size_t j = 0; event->connection && j < process->shown.connection_count; j++) {
+            const struct detour_stat_connection *c = &process->connections[j];
+
+            if (c->id == event->connection && c->is_send == event->is_send) {
+                event->from_rank = c->from_rank;
+                event->to_rank = c->to_rank;
+            }
+        }
     }
 }
 
@@ -360,6 +414,8 @@ enum detour_stat_status detour_stat_read(const char *path, int pid, struct detou
     }
     for (size_t i = 0; i < snapshot->count; i++)
         find_ranks(snapshot, &snapshot->processes[i]);
+    for (size_t i = 0; i < snapshot->count; i++)
+        find_event_ranks(snapshot, &snapshot->processes[i]);
     *out = snapshot;
     return DETOUR_STAT_OK;
 }

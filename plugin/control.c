@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/job_env.h"
 #include "base/log.h"
 #include "detour/version.h"
 #include "obs/server.h"
@@ -26,9 +27,10 @@ struct dt_control {
 static void note_command(struct dt_control *control, const char *command, const char *args,
                          const char *answer)
 {
+    struct dt_event_record event = dt_event_of(DT_EVENT_KIND_CONTROL, dt_clock_now_ns());
+
     dt_info("operator", "`detour %s` by the operator: %s", command, answer);
-    dt_event_write(dt_page_events(control->page), dt_clock_now_ns(), DT_EVENT_KIND_CONTROL, UINT32_MAX, 0,
-                   "%s %s", command, args);
+    dt_event_write(dt_page_events(control->page), &event, "%s %s", command, args);
 }
 
 static enum dt_status run_inject(void *arg, const char *args, char *answer, size_t answer_bytes)
@@ -87,22 +89,29 @@ static uint64_t realtime_ns(void)
     return (uint64_t)now.tv_sec * DT_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-static enum dt_status open_page(struct dt_control *control, const struct dt_runtime_dir *dir)
+static enum dt_status open_page(struct dt_control *control, const struct dt_params *params,
+                                const struct dt_runtime_dir *dir)
 {
+    char host[64] = "";
     struct dt_page_options options = {
         .dir = dir,
         .pid = getpid(),
         .process_name = program_invocation_short_name,
         .start_realtime_ns = realtime_ns(),
         .start_ns = dt_clock_now_ns(),
+        .host = host,
+        .rank = dt_job_env_rank(params->rank, dt_getenv_process, NULL),
     };
-    enum dt_status status = dt_page_open(&options, &control->page);
+    struct dt_event_record event = dt_event_of(DT_EVENT_KIND_PROCESS, options.start_ns);
+    enum dt_status status;
 
+    if (gethostname(host, sizeof host - 1))
+        host[0] = '\0';
+    status = dt_page_open(&options, &control->page);
     if (status != DT_OK)
         return status;
     dt_net_use_page(control->net, control->page);
-    dt_event_write(dt_page_events(control->page), options.start_ns, DT_EVENT_KIND_PROCESS, UINT32_MAX, 0,
-                   "Detour %s started", DETOUR_VERSION_STRING);
+    dt_event_write(dt_page_events(control->page), &event, "Detour %s started", DETOUR_VERSION_STRING);
     return DT_OK;
 }
 
@@ -118,9 +127,10 @@ static void start_server(struct dt_control *control, const struct dt_runtime_dir
 }
 
 /* `dir` may be NULL: there is no runtime directory. */
-static enum dt_status open_parts(struct dt_control *control, const struct dt_runtime_dir *dir)
+static enum dt_status open_parts(struct dt_control *control, const struct dt_params *params,
+                                 const struct dt_runtime_dir *dir)
 {
-    enum dt_status status = open_page(control, dir);
+    enum dt_status status = open_page(control, params, dir);
 
     if (status == DT_OK)
         status = dt_command_table_create(&control->commands);
@@ -156,7 +166,7 @@ struct dt_control *dt_control_start(const struct dt_params *params, struct dt_ve
                 "%s; `detour stat`, `detour nic`, `detour hostpath` and `detour inject` cannot reach this "
                 "process",
                 reason);
-    status = open_parts(control, has_dir ? &dir : NULL);
+    status = open_parts(control, params, has_dir ? &dir : NULL);
     if (has_dir)
         dt_runtime_dir_close(&dir);
     if (status == DT_OK)

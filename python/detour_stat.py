@@ -9,13 +9,14 @@ No build step: this file needs libdetour-stat.so, which it looks for in DETOUR_S
         for c in process["connections"]:
             print(process["pid"], c["from_rank"], c["to_rank"], c["verdict"], c["delay_ns"])
 
-Members are named as the fields in detour/stat.h; ranks that are not known are None.
+Members are named as the fields in detour/stat.h; what is not known or does not apply is None.
 """
 import ctypes
 import os
 import pathlib
+import time
 
-__all__ = ["Error", "read", "slow_links"]
+__all__ = ["Error", "follow", "read", "slow_links"]
 
 _SONAME = "libdetour-stat.so.0"
 _ERROR_BYTES = 512
@@ -42,12 +43,17 @@ class _Connection(ctypes.Structure):
 
 
 class _Event(ctypes.Structure):
-    _fields_ = [("time_ns", _I64), ("kind", _TEXT), ("text", _TEXT), ("value", _I64)]
+    _fields_ = [("time_ns", _I64), ("kind", _TEXT), ("text", _TEXT), ("value", _I64), ("number", _U64),
+                ("rank", _I32), ("peer_rank", _I32), ("connection", _U64), ("is_send", ctypes.c_bool),
+                ("from_rank", _I32), ("to_rank", _I32), ("peer", _TEXT), ("nic", _TEXT), ("peer_nic", _TEXT),
+                ("path", _I32), ("verdict", _I32), ("cause", _I32), ("since_ns", _I64), ("factor", ctypes.c_double),
+                ("delay_ns", _U64)]
 
 
 class _Process(ctypes.Structure):
     _fields_ = [("pid", _I32), ("rank", _I32), ("start_ns", _I64), ("name", _TEXT), ("version", _TEXT),
-                ("connection_count", ctypes.c_size_t), ("event_count", ctypes.c_size_t)]
+                ("connection_count", ctypes.c_size_t), ("event_count", ctypes.c_size_t), ("host", _TEXT),
+                ("job_rank", _I32)]
 
 
 _STRUCTS = {"detour_stat_connection": _Connection, "detour_stat_event": _Event, "detour_stat_process": _Process}
@@ -107,7 +113,20 @@ def _process(pointer):
     connections, events = row.pop("connection_count"), row.pop("event_count")
     row["connections"] = [_connection(_library.detour_stat_get_connection(pointer, i).contents)
                           for i in range(connections)]
-    row["events"] = [_dictionary(_library.detour_stat_get_event(pointer, i).contents) for i in range(events)]
+    row["events"] = [_event(_library.detour_stat_get_event(pointer, i).contents) for i in range(events)]
+    return row
+
+
+def _event(struct):
+    row = _dictionary(struct)
+    has = struct.connection != 0
+    for name in ("connection", "is_send", "peer", "peer_nic", "path"):
+        row[name] = row[name] if has and row[name] not in ("", -1) else None
+    is_verdict = struct.verdict >= 0
+    row["verdict"] = _library.detour_stat_verdict_text(struct.verdict).decode() if is_verdict else None
+    row["cause"] = _library.detour_stat_cause_text(struct.cause).decode() if is_verdict and struct.cause else None
+    for name in ("nic", "since_ns", "factor", "delay_ns"):
+        row[name] = row[name] or None
     return row
 
 
@@ -124,6 +143,27 @@ def read(pid=0, folder=None):
                 for i in range(_library.detour_stat_process_count(snapshot))]
     finally:
         _library.detour_stat_free(snapshot)
+
+
+def follow(pid=0, folder=None, every_s=0.1):
+    """Endless: the events of all processes, or of one, in the order of time, those of the past first; each with the
+    "pid", "process" and "host" of its process. None whenever there is nothing new, so that a caller can do other work
+    or end. A gap in the "number" of a process: events that were overwritten before they were read."""
+    seen = {}
+    while True:
+        fresh, now = [], {}
+        for process in read(pid, folder):
+            key = process["pid"], process["start_ns"]
+            now[key] = seen.get(key, 0)
+            for event in process["events"]:
+                if event["number"] >= now[key]:
+                    fresh.append({"pid": key[0], "process": process["name"], "host": process["host"], **event})
+            if process["events"]:
+                now[key] = process["events"][-1]["number"] + 1
+        seen = now
+        yield from sorted(fresh, key=lambda event: (event["time_ns"], event["pid"], event["number"]))
+        yield None
+        time.sleep(every_s)
 
 
 def slow_links(processes):

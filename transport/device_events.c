@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/device_events.h"
 
+#include <stdio.h>
+
 #include "base/check.h"
 #include "base/log.h"
 #include "transport/message/connection.h"
@@ -58,6 +60,17 @@ static void apply_to_all(struct dt_nic *nic, const struct dt_device_event *event
     }
 }
 
+static void write_event(const struct dt_nic *nic, const struct dt_device_event *event, uint64_t now_ns)
+{
+    struct dt_event_record record = dt_event_of(DT_EVENT_KIND_DEVICE, now_ns);
+
+    if (!nic->environment->page)
+        return;
+    snprintf(record.nic, sizeof record.nic, "%.31s", nic->name);
+    dt_event_write(dt_page_events(nic->environment->page), &record, "%s: %s", nic->name,
+                   dt_event_type_text(event->type));
+}
+
 void dt_device_events_read(struct dt_nic *nic, uint64_t now_ns)
 {
     struct dt_device *device = dt_load_acquire(&nic->device);
@@ -66,9 +79,7 @@ void dt_device_events_read(struct dt_nic *nic, uint64_t now_ns)
     nic->service->is_event_ready = false;
     while (device && dt_device_next_event(device, &event) == DT_OK) {
         dt_info("device-event", "%s: %s (%s)", nic->name, dt_event_type_text(event.type), event.name);
-        if (nic->environment->page)
-            dt_event_write(dt_page_events(nic->environment->page), now_ns, DT_EVENT_KIND_DEVICE, UINT32_MAX,
-                           0, "%s: %s", nic->name, dt_event_type_text(event.type));
+        write_event(nic, &event, now_ns);
         if (event.type == DT_EVENT_DEVICE_FATAL)
             dt_store_relaxed(&nic->is_dead, 1u);
         apply_to_all(nic, &event);

@@ -237,11 +237,18 @@ static uint32_t size_class(uint64_t bytes)
     return bytes ? 64 - (uint32_t)__builtin_clzll(bytes) : 0;
 }
 
+/* The path of new messages; path 0 when none is up. */
+static const struct dt_path *present_path(const struct dt_connection *c)
+{
+    uint32_t now = dt_load_relaxed(&c->meter.row->path_now);
+
+    return &c->path[now < c->path_count ? now : 0];
+}
+
 static void fill_blame(const struct dt_health *health, struct dt_blame_connection *blame)
 {
     const struct dt_connection *c = health->connection;
-    uint32_t now = dt_load_relaxed(&c->meter.row->path_now);
-    const struct dt_path *path = &c->path[now < c->path_count ? now : 0];
+    const struct dt_path *path = present_path(c);
 
     *blame = (struct dt_blame_connection){
         .own_nic = path->nic ? path->nic->index : UINT32_MAX,
@@ -289,6 +296,7 @@ static bool is_news(uint32_t verdict)
 static void log_verdict(const struct dt_health *health, const struct dt_page_health *verdict, uint64_t now_ns)
 {
     const struct dt_connection *c = health->connection;
+    struct dt_event_record event = dt_meter_event(c, DT_EVENT_KIND_VERDICT, now_ns, present_path(c));
     uint64_t age_ns = now_ns > verdict->since_ns ? now_ns - verdict->since_ns : 0;
     char text[160];
 
@@ -314,9 +322,13 @@ static void log_verdict(const struct dt_health *health, const struct dt_page_hea
     if (verdict->verdict == DT_PAGE_VERDICT_SLOW)
         snprintf(text, sizeof text, "slow %.2fx (+%.3f ms): %s", (double)verdict->factor_permille / 1000,
                  (double)verdict->delay_ns / 1e6, dt_blame_text((enum dt_blame)verdict->cause));
-    dt_event_write(dt_page_events(c->environment->page), now_ns, DT_EVENT_KIND_VERDICT,
-                   dt_page_connection_row(c->environment->page, c->meter.row),
-                   (int64_t)verdict->factor_permille, "to %.32s: %s", c->peer, text);
+    event.value = (int64_t)verdict->factor_permille;
+    event.verdict = verdict->verdict;
+    event.cause = verdict->cause;
+    event.since_ns = verdict->since_ns;
+    event.factor_permille = verdict->factor_permille;
+    event.delay_ns = verdict->delay_ns;
+    dt_event_write(dt_page_events(c->environment->page), &event, "to %.32s: %s", c->peer, text);
 }
 
 static bool has_shared_row(const struct dt_health *health)

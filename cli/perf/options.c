@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/job_env.h"
 #include "base/util.h"
 #include "cli/arg.h"
 #include "cli/command.h"
 #include "cli/perf/protocol.h"
-#include "job/env.h"
 
 #define MIB (1024ull * 1024)
 

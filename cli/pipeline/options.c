@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/job_env.h"
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
 #include "cli/pipeline/digest.h"
 #include "cli/pipeline/trace.h"
-#include "job/env.h"
 #include "pipeline/gradients.h"
 #include "pipeline/payload.h"
 

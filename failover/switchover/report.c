@@ -119,14 +119,15 @@ static void write_event(const struct dt_path *path, const char *agreed, const ch
     const struct dt_switchover_report *report = &path->switchover->report;
     const struct dt_switchover_steps *steps = &report->steps;
     char fenced[STEP_BYTES], resumed[STEP_BYTES];
-    uint32_t row;
+    struct dt_event_record event = dt_meter_event(c, DT_EVENT_KIND_PATH, steps->detected_ns, path);
 
     if (!c->environment->page)
         return;
-    row = c->meter.row == &c->meter.own ? UINT32_MAX
-                                        : dt_page_connection_row(c->environment->page, c->meter.row);
-    dt_event_write(dt_page_events(c->environment->page), steps->detected_ns, DT_EVENT_KIND_PATH, row,
-                   (int64_t)(last_step_ns(steps) - steps->detected_ns),
+    event.epoch = report->epoch;
+    event.delay_ns = last_step_ns(steps) - steps->detected_ns;
+    event.value = (int64_t)event.delay_ns;
+    memcpy(event.peer_nic, report->peer_device, sizeof event.peer_nic - 1); /* a reader ends the text */
+    dt_event_write(dt_page_events(c->environment->page), &event,
                    "switch path %u epoch %u us: fenced %s agreed %s resumed %s again %s first %s",
                    path->index, report->epoch, step_text(steps, steps->fenced_ns, fenced), agreed,
                    step_text(steps, steps->resumed_ns, resumed), again, first);

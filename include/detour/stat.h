@@ -39,7 +39,7 @@ extern "C" {
 #define DETOUR_API __attribute__((visibility("default")))
 #endif
 
-#define DETOUR_STAT_API 1
+#define DETOUR_STAT_API 2
 
 /* The largest DETOUR_STAT_API whose fields this library fills. */
 DETOUR_API int detour_stat_api(void);
@@ -136,11 +136,33 @@ struct detour_stat_connection {
     uint64_t merged;         /* messages sampled together, since the device thread was late */
 };
 
+/*
+ * Ranks of the job are those of its launcher (or DETOUR_RANK); those of a connection are NCCL's, whose
+ * communicators may number them otherwise.
+ */
 struct detour_stat_event {
     int64_t time_ns;  /* point in time */
-    const char *kind; /* "path", "verdict" and so on */
-    const char *text; /* one line */
+    const char *kind; /* "process", "device", "path", "verdict" or "control" */
+    const char *text; /* one line for people */
     int64_t value;    /* depends on the kind */
+    /* Since DETOUR_STAT_API 2. */
+    uint64_t number;      /* of the process, from 0; a gap: events that were overwritten */
+    int32_t rank;         /* in the job, of the process */
+    int32_t peer_rank;    /* in the job, of the peer: known if it is a process of this host in the snapshot */
+    uint64_t connection;  /* its id; 0: the event concerns none, and the fields to `path` have no value */
+    bool is_send;         /* this end sends */
+    int32_t from_rank;    /* of the sending end, as NCCL tags messages */
+    int32_t to_rank;      /* of the receiving end; known while the connection exists */
+    const char *peer;     /* process at the other end, "host:pid" */
+    const char *nic;      /* this end's device; "": none */
+    const char *peer_nic; /* the peer's device; "": none */
+    int32_t path;         /* that the event is about; -1: none */
+    int32_t verdict;      /* enum detour_stat_verdict; -1: the event is no verdict */
+    int32_t cause;        /* enum detour_stat_cause */
+    int64_t since_ns;     /* point in time, of a slow or waiting verdict; otherwise 0 */
+    double factor;        /* of a verdict, present time divided by the healthy one; otherwise 0 */
+    uint64_t
+        delay_ns; /* slow: extra time of a transfer; path: from the failure to the end of the switchover */
 };
 
 struct detour_stat_process {
@@ -151,6 +173,9 @@ struct detour_stat_process {
     const char *version; /* of its Detour */
     size_t connection_count;
     size_t event_count; /* of the newest events; older ones were overwritten */
+    /* Since DETOUR_STAT_API 2. */
+    const char *host;
+    int32_t job_rank; /* by the launcher or DETOUR_RANK; or DETOUR_STAT_RANK_UNKNOWN */
 };
 
 struct detour_stat_snapshot;

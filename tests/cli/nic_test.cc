@@ -25,7 +25,7 @@ class Process
         : pid_(pid), devices_(std::move(devices))
     {
         char reason[300];
-        dt_page_options options = {&dir, pid, name, 0, 0};
+        dt_page_options options = {&dir, pid, name, 0, 0, "", DT_PAGE_RANK_UNKNOWN};
         EXPECT_EQ(DT_OK, dt_page_open(&options, &page_));
         EXPECT_EQ(DT_OK, dt_command_table_create(&table_));
         EXPECT_EQ(DT_OK, dt_command_register(table_, "nic", Nic, this));

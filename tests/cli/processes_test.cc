@@ -96,7 +96,7 @@ TEST_F(Processes, ABadSettingIsAUsageError)
 
 TEST_F(Processes, ANameIsThatOfThePage)
 {
-    dt_page_options options = {&folder.dir, getpid(), "trainer", 0, 0};
+    dt_page_options options = {&folder.dir, getpid(), "trainer", 0, 0, "", DT_PAGE_RANK_UNKNOWN};
     dt_page *page;
     char name[DT_PROCESS_NAME_BYTES];
     choice.pid = getpid();

@@ -15,6 +15,7 @@
 
 #include "cli/command.h"
 #include "cli/stat.h"
+#include "cli/stat_events.h"
 #include "obs/page.h"
 #include "tests/obs/folder.h"
 
@@ -26,9 +27,9 @@ const uint64_t kMs = 1000000, kStart = 1700000000000 * kMs;
 class Process
 {
   public:
-    Process(const dt_runtime_dir &dir, int pid, const char *name)
+    Process(const dt_runtime_dir &dir, int pid, const char *name, int job_rank = DT_PAGE_RANK_UNKNOWN)
     {
-        dt_page_options options = {&dir, pid, name, kStart, 1000 * kMs};
+        dt_page_options options = {&dir, pid, name, kStart, 1000 * kMs, "nodea", job_rank};
         EXPECT_EQ(DT_OK, dt_page_open(&options, &page));
     }
     ~Process()
@@ -62,6 +63,12 @@ class Process
         health.delay_ns = delay_ns;
         health.factor_permille = factor_permille;
         dt_page_set_health(connection, &health);
+    }
+
+    void Write(dt_event_kind kind, uint64_t at_ms, const char *text)
+    {
+        dt_event_record event = dt_event_of(kind, at_ms * kMs);
+        dt_event_write(dt_page_events(page), &event, "%s", text);
     }
 
     dt_page *page = nullptr;
@@ -111,12 +118,10 @@ class Stat : public ::testing::Test
         return found;
     }
 
-    /* A name as processes of this host give it. */
+    /* A name as the processes of these tests give it. */
     static std::string Here(int pid)
     {
-        char host[256] = "";
-        gethostname(host, sizeof host - 1);
-        return std::string(host) + ":" + std::to_string(pid);
+        return "nodea:" + std::to_string(pid);
     }
 
     Folder folder;
@@ -277,20 +282,101 @@ TEST_F(Stat, PrometheusGetsCountersAndAHistogram)
     }
 }
 
-TEST_F(Stat, EventsHaveTheirMoment)
+TEST_F(Stat, EventsHaveTheirMomentAndComeInItsOrder)
+{
+    Process one(folder.dir, 11, "trainer", 3), two(folder.dir, 12, "other");
+    one.Write(DT_EVENT_KIND_PATH, 3250, "path 0 is down");
+    two.Write(DT_EVENT_KIND_DEVICE, 3249, "soft1: port error");
+    Run({"--events"});
+    std::string line = "2023-11-14 22:13:22.250  11       trainer             3 path       path 0 is down";
+    ASSERT_EQ(1u, Lines(line).size()) << out;
+    ASSERT_EQ(1u, Lines("12       other               - device     soft1: port error").size()) << out;
+    EXPECT_LT(out.find("soft1"), out.find(line)) << "the oldest first";
+}
+
+/* Members that are not known are absent. */
+TEST_F(Stat, AnEventIsOneJsonObject)
+{
+    Process one(folder.dir, 11, "trainer", 3), two(folder.dir, 12, "trainer", 4);
+    one.Connect(true, Here(12).c_str(), 0, 0xabc);
+    one.Write(DT_EVENT_KIND_CONTROL, 3000, "nic soft0 down");
+    dt_event_record event = dt_event_of(DT_EVENT_KIND_VERDICT, 3250 * kMs);
+    event.connection = 0xabc;
+    event.is_send = 1;
+    event.path = 1;
+    event.verdict = DT_PAGE_VERDICT_SLOW;
+    event.cause = DETOUR_STAT_CAUSE_LINK;
+    event.since_ns = 3000 * kMs;
+    event.factor_permille = 8000;
+    event.delay_ns = 2500000;
+    strcpy(event.nic, "mlx5_1");
+    strcpy(event.peer_nic, "mlx5_4");
+    strcpy(event.peer, Here(12).c_str());
+    dt_event_write(dt_page_events(one.page), &event, "to %s: slow", event.peer);
+    strcpy(event.peer, "\xff:1"); // a peer's text is not trusted
+    event.connection = 0xdef;
+    dt_event_write(dt_page_events(one.page), &event, "\xff");
+    Run({"--events", "--json", "--pid", "11"});
+    std::vector<std::string> lines = Lines("{");
+    ASSERT_EQ(3u, lines.size()) << out;
+    EXPECT_EQ("{\"time_s\":1700000002.0,\"kind\":\"control\",\"pid\":11,\"number\":0,\"process\":\"trainer\","
+              "\"host\":\"nodea\",\"rank\":3,\"text\":\"nic soft0 down\"}",
+              lines[0]);
+    EXPECT_EQ(
+        "{\"time_s\":1700000002.25,\"kind\":\"verdict\",\"pid\":11,\"number\":1,\"process\":\"trainer\","
+        "\"host\":\"nodea\",\"rank\":3,\"nic\":\"mlx5_1\",\"connection\":\"0000000000000abc\",\"direction\":"
+        "\"send\",\"from\":0,\"peer\":\"nodea:12\",\"peer_nic\":\"mlx5_4\",\"path\":1,\"verdict\":\"slow\","
+        "\"cause\":\"the link between the two "
+        "NICs\",\"factor\":8.0,\"since_s\":1700000002.0,\"delay_ms\":2.5,"
+        "\"text\":\"to nodea:12: slow\"}",
+        lines[1])
+        << "the peer's page was not read, so its rank is not known";
+    json_t *last = json_loads(lines[2].c_str(), 0, nullptr);
+    EXPECT_EQ(nullptr, json_object_get(last, "peer"));
+    EXPECT_STREQ("slow", json_string_value(json_object_get(last, "verdict")));
+    json_decref(last);
+    Run({"--events", "--json"});
+    EXPECT_EQ(1u, Lines("\"rank\":3,\"peer_rank\":4,").size()) << out;
+}
+
+TEST_F(Stat, FollowPrintsEachEventOnceAndGapsAreSaid)
 {
     Process one(folder.dir, 11, "trainer");
-    dt_event_write(dt_page_events(one.page), 3250 * kMs, DT_EVENT_KIND_PATH, 0, 5, "path 0 is down");
-    Run({"--events"});
-    EXPECT_EQ(1u,
-              Lines("2023-11-14 22:13:22.250  11       trainer          path       path 0 is down").size())
-        << out;
-    Run({"--events", "--json"});
-    json_t *document = json_loads(out.c_str(), 0, nullptr);
-    json_t *event = json_array_get(json_object_get(document, "events"), 0);
-    EXPECT_DOUBLE_EQ(1700000002.25, json_real_value(json_object_get(event, "time_s")));
-    EXPECT_STREQ("path 0 is down", json_string_value(json_object_get(event, "text")));
-    json_decref(document);
+    dt_stat_seen seen = {};
+    detour_stat_snapshot *snapshot;
+    auto follow = [&] {
+        ASSERT_EQ(DETOUR_STAT_OK, detour_stat_read(folder.path.c_str(), 0, &snapshot, nullptr));
+        testing::internal::CaptureStdout();
+        testing::internal::CaptureStderr();
+        EXPECT_TRUE(dt_stat_print_events(snapshot, false, &seen));
+        fflush(stdout);
+        out = testing::internal::GetCapturedStdout();
+        err = testing::internal::GetCapturedStderr();
+        detour_stat_free(snapshot);
+    };
+    one.Write(DT_EVENT_KIND_PATH, 3000, "first");
+    follow();
+    EXPECT_EQ(1u, Lines("first").size());
+    follow();
+    EXPECT_EQ("", out);
+    {
+        Process two(folder.dir, 12, "other");
+        two.Write(DT_EVENT_KIND_PATH, 3000, "of the other");
+        one.Write(DT_EVENT_KIND_PATH, 2999, "second");
+        follow();
+        EXPECT_EQ(0u, Lines("first").size());
+        EXPECT_EQ(1u, Lines("of the other").size());
+        EXPECT_LT(out.find("second"), out.find("of the other"));
+        EXPECT_EQ("", err);
+    }
+    for (uint64_t i = 0; i < DT_EVENT_SLOTS + 7; i++)
+        one.Write(DT_EVENT_KIND_PATH, 4000, "many");
+    follow();
+    EXPECT_EQ(DT_EVENT_SLOTS, Lines("many").size());
+    EXPECT_EQ("detour stat: process 11: 7 events were overwritten before they were read\n", err);
+    dt_stat_seen_free(&seen);
+    Run({"--events", "--follow", "--for", "0"});
+    EXPECT_EQ(DT_EVENT_SLOTS, Lines("many").size());
 }
 
 TEST_F(Stat, WatchShowsBytesPerSecond)
@@ -355,6 +441,8 @@ TEST_F(Stat, BadInputIsOneLine)
         {{"--pid", "x"}, "--pid x: expected the number of a process"},
         {{"--json", "--prometheus"}, "--json or --prometheus, not both"},
         {{"--events", "--prometheus"}, "events are no metrics"},
+        {{"--follow"}, "--follow belongs to --events"},
+        {{"--for", "1"}, "--for belongs to --watch or --follow"},
         {{"--watch", "--json"}, "--watch shows the table"},
         {{"--watch=0"}, "--watch"},
         {{"--for", "3"}, "--for belongs to --watch"},

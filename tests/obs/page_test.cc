@@ -34,7 +34,7 @@ class Page : public ::testing::Test
 
     dt_page *Open(const dt_runtime_dir *dir, int pid = 4711)
     {
-        dt_page_options options = {dir, pid, "trainer", 1700000000000000000, 5000};
+        dt_page_options options = {dir, pid, "trainer", 1700000000000000000, 5000, "nodea", 6};
         dt_page *page = nullptr;
         EXPECT_EQ(DT_OK, dt_page_open(&options, &page));
         return page;
@@ -53,11 +53,15 @@ TEST_F(Page, AnotherProcessReadsTheCounters)
     dt_page_add(&connection->payload_bytes, 1000);
     dt_page_add(&connection->payload_bytes, 24);
     dt_page_add(&connection->message_count, 3);
-    dt_event_write(dt_page_events(page), 77, DT_EVENT_KIND_PATH, 0, -5, "path %d down", 1);
+    dt_event_record event = dt_event_of(DT_EVENT_KIND_PATH, 77);
+    event.value = -5;
+    dt_event_write(dt_page_events(page), &event, "path %d down", 1);
 
     ASSERT_EQ(DT_OK, dt_page_read(&folder.dir, 4711, &copy));
     EXPECT_EQ(4711, copy.header->pid);
     EXPECT_STREQ("trainer", copy.header->process_name);
+    EXPECT_STREQ("nodea", copy.header->host);
+    EXPECT_EQ(6, copy.header->rank);
     EXPECT_EQ(1700000000000000000u, copy.header->start_realtime_ns);
     EXPECT_EQ(5000u, copy.header->start_ns);
     const dt_page_connection *connection_copy = dt_page_copy_connection(&copy, 0);
@@ -134,7 +138,7 @@ TEST_F(Page, WithoutAFileTheProcessRunsOn)
 
 TEST_F(Page, SurvivesEveryFailedAllocation)
 {
-    dt_page_options options = {nullptr, 1, "x", 0, 0};
+    dt_page_options options = {nullptr, 1, "x", 0, 0, "", DT_PAGE_RANK_UNKNOWN};
     dt_page *page;
 
     for (int i = 0;; i++) {

@@ -36,12 +36,21 @@ class Module(unittest.TestCase):
         processes = detour_stat.read(folder=self.folder)
         self.assertEqual(sorted(process["rank"] for process in processes), [0, 1])
         for process in processes:
-            self.assertEqual(process["events"][0]["kind"], "process")
+            first = process["events"][0]
+            self.assertEqual((first["kind"], first["number"], first["rank"]), ("process", 0, process["rank"]))
+            for field in ("connection", "peer", "path", "verdict", "cause", "nic", "peer_rank"):
+                self.assertIsNone(first[field], field)
             for c in process["connections"]:
                 self.assertGreater(c["bytes"], c["messages"])
                 self.assertIn(c["nic"], ("soft0", "soft1"))
                 if c["is_send"]:
                     self.assertLessEqual(abs(sum(c["service_count"]) - c["messages"]), 1)  # copied while it counts
+        starts, events = set(), detour_stat.follow(folder=self.folder)
+        while (event := next(events)) is not None:
+            starts.add((event["pid"], event["number"], event["kind"]))
+        self.assertLessEqual({(process["pid"], 0, "process") for process in processes}, starts)
+        while (event := next(events)) is not None:
+            self.assertNotIn((event["pid"], event["number"], event["kind"]), starts)
         one = detour_stat.read(processes[0]["pid"], self.folder)
         self.assertEqual([process["pid"] for process in one], [processes[0]["pid"]])
         self.assertIsInstance(detour_stat.slow_links(processes), dict)

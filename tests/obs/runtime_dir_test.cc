@@ -95,7 +95,7 @@ TEST(RuntimeDir, TheFilesOfAKilledProcessAreSwept)
     pid_t child = fork();
 
     if (child == 0) {
-        dt_page_options options = {&folder.dir, 1001, "child", 0, 0};
+        dt_page_options options = {&folder.dir, 1001, "child", 0, 0, "", DT_PAGE_RANK_UNKNOWN};
         dt_page *page;
         dt_command_table *table;
         dt_server *server;

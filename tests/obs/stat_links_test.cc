@@ -21,7 +21,8 @@ class StatLinks : public ::testing::Test
   protected:
     StatLinks()
     {
-        dt_page_options options = {&folder.dir, getpid(), "trainer", 5000000000, 1000000};
+        dt_page_options options = {&folder.dir, getpid(), "trainer",           5000000000,
+                                   1000000,     "",       DT_PAGE_RANK_UNKNOWN};
         EXPECT_EQ(DT_OK, dt_page_open(&options, &page));
         Claim(false, "h:7", 1, 0, 0); /* the process at h:7 is rank 1 */
         Claim(false, "h:8", 2, 0, 0);

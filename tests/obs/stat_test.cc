@@ -26,9 +26,9 @@ class Stat : public ::testing::Test
     }
 
     /* The page of a process that began at 1,000,000 ns of its clock, 5 s after 1970. */
-    dt_page *Open(int pid)
+    dt_page *Open(int pid, int32_t job_rank = DT_PAGE_RANK_UNKNOWN)
     {
-        dt_page_options options = {&folder.dir, pid, "trainer", 5000000000, 1000000};
+        dt_page_options options = {&folder.dir, pid, "trainer", 5000000000, 1000000, "nodea", job_rank};
         dt_page *page = nullptr;
         EXPECT_EQ(DT_OK, dt_page_open(&options, &page));
         pages.push_back(page);
@@ -48,6 +48,14 @@ class Stat : public ::testing::Test
         strcpy(content.path[1].peer, "mlx5_7");
         snprintf(content.peer, sizeof content.peer, "%s", peer.c_str());
         return dt_page_claim_connection(page, &content);
+    }
+
+    /* Event `i` of a process. */
+    static void Write(dt_page *page, uint64_t i)
+    {
+        dt_event_record event = dt_event_of(DT_EVENT_KIND_PATH, 1000000 + i);
+        event.value = static_cast<int64_t>(i);
+        dt_event_write(dt_page_events(page), &event, "event %d", static_cast<int>(i));
     }
 
     enum detour_stat_status Read(int pid = 0)
@@ -139,9 +147,7 @@ TEST_F(Stat, SendersOfSeveralRanksAreNoneOfThem)
 
 TEST_F(Stat, APeersRankIsKnownFromItsConnections)
 {
-    char host[200] = "";
-    ASSERT_EQ(0, gethostname(host, sizeof host - 1));
-    std::string parent = std::string(host) + ":" + std::to_string(getppid());
+    std::string parent = "nodea:" + std::to_string(getppid());
     dt_page *own = Open(getpid());
     Claim(own, true, "hostb:1", 3);
     Claim(own, false, "hostb:1", 8); // hostb:1 sends as rank 8
@@ -160,17 +166,99 @@ TEST_F(Stat, EventsAreTheNewestWithTheOldestFirst)
 {
     dt_page *page = Open(getpid());
     for (uint64_t i = 0; i < DT_EVENT_SLOTS + 3; i++)
-        dt_event_write(dt_page_events(page), 1000000 + i, DT_EVENT_KIND_PATH, 0, static_cast<int64_t>(i),
-                       "event %d", static_cast<int>(i));
+        Write(page, i);
     ASSERT_EQ(DETOUR_STAT_OK, Read());
     const detour_stat_process *process = detour_stat_get_process(snapshot, 0);
     ASSERT_EQ(DT_EVENT_SLOTS, process->event_count);
     EXPECT_STREQ("event 3", detour_stat_get_event(process, 0)->text);
     EXPECT_STREQ("path", detour_stat_get_event(process, 0)->kind);
     EXPECT_EQ(5000000003, detour_stat_get_event(process, 0)->time_ns);
+    EXPECT_EQ(3u, detour_stat_get_event(process, 0)->number);
     EXPECT_EQ(static_cast<int64_t>(DT_EVENT_SLOTS) + 2,
               detour_stat_get_event(process, process->event_count - 1)->value);
     EXPECT_EQ(nullptr, detour_stat_get_event(process, process->event_count));
+}
+
+TEST_F(Stat, AnEventNamesBothEndsAndWhatIsNotKnownIsAbsent)
+{
+    std::string parent = "nodea:" + std::to_string(getppid());
+    dt_page *page = Open(getpid(), 12);
+    Claim(page, true, parent, 3);
+    dt_page *peer = Open(getppid(), 13);
+    Claim(peer, true, "nodeb:1", 4); // sends as rank 4 of a communicator
+    dt_event_record event = dt_event_of(DT_EVENT_KIND_VERDICT, 2000000);
+    event.connection = 17;
+    event.is_send = 1;
+    event.from_rank = 3;
+    event.path = 1;
+    event.verdict = DT_PAGE_VERDICT_SLOW;
+    event.cause = DETOUR_STAT_CAUSE_LINK;
+    event.since_ns = 1500000;
+    event.factor_permille = 8500;
+    event.delay_ns = 7000;
+    strcpy(event.nic, "mlx5_1");
+    strcpy(event.peer_nic, "mlx5_7");
+    strcpy(event.peer, parent.c_str());
+    dt_event_write(dt_page_events(page), &event, "slow");
+    strcpy(event.peer, "nodeb:1");
+    event.connection = 18; // closed since
+    dt_event_write(dt_page_events(page), &event, "slow");
+    event = dt_event_of(DT_EVENT_KIND_CONTROL, 2000000);
+    dt_event_write(dt_page_events(page), &event, "nic soft0 down");
+
+    ASSERT_EQ(DETOUR_STAT_OK, Read());
+    const detour_stat_process *process = detour_stat_get_process(snapshot, 0);
+    if (process->pid != getpid())
+        process = detour_stat_get_process(snapshot, 1);
+    EXPECT_EQ(12, process->job_rank);
+    EXPECT_STREQ("nodea", process->host);
+    const detour_stat_event *first = detour_stat_get_event(process, 0);
+    EXPECT_EQ(12, first->rank);
+    EXPECT_EQ(13, first->peer_rank) << "in the job";
+    EXPECT_EQ(3, first->from_rank) << "in the communicator";
+    EXPECT_EQ(4, first->to_rank);
+    EXPECT_EQ(17u, first->connection);
+    EXPECT_TRUE(first->is_send);
+    EXPECT_EQ(1, first->path);
+    EXPECT_STREQ("mlx5_1", first->nic);
+    EXPECT_STREQ("mlx5_7", first->peer_nic);
+    EXPECT_EQ(parent, first->peer);
+    EXPECT_EQ(DETOUR_STAT_SLOW, first->verdict);
+    EXPECT_EQ(DETOUR_STAT_CAUSE_LINK, first->cause);
+    EXPECT_EQ(5000500000, first->since_ns);
+    EXPECT_DOUBLE_EQ(8.5, first->factor);
+    EXPECT_EQ(7000u, first->delay_ns);
+    const detour_stat_event *second = detour_stat_get_event(process, 1);
+    EXPECT_EQ(DETOUR_STAT_RANK_UNKNOWN, second->peer_rank) << "a process of another host";
+    EXPECT_EQ(3, second->from_rank);
+    EXPECT_EQ(DETOUR_STAT_RANK_UNKNOWN, second->to_rank);
+    const detour_stat_event *third = detour_stat_get_event(process, 2);
+    EXPECT_EQ(0u, third->connection);
+    EXPECT_EQ(-1, third->path);
+    EXPECT_EQ(-1, third->verdict);
+    EXPECT_EQ(DETOUR_STAT_RANK_UNKNOWN, third->from_rank);
+    EXPECT_EQ(0, third->since_ns);
+}
+
+/* Readers that follow would never come back to it. */
+TEST_F(Stat, EventsEndBeforeOneThatIsBeingWritten)
+{
+    dt_page *page = Open(getpid());
+    for (uint64_t i = 0; i < 3; i++)
+        Write(page, i);
+    dt_event_ring *ring = dt_page_events(page);
+    uint64_t mark = ring->records[1].mark;
+    ring->records[1].mark = 0;
+    ASSERT_EQ(DETOUR_STAT_OK, Read());
+    EXPECT_EQ(1u, detour_stat_get_process(snapshot, 0)->event_count);
+    ring->records[1].mark = mark;
+    ASSERT_EQ(DETOUR_STAT_OK, Read());
+    EXPECT_EQ(3u, detour_stat_get_process(snapshot, 0)->event_count);
+    for (uint64_t i = 3; i < DT_EVENT_SLOTS; i++)
+        Write(page, i);
+    ring->records[1].mark = 0; // the oldest ones are being overwritten
+    ASSERT_EQ(DETOUR_STAT_OK, Read());
+    EXPECT_EQ(DT_EVENT_SLOTS - 1, detour_stat_get_process(snapshot, 0)->event_count);
 }
 
 TEST_F(Stat, APageOfAnotherVersionIsRefusedAloneAndLeftOutAmongAll)

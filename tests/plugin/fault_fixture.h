@@ -42,8 +42,14 @@ inline std::vector<dt_event_record> ReadEvents(uint32_t kind)
 inline std::vector<dt_event_record> ReadSwitches()
 {
     std::vector<dt_event_record> switches = ReadEvents(DT_EVENT_KIND_PATH);
-    for (const dt_event_record &event : switches)
+    for (const dt_event_record &event : switches) {
         EXPECT_NE(UINT32_MAX, event.subject) << event.text;
+        EXPECT_NE(0u, event.connection) << event.text;
+        EXPECT_LE(0, event.path) << event.text;
+        EXPECT_NE(std::string(""), event.nic) << event.text;
+        EXPECT_NE(std::string(""), event.peer_nic) << event.text;
+        EXPECT_EQ(event.value, static_cast<int64_t>(event.delay_ns)) << event.text;
+    }
     return switches;
 }
 

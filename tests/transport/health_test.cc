@@ -43,7 +43,7 @@ class Health : public ::testing::Test
         }
         dt_ticks_init_virtual(&net->environment.ticks, Now, &now_ns);
         ASSERT_EQ(DT_OK, dt_health_open(&net->health));
-        dt_page_options options = {nullptr, 1, "x", 0, 0};
+        dt_page_options options = {nullptr, 1, "x", 0, 0, "", DT_PAGE_RANK_UNKNOWN};
         ASSERT_EQ(DT_OK, dt_page_open(&options, &net->environment.page));
     }
     void TearDown() override
@@ -179,6 +179,16 @@ TEST_F(Health, ALinkGetsSlowAndRecovers)
     std::string event = record.text;
     EXPECT_EQ(0u, event.find("to a-node-of-a-cluster:12345: slow ")) << event;
     EXPECT_NE(std::string::npos, event.find(dt_blame_text(DT_BLAME_LINK))) << event;
+    EXPECT_EQ(senders[0].sender->connection.id, record.connection);
+    EXPECT_STREQ("a-node-of-a-cluster:12345", record.peer);
+    EXPECT_STREQ("soft0", record.nic);
+    EXPECT_EQ(0, record.path);
+    EXPECT_EQ(1u, record.is_send);
+    EXPECT_EQ(static_cast<uint32_t>(DT_PAGE_VERDICT_SLOW), record.verdict);
+    EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_LINK), record.cause);
+    EXPECT_LT(1000u, record.factor_permille);
+    EXPECT_LT(0u, record.delay_ns);
+    EXPECT_LE(slow_ns - 50 * DT_NS_PER_MS, record.since_ns);
     ASSERT_TRUE(dt_event_read(dt_page_events(net->environment.page), 1, &record));
     EXPECT_EQ(static_cast<uint32_t>(DT_EVENT_KIND_VERDICT), record.kind);
     EXPECT_STREQ("to a-node-of-a-cluster:12345: healthy again", record.text);

@@ -137,6 +137,26 @@ void dt_meter_path(struct dt_connection *c)
     dt_store_relaxed(&c->meter.row->path_now, c->current ? c->current->index : UINT32_MAX);
 }
 
+struct dt_event_record dt_meter_event(const struct dt_connection *c, enum dt_event_kind kind,
+                                      uint64_t time_ns, const struct dt_path *path)
+{
+    struct dt_event_record event = dt_event_of(kind, time_ns);
+    const struct dt_page_connection *row = c->meter.row;
+
+    if (row != &c->meter.own)
+        event.subject = dt_page_connection_row(c->environment->page, row);
+    event.connection = c->id;
+    event.is_send = c->is_sender;
+    event.from_rank = dt_load_relaxed(&row->from_rank);
+    snprintf(event.peer, sizeof event.peer, "%.95s", c->peer);
+    if (path) {
+        event.path = (int32_t)path->index;
+        snprintf(event.nic, sizeof event.nic, "%.31s", path->nic ? path->nic->name : "");
+        snprintf(event.peer_nic, sizeof event.peer_nic, "%.31s", path->peer_device);
+    }
+    return event;
+}
+
 void dt_meter_tag_changed(struct dt_meter *meter, int32_t tag)
 {
     bool is_first = meter->tag == NO_TAG;

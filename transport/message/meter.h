@@ -23,6 +23,7 @@ extern "C" {
 #endif
 
 struct dt_connection;
+struct dt_path;
 
 #define DT_METER_SAMPLES                                                               \
     256 /* messages of 64 KiB that a link of 100 Gbit/s carries in about a millisecond \
@@ -74,6 +75,10 @@ void dt_meter_close(struct dt_connection *connection);
 
 /* Records the connection's path for new messages, after it has changed. Owner. */
 void dt_meter_path(struct dt_connection *connection);
+
+/* An event about this connection and this path of it, which may be NULL. Not on the data path. */
+struct dt_event_record dt_meter_event(const struct dt_connection *connection, enum dt_event_kind kind,
+                                      uint64_t time_ns, const struct dt_path *path);
 
 /* The tag differs from that of the message before. Owner. */
 __attribute__((cold)) void dt_meter_tag_changed(struct dt_meter *meter, int32_t tag);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/env.h"
+#include "base/job_env.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -39,4 +39,13 @@ bool dt_job_env_find(struct dt_job_env *env, dt_getenv_func *get, void *arg)
             return true;
     }
     return false;
+}
+
+int32_t dt_job_env_rank(uint64_t setting, dt_getenv_func *get, void *arg)
+{
+    struct dt_job_env env;
+
+    if (setting < DT_PARAM_RANK_AUTO)
+        return (int32_t)setting;
+    return dt_job_env_find(&env, get, arg) && env.rank <= INT32_MAX ? (int32_t)env.rank : -1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/env.h"
+#include "base/job_env.h"
 
 #include <gtest/gtest.h>
 
@@ -55,5 +55,16 @@ TEST(JobEnv, BothVariablesMustBeNumbers)
         EXPECT_FALSE(Find({{"RANK", bad}, {"WORLD_SIZE", "2"}}, &env)) << bad;
         EXPECT_FALSE(Find({{"RANK", "1"}, {"WORLD_SIZE", bad}}, &env)) << bad;
     }
+}
+
+TEST(JobEnv, TheSettingComesBeforeTheLauncher)
+{
+    Environment launched = {{"RANK", "5"}, {"WORLD_SIZE", "6"}}, none,
+                huge = {{"RANK", "2147483648"}, {"WORLD_SIZE", "6"}};
+    EXPECT_EQ(0, dt_job_env_rank(0, Get, &launched));
+    EXPECT_EQ(5, dt_job_env_rank(DT_PARAM_RANK_AUTO, Get, &launched));
+    EXPECT_EQ(-1, dt_job_env_rank(DT_PARAM_RANK_AUTO, Get, &none));
+    EXPECT_EQ(7, dt_job_env_rank(7, Get, &none));
+    EXPECT_EQ(-1, dt_job_env_rank(DT_PARAM_RANK_AUTO, Get, &huge)) << "no field has room for it";
 }
 } // namespace
