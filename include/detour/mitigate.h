@@ -141,6 +141,154 @@ DETOUR_API enum detour_status detour_microbatches_assign(struct detour_arena *ar
                                                          struct detour_microbatches *assigned,
                                                          struct detour_error *error);
 
+/* ---- the job ----------------------------------------------------------------------------------------- */
+
+#define DETOUR_CLUSTER_NODES_MAX   4096
+#define DETOUR_SLOW_MAX            1024    /* slow nodes, and slow links, of one incident */
+#define DETOUR_SLOW_PERMILLE_MAX   1000000 /* of a healthy time */
+#define DETOUR_CLUSTER_NAME_BYTES  64      /* with its NUL */
+#define DETOUR_STEP_COST_MAX_NS    1000000000000000
+#define DETOUR_CLUSTER_BYTES_MAX   DETOUR_BYTES_MAX
+#define DETOUR_CLUSTER_BYTES_S_MAX 1000000000000000
+
+/* The remedies, in the order of their usual costs (section 5.1, table 3). */
+enum detour_step {
+    DETOUR_STEP_S1 = 0, /* ignore */
+    DETOUR_STEP_S2 = 1, /* other numbers of microbatches */
+    DETOUR_STEP_S3 = 2, /* other nodes for the positions */
+    DETOUR_STEP_S4 = 3, /* restart on healthy nodes */
+    DETOUR_STEP_COUNT = 4,
+};
+
+/* "S1" to "S4"; NULL for other values. */
+DETOUR_API const char *detour_step_name(enum detour_step step);
+
+/*
+ * A job of replicas (data parallel), each a pipeline of stages. Position (replica, stage) has the number
+ * replica * stage_count + stage; a node holds one position, with all devices of its tensor-parallel group.
+ * Owned by the caller, only read by the library.
+ */
+struct detour_cluster {
+    const char *name; /* printable ASCII */
+    int32_t replica_count;
+    int32_t stage_count;
+    int32_t microbatch_count; /* of all replicas; at least one for each */
+    const int64_t *stage_ns;  /* [stage]: all operations of one microbatch on a healthy node */
+    int64_t message_bytes;    /* of one microbatch from a stage to the next; back the same */
+    int64_t gradient_bytes;   /* of one node */
+    int64_t bytes_per_s;      /* of a healthy link; 0: messages take no time but latency_ns */
+    int64_t latency_ns;
+    const int32_t *nodes;               /* [position]; NULL: node and position have the same number */
+    int64_t cost_ns[DETOUR_STEP_COUNT]; /* what it costs to take a step, once */
+};
+
+struct detour_slow_node {
+    int32_t node;
+    int32_t compute_permille; /* of a healthy node's times; at least 1000 */
+    int32_t network_permille; /* of all its links; likewise */
+};
+
+/* Both directions. */
+struct detour_slow_link {
+    int32_t a;
+    int32_t b;
+    int32_t factor_permille; /* of the time that bytes occupy the link; at least 1000 */
+    int64_t delay_ns;        /* of every message */
+};
+
+/* Everything that is slow at present. */
+struct detour_slowness {
+    int32_t node_count;
+    int32_t link_count;
+    const struct detour_slow_node *nodes;
+    const struct detour_slow_link *links;
+};
+
+/* DETOUR_OK when every field is in range. The functions below check both themselves. */
+DETOUR_API enum detour_status detour_cluster_check(const struct detour_cluster *cluster,
+                                                   struct detour_error *error);
+DETOUR_API enum detour_status detour_slowness_check(const struct detour_cluster *cluster,
+                                                    const struct detour_slowness *slowness,
+                                                    struct detour_error *error);
+
+/* ---- how long an iteration takes --------------------------------------------------------------------- */
+
+/*
+ * An estimate: the slowest replica's pipeline, then the slowest stage's all-reduce.
+ *
+ *   message    c = message_bytes / bandwidth * factor + latency + delay
+ *   period     p = max(t[s], (t[s] + t[s + 1]) / 2 + c[s]) of the stages and links of a replica: 1F1B, where
+ *              the next forward pass of a stage waits for a message there and one back
+ *   pipeline   sum of t and of both directions' c, and p for every microbatch but the first
+ *   gradients  a ring: 2 (D - 1) times the slowest link's gradient_bytes / D, latency and delay
+ *
+ * A time of more than DETOUR_TIME_MAX_NS counts as DETOUR_TIME_MAX_NS.
+ */
+struct detour_iteration {
+    int64_t iteration_ns;
+    int64_t pipeline_ns;
+    int64_t gradients_ns;
+};
+
+/* `nodes` ([position]) and `counts` ([replica]): NULL for the cluster's and for equal counts, the first ones
+ * one larger where they are not divisible. */
+DETOUR_API enum detour_status
+detour_iteration_estimate(struct detour_arena *arena, const struct detour_cluster *cluster,
+                          const struct detour_slowness *slowness, const int32_t *nodes, const int32_t *counts,
+                          struct detour_iteration *iteration, struct detour_error *error);
+
+/* ---- S3: nodes of the positions ---------------------------------------------------------------------- */
+
+/* The groups of nodes that exchange data over a link (section 5.3). */
+enum detour_group {
+    DETOUR_GROUP_NONE = 0,     /* the link is not used */
+    DETOUR_GROUP_DATA = 1,     /* a stage of all replicas: gradients */
+    DETOUR_GROUP_PIPELINE = 2, /* the stages of one replica: messages of microbatches */
+};
+
+/* "none", "data", "pipeline"; NULL for other values. */
+DETOUR_API const char *detour_group_name(enum detour_group group);
+
+/* Of a slow link: the bytes in each direction and iteration. */
+struct detour_link_use {
+    enum detour_group before;
+    enum detour_group after;
+    int64_t before_bytes;
+    int64_t after_bytes;
+};
+
+/* Zero is the default of every field. */
+struct detour_topology_options {
+    bool even;       /* the numbers of microbatches stay equal; else those of S2 */
+    uint64_t budget; /* exchanges of two nodes to try; 0 means 200,000 */
+};
+
+struct detour_topology {
+    const int32_t *nodes;  /* [position] */
+    const int32_t *counts; /* [replica]: microbatches */
+    struct detour_iteration iteration;
+    int64_t bound_ns;                   /* no assignment of nodes takes less */
+    bool optimal;                       /* every assignment was tried, or the bound is reached */
+    int32_t moved_count;                /* nodes at another position than before */
+    int32_t straggler_stages;           /* stages with a node that computes slowly */
+    const struct detour_link_use *uses; /* [link of the slowness] */
+    uint64_t tried;
+};
+
+/*
+ * Assigns the nodes to the positions: the shortest estimated iteration, then the fewest stages with
+ * stragglers, the fewest stragglers in the first and the last stage, the fewest slow links with gradients,
+ * the fewest moves (section 5.3). Up to eight nodes every assignment is tried; for more, exchanges of two
+ * nodes from several beginnings, and bound_ns tells how far the result may be from the optimum.
+ *
+ * With `even` set, stragglers end in one stage, as in the paper. With the counts of S2 it is better to have
+ * them in one replica, which then gets fewer microbatches.
+ */
+DETOUR_API enum detour_status
+detour_topology_adjust(struct detour_arena *arena, const struct detour_cluster *cluster,
+                       const struct detour_slowness *slowness, const struct detour_topology_options *options,
+                       struct detour_topology *topology, struct detour_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "planner/mitigate/layout.h"
+
+#include "sched/arena.h"
+#include "sched/call.h"
+
+enum { PERMILLE = 1000, NS_PER_S = 1000000000 };
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t divide_up(__int128 value, int64_t divisor)
+{
+    __int128 quotient = (value + divisor - 1) / divisor;
+
+    return quotient < DETOUR_TIME_MAX_NS ? (int64_t)quotient : DETOUR_TIME_MAX_NS;
+}
+
+int64_t dt_slowed_ns(int64_t time_ns, int32_t factor_permille)
+{
+    return divide_up((__int128)time_ns * factor_permille, PERMILLE);
+}
+
+int64_t dt_transfer_ns(const struct detour_cluster *cluster, int64_t bytes, int32_t factor_permille)
+{
+    if (!cluster->bytes_per_s)
+        return 0;
+    return dt_slowed_ns(divide_up((__int128)bytes * NS_PER_S, cluster->bytes_per_s), factor_permille);
+}
+
+void dt_counts_even(const struct detour_cluster *cluster, int32_t *counts)
+{
+    for (int32_t r = 0; r < cluster->replica_count; r++)
+        counts[r] = cluster->microbatch_count / cluster->replica_count +
+                    (r < cluster->microbatch_count % cluster->replica_count);
+}
+
+/* A message of that size between two nodes. */
+static int64_t message_ns(const struct dt_layout *layout, int32_t a, int32_t b, int64_t bytes)
+{
+    int64_t delay_ns = layout->cluster->latency_ns;
+    int32_t factor = layout->network_permille[a];
+
+    if (layout->network_permille[b] > factor)
+        factor = layout->network_permille[b];
+    for (int32_t k = layout->first_link[a]; k < layout->first_link[a + 1]; k++) {
+        const struct detour_slow_link *slow = &layout->slowness->links[layout->link[k]];
+        if (slow->a + slow->b - a != b)
+            continue;
+        factor = slow->factor_permille > factor ? slow->factor_permille : factor;
+        delay_ns += slow->delay_ns;
+    }
+    return smaller(dt_transfer_ns(layout->cluster, bytes, factor) + delay_ns, DETOUR_TIME_MAX_NS);
+}
+
+static void refresh_replica(struct dt_layout *layout, int32_t replica)
+{
+    const struct detour_cluster *cluster = layout->cluster;
+    const int32_t *nodes = &layout->nodes[(size_t)replica * (size_t)cluster->stage_count];
+    int64_t period_ns = 0, sum_ns = 0, before_ns = 0;
+
+    for (int32_t s = 0; s < cluster->stage_count; s++) {
+        int64_t stage_ns = dt_slowed_ns(cluster->stage_ns[s], layout->compute_permille[nodes[s]]);
+        period_ns = larger(period_ns, stage_ns);
+        sum_ns += stage_ns;
+        if (s > 0) {
+            int64_t link_ns = message_ns(layout, nodes[s - 1], nodes[s], cluster->message_bytes);
+            period_ns = larger(period_ns, (before_ns + stage_ns + 1) / 2 + link_ns);
+            sum_ns += 2 * link_ns;
+        }
+        before_ns = stage_ns;
+    }
+    period_ns = smaller(period_ns, DETOUR_TIME_MAX_NS);
+    layout->replicas[replica] = (struct detour_replica){
+        period_ns, smaller(sum_ns - period_ns, DETOUR_TIME_MAX_NS * DETOUR_STAGES_MAX)};
+}
+
+static void refresh_ring(struct dt_layout *layout, int32_t stage)
+{
+    const struct detour_cluster *cluster = layout->cluster;
+    int32_t count = cluster->replica_count;
+    int64_t bytes = (cluster->gradient_bytes + count - 1) / count, longest_ns = 0;
+
+    for (int32_t r = 0; count > 1 && r < count; r++) {
+        int32_t from = layout->nodes[r * cluster->stage_count + stage];
+        int32_t to = layout->nodes[(r + 1) % count * cluster->stage_count + stage];
+        longest_ns = larger(longest_ns, message_ns(layout, from, to, bytes));
+    }
+    layout->ring_ns[stage] = 2 * (count - 1) * longest_ns;
+}
+
+static void place(struct dt_layout *layout, int32_t position, int32_t node)
+{
+    layout->nodes[position] = node;
+    layout->position[node] = position;
+}
+
+void dt_layout_set(struct dt_layout *layout, const int32_t *nodes)
+{
+    for (int32_t p = 0; p < dt_cluster_nodes(layout->cluster); p++)
+        place(layout, p, nodes ? nodes[p] : p);
+    for (int32_t r = 0; r < layout->cluster->replica_count; r++)
+        refresh_replica(layout, r);
+    for (int32_t s = 0; s < layout->cluster->stage_count; s++)
+        refresh_ring(layout, s);
+}
+
+void dt_layout_swap(struct dt_layout *layout, int32_t a, int32_t b)
+{
+    int32_t stages = layout->cluster->stage_count, node = layout->nodes[a];
+
+    place(layout, a, layout->nodes[b]);
+    place(layout, b, node);
+    refresh_replica(layout, a / stages);
+    if (b / stages != a / stages)
+        refresh_replica(layout, b / stages);
+    refresh_ring(layout, a % stages);
+    if (b % stages != a % stages)
+        refresh_ring(layout, b % stages);
+}
+
+/* The slow links of each node, one behind the other. */
+static void list_links(struct dt_layout *layout)
+{
+    const struct detour_slowness *slowness = layout->slowness;
+    int32_t count = dt_cluster_nodes(layout->cluster), next = 0;
+
+    for (int32_t node = 0; node < count; node++) {
+        layout->first_link[node] = next;
+        for (int32_t k = 0; k < slowness->link_count; k++)
+            if (slowness->links[k].a == node || slowness->links[k].b == node)
+                layout->link[next++] = k;
+    }
+    layout->first_link[count] = next;
+}
+
+static void list_factors(struct dt_layout *layout)
+{
+    for (int32_t node = 0; node < dt_cluster_nodes(layout->cluster); node++)
+        layout->compute_permille[node] = layout->network_permille[node] = PERMILLE;
+    for (int32_t k = 0; k < layout->slowness->node_count; k++) {
+        const struct detour_slow_node *slow = &layout->slowness->nodes[k];
+        int32_t *compute = &layout->compute_permille[slow->node],
+                *network = &layout->network_permille[slow->node];
+        *compute = slow->compute_permille > *compute ? slow->compute_permille : *compute;
+        *network = slow->network_permille > *network ? slow->network_permille : *network;
+    }
+}
+
+enum detour_status dt_layout_create(struct detour_arena *arena, const struct detour_cluster *cluster,
+                                    const struct detour_slowness *slowness, const int32_t *nodes,
+                                    struct dt_layout *layout, struct detour_error *error)
+{
+    size_t count = (size_t)dt_cluster_nodes(cluster);
+
+    *layout = (struct dt_layout){.cluster = cluster, .slowness = slowness};
+    if (!dt_arena_new(arena, layout->nodes, count) || !dt_arena_new(arena, layout->position, count) ||
+        !dt_arena_new(arena, layout->compute_permille, count) ||
+        !dt_arena_new(arena, layout->network_permille, count) ||
+        !dt_arena_new(arena, layout->first_link, count + 1) ||
+        !dt_arena_new(arena, layout->link, 2 * (size_t)slowness->link_count + 1) ||
+        !dt_arena_new(arena, layout->replicas, cluster->replica_count) ||
+        !dt_arena_new(arena, layout->ring_ns, cluster->stage_count))
+        return dt_fail_memory(error);
+    list_factors(layout);
+    list_links(layout);
+    dt_layout_set(layout, nodes ? nodes : cluster->nodes);
+    return DETOUR_OK;
+}
+
+int64_t dt_layout_gradients_ns(const struct dt_layout *layout)
+{
+    int64_t longest_ns = 0;
+
+    for (int32_t s = 0; s < layout->cluster->stage_count; s++)
+        longest_ns = larger(longest_ns, layout->ring_ns[s]);
+    return longest_ns;
+}
+
+int64_t dt_layout_pipeline_ns(const struct dt_layout *layout, const int32_t *counts)
+{
+    int64_t longest_ns = 0;
+
+    for (int32_t r = 0; r < layout->cluster->replica_count; r++)
+        longest_ns =
+            larger(longest_ns, layout->replicas[r].fixed_ns + counts[r] * layout->replicas[r].microbatch_ns);
+    return longest_ns;
+}
+
+enum detour_group dt_layout_group(const struct dt_layout *layout, int32_t a, int32_t b)
+{
+    int32_t stages = layout->cluster->stage_count, replicas = layout->cluster->replica_count;
+    int32_t p = layout->position[a], q = layout->position[b];
+
+    if (p / stages == q / stages)
+        return p - q == 1 || q - p == 1 ? DETOUR_GROUP_PIPELINE : DETOUR_GROUP_NONE;
+    int32_t distance = (p / stages - q / stages + replicas) % replicas;
+    return p % stages == q % stages && (distance == 1 || distance == replicas - 1) ? DETOUR_GROUP_DATA
+                                                                                   : DETOUR_GROUP_NONE;
+}
+
+enum detour_status detour_iteration_estimate(struct detour_arena *arena, const struct detour_cluster *cluster,
+                                             const struct detour_slowness *slowness, const int32_t *nodes,
+                                             const int32_t *counts, struct detour_iteration *iteration,
+                                             struct detour_error *error)
+{
+    enum detour_status status = detour_cluster_check(cluster, error);
+    struct dt_arena_mark mark = dt_arena_save(arena);
+    struct dt_layout layout;
+    int32_t *even;
+
+    if (!status)
+        status = detour_slowness_check(cluster, slowness, error);
+    if (!status)
+        status = dt_nodes_check(cluster, nodes, counts, error);
+    if (!status)
+        status = dt_layout_create(arena, cluster, slowness, nodes, &layout, error);
+    if (!status && !dt_arena_new(arena, even, cluster->replica_count))
+        status = dt_fail_memory(error);
+    if (!status) {
+        dt_counts_even(cluster, even);
+        iteration->pipeline_ns = dt_layout_pipeline_ns(&layout, counts ? counts : even);
+        iteration->gradients_ns = dt_layout_gradients_ns(&layout);
+        iteration->iteration_ns = iteration->pipeline_ns + iteration->gradients_ns;
+    }
+    dt_arena_rewind(arena, mark);
+    return status;
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* S3: nodes of the positions; FALCON, section 5.3. */
+#include "planner/mitigate/topology.h"
+
+#include <string.h>
+
+#include "base/prng.h"
+#include "sched/arena.h"
+#include "sched/call.h"
+
+enum {
+    PERMILLE = 1000,
+    DEFAULT_BUDGET = 200000,
+    EXHAUSTIVE_NODES = 8,
+    KICKS = 16,  /* beginnings near the best so far */
+    KICK_MAX = 4 /* exchanges of such a beginning */
+};
+
+/* Compared field by field; less is better. */
+struct score {
+    int64_t iteration_ns;
+    int32_t straggler_stages;
+    int32_t edge_stragglers; /* in the first and the last stage */
+    int32_t data_links;      /* slow links with gradients */
+    int32_t moved_count;
+};
+
+struct search {
+    struct detour_arena *arena;
+    struct detour_error *error;
+    const struct detour_cluster *cluster;
+    struct dt_layout layout;
+    const int32_t *before; /* [position] */
+    int32_t *stragglers;   /* nodes that compute slowly, the slowest first */
+    int32_t straggler_count;
+    int32_t *affected; /* nodes that are not like all others */
+    int32_t affected_count;
+    bool *stage_seen; /* [stage] */
+    bool even;
+    int32_t *counts; /* [replica]: of the layout */
+    struct score best;
+    int32_t *best_nodes;
+    int32_t *best_counts;
+    uint64_t tried;
+    uint64_t budget;
+    enum detour_status status; /* of an allocation */
+};
+
+static int compare(const struct score *a, const struct score *b)
+{
+    if (a->iteration_ns != b->iteration_ns)
+        return a->iteration_ns < b->iteration_ns ? -1 : 1;
+    if (a->straggler_stages != b->straggler_stages)
+        return a->straggler_stages - b->straggler_stages;
+    if (a->edge_stragglers != b->edge_stragglers)
+        return a->edge_stragglers - b->edge_stragglers;
+    if (a->data_links != b->data_links)
+        return a->data_links - b->data_links;
+    return a->moved_count - b->moved_count;
+}
+
+/* The pipelines of the layout, and their numbers of microbatches. */
+static int64_t share_out(struct search *s)
+{
+    struct dt_arena_mark mark = dt_arena_save(s->arena);
+    struct detour_microbatches assigned;
+
+    if (s->even)
+        return dt_layout_pipeline_ns(&s->layout, s->counts);
+    s->status = detour_microbatches_assign(s->arena, s->layout.replicas, s->cluster->replica_count,
+                                           s->cluster->microbatch_count, &assigned, s->error);
+    if (!s->status)
+        memcpy(s->counts, assigned.counts, (size_t)s->cluster->replica_count * sizeof(*s->counts));
+    dt_arena_rewind(s->arena, mark);
+    return s->status ? INT64_MAX / 2 : assigned.time_ns;
+}
+
+static void score_stragglers(struct search *s, struct score *score)
+{
+    int32_t stages = s->cluster->stage_count;
+
+    memset(s->stage_seen, 0, (size_t)stages * sizeof(*s->stage_seen));
+    for (int32_t k = 0; k < s->straggler_count; k++) {
+        int32_t stage = s->layout.position[s->stragglers[k]] % stages;
+        score->straggler_stages += !s->stage_seen[stage];
+        score->edge_stragglers += stage == 0 || stage == stages - 1;
+        s->stage_seen[stage] = true;
+    }
+}
+
+/* Of the layout; of an iteration beyond the limit nothing else is computed. */
+static struct score score_of(struct search *s, int64_t limit_ns)
+{
+    const struct detour_slowness *slowness = s->layout.slowness;
+    struct score score = {.iteration_ns = share_out(s) + dt_layout_gradients_ns(&s->layout)};
+
+    if (score.iteration_ns > limit_ns)
+        return score;
+    score_stragglers(s, &score);
+    for (int32_t k = 0; k < slowness->link_count; k++)
+        score.data_links +=
+            dt_layout_group(&s->layout, slowness->links[k].a, slowness->links[k].b) == DETOUR_GROUP_DATA;
+    for (int32_t p = 0; p < dt_cluster_nodes(s->cluster); p++)
+        score.moved_count += s->layout.nodes[p] != s->before[p];
+    return score;
+}
+
+static void offer(struct search *s, const struct score *score)
+{
+    if (s->status || compare(score, &s->best) >= 0)
+        return;
+    s->best = *score;
+    memcpy(s->best_nodes, s->layout.nodes, (size_t)dt_cluster_nodes(s->cluster) * sizeof(*s->best_nodes));
+    memcpy(s->best_counts, s->counts, (size_t)s->cluster->replica_count * sizeof(*s->best_counts));
+}
+
+static bool is_over(const struct search *s)
+{
+    return s->status || s->tried >= s->budget;
+}
+
+/* Every order of the nodes, each one exchange away from the one before (Heap, 1963). */
+static void try_all(struct search *s)
+{
+    int32_t count = dt_cluster_nodes(s->cluster), next[EXHAUSTIVE_NODES] = {0}, i = 1;
+
+    while (i < count && !is_over(s)) {
+        if (next[i] >= i) {
+            next[i++] = 0;
+            continue;
+        }
+        dt_layout_swap(&s->layout, i % 2 ? next[i] : 0, i);
+        struct score score = score_of(s, s->best.iteration_ns);
+        offer(s, &score);
+        s->tried++;
+        next[i]++;
+        i = 1;
+    }
+}
+
+/* Exchanges of an affected node with any other, as long as one helps; `now` is the layout's score. */
+static void climb(struct search *s)
+{
+    int32_t count = dt_cluster_nodes(s->cluster);
+    struct score now = score_of(s, INT64_MAX);
+    bool improved = true;
+
+    offer(s, &now);
+    while (improved && !is_over(s)) {
+        improved = false;
+        for (int32_t k = 0; k < s->affected_count; k++)
+            for (int32_t q = 0; q < count && !is_over(s); q++) {
+                int32_t p = s->layout.position[s->affected[k]];
+                if (p == q)
+                    continue;
+                dt_layout_swap(&s->layout, p, q);
+                s->tried++;
+                struct score score = score_of(s, now.iteration_ns);
+                if (s->status || compare(&score, &now) >= 0) {
+                    dt_layout_swap(&s->layout, p, q);
+                    continue;
+                }
+                now = score;
+                improved = true;
+                offer(s, &now);
+            }
+    }
+}
+
+/* The stage that is the k-th to take stragglers: interior ones first. */
+static int32_t stage_for(const struct search *s, int32_t k)
+{
+    int32_t stages = s->cluster->stage_count;
+
+    if (stages < 3)
+        return k;
+    return k + 1 < stages ? k + 1 : 0;
+}
+
+/* Stragglers into the fewest stages, or into the fewest replicas. */
+static void gather(struct search *s, bool in_replicas)
+{
+    int32_t stages = s->cluster->stage_count, replicas = s->cluster->replica_count;
+
+    dt_layout_set(&s->layout, s->before);
+    for (int32_t k = 0; k < s->straggler_count; k++) {
+        int32_t stage = stage_for(s, in_replicas ? k % stages : k / replicas);
+        int32_t replica = in_replicas ? k / stages : k % replicas;
+        int32_t from = s->layout.position[s->stragglers[k]], to = replica * stages + stage;
+        if (from != to)
+            dt_layout_swap(&s->layout, from, to);
+    }
+}
+
+static void search(struct search *s)
+{
+    int32_t count = dt_cluster_nodes(s->cluster);
+    struct dt_prng prng;
+
+    climb(s);
+    for (int in_replicas = 0; in_replicas < 2; in_replicas++) {
+        gather(s, in_replicas);
+        climb(s);
+    }
+    dt_prng_init(&prng, 1);
+    for (int kick = 0; kick < KICKS && s->affected_count && !is_over(s); kick++) {
+        dt_layout_set(&s->layout, s->best_nodes);
+        for (uint64_t k = 1 + dt_prng_below(&prng, KICK_MAX); k > 0; k--) {
+            int32_t node = s->affected[dt_prng_below(&prng, (uint64_t)s->affected_count)];
+            int32_t p = s->layout.position[node], q = (int32_t)dt_prng_below(&prng, (uint64_t)count);
+            if (p != q)
+                dt_layout_swap(&s->layout, p, q);
+        }
+        climb(s);
+    }
+}
+
+/* Stragglers, the slowest first, and the nodes with slow links. */
+static void list_nodes(struct search *s)
+{
+    int32_t count = dt_cluster_nodes(s->cluster);
+
+    for (int32_t node = 0; node < count; node++) {
+        int32_t k = s->straggler_count;
+        if (s->layout.compute_permille[node] > PERMILLE || s->layout.network_permille[node] > PERMILLE ||
+            s->layout.first_link[node + 1] > s->layout.first_link[node])
+            s->affected[s->affected_count++] = node;
+        if (s->layout.compute_permille[node] <= PERMILLE)
+            continue;
+        for (; k > 0 && s->layout.compute_permille[s->stragglers[k - 1]] < s->layout.compute_permille[node];
+             k--)
+            s->stragglers[k] = s->stragglers[k - 1];
+        s->stragglers[k] = node;
+        s->straggler_count++;
+    }
+}
+
+static enum detour_status prepare(struct search *s, const struct detour_slowness *slowness)
+{
+    size_t count = (size_t)dt_cluster_nodes(s->cluster), replicas = (size_t)s->cluster->replica_count;
+    enum detour_status status;
+    int32_t *before;
+
+    if (!dt_arena_new(s->arena, s->best_nodes, count) || !dt_arena_new(s->arena, s->best_counts, replicas) ||
+        !dt_arena_new(s->arena, before, count) || !dt_arena_new(s->arena, s->stragglers, count) ||
+        !dt_arena_new(s->arena, s->affected, count) || !dt_arena_new(s->arena, s->counts, replicas) ||
+        !dt_arena_new(s->arena, s->stage_seen, s->cluster->stage_count))
+        return dt_fail_memory(s->error);
+    status = dt_layout_create(s->arena, s->cluster, slowness, NULL, &s->layout, s->error);
+    if (status)
+        return status;
+    memcpy(before, s->layout.nodes, count * sizeof(*before));
+    s->before = before;
+    s->best.iteration_ns = INT64_MAX;
+    dt_counts_even(s->cluster, s->counts);
+    list_nodes(s);
+    return DETOUR_OK;
+}
+
+static uint64_t factorial(int32_t count)
+{
+    uint64_t product = 1;
+
+    for (int32_t k = 2; k <= count; k++)
+        product *= (uint64_t)k;
+    return product;
+}
+
+static int64_t use_bytes(const struct search *s, enum detour_group group, int32_t node, const int32_t *counts)
+{
+    int32_t replicas = s->cluster->replica_count;
+
+    if (group == DETOUR_GROUP_DATA)
+        return 2 * (replicas - 1) * ((s->cluster->gradient_bytes + replicas - 1) / replicas);
+    if (group == DETOUR_GROUP_PIPELINE)
+        return counts[s->layout.position[node] / s->cluster->stage_count] * s->cluster->message_bytes;
+    return 0;
+}
+
+/* Which group uses each slow link at the layout's assignment. */
+static void list_uses(const struct search *s, bool after, const int32_t *counts, struct detour_link_use *uses)
+{
+    const struct detour_slowness *slowness = s->layout.slowness;
+
+    for (int32_t k = 0; k < slowness->link_count; k++) {
+        enum detour_group group = dt_layout_group(&s->layout, slowness->links[k].a, slowness->links[k].b);
+        int64_t bytes = use_bytes(s, group, slowness->links[k].a, counts);
+        if (after) {
+            uses[k].after = group;
+            uses[k].after_bytes = bytes;
+        } else {
+            uses[k].before = group;
+            uses[k].before_bytes = bytes;
+        }
+    }
+}
+
+static enum detour_status finish(struct search *s, bool all, struct detour_topology *topology)
+{
+    struct detour_link_use *uses;
+
+    if (!dt_arena_new(s->arena, uses, (size_t)s->layout.slowness->link_count + 1))
+        return dt_fail_memory(s->error);
+    dt_layout_set(&s->layout, s->before);
+    dt_counts_even(s->cluster, s->counts);
+    list_uses(s, false, s->counts, uses);
+    dt_layout_set(&s->layout, s->best_nodes);
+    list_uses(s, true, s->best_counts, uses);
+    topology->nodes = s->best_nodes;
+    topology->counts = s->best_counts;
+    topology->iteration.pipeline_ns = dt_layout_pipeline_ns(&s->layout, s->best_counts);
+    topology->iteration.gradients_ns = dt_layout_gradients_ns(&s->layout);
+    topology->iteration.iteration_ns = s->best.iteration_ns;
+    topology->moved_count = s->best.moved_count;
+    topology->straggler_stages = s->best.straggler_stages;
+    topology->uses = uses;
+    topology->tried = s->tried;
+    enum detour_status status =
+        dt_topology_bound(s->arena, &s->layout, s->even, &topology->bound_ns, s->error);
+    topology->optimal = all || topology->bound_ns == s->best.iteration_ns;
+    if (topology->optimal)
+        topology->bound_ns = s->best.iteration_ns;
+    return status;
+}
+
+enum detour_status detour_topology_adjust(struct detour_arena *arena, const struct detour_cluster *cluster,
+                                          const struct detour_slowness *slowness,
+                                          const struct detour_topology_options *options,
+                                          struct detour_topology *topology, struct detour_error *error)
+{
+    static const struct detour_topology_options defaults;
+    struct search s = {.arena = arena, .error = error, .cluster = cluster};
+    struct detour_topology made = {0};
+    enum detour_status status = detour_cluster_check(cluster, error);
+
+    options = options ? options : &defaults;
+    s.even = options->even;
+    s.budget = options->budget ? options->budget : DEFAULT_BUDGET;
+    if (!status)
+        status = detour_slowness_check(cluster, slowness, error);
+    if (!status)
+        status = prepare(&s, slowness);
+    if (status)
+        return status;
+    struct score score = score_of(&s, INT64_MAX);
+    offer(&s, &score);
+    bool all =
+        dt_cluster_nodes(cluster) <= EXHAUSTIVE_NODES && factorial(dt_cluster_nodes(cluster)) <= s.budget;
+    if (all)
+        try_all(&s);
+    else
+        search(&s);
+    status = s.status ? s.status : finish(&s, all, &made);
+    if (!status)
+        *topology = made;
+    return status;
+}
