@@ -2,12 +2,15 @@
 """The tables of "Results" in docs/adaptis.md, beside AdaPtis (arXiv 2509.23722): `detour sched optimize` on the known
 models. Everything but the seconds is the same on every machine.
 
-Usage: adaptis.py DETOUR [end-to-end|sequences|parts|time]..."""
+Usage: adaptis.py BUILD [end-to-end|sequences|parts|time|runs]...
+       adaptis.py BUILD --check   one row of `runs`, compared with the document"""
 import itertools
 import json
+import pathlib
 import resource
 import subprocess
 import sys
+import tempfile
 
 FAMILIES, SIZES, DEVICES = ["gemma", "deepseek", "nemotron-h"], ["small", "medium", "large"], [4, 8, 16]
 NAMES = ["S-1F1B", "I-1F1B", "ZB", "ZB-V", "Hanayo", "Mist", "tuned", "optimized"]
@@ -16,20 +19,34 @@ PARTS = [("1 placement", ["placement"]), ("2 scheduling", ["schedule"]), ("3 par
          ("1+2+3", ["partition", "placement", "schedule"])]
 
 
-def run(*args, text=None):
-    done = subprocess.run([DETOUR, "sched", *map(str, args)], input=text, capture_output=True, text=True)
+DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / "docs/adaptis.md"
+
+
+def execute(program, *args, text=None):
+    done = subprocess.run([BUILD / program, *map(str, args)], input=text, capture_output=True, text=True)
     return done.stdout if done.returncode == 0 else sys.exit(done.stderr)
 
 
+def run(*args, text=None):
+    return execute("bin/detour", "sched", *args, text=text)
+
+
+def model_of(family, size, devices, microbatches, seq, tensor=2):
+    return run("model", "--family", family, "--size", size, "--devices", devices, "--microbatches", microbatches,
+               "--seq", seq, "--tensor", tensor, "--expert", 8)
+
+
 def optimize(family, size, devices, microbatches, *args, seq=2048, tensor=2):
-    model = run("model", "--family", family, "--size", size, "--devices", devices, "--microbatches", microbatches,
-                "--seq", seq, "--tensor", tensor, "--expert", 8)
-    made = json.loads(run("optimize", "-", "--json", *args, text=model))
+    made = json.loads(run("optimize", "-", "--json", *args, text=model_of(family, size, devices, microbatches, seq, tensor)))
     return {row["name"]: row for row in made["pipelines"]}, made
 
 
+def line(*cells):
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
 def row(*cells):
-    print("| " + " | ".join(map(str, cells)) + " |")
+    print(line(*cells))
 
 
 def head(*cells):
@@ -94,10 +111,70 @@ def time():
         row(f"{family} {size}", devices, *(f"{value:.2f}" for value in seconds))
 
 
-TABLES = {"end-to-end": end_to_end, "sequences": sequences, "parts": parts, "time": time}
+def simulate(model, profile, *args):
+    """Model and run of a pipeline of the model in virtual time, through the plugin: ms, ms, difference in percent."""
+    message = model["layers"][0]["message_bytes"]
+    made = json.loads(execute("tests/detour-sim-pipeline", "--profile", profile, "--message", message, *args))
+    predicted, measured = made["predicted_ns"], made["mean_ns"]
+    return predicted / 1e6, measured / 1e6, 100 * (measured / predicted - 1)
+
+
+def run_result(family, size, devices):
+    """Of the result of the search: cells of a row, difference in percent."""
+    with tempfile.TemporaryDirectory() as folder:
+        profile, plan = pathlib.Path(folder, "p.json"), pathlib.Path(folder, "s.json")
+        rows, _ = optimize(family, size, devices, 4 * devices, "--profile-out", profile, "--schedule-out", plan, seq=4096)
+        expected, measured, difference = simulate(json.loads(model_of(family, size, devices, 4 * devices, 4096)), profile,
+                                                  "--plan", plan)
+    return [f"{family} {size}", devices, rows["optimized"]["stages"], f"{expected:.3f}", f"{measured:.3f}",
+            f"{difference:.2f}"], difference
+
+
+def run_baseline(text, wanted):
+    """Of a pipeline of a report: the difference in percent."""
+    model = json.loads(text)
+    model["fixed"] = {"stages": wanted["stages"], "layers": wanted["layers"], "placement": wanted["placement"]}
+    with tempfile.TemporaryDirectory() as folder:
+        profile = pathlib.Path(folder, "p.json")
+        run("optimize", "-", "--json", "--budget", 1, "--profile-out", profile, text=json.dumps(model))
+        expected, _, difference = simulate(model, profile, "--schedule", wanted["algorithm"])
+    if abs(expected - wanted["makespan_ms"]) > 1e-6:
+        sys.exit(f"{wanted['name']}: {expected} ms, but {wanted['makespan_ms']} ms in the report")
+    return difference
+
+
+def runs():
+    """Figure 12: 4 P microbatches, sequence 4096, T = 2."""
+    head("model", "P", "stages", "model, ms", "run, ms", "difference %")
+    differences = []
+    for family, size, devices in itertools.product(FAMILIES, SIZES, DEVICES):
+        cells, difference = run_result(family, size, devices)
+        differences.append(difference)
+        row(*cells)
+    print(f"\nmean {sum(differences) / len(differences):.2f} %, largest {max(differences):.2f} %\n")
+    head("model", "P", *NAMES[:6])
+    for size, devices in itertools.product(SIZES, DEVICES):
+        rows, _ = optimize("nemotron-h", size, devices, 4 * devices, seq=4096)
+        text = model_of("nemotron-h", size, devices, 4 * devices, 4096)
+        row(f"nemotron-h {size}", devices, *(f"{run_baseline(text, rows[name]):.2f}" if "makespan_ms" in rows[name] else "-"
+                                             for name in NAMES[:6]))
+
+
+def check():
+    """0 if the document has the row of the first model of `runs`, exactly."""
+    cells, _ = run_result("nemotron-h", "small", 4)
+    if line(*cells) in DOCUMENT.read_text().splitlines():
+        return 0
+    print(f"{DOCUMENT.name} does not have the row that was measured:\n{line(*cells)}")
+    return 1
+
+
+TABLES = {"end-to-end": end_to_end, "sequences": sequences, "parts": parts, "time": time, "runs": runs}
 
 if __name__ == "__main__":
-    DETOUR = sys.argv[1]
+    BUILD = pathlib.Path(sys.argv[1])
+    if sys.argv[2:] == ["--check"]:
+        sys.exit(check())
     for wanted in sys.argv[2:] or TABLES:
         print(f"## {wanted}\n")
         TABLES[wanted]()

@@ -44,7 +44,8 @@ static const struct dt_pipeline_sim_settings defaults = {
 
 static const char help[] =
     "usage: detour-sim-pipeline [OPTION]...\n"
-    "Runs a pipeline of equal stages in virtual time, through the plugin, and prints one line of JSON.\n"
+    "Runs a pipeline, of equal stages or of files, in virtual time, through the plugin, and prints one line "
+    "of JSON.\n"
     "\n"
     "  --devices N            stages, one per device (8)\n"
     "  --microbatches N       per iteration (32)\n"
@@ -54,6 +55,9 @@ static const char help[] =
     "                         of each replica from iteration N on (0), up to 16 times; the sum stays the "
     "same\n"
     "  --gradients BYTES      of a stage; with --dp (64M)\n"
+    "  --profile FILE         stages, placement and links of `detour sched optimize --profile-out`, as in\n"
+    "                         `detour pipeline`; a message occupies its link for the file's time\n"
+    "  --plan FILE            the schedule of `detour sched optimize --schedule-out`, for --profile\n"
     "  --schedule NAME        zb (default), 1f1b, zb-h1, zb-h2, adaptra, ...: as `detour sched generate`\n"
     "  --replan               the schedule is made for the slow links, not for the healthy ones\n"
     "  --free-links           ... for links that take no time, as `detour pipeline` makes it\n"
@@ -167,6 +171,8 @@ enum {
     OPTION_DP_MICROBATCHES,
     OPTION_GRADIENTS,
     OPTION_TIMES,
+    OPTION_PROFILE,
+    OPTION_PLAN,
     OPTION_SCHEDULE,
     OPTION_REPLAN,
     OPTION_FREE_LINKS,
@@ -197,6 +203,8 @@ static const struct option long_options[] = {
     {"dp-microbatches", required_argument, NULL, OPTION_DP_MICROBATCHES},
     {"gradients", required_argument, NULL, OPTION_GRADIENTS},
     {"times", required_argument, NULL, OPTION_TIMES},
+    {"profile", required_argument, NULL, OPTION_PROFILE},
+    {"plan", required_argument, NULL, OPTION_PLAN},
     {"schedule", required_argument, NULL, OPTION_SCHEDULE},
     {"replan", no_argument, NULL, OPTION_REPLAN},
     {"free-links", no_argument, NULL, OPTION_FREE_LINKS},
@@ -271,6 +279,12 @@ static bool set_other(struct dt_pipeline_sim_settings *s, int option, const char
     switch (option) {
     case OPTION_TIMES:
         return parse_times(text, s);
+    case OPTION_PROFILE:
+        s->profile_path = text;
+        return true;
+    case OPTION_PLAN:
+        s->plan_path = text;
+        return true;
     case OPTION_SCHEDULE:
         return detour_algorithm_find(text, &s->algorithm);
     case OPTION_MODE:
@@ -317,6 +331,23 @@ static int check_slow(const struct dt_pipeline_sim_settings *s)
     return 0;
 }
 
+/* What a profile has already, or what is made for pipelines of equal stages only. */
+static int check_files(const struct dt_pipeline_sim_settings *s, uint64_t given)
+{
+    static const int unfit[] = {OPTION_DEVICES, OPTION_MICROBATCHES, OPTION_DP_MICROBATCHES,
+                                OPTION_TIMES,   OPTION_REPLAN,       OPTION_FREE_LINKS,
+                                OPTION_ADAPT,   OPTION_SLOW,         OPTION_SLOW_DEVICE};
+
+    if (!s->profile_path)
+        return s->plan_path ? refuse("plan", "without --profile") : 0;
+    for (size_t i = 0; i < DT_COUNT_OF(unfit); i++)
+        if (given >> unfit[i] & 1)
+            return refuse(long_options[unfit[i]].name, "is not for a --profile");
+    if (s->plan_path && given >> OPTION_SCHEDULE & 1)
+        return refuse("schedule", "is not for a --plan");
+    return 0;
+}
+
 static int check(const struct dt_pipeline_sim_settings *s)
 {
     char text[DT_PIPELINE_SHARES_TEXT_BYTES];
@@ -341,6 +372,7 @@ static int check(const struct dt_pipeline_sim_settings *s)
 static int parse(int argc, char **argv, struct dt_pipeline_sim_settings *s)
 {
     int option, index = 0;
+    uint64_t given = 0;
     bool is_good;
 
     while ((option = getopt_long(argc, argv, "", long_options, &index)) != -1) {
@@ -350,15 +382,45 @@ static int parse(int argc, char **argv, struct dt_pipeline_sim_settings *s)
         }
         if (option == '?')
             return 2;
+        given |= UINT64_C(1) << option;
         if (!set_number(s, option, optarg, &is_good))
             is_good = set_other(s, option, optarg);
         if (!is_good)
             return refuse(long_options[index].name, optarg ? optarg : "");
     }
-    return optind < argc ? refuse("argument", argv[optind]) : check(s);
+    return optind < argc ? refuse("argument", argv[optind]) : check_files(s, given);
+}
+
+/* Into *input, which the settings point to afterwards. 0, or the exit status. */
+static int read_files(struct dt_pipeline_sim_settings *s, struct dt_pipeline_input *input)
+{
+    struct detour_error error;
+
+    if (!s->profile_path)
+        return 0;
+    if (!dt_pipeline_input_read(input, s->profile_path, s->plan_path, &error)) {
+        fprintf(stderr, "detour-sim-pipeline: %s\n", error.text);
+        return 1;
+    }
+    s->input = input;
+    s->sim.has_own_links = true;
+    s->devices = input->profile->device_count;
+    s->microbatches = input->profile->microbatch_count;
+    return 0;
 }
 
 /* ---- the run ---- */
+
+/* Of all messages of an iteration. */
+static uint64_t message_bytes(const struct dt_pipeline_sim_settings *s)
+{
+    const struct detour_profile *profile = s->sim.profile;
+    uint64_t links = 0;
+
+    for (int32_t i = 0; i + 1 < profile->stage_count; i++)
+        links += profile->stages[i].device != profile->stages[i + 1].device;
+    return 2 * links * (uint64_t)s->sim.replicas * (uint64_t)s->microbatches * s->sim.message_bytes;
+}
 
 static void print(const struct dt_pipeline_sim_settings *s, const struct dt_pipeline_sim_plan *plan,
                   uint32_t changes, const struct dt_pipeline_sim_result *results)
@@ -376,9 +438,7 @@ static void print(const struct dt_pipeline_sim_settings *s, const struct dt_pipe
            ", \"bytes\": %" PRIu64 ", \"changes\": %" PRIu32 "}\n",
            r->iteration_ns, sum_ns / (s->sim.iteration_count - first), plan->makespan_ns,
            plan->lower_bound_ns, r->iteration_ns - r->pipeline_ns, 1 - (double)r->compute_ns / span_ns,
-           (double)r->wait_ns / span_ns, (double)r->held_ns / span_ns, r->transfers,
-           2 * (uint64_t)s->sim.replicas * (uint64_t)(s->devices - 1) * (uint64_t)s->microbatches *
-               s->sim.message_bytes,
+           (double)r->wait_ns / span_ns, (double)r->held_ns / span_ns, r->transfers, message_bytes(s),
            changes);
 }
 
@@ -435,9 +495,17 @@ static int run(struct dt_pipeline_sim_settings *s)
 int main(int argc, char **argv)
 {
     struct dt_pipeline_sim_settings settings = defaults;
+    static struct dt_pipeline_input input;
     int status;
 
     dt_trace_start(DT_TRACE_OFF);
     status = parse(argc, argv, &settings);
-    return status ? status : run(&settings);
+    if (!status)
+        status = read_files(&settings, &input);
+    if (!status)
+        status = check(&settings);
+    if (!status)
+        status = run(&settings);
+    dt_pipeline_input_free(&input);
+    return status;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/sim/pipeline_plan.h"
 
+#include <string.h>
+
 #include "pipeline/ring_model.h"
 #include "tests/sim/pipeline_work.h"
 
@@ -42,16 +44,13 @@ static void add_slow_devices(const struct dt_pipeline_sim_settings *s, int32_t r
     }
 }
 
-void dt_pipeline_sim_model_make(const struct dt_pipeline_sim_settings *s, bool has_delays, int32_t replica,
-                                struct dt_pipeline_sim_model *model)
+/* Equal stages, one for each device, and links as the options have them. */
+static void describe(const struct dt_pipeline_sim_settings *s, struct dt_pipeline_sim_model *model)
 {
     int64_t serial_ns = (int64_t)(s->sim.message_bytes * UINT64_C(1000000000) / s->sim.rate_bytes_per_s);
 
-    *model = (struct dt_pipeline_sim_model){.profile = {.stage_count = s->devices,
-                                                        .microbatch_count = s->microbatches,
-                                                        .device_count = s->devices,
-                                                        .stages = model->stages,
-                                                        .links = model->links}};
+    model->profile = (struct detour_profile){
+        .stage_count = s->devices, .microbatch_count = s->microbatches, .device_count = s->devices};
     for (int32_t i = 0; i < s->devices; i++) {
         model->stages[i] =
             (struct detour_stage){.f_ns = s->f_ns, .b_ns = s->b_ns, .w_ns = s->w_ns, .device = i};
@@ -60,6 +59,24 @@ void dt_pipeline_sim_model_make(const struct dt_pipeline_sim_settings *s, bool h
                                                .forward_serial_ns = serial_ns,
                                                .backward_serial_ns = serial_ns};
     }
+}
+
+static void copy(const struct detour_profile *read, struct dt_pipeline_sim_model *model)
+{
+    model->profile = *read;
+    memcpy(model->stages, read->stages, (size_t)read->stage_count * sizeof *read->stages);
+    memcpy(model->links, read->links, (size_t)(read->stage_count - 1) * sizeof *read->links);
+}
+
+void dt_pipeline_sim_model_make(const struct dt_pipeline_sim_settings *s, bool has_delays, int32_t replica,
+                                struct dt_pipeline_sim_model *model)
+{
+    if (s->input)
+        copy(s->input->profile, model);
+    else
+        describe(s, model);
+    model->profile.stages = model->stages;
+    model->profile.links = model->links;
     if (!has_delays)
         return;
     add_slow_links(s, replica, model);
@@ -142,12 +159,16 @@ static enum detour_status make_schedule(struct detour_arena *arena, const struct
 
     model_to_plan_for(s, &model);
     model.profile.microbatch_count = microbatches;
-    status = detour_generate(arena, &model.profile, &options, &made, error);
-    if (status != DETOUR_OK)
-        return status;
-    *schedule = made->schedule;
+    if (s->input && s->input->schedule) {
+        *schedule = s->input->schedule;
+    } else {
+        status = detour_generate(arena, &model.profile, &options, &made, error);
+        if (status != DETOUR_OK)
+            return status;
+        *schedule = made->schedule;
+    }
     /* the order of its receives follows from the same times */
-    return detour_program_create(arena, &model.profile, made->schedule, program, error);
+    return detour_program_create(arena, &model.profile, *schedule, program, error);
 }
 
 static enum detour_status add_variant(struct detour_arena *arena, const struct dt_pipeline_sim_settings *s,

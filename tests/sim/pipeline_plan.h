@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What detour-sim-pipeline executes: the settings of a run, the profile of its equal stages, the schedules
- * for them, and how long libdetour-sched expects an iteration to take.
+ * What detour-sim-pipeline executes: the settings of a run, the profile of its equal stages or of its files,
+ * the schedules for them, and how long libdetour-sched expects an iteration to take.
  */
 #ifndef DETOUR_TESTS_SIM_PIPELINE_PLAN_H
 #define DETOUR_TESTS_SIM_PIPELINE_PLAN_H
 
+#include "cli/pipeline/input.h"
 #include "tests/sim/pipeline_sim.h"
 
 #ifdef __cplusplus
@@ -21,6 +22,8 @@ struct dt_pipeline_sim_settings {
     bool knows_delays; /* the schedule is made for the slow links */
     bool plans_free;   /* ... for links that take no time */
     bool adapts;       /* and follows the delays that are measured */
+    const char *profile_path, *plan_path;
+    const struct dt_pipeline_input *input; /* of these, instead of devices, times and links; NULL: none */
     struct dt_pipeline_sim_options sim;
     struct dt_pipeline_slow_link slow[DT_PIPELINE_SIM_SLOW_MAX];
     struct dt_pipeline_slow_device slow_device[DT_PIPELINE_SIM_SLOW_MAX];
@@ -29,8 +32,8 @@ struct dt_pipeline_sim_settings {
 /* A profile and what it points to. It is not copied: its arrays are members. */
 struct dt_pipeline_sim_model {
     struct detour_profile profile;
-    struct detour_stage stages[DT_SIM_HOSTS_MAX];
-    struct detour_link links[DT_SIM_HOSTS_MAX];
+    struct detour_stage stages[DT_PIPELINE_STAGES_MAX];
+    struct detour_link links[DT_PIPELINE_STAGES_MAX];
 };
 
 /*

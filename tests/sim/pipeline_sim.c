@@ -196,6 +196,24 @@ static void set_host(void *arg, uint32_t host, struct dt_params *params)
 
 /* ---- set-up ---- */
 
+static void set_links(struct run *run)
+{
+    const struct dt_pipeline_sim_options *o = run->options;
+
+    for (uint32_t i = 0; i < run->connection_count; i++) {
+        const struct connection *c = &run->connection[i];
+        const struct detour_link *of = &o->profile->links[c->link];
+        int64_t serial_ns = c->backward ? of->backward_serial_ns : of->forward_serial_ns;
+        struct dt_sim_link_options link = {.latency_ns =
+                                               (uint64_t)(c->backward ? of->backward_ns : of->forward_ns)};
+
+        if (serial_ns)
+            link.rate_bytes_per_s = dt_max_u64(1, o->message_bytes * DT_NS_PER_S / (uint64_t)serial_ns);
+        if (!c->is_dp)
+            dt_cluster_set_link(run->cluster, c->c.from, c->c.to, &link);
+    }
+}
+
 static bool start_cluster(struct run *run)
 {
     const struct dt_pipeline_sim_options *o = run->options;
@@ -215,6 +233,8 @@ static bool start_cluster(struct run *run)
     };
 
     run->cluster = dt_cluster_start(&options);
+    if (run->cluster && o->has_own_links)
+        set_links(run);
     return run->cluster;
 }
 

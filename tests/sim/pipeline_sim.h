@@ -80,6 +80,9 @@ struct dt_pipeline_sim_options {
     const struct dt_pipeline_launch *launch; /* nccl; NULL: "sends" */
     uint64_t rate_bytes_per_s;               /* of each direction between two hosts */
     uint64_t latency_ns;
+    bool has_own_links; /* instead, between the devices of two stages that of the profile's link (the last one
+                           between the same two): its latency, and a rate at which a message takes its serial
+                           time */
     uint64_t to_host_bytes_per_s; /* of a GPU's copies */
     uint64_t to_gpu_bytes_per_s;
     uint64_t pool_bytes; /* DETOUR_HOSTPATH_BYTES */

@@ -179,6 +179,22 @@ TEST_F(Pipeline, RunsTwoDevicesThatAreNeighborsTwice)
     ExpectAsPredicted(Run());
 }
 
+/* Latency and bandwidth of each link are those of the profile, as plans of files have them. */
+TEST_F(Pipeline, LinksMayBeThoseOfTheProfile)
+{
+    Make(4, 4, 8, DETOUR_ALGORITHM_ZB, 3 * kMs, 1);
+    options.message_bytes = 8 << 20;
+    for (detour_link &link : links)
+        link.forward_serial_ns = link.backward_serial_ns = kMs;
+    detour_report *report = nullptr;
+    ASSERT_EQ(DETOUR_OK, detour_simulate(arena, &profile, schedule, &report, nullptr));
+    predicted_ns = (uint64_t)report->makespan_ns;
+    options.slow_count = 0;
+    EXPECT_LT(Run().iteration_ns, predicted_ns - 3 * kMs) << "the usual wires are faster";
+    options.has_own_links = true;
+    ExpectAsPredicted(Run());
+}
+
 TEST_F(Pipeline, IsRepeatable)
 {
     for (auto mode : {DT_PIPELINE_NCCL, DT_PIPELINE_HOSTPATH, DT_PIPELINE_DELEGATED}) {
