@@ -109,6 +109,34 @@ TEST(Optimize, EnumerationOfTinyModelsAgrees)
     EXPECT_GE(optimal, 15) << "models whose bound is met";
 }
 
+/* A heavy last layer and three devices: the other layers pack beside it, or do not. */
+TEST(Optimize, EnumerationIsNotBelowTheBoundOfPacking)
+{
+    struct dt_prng prng;
+    ModelLimits limits;
+    int packed = 0;
+    limits.layers_max = 5;
+    limits.devices_max = 3;
+    limits.microbatches_max = 3;
+    limits.memory = false;
+    dt_prng_init(&prng, 6);
+    for (uint64_t round = 0; round < Rounds(60); round++) {
+        Arena arena;
+        Model model = RandomModel(&prng, limits);
+        struct detour_model_bound bound = {};
+        struct detour_layer &last = model.layers.back();
+        last.w_ns += 5 * last.f_ns;
+        last.bw_ns = 0;
+        ASSERT_EQ(detour_model_lower_bound(arena, model.get(), &bound, nullptr), DETOUR_OK);
+        if (bound.packing_ns <= std::max({bound.chain_ns, bound.layer_ns, bound.work_ns}))
+            continue;
+        int64_t best_ns = Enumerate(model);
+        packed += best_ns >= 0;
+        EXPECT_TRUE(best_ns < 0 || best_ns >= bound.packing_ns) << "round " << round;
+    }
+    EXPECT_GE(packed, 5) << "models whose bound is that of packing";
+}
+
 TEST(Optimize, NeverWorseThanABaselineAndWithinMemory)
 {
     struct dt_prng prng;
