@@ -289,6 +289,96 @@ detour_topology_adjust(struct detour_arena *arena, const struct detour_cluster *
                        const struct detour_slowness *slowness, const struct detour_topology_options *options,
                        struct detour_topology *topology, struct detour_error *error);
 
+/* ---- the ladder: when a step is taken ---------------------------------------------------------------- */
+
+/*
+ * How long a slowness lasts is not known before it ends. As with skis that can be rented or bought
+ * (section 5.2), a step is taken once waiting for it has cost as much as the step does: for every step, the
+ * time that it would have saved is added up, iteration by iteration, and it is taken at the boundary at which
+ * one more iteration would reach its cost. Whenever the slowness ends, what was lost by waiting for a step,
+ * with its cost, is at most twice what the best decision in hindsight costs (take it at once, or never); if
+ * iterations get longer without notice, at most that and one such iteration. The iteration in which the first
+ * incident opens counts for neither: no decision avoids it. (As with skis, at each boundary it is known
+ * whether the slowness goes on: detour_ladder_change() comes before detour_ladder_boundary().)
+ *
+ * The paper adds up the whole loss and compares it with the cost of the next step alone, whether that step
+ * helps or not. Here every step has its own sum, so a step that saves nothing is never taken, and one that
+ * pays before a cheaper one is taken before it. Going back to S1 after a recovery is a step like the others:
+ * its cost is weighed against what the remedy costs each iteration that nothing is slow.
+ */
+
+/* What a step would bring, at present. */
+struct detour_ladder_step {
+    int64_t cost_ns;      /* of taking it; DETOUR_STEP_S1: of taking the present remedy back */
+    int64_t iteration_ns; /* an iteration with it, in the scale of measured ones; INT64_MAX: not possible */
+};
+
+/* Zero is the default of every field. */
+struct detour_ladder_options {
+    /* A loss below this part of a step's iteration is noise; 0 means 100 (section 4.2). For the way back
+     * after a recovery it is 10. */
+    int32_t noise_permille;
+    int32_t confirm_count; /* iterations without an incident that confirm a recovery; 0 means 3 */
+    int64_t timeout_ns;    /* after which a step in progress counts as failed; 0 means one hour */
+};
+
+enum detour_ladder_state {
+    DETOUR_LADDER_QUIET = 0,    /* nothing is slow, no remedy */
+    DETOUR_LADDER_OPEN = 1,     /* something is slow */
+    DETOUR_LADDER_REMEDIED = 2, /* nothing is slow, and a remedy is in force */
+    DETOUR_LADDER_TAKING = 3,   /* a step is in progress */
+    DETOUR_LADDER_STATE_COUNT = 4,
+};
+
+/* "quiet", "open", "remedied", "taking"; NULL for other values. */
+DETOUR_API const char *detour_ladder_state_name(enum detour_ladder_state state);
+
+/* Owned by the caller, who reads the fields and changes none. One thread at a time. */
+struct detour_ladder {
+    struct detour_ladder_options options; /* without zeros */
+    enum detour_ladder_state state;
+    enum detour_step current; /* in force; S1: no remedy */
+    enum detour_step taking;  /* in progress */
+    int32_t incidents;        /* open ones */
+    int32_t calm_count;       /* iterations since all have recovered, up to confirm_count */
+    bool is_first;            /* this iteration is the one in which an incident opened */
+    struct detour_ladder_step steps[DETOUR_STEP_COUNT]; /* as last given */
+    int64_t lost_ns[DETOUR_STEP_COUNT];                 /* by not having taken the step */
+    int64_t began_ns;                 /* of this iteration; of a step in progress, its begin */
+    int64_t taken[DETOUR_STEP_COUNT]; /* how often */
+};
+
+/* Nothing is slow at now_ns, and an iteration begins. `options` may be NULL. */
+DETOUR_API void detour_ladder_init(struct detour_ladder *ladder, const struct detour_ladder_options *options,
+                                   int64_t now_ns);
+
+/*
+ * What is slow has changed, or what the steps would bring: `incidents` are open (0: all have recovered), and
+ * steps[] ([step]) holds for all of them together. Sums stay as they are, so that a second incident does not
+ * delay what the first has nearly paid for. They begin anew confirm_count iterations after all have
+ * recovered; a link that flaps faster is one incident. While a step is in progress, it is completed, and the
+ * new values hold after it.
+ */
+DETOUR_API void detour_ladder_change(struct detour_ladder *ladder, int32_t incidents,
+                                     const struct detour_ladder_step *steps);
+
+/*
+ * An iteration has ended at now_ns and the next begins. True: *step is to be taken now, before the next
+ * iteration; the caller does so and calls detour_ladder_done(). False while a step is in progress.
+ */
+DETOUR_API bool detour_ladder_boundary(struct detour_ladder *ladder, int64_t now_ns, enum detour_step *step);
+
+/*
+ * The step in progress is done, or has failed; an iteration begins at now_ns. A failed step changes nothing,
+ * and has to be paid for again before it is tried again. After S4 the job is on healthy nodes: no incident is
+ * open. False, and no effect, if no step is in progress.
+ */
+DETOUR_API bool detour_ladder_done(struct detour_ladder *ladder, int64_t now_ns, bool success);
+
+/* When the step in progress counts as failed: call detour_ladder_done() then. INT64_MAX: no step is in
+ * progress. */
+DETOUR_API int64_t detour_ladder_deadline_ns(const struct detour_ladder *ladder);
+
 #ifdef __cplusplus
 }
 #endif
