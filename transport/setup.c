@@ -21,6 +21,8 @@
 
 /* A connect that NCCL still calls reports its timeout itself; this time later, NCCL has abandoned it. */
 #define ABANDON_WAIT_NS (10 * DT_NS_PER_S)
+/* Creating and connecting queue pairs takes milliseconds; a firmware that hangs takes up to a minute. */
+#define LATE_NS (5 * DT_NS_PER_S)
 
 /* ------------------------------------------------------------------------------------------------------------
  * Which devices, and how much of everything
@@ -149,10 +151,69 @@ static uint32_t paths_up(const struct dt_connection *c)
     return mask;
 }
 
+static bool is_one_set_up(const struct dt_connection *c)
+{
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (dt_path_is_set_up(&c->path[p]))
+            return true;
+    }
+    return false;
+}
+
+/* Tasks that the devices have finished whose set-up is under way. */
+static uint32_t count_finished(const struct dt_connection *c)
+{
+    uint32_t count = 0;
+
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (dt_load_acquire(&c->path[p].setup_state) == DT_PATH_SETUP_BUSY)
+            count += dt_load_relaxed(&c->path[p].nic->executor.finished);
+    }
+    return count;
+}
+
+/*
+ * Once a path is ready, the devices of the others have LATE_NS without a finished task, or no time if an
+ * earlier set-up has waited for them in vain: a device that hangs delays the connections of others once, and
+ * a device that is busy with hundreds of queue pairs does not count as one that hangs.
+ */
+static void leave_late_paths(struct dt_setup *setup, uint64_t now_ns)
+{
+    struct dt_connection *c = setup->connection;
+    uint32_t finished = count_finished(c);
+
+    if (!is_one_set_up(c))
+        return;
+    if (setup->late_ns == 0 || finished != setup->finished)
+        setup->late_ns = dt_deadline_ns(now_ns, LATE_NS);
+    setup->finished = finished;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        struct dt_path *path = &c->path[p];
+        bool is_due = now_ns >= setup->late_ns || dt_load_acquire(&path->nic->late_tasks) > 0;
+
+        if (is_due && dt_path_leave_setup(path))
+            dt_warn("path-late",
+                    "%s has not answered for %llu ms; the connection to %s is set up without it and uses it "
+                    "once it answers",
+                    dt_path_name(path), (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_MS),
+                    c->peer);
+    }
+}
+
+static bool are_tasks_done(struct dt_setup *setup, uint64_t now_ns)
+{
+    const uint32_t *pending = &setup->connection->group.setup_pending;
+
+    if (dt_load_acquire(pending) > 0)
+        leave_late_paths(setup, now_ns);
+    else
+        setup->late_ns = 0; /* the next step's tasks have a time of their own */
+    return dt_load_acquire(pending) == 0;
+}
+
 static enum dt_status step_wait_tasks(struct dt_setup *setup, uint64_t now_ns)
 {
-    (void)now_ns;
-    if (dt_load_acquire(&setup->connection->group.setup_pending) > 0)
+    if (!are_tasks_done(setup, now_ns))
         return DT_AGAIN;
     setup->path_mask = paths_up(setup->connection);
     DT_CHECK(setup->path_mask >> setup->terms.paths == 0);
@@ -198,7 +259,7 @@ static bool waits_to_repeat(struct dt_setup *setup, uint64_t now_ns)
 
 static enum dt_status step_wait_links(struct dt_setup *setup, uint64_t now_ns)
 {
-    if (dt_load_acquire(&setup->connection->group.setup_pending) > 0 || waits_to_repeat(setup, now_ns))
+    if (!are_tasks_done(setup, now_ns) || waits_to_repeat(setup, now_ns))
         return DT_AGAIN;
     return step_wait_tasks(setup, now_ns);
 }

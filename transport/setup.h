@@ -45,6 +45,8 @@ struct dt_setup {
     struct dt_paths_offer peer_offer;
     uint32_t path_mask; /* paths that are linked, and later: that are reached, at this end */
     uint64_t repeat_ns; /* when refused link tasks are submitted again; 0: none waits */
+    uint64_t late_ns;   /* when set-up goes on without the devices that have finished no task; 0: not known */
+    uint32_t finished;  /* tasks of those devices when late_ns was set */
     struct dt_reachability reach;
 
     struct dt_list node; /* in net->setups */

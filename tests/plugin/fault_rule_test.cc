@@ -149,4 +149,50 @@ TEST_F(Fault, ARuleHangsTheQueryAndNoOtherCallWaits)
     traffic->Move(100);
     of_same.Move(100);
 }
+
+/*
+ * A backup that hangs where queue pairs are made or connected: connections over another device are set up
+ * without it, carry messages, register and close, and use the backup once that answers.
+ */
+class HangingBackup : public Fault
+{
+  protected:
+    void DelaysNoOther(const std::string &call)
+    {
+        detour_test::ExpectWarning("soft1 has not answered for ");
+        std::string hang = AddRule("device=soft1 hang=" + call);
+        Pair first(net), second(net), closed(net);
+        Until([&] { /* the rule is in force once it has acted on one */
+                    first.Close();
+                    first.Connect(0, 2);
+                    return Fired(hang) > 0 || HasFailure();
+        });
+        second.Connect(0, 2);
+        closed.Connect(0, 2);
+        ASSERT_FALSE(HasFailure());
+        EXPECT_EQ(3, CountLines("soft1 has not answered for "));
+        closed.Close();
+        Traffic of_first(first), of_second(second);
+        of_first.Move(300);
+        of_second.Move(300);
+        EXPECT_EQ(0, CountLines("is in use again"));
+        Inject("remove " + hang);
+        Until([&] {
+            of_first.Move(20);
+            of_second.Move(20);
+            return CountLines("is in use again as epoch 1") == 4 || HasFailure();
+        });
+        traffic->Move(100);
+    }
+};
+
+TEST_F(HangingBackup, WhereQueuePairsAreMadeDelaysNoOther)
+{
+    DelaysNoOther("create_qp");
+}
+
+TEST_F(HangingBackup, WhereQueuePairsAreConnectedDelaysNoOther)
+{
+    DelaysNoOther("modify_qp");
+}
 } // namespace

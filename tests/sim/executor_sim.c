@@ -124,6 +124,7 @@ unsigned dt_executor_run(struct dt_executor *executor)
         DT_CHECK(sim.task_count > 0);
         sim.task_count--;
         task->run(task);
+        executor->finished++;
         count++;
         if (!dt_list_is_empty(&executor->tasks))
             enter_verb(thread);

@@ -41,8 +41,8 @@ enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_m
         struct dt_path *path = &c->path[p];
         enum dt_status status;
 
-        if (!path->control_mr)
-            continue; /* the path was never there */
+        if (dt_load_acquire(&path->nic->late_tasks) > 0 || !path->control_mr)
+            continue; /* the device answers nothing at present, or the path was never there */
         status = register_on(path->nic->device, from, &memory->mr[p]);
         if (status == DT_OK)
             memory->path_mask |= 1u << p;

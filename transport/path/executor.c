@@ -33,6 +33,7 @@ static bool run_one(struct dt_executor *executor)
     task = dt_container_of(node, struct dt_task, node);
     pthread_mutex_unlock(&executor->mutex);
     task->run(task);
+    dt_fetch_add_relaxed(&executor->finished, 1);
     pthread_mutex_lock(&executor->mutex);
     return true;
 }

@@ -35,6 +35,7 @@ struct dt_executor {
     bool has_thread; /* may start one */
     bool is_started;
     bool is_stopping;
+    uint32_t finished; /* tasks that have run, modulo 2^32 [atomic] */
 };
 
 /* DT_SYSTEM: the system cannot make the lock. */

@@ -37,6 +37,7 @@ struct dt_nic {
     bool is_broken;                 /* the device could not be opened [control thread] */
     uint32_t is_drained;            /* administratively out of use [atomic] */
     uint32_t is_dead;               /* reported DEVICE_FATAL: answers no call but destroy [atomic] */
+    uint32_t late_tasks;            /* tasks under way that a set-up did not wait for [atomic] */
     uint32_t is_unreached_reported; /* a WARN about an unreachable peer was logged [atomic] */
 
     /* Guards the connections of the device thread. The thread that holds it is the device thread for them. */

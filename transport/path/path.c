@@ -55,19 +55,25 @@ static enum dt_status create_control(struct dt_path *path, struct dt_device *dev
                           &path->control_mr);
 }
 
+/* Made by the create task for its path, which gets it if set-up has waited. */
+struct made {
+    struct dt_path_queues queues;
+    struct dt_mr *staged_mr;
+};
+
 /* A device that refuses the host path's memory carries no staged messages; the path works without. */
-static void register_staged(struct dt_path *path, struct dt_device *device)
+static void register_staged(const struct dt_path *path, struct dt_device *device, struct made *made)
 {
     const struct dt_region *staged = &path->group->staged;
 
     if (staged->bytes > 0)
-        dt_mr_register(device, staged->base, staged->bytes, staged->access, &path->staged_mr);
+        dt_mr_register(device, staged->base, staged->bytes, staged->access, &made->staged_mr);
 }
 
-static enum dt_status create(struct dt_path *path)
+/* A failed attempt leaves in *made what it has created. */
+static enum dt_status create(struct dt_path *path, struct made *made)
 {
     struct dt_device *device = nic_device(path->nic);
-    struct dt_path_queues queues, none;
     enum dt_status status;
 
     if (!device)
@@ -75,43 +81,103 @@ static enum dt_status create(struct dt_path *path)
     status = create_control(path, device);
     if (status != DT_OK)
         return status;
-    register_staged(path, device);
+    register_staged(path, device, made);
     /* Addresses change while a process runs: GIDs move in their table, the subnet manager gives other LIDs. A
      * port that has no link now keeps what is known; failover looks again when the link is back. */
     dt_device_refresh(device);
-    status = dt_path_queues_create(path, 0, &queues);
-    dt_path_adopt(path, &queues, &none);
-    return status;
+    return dt_path_queues_create(path, 0, &made->queues);
 }
 
-/* Ends a create or link task. */
-static void setup_done(struct dt_path *path, enum dt_status status)
+static void count_down(uint32_t *counter)
+{
+    uint32_t before = dt_fetch_sub_acq_rel(counter, 1);
+
+    DT_CHECK(before > 0);
+}
+
+static bool setup_change(struct dt_path *path, enum dt_path_setup from, enum dt_path_setup to)
+{
+    uint32_t expected = (uint32_t)from;
+
+    return dt_compare_swap(&path->setup_state, &expected, (uint32_t)to);
+}
+
+/* The task of set-up has ended: false if its result is to be dropped. Then nothing of the path is written. */
+static bool setup_take(struct dt_path *path)
+{
+    if (setup_change(path, DT_PATH_SETUP_BUSY, DT_PATH_SETUP_TAKEN))
+        return true;
+    DT_CHECK(dt_load_relaxed(&path->setup_state) == DT_PATH_SETUP_LATE);
+    return false;
+}
+
+/* Its result is written, or dropped. */
+static void setup_end(struct dt_path *path, enum dt_status status, bool is_taken)
 {
     struct dt_path_group *group = path->group;
-    uint32_t pending;
 
-    path->state = status == DT_OK ? DT_PATH_UP : DT_PATH_NONE;
-    pending = dt_fetch_sub_acq_rel(&group->setup_pending, 1);
-    DT_CHECK(pending > 0);
+    if (is_taken) {
+        path->state = status == DT_OK ? DT_PATH_UP : DT_PATH_NONE;
+        dt_store_release(&path->setup_state, (uint32_t)DT_PATH_SETUP_IDLE);
+        count_down(&group->setup_pending);
+    } else {
+        dt_store_release(&path->setup_state, (uint32_t)DT_PATH_SETUP_IDLE);
+        count_down(&path->nic->late_tasks);
+    }
     dt_path_group_release(group);
 }
 
+bool dt_path_leave_setup(struct dt_path *path)
+{
+    dt_fetch_add_acq_rel(&path->nic->late_tasks, 1); /* before the task can bring it down */
+    if (setup_change(path, DT_PATH_SETUP_BUSY, DT_PATH_SETUP_LATE)) {
+        path->state = DT_PATH_NONE;
+        count_down(&path->group->setup_pending);
+        return true;
+    }
+    count_down(&path->nic->late_tasks);
+    return false;
+}
+
 /* Of control verbs, since the stamp. */
-static void add_time(struct dt_path *path, uint64_t begun)
+static uint64_t time_since(const struct dt_path *path, uint64_t begun)
 {
     const struct dt_ticks *ticks = &path->group->environment->ticks;
 
-    path->verbs_ns += dt_ticks_to_ns(ticks, dt_ticks_now(ticks) - begun);
+    return dt_ticks_to_ns(ticks, dt_ticks_now(ticks) - begun);
+}
+
+static void adopt(struct dt_path *path, struct made *made)
+{
+    struct dt_path_queues none;
+
+    dt_path_adopt(path, &made->queues, &none);
+    path->staged_mr = made->staged_mr;
+}
+
+static void discard(struct dt_path *path, struct made *made)
+{
+    dt_path_queues_destroy(path, &made->queues);
+    if (made->staged_mr)
+        dt_mr_deregister(path->nic->device, made->staged_mr);
 }
 
 static void run_create(struct dt_task *task)
 {
     struct dt_path *path = dt_container_of(task, struct dt_path, create_task);
     uint64_t begun = dt_ticks_now(&path->group->environment->ticks);
-    enum dt_status status = create(path);
+    struct made made = {0};
+    enum dt_status status = create(path, &made);
+    uint64_t verbs_ns = time_since(path, begun);
+    bool is_taken = setup_take(path);
 
-    add_time(path, begun);
-    setup_done(path, status);
+    if (is_taken) {
+        path->verbs_ns += verbs_ns;
+        adopt(path, &made);
+    } else {
+        discard(path, &made);
+    }
+    setup_end(path, status, is_taken);
 }
 
 static void submit(struct dt_path *path, struct dt_task *task, void (*run)(struct dt_task *))
@@ -124,11 +190,19 @@ static void submit(struct dt_path *path, struct dt_task *task, void (*run)(struc
     dt_nic_submit(path->nic, task);
 }
 
+static void submit_setup(struct dt_path *path, struct dt_task *task, void (*run)(struct dt_task *))
+{
+    bool is_idle = setup_change(path, DT_PATH_SETUP_IDLE, DT_PATH_SETUP_BUSY);
+
+    DT_CHECK(is_idle);
+    dt_fetch_add_acq_rel(&path->group->setup_pending, 1);
+    submit(path, task, run);
+}
+
 void dt_path_submit_create(struct dt_path *path)
 {
     DT_CHECK(path->epoch == 0); /* of set-up: later epochs have their operations */
-    dt_fetch_add_acq_rel(&path->group->setup_pending, 1);
-    submit(path, &path->create_task, run_create);
+    submit_setup(path, &path->create_task, run_create);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -170,18 +244,25 @@ static void run_link(struct dt_task *task)
     struct dt_path *path = dt_container_of(task, struct dt_path, link_task);
     struct dt_path_offer peer = {.probe = path->peer_probe};
     uint64_t begun = dt_ticks_now(&path->group->environment->ticks);
+    uint64_t verbs_ns;
+    enum dt_status status;
+    bool is_taken;
 
     memcpy(peer.qp, path->peer_qp, sizeof peer.qp);
-    path->link_status = dt_path_queues_link(path, path->probe, path->qp, &peer, false);
-    add_time(path, begun);
-    setup_done(path, path->link_status == DT_AGAIN ? DT_OK : path->link_status);
+    status = dt_path_queues_link(path, path->probe, path->qp, &peer, false);
+    verbs_ns = time_since(path, begun);
+    is_taken = setup_take(path);
+    if (is_taken) {
+        path->verbs_ns += verbs_ns;
+        path->link_status = status;
+    }
+    setup_end(path, status == DT_AGAIN ? DT_OK : status, is_taken);
 }
 
 void dt_path_submit_link(struct dt_path *path)
 {
     DT_CHECK(path->state == DT_PATH_UP && path->epoch == 0);
-    dt_fetch_add_acq_rel(&path->group->setup_pending, 1);
-    submit(path, &path->link_task, run_link);
+    submit_setup(path, &path->link_task, run_link);
 }
 
 /* ------------------------------------------------------------------------------------------------------------

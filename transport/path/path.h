@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/atomics.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "failover/fence.h"
@@ -40,6 +41,17 @@ enum dt_path_state {
 /* Tasks of the control thread for failover (dt_path_submit_op). */
 enum dt_path_op { DT_PATH_OP_FENCE, DT_PATH_OP_DESTROY, DT_PATH_OP_MAKE, DT_PATH_OP_LINK, DT_PATH_OP_QUERY };
 enum dt_path_op_state { DT_PATH_OP_IS_IDLE, DT_PATH_OP_IS_BUSY, DT_PATH_OP_IS_DONE };
+
+/*
+ * The create or link task of set-up. Its end and the set-up's decision to go on without it exclude each
+ * other: IDLE -> BUSY -> TAKEN -> IDLE, or IDLE -> BUSY -> LATE -> IDLE.
+ */
+enum dt_path_setup {
+    DT_PATH_SETUP_IDLE,
+    DT_PATH_SETUP_BUSY,
+    DT_PATH_SETUP_TAKEN, /* the task has ended in time and writes its result */
+    DT_PATH_SETUP_LATE   /* set-up went on without it: its result is dropped */
+};
 
 /* One device at this end, its peer at the other, and the queue pairs between them. */
 struct dt_path {
@@ -72,6 +84,7 @@ struct dt_path {
     uint64_t verbs_ns;          /* that control verbs took at set-up [control thread, then constant] */
     enum dt_status link_status; /* of the last link task; DT_AGAIN: it may be repeated [the same] */
     uint32_t link_repeats;      /* [set-up] */
+    uint32_t setup_state;       /* enum dt_path_setup [atomic] */
     uint64_t peer_control_addr;
     uint32_t peer_control_rkey;
 
@@ -166,6 +179,19 @@ enum dt_fault {
  * When group->setup_pending has come down, path->state is DT_PATH_UP if all of it was created.
  */
 void dt_path_submit_create(struct dt_path *path);
+
+/* Set-up: the path's create or link task has succeeded. */
+static inline bool dt_path_is_set_up(const struct dt_path *path)
+{
+    return dt_load_acquire(&path->setup_state) == DT_PATH_SETUP_IDLE && path->state == DT_PATH_UP;
+}
+
+/*
+ * Set-up goes on without the path's create or link task, which its device has not answered: the path's state
+ * becomes NONE, as if the device had refused, and failover makes the path once the device answers. Without
+ * effect on a task that has ended. True: the task was under way.
+ */
+bool dt_path_leave_setup(struct dt_path *path);
 
 /* Describes the path for the peer. Its queue pairs exist if it is usable. */
 void dt_path_get_offer(const struct dt_path *path, bool is_usable, struct dt_path_offer *offer);

@@ -101,6 +101,35 @@ TEST_F(Path, APathWithoutADeviceIsNotUpAfterItsCreation)
     EXPECT_EQ((uint32_t)DT_PATH_NONE, path.state);
 }
 
+TEST_F(Path, TheResultOfATaskThatSetUpDidNotWaitForIsDropped)
+{
+    nic.is_broken = true;
+    dt_path_submit_create(&path);
+    path.state = DT_PATH_UP;
+    EXPECT_FALSE(dt_path_is_set_up(&path)) << "its task is under way";
+    EXPECT_TRUE(dt_path_leave_setup(&path));
+    EXPECT_FALSE(dt_path_leave_setup(&path)) << "once";
+    EXPECT_EQ(0u, group.setup_pending);
+    EXPECT_EQ(1u, nic.late_tasks);
+    EXPECT_EQ((uint32_t)DT_PATH_NONE, path.state);
+    path.state = DT_PATH_UP; /* by failover, say */
+    EXPECT_EQ(1u, dt_executor_run(&nic.executor));
+    EXPECT_EQ((uint32_t)DT_PATH_UP, path.state);
+    EXPECT_EQ(0u, nic.late_tasks);
+    EXPECT_EQ(1u, group.references);
+    EXPECT_TRUE(dt_path_is_set_up(&path));
+}
+
+TEST_F(Path, ATaskThatHasEndedIsNotLate)
+{
+    nic.is_broken = true;
+    dt_path_submit_create(&path);
+    EXPECT_EQ(1u, dt_executor_run(&nic.executor));
+    EXPECT_FALSE(dt_path_leave_setup(&path));
+    EXPECT_EQ(0u, nic.late_tasks);
+    EXPECT_EQ(0u, group.setup_pending);
+}
+
 TEST_F(Path, AnOfferThatIsNotUsableTakesThePathOut)
 {
     dt_path_offer offer = {};
