@@ -379,6 +379,54 @@ DETOUR_API bool detour_ladder_done(struct detour_ladder *ladder, int64_t now_ns,
  * progress. */
 DETOUR_API int64_t detour_ladder_deadline_ns(const struct detour_ladder *ladder);
 
+/* ---- the plan: every step with its cost and what it brings ------------------------------------------- */
+
+struct detour_mitigation_step {
+    int64_t cost_ns;
+    struct detour_iteration iteration; /* with the step */
+    int64_t due_iterations; /* slow iterations after which the ladder takes it, if the slowness goes on and
+                               takes every step that is due before; -1: never */
+};
+
+struct detour_mitigation {
+    struct detour_iteration healthy;
+    struct detour_mitigation_step steps[DETOUR_STEP_COUNT];
+    struct detour_microbatches microbatches; /* of S2 */
+    struct detour_topology topology;         /* of S3: with equal counts, unless those of S2 are faster */
+    enum detour_step due;                    /* the last step that the ladder has taken by now */
+};
+
+/* What is slow, as a detector reports it. */
+struct detour_event {
+    struct detour_slowness slowness;
+    int64_t slow_iterations; /* iterations since it began */
+};
+
+/* Zero is the default of every field. */
+struct detour_mitigate_options {
+    int32_t noise_permille; /* as in struct detour_ladder_options */
+    uint64_t budget;        /* as in struct detour_topology_options */
+};
+
+/* Plans the steps S1 to S4 for the event. `options` may be NULL. */
+DETOUR_API enum detour_status
+detour_mitigate(struct detour_arena *arena, const struct detour_cluster *cluster,
+                const struct detour_event *event, const struct detour_mitigate_options *options,
+                struct detour_mitigation *mitigation, struct detour_error *error);
+
+/* ---- files ------------------------------------------------------------------------------------------- */
+
+/* Jobs and events as JSON; docs/mitigate.md has the formats. `name` is the input's, for error lines. An event
+ * is checked against its job. */
+DETOUR_API enum detour_status detour_cluster_from_json(struct detour_arena *arena, const char *name,
+                                                       const char *text, size_t bytes,
+                                                       struct detour_cluster **cluster,
+                                                       struct detour_error *error);
+DETOUR_API enum detour_status detour_event_from_json(struct detour_arena *arena,
+                                                     const struct detour_cluster *cluster, const char *name,
+                                                     const char *text, size_t bytes,
+                                                     struct detour_event **event, struct detour_error *error);
+
 #ifdef __cplusplus
 }
 #endif

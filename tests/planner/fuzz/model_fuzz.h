@@ -23,6 +23,13 @@ const char *dt_fuzz_model(const char *data, size_t bytes);
  */
 const char *dt_fuzz_optimize(const char *data, size_t bytes);
 
+/*
+ * A job, then, behind an empty line, an event; an event alone is one of a job of four nodes
+ * (mitigate_fuzz.c). A refusal is as above; for what is accepted there is a plan, in which no step is worse
+ * than none, no microbatch is lost and no assignment is below the bound.
+ */
+const char *dt_fuzz_mitigate(const char *data, size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

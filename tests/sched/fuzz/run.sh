@@ -15,7 +15,7 @@ root=$(cd "$here/../../.." && pwd)
 out=${1:?usage: run.sh OUT [RUNS [TARGET...]]}
 runs=${2:-300000}
 targets=("${@:3}")
-[ ${#targets[@]} -gt 0 ] || targets=(profile delays json csv plan model optimize)
+[ ${#targets[@]} -gt 0 ] || targets=(profile delays json csv plan model optimize mitigate)
 clang=${CLANG:-clang}
 
 command -v "$clang" >/dev/null || { echo "fuzz: clang is not installed: skipped"; exit 77; }
@@ -29,11 +29,12 @@ echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d && n < 0; }' 
 
 read -ra jansson <<<"$(pkg-config --cflags --libs jansson)"
 rm -rf objects
-mkdir -p objects/format objects/search objects/planner objects/planner_format
+mkdir -p objects/format objects/search objects/planner objects/planner_format objects/planner_mitigate
 # The comparisons of the readers guide the search to words and limits. Those of the schedulers' inner loops would only
 # cost three quarters of the time.
 (cd objects/format && "$clang" "${flags[@]}" -c "$root"/sched/format/*.c)
 (cd objects/planner_format && "$clang" "${flags[@]}" -c "$root"/planner/format/*.c "$root"/tests/planner/fuzz/*_fuzz.c)
+(cd objects/planner_mitigate && "$clang" "${flags[@]}" -c "$root"/planner/mitigate/*.c)
 flags_quick=("${flags[@]}" -fno-sanitize-coverage=trace-cmp)
 (cd objects/search && "$clang" "${flags_quick[@]}" -c "$root"/sched/search/*.c)
 (cd objects/planner && "$clang" "${flags_quick[@]}" -c "$root"/planner/*.c)
@@ -57,6 +58,8 @@ for target in "${targets[@]}"; do
     csv) cp "$seeds"/*.csv "corpus.$target" ;;
     model) cp "$root"/tests/planner/golden/*.model.json "corpus.$target"
            limits=(-max_total_time=20) ;;
+    mitigate) cp "$root"/experiments/incidents/clusters/*.json "corpus.$target"
+              limits=(-max_total_time=20) ;;
     optimize) limits=(-max_len=256 -max_total_time=20) ;;
     plan) limits=(-max_len=256) ;; # more bytes than there are choices
     esac

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of jobs and events: what they mean, what is refused with which line, and mutated ones.
+#include "detour/mitigate.h"
+
+#include "tests/planner/fuzz/model_fuzz.h"
+#include "tests/planner/mitigate/cluster.h"
+#include "tests/sched/format/mutation.h"
+
+using namespace mitigate_test;
+
+namespace
+{
+const char *const kCluster = R"({"version": 1, "name": "job", "replicas": 2, "stages": 2, "microbatches": 8,
+ "stage_ms": [10, 12.5], "message_bytes": 1000, "gradient_bytes": 5000, "bytes_per_s": 1000000, "latency_ms": 0.5,
+ "nodes": [3, 2, 1, 0], "costs_ms": {"S1": 7, "S2": 10, "S3": 60000, "S4": 1200000}})";
+const char *const kEvent = R"({"version": 1, "slow_iterations": 12, "nodes": [{"node": 3, "compute": 1.5}],
+ "links": [{"a": 0, "b": 2, "factor": 4, "delay_ms": 3}]})";
+
+std::string Replaced(std::string text, const std::string &what, const std::string &with)
+{
+    const size_t at = text.find(what);
+    EXPECT_NE(at, std::string::npos) << what;
+    return text.replace(at, what.size(), with);
+}
+
+struct detour_cluster *ReadCluster(struct detour_arena *arena, const std::string &text,
+                                   std::string *line = nullptr)
+{
+    struct detour_cluster *cluster = nullptr;
+    struct detour_error error = {};
+    detour_cluster_from_json(arena, "c", text.data(), text.size(), &cluster, &error);
+    if (line)
+        *line = error.text;
+    return cluster;
+}
+
+std::string Refuse(const std::string &what, const std::string &with)
+{
+    Arena arena;
+    std::string line;
+    EXPECT_EQ(ReadCluster(arena, Replaced(kCluster, what, with), &line), nullptr) << with;
+    return line;
+}
+
+std::string RefuseEvent(const std::string &what, const std::string &with)
+{
+    Arena arena;
+    struct detour_event *event = nullptr;
+    struct detour_error error = {};
+    const std::string text = Replaced(kEvent, what, with);
+    detour_event_from_json(arena, ReadCluster(arena, kCluster), "e", text.data(), text.size(), &event,
+                           &error);
+    EXPECT_EQ(event, nullptr) << with;
+    return error.text;
+}
+
+TEST(MitigateFiles, ClusterHasTheValuesOfItsFile)
+{
+    Arena arena;
+    const struct detour_cluster *cluster = ReadCluster(arena, kCluster);
+    ASSERT_NE(cluster, nullptr);
+    EXPECT_STREQ(cluster->name, "job");
+    EXPECT_EQ(cluster->replica_count, 2);
+    EXPECT_EQ(cluster->stage_ns[1], 12500000);
+    EXPECT_EQ(cluster->latency_ns, 500000);
+    EXPECT_EQ(cluster->nodes[0], 3);
+    EXPECT_EQ(cluster->cost_ns[DETOUR_STEP_S1], 7 * kMs);
+    EXPECT_EQ(cluster->cost_ns[DETOUR_STEP_S4], 1200000 * kMs);
+}
+
+TEST(MitigateFiles, EventHasTheValuesOfItsFile)
+{
+    Arena arena;
+    struct detour_event *event = nullptr;
+    ASSERT_EQ(detour_event_from_json(arena, ReadCluster(arena, kCluster), "e", kEvent, strlen(kEvent), &event,
+                                     nullptr),
+              DETOUR_OK);
+    EXPECT_EQ(event->slow_iterations, 12);
+    EXPECT_EQ(event->slowness.nodes[0].compute_permille, 1500);
+    EXPECT_EQ(event->slowness.nodes[0].network_permille, 1000);
+    EXPECT_EQ(event->slowness.links[0].b, 2);
+    EXPECT_EQ(event->slowness.links[0].factor_permille, 4000);
+    EXPECT_EQ(event->slowness.links[0].delay_ns, 3 * kMs);
+}
+
+TEST(MitigateFiles, BadClustersAreRefusedWithOneLine)
+{
+    EXPECT_EQ(Refuse("\"version\": 1", "\"version\": 2").substr(0, 12), "c: version i");
+    EXPECT_EQ(Refuse("\"name\": \"job\", ", ""), "c: name is missing");
+    EXPECT_EQ(Refuse("\"job\"", "\"\""), "c: name must have 1 to 63 printable ASCII characters");
+    EXPECT_EQ(Refuse("\"job\"", "3"), "c: name must be a string");
+    EXPECT_NE(Refuse("\"replicas\": 2", "\"replicas\": 9000").find("c: replicas is 9000; "),
+              std::string::npos);
+    EXPECT_NE(Refuse("\"stages\": 2", "\"stages\": 2049").find("c: stages is 2049; "), std::string::npos);
+    EXPECT_NE(Refuse("\"microbatches\": 8", "\"microbatches\": 1").find("c: microbatches is 1; "),
+              std::string::npos);
+    EXPECT_NE(Refuse("[10, 12.5]", "[10]").find("one for each stage"), std::string::npos);
+    EXPECT_EQ(Refuse("[10, 12.5]", "[10, 0]"),
+              "c: a stage's stage_ns is 0; it must be from 1 to 100000000000");
+    EXPECT_NE(Refuse("[10, 12.5]", "[10, -1]").find("c: stage_ms[1] is -1"), std::string::npos);
+    EXPECT_EQ(Refuse("[3, 2, 1, 0]", "[3, 2, 1, 1]"),
+              "c: nodes[3] is 1; each node from 0 to 3 must have one position");
+    EXPECT_NE(Refuse("\"S3\": 60000, ", "").find("c: costs_ms.S3 is missing"), std::string::npos);
+    EXPECT_NE(Refuse("\"S3\"", "\"S5\"").find("S5"), std::string::npos);
+    EXPECT_NE(Refuse("}}", "}").size(), 0u);
+}
+
+TEST(MitigateFiles, BadEventsAreRefusedWithOneLine)
+{
+    EXPECT_NE(RefuseEvent("\"node\": 3", "\"node\": 4").find("e: nodes[0].node is 4"), std::string::npos);
+    EXPECT_EQ(RefuseEvent("1.5", "0.5"),
+              "e: nodes[0].compute must be a number from 1 to 1000: 2 takes twice a healthy time");
+    EXPECT_EQ(RefuseEvent("1.5", "\"x\""),
+              "e: nodes[0].compute must be a number from 1 to 1000: 2 takes twice a healthy time");
+    EXPECT_EQ(RefuseEvent("\"b\": 2", "\"b\": 0"),
+              "e: a slow link joins node 0 to itself; it must join two nodes");
+    EXPECT_NE(RefuseEvent("12", "-1").find("e: slow_iterations is -1"), std::string::npos);
+    EXPECT_NE(RefuseEvent("\"links\"", "\"lines\"").find("lines"), std::string::npos);
+}
+
+TEST(MitigateFiles, MutatedFilesAreReadOrRefusedWithOneLine)
+{
+    const std::string both = std::string(kCluster) + "\n\n" + kEvent;
+    EXPECT_EQ(dt_fuzz_mitigate(both.data(), both.size()), nullptr);
+    sched_test::Mutate("mitigate", dt_fuzz_mitigate, {both, kEvent, kCluster}, 4000, 1);
+}
+} // namespace
