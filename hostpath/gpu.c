@@ -85,7 +85,7 @@ void dt_gpus_push(struct dt_gpus *gpus, struct dt_gpu_copy *copy)
         copy->next = head;
     } while (!dt_compare_swap(&gpus->pushed, &head, copy));
     if (gpus->has_threads)
-        sem_post(&gpus->wake);
+        dt_wakeup_post(&gpus->wake);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -96,7 +96,6 @@ void dt_gpus_open(struct dt_gpus *gpus, const char *library, void *pool, size_t 
     *gpus = (struct dt_gpus){
         .library = library, .pool = pool, .pool_bytes = pool_bytes, .has_threads = has_threads};
     pthread_mutex_init(&gpus->mutex, NULL);
-    sem_init(&gpus->wake, 0, 0);
     dt_list_init(&gpus->active);
 }
 
@@ -193,6 +192,5 @@ void dt_gpus_close(struct dt_gpus *gpus)
     if (gpus->pinned_by)
         dt_cuda_unpin(gpus->pinned_by, gpus->pool);
     dt_cuda_close(gpus->cuda);
-    sem_destroy(&gpus->wake);
     pthread_mutex_destroy(&gpus->mutex);
 }

@@ -15,12 +15,12 @@
 #define DETOUR_HOSTPATH_GPU_H
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
+#include "base/wakeup.h"
 #include "hostpath/copy.h"
 #include "hostpath/cuda.h"
 
@@ -66,7 +66,7 @@ struct dt_gpus {
     struct dt_gpu *gpu[DT_CUDA_GPUS_MAX]; /* by ordinal [atomic pointers] */
     struct dt_gpu_copy *pushed;           /* newest first [atomic] */
     struct dt_list active;                /* in a lane; used by the thread only */
-    sem_t wake;                           /* copies or stop */
+    struct dt_wakeup wake;                /* copies or stop */
     uint32_t is_stopping;                 /* [atomic] */
     pthread_t thread;
 };

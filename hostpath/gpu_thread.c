@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hostpath/gpu_thread.h"
 
-#include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,19 +14,6 @@
 
 /* A GPU that has not finished by then has failed without an error. */
 #define CLOSE_NS (2 * DT_NS_PER_S)
-
-/* Waits for work, or until until_ns. */
-static void wait(struct dt_gpus *gpus, uint64_t until_ns)
-{
-    struct timespec until = {.tv_sec = (time_t)(until_ns / DT_NS_PER_S),
-                             .tv_nsec = (long)(until_ns % DT_NS_PER_S)};
-    int error;
-
-    do
-        error = until_ns == DT_NEVER_NS ? sem_wait(&gpus->wake)
-                                        : sem_clockwait(&gpus->wake, CLOCK_MONOTONIC, &until);
-    while (error && errno == EINTR);
-}
 
 static void *thread_main(void *arg)
 {
@@ -47,12 +32,12 @@ static void *thread_main(void *arg)
         if (is_last && (!is_busy || now_ns - closing_ns > CLOSE_NS))
             return NULL;
         if (!is_busy) {
-            wait(gpus, DT_NEVER_NS);
+            dt_wakeup_wait(&gpus->wake, DT_NEVER_NS);
             progress_ns = dt_clock_now_ns();
         } else if (now_ns - progress_ns < SPIN_NS) {
             dt_cpu_relax();
         } else {
-            wait(gpus, now_ns + PAUSE_NS);
+            dt_wakeup_wait(&gpus->wake, now_ns + PAUSE_NS);
         }
     }
 }
@@ -75,7 +60,7 @@ void dt_gpu_thread_stop(struct dt_gpus *gpus)
     if (!gpus->is_started)
         return;
     dt_store_release(&gpus->is_stopping, 1u);
-    sem_post(&gpus->wake);
+    dt_wakeup_post(&gpus->wake);
     pthread_join(gpus->thread, NULL);
     gpus->is_started = false;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Writes the manual pages of DETOUR to OUT; see CMakeLists.txt.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22)
 file(REMOVE_RECURSE ${OUT})
 file(MAKE_DIRECTORY ${OUT})
 execute_process(COMMAND ${DETOUR} --version OUTPUT_VARIABLE version OUTPUT_STRIP_TRAILING_WHITESPACE

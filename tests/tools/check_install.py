@@ -19,7 +19,7 @@ int main(void)
     return 0;
 }
 """
-PROJECT = """cmake_minimum_required(VERSION 3.25)
+PROJECT = """cmake_minimum_required(VERSION 3.22)
 project(user C)
 find_package(detour {version} REQUIRED)
 if(NOT EXISTS "${{DETOUR_NCCL_PLUGIN}}")
