@@ -82,6 +82,8 @@ extern "C" {
       "memory per process to stage messages in, with DETOUR_HOSTPATH")                                       \
     X(hostpath_queues, "DETOUR_HOSTPATH_QUEUES", NULL, "count", 1, 1, 16,                                    \
       "threads per RNIC that copy large messages into it")                                                   \
+    X(event_timeout_ms, "DETOUR_EVENT_TIMEOUT_MS", NULL, "ms", 60000, 100, 86400000,                         \
+      "how long DETOUR_EVENT_COMMAND may run before its process group is killed")                            \
     X(rank, "DETOUR_RANK", NULL, "rank", DT_PARAM_RANK_AUTO, 0, DT_PARAM_RANK_AUTO,                          \
       "this process' rank in the job, for its events; 1000000: as mpirun, srun or torchrun numbers it")      \
     X(linger_ms, "DETOUR_LINGER_MS", NULL, "ms", 5000, 0, 3600000,                                           \
@@ -115,6 +117,10 @@ extern "C" {
       "folder of the counter pages and control sockets (default: /dev/shm/detour-UID)")         \
     X(inject, "DETOUR_INJECT", NULL, "",                                                        \
       "delays and faults to inject from the start: rules, or the name of a file of rules")      \
+    X(event_command, "DETOUR_EVENT_COMMAND", NULL, "",                                          \
+      "shell command to run for each event of DETOUR_EVENT_KINDS; empty: none")                 \
+    X(event_kinds, "DETOUR_EVENT_KINDS", NULL, "path",                                          \
+      "kinds of these events: process, device, path, verdict, control")                         \
     X(hostpath, "DETOUR_HOSTPATH", NULL, "off",                                                 \
       "send from memory of Detour's own, so that a slow link does not hold NCCL up: off, on or auto")
 

@@ -27,7 +27,8 @@ extern "C" {
     X(DT_EVENT_KIND_DEVICE, "device")   /* an asynchronous event of a device */ \
     X(DT_EVENT_KIND_PATH, "path")       /* failover, step by step */            \
     X(DT_EVENT_KIND_VERDICT, "verdict") /* detection: slow, healthy again */    \
-    X(DT_EVENT_KIND_CONTROL, "control") /* a command from the command socket */
+    X(DT_EVENT_KIND_CONTROL, "control") /* a command from the command socket */ \
+    X(DT_EVENT_KIND_COMMAND, "command") /* DETOUR_EVENT_COMMAND ended, failed, was dropped */
 
 enum dt_event_kind {
 #define DT_EVENT_KIND_ENUM(name, text) name,

@@ -12,6 +12,8 @@
 #include "base/job_env.h"
 #include "base/log.h"
 #include "detour/version.h"
+#include "obs/event_hook.h"
+#include "obs/event_queue.h"
 #include "obs/server.h"
 #include "verbs/nic_command.h"
 
@@ -20,7 +22,8 @@ struct dt_control {
     struct dt_net *net;
     struct dt_page *page;
     struct dt_command_table *commands;
-    struct dt_server *server; /* NULL: no command socket */
+    struct dt_server *server;   /* NULL: no command socket */
+    struct dt_event_hook *hook; /* NULL: no DETOUR_EVENT_COMMAND */
 };
 
 /* Commands that change the process are logged and recorded as events; queries are not. */
@@ -126,6 +129,38 @@ static void start_server(struct dt_control *control, const struct dt_runtime_dir
             "%s; `detour nic`, `detour hostpath` and `detour inject` cannot reach this process", reason);
 }
 
+enum dt_status dt_control_event_kinds(const struct dt_params *params, uint32_t *kinds)
+{
+    const char *unknown;
+    size_t bytes;
+
+    if (dt_event_kinds_parse(params->event_kinds, kinds, &unknown, &bytes))
+        return DT_OK;
+    dt_warn("setting-event-kinds",
+            "DETOUR_EVENT_KINDS=%.200s: '%.*s' is none of process, device, path, verdict, control",
+            params->event_kinds, (int)(bytes < 100 ? bytes : 100), unknown);
+    return DT_INVALID;
+}
+
+/* Without the command the process runs as well: a line has the reason. */
+static void start_hook(struct dt_control *control, const struct dt_params *params)
+{
+    struct dt_event_hook_options options = {
+        .command = params->event_command,
+        .timeout_ns = params->event_timeout_ms * DT_NS_PER_MS,
+        .page = control->page,
+    };
+
+    if (!params->event_command[0] || dt_control_event_kinds(params, &options.kinds) != DT_OK)
+        return;
+    if (dt_event_hook_open(&options, &control->hook) == DT_OK && dt_event_hook_start(control->hook) == DT_OK)
+        return;
+    if (control->hook)
+        dt_event_hook_close(control->hook);
+    control->hook = NULL;
+    dt_warn("no-event-command", "DETOUR_EVENT_COMMAND: no thread or memory for it; it will not be run");
+}
+
 /* `dir` may be NULL: there is no runtime directory. */
 static enum dt_status open_parts(struct dt_control *control, const struct dt_params *params,
                                  const struct dt_runtime_dir *dir)
@@ -142,6 +177,8 @@ static enum dt_status open_parts(struct dt_control *control, const struct dt_par
         status = dt_command_register(control->commands, "hostpath", run_hostpath, control);
     if (status == DT_OK && dir)
         start_server(control, dir);
+    if (status == DT_OK)
+        start_hook(control, params);
     return status;
 }
 
@@ -179,6 +216,8 @@ void dt_control_stop(struct dt_control *control)
 {
     if (!control)
         return;
+    if (control->hook)
+        dt_event_hook_close(control->hook);
     if (control->server)
         dt_server_stop(control->server);
     if (control->commands)

@@ -18,11 +18,15 @@ extern "C" {
 
 struct dt_control;
 
-/* Starts the thread of the command socket. NULL: out of memory. `verbs` and `net` must outlive it. */
+/* DETOUR_EVENT_KINDS as bits (obs/event_queue.h). DT_INVALID, with one WARN: a name that is no kind. */
+enum dt_status dt_control_event_kinds(const struct dt_params *params, uint32_t *kinds);
+
+/* Starts the threads of the command socket and of DETOUR_EVENT_COMMAND. NULL: out of memory. `verbs` and
+ * `net` must outlive it. */
 struct dt_control *dt_control_start(const struct dt_params *params, struct dt_verbs *verbs,
                                     struct dt_net *net);
 
-/* Stops the thread and removes page and socket. NULL is allowed. */
+/* Stops the threads and removes page and socket. NULL is allowed. */
 void dt_control_stop(struct dt_control *control);
 
 #ifdef __cplusplus

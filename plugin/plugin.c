@@ -175,8 +175,11 @@ static enum dt_status open_plugin(const struct dt_params *params, struct dt_plug
         .reason_bytes = sizeof reason,
     };
     enum dt_status status = verbs_kind(params, &options.kind);
+    uint32_t kinds;
 
     dt_verbs_options_take(&options, params);
+    if (status == DT_OK)
+        status = dt_control_event_kinds(params, &kinds);
     if (status != DT_OK)
         return status;
     status = dt_verbs_open(&options, &plugin->verbs);

@@ -142,7 +142,7 @@ struct detour_stat_connection {
  */
 struct detour_stat_event {
     int64_t time_ns;  /* point in time */
-    const char *kind; /* "process", "device", "path", "verdict" or "control" */
+    const char *kind; /* "process", "device", "path", "verdict", "control" or "command" */
     const char *text; /* one line for people */
     int64_t value;    /* depends on the kind */
     /* Since DETOUR_STAT_API 2. */

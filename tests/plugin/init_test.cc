@@ -87,6 +87,7 @@ TEST(Init, BadSettingsAreNamedWithTheRightForm)
         const char *name, *value, *text;
     } cases[] = {{"DETOUR_VERBS", "mlx5", "expected system, soft or auto"},
                  {"DETOUR_PATHS", "0", "DETOUR_PATHS=0: expected a number from 1 to"},
+                 {"DETOUR_EVENT_KINDS", "path,slow", "'slow' is none of process, device"},
                  {"DETOUR_SOCKET_IFNAME", "nosuch", "lets none through"}};
     for (auto &c : cases) {
         auto [result, lines] = c.name == std::string("DETOUR_VERBS")

@@ -113,4 +113,40 @@ TEST_F(Stat, ASlowLinkIsDetectedAndItsRecoveryToo)
     std::string events = RunDetour({"stat", "--events"}, Environment()).out;
     EXPECT_NE(std::string::npos, events.find("verdict    to ")) << events;
 }
+
+/* As SHIFT's early checkpoint: a path fails, and each rank runs its command while traffic goes on. */
+TEST_F(Stat, AFailedPathRunsTheEventCommand)
+{
+    auto environment = Environment();
+    environment.emplace_back(
+        "DETOUR_EVENT_COMMAND",
+        "echo $DETOUR_EVENT_KIND $DETOUR_EVENT_RANK $DETOUR_EVENT_NIC $DETOUR_EVENT_PATH. >> " + folder +
+            "/checkpoint.$DETOUR_EVENT_RANK");
+    Command perf({"perf", "sendrecv", "-b", "16K", "-n", "4000000000", "--channels", "1", "--timeout", "600"},
+                 environment);
+    Until(
+        perf,
+        [&] {
+            return Count({" send ", "soft0-soft0"}) == 2;
+        },
+        "both ranks send");
+    ASSERT_EQ(0, RunDetour({"nic", "soft0", "down"}, Environment()).exit_code);
+    for (const char *rank : {"0", "1"}) {
+        Until(
+            perf,
+            [&] {
+                std::ifstream file(folder + "/checkpoint." + rank);
+                std::string line;
+                return std::getline(file, line) && line == std::string("path ") + rank + " soft0 0.";
+            },
+            "each rank has run its command");
+    }
+    Until(
+        perf,
+        [&] {
+            std::string events = RunDetour({"stat", "--events", "--json"}, Environment()).out;
+            return events.find("\"kind\":\"command\"") != std::string::npos;
+        },
+        "the end of a command is an event");
+}
 } // namespace
