@@ -9,6 +9,7 @@
 #include "cli/doctor.h"
 #include "cli/hostpath.h"
 #include "cli/inject.h"
+#include "cli/mitigate.h"
 #include "cli/nic.h"
 #include "cli/perf/perf.h"
 #include "cli/pipeline/pipeline.h"
@@ -32,6 +33,8 @@ static const struct dt_command commands[] = {
      dt_inject_command},
     {"sched", "pipeline schedules that absorb slow links: plan, simulate, check, adapt, compare",
      dt_sched_command},
+    {"mitigate", "plan the cheapest remedy for a slow link or node: microbatches, nodes, restart",
+     dt_mitigate_command},
     {NULL, NULL, NULL},
 };
 

@@ -8,11 +8,14 @@ _FRONT = "a part of libibverbs' calls behind softrnic/softrnic.h: tests/softrnic
 _LOCAL = "a part of the wire `local`: tests/softrnic/local_*_test.cc run it, among processes that die too"
 _BACK_END = "a back end behind verbs/queue.h: tests/verbs/posting_test.cc runs every test on both"
 _SCHED = "a verb of `detour sched`: tests/cli/sched/cli_test.py compares its output for good and bad input"
+_MITIGATE = "`detour mitigate`: tests/cli/mitigate_test.py compares its output for good and bad input"
 _VIEW = "a format of detour_plan_write(): tests/sched/format/view_test.cc compares its output byte by byte"
 
 EXCEPTIONS = {
     "cli/main/main.c": "main() and the table of commands: tests/cli/sched/ and tests/process/ run the program",
     "cli/perf/json.c": "the file that cli/perf/report.h announces: tests/cli/perf/report_test.cc reads it",
+    "cli/mitigate.c": _MITIGATE,
+    "cli/mitigate_report.c": _MITIGATE,
     "cli/stat_json.c": "the output of `detour stat`: tests/cli/stat_test.cc compares it",
     "cli/stat_print.c": "the output of `detour stat`: tests/cli/stat_test.cc compares it",
     **dict.fromkeys(map("cli/perf/op_{}.c".format, ["all_gather", "all_reduce", "alltoall", "broadcast", "latency",

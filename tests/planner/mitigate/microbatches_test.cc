@@ -117,6 +117,17 @@ TEST(Microbatches, LargeCasesHaveNoMicrobatchThatShouldMove)
     }
 }
 
+/* FALCON's table 6; docs/mitigate.md has its instructions. */
+TEST(Microbatches, FiveHundredAndTwelveGroups)
+{
+    struct dt_prng prng;
+    dt_prng_init(&prng, 6);
+    Replicas replicas;
+    for (int r = 0; r < 512; r++)
+        replicas.push_back({static_cast<int64_t>(dt_prng_between(&prng, 90000000, 250000000)), 0});
+    ExpectOptimal(replicas, Assign(replicas, 4096), 4096);
+}
+
 TEST(Microbatches, ExtremesOfTimesDoNotOverflow)
 {
     const int64_t longest = DETOUR_TIME_MAX_NS, fixed = DETOUR_TIME_MAX_NS * DETOUR_STAGES_MAX;
