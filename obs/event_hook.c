@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "obs/event_hook.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -155,16 +156,35 @@ static int set_attributes(posix_spawnattr_t *attributes)
                                     POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 }
 
+/*
+ * Closes the application's files that a new program would inherit: posix_spawn() itself can close all of them
+ * only since glibc 2.34. 0 or an errno.
+ */
+static int close_inherited(posix_spawn_file_actions_t *files)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    int error = 0;
+
+    if (!folder)
+        return errno;
+    while (!error && (entry = readdir(folder))) {
+        int fd = atoi(entry->d_name);
+        int flags = fd > STDERR_FILENO ? fcntl(fd, F_GETFD) : -1;
+
+        if (flags >= 0 && !(flags & FD_CLOEXEC))
+            error = posix_spawn_file_actions_addclose(files, fd);
+    }
+    closedir(folder);
+    return error;
+}
+
 /* 0 or an errno. */
 static int set_files(posix_spawn_file_actions_t *files)
 {
     int error = posix_spawn_file_actions_addopen(files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-    if (!error)
-        error = posix_spawn_file_actions_addclosefrom_np(files, STDERR_FILENO + 1);
-#endif
-    return error;
+    return error ? error : close_inherited(files);
 }
 
 /* 0 or an errno. */
