@@ -3,6 +3,7 @@
 #include "cli/doctor.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,6 +18,8 @@
 struct request {
     bool is_json;
     const char *nccl_library;
+    const char *report_file;
+    const char *log_file;
 };
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)
@@ -29,6 +32,12 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'n':
         request->nccl_library = arg;
+        return 0;
+    case 'r':
+        request->report_file = arg;
+        return 0;
+    case 'l':
+        request->log_file = arg;
         return 0;
     case ARGP_KEY_ARG:
         return dt_arg_refuse("detour doctor", "unexpected argument '%s'", arg);
@@ -44,6 +53,11 @@ static const struct argp_option argp_options[] = {
     {"json", 'j', NULL, 0, "print one JSON document", 0},
     {"nccl", 'n', "FILE", 0, "the NCCL library to look at (default: libnccl.so.2, where the loader finds it)",
      0},
+    {"report", 'r', "FILE", 0,
+     "write one file for somebody else to look at: all findings, versions, devices, settings; of the "
+     "environment only the variables of Detour and NCCL",
+     0},
+    {"log", 'l', "FILE", 0, "with --report: the log of a job (NCCL_DEBUG=INFO), added to it", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -180,6 +194,30 @@ static void print_json(const struct dt_report *report)
     putchar('\n');
 }
 
+static bool complain(const char *file)
+{
+    fprintf(stderr, "detour doctor: %s: %s\n", file, strerror(errno));
+    return false;
+}
+
+/* A new file, since the name of an old one may be a mistake. False after one line. */
+static bool write_report(const struct request *request, const struct dt_doctor_options *options,
+                         struct dt_report *report)
+{
+    FILE *file;
+    int error;
+
+    dt_doctor_bundle(options, report);
+    json_object_set_new(report->document, "version", json_string(DETOUR_VERSION_STRING));
+    if (request->log_file && !dt_doctor_bundle_log(report, request->log_file))
+        return complain(request->log_file);
+    file = fopen(request->report_file, "wxe");
+    if (!file)
+        return complain(request->report_file);
+    error = json_dumpf(report->document, file, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+    return (fclose(file) == 0 && error == 0) || complain(request->report_file);
+}
+
 static uint64_t memlock_bytes(void)
 {
     struct rlimit limit;
@@ -199,6 +237,10 @@ int dt_doctor_command(int argc, char **argv)
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &request))
         return DT_EXIT_USAGE;
+    if (request.log_file && !request.report_file) {
+        fputs("detour doctor: --log without --report: the log goes into the report\n", stderr);
+        return DT_EXIT_USAGE;
+    }
     options.nccl_library = request.nccl_library;
     dt_report_init(&report);
     if (!report.document) {
@@ -210,6 +252,10 @@ int dt_doctor_command(int argc, char **argv)
         print_json(&report);
     else
         print_for_people(&report);
+    if (request.report_file && !write_report(&request, &options, &report)) {
+        dt_report_free(&report);
+        return DT_EXIT_USAGE;
+    }
     code = report.counts[DT_LEVEL_PROBLEM] ? DT_EXIT_FAILED : DT_EXIT_OK;
     dt_report_free(&report);
     return code;

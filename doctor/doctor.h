@@ -49,8 +49,13 @@ void dt_doctor_devices(const struct dt_doctor_options *options, struct dt_report
 /* No library, or no device in it: the devices of the kernel. */
 void dt_doctor_no_devices(const struct dt_doctor_options *options, struct dt_report *report);
 
-/* The network interface for set-up. */
-void dt_doctor_interface(struct dt_report *report, const struct dt_params *params);
+/* The network interface for set-up, and whether it is a port of an RNIC in use: call it after
+ * dt_doctor_devices(). */
+void dt_doctor_interface(const struct dt_doctor_options *options, struct dt_report *report,
+                         const struct dt_params *params);
+/* The second half of it, for an interface of this name. */
+void dt_doctor_control(const struct dt_doctor_options *options, struct dt_report *report,
+                       const char *interface);
 
 /* Locked memory; and ptrace, for software RNICs. */
 void dt_doctor_limits(const struct dt_doctor_options *options, struct dt_report *report, bool is_soft);
@@ -63,6 +68,14 @@ void dt_doctor_nccl(const struct dt_doctor_options *options, struct dt_report *r
 
 /* Known properties of a version of NCCL, in the form of ncclGetVersion(): 22705 is 2.27.5. */
 void dt_doctor_nccl_version(struct dt_report *report, int version);
+
+/*
+ * Adds what somebody else needs to understand this machine: kernel, driver, firmware of the RNICs, and the
+ * variables of Detour and NCCL, of which no other is read, since it might be secret.
+ */
+void dt_doctor_bundle(const struct dt_doctor_options *options, struct dt_report *report);
+/* After it: adds the first and the last 512 KiB of a log; false with errno set: it cannot be opened. */
+bool dt_doctor_bundle_log(struct dt_report *report, const char *path);
 
 /* ------------------------------------------------------------------------------------------------------------
  * Shared by the parts

@@ -35,7 +35,7 @@ void dt_doctor_examine(const struct dt_doctor_options *options, struct dt_report
 
     (void)dt_doctor_settings(options, report, &params);
     examine_devices(options, report, &params);
-    dt_doctor_interface(report, &params);
+    dt_doctor_interface(options, report, &params);
     dt_doctor_limits(options, report, strcmp(params.verbs, "soft") == 0);
     dt_doctor_nccl(options, report);
 }

@@ -11,6 +11,7 @@
 #include "base/param.h"
 #include "doctor/doctor.h"
 #include "transport/protocol/address.h"
+#include "verbs/netdev.h"
 
 #define MIB (1024ull * 1024)
 /* A connection pins some hundred KiB of its own, and NCCL's buffers, of several MiB, are added. */
@@ -215,7 +216,30 @@ void dt_doctor_gpu(const struct dt_doctor_options *options, struct dt_report *re
 /* ------------------------------------------------------------------------------------------------------------
  * Set-up
  */
-void dt_doctor_interface(struct dt_report *report, const struct dt_params *params)
+void dt_doctor_control(const struct dt_doctor_options *options, struct dt_report *report,
+                       const char *interface)
+{
+    const json_t *devices = json_object_get(report->document, "devices");
+
+    for (size_t i = 0; i < json_array_size(devices); i++) {
+        const json_t *fact = json_array_get(devices, i);
+        const char *name = json_string_value(json_object_get(fact, "name"));
+        const char *use = json_string_value(json_object_get(fact, "use"));
+        char device[DT_DEVICE_NAME_BYTES];
+
+        snprintf(device, sizeof device, "%.*s", name ? (int)strcspn(name, ":") : 0, name ? name : "");
+        if (use && strcmp(use, "used") == 0 && dt_netdev_is_of(options->root, interface, device))
+            dt_report_add_finding(
+                report, DT_LEVEL_WARNING, "set-up",
+                "a management network: DETOUR_SOCKET_IFNAME or NCCL_SOCKET_IFNAME",
+                "the control channel listens on %s, a port of %s: while that link is down, failover to "
+                "another RNIC waits for it",
+                interface, device);
+    }
+}
+
+void dt_doctor_interface(const struct dt_doctor_options *options, struct dt_report *report,
+                         const struct dt_params *params)
 {
     struct dt_address address;
     char text[INET6_ADDRSTRLEN];
@@ -237,4 +261,5 @@ void dt_doctor_interface(struct dt_report *report, const struct dt_params *param
         dt_report_add_finding(
             report, DT_LEVEL_OK, "set-up", NULL, "the control channel listens on %s, %s", name,
             inet_ntop(address.family == DT_ADDRESS_IPV4 ? AF_INET : AF_INET6, address.ip, text, sizeof text));
+    dt_doctor_control(options, report, name);
 }

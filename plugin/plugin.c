@@ -19,6 +19,7 @@
 #include "plugin/control.h"
 #include "transport/protocol/address.h"
 #include "transport/session/stream_tcp.h"
+#include "verbs/netdev.h"
 
 static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct dt_plugin *current; /* atomic */
@@ -112,6 +113,22 @@ static enum dt_status verbs_kind(const struct dt_params *params, enum dt_verbs_k
     return DT_INVALID;
 }
 
+/* A failed link must not take the channel away over which the two ends agree on another. */
+static void warn_shared_link(const struct dt_net *net, const char *interface)
+{
+    size_t count = dt_net_device_count(net);
+
+    for (size_t i = 0; i < count && count > 1; i++) {
+        const struct dt_device_info *info = dt_net_device_info(net, i);
+
+        if (dt_netdev_is_of("", interface, info->name))
+            dt_warn("control-on-rnic",
+                    "the control channel uses %s, a port of %s: while that link is down, failover to another "
+                    "RNIC waits for it; DETOUR_SOCKET_IFNAME names a network of its own",
+                    interface, info->name);
+    }
+}
+
 static enum dt_status create_net(const struct dt_params *params, struct dt_plugin *plugin)
 {
     char name[32];
@@ -126,7 +143,11 @@ static enum dt_status create_net(const struct dt_params *params, struct dt_plugi
     enum dt_status status = dt_interface_find(params->interface, dt_address_family_of(params->socket_family),
                                               &options.address, name);
 
-    return status == DT_OK ? dt_net_create(&options, &plugin->net) : status;
+    if (status == DT_OK)
+        status = dt_net_create(&options, &plugin->net);
+    if (status == DT_OK)
+        warn_shared_link(plugin->net, name);
+    return status;
 }
 
 /* One line for the user, since NCCL continues without the plugin. */

@@ -157,14 +157,30 @@ TEST(DoctorInterface, NoneIsAProblemAndLoopbackIsAWarning)
     Examination exam, other;
     exam.environment = {{"DETOUR_SOCKET_IFNAME", "=lo"}};
     dt_params params = exam.Params();
-    dt_doctor_interface(&exam.report, &params);
+    dt_doctor_interface(&exam.options, &exam.report, &params);
     EXPECT_TRUE(exam.Has("warning set-up: the control channel listens on lo")) << exam.Findings();
     other.environment = {{"NCCL_SOCKET_IFNAME", "=nosuch"}};
     params = other.Params();
-    dt_doctor_interface(&other.report, &params);
+    dt_doctor_interface(&other.options, &other.report, &params);
     EXPECT_TRUE(other.Has(
         "problem set-up: [no-interface] no network interface for set-up: DETOUR_SOCKET_IFNAME=\"=nosuch\""))
         << other.Findings();
+}
+
+TEST_F(DoctorOf, TheControlChannelIsBestOnACableOfItsOwn)
+{
+    fs::create_directories(root + "/sys/class/net/eth2/device/infiniband/mlx5_0");
+    fs::create_directories(root + "/sys/class/net/eth3/device/infiniband/mlx5_1");
+    Examination exam;
+    exam.options.root = root.c_str();
+    dt_report_add_fact(&exam.report, "devices", json_pack("{s:s, s:s}", "name", "mlx5_0", "use", "used"));
+    dt_report_add_fact(&exam.report, "devices", json_pack("{s:s, s:s}", "name", "mlx5_1", "use", "no link"));
+    dt_doctor_control(&exam.options, &exam.report, "eth0");
+    dt_doctor_control(&exam.options, &exam.report, "eth3");
+    EXPECT_EQ("", exam.Findings());
+    dt_doctor_control(&exam.options, &exam.report, "eth2");
+    EXPECT_TRUE(exam.Has("warning set-up: the control channel listens on eth2, a port of mlx5_0"))
+        << exam.Findings();
 }
 
 /* ---- NCCL */

@@ -4,6 +4,8 @@
 
 #include <jansson.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/process/command.h"
@@ -13,6 +15,7 @@ using detour_test::RunDetour;
 
 namespace
 {
+namespace fs = std::filesystem;
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 Environment Soft()
@@ -39,6 +42,32 @@ TEST(DoctorCommand, ReportsDevicesAndSucceedsWithWarningsAlone)
           "warning  devices: software RNICs: for tests and demonstrations on one host, not for production\n",
           "warning  set-up: the control channel listens on lo", "         right: ", ", problems 0\n"})
         EXPECT_TRUE(Contains(outcome.out, part)) << part << " in\n" << outcome.out;
+}
+
+TEST(DoctorCommand, ReportIsOneFileWithoutOtherVariables)
+{
+    std::string folder = (fs::temp_directory_path() / "detour-report-XXXXXX").string();
+    ASSERT_NE(nullptr, mkdtemp(folder.data()));
+    std::string file = folder + "/report.json", log = folder + "/log";
+    std::ofstream(log) << "node1:7 NET/Plugin [loaded] Detour\n";
+    Environment environment = Soft();
+    environment.push_back({"SECRET_OF_ANOTHER", "hidden"});
+    Outcome outcome = RunDetour({"doctor", "--report", file, "--log", log}, environment);
+    EXPECT_EQ(0, outcome.exit_code) << outcome.err;
+    std::ifstream stream(file);
+    std::string text{std::istreambuf_iterator<char>(stream), {}};
+    for (const char *part :
+         {"\"soft2\"", "\"NCCL_IB_TIMEOUT\": \"20\"", "[loaded] Detour", "\"kernel\"", "\"version\""})
+        EXPECT_TRUE(Contains(text, part)) << part << " in\n" << text;
+    EXPECT_FALSE(Contains(text, "hidden"));
+    outcome = RunDetour({"doctor", "--report", file}, environment);
+    EXPECT_EQ(2, outcome.exit_code) << "it does not overwrite";
+    EXPECT_EQ("detour doctor: " + file + ": File exists\n", outcome.err);
+    outcome = RunDetour({"doctor", "--report", folder + "/other", "--log", folder + "/none"}, environment);
+    EXPECT_EQ(2, outcome.exit_code);
+    EXPECT_EQ("detour doctor: " + folder + "/none: No such file or directory\n", outcome.err);
+    EXPECT_EQ(2, RunDetour({"doctor", "--log", log}, environment).exit_code);
+    fs::remove_all(folder);
 }
 
 TEST(DoctorCommand, JsonReportsTheSame)

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What somebody else needs to understand a machine, beside the examination: `detour doctor --report`. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/util.h"
+#include "doctor/doctor.h"
+
+/* The end of a log shows how a job ended; the beginning shows the devices. */
+#define LOG_PART_BYTES ((size_t)512 * 1024)
+
+static json_t *system_fact(const struct dt_doctor_options *options)
+{
+    struct utsname names;
+    char line[256];
+    json_t *fact = json_object();
+
+    if (uname(&names) == 0) {
+        json_object_set_new(fact, "kernel", json_string(names.release));
+        json_object_set_new(fact, "machine", json_string(names.machine));
+    }
+    if (dt_doctor_read_line(options, "/proc/driver/nvidia/version", line, sizeof line))
+        json_object_set_new(fact, "nvidia", json_string(line));
+    if (dt_doctor_read_line(options, "/etc/os-release", line, sizeof line))
+        json_object_set_new(fact, "system", json_string(line));
+    return fact;
+}
+
+/* Names that Detour and NCCL own; no other variable, since those may be secret. */
+static json_t *environment_fact(const struct dt_doctor_options *options)
+{
+    json_t *fact = json_object();
+
+    for (char *const *entry = options->environment; entry && *entry; entry++) {
+        const char *value = strchr(*entry, '=');
+        char name[128];
+
+        if (!value || (strncmp(*entry, "NCCL_", 5) != 0 && strncmp(*entry, "DETOUR_", 7) != 0))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(value - *entry), *entry);
+        json_object_set_new(fact, name, json_string(value + 1));
+    }
+    return fact;
+}
+
+/* What the kernel knows of an RNIC that the examination does not ask for. */
+static json_t *rnic_fact(const struct dt_doctor_options *options, const char *name)
+{
+    static const char *const files[] = {
+        "hca_type",           "board_id",           "fw_ver",        "ports/1/state", "ports/1/rate",
+        "ports/1/phys_state", "ports/1/link_layer", "device/vendor", "device/device", "device/numa_node"};
+    json_t *fact = json_pack("{s:s}", "name", name);
+
+    for (size_t i = 0; i < DT_COUNT_OF(files); i++) {
+        char path[PATH_MAX], line[256];
+
+        snprintf(path, sizeof path, "/sys/class/infiniband/%s/%s", name, files[i]);
+        if (dt_doctor_read_line(options, path, line, sizeof line))
+            json_object_set_new(fact, files[i], json_string(line));
+    }
+    return fact;
+}
+
+static void add_rnics(const struct dt_doctor_options *options, struct dt_report *report)
+{
+    char path[PATH_MAX];
+    DIR *folder;
+
+    snprintf(path, sizeof path, "%s/sys/class/infiniband", options->root);
+    folder = opendir(path);
+    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (entry->d_name[0] != '.')
+            dt_report_add_fact(report, "rnics", rnic_fact(options, entry->d_name));
+    }
+    if (folder)
+        closedir(folder);
+}
+
+/* Up to LOG_PART_BYTES from here on, as text that JSON takes. */
+static json_t *log_part(FILE *file)
+{
+    char *text = malloc(LOG_PART_BYTES);
+    size_t bytes = text ? fread(text, 1, LOG_PART_BYTES, file) : 0;
+    json_t *part;
+
+    for (size_t i = 0; i < bytes; i++) {
+        if (((signed char)text[i] < ' ' && text[i] != '\n' && text[i] != '\t') || text[i] == 0x7f)
+            text[i] = '?';
+    }
+    part = json_stringn(text ? text : "", bytes);
+    free(text);
+    return part;
+}
+
+bool dt_doctor_bundle_log(struct dt_report *report, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    json_t *fact = file ? json_pack("{s:s, s:o}", "file", path, "beginning", log_part(file)) : NULL;
+    long here = file ? ftell(file) : 0;
+
+    if (!file)
+        return false;
+    if (fseek(file, 0, SEEK_END) == 0 && ftell(file) > here) {
+        long end = ftell(file), from = end - (long)LOG_PART_BYTES;
+
+        if (fseek(file, from > here ? from : here, SEEK_SET) == 0)
+            json_object_set_new(fact, "end", log_part(file));
+        json_object_set_new(fact, "bytes", json_integer(end));
+    }
+    fclose(file);
+    dt_report_add_fact(report, "logs", fact);
+    return true;
+}
+
+void dt_doctor_bundle(const struct dt_doctor_options *options, struct dt_report *report)
+{
+    json_object_set_new(report->document, "system", system_fact(options));
+    json_object_set_new(report->document, "environment", environment_fact(options));
+    json_object_set_new(report->document, "rnics", json_array());
+    json_object_set_new(report->document, "logs", json_array());
+    add_rnics(options, report);
+}

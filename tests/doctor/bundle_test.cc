@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What `detour doctor --report` adds, on a tree that is made up. */
+#include <filesystem>
+#include <fstream>
+
+#include "tests/doctor/examination.h"
+
+namespace
+{
+namespace fs = std::filesystem;
+using detour_test::Examination;
+
+class Bundle : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        std::string pattern = (fs::temp_directory_path() / "detour-bundle-XXXXXX").string();
+        ASSERT_NE(nullptr, mkdtemp(pattern.data()));
+        root = pattern;
+        exam.options.root = root.c_str();
+    }
+    void TearDown() override
+    {
+        fs::remove_all(root);
+    }
+    void Write(const std::string &path, const std::string &text)
+    {
+        fs::create_directories(fs::path(root + path).parent_path());
+        std::ofstream(root + path, std::ios::binary) << text;
+    }
+    std::string Document()
+    {
+        char *text = json_dumps(exam.report.document, 0);
+        EXPECT_NE(nullptr, text);
+        std::string document = text ? text : "";
+        free(text);
+        return document;
+    }
+    const json_t *Log()
+    {
+        return exam.Fact("logs", 0);
+    }
+
+    std::string root;
+    Examination exam;
+};
+
+TEST_F(Bundle, HasFirmwareAndTheVariablesOfDetourAndNcclAlone)
+{
+    Write("/sys/class/infiniband/mlx5_0/fw_ver", "28.39.1002\n");
+    Write("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+    Write("/etc/os-release", "PRETTY_NAME=\"Made up 1\"\n");
+    char hca[] = "NCCL_IB_HCA=mlx5", stall[] = "DETOUR_STALL_MS=500", key[] = "API_TOKEN=hidden",
+         odd[] = "NCCL_WITHOUT_A_VALUE";
+    char *environment[] = {hca, stall, key, odd, nullptr};
+    exam.options.environment = environment;
+    dt_doctor_bundle(&exam.options, &exam.report);
+    EXPECT_EQ("28.39.1002", Examination::Text(exam.Fact("rnics", 0), "fw_ver"));
+    EXPECT_EQ("4: ACTIVE", Examination::Text(exam.Fact("rnics", 0), "ports/1/state"));
+    const json_t *variables = json_object_get(exam.report.document, "environment");
+    EXPECT_EQ(2u, json_object_size(variables));
+    EXPECT_EQ("mlx5", Examination::Text(variables, "NCCL_IB_HCA"));
+    EXPECT_EQ("500", Examination::Text(variables, "DETOUR_STALL_MS"));
+    EXPECT_EQ(std::string::npos, Document().find("hidden"));
+    EXPECT_FALSE(Examination::Text(json_object_get(exam.report.document, "system"), "kernel").empty());
+}
+
+TEST_F(Bundle, TakesTheBeginningAndTheEndOfALog)
+{
+    dt_doctor_bundle(&exam.options, &exam.report);
+    std::string text = "first line\n" + std::string(3 << 20, '.') + "\nlast line\n";
+    Write("/log", text);
+    ASSERT_TRUE(dt_doctor_bundle_log(&exam.report, (root + "/log").c_str()));
+    EXPECT_EQ(0u, Examination::Text(Log(), "beginning").find("first line\n"));
+    std::string end = Examination::Text(Log(), "end");
+    EXPECT_EQ(end.size() - 11, end.rfind("\nlast line\n"));
+    EXPECT_LT(Document().size(), 2u << 20);
+    EXPECT_EQ(static_cast<long long>(text.size()), Examination::Number(Log(), "bytes"));
+}
+
+TEST_F(Bundle, ALogThatIsNoTextIsMadeOne)
+{
+    dt_doctor_bundle(&exam.options, &exam.report);
+    Write("/log", std::string("a\0b\x01\xff\n", 6));
+    ASSERT_TRUE(dt_doctor_bundle_log(&exam.report, (root + "/log").c_str()));
+    EXPECT_EQ("a?b??\n", Examination::Text(Log(), "beginning"));
+    EXPECT_EQ(nullptr, json_object_get(Log(), "end"));
+    EXPECT_FALSE(dt_doctor_bundle_log(&exam.report, (root + "/none").c_str()));
+}
+} // namespace
