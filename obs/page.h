@@ -111,7 +111,8 @@ struct dt_page_connection {
     uint64_t failover_ns;     /* from the path failure to the end of the replay, sum */
     uint64_t service_count[DT_PAGE_SERVICE_BUCKETS]; /* sender */
     struct dt_page_health health;                    /* sender */
-    uint64_t reserved[6];
+    uint64_t full_count; /* sender: sends that found no room in the staging memory */
+    uint64_t reserved[5];
 };
 
 struct dt_page_header {

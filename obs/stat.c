@@ -111,6 +111,7 @@ static void show_connection(const struct dt_page_header *header, const struct dt
         .recoveries = row->path_up_count,
         .retries = row->rewound_count,
         .failover_ns = row->failover_ns,
+        .pool_full = row->full_count,
     };
     memcpy(shown->service_count, row->service_count, sizeof shown->service_count);
     show_health(header, &row->health, shown);

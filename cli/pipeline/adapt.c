@@ -12,15 +12,15 @@
 #define CONFIRM_COUNT 2
 #define SEARCH_US     20000 /* on every rank */
 
-static uint64_t count_staged(const struct detour_stat_snapshot *snapshot)
+static void count_staged(const struct detour_stat_snapshot *snapshot, struct dt_pipeline_verdicts *verdicts)
 {
     const struct detour_stat_process *process =
         detour_stat_process_count(snapshot) > 0 ? detour_stat_get_process(snapshot, 0) : NULL;
-    uint64_t count = 0;
 
-    for (size_t i = 0; process && i < process->connection_count; i++)
-        count += detour_stat_get_connection(process, i)->staged_messages;
-    return count;
+    for (size_t i = 0; process && i < process->connection_count; i++) {
+        verdicts->staged_messages += detour_stat_get_connection(process, i)->staged_messages;
+        verdicts->pool_full += detour_stat_get_connection(process, i)->pool_full;
+    }
 }
 
 void dt_pipeline_verdicts_read(struct dt_pipeline_verdicts *verdicts)
@@ -42,7 +42,7 @@ void dt_pipeline_verdicts_read(struct dt_pipeline_verdicts *verdicts)
         verdicts->slow[used++].delay_ns = (int64_t)links[i].delay_ns;
     }
     free(links);
-    verdicts->staged_messages = count_staged(snapshot);
+    count_staged(snapshot, verdicts);
     detour_stat_free(snapshot);
 }
 

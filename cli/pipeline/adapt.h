@@ -22,6 +22,7 @@ extern "C" {
 /* The slow links of one rank's messages. Unused entries have to_rank -1. */
 struct dt_pipeline_verdicts {
     uint64_t staged_messages; /* that this process has sent over the host path so far */
+    uint64_t pool_full;       /* its sends that found the staging memory full */
     struct {
         int32_t to_rank;
         int32_t reserved;

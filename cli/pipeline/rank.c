@@ -60,7 +60,8 @@ struct rank {
     struct dt_pipeline_delays proposed;    /* that the next one is made for */
     struct dt_pipeline_delays staged;      /* whose flows have the host path */
     uint32_t schedule;                     /* number of the schedule in use; 0: the plan's */
-    uint64_t staged_messages;              /* of all ranks, before this iteration (rank 0) */
+    uint64_t staged_messages;              /* of all ranks, before this iteration (rank 0); as the next */
+    uint64_t pool_full;
     struct dt_pipeline_staging staging;
 };
 
@@ -242,7 +243,8 @@ static bool set_up(struct rank *rank)
 
     dt_pipeline_process_self(&self);
     dt_delay_timer_init(&rank->timer);
-    dt_pipeline_staging_prepare(&rank->staging, rank->options);
+    if (!dt_pipeline_staging_prepare(&rank->staging, rank->options, rank->position))
+        return fail_memory(rank);
     if (!make_executor(rank) || !dt_job_rank_load(&rank->job) ||
         !dt_job_exchange(rank->job.link, &self, sizeof self, rank->processes, rank->job.error))
         return false;
@@ -278,16 +280,26 @@ static int64_t later(int64_t a_ns, int64_t b_ns)
     return a_ns > b_ns ? a_ns : b_ns;
 }
 
+/* What a count has grown by. It falls when a rank could not read a row of its counters this time. */
+static uint64_t beyond(uint64_t count, uint64_t *before)
+{
+    uint64_t grown = count > *before ? count - *before : 0;
+
+    *before += grown;
+    return grown;
+}
+
 /* What the plugins of all ranks report, and what was ordered. */
 static void describe_links(struct rank *rank, const struct result *results,
                            struct dt_pipeline_iteration *iteration)
 {
-    uint64_t staged = 0;
+    uint64_t staged = 0, full = 0;
 
     for (int32_t from = 0; from < (int32_t)rank->job.net.ranks; from++) {
         const struct dt_pipeline_verdicts *verdicts = &results[from].verdicts;
 
         staged += verdicts->staged_messages;
+        full += verdicts->pool_full;
         for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX && iteration->slow_count < DT_PIPELINE_FLOWS_SHOWN;
              i++) {
             if (verdicts->slow[i].to_rank >= 0)
@@ -297,8 +309,8 @@ static void describe_links(struct rank *rank, const struct result *results,
     }
     iteration->hostpath_count = dt_pipeline_staging_flows(&rank->staging, &rank->plan.profile, &rank->staged,
                                                           rank->job.net.ranks, iteration->hostpath);
-    iteration->staged = staged - rank->staged_messages;
-    rank->staged_messages = staged;
+    iteration->staged = beyond(staged, &rank->staged_messages);
+    iteration->pool_full = beyond(full, &rank->pool_full);
 }
 
 static void send_iteration(struct rank *rank, const struct result *results)

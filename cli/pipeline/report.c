@@ -94,12 +94,14 @@ static void draw_bar(struct dt_pipeline_report *report, const struct dt_pipeline
     printf("  %.*s", columns < (double)sizeof bar - 1 ? (int)columns : (int)sizeof bar - 1, bar);
 }
 
-/* Which links are slow, by how much, and which go over the host path by order. */
+/* Which links are slow, by how much, which go over the host path by order, and whether it had no room. */
 static void print_links(const struct dt_pipeline_iteration *iteration)
 {
     for (uint32_t i = 0; i < iteration->slow_count; i++)
         printf("%s %" PRId32 ">%" PRId32 " %+.1f ms", i ? "," : "  slow:", iteration->slow[i].from,
                iteration->slow[i].to, (double)iteration->slow[i].delay_ns / 1e6);
+    if (iteration->pool_full)
+        printf("  pool full: %" PRIu64 " sends", iteration->pool_full);
     for (uint32_t i = 0; i < iteration->hostpath_count; i++)
         printf("%s %" PRId32 ">%" PRId32, i ? "," : "  host path:", iteration->hostpath[i].from,
                iteration->hostpath[i].to);
@@ -123,12 +125,13 @@ static void add_to_json(json_t *iterations, const struct dt_pipeline_iteration *
 {
     json_array_append_new(
         iterations,
-        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:o, s:o}", "iteration",
+        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:I, s:o, s:o}", "iteration",
                   (json_int_t)iteration->number, "time_ms", (double)iteration->time_ns / 1e6, "model_ms",
                   (double)iteration->predicted_ns / 1e6, "bubble", iteration->bubble, "held_ms",
                   (double)iteration->held_ns / 1e6, "wait_ms", (double)iteration->wait_ns / 1e6, "dp_ms",
                   (double)iteration->dp_ns / 1e6, "cpu", iteration->cpu, "comparable", !is_busy, "schedule",
-                  (json_int_t)iteration->schedule, "staged_messages", (json_int_t)iteration->staged, "slow",
+                  (json_int_t)iteration->schedule, "staged_messages", (json_int_t)iteration->staged,
+                  "pool_full", (json_int_t)iteration->pool_full, "slow",
                   flows_to_json(iteration->slow, iteration->slow_count, true), "hostpath",
                   flows_to_json(iteration->hostpath, iteration->hostpath_count, false)));
 }
@@ -152,6 +155,7 @@ static void count_links(struct dt_pipeline_report *report, const struct dt_pipel
             report->slow[k].flow.delay_ns = flow->delay_ns;
     }
     report->staged += iteration->staged;
+    report->pool_full += iteration->pool_full;
     report->hostpath_count += iteration->hostpath_count > 0;
 }
 
@@ -210,6 +214,10 @@ static void print_summary(const struct dt_pipeline_report *report)
     if (report->staged)
         printf("# %" PRIu64 " messages went over the host path, by order in %" PRIu32 " iterations\n",
                report->staged, report->hostpath_count);
+    if (report->pool_full)
+        printf("# the staging memory was full for %" PRIu64
+               " sends, which waited for the link as without the host path (DETOUR_HOSTPATH_BYTES)\n",
+               report->pool_full);
     if (report->busy_count)
         printf("# %" PRIu32
                " iterations used more than %.0f %% of the cores: their times are not comparable\n",

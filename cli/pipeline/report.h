@@ -36,6 +36,7 @@ struct dt_pipeline_report {
     int64_t scale_ns;        /* of the bars: the model's time of the first iteration */
     uint32_t busy_count;     /* iterations above DT_PIPELINE_CPU_MAX */
     uint64_t staged;         /* messages over the host path */
+    uint64_t pool_full;      /* sends that found the staging memory full */
     uint32_t hostpath_count; /* iterations with flows that have it by order */
     uint32_t slow_count;
     struct {

@@ -1,16 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/pipeline/staging.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/param.h"
+#include "cli/pipeline/pool.h"
 #include "obs/command.h"
 
 #define CONFIRM_COUNT 2
 
-void dt_pipeline_staging_prepare(struct dt_pipeline_staging *staging,
-                                 const struct dt_pipeline_options *options)
+/* The memory and threads that the rank's links need. */
+static bool set_pool(const struct dt_pipeline_options *options, struct dt_pipeline_position position)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    struct dt_pipeline_pool pool;
+    char text[24];
+
+    if (!dt_pipeline_pool_make(options, position, cores > 0 ? (uint32_t)cores : 1, &pool))
+        return false;
+    snprintf(text, sizeof text, "%" PRIu64, pool.bytes);
+    setenv("DETOUR_HOSTPATH_BYTES", text, 0);
+    snprintf(text, sizeof text, "%" PRIu32, pool.queues);
+    setenv("DETOUR_HOSTPATH_QUEUES", text, 0);
+    return true;
+}
+
+bool dt_pipeline_staging_prepare(struct dt_pipeline_staging *staging,
+                                 const struct dt_pipeline_options *options,
+                                 struct dt_pipeline_position position)
 {
     *staging = (struct dt_pipeline_staging){0};
     if (options->mode != DT_PIPELINE_NCCL) {
@@ -19,6 +39,7 @@ void dt_pipeline_staging_prepare(struct dt_pipeline_staging *staging,
         staging->is_switched = true;
         setenv("DETOUR_HOSTPATH", "auto", 1); /* sets memory aside; dt_pipeline_staging_start() follows */
     }
+    return set_pool(options, position);
 }
 
 bool dt_pipeline_staging_start(const struct dt_pipeline_staging *staging, struct dt_job_error *error)

@@ -22,9 +22,11 @@ struct dt_pipeline_staging {
     bool is_on[DT_JOB_RANKS_MAX]; /* [rank]: for the messages to it */
 };
 
-/* Before the plugin reads its environment: DETOUR_HOSTPATH, unless it is set. */
-void dt_pipeline_staging_prepare(struct dt_pipeline_staging *staging,
-                                 const struct dt_pipeline_options *options);
+/* Before the plugin reads its environment: DETOUR_HOSTPATH, and its memory and threads (pool.h), unless they
+ * are set. False when out of memory. */
+bool dt_pipeline_staging_prepare(struct dt_pipeline_staging *staging,
+                                 const struct dt_pipeline_options *options,
+                                 struct dt_pipeline_position position);
 
 /* After the connections are there: all messages go directly. False with the reason in *error. Blocks. */
 bool dt_pipeline_staging_start(const struct dt_pipeline_staging *staging, struct dt_job_error *error);

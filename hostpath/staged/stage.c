@@ -120,20 +120,27 @@ void dt_stage_free_entry(struct dt_sender *s, struct dt_staged *entry)
     dt_count(&s->connection.open_requests, -1u);
 }
 
+/* NCCL calls isend again and again until it gets a request; a wait for room is one. */
+static struct dt_staged *find_no_room(struct dt_stage *stage)
+{
+    stage->lacks_room = true;
+    return NULL;
+}
+
 struct dt_staged *dt_stage_take_entry(struct dt_stage *stage, uint32_t bytes)
 {
     struct dt_staged *entry;
     void *at = NULL;
 
     if (dt_list_is_empty(&stage->free))
-        return NULL;
+        return find_no_room(stage);
     /* The one that has been free for longest; a delegate that has slept since then may still hold its job. */
     entry = dt_container_of(stage->free.next, struct dt_staged, node);
     DT_CHECK(!entry->request.is_open && !entry->at && dt_load_relaxed(&entry->copies_left) == 0);
     if (dt_load_acquire(&entry->delegates_hold) > 0)
         return NULL;
     if (bytes > 0 && !(at = dt_pool_alloc(stage->pool, bytes)))
-        return NULL;
+        return find_no_room(stage);
     dt_list_remove(&entry->node);
     entry->at = at;
     return entry;

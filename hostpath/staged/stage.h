@@ -85,6 +85,7 @@ struct dt_stage {
        another one. No piece is larger than the writes that it goes out in. */
     uint32_t piece_bytes;
     struct dt_auto decision; /* which isends are staged (DT_HOSTPATH_AUTO) */
+    bool lacks_room;         /* since the last isend that got a request */
     uint64_t inflight_bytes; /* handed over, or sent eagerly, and not known to have arrived */
     struct dt_eager eager;
     uint32_t given_out;   /* requests that are not reported done [atomic; written by the owner] */

@@ -18,8 +18,11 @@ static struct dt_staged *stage_payload(struct dt_sender *s, const void *data, ui
                                        struct dt_memory *memory)
 {
     struct dt_stage *stage = s->stage;
+    bool has_lacked_room = stage->lacks_room;
     struct dt_staged *entry = dt_stage_take_entry(stage, bytes);
 
+    if (stage->lacks_room && !has_lacked_room)
+        dt_page_add(&s->connection.meter.row->full_count, 1);
     if (!entry)
         return NULL;
     entry->request = (struct dt_request){
@@ -56,6 +59,8 @@ static enum dt_status isend_direct(struct dt_sender *s, void *data, uint32_t byt
     status = dt_sender_isend_part(s, data, bytes, tag, memory, request, &complete);
     if (complete)
         dt_stage_hand_over(s, complete);
+    if (*request)
+        s->stage->lacks_room = false;
     return status;
 }
 
@@ -84,6 +89,7 @@ enum dt_status dt_stage_isend(struct dt_sender *s, void *data, uint32_t bytes, i
     if (memory)
         dt_count(&memory->open, 1);
     dt_count(&s->connection.open_requests, 1);
+    s->stage->lacks_room = false;
     dt_count(&s->stage->given_out, 1);
     dt_count(&s->stage->undelivered, 1);
     DT_CHECK(s->stage->undelivered <= DT_STAGED_MAX && s->stage->given_out <= DT_STAGED_MAX);

@@ -134,6 +134,9 @@ struct detour_stat_connection {
     uint64_t transfer_bytes; /* of a typical transfer: the bytes between two pauses */
     uint64_t samples;        /* iterations evaluated */
     uint64_t merged;         /* messages sampled together, since the device thread was late */
+    /* Since DETOUR_STAT_API 2. */
+    uint64_t
+        pool_full; /* sender: sends that found no room in the staging memory, and waited or went directly */
 };
 
 /*

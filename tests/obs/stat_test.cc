@@ -95,6 +95,7 @@ TEST_F(Stat, ShowsAConnectionWithItsCountersAndMoments)
     dt_page_add(&row->payload_bytes, 4096);
     dt_page_add(&row->path_down_count, 2);
     dt_page_add(&row->rewound_count, 5);
+    dt_page_add(&row->full_count, 4);
     health.verdict = DT_PAGE_VERDICT_SLOW;
     health.since_ns = 2000000;
     health.factor_permille = 2500;
@@ -117,6 +118,7 @@ TEST_F(Stat, ShowsAConnectionWithItsCountersAndMoments)
     EXPECT_EQ(7u, shown->messages);
     EXPECT_EQ(4096u, shown->bytes);
     EXPECT_EQ(2u, shown->switches);
+    EXPECT_EQ(4u, shown->pool_full);
     EXPECT_EQ(5u, shown->retries);
     EXPECT_EQ(DETOUR_STAT_SLOW, shown->verdict);
     EXPECT_EQ(5001000000, shown->since_ns);

@@ -60,6 +60,21 @@ TEST(Pipeline, EveryModeRuns)
     }
 }
 
+/* No message fits into this pool, and every one arrives. The pool that the runner chooses holds all. */
+TEST(Pipeline, AFullPoolIsNamed)
+{
+    const std::string line = "# the staging memory was full for ";
+    Outcome outcome =
+        RunDetour(Pipeline({"--mode", "hostpath", "--payload", "32K"}), {{"DETOUR_HOSTPATH_BYTES", "4K"}});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find(line), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("  pool full: "), std::string::npos) << outcome.out;
+    outcome = RunDetour(Pipeline({"--mode", "hostpath", "--payload", "32K"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out.find(line), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find(" messages went over the host path"), std::string::npos) << outcome.out;
+}
+
 TEST(Pipeline, DevicesWithTwoStagesRunToo)
 {
     for (const char *schedule : {"zb-v", "interleaved"}) {

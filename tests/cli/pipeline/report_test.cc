@@ -109,6 +109,7 @@ TEST_F(PipelineReport, ShowsVerdictsAndTheHostPath)
         }
         if (number == 2) {
             iteration.staged = 48;
+            iteration.pool_full = 3;
             iteration.hostpath_count = 1;
             iteration.hostpath[0] = {2, 3, 0};
         }
@@ -118,8 +119,9 @@ TEST_F(PipelineReport, ShowsVerdictsAndTheHostPath)
     std::string out = testing::internal::GetCapturedStdout();
     EXPECT_NE(out.find("        0       0\n"), std::string::npos) << out;
     EXPECT_NE(out.find("        0       0  slow: 2>3 +20.1 ms, 3>2 +20.0 ms\n"), std::string::npos) << out;
-    EXPECT_NE(out.find("        0      48  slow: 2>3 +20.1 ms, 3>2 +20.0 ms  host path: 2>3\n"),
-              std::string::npos)
+    EXPECT_NE(
+        out.find("        0      48  slow: 2>3 +20.1 ms, 3>2 +20.0 ms  pool full: 3 sends  host path: 2>3\n"),
+        std::string::npos)
         << out;
     EXPECT_NE(out.find("# the messages from 2 to 3 were slow after 2 iterations, by 20.1 ms at most\n"),
               std::string::npos)
@@ -130,6 +132,8 @@ TEST_F(PipelineReport, ShowsVerdictsAndTheHostPath)
     json_t *document = json_load_file(path.c_str(), 0, nullptr);
     json_t *last = json_array_get(json_object_get(document, "iterations"), 2);
     EXPECT_EQ(json_integer_value(json_object_get(last, "staged_messages")), 48);
+    EXPECT_EQ(json_integer_value(json_object_get(last, "pool_full")), 3);
+    EXPECT_NE(out.find("# the staging memory was full for 3 sends"), std::string::npos) << out;
     json_t *slow = json_array_get(json_object_get(last, "slow"), 1);
     EXPECT_EQ(json_integer_value(json_object_get(slow, "from")), 3);
     EXPECT_EQ(json_real_value(json_object_get(slow, "delay_ms")), 20.0);

@@ -17,6 +17,8 @@ class PipelineStaging : public ::testing::Test
     PipelineStaging()
     {
         options.devices = 4;
+        options.replicas = 1;
+        options.payload_bytes = 65536;
         options.microbatches = 8;
         options.algorithm = DETOUR_ALGORITHM_ZB_H1;
         options.f_ns = options.b_ns = options.w_ns = 10000000;
@@ -24,13 +26,18 @@ class PipelineStaging : public ::testing::Test
         EXPECT_TRUE(dt_pipeline_plan_make(&plan, &options, &reason)) << reason.text;
         none.link_count = slow.link_count = 3;
         slow.forward_ns[2] = 20000000;
-        unsetenv("DETOUR_HOSTPATH");
+        Unset();
         unsetenv("DETOUR_RUNTIME_DIR");
     }
     ~PipelineStaging() override
     {
         dt_pipeline_plan_free(&plan);
-        unsetenv("DETOUR_HOSTPATH");
+        Unset();
+    }
+    static void Unset()
+    {
+        for (const char *name : {"DETOUR_HOSTPATH", "DETOUR_HOSTPATH_BYTES", "DETOUR_HOSTPATH_QUEUES"})
+            unsetenv(name);
     }
     bool Needs(int32_t from, int32_t to)
     {
@@ -41,7 +48,7 @@ class PipelineStaging : public ::testing::Test
     {
         options.mode = mode;
         options.adapt = adapt;
-        dt_pipeline_staging_prepare(&staging, &options);
+        EXPECT_TRUE(dt_pipeline_staging_prepare(&staging, &options, {0, 0}));
         const char *setting = getenv("DETOUR_HOSTPATH");
         return setting ? setting : "";
     }
@@ -53,6 +60,20 @@ class PipelineStaging : public ::testing::Test
     struct dt_job_error error = {};
 };
 } // namespace
+
+TEST_F(PipelineStaging, MemoryAndThreadsAreThoseOfTheLinksUnlessTheUserHasSetThem)
+{
+    options.payload_bytes = 64 << 20;
+    Prepare(DT_PIPELINE_DELEGATED, false);
+    EXPECT_GT(strtoull(getenv("DETOUR_HOSTPATH_BYTES"), nullptr, 10), 5u * (64 << 20))
+        << "the depth, and one";
+    EXPECT_GE(atoi(getenv("DETOUR_HOSTPATH_QUEUES")), 1);
+    setenv("DETOUR_HOSTPATH_BYTES", "4K", 1);
+    setenv("DETOUR_HOSTPATH_QUEUES", "3", 1);
+    Prepare(DT_PIPELINE_DELEGATED, false);
+    EXPECT_STREQ("4K", getenv("DETOUR_HOSTPATH_BYTES"));
+    EXPECT_STREQ("3", getenv("DETOUR_HOSTPATH_QUEUES"));
+}
 
 TEST_F(PipelineStaging, OnlyTheModeNcclSwitchesAndOnlyWhatTheUserHasNotSet)
 {

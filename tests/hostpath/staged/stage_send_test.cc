@@ -43,6 +43,36 @@ TEST_F(StageSend, WithoutRoomAnIsendWaitsForItsClearToSendLikeADirectOne)
     EXPECT_EQ((uint32_t)DT_STAGED_MAX, stage->undelivered);
 }
 
+/* However often NCCL asks, a wait for room is counted once; the next one again. */
+TEST_F(StageSend, CountsTheSendsWithoutRoom)
+{
+    for (int i = 0; i < DT_STAGED_MAX; i++)
+        ASSERT_NE(nullptr, Isend(8, 1)) << i;
+    EXPECT_EQ(0u, sender->meter.row->full_count);
+    for (int i = 0; i < 3; i++)
+        EXPECT_EQ(nullptr, Isend(8, 1));
+    EXPECT_EQ(1u, sender->meter.row->full_count);
+    stage->lacks_room = false; /* as a send that got a request leaves it */
+    EXPECT_EQ(nullptr, Isend(8, 1));
+    EXPECT_EQ(2u, sender->meter.row->full_count);
+}
+
+/* A payload that never fits goes directly, and the next one is another. */
+TEST_F(StageSend, ASendThatGoesDirectlyEndsTheWaitForRoom)
+{
+    for (uint64_t i = 0; i < 3; i++) {
+        void *room = dt_pool_alloc(stage->pool, stage->pool->bytes);
+        ASSERT_NE(nullptr, room);
+        dt_request *receive = Irecv(100), *send = nullptr;
+        ASSERT_TRUE(Until([&] { return (send = Isend(100)) != nullptr; }));
+        Wait(send);
+        Wait(receive);
+        dt_pool_free(stage->pool, room, stage->pool->bytes);
+        EXPECT_EQ(i + 1, sender->meter.row->full_count);
+        EXPECT_EQ(0u, sender->meter.row->staged_count);
+    }
+}
+
 TEST_F(StageSend, OfOneTagTheOrderIsThatOfTheIsends)
 {
     for (uint32_t i = 0; i < 20; i++)
