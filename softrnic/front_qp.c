@@ -209,6 +209,12 @@ int dt_soft_destroy_qp(struct ibv_qp *public_qp)
 /* ---- modification and query ------------------------------------------------------------------------------
  */
 
+/* The state that the application sees; the device's lock is held: one thread may modify and another query. */
+static void publish_state(struct dt_front_qp *qp, enum ibv_qp_state state)
+{
+    qp->ex.qp_base.state = state;
+}
+
 /* Discards everything posted, with the engine's queues, and all completions that have not been polled. */
 static int reset(struct dt_front_qp *qp, const struct ibv_qp_attr *attr, int attr_mask)
 {
@@ -224,6 +230,7 @@ static int reset(struct dt_front_qp *qp, const struct ibv_qp_attr *attr, int att
         qp->wr_head = 0;
         dt_store_release(&qp->tail, 0);
         dt_store_release(&qp->wr_tail, 0);
+        publish_state(qp, IBV_QPS_RESET);
     }
     dt_driver_unlock(qp->device);
     pthread_mutex_unlock(&qp->recv_lock);
@@ -246,10 +253,10 @@ int dt_soft_modify_qp(struct ibv_qp *public_qp, struct ibv_qp_attr *attr, int at
         uint64_t now_ns = dt_driver_lock(qp->device);
 
         error = dt_rnic_qp_modify(qp->engine, attr, attr_mask, now_ns);
+        if (!error && attr_mask & IBV_QP_STATE)
+            publish_state(qp, attr->qp_state);
         dt_driver_unlock(qp->device);
     }
-    if (!error && attr_mask & IBV_QP_STATE)
-        public_qp->state = attr->qp_state;
     return error;
 }
 
@@ -262,11 +269,11 @@ int dt_soft_query_qp(struct ibv_qp *public_qp, struct ibv_qp_attr *attr, int att
     memset(attr, 0, sizeof *attr);
     dt_driver_lock(qp->device);
     dt_rnic_qp_query(qp->engine, attr);
+    publish_state(qp, attr->qp_state);
     dt_driver_unlock(qp->device);
     attr->cap = qp->init.cap;
     if (init_attr)
         *init_attr = qp->init;
-    public_qp->state = attr->qp_state;
     return 0;
 }
 

@@ -140,6 +140,29 @@ TEST(FrontThreads, ControlBesideData)
     EXPECT_EQ(dt_soft_close_device(context), 0);
 }
 
+// One thread asks for the state while another one sets it: the state that is shown is never an older one.
+TEST(FrontThreads, QueriesBesideAModification)
+{
+    for (int round = 0; round < 20; round++) {
+        End end{EndOptions()}, peer{EndOptions()};
+        std::atomic<bool> begun{false};
+        ConnectEnds(end, peer);
+        std::thread asking([&] {
+            ibv_qp_attr attr;
+            ibv_qp_init_attr init;
+            do {
+                ASSERT_EQ(dt_soft_query_qp(end.qp, &attr, IBV_QP_STATE, &init), 0);
+                begun = true;
+            } while (attr.qp_state != IBV_QPS_ERR);
+        });
+        while (!begun)
+            std::this_thread::yield();
+        end.ToError();
+        asking.join();
+        EXPECT_EQ(end.qp->state, IBV_QPS_ERR);
+    }
+}
+
 // Commands by name know nothing of the device's life: it is there, or ENODEV.
 TEST(FrontThreads, ControlWhileTheDeviceComesAndGoes)
 {
