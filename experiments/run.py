@@ -23,36 +23,39 @@ PROCESSES = "Runs of real processes"  # the section of processes.py
 
 
 class Runs:
-    """Runs of the program, each once, several at a time."""
+    """Runs of the programs, each once, several at a time."""
 
     def __init__(self, build):
-        self.program = pathlib.Path(build, PROGRAM)
+        self.build = pathlib.Path(build)
         self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
         self.started = {}
 
-    def run(self, options):
-        result = subprocess.run([self.program, *options], capture_output=True, text=True, check=False)
+    def run(self, words):
+        command = [self.build / words[0], *words[1:]]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
-            sys.exit(f"{' '.join([str(self.program), *options])}: {result.stderr.strip()}")
+            sys.exit(f"{' '.join(map(str, command))}: {result.stderr.strip()}")
         return json.loads(result.stdout)
 
-    def start(self, options):
-        key = tuple(options)
+    def start(self, words):
+        key = tuple(words)
         if key not in self.started:
-            self.started[key] = self.pool.submit(self.run, options)
+            self.started[key] = self.pool.submit(self.run, words)
         return self.started[key]
 
-    def time_ns(self, options, is_mean):
-        return self.start(options).result()["mean_ns" if is_mean else "iteration_ns"]
+    def time_ns(self, words, is_mean):
+        return self.start(words).result()["mean_ns" if is_mean else "iteration_ns"]
 
 
 def systems_of(table):
     return table.get("systems", SYSTEMS)
 
 
-def options_of(system, case, with_links):
+def words_of(system, case, with_links):
+    """The program of a cell and its options."""
     links = case["links"][system] if isinstance(case["links"], dict) else case["links"]
-    return {**SYSTEMS, **MORE_SYSTEMS}[system] + case["options"] + (links if with_links else [])
+    options = {**SYSTEMS, **MORE_SYSTEMS}[system] + case["options"] + (links if with_links else [])
+    return [case.get("program", PROGRAM), *options]
 
 
 def value_of(options, name):
@@ -77,18 +80,18 @@ def cell(time_ns, base_ns):
 
 def start_row(runs, table, case):
     for system in systems_of(table):
-        runs.start(options_of(system, case, True))
-        runs.start(options_of(table.get("against", system), case, False))
+        runs.start(words_of(system, case, True))
+        runs.start(words_of(table.get("against", system), case, False))
 
 
 def row_of(runs, table, case):
     is_mean = table.get("mean", False)
     cells = []
     for system in systems_of(table):
-        time_ns = runs.time_ns(options_of(system, case, True), is_mean)
-        cells.append(cell(time_ns, runs.time_ns(options_of(table.get("against", system), case, False), is_mean)))
+        time_ns = runs.time_ns(words_of(system, case, True), is_mean)
+        cells.append(cell(time_ns, runs.time_ns(words_of(table.get("against", system), case, False), is_mean)))
     if table.get("bound"):
-        cells.append(cell(bound_ns(case), runs.time_ns(options_of("re-planned + delegated", case, False), False)))
+        cells.append(cell(bound_ns(case), runs.time_ns(words_of("re-planned + delegated", case, False), False)))
     return "| " + " | ".join([case["name"], *cells]) + " |"
 
 
@@ -96,8 +99,8 @@ def trace_row(runs, table):
     """Minutes of the whole trace."""
     cells = []
     for system in systems_of(table):
-        base_ns = runs.time_ns(options_of(system, table["cases"][0], False), False)
-        events_ns = [runs.time_ns(options_of(system, case, True), False) for case in table["cases"]]
+        base_ns = runs.time_ns(words_of(system, table["cases"][0], False), False)
+        events_ns = [runs.time_ns(words_of(system, case, True), False) for case in table["cases"]]
         each, count = table["trace"]["each"], table["trace"]["iterations"]
         total_ns = sum(events_ns) * each + (count - each * len(events_ns)) * base_ns
         cells.append(f"{total_ns / 6e10:.3f} min, {total_ns / (count * base_ns):.3f}x")
@@ -110,9 +113,9 @@ def hour_rows(runs, table):
     for name, delays in table["hour"].items():
         cells = []
         for system in systems_of(table):
-            per_minute = {delay: 6e10 / runs.time_ns(options_of(system, case, True), False)
+            per_minute = {delay: 6e10 / runs.time_ns(words_of(system, case, True), False)
                           for delay, case in zip(table["delays"], table["cases"])}
-            base = 6e10 / runs.time_ns(options_of(system, table["cases"][0], False), False)
+            base = 6e10 / runs.time_ns(words_of(system, table["cases"][0], False), False)
             mean = sum(per_minute[delay] for delay in delays) / len(delays)
             cells.append(f"{mean:.3f} / min, {base / mean:.3f}x")
         rows.append("| " + " | ".join([name, *cells]) + " |")
@@ -122,8 +125,8 @@ def hour_rows(runs, table):
 def command_of(table):
     case = table["cases"][-1]
     system = list(systems_of(table))[-1]
-    words = [f"'{word}'" if set(word) & set(" ()") else word for word in options_of(system, case, True)]
-    return "    build/" + " ".join([PROGRAM, *words])
+    words = [f"'{word}'" if set(word) & set(" ()") else word for word in words_of(system, case, True)]
+    return "    build/" + " ".join(words)
 
 
 def wrap(text):
