@@ -211,6 +211,9 @@ static error_t parse_kill(struct dt_pipeline_options *options, const char *text)
 static error_t parse_adapt(struct dt_pipeline_options *options, const char *text)
 {
     options->adapt = !strcmp(text, "iteration");
+    if (!strcmp(text, "intra"))
+        return refuse("--adapt intra: there is no re-planning within an iteration, since it gains too little "
+                      "(docs/experiments.md, \"Re-planning within an iteration\"); use iteration");
     return options->adapt || !strcmp(text, "off") ? 0 : refuse("--adapt %s: expected off or iteration", text);
 }
 

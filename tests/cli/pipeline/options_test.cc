@@ -100,6 +100,9 @@ TEST(PipelineOptions, ABadOptionIsOneLine)
         {{"--schedule", "fast"}, "--schedule fast: unknown algorithm; `detour sched plan --help` lists them"},
         {{"--mode", "ncc"}, "--mode ncc: expected nccl, hostpath or delegated"},
         {{"--adapt", "on"}, "--adapt on: expected off or iteration"},
+        {{"--adapt", "intra"},
+         "--adapt intra: there is no re-planning within an iteration, since it gains too little "
+         "(docs/experiments.md, \"Re-planning within an iteration\"); use iteration"},
         {{"--times", "1,2"}, "--times 1,2: expected F,B,W"},
         {{"--times", "0,1,1"}, "--times 0,1,1: expected F,B,W"},
         {{"--payload", "8"}, "--payload 8: "},
