@@ -260,7 +260,7 @@ struct detour_link_use {
 /* Zero is the default of every field. */
 struct detour_topology_options {
     bool even;       /* the numbers of microbatches stay equal; else those of S2 */
-    uint64_t budget; /* exchanges of two nodes to try; 0 means 200,000 */
+    uint64_t budget; /* exchanges of two nodes to try; 0 means 200,000, fewer for more than 64 nodes */
 };
 
 struct detour_topology {

@@ -10,7 +10,9 @@
 
 enum {
     PERMILLE = 1000,
-    DEFAULT_BUDGET = 200000,
+    DEFAULT_BUDGET = 200000, /* up to USUAL_NODES nodes; the more there are, the more each exchange costs */
+    USUAL_NODES = 64,
+    PARTS = 4, /* of the budget: three beginnings, and the kicks */
     EXHAUSTIVE_NODES = 8,
     KICKS = 16,  /* beginnings near the best so far */
     KICK_MAX = 4 /* exchanges of such a beginning */
@@ -43,6 +45,7 @@ struct search {
     int32_t *best_counts;
     uint64_t tried;
     uint64_t budget;
+    uint64_t limit;            /* of tried, in this part */
     enum detour_status status; /* of an allocation */
 };
 
@@ -116,7 +119,7 @@ static void offer(struct search *s, const struct score *score)
 
 static bool is_over(const struct search *s)
 {
-    return s->status || s->tried >= s->budget;
+    return s->status || s->tried >= s->limit;
 }
 
 /* Every order of the nodes, each one exchange away from the one before (Heap, 1963). */
@@ -197,11 +200,14 @@ static void search(struct search *s)
     int32_t count = dt_cluster_nodes(s->cluster);
     struct dt_prng prng;
 
+    s->limit = s->budget / PARTS;
     climb(s);
     for (int in_replicas = 0; in_replicas < 2; in_replicas++) {
         gather(s, in_replicas);
+        s->limit = s->tried + s->budget / PARTS;
         climb(s);
     }
+    s->limit = s->budget;
     dt_prng_init(&prng, 1);
     for (int kick = 0; kick < KICKS && s->affected_count && !is_over(s); kick++) {
         dt_layout_set(&s->layout, s->best_nodes);
@@ -255,6 +261,12 @@ static enum detour_status prepare(struct search *s, const struct detour_slowness
     dt_counts_even(s->cluster, s->counts);
     list_nodes(s);
     return DETOUR_OK;
+}
+
+static uint64_t default_budget(int32_t node_count)
+{
+    return node_count <= USUAL_NODES ? DEFAULT_BUDGET
+                                     : (uint64_t)DEFAULT_BUDGET * USUAL_NODES / (uint64_t)node_count;
 }
 
 static uint64_t factorial(int32_t count)
@@ -335,13 +347,13 @@ enum detour_status detour_topology_adjust(struct detour_arena *arena, const stru
 
     options = options ? options : &defaults;
     s.even = options->even;
-    s.budget = options->budget ? options->budget : DEFAULT_BUDGET;
     if (!status)
         status = detour_slowness_check(cluster, slowness, error);
     if (!status)
         status = prepare(&s, slowness);
     if (status)
         return status;
+    s.limit = s.budget = options->budget ? options->budget : default_budget(dt_cluster_nodes(cluster));
     struct score score = score_of(&s, INT64_MAX);
     offer(&s, &score);
     bool all =
