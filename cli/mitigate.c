@@ -110,50 +110,26 @@ static int fail(const struct detour_error *error)
     return error->status == DETOUR_NO_MEMORY ? DT_EXIT_FAILED : DT_EXIT_USAGE;
 }
 
-static int read_cluster(struct detour_arena *arena, const char *path, struct detour_cluster **cluster)
-{
-    struct detour_error error = {.status = DETOUR_OK};
-    size_t bytes;
-    char *data;
-    int code = read_file(path, &data, &bytes);
+/* The files of a request, malloc'ed. */
+struct files {
+    char *cluster;
+    size_t cluster_bytes;
+    char *event;
+    size_t event_bytes;
+};
 
-    if (code != DT_EXIT_OK)
-        return code;
-    if (detour_cluster_from_json(arena, name_of(path), data, bytes, cluster, &error))
-        code = fail(&error);
-    free(data);
-    return code;
-}
-
-static int read_event(struct detour_arena *arena, const struct detour_cluster *cluster, const char *path,
-                      struct detour_event **event)
-{
-    struct detour_error error = {.status = DETOUR_OK};
-    size_t bytes;
-    char *data;
-    int code = read_file(path, &data, &bytes);
-
-    if (code != DT_EXIT_OK)
-        return code;
-    if (detour_event_from_json(arena, cluster, name_of(path), data, bytes, event, &error))
-        code = fail(&error);
-    free(data);
-    return code;
-}
-
-static int run(struct detour_arena *arena, const struct request *request)
+static int run(struct detour_arena *arena, const struct request *request, const struct files *files)
 {
     struct detour_error error = {.status = DETOUR_OK};
     struct detour_cluster *cluster;
     struct detour_mitigation plan;
     struct detour_event *event;
-    int code = read_cluster(arena, request->cluster_path, &cluster);
 
-    if (code == DT_EXIT_OK)
-        code = read_event(arena, cluster, request->event_path, &event);
-    if (code != DT_EXIT_OK)
-        return code;
-    if (detour_mitigate(arena, cluster, event, NULL, &plan, &error))
+    if (detour_cluster_from_json(arena, name_of(request->cluster_path), files->cluster, files->cluster_bytes,
+                                 &cluster, &error) ||
+        detour_event_from_json(arena, cluster, name_of(request->event_path), files->event, files->event_bytes,
+                               &event, &error) ||
+        detour_mitigate(arena, cluster, event, NULL, &plan, &error))
         return fail(&error);
     const struct dt_mitigate_report report = {cluster, event, &plan};
 
@@ -170,17 +146,21 @@ static int run(struct detour_arena *arena, const struct request *request)
 int dt_mitigate_command(int argc, char **argv)
 {
     struct request request = {0};
+    struct files files = {0};
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
         return DT_EXIT_USAGE;
-    struct detour_arena *arena = detour_arena_create();
+    int code = read_file(request.cluster_path, &files.cluster, &files.cluster_bytes);
 
-    if (!arena) {
-        dt_arg_refuse(COMMAND, "out of memory");
-        return DT_EXIT_FAILED;
+    if (code == DT_EXIT_OK)
+        code = read_file(request.event_path, &files.event, &files.event_bytes);
+    if (code == DT_EXIT_OK) {
+        struct detour_arena *arena = detour_arena_create();
+        code = arena ? run(arena, &request, &files)
+                     : fail(&(struct detour_error){DETOUR_NO_MEMORY, "out of memory"});
+        detour_arena_destroy(arena);
     }
-    int code = run(arena, &request);
-
-    detour_arena_destroy(arena);
+    free(files.cluster);
+    free(files.event);
     return code;
 }
