@@ -114,13 +114,31 @@ struct dt_delay_idle dt_delay_flow_idle(const struct dt_delay_flow *flow)
 /* ------------------------------------------------------------------------------------------------------------
  * Following the table
  */
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* "host:pid" is that process and not one whose pid begins with the same digits; any other text is a prefix.
+ */
+static bool begins_with(const char *name, const char *text)
+{
+    size_t length = strlen(text), pid = length;
+
+    if (strncmp(text, name, length) != 0)
+        return false;
+    while (pid > 0 && is_digit(text[pid - 1]))
+        pid--;
+    bool ends_in_pid = pid < length && pid > 0 && text[pid - 1] == ':';
+    return !ends_in_pid || !is_digit(name[length]);
+}
+
 uint32_t dt_delay_flow_paths(const struct dt_delay_flow *flow, const struct dt_delay_scope *scope)
 {
     uint32_t mask = 0;
 
     if ((scope->has_connection && scope->connection != flow->number) ||
-        (scope->has_id && scope->id != flow->id) ||
-        strncmp(scope->peer, flow->peer, strlen(scope->peer)) != 0)
+        (scope->has_id && scope->id != flow->id) || !begins_with(flow->peer, scope->peer))
         return 0;
     for (uint32_t p = 0; p < flow->path_count; p++) {
         if (!scope->device[0] || strcmp(scope->device, flow->device[p]) == 0)

@@ -54,7 +54,8 @@ extern "C" {
 /* The messages that a rule applies to. A key that is not given matches everything. */
 struct dt_delay_scope {
     char device[DT_DELAY_NAME_BYTES]; /* this end's device; "": any */
-    char peer[DT_DELAY_NAME_BYTES];   /* prefix of the peer's name, "host:pid (device)"; "": any */
+    char peer[DT_DELAY_NAME_BYTES];   /* prefix of the peer's name, "host:pid (device)", but no part of a pid;
+                                         "": any */
     bool has_connection;
     bool has_id;
     uint32_t connection; /* the senders of a process, counted from 0 in the order of set-up */

@@ -172,6 +172,30 @@ TEST_F(DelayFlow, ScopeChoosesDevicePeerConnectionAndSize)
     EXPECT_EQ(4 * kMs, Delay(1, 0, 201, 1, other));
 }
 
+/* hostB:12 is a process, and hostB:123 is another one; a host, or a part of its name, is a prefix. */
+TEST_F(DelayFlow, APidInAScopeIsAWholePid)
+{
+    dt_delay_flow *longer = Open(1, "hostB:123 (soft0)");
+    dt_delay_flow *bare = Open(2, "hostB:12");
+    Add("latency=1ms peer=hostB:12");
+    Add("latency=2ms peer=hostB:1");
+    Add("latency=4ms peer=hostB:123");
+    Add("latency=8ms peer=hostB:");
+    Add("latency=16ms peer=host");
+    Add("latency=32ms peer=\"hostB:12 (soft0)\"");
+    EXPECT_EQ((1 + 8 + 16 + 32) * kMs, Delay(0, 0));
+    EXPECT_EQ((4 + 8 + 16) * kMs, Delay(0, 0, 1, 0, longer));
+    EXPECT_EQ((1 + 8 + 16) * kMs, Delay(0, 0, 1, 0, bare));
+}
+
+/* The digits of a host are no pid. */
+TEST_F(DelayFlow, AHostsNumberInAScopeIsAPrefix)
+{
+    dt_delay_flow *other = Open(1, "node12:7 (soft0)");
+    Add("latency=1ms peer=node1");
+    EXPECT_EQ(1 * kMs, Delay(0, 0, 1, 0, other));
+}
+
 TEST_F(DelayFlow, RemovingARuleReleasesTheMessagesThatItHolds)
 {
     uint32_t latency = Add("latency=1h");
