@@ -2,7 +2,7 @@
 """The tables of "Results" in docs/adaptis.md, beside AdaPtis (arXiv 2509.23722): `detour sched optimize` on the known
 models. Everything but the seconds is the same on every machine.
 
-Usage: adaptis.py BUILD [end-to-end|sequences|parts|time|runs]...
+Usage: adaptis.py BUILD [end-to-end|sequences|scaling|parts|time|runs]...
        adaptis.py BUILD --check   one row of `runs`, compared with the document"""
 import itertools
 import json
@@ -31,13 +31,14 @@ def run(*args, text=None):
     return execute("bin/detour", "sched", *args, text=text)
 
 
-def model_of(family, size, devices, microbatches, seq, tensor=2):
+def model_of(family, size, devices, microbatches, seq, tensor=2, data=1):
     return run("model", "--family", family, "--size", size, "--devices", devices, "--microbatches", microbatches,
-               "--seq", seq, "--tensor", tensor, "--expert", 8)
+               "--seq", seq, "--tensor", tensor, "--expert", 8, "--data", data)
 
 
-def optimize(family, size, devices, microbatches, *args, seq=2048, tensor=2):
-    made = json.loads(run("optimize", "-", "--json", *args, text=model_of(family, size, devices, microbatches, seq, tensor)))
+def optimize(family, size, devices, microbatches, *args, seq=2048, tensor=2, data=1):
+    made = json.loads(run("optimize", "-", "--json", *args,
+                          text=model_of(family, size, devices, microbatches, seq, tensor, data)))
     return {row["name"]: row for row in made["pipelines"]}, made
 
 
@@ -56,7 +57,7 @@ def head(*cells):
 
 def speedup(rows, name):
     """Over S-1F1B; a dash for what does not exist."""
-    return f"{rows['S-1F1B']['makespan_ms'] / rows[name]['makespan_ms']:.2f}" if "makespan_ms" in rows[name] else "-"
+    return f"{rows['S-1F1B']['iteration_ms'] / rows[name]['iteration_ms']:.2f}" if "iteration_ms" in rows[name] else "-"
 
 
 def end_to_end():
@@ -84,6 +85,20 @@ def sequences():
         rows, _ = optimize("nemotron-h", "large", 8, 64, seq=tokens, tensor=4)
         row(f"{tokens // 1024}K", *(speedup(rows, name) for name in NAMES[1:]),
             f"{100 * (rows['optimized']['ratio_to_bound'] - 1):.2f}")
+
+
+def scaling():
+    """Figures 14 and 15: Nemotron-H large, sequence 4096, P = 8, 32 microbatches of each replica."""
+    head("GPUs", "T", "D", *NAMES[1:], "of 8 GPUs", "above the bound %")
+    for axis in ["tensor", "data"]:
+        first = None
+        for degree in [1, 2, 4, 8] if axis == "tensor" else [1, 2, 4, 8, 16]:
+            rows, _ = optimize("nemotron-h", "large", 8, 32, seq=4096, **{"tensor": 1, "data": 1, axis: degree})
+            best = rows["optimized"]
+            first = first or best["iteration_ms"]
+            gain = first / best["iteration_ms"] * (degree if axis == "data" else 1)
+            row(8 * degree, degree if axis == "tensor" else 1, degree if axis == "data" else 1,
+                *(speedup(rows, name) for name in NAMES[1:]), f"{gain:.2f}", f"{100 * (best['ratio_to_bound'] - 1):.2f}")
 
 
 def parts():
@@ -169,7 +184,7 @@ def check():
     return 1
 
 
-TABLES = {"end-to-end": end_to_end, "sequences": sequences, "parts": parts, "time": time, "runs": runs}
+TABLES = {"end-to-end": end_to_end, "sequences": sequences, "scaling": scaling, "parts": parts, "time": time, "runs": runs}
 
 if __name__ == "__main__":
     BUILD = pathlib.Path(sys.argv[1])

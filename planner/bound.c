@@ -154,6 +154,19 @@ static int64_t time_for(const struct bounds *b, __int128 work_ns, bool backwards
     return low_ns;
 }
 
+/* With the exchange between replicas: of the heaviest layer's device, and of all. */
+static int64_t exchange_bound(const struct bounds *b, const struct detour_model_bound *bound)
+{
+    const struct detour_model_replicas *replicas = &b->model->replicas;
+    const struct dt_space *s = b->space;
+    int32_t end = b->layer_count, l = bound->heaviest_layer, slowest = b->speed[b->model->device_count - 1];
+    __int128 all_ns = (__int128)dt_exchange_ns(replicas, s->exchange_bytes[end]) * slowest / 1000;
+    int64_t layer_ns = fast(b, s->f_ns[l] + (__int128)b->count * work_of(b, l));
+
+    layer_ns += dt_exchange_ns(replicas, s->exchange_bytes[l + 1] - s->exchange_bytes[l]);
+    return larger(layer_ns, time_for(b, all_ns + (__int128)b->count * s->work_ns[end], false));
+}
+
 static int64_t work_bound(const struct bounds *b)
 {
     const struct dt_space *s = b->space;
@@ -348,6 +361,7 @@ enum detour_status dt_model_bound(struct detour_arena *arena, const struct dt_sp
     enum detour_status status =
         packing_bound(arena, &b, bound->makespan_ns, bound->heaviest_layer, &bound->packing_ns, error);
     bound->makespan_ns = larger(bound->makespan_ns, bound->packing_ns);
+    bound->iteration_ns = larger(bound->makespan_ns, exchange_bound(&b, bound));
     dt_arena_rewind(arena, mark);
     return status;
 }

@@ -110,6 +110,27 @@ static enum detour_status check_devices(const struct detour_model *model, struct
     return status;
 }
 
+static enum detour_status check_replicas(const struct detour_model_replicas *replicas,
+                                         struct detour_error *error)
+{
+    const struct {
+        const char *field;
+        int64_t value;
+        int64_t max;
+    } numbers[] = {
+        {"count", replicas->count, DETOUR_MODEL_REPLICAS_MAX},
+        {"latency_ns", replicas->latency_ns, DETOUR_TIME_MAX_NS},
+        {"bytes_per_s", replicas->bytes_per_s, DETOUR_BANDWIDTH_MAX},
+    };
+
+    for (size_t i = 0; i < DT_COUNT_OF(numbers); i++)
+        if (numbers[i].value < 0 || numbers[i].value > numbers[i].max)
+            return dt_error_set(error, numbers[i].value < 0 ? DETOUR_INVALID : DETOUR_LIMIT,
+                                "replicas.%s is %" PRId64 "; it must be from 0 to %" PRId64, numbers[i].field,
+                                numbers[i].value, numbers[i].max);
+    return DETOUR_OK;
+}
+
 static enum detour_status check_first_layers(const struct detour_model *model, int32_t stage_count,
                                              const int32_t *first_layer, struct detour_error *error)
 {
@@ -179,6 +200,8 @@ enum detour_status detour_model_check(const struct detour_model *model, struct d
         status = check_layer(&model->layers[i], i, error);
     if (!status)
         status = check_devices(model, error);
+    if (!status)
+        status = check_replicas(&model->replicas, error);
     return status ? status : check_fixed(model, error);
 }
 

@@ -55,9 +55,15 @@ struct dt_estimate dt_look(struct dt_optimizer *o, const struct dt_pipeline *pip
     return estimate;
 }
 
-/* One dispatch with the warm-up that the links need; INT64_MAX if memory leaves it incomplete. */
+static int64_t later(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* One dispatch with the warm-up that the links need, and what each device exchanges after it; INT64_MAX if
+ * memory leaves it incomplete. */
 static enum detour_status dispatch_once(struct dt_call *call, const struct dt_problem *p,
-                                        int64_t *makespan_ns)
+                                        const int64_t *exchange_ns, int64_t *iteration_ns)
 {
     int32_t *limits, *warmup;
     struct dt_timeline tl;
@@ -72,17 +78,28 @@ static enum detour_status dispatch_once(struct dt_call *call, const struct dt_pr
     dt_warmup_for_delays(p, limits, DT_WARMUP_OWN, 0, warmup);
     struct dt_dispatch_rule rule = {.warmup = warmup};
     status = dt_dispatch(call, &tl, &rule);
-    *makespan_ns = 0;
+    *iteration_ns = 0;
     for (int32_t d = 0; d < p->device_count; d++)
-        *makespan_ns = tl.free_ns[d] > *makespan_ns ? tl.free_ns[d] : *makespan_ns;
+        *iteration_ns = later(*iteration_ns, tl.free_ns[d] + exchange_ns[d]);
     for (int32_t i = 0; i < p->stage_count; i++)
         if (dt_timeline_next(&tl, DETOUR_OP_W, i) < p->microbatch_count)
-            *makespan_ns = INT64_MAX;
+            *iteration_ns = INT64_MAX;
     return status;
 }
 
+/* Of a schedule with times. */
+static int64_t end_of(const struct detour_schedule *schedule, const int64_t *exchange_ns)
+{
+    int64_t end_ns = 0;
+
+    for (int32_t d = 0; d < schedule->device_count; d++)
+        for (size_t i = schedule->first[d]; i < schedule->first[d + 1]; i++)
+            end_ns = later(end_ns, schedule->ops[i].finish_ns + exchange_ns[d]);
+    return end_ns;
+}
+
 static enum detour_status quick(struct dt_optimizer *o, const struct dt_pipeline *pipeline,
-                                int64_t *makespan_ns)
+                                int64_t *iteration_ns)
 {
     struct detour_partition partition = dt_pipeline_partition(pipeline);
     struct detour_options options = {.algorithm = fixed_order(o, pipeline)};
@@ -90,32 +107,34 @@ static enum detour_status quick(struct dt_optimizer *o, const struct dt_pipeline
     struct detour_plan *plan;
     struct dt_problem *p;
     struct dt_call call;
+    int64_t exchange_ns[DETOUR_MODEL_DEVICES_MAX];
     enum detour_status status = dt_model_profile(o->arena, o->model, &partition, true, &profile, NULL);
 
+    dt_pipeline_exchanges(o->space, pipeline, exchange_ns);
     dt_call_init(&call, o->arena, NULL, NULL);
     if (status)
         return status;
     if (!(o->parts & DETOUR_TUNE_SCHEDULE)) {
         status = detour_generate(o->arena, profile, &options, &plan, NULL);
-        *makespan_ns = status ? INT64_MAX : plan->makespan_ns;
+        *iteration_ns = status ? INT64_MAX : end_of(plan->schedule, exchange_ns);
         return status;
     }
     status = dt_problem_create(&call, profile, &p);
-    return status ? status : dispatch_once(&call, p, makespan_ns);
+    return status ? status : dispatch_once(&call, p, exchange_ns, iteration_ns);
 }
 
-int64_t dt_quick_makespan(struct dt_optimizer *o, const struct dt_pipeline *pipeline,
-                          enum detour_status *status)
+int64_t dt_quick_iteration(struct dt_optimizer *o, const struct dt_pipeline *pipeline,
+                           enum detour_status *status)
 {
     struct dt_arena_mark mark = dt_arena_save(o->arena);
-    int64_t makespan_ns = INT64_MAX;
-    enum detour_status made = quick(o, pipeline, &makespan_ns);
+    int64_t iteration_ns = INT64_MAX;
+    enum detour_status made = quick(o, pipeline, &iteration_ns);
 
     dt_arena_rewind(o->arena, mark);
     count_operations(o, pipeline, 1);
     if (made == DETOUR_NO_MEMORY)
         *status = dt_fail_memory(o->error);
-    return made ? INT64_MAX : makespan_ns;
+    return made ? INT64_MAX : iteration_ns;
 }
 
 static enum detour_status make_plan(struct dt_optimizer *o, const struct detour_options *options,
@@ -159,8 +178,8 @@ enum detour_status dt_full_plan(struct dt_optimizer *o, const struct dt_pipeline
         dt_arena_rewind(o->arena, mark);
         out->plan = NULL;
         memcpy(out->problem, error.text, sizeof(out->problem));
-    } else if (out->plan->makespan_ns < o->best_ns) {
-        o->best_ns = out->plan->makespan_ns;
+    } else if (out->performance->iteration_ns < o->best_ns) {
+        o->best_ns = out->performance->iteration_ns;
     }
     return DETOUR_OK;
 }
@@ -191,8 +210,8 @@ int dt_plan_compare(const struct detour_pipeline *a, const struct detour_pipelin
 {
     if (!a->plan || !b->plan)
         return a->plan ? -1 : b->plan != NULL;
-    if (a->plan->makespan_ns != b->plan->makespan_ns)
-        return a->plan->makespan_ns < b->plan->makespan_ns ? -1 : 1;
+    if (a->performance->iteration_ns != b->performance->iteration_ns)
+        return a->performance->iteration_ns < b->performance->iteration_ns ? -1 : 1;
     return 0;
 }
 
@@ -200,12 +219,12 @@ bool dt_goes_on(struct dt_optimizer *o)
 {
     const struct detour_optimization *result = o->result;
 
-    if (o->stopped || o->best_ns <= result->bound.makespan_ns || o->effort >= o->budget)
+    if (o->stopped || o->best_ns <= result->bound.iteration_ns || o->effort >= o->budget)
         return false;
     if (o->options->progress) {
         struct detour_optimize_progress progress = {.phase = o->phase,
                                                     .best_ns = o->best_ns == INT64_MAX ? 0 : o->best_ns,
-                                                    .lower_bound_ns = result->bound.makespan_ns,
+                                                    .lower_bound_ns = result->bound.iteration_ns,
                                                     .effort = o->effort,
                                                     .budget = o->budget};
         o->stopped = o->options->progress(o->options->progress_arg, &progress);

@@ -25,17 +25,17 @@ struct dt_optimizer {
     uint64_t budget;
     uint64_t effort; /* spent of the budget */
     const char *phase;
-    int64_t best_ns;            /* the smallest makespan known; INT64_MAX: none */
+    int64_t best_ns;            /* the shortest iteration known; INT64_MAX: none */
     struct dt_estimate closest; /* of all that were looked at: the least over its memory */
     bool stopped;
 };
 
 /*
- * The makespan with a schedule made by one pass of the dispatcher, or, where schedules are not tuned, with
+ * The iteration with a schedule made by one pass of the dispatcher, or, where schedules are not tuned, with
  * the fixed order of the placement; INT64_MAX if none fits. Sets *status only on DETOUR_NO_MEMORY.
  */
-int64_t dt_quick_makespan(struct dt_optimizer *o, const struct dt_pipeline *pipeline,
-                          enum detour_status *status);
+int64_t dt_quick_iteration(struct dt_optimizer *o, const struct dt_pipeline *pipeline,
+                           enum detour_status *status);
 
 /*
  * A plan by one algorithm of sched/, with its performance; without a plan, *out has the problem. The results
@@ -49,7 +49,7 @@ enum detour_status dt_full_plan(struct dt_optimizer *o, const struct dt_pipeline
 enum detour_status dt_best_plan(struct dt_optimizer *o, const struct dt_pipeline *pipeline, bool search,
                                 struct detour_pipeline *out);
 
-/* < 0 if `a` is better: it has a plan, and a smaller makespan. */
+/* < 0 if `a` is better: it has a plan, and a shorter iteration. */
 int dt_plan_compare(const struct detour_pipeline *a, const struct detour_pipeline *b);
 
 /* dt_pipeline_estimate(), counted. */

@@ -9,9 +9,9 @@
 
 enum {
     SETTLE_STEPS = 6000,
-    CANDIDATES = 4096, /* moves that are listed */
-    TRIALS = 24,       /* of these, how many get a schedule before a pipeline counts as a local optimum */
-    KICKS = 3,         /* moves away from a local optimum */
+    CANDIDATES = 4096,  /* moves that are listed */
+    TRIALS = 24,        /* of these, how many get a schedule before a pipeline counts as a local optimum */
+    KICKS = 3,          /* moves away from a local optimum */
     STALE_ROUNDS = 250, /* without an improvement, after which the search ends */
 };
 
@@ -96,7 +96,7 @@ static size_t list_candidates(struct exploration *x, unsigned allowed, int64_t b
 static bool score(struct exploration *x, const struct dt_pipeline *pipeline, int64_t below_ns,
                   int64_t *makespan_ns)
 {
-    *makespan_ns = dt_quick_makespan(x->o, pipeline, &x->status);
+    *makespan_ns = dt_quick_iteration(x->o, pipeline, &x->status);
     dt_pool_offer(x->pool, pipeline, *makespan_ns);
     if (*makespan_ns < x->o->best_ns)
         x->o->best_ns = *makespan_ns;

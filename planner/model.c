@@ -47,6 +47,16 @@ int64_t dt_link_serial_ns(const struct detour_model_link *link, int64_t bytes)
     return link->bytes_per_s ? scale_up(bytes, NS_PER_S, link->bytes_per_s) : 0;
 }
 
+int64_t dt_exchange_ns(const struct detour_model_replicas *replicas, int64_t bytes)
+{
+    int64_t steps = replicas->count - 1, part = scale_up(bytes, 1, replicas->count > 1 ? replicas->count : 1);
+    const struct detour_model_link link = {.bytes_per_s = replicas->bytes_per_s};
+
+    if (steps < 1)
+        return 0;
+    return scale_up(2 * replicas->latency_ns + dt_link_serial_ns(&link, part), steps, 1);
+}
+
 struct detour_model_link dt_model_link(const struct detour_model *model, int32_t from, int32_t to)
 {
     if (!model->links || from == to)

@@ -34,6 +34,9 @@ int64_t dt_link_serial_ns(const struct detour_model_link *link, int64_t bytes);
 /* The link from device `from` to device `to`: one without times if the model has no links. */
 struct detour_model_link dt_model_link(const struct detour_model *model, int32_t from, int32_t to);
 
+/* How long replicas exchange gradients and parameters of together `bytes`; DT_FOREVER at most. */
+int64_t dt_exchange_ns(const struct detour_model_replicas *replicas, int64_t bytes);
+
 /* detour_model_profile() of a checked model and partition; without `limits`, devices have no capacity. */
 enum detour_status dt_model_profile(struct detour_arena *arena, const struct detour_model *model,
                                     const struct detour_partition *partition, bool limits,

@@ -75,8 +75,8 @@ static enum detour_status polish(struct dt_optimizer *o, const struct dt_pool *p
 
     o->phase = "schedules";
     for (int32_t k = 0; !status && k < pool->count && k < POLISHED; k++) {
-        if (o->best_ns <= o->result->bound.makespan_ns && o->result->best.plan &&
-            o->result->best.plan->makespan_ns <= o->best_ns)
+        if (o->best_ns <= o->result->bound.iteration_ns && o->result->best.plan &&
+            o->result->best.performance->iteration_ns <= o->best_ns)
             break;
         status = dt_best_plan(o, pool->entries[k].pipeline, true, &made);
         if (!status)

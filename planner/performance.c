@@ -162,6 +162,27 @@ static void describe_time(struct evaluation *e, int32_t device)
     DT_CHECK(out->exposed_ns >= 0 && out->bubble_ns >= 0);
 }
 
+static void describe_exchange(struct evaluation *e, const struct detour_report *report)
+{
+    struct detour_performance *performance = e->performance;
+    const struct detour_partition *partition = e->partition;
+    int64_t bytes[DETOUR_MODEL_DEVICES_MAX] = {0};
+
+    performance->iteration_ns = performance->makespan_ns;
+    for (int32_t i = 0; i < partition->stage_count; i++) {
+        struct dt_layer_sum sum =
+            dt_sum_layers(e->model, partition->first_layer[i], partition->first_layer[i + 1]);
+        bytes[partition->device[i]] += sum.parameter_bytes + sum.gradient_bytes;
+    }
+    for (int32_t d = 0; d < e->model->device_count; d++) {
+        int64_t exchange_ns = dt_exchange_ns(&e->model->replicas, bytes[d]);
+        int64_t end_ns = report->devices[d].last_finish_ns + exchange_ns;
+        performance->devices[d].exchange_ns = exchange_ns;
+        if (end_ns > performance->iteration_ns)
+            performance->iteration_ns = end_ns;
+    }
+}
+
 static void describe_memory(struct evaluation *e, const struct detour_report *report)
 {
     struct detour_performance *performance = e->performance;
@@ -216,6 +237,7 @@ static enum detour_status evaluate(struct evaluation *e, const struct detour_pro
     for (int32_t d = 0; d < e->p->device_count; d++)
         describe_time(e, d);
     describe_memory(e, report);
+    describe_exchange(e, report);
     describe_whole(e);
     return DETOUR_OK;
 }

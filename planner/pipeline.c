@@ -24,7 +24,8 @@ static bool allocate(struct detour_arena *arena, struct dt_space *space, int32_t
 {
     return dt_arena_new(arena, space->f_ns, count) && dt_arena_new(arena, space->b_ns, count) &&
            dt_arena_new(arena, space->work_ns, count) && dt_arena_new(arena, space->static_bytes, count) &&
-           dt_arena_new(arena, space->activation_bytes, count);
+           dt_arena_new(arena, space->activation_bytes, count) &&
+           dt_arena_new(arena, space->exchange_bytes, count);
 }
 
 /* Within the limits of a profile, which counts stages times microbatches. */
@@ -55,6 +56,7 @@ enum detour_status dt_space_create(struct detour_arena *arena, const struct deto
         s->work_ns[l + 1] = s->work_ns[l] + layer->f_ns + smaller(layer->b_ns + layer->w_ns, bw_ns);
         s->static_bytes[l + 1] =
             s->static_bytes[l] + layer->parameter_bytes + layer->gradient_bytes + layer->optimizer_bytes;
+        s->exchange_bytes[l + 1] = s->exchange_bytes[l] + layer->parameter_bytes + layer->gradient_bytes;
         s->activation_bytes[l + 1] = s->activation_bytes[l] + layer->activation_bytes;
     }
     *space = s;
@@ -196,20 +198,34 @@ static int64_t repeat(int64_t count, int64_t one_ns, int64_t more_ns)
     return sum < DT_FOREVER ? (int64_t)sum : DT_FOREVER;
 }
 
+void dt_pipeline_exchanges(const struct dt_space *space, const struct dt_pipeline *pipeline,
+                           int64_t *exchange_ns)
+{
+    memset(exchange_ns, 0, (size_t)space->model->device_count * sizeof(*exchange_ns));
+    if (space->model->replicas.count < 2)
+        return;
+    for (int32_t i = 0; i < pipeline->stage_count; i++)
+        exchange_ns[pipeline->device[i]] += space->exchange_bytes[pipeline->first_layer[i + 1]] -
+                                            space->exchange_bytes[pipeline->first_layer[i]];
+    for (int32_t d = 0; d < space->model->device_count; d++)
+        exchange_ns[d] = dt_exchange_ns(&space->model->replicas, exchange_ns[d]);
+}
+
 struct dt_estimate dt_pipeline_estimate(const struct dt_space *space, const struct dt_pipeline *pipeline)
 {
     struct load loads[DETOUR_MODEL_DEVICES_MAX];
     struct dt_estimate estimate = {.busiest = -1, .over_device = -1};
     const struct detour_model *model = space->model;
-    int64_t count = model->microbatch_count, last_w_ns;
+    int64_t count = model->microbatch_count, last_w_ns, exchange_ns[DETOUR_MODEL_DEVICES_MAX];
 
+    dt_pipeline_exchanges(space, pipeline, exchange_ns);
     memset(loads, 0, (size_t)model->device_count * sizeof(*loads));
     estimate.bound_ns = add_stages(space, pipeline, loads, &last_w_ns);
     last_w_ns = larger(last_w_ns, 0);
     estimate.bound_ns += last_w_ns;
     for (int32_t d = 0; d < model->device_count; d++) {
         const struct load *load = &loads[d];
-        int64_t bound_ns = larger(repeat(count, load->work_ns, load->head_ns),
+        int64_t bound_ns = larger(repeat(count, load->work_ns, load->head_ns + exchange_ns[d]),
                                   repeat(count, load->chain_ns, load->head_ns + load->tail_ns + last_w_ns));
         int64_t capacity_bytes = model->devices[d].capacity_bytes;
         if (capacity_bytes && load->bytes - capacity_bytes > estimate.over_bytes) {

@@ -24,6 +24,7 @@ struct dt_space {
     int64_t *work_ns;          /* F and the shorter of B + W and BW */
     int64_t *static_bytes;     /* parameters, gradients, optimizer state */
     int64_t *activation_bytes; /* of one microbatch */
+    int64_t *exchange_bytes;   /* parameters and gradients */
 };
 
 /* As struct detour_partition, but with room for stages_max stages. */
@@ -33,7 +34,8 @@ struct dt_pipeline {
     int32_t *device;      /* stages_max */
 };
 
-/* No schedule of the partition is shorter than bound_ns, and none exists while over_bytes is positive. */
+/* No iteration with the partition is shorter than bound_ns, and no schedule exists while over_bytes is
+ * positive. */
 struct dt_estimate {
     int64_t bound_ns;
     int64_t over_bytes;  /* by which the fullest device exceeds its memory with one microbatch; 0: fits */
@@ -53,6 +55,10 @@ void dt_pipeline_copy(struct dt_pipeline *to, const struct dt_pipeline *from);
 
 /* The public view; valid as long as the pipeline does not change. */
 struct detour_partition dt_pipeline_partition(const struct dt_pipeline *pipeline);
+
+/* [device]: how long it exchanges with its replicas. */
+void dt_pipeline_exchanges(const struct dt_space *space, const struct dt_pipeline *pipeline,
+                           int64_t *exchange_ns);
 
 struct dt_estimate dt_pipeline_estimate(const struct dt_space *space, const struct dt_pipeline *pipeline);
 

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* A pipeline whose makespan is that of a quick schedule (dt_quick_makespan()). */
+/* A pipeline whose makespan is that of a quick schedule (dt_quick_iteration()). */
 struct dt_scored {
     struct dt_pipeline *pipeline;
     int64_t makespan_ns; /* INT64_MAX: does not fit */

@@ -21,7 +21,7 @@ struct tuning {
 /* Keeps the trial if it pays; else it is forgotten, which is the paper's rollback. */
 static bool keep_if_better(struct tuning *t)
 {
-    int64_t trial_ns = dt_quick_makespan(t->o, t->trial, &t->status);
+    int64_t trial_ns = dt_quick_iteration(t->o, t->trial, &t->status);
 
     if (t->status || trial_ns >= t->now_ns)
         return false;
@@ -125,7 +125,7 @@ enum detour_status dt_tune(struct dt_optimizer *o, struct dt_pipeline *pipeline,
 
     if (!t.trial)
         return dt_fail_memory(o->error);
-    t.now_ns = dt_quick_makespan(o, pipeline, &t.status);
+    t.now_ns = dt_quick_iteration(o, pipeline, &t.status);
     while (!t.status && (tune_partition(&t) || tune_placement(&t)))
         ;
     *makespan_ns = t.now_ns;

@@ -29,7 +29,10 @@ const struct argp_option dt_sched_model_options[] = {
     {"batch", KEY_BATCH, "N", 0, "sequences of a microbatch (default 1)", 1},
     {"tensor", KEY_TENSOR, "N", 0, "GPUs that share each layer (default 1)", 1},
     {"expert", KEY_EXPERT, "N", 0, "GPUs that share the experts of a layer (default 1)", 1},
-    {"data", KEY_DATA, "N", 0, "replicas, which share the optimizer's state (default 1)", 1},
+    {"data", KEY_DATA, "N", 0,
+     "replicas, which share the optimizer's state and exchange gradients "
+     "(default 1)",
+     1},
     {"profile", KEY_PROFILE, "FILE", 0, "instead of a family: layers with measured times, as JSON", 2},
     {"capacity", KEY_CAPACITY, "BYTES", 0,
      "with --profile: memory of a device, as in 80G (default: no limit)", 2},

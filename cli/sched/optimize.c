@@ -113,7 +113,8 @@ static int search(struct dt_optimize_run *r)
 {
     int code = search_model(r->run, r->model, &r->result);
 
-    if (code == DT_EXIT_OK && r->kept && r->kept->plan->makespan_ns < r->result->best.plan->makespan_ns)
+    if (code == DT_EXIT_OK && r->kept &&
+        r->kept->performance->iteration_ns < r->result->best.performance->iteration_ns)
         r->result->best = *r->kept;
     return code;
 }

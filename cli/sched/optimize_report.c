@@ -40,9 +40,11 @@ static int64_t peak_bytes(const struct detour_model *model, const struct detour_
     return peak;
 }
 
-static double above(const struct detour_optimization *result, int64_t makespan_ns)
+static double above(const struct detour_optimization *result, const struct detour_pipeline *pipeline)
 {
-    return result->bound.makespan_ns ? (double)makespan_ns / (double)result->bound.makespan_ns : 1;
+    int64_t bound_ns = result->bound.iteration_ns;
+
+    return bound_ns ? (double)pipeline->performance->iteration_ns / (double)bound_ns : 1;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------- */
@@ -87,11 +89,12 @@ static json_t *devices_json(const struct detour_model *model, const struct detou
     for (int32_t d = 0; array && d < model->device_count; d++) {
         const struct detour_device_performance *device = &performance->devices[d];
         json_t *object = json_pack(
-            "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "compute_ms", ms_json(device->compute_ns),
+            "{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "compute_ms", ms_json(device->compute_ns),
             "bubble_ms", ms_json(device->bubble_ns), "overlapped_ms", ms_json(device->overlapped_ns),
-            "exposed_ms", ms_json(device->exposed_ns), "static_bytes", (json_int_t)device->static_bytes,
-            "gradient_bytes", (json_int_t)device->gradient_bytes, "activation_bytes",
-            (json_int_t)device->activation_bytes, "peak_bytes", (json_int_t)device->peak_bytes);
+            "exposed_ms", ms_json(device->exposed_ns), "exchange_ms", ms_json(device->exchange_ns),
+            "static_bytes", (json_int_t)device->static_bytes, "gradient_bytes",
+            (json_int_t)device->gradient_bytes, "activation_bytes", (json_int_t)device->activation_bytes,
+            "peak_bytes", (json_int_t)device->peak_bytes);
         if (json_array_append_new(array, object)) {
             json_decref(array);
             array = NULL;
@@ -108,21 +111,22 @@ static json_t *row_json(const struct dt_optimize_run *r, const struct row *row)
     if (!pipeline->plan)
         return json_pack("{s:s, s:s}", "name", row->name, "problem", pipeline->problem);
     return json_pack(
-        "{s:s, s:s, s:o, s:f, s:f, s:I, s:i, s:o, s:o, s:o}", "name", row->name, "algorithm",
+        "{s:s, s:s, s:o, s:o, s:f, s:f, s:I, s:i, s:o, s:o, s:o}", "name", row->name, "algorithm",
         detour_algorithm_name(pipeline->plan->algorithm), "makespan_ms", ms_json(pipeline->plan->makespan_ns),
-        "ratio_to_bound", above(r->result, pipeline->plan->makespan_ns), "bubble_ratio",
-        pipeline->performance->bubble_ratio, "peak_bytes", (json_int_t)peak_bytes(r->model, pipeline),
-        "stages", (int)partition->stage_count, "layers", layers_json(partition), "placement",
-        integers_json(partition->device, partition->stage_count), "devices",
-        devices_json(r->model, pipeline->performance));
+        "iteration_ms", ms_json(pipeline->performance->iteration_ns), "ratio_to_bound",
+        above(r->result, pipeline), "bubble_ratio", pipeline->performance->bubble_ratio, "peak_bytes",
+        (json_int_t)peak_bytes(r->model, pipeline), "stages", (int)partition->stage_count, "layers",
+        layers_json(partition), "placement", integers_json(partition->device, partition->stage_count),
+        "devices", devices_json(r->model, pipeline->performance));
 }
 
 static json_t *bound_json(const struct detour_model_bound *bound)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "makespan_ms", ms_json(bound->makespan_ns),
-                     "chain_ms", ms_json(bound->chain_ns), "layer_ms", ms_json(bound->layer_ns), "work_ms",
-                     ms_json(bound->work_ns), "packing_ms", ms_json(bound->packing_ns), "memory_ms",
-                     ms_json(bound->memory_ns), "heaviest_layer", (int)bound->heaviest_layer);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "makespan_ms", ms_json(bound->makespan_ns),
+                     "iteration_ms", ms_json(bound->iteration_ns), "chain_ms", ms_json(bound->chain_ns),
+                     "layer_ms", ms_json(bound->layer_ns), "work_ms", ms_json(bound->work_ns), "packing_ms",
+                     ms_json(bound->packing_ns), "memory_ms", ms_json(bound->memory_ns), "heaviest_layer",
+                     (int)bound->heaviest_layer);
 }
 
 int dt_optimize_write_json(const struct dt_optimize_run *r)
@@ -162,9 +166,9 @@ static void text_rows(FILE *out, const struct dt_optimize_run *r)
         fprintf(out, "%-10s ", rows[k].name);
         if (pipeline->plan)
             fprintf(out, "%12.3f %9.2f %9.2f %8.4f %7" PRId32 "  %s\n",
-                    (double)pipeline->plan->makespan_ns / 1e6, 100 * pipeline->performance->bubble_ratio,
-                    (double)peak_bytes(r->model, pipeline) / 1e9,
-                    above(r->result, pipeline->plan->makespan_ns), pipeline->partition.stage_count,
+                    (double)pipeline->performance->iteration_ns / 1e6,
+                    100 * pipeline->performance->bubble_ratio, (double)peak_bytes(r->model, pipeline) / 1e9,
+                    above(r->result, pipeline), pipeline->partition.stage_count,
                     detour_algorithm_name(pipeline->plan->algorithm));
         else
             fprintf(out, "none: %s\n", pipeline->problem);
@@ -214,7 +218,7 @@ int dt_optimize_write_text(const struct dt_optimize_run *r, const struct detour_
             "%s: %" PRId32 " layers on %" PRId32 " devices, %" PRId32
             " microbatches; no pipeline is below %.3f ms\n",
             r->model->name, r->model->layer_count, r->model->device_count, r->model->microbatch_count,
-            (double)r->result->bound.makespan_ns / 1e6);
+            (double)r->result->bound.iteration_ns / 1e6);
     text_rows(out, r);
     fprintf(out, "looked at %" PRIu64 " pipelines, scheduled %" PRIu64 "\n\n", r->result->estimated,
             r->result->scheduled);

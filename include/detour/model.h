@@ -27,6 +27,7 @@ extern "C" {
 #define DETOUR_MODEL_NAME_BYTES   64 /* of a name or a layer type, with its NUL */
 #define DETOUR_SPEED_PERMILLE_MAX 1000000
 #define DETOUR_BANDWIDTH_MAX      1000000000000000 /* bytes per second */
+#define DETOUR_MODEL_REPLICAS_MAX 65536
 
 /* ---- the model -------------------------------------------------------------------------------------- */
 
@@ -65,6 +66,17 @@ struct detour_model_link {
 };
 
 /*
+ * Replicas of the whole pipeline (data parallelism), which share the optimizer: after its last operation, a
+ * device sums up its gradients with the same device of all replicas and gets the new parameters, each in
+ * count - 1 steps around a ring, in which it sends 1 / count of the bytes.
+ */
+struct detour_model_replicas {
+    int32_t count;       /* 0 and 1: no replicas, nothing is exchanged */
+    int64_t latency_ns;  /* of a step */
+    int64_t bytes_per_s; /* of a device to its neighbor; 0: no time but the latency */
+};
+
+/*
  * Stage i has the layers first_layer[i] .. first_layer[i + 1] - 1, at least one, and lies on device[i]. Every
  * device has a stage. Any placement is possible: one stage for each device, interleaved, waves, others.
  */
@@ -86,6 +98,7 @@ struct detour_model {
     const struct detour_model_link *links;
     /* Parts that a search leaves alone: a stage_count of 0 and pointers that are NULL are free. */
     struct detour_partition fixed;
+    struct detour_model_replicas replicas; /* zero: none */
 };
 
 /* DETOUR_OK when every field is in range. All functions below check their model themselves. */
@@ -160,11 +173,13 @@ struct detour_device_performance {
     int64_t activation_bytes; /* A_d: the peak over the iteration */
     int64_t peak_bytes;       /* M_d: sum of the three above */
     bool fits;                /* peak_bytes within the device's capacity */
+    int64_t exchange_ns;      /* with its replicas, after its last operation; in none of the times above */
 };
 
 struct detour_performance {
     int64_t makespan_ns;
-    double bubble_ratio; /* bubble and exposed communication, of all devices, over devices times makespan */
+    int64_t iteration_ns; /* to the end of the last exchange between replicas; without any, the makespan */
+    double bubble_ratio;  /* bubble and exposed communication, of all devices, over devices times makespan */
     int32_t slowest_device;                    /* with the largest compute_ns */
     bool fits;                                 /* on every device */
     struct detour_device_performance *devices; /* device_count */

@@ -8,6 +8,7 @@
  * is taken back. Then it leaves the paper: partitions and placements are changed together, an estimate that
  * no schedule undercuts dismisses almost all of them, and only the rest get a schedule. Baselines are
  * candidates, so the result is never worse than the best of them, and every result keeps the memory limits.
+ * What is compared is the iteration, with the exchange between replicas where the model has them.
  *
  * Slow devices and slow links are part of the model, so that a slow link may end in another partition.
  *
@@ -27,7 +28,7 @@ extern "C" {
 /* ---- lower bound ------------------------------------------------------------------------------------- */
 
 /* No partition, placement and schedule of the model has a makespan below makespan_ns, the largest of its
- * parts. */
+ * parts, or an iteration below iteration_ns. */
 struct detour_model_bound {
     int64_t makespan_ns;
     int64_t chain_ns;   /* one microbatch there and back */
@@ -37,6 +38,7 @@ struct detour_model_bound {
     int64_t memory_ns;  /* activations have to be held; 0 where a device has no limit */
     int64_t over_bytes; /* what one microbatch needs beyond all devices together: if positive, nothing fits */
     int32_t heaviest_layer; /* of layer_ns */
+    int64_t iteration_ns;   /* with the exchange between replicas; without any, makespan_ns */
 };
 
 DETOUR_API enum detour_status detour_model_lower_bound(struct detour_arena *arena,

@@ -183,6 +183,11 @@ static enum detour_status build(struct detour_arena *arena, const struct detour_
                                   .layers = layers,
                                   .devices = devices,
                                   .links = links};
+    if (o->data_parallel > 1)
+        made->replicas =
+            (struct detour_model_replicas){.count = o->data_parallel,
+                                           .latency_ns = whole(DT_LINK_LATENCY_S * NS_PER_S),
+                                           .bytes_per_s = whole(DT_SHARE_NETWORK * gpu->network_bytes_s)};
     enum detour_status status = detour_model_check(made, error);
     if (!status)
         *model = made;

@@ -8,8 +8,8 @@
 #include "sched/call.h"
 #include "sched/format/json_read.h"
 
-static const char *const top_keys[] = {"version", "name",  "microbatches", "layers",
-                                       "devices", "links", "fixed",        NULL};
+static const char *const top_keys[] = {"version", "name",  "microbatches", "layers", "devices",
+                                       "links",   "fixed", "replicas",     NULL};
 static const char *const layer_keys[] = {"type",
                                          "count",
                                          "f_ms",
@@ -26,6 +26,7 @@ static const char *const layer_keys[] = {"type",
 static const char *const device_keys[] = {"count", "capacity_bytes", "speed", NULL};
 static const char *const links_keys[] = {"latency_ms", "bytes_per_s", "overlap", "except", NULL};
 static const char *const except_keys[] = {"from", "to", "latency_ms", "bytes_per_s", "overlap", NULL};
+static const char *const replicas_keys[] = {"count", "latency_ms", "bytes_per_s", NULL};
 static const char *const fixed_keys[] = {"stages", "layers", "placement", NULL};
 static const struct dt_layer_field layer_fields[] = DT_LAYER_FIELDS;
 
@@ -220,6 +221,24 @@ static bool read_link(const struct dt_json_at *at, struct detour_model_link *lin
     return true;
 }
 
+static bool read_replicas(const struct dt_json_at *root, struct draft *draft)
+{
+    struct dt_json_at replicas = dt_json_optional(root, "replicas"), at;
+    struct detour_model_link link = {0};
+    int64_t count;
+
+    if (!replicas.value)
+        return true;
+    if (!dt_json_object(&replicas, replicas_keys) || !dt_json_member(&replicas, "count", &at) ||
+        !dt_json_int(&at, "a count of replicas", 1, DETOUR_MODEL_REPLICAS_MAX, &count) ||
+        !read_link(&replicas, &link))
+        return false;
+    if (count > 1)
+        draft->model->replicas =
+            (struct detour_model_replicas){(int32_t)count, link.latency_ns, link.bytes_per_s};
+    return true;
+}
+
 static bool read_exception(const struct dt_json_at *at, struct draft *draft)
 {
     int64_t count = draft->model->device_count, from, to;
@@ -351,7 +370,7 @@ static bool read_model(const struct dt_json_at *root, struct draft *draft)
         return dt_json_fail(&at, DETOUR_INVALID, "has %d devices for %d layers; every device needs a layer",
                             (int)draft->model->device_count, (int)draft->model->layer_count);
     }
-    return read_links(root, draft) && read_fixed(root, draft);
+    return read_links(root, draft) && read_replicas(root, draft) && read_fixed(root, draft);
 }
 
 /* Conditions on several fields. */

@@ -145,6 +145,17 @@ static json_t *make_fixed(const struct detour_partition *fixed)
     return object;
 }
 
+static json_t *make_replicas(const struct detour_model_replicas *replicas)
+{
+    json_t *object = json_object();
+
+    dt_json_put(&object, "count", json_integer(replicas->count));
+    dt_json_put(&object, "latency_ms", dt_json_ms(replicas->latency_ns));
+    dt_json_put(&object, "bytes_per_s",
+                replicas->bytes_per_s ? json_integer(replicas->bytes_per_s) : json_null());
+    return object;
+}
+
 static json_t *model_json(const struct detour_model *model)
 {
     json_t *object = json_object();
@@ -156,6 +167,8 @@ static json_t *model_json(const struct detour_model *model)
     dt_json_put(&object, "devices", make_devices(model));
     if (model->links && model->device_count > 1)
         dt_json_put(&object, "links", make_links(model));
+    if (model->replicas.count > 1)
+        dt_json_put(&object, "replicas", make_replicas(&model->replicas));
     if (model->fixed.stage_count)
         dt_json_put(&object, "fixed", make_fixed(&model->fixed));
     return object;

@@ -61,7 +61,8 @@ TEST(Bound, BesideTheHeaviestLayerThereIsTimeOnlyOnceItsInputIsThere)
     Model model = Model::Uniform(8, 3);
     model.microbatches = 4;
     model.layers[7].w_ns = 12 * kMs;
-    /* Three layers on each of the other devices, one beside the heavy one: 7 ms, then 4 times 15 + 2 + 3 ms. */
+    /* Three layers on each of the other devices, one beside the heavy one: 7 ms, then 4 times 15 + 2 + 3 ms.
+     */
     EXPECT_NEAR(static_cast<double>(Bound(model).packing_ns), 87.0 * kMs, 0.001 * 87 * kMs);
     std::swap(model.layers[0], model.layers[7]);
     EXPECT_NEAR(static_cast<double>(Bound(model).packing_ns), 84.0 * kMs, 0.001 * 84 * kMs) << "no wait";

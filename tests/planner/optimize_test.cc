@@ -53,13 +53,16 @@ void CheckResult(Model &model, const struct detour_optimization *result)
     EXPECT_TRUE(best.performance->fits);
     EXPECT_EQ(best.performance->makespan_ns, best.plan->makespan_ns);
     EXPECT_GE(best.plan->makespan_ns, result->bound.makespan_ns);
+    EXPECT_GE(best.performance->iteration_ns, result->bound.iteration_ns);
+    EXPECT_GE(result->bound.iteration_ns, result->bound.makespan_ns);
     for (const struct detour_pipeline &baseline : result->baselines) {
         EXPECT_TRUE(baseline.plan || baseline.problem[0]);
         if (!baseline.plan)
             continue;
         EXPECT_TRUE(baseline.performance->fits);
-        EXPECT_GE(baseline.plan->makespan_ns, best.plan->makespan_ns);
+        EXPECT_GE(baseline.performance->iteration_ns, best.performance->iteration_ns);
         EXPECT_GE(baseline.plan->makespan_ns, result->bound.makespan_ns);
+        EXPECT_GE(baseline.performance->iteration_ns, result->bound.iteration_ns);
     }
 }
 
@@ -109,6 +112,26 @@ TEST(Optimize, EnumerationOfTinyModelsAgrees)
     EXPECT_GE(optimal, 15) << "models whose bound is met";
 }
 
+/* The first layer has most of the gradients: the device that exchanges them gets fewer layers. */
+TEST(Optimize, ReplicasMoveLayersAwayFromGradients)
+{
+    Arena arena;
+    Model model = Model::Uniform(6, 2);
+    model.layers[0].gradient_bytes = 96000;
+    const struct detour_optimization *alone = Optimize(arena, model, 400000);
+    EXPECT_EQ(alone->best.performance->iteration_ns, alone->best.plan->makespan_ns);
+    EXPECT_EQ(alone->bound.iteration_ns, alone->bound.makespan_ns);
+    model.replicas = {2, 0, 1000000}; /* 48 ms for that layer */
+    const struct detour_optimization *result = Optimize(arena, model, 400000);
+    CheckResult(model, result);
+    struct detour_performance *kept = nullptr;
+    ASSERT_EQ(detour_model_evaluate(arena, model.get(), &alone->best.partition, alone->best.plan->schedule,
+                                    &kept, nullptr),
+              DETOUR_OK);
+    EXPECT_LT(result->best.performance->iteration_ns, kept->iteration_ns - 10 * kMs);
+    EXPECT_LT(result->best.performance->iteration_ns, result->bound.iteration_ns * 5 / 4);
+}
+
 /* A heavy last layer and three devices: the other layers pack beside it, or do not. */
 TEST(Optimize, EnumerationIsNotBelowTheBoundOfPacking)
 {
@@ -149,6 +172,8 @@ TEST(Optimize, NeverWorseThanABaselineAndWithinMemory)
         struct detour_optimization *result = nullptr;
         struct detour_error error = {};
         options.budget = 20000;
+        if (round % 3 == 0)
+            model.replicas = {2 + (int32_t)round % 5, (int64_t)round % 7, 1000000000000};
         SCOPED_TRACE("round " + std::to_string(round));
         enum detour_status status = detour_optimize(arena, model.get(), &options, &result, &error);
         if (status == DETOUR_OK) {

@@ -54,6 +54,29 @@ TEST(Performance, TwoStagesByHand)
     EXPECT_TRUE(run.performance->fits);
 }
 
+// Both devices exchange 300 bytes with two other replicas, in twice two steps: 6 ms. Device 1 ends its last
+// BW at 14 ms and has more bytes in the second part: 2 * (2 ms + 6 ms).
+TEST(Performance, ReplicasExchangeAfterTheLastOperationOfADevice)
+{
+    Model model = Model::Uniform(2, 2).Links({kMs, 0, false});
+    Partition partition{{0, 1, 2}, {0, 1}};
+    model.microbatches = 2;
+    model.replicas = {3, kMs, 100000};
+    Evaluated equal(model, partition, DETOUR_ALGORITHM_GPIPE);
+    EXPECT_EQ(equal.performance->makespan_ns, 20 * kMs);
+    EXPECT_EQ(equal.performance->devices[0].exchange_ns, 6 * kMs);
+    EXPECT_EQ(equal.performance->devices[1].exchange_ns, 6 * kMs);
+    EXPECT_EQ(equal.performance->iteration_ns, 26 * kMs);
+    model.layers[1].gradient_bytes += 1500;
+    Evaluated uneven(model, partition, DETOUR_ALGORITHM_GPIPE);
+    EXPECT_EQ(uneven.performance->devices[1].exchange_ns, 16 * kMs);
+    EXPECT_EQ(uneven.performance->iteration_ns, 30 * kMs);
+    model.replicas.count = 1;
+    Evaluated alone(model, partition, DETOUR_ALGORITHM_GPIPE);
+    EXPECT_EQ(alone.performance->devices[1].exchange_ns, 0);
+    EXPECT_EQ(alone.performance->iteration_ns, 20 * kMs);
+}
+
 // The same with messages that block their sender for 1 ms: device 0: F 0-2 2-4 (half of each sends); device
 // 1: F 2-3 4-5, BW 5-11 11-17 (the last of each sends); device 0: BW 11-16 17-22.
 TEST(Performance, ABlockedSenderCommunicatesAndDoesNotCompute)

@@ -42,6 +42,7 @@ struct Model {
     std::vector<struct detour_model_link> links; /* empty: messages take no time */
     int32_t microbatches = 4;
     struct detour_partition fixed = {};
+    struct detour_model_replicas replicas = {};
 
     /* Equal layers of 1 ms F, 2 ms B and 3 ms W with distinct sizes, on equal devices without limits. */
     static Model Uniform(size_t layer_count, size_t device_count)
@@ -79,7 +80,8 @@ struct Model {
                   layers.data(),
                   devices.data(),
                   links.empty() ? nullptr : links.data(),
-                  fixed};
+                  fixed,
+                  replicas};
         return &model_;
     }
 

@@ -74,6 +74,9 @@ TEST(ModelJson, EveryFieldArrivesInItsPlaceAndUnit)
     EXPECT_FALSE(model->links[1 * 3 + 2].blocks_sender);
     EXPECT_EQ(model->links[2 * 3 + 1].bytes_per_s, 0);
     EXPECT_TRUE(model->links[2 * 3 + 1].blocks_sender);
+    EXPECT_EQ(model->replicas.count, 4);
+    EXPECT_EQ(model->replicas.latency_ns, kMs / 2);
+    EXPECT_EQ(model->replicas.bytes_per_s, 25000000);
     EXPECT_EQ(model->fixed.stage_count, 4);
     EXPECT_EQ(model->fixed.first_layer[2], 4);
     EXPECT_EQ(model->fixed.first_layer[4], 7);
@@ -98,6 +101,7 @@ TEST(ModelJson, AModelWithoutLinksAndFixedPartsStaysWithoutThem)
     ASSERT_EQ(detour_model_to_json(arena, Model::Uniform(5, 2).get(), &text, nullptr), DETOUR_OK);
     EXPECT_EQ(strstr(text.data, "links"), nullptr);
     EXPECT_EQ(strstr(text.data, "fixed"), nullptr);
+    EXPECT_EQ(strstr(text.data, "replicas"), nullptr);
     const struct detour_model *model = Read(arena, text.data);
     EXPECT_EQ(model->links, nullptr);
     EXPECT_EQ(model->layer_count, 5);
@@ -137,6 +141,13 @@ TEST(ModelJson, RefusesInOneLineWithThePlace)
          "m.json: links.except[0].to is the sending device; a link joins two devices", DETOUR_INVALID},
         {"\"from\": 1, \"to\": 2", "\"from\": 1, \"to\": 3",
          "m.json: links.except[0].to is 3; it must be a device, a whole number from 0 to 2", DETOUR_LIMIT},
+        {"\"count\": 4,", "", "m.json: replicas.count is missing", DETOUR_SYNTAX},
+        {"\"count\": 4,", "\"count\": 0,",
+         "m.json: replicas.count is 0; it must be a count of replicas, a whole number from 1 to 65536",
+         DETOUR_INVALID},
+        {"\"bytes_per_s\": 25000000", "\"overlap\": true",
+         "m.json: replicas.overlap is not a known field; there are count, latency_ms or bytes_per_s",
+         DETOUR_SYNTAX},
         {"[1, 3, 2, 1]", "[1, 3, 2, 2]", "m.json: fixed.layers adds up to 8 layers; the model has 7",
          DETOUR_INVALID},
         {"[1, 3, 2, 1]", "[1, 3, 3]",

@@ -89,6 +89,19 @@ static void choose_fixed(struct dt_choices *choices, struct random_model *random
     random->first_layer[stages] = random->model.layer_count;
 }
 
+/* Too many at times. */
+static void choose_replicas(struct dt_choices *choices, struct random_model *random)
+{
+    static const int32_t counts[] = {
+        0, 0, 1, 2, 3, 64, DETOUR_MODEL_REPLICAS_MAX, DETOUR_MODEL_REPLICAS_MAX + 1};
+
+    random->model.replicas.count = counts[dt_below(choices, (int)DT_COUNT_OF(counts))];
+    if (random->model.replicas.count < 2)
+        return;
+    random->model.replicas.latency_ns = dt_a_time(choices);
+    random->model.replicas.bytes_per_s = dt_below(choices, 2) ? a_size(choices) : 0;
+}
+
 static bool is_told(const struct detour_error *error, enum detour_status status)
 {
     return error->status == status && error->text[0] && !strchr(error->text, '\n');
@@ -105,10 +118,12 @@ static const char *check_best(struct detour_arena *arena, const struct detour_mo
         return "the result cannot be executed";
     if (!best->performance->fits)
         return "the result does not fit";
-    if (best->plan->makespan_ns < result->bound.makespan_ns)
+    if (best->plan->makespan_ns < result->bound.makespan_ns ||
+        best->performance->iteration_ns < result->bound.iteration_ns)
         return "the result is below the bound";
     for (int b = 0; b < DETOUR_BASELINE_COUNT; b++)
-        if (result->baselines[b].plan && result->baselines[b].plan->makespan_ns < best->plan->makespan_ns)
+        if (result->baselines[b].plan &&
+            result->baselines[b].performance->iteration_ns < best->performance->iteration_ns)
             return "a baseline is better than the result";
     return NULL;
 }
@@ -157,6 +172,7 @@ const char *dt_fuzz_optimize(const char *data, size_t bytes)
     choose_layers(&choices, &random);
     choose_devices(&choices, &random);
     choose_fixed(&choices, &random);
+    choose_replicas(&choices, &random);
     const char *problem = check_optimize(arena, &choices, &random.model, &error);
     if (problem)
         fprintf(stderr, "last error: %s\n", error.text);
