@@ -160,11 +160,12 @@ const char *dt_pipeline_end_add(struct dt_pipeline_end *end, const struct dt_exe
 
 /* ---- content ---- */
 
-static struct dt_pipeline_identity identity_at(const struct dt_executor_order *order, uint64_t offset)
+static struct dt_pipeline_identity identity_at(const struct dt_pipeline_end *end,
+                                               const struct dt_executor_order *order, uint64_t offset)
 {
     struct dt_pipeline_identity identity = order->identity;
 
-    identity.slice |= (uint32_t)(offset / DT_PIPELINE_STAMP_EVERY) << 16;
+    identity.slice |= (uint32_t)(offset / end->o.stamp_bytes) << 16;
     return identity;
 }
 
@@ -173,22 +174,24 @@ static uint64_t stamp_bytes(const struct dt_executor_order *order, uint64_t offs
     return dt_min_u64(DT_SIM_STAMP_BYTES, order->bytes - offset);
 }
 
-static void write_stamps(uint8_t *data, const struct dt_executor_order *order, bool is_spoiled)
+static void write_stamps(const struct dt_pipeline_end *end, uint8_t *data,
+                         const struct dt_executor_order *order, bool is_spoiled)
 {
-    uint64_t last = (order->bytes - 1) / DT_PIPELINE_STAMP_EVERY * DT_PIPELINE_STAMP_EVERY;
+    uint64_t last = (order->bytes - 1) / end->o.stamp_bytes * end->o.stamp_bytes;
 
-    for (uint64_t offset = 0; offset < order->bytes; offset += DT_PIPELINE_STAMP_EVERY) {
-        struct dt_pipeline_identity identity = identity_at(order, offset);
+    for (uint64_t offset = 0; offset < order->bytes; offset += end->o.stamp_bytes) {
+        struct dt_pipeline_identity identity = identity_at(end, order, offset);
 
         dt_pipeline_payload_fill(data + offset, stamp_bytes(order, offset), &identity);
     }
     data[last + stamp_bytes(order, last) - 1] ^= is_spoiled;
 }
 
-static bool has_stamps(const uint8_t *data, const struct dt_executor_order *order)
+static bool has_stamps(const struct dt_pipeline_end *end, const uint8_t *data,
+                       const struct dt_executor_order *order)
 {
-    for (uint64_t offset = 0; offset < order->bytes; offset += DT_PIPELINE_STAMP_EVERY) {
-        struct dt_pipeline_identity identity = identity_at(order, offset);
+    for (uint64_t offset = 0; offset < order->bytes; offset += end->o.stamp_bytes) {
+        struct dt_pipeline_identity identity = identity_at(end, order, offset);
         uint64_t bytes = stamp_bytes(order, offset);
 
         if (dt_pipeline_payload_check(data + offset, bytes, &identity) != bytes)
@@ -222,7 +225,7 @@ static ncclResult_t call_post(struct dt_pipeline_end *end, struct transfer *t)
 static void fill(struct dt_pipeline_end *end, const struct transfer *t)
 {
     if (!end->o.gradients) {
-        write_stamps(data_of(end, t), &t->order, t->is_spoiled);
+        write_stamps(end, data_of(end, t), &t->order, t->is_spoiled);
         return;
     }
     dt_gradients_pack(end->o.gradients, &t->order, data_of(end, t));
@@ -335,7 +338,7 @@ static const char *complete(struct dt_pipeline_end *end, const struct transfer *
     identity = dt_pipeline_payload_identity(data);
     if (!dt_executor_received(executor, end->o.flow, &identity, now_ns))
         return "a message is not the expected one";
-    return has_stamps(data, &t->order) ? NULL : "a message has another content than was sent";
+    return has_stamps(end, data, &t->order) ? NULL : "a message has another content than was sent";
 }
 
 const char *dt_pipeline_end_progress(struct dt_pipeline_end *end, struct dt_executor *executor,

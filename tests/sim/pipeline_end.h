@@ -3,7 +3,7 @@
  * One end of a connection of a simulated pipeline: the transfers that an executor has ordered, their buffers
  * and their calls on the plugin. Transfers are posted and completed in the order in which they were ordered.
  *
- * Content: at the start of each DT_PIPELINE_STAMP_EVERY bytes of a transfer lie DT_SIM_STAMP_BYTES of the
+ * Content: at the start of each stamp_bytes of a transfer lie DT_SIM_STAMP_BYTES of the
  * transfer's pattern (pipeline/payload.h), with the number of that place above the slice's. The sender writes
  * them, the receiver compares all of them; what lies between is never touched. Transfers of gradients have
  * as many bytes of elements in the same places.
@@ -22,7 +22,8 @@
 extern "C" {
 #endif
 
-/* Shorter than the host path's copies of 512 KiB, each of which must carry its stamps. */
+/* The largest distance of stamps: shorter than the host path's copies of 512 KiB, each of which must carry
+ * its stamps. That of gradients. */
 #define DT_PIPELINE_STAMP_EVERY (256u << 10)
 
 struct dt_pipeline_end_options {
@@ -34,6 +35,7 @@ struct dt_pipeline_end_options {
     bool sends;
     bool is_on_host;        /* a receive into host memory, which is then copied to the GPU */
     uint64_t message_bytes; /* of the largest transfer */
+    uint32_t stamp_bytes;   /* a power of two, up to DT_PIPELINE_STAMP_EVERY; not for gradients */
 };
 
 struct dt_pipeline_end;

@@ -17,6 +17,7 @@
 #include "tests/sim/pipeline_end.h"
 #include "tests/sim/pipeline_loop.h"
 #include "tests/sim/pipeline_plan.h"
+#include "tests/sim/pipeline_work.h"
 #include "tests/sim/trace.h"
 
 #define ITERATIONS_MAX 64
@@ -360,6 +361,9 @@ static int check(const struct dt_pipeline_sim_settings *s)
         return refuse("gradients", "less than 32M");
     if (s->sim.message_bytes % 64 || s->sim.slice_bytes % 64)
         return refuse("message, slice", "not a multiple of 64");
+    if (!dt_pipeline_sim_stamp_bytes(&s->sim))
+        return refuse("message",
+                      "the host path's pieces carry no stamps; use a multiple of 256K, with --dp of 4M");
     if (s->sim.shares.set_count && s->sim.replicas == 1)
         return refuse("dp-microbatches", "without --dp");
     if (dt_pipeline_shares_find_wrong(&s->sim.shares, s->sim.replicas, s->microbatches,

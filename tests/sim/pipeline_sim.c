@@ -222,11 +222,11 @@ static bool start_cluster(struct run *run)
         .host_count = host_count(run),
         .link = {.latency_ns = o->latency_ns, .rate_bytes_per_s = o->rate_bytes_per_s},
         .segment_bytes_max = 1u << 30,
-        .block_bytes = DT_PIPELINE_STAMP_EVERY,
+        .block_bytes = dt_pipeline_sim_stamp_bytes(o),
         .gpu = {.to_host_bytes_per_s = o->to_host_bytes_per_s,
                 .to_gpu_bytes_per_s = o->to_gpu_bytes_per_s,
                 .start_ns = COPY_START_NS,
-                .block_bytes = DT_PIPELINE_STAMP_EVERY},
+                .block_bytes = dt_pipeline_sim_stamp_bytes(o)},
         .control_latency_ns = CONTROL_LATENCY_NS,
         .set = set_host,
         .set_arg = run,
@@ -268,6 +268,7 @@ static bool add_end(struct run *run, struct connection *c, bool sends)
         .sends = sends,
         .is_on_host = !sends && run->options->mode == DT_PIPELINE_DELEGATED,
         .message_bytes = c->is_dp ? DT_PIPELINE_SIM_SLICE_BYTES : run->options->message_bytes,
+        .stamp_bytes = dt_pipeline_sim_stamp_bytes(run->options),
     };
 
     device->end[options.flow] = dt_pipeline_end_create(&options);

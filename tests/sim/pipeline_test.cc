@@ -375,6 +375,27 @@ TEST_F(Pipeline, ASlowReplicaHasFewerMicrobatches)
     EXPECT_EQ(results[1].compute_ns, (16u * 4 + 8 * 5) * 30 * kMs);
 }
 
+/* The host path sends a large message in pieces, whose stamps arrive whatever their length is. */
+TEST_F(Pipeline, ChecksMessagesOfManyLengths)
+{
+    for (auto mode : {DT_PIPELINE_HOSTPATH, DT_PIPELINE_DELEGATED}) {
+        for (uint64_t quarters : {1, 3, 5, 11, 13, 20, 24, 29}) {
+            SCOPED_TRACE(std::to_string(quarters) + " x 256K, " + dt_pipeline_mode_name(mode));
+            Make(2, 2, 4, DETOUR_ALGORITHM_ZB);
+            options.mode = mode;
+            options.message_bytes = quarters << 18;
+            ASSERT_NE(0u, dt_pipeline_sim_stamp_bytes(&options));
+            Run();
+        }
+    }
+    options.message_bytes = 5000000;
+    EXPECT_EQ(0u, dt_pipeline_sim_stamp_bytes(&options)) << "pieces of 312576 bytes";
+    options.message_bytes = 5 << 20;
+    EXPECT_EQ(64u << 10, dt_pipeline_sim_stamp_bytes(&options));
+    options.replicas = 2;
+    EXPECT_EQ(0u, dt_pipeline_sim_stamp_bytes(&options)) << "gradients need the largest blocks";
+}
+
 /* A slow link of one replica slows the other down as well, through their sums. */
 TEST_F(Pipeline, AReplicaWaitsForTheOther)
 {

@@ -5,6 +5,24 @@
 #include "base/util.h"
 #include "pipeline/grid.h"
 #include "tests/sim/pipeline_end.h"
+#include "transport/protocol/split.h"
+
+#define PIECE_BYTES_MIN (128u << 10) /* transport/message/send_partial.c */
+#define STAMP_BYTES_MIN (16u << 10)
+
+uint32_t dt_pipeline_sim_stamp_bytes(const struct dt_pipeline_sim_options *options)
+{
+    uint32_t piece = dt_split_chunk_bytes((uint32_t)options->message_bytes, PIECE_BYTES_MIN, false);
+    uint32_t stamp = DT_PIPELINE_STAMP_EVERY;
+
+    /* A packet that is no longer than a block is carried completely, as all pieces of gradients are. */
+    if (options->mode == DT_PIPELINE_NCCL || piece <= DT_PIPELINE_STAMP_EVERY ||
+        piece >= options->message_bytes)
+        return stamp;
+    while (piece % stamp != 0)
+        stamp /= 2;
+    return stamp < (options->replicas > 1 ? DT_PIPELINE_STAMP_EVERY : STAMP_BYTES_MIN) ? 0 : stamp;
+}
 
 /* Replicas of the options, at least one. */
 static int32_t replica_count(const struct dt_pipeline_sim_options *options)

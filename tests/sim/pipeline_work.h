@@ -13,6 +13,15 @@ extern "C" {
  * begin. */
 #define DT_PIPELINE_SIM_SLICE_BYTES (4u << 20)
 
+/*
+ * The distance of the stamps in a message (pipeline_end.h), and the block size of the network. A packet that
+ * is longer than a block carries the beginning of each block, and the host path sends a large message in
+ * pieces, a packet each, whose length follows from the message's: stamps must lie at the beginning of a block
+ * wherever a piece begins. 0: the pieces have no length for which they do, or, with replicas, not beside
+ * gradients, whose pieces fit the largest blocks only.
+ */
+uint32_t dt_pipeline_sim_stamp_bytes(const struct dt_pipeline_sim_options *options);
+
 /* The microbatches of a host in an iteration. */
 struct dt_pipeline_share dt_pipeline_sim_share(const struct dt_pipeline_sim_options *options, uint32_t host,
                                                uint32_t iteration);
