@@ -56,15 +56,18 @@ static ncclResult_t net_get_properties(int dev, ncclNetProperties_v8_t *properti
     info = dt_net_device_info(plugin->net, (size_t)dev);
     *properties = (ncclNetProperties_v8_t){
         .name = (char *)(uintptr_t)dt_net_device_name(plugin->net, (size_t)dev),
-        .pciPath = info->pci_path[0] ? (char *)(uintptr_t)info->pci_path : NULL,
-        /* NCCL treats devices with equal GUID and port as sharing their bandwidth. */
-        .guid = info->guid ? info->guid : (uint64_t)dev + 1,
+        .pciPath = info->card_path[0] ? (char *)(uintptr_t)info->card_path : NULL,
+        /* NCCL counts the bandwidth of a slot once for devices with equal GUID, and that of a port once for
+           those with equal GUID and port. */
+        .guid = info->image_guid ? info->image_guid
+                : info->guid     ? info->guid
+                                 : (uint64_t)dev + 1,
         .ptrSupport = (info->capabilities & DT_MEMORY_HOST ? NCCL_PTR_HOST : 0) |
                       (info->capabilities & DT_MEMORY_CUDA ? NCCL_PTR_CUDA : 0) |
                       (info->capabilities & DT_MEMORY_DMABUF ? NCCL_PTR_DMABUF : 0),
         .regIsGlobal = 0,
         .speed = info->speed_mbps ? clamp(info->speed_mbps) : SPEED_MBPS_UNKNOWN,
-        .port = (int)info->port,
+        .port = (int)info->card_port,
         .latency = 0, /* unknown: NCCL uses its own value */
         .maxComms = clamp(info->qp_max),
         .maxRecvs = DT_PARTS_MAX,

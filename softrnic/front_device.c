@@ -97,7 +97,7 @@ int dt_soft_query_device(struct ibv_context *context, struct ibv_device_attr *at
     memset(attr, 0, sizeof *attr);
     snprintf(attr->fw_ver, sizeof attr->fw_ver, "soft");
     attr->node_guid = dt_soft_get_device_guid(context->device);
-    attr->sys_image_guid = htobe64(dt_driver_instance() << 8);
+    attr->sys_image_guid = attr->node_guid; /* each is a card of its own */
     attr->max_mr_size = UINT64_MAX >> 1;
     attr->page_size_cap = 0xfffff000;
     attr->vendor_id = DT_SOFT_VENDOR_ID;

@@ -169,6 +169,7 @@ enum dt_status dt_discover_port(const struct dt_verbs *verbs, struct ibv_context
         return DT_SYSTEM;
     }
     info->guid = be64toh(table->get_device_guid(context->device));
+    info->image_guid = be64toh(attr->sys_image_guid);
     info->port = port;
     info->lid = port_attr.lid;
     info->link_layer = link_layer_of(&port_attr);
@@ -352,6 +353,31 @@ static void sort_by_path(struct port_list *list)
     }
 }
 
+/* "0000:12:08.3", a second port or a virtual function, is on the card 0000:12:00.0. */
+static void name_card(struct dt_device_info *info)
+{
+    size_t bytes = strlen(info->pci_path);
+
+    memcpy(info->card_path, info->pci_path, bytes + 1);
+    if (bytes < 12 || info->pci_path[bytes - 2] != '.' || info->pci_path[bytes - 5] != ':')
+        return; /* no PCI function */
+    info->card_path[bytes - 1] = '0';
+    memcpy(info->card_path + bytes - 4, "00", 2);
+}
+
+/* Numbers the ports of each card, in the order of the list, which is the same in every process. */
+static void find_cards(struct port_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        struct dt_device_info *info = &list->entries[i];
+
+        name_card(info);
+        info->card_port = info->port;
+        for (size_t j = 0; j < i && info->card_path[0]; j++)
+            info->card_port += strcmp(list->entries[j].card_path, info->card_path) == 0;
+    }
+}
+
 enum dt_status dt_verbs_devices(struct dt_verbs *verbs, struct dt_device_info **list, size_t *count)
 {
     struct port_list ports = {NULL, 0};
@@ -377,6 +403,7 @@ enum dt_status dt_verbs_devices(struct dt_verbs *verbs, struct dt_device_info **
         return status;
     }
     sort_by_path(&ports);
+    find_cards(&ports);
     *list = ports.entries;
     *count = ports.count;
     return DT_OK;

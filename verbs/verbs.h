@@ -86,7 +86,13 @@ struct dt_device_info {
     char name[DT_DEVICE_NAME_BYTES];     /* as in libibverbs, e.g. "mlx5_0", "soft1" */
     char pci_path[DT_DEVICE_PATH_BYTES]; /* real path in sysfs; empty when there is none (software) */
     uint64_t guid;                       /* host byte order; 0 when unknown */
-    uint8_t gid[16];                     /* of gid_index; network byte order */
+    /* The card that the port is on, as NCCL's own InfiniBand transport reports it (net_ib/init.cc): function
+       0 of device 0 on its bus, whatever function or virtual function this one is; the ports of one card
+       share image_guid, and card_port tells them apart. */
+    char card_path[DT_DEVICE_PATH_BYTES]; /* empty if pci_path is */
+    uint64_t image_guid;                  /* sys_image_guid, host byte order; 0 when unknown */
+    uint32_t card_port;
+    uint8_t gid[16]; /* of gid_index; network byte order */
     uint32_t gid_index;
     uint32_t port;          /* counts from 1 */
     uint32_t speed_mbps;    /* lanes x rate of a lane */

@@ -102,6 +102,7 @@ TEST_F(Load, FillsEveryPropertyAndNoTwoDevicesLookAlike)
     ASSERT_EQ(ncclSuccess, net_->devices(&count));
     std::set<std::string> names;
     std::set<std::pair<uint64_t, int>> ports;
+    std::set<uint64_t> cards;
     for (int i = 0; i < count; i++) {
         ncclNetProperties_v8_t first, second;
         memset(&first, 0xff, sizeof first); // NCCL hands in what is on its stack
@@ -112,6 +113,7 @@ TEST_F(Load, FillsEveryPropertyAndNoTwoDevicesLookAlike)
         EXPECT_EQ(0, memcmp(&first, &second, bytes)) << "a field is not set";
         EXPECT_TRUE(names.insert(first.name).second) << first.name;
         EXPECT_TRUE(ports.insert({first.guid, first.port}).second) << first.name;
+        EXPECT_TRUE(cards.insert(first.guid).second) << first.name << " is a card of its own";
         EXPECT_EQ(nullptr, first.pciPath) << "a software RNIC is on no bus";
         EXPECT_EQ(NCCL_PTR_HOST, first.ptrSupport);
         EXPECT_GT(first.speed, 0);

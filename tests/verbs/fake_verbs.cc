@@ -134,6 +134,7 @@ int QueryDevice(ibv_context *context, ibv_device_attr *attr)
         return errno;
     memset(attr, 0, sizeof *attr);
     attr->phys_port_cnt = static_cast<uint8_t>(ContextOf(context)->script->ports.size());
+    attr->sys_image_guid = htobe64(ContextOf(context)->script->image_guid);
     attr->vendor_id = ContextOf(context)->script->vendor_id;
     attr->max_qp_wr = 4096;
     attr->max_cqe = 65536;

@@ -47,6 +47,7 @@ struct DeviceScript {
     std::string ibdev_path; /* sysfs, or empty */
     ibv_transport_type transport = IBV_TRANSPORT_IB;
     uint32_t vendor_id = 0;
+    uint64_t image_guid = 0; /* of the card */
 };
 
 /* A device with one RoCE port and one RoCE v2 GID of 10.0.0.`number`. */

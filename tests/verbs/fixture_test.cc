@@ -92,10 +92,31 @@ TEST_F(Fixture, ADualPortDeviceIsTwoEntriesInOrderAndEachPortHasItsOwnLink)
         EXPECT_STREQ("mlx4_0", list[port].name);
         EXPECT_EQ(port, list[port].port);
         EXPECT_EQ(list[1].guid, list[port].guid);
+        EXPECT_EQ(2 * port - 1, list[port].card_port) << "no two alike";
         EXPECT_EQ(list[1].pci_path, std::string(list[port].pci_path));
     }
     EXPECT_TRUE(list[1].is_active);
     EXPECT_FALSE(list[2].is_active);
+}
+
+// As NCCL's own transport reports them, so that it counts the bandwidth of the slot once.
+TEST_F(Fixture, PortsAndVirtualFunctionsOfACardAreToldTogether)
+{
+    Add("mlx5_0", "0000:12:00.0", 0, 1).image_guid = 0x77;
+    Add("mlx5_1", "0000:12:00.1", 0, 2).image_guid = 0x77;
+    Add("mlx5_2", "0000:12:08.3", 0, 3).image_guid = 0x77; // a virtual function
+    Add("mlx5_3", "0000:13:00.0", 0, 4).image_guid = 0x88;
+    Discover();
+    ASSERT_EQ(4u, count);
+    for (uint32_t i = 0; i < 3; i++) {
+        EXPECT_STREQ("/sys/devices/pci0000:12/0000:12:00.0", list[i].card_path) << i;
+        EXPECT_EQ(0x77u, list[i].image_guid);
+        EXPECT_EQ(1 + i, list[i].card_port) << "each is a port of its own";
+        EXPECT_EQ(1u, list[i].port) << "for the library";
+    }
+    EXPECT_STREQ("/sys/devices/pci0000:12/0000:12:08.3", list[2].pci_path) << "itself";
+    EXPECT_STREQ("/sys/devices/pci0000:13/0000:13:00.0", list[3].card_path);
+    EXPECT_EQ(1u, list[3].card_port);
 }
 
 TEST_F(Fixture, DevicesOfOtherTransportsAreLeftOut)
