@@ -249,8 +249,8 @@ Ratio Play(int64_t cost_ns, int length, Slow slow)
 TEST(LadderAdversary, NoEndOfASteadySlownessCostsMoreThanTwiceTheBest)
 {
     double worst = 0;
-    for (int64_t loss_ns = 11 * kMs; loss_ns < 3000 * kMs; loss_ns += loss_ns / 3)
-        for (int64_t cost_ns = kMs; cost_ns < 20000 * kMs; cost_ns += cost_ns / 3)
+    for (int64_t loss_ns = 11 * kMs; loss_ns < 3000 * kMs; loss_ns += loss_ns / 2)
+        for (int64_t cost_ns = kMs; cost_ns < 5000 * kMs; cost_ns += cost_ns / 2 + kMs)
             for (int length = 1; length <= 2 * cost_ns / loss_ns + 3; length++) {
                 const Ratio ratio = Play(cost_ns, length, [&](int) { return kHealthy + loss_ns; });
                 ASSERT_LE(ratio.paid_ns, 2 * ratio.best_ns) << loss_ns << " " << cost_ns << " " << length;

@@ -67,20 +67,21 @@ TEST(Mitigate, ForecastIsWhatTheLadderDoes)
     struct dt_prng prng;
     dt_prng_init(&prng, 23);
     int taken = 0;
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0; round < 120; round++) {
         Arena arena;
         Cluster cluster = RandomCluster(&prng, 6);
         Slowness slowness = RandomSlowness(&prng, cluster);
         for (size_t s = 1; s < cluster.costs.size(); s++)
             cluster.costs[s] = static_cast<int64_t>(dt_prng_below(&prng, 1ULL << (10 * s / 2))) * kMs;
         const struct detour_mitigation mitigation = Plan(arena, cluster, slowness);
-        std::vector<int64_t> due = Climb(mitigation, 200000);
+        std::vector<int64_t> due = Climb(mitigation, 30000);
         for (size_t s = 0; s < due.size(); s++) {
-            EXPECT_EQ(mitigation.steps[s].due_iterations, due[s]) << "round " << round << ", S" << s + 1;
+            const int64_t forecast = mitigation.steps[s].due_iterations;
+            EXPECT_EQ(forecast > 30000 ? -1 : forecast, due[s]) << "round " << round << ", S" << s + 1;
             taken += s > 0 && due[s] > 0;
         }
     }
-    EXPECT_GT(taken, 200);
+    EXPECT_GT(taken, 60);
 }
 
 TEST(Mitigate, DueStepIsTheLastOneTakenByNow)

@@ -174,7 +174,7 @@ TEST(Topology, SearchOfLargeJobsFindsTheOptimumOfSmallOnes)
     dt_prng_init(&prng, 31);
     int found = 0;
     double worst = 1;
-    const int rounds = 60;
+    const int rounds = 30;
     for (int round = 0; round < rounds; round++) {
         Cluster cluster(round % 3 == 0 ? 4 : 2, round % 3 == 0 ? 2 : 4, 16);
         if (round % 3 == 1)
@@ -199,7 +199,7 @@ TEST(Topology, LargeJobsAreNeverWorseThanBeforeAndNotBelowTheBound)
 {
     struct dt_prng prng;
     dt_prng_init(&prng, 41);
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < 8; round++) {
         Cluster cluster(16, 4, 128);
         Slowness slowness = RandomSlowness(&prng, cluster);
         const Adjusted made = Adjust(cluster, slowness, round % 2 == 0, 20000);

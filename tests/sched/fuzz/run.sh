@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the schedule library with clang, sanitizers and libFuzzer, and fuzzes it from the examples in ../golden and
 # the inputs kept in corpus/: the readers of profiles, delays, native JSON and CSV, and everything behind them (`plan`); models in layers (`model`)
-# and the search for their pipelines (`optimize`, both tests/planner).
+# and the search for their pipelines (`optimize`); jobs and events (`mitigate`, all three tests/planner).
 # usage: run.sh OUT [RUNS [TARGET...]]
 #   OUT      keeps what was built, the growing corpus and any crash
 #   RUNS     per target: 300000, or what DETOUR_FUZZ_SECONDS (60) are enough for; -1 for no end
-#   TARGET   profile, delays, json, csv, plan, model, optimize (all)
+#   TARGET   profile, delays, json, csv, plan, model, optimize, mitigate (all)
 # Millions: DETOUR_FUZZ_SECONDS=3600 run.sh OUT 2000000. What is worth keeping: run.sh OUT merge, which adds the
 # inputs of OUT that reach code corpus/ does not.
 set -euo pipefail
