@@ -153,6 +153,8 @@ static enum dt_blame decide(const struct dt_blame_connection *connection)
 {
     if (!connection->is_suspicious)
         return connection->is_waiting ? DT_BLAME_PEER_NOT_READY : DT_BLAME_NONE;
+    if (connection->is_processor)
+        return DT_BLAME_OWN_PROCESSOR;
     if (connection->own_thirds >= 2 && connection->own_thirds >= connection->peer_thirds)
         return DT_BLAME_OWN_NIC;
     return connection->peer_thirds >= 2 ? DT_BLAME_PEER_NIC : DT_BLAME_LINK;

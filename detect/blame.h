@@ -6,8 +6,9 @@
  * of the connections with messages of its size class (FALCON, arXiv 2410.12588, section 4.3). Its neighbors
  * then decide: if the other connections over the same local NIC are suspicious as well, the cause is that
  * NIC; if those to the same NIC of the peer are, it is the peer's NIC; otherwise it is the link between the
- * two. If the network time of a connection is healthy and it waits longer for its peer than before, the peer
- * is not ready.
+ * two. Before all of them: if the waits of this end's threads for a processor explain the time, it is this
+ * host's processor. If the network time of a connection is healthy and it waits longer for its peer than
+ * before, the peer is not ready.
  *
  * Pure, no allocation of its own (qsort() of the C library may take temporary memory).
  */
@@ -25,12 +26,13 @@ extern "C" {
 #define DT_BLAME_CLASS_MIN  3    /* connections of a size class required for a median */
 
 /* X(blame, text) */
-#define DT_BLAMES(X)                         \
-    X(NONE, "healthy")                       \
-    X(OWN_NIC, "this host's NIC")            \
-    X(PEER_NIC, "the peer's NIC")            \
-    X(LINK, "the link between the two NICs") \
-    X(PEER_NOT_READY, "the peer, which is late to receive")
+#define DT_BLAMES(X)                                        \
+    X(NONE, "healthy")                                      \
+    X(OWN_NIC, "this host's NIC")                           \
+    X(PEER_NIC, "the peer's NIC")                           \
+    X(LINK, "the link between the two NICs")                \
+    X(PEER_NOT_READY, "the peer, which is late to receive") \
+    X(OWN_PROCESSOR, "this host's processor")
 
 enum dt_blame {
 #define DT_BLAME_ENUM(blame, text) DT_BLAME_##blame,
@@ -49,6 +51,7 @@ struct dt_blame_connection {
     double seconds_a_byte; /* 0: not known */
     bool is_slow;          /* verdict of its network monitor */
     bool is_waiting;       /* verdict of its waiting monitor */
+    bool is_processor;     /* the waits of this end's threads explain it (processor.h) */
     /* out */
     bool is_suspicious;
     enum dt_blame blame;

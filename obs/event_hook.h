@@ -9,10 +9,10 @@
  * events of kind DT_EVENT_KIND_COMMAND; a command that fails is also one WARN line.
  *
  * The command is started with posix_spawn(3), which runs no handler of pthread_atfork(3) and copies no
- * memory: registered memory and CUDA are not affected. It has no open file but /dev/null and the process's
- * standard output and error, its own process group, and the environment that the process had when the hook
- * was opened, without DETOUR_EVENT_COMMAND and with DETOUR_EVENT_... of the event (docs/stat.md). A child
- * process of the application is never waited for.
+ * memory: registered memory and CUDA are not affected. It inherits no file but the process's standard output
+ * and error (and one that another thread opens meanwhile without O_CLOEXEC). It has a process group of its
+ * own, and the environment that the process had when the hook was opened, without DETOUR_EVENT_COMMAND and
+ * with DETOUR_EVENT_... of the event (docs/stat.md). A child process of the application is never waited for.
  */
 #ifndef DETOUR_OBS_EVENT_HOOK_H
 #define DETOUR_OBS_EVENT_HOOK_H

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -214,6 +215,7 @@ static void *thread_main(void *arg)
     bool is_device_watched = false;
     bool is_listener_watched = false;
 
+    dt_store_relaxed(&nic->service->tid, (int32_t)syscall(SYS_gettid));
     prctl(PR_SET_TIMERSLACK, 1ul); /* no 50 us on top of each sleep */
     for (;;) {
         uint64_t deadline_ns;

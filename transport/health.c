@@ -13,6 +13,7 @@
 #include "detect/period.h"
 #include "detour/stat.h"
 #include "transport/message/send.h"
+#include "transport/net_state.h"
 
 #define JUDGE_EVERY_NS (100 * DT_NS_PER_MS)
 #define ROOM_FIRST     16
@@ -21,7 +22,8 @@ DT_STATIC_CHECK((int)DT_BLAME_NONE == (int)DETOUR_STAT_CAUSE_NONE &&
                     (int)DT_BLAME_OWN_NIC == (int)DETOUR_STAT_CAUSE_OWN_NIC &&
                     (int)DT_BLAME_PEER_NIC == (int)DETOUR_STAT_CAUSE_PEER_NIC &&
                     (int)DT_BLAME_LINK == (int)DETOUR_STAT_CAUSE_LINK &&
-                    (int)DT_BLAME_PEER_NOT_READY == (int)DETOUR_STAT_CAUSE_PEER_NOT_READY,
+                    (int)DT_BLAME_PEER_NOT_READY == (int)DETOUR_STAT_CAUSE_PEER_NOT_READY &&
+                    (int)DT_BLAME_OWN_PROCESSOR == (int)DETOUR_STAT_CAUSE_OWN_PROCESSOR,
                 "causes are shown as they are");
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -148,6 +150,7 @@ static struct dt_health_summary summarize(struct dt_health *health)
     if (slow.is_slow)
         summary.delay_ns = (uint64_t)fmax(0, (exp(network->level) - exp(network->reference)) *
                                                  (double)summary.transfer_bytes * 1e9);
+    summary.is_overdue = health->surge.is_on && health->stuck_since_ns != DT_NEVER_NS;
     summary.is_waiting = late.is_slow && exp(waiting->level) > iteration_seconds(health);
     add_surge(health, &summary);
     return summary;
@@ -243,6 +246,26 @@ static const struct dt_path *present_path(const struct dt_connection *c)
     uint32_t now = dt_load_relaxed(&c->meter.row->path_now);
 
     return &c->path[now < c->path_count ? now : 0];
+}
+
+/* Do the waits of NCCL's thread and of the device thread explain the time of this sender? */
+static bool is_processor(struct dt_busy *busy, struct dt_health *health, uint64_t now_ns)
+{
+    const struct dt_connection *c = health->connection;
+    const struct dt_processor_thread *threads[2];
+    int32_t tids[2] = {dt_load_relaxed(&c->meter.owner_tid), dt_load_relaxed(&c->nic->service->tid)};
+    uint32_t count = 0;
+
+    if (!busy->read)
+        return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        threads[count] = dt_busy_sums(busy, tids[i], now_ns);
+        count += threads[count] != NULL;
+    }
+    dt_processor_flight_add(&health->flight, dt_load_relaxed(&c->meter.row->service_ns),
+                            health->summary.is_overdue, now_ns);
+    return health->summary.is_slow &&
+           dt_processor_explains(threads, count, &health->flight, health->summary.factor);
 }
 
 static void fill_blame(const struct dt_health *health, struct dt_blame_connection *blame)
@@ -385,6 +408,7 @@ static void judge(struct dt_health_net *net, uint64_t now_ns)
         DT_CHECK(count < net->room);
         health->blame = &net->blame[count];
         fill_blame(health, health->blame);
+        health->blame->is_processor = is_processor(&net->busy, health, now_ns);
         net->periods[count++] = health->summary.period;
     }
     DT_CHECK(count == net->count);

@@ -20,6 +20,7 @@
 #include "detect/surge.h"
 #include "detect/sampler.h"
 #include "obs/page.h"
+#include "transport/busy.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,6 +37,7 @@ struct dt_health_summary {
     bool is_slow;    /* by its monitor, or because of a surge */
     bool is_waiting; /* its peer is late to receive, and that costs more than the network */
     bool is_known;   /* the monitor has learned what is healthy */
+    bool is_overdue; /* a message in flight is the surge */
     uint32_t period; /* bursts per iteration, as it found it itself; 0: none */
     uint64_t slow_since_ns;
     uint64_t waiting_since_ns;
@@ -68,6 +70,7 @@ struct dt_health {
     struct dt_connection *connection;
     struct dt_health_summary summary;
     uint32_t voted;                    /* the period that most senders of the process found; 0: none */
+    struct dt_processor_flight flight; /* of its messages */
     struct dt_page_health shown;       /* as it stands in the page */
     struct dt_blame_connection *blame; /* during a judgement */
 };
@@ -82,6 +85,7 @@ struct dt_health_net {
     struct dt_blame_connection **order; /* the same, for the comparison */
     uint32_t *periods;                  /* the same */
     struct dt_page_health shown_shared; /* as it stands in the row of those that share one */
+    struct dt_busy busy;                /* its `read` is set after dt_health_open() */
     uint64_t judged_ns;                 /* [atomic] */
 };
 

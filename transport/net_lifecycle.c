@@ -206,6 +206,8 @@ enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net
         free(net);
         return status;
     }
+    if (net->environment.has_threads)
+        net->health.busy.read = dt_busy_read_schedstat;
     dt_gpu_flusher_open(&net->environment.flusher, net->environment.params.cuda_library);
     status = dt_inject_open(&net->inject, options->now_ns, options->now_arg);
     if (status == DT_OK)

@@ -44,6 +44,7 @@ struct dt_nic_service {
     struct dt_inject_nic inject; /* [device thread, but for what is atomic] */
 
     pthread_t thread;
+    int32_t tid; /* of the device thread; 0: it does not run [atomic] */
     bool is_joined;
     uint32_t is_stopping;   /* atomic */
     uint64_t stop_until_ns; /* the time that staged messages still have; 0: not asked to stop yet */

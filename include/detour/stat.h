@@ -67,12 +67,13 @@ enum detour_stat_verdict {
 };
 
 /* X(NAME, value, text): the cause, from the connections of one process (docs/detection.md) */
-#define DETOUR_STAT_CAUSES(X)                   \
-    X(NONE, 0, "-")                             \
-    X(OWN_NIC, 1, "this host's NIC")            \
-    X(PEER_NIC, 2, "the peer's NIC")            \
-    X(LINK, 3, "the link between the two NICs") \
-    X(PEER_NOT_READY, 4, "the peer, which is late to receive")
+#define DETOUR_STAT_CAUSES(X)                                  \
+    X(NONE, 0, "-")                                            \
+    X(OWN_NIC, 1, "this host's NIC")                           \
+    X(PEER_NIC, 2, "the peer's NIC")                           \
+    X(LINK, 3, "the link between the two NICs")                \
+    X(PEER_NOT_READY, 4, "the peer, which is late to receive") \
+    X(OWN_PROCESSOR, 5, "this host's processor")
 
 enum detour_stat_cause {
 #define DETOUR_STAT_ENUM(name, value, text) DETOUR_STAT_CAUSE_##name = value,

@@ -71,6 +71,20 @@ TEST_F(Blame, TheLinkWhenItIsAlone)
         EXPECT_EQ(connections[i].blame, i == 5 ? DT_BLAME_LINK : DT_BLAME_NONE);
 }
 
+/* Before any comparison, and only of a connection that is slow. */
+TEST_F(Blame, TheProcessorThatExplainsTheTimeBeforeALink)
+{
+    for (auto &connection : connections)
+        connection.is_processor = true;
+    connections[5].is_slow = true;
+    Decide();
+    for (size_t i = 0; i < connections.size(); i++)
+        EXPECT_EQ(connections[i].blame, i == 5 ? DT_BLAME_OWN_PROCESSOR : DT_BLAME_NONE) << i;
+    connections[5].is_processor = false;
+    Decide();
+    EXPECT_EQ(connections[5].blame, DT_BLAME_LINK);
+}
+
 TEST_F(Blame, APeerThatIsNotReadyIsNoSlowLink)
 {
     connections[7].is_waiting = true;

@@ -68,6 +68,8 @@ dt_blame QuadraticBlame(const Connections &all, const dt_blame_connection &me)
 {
     if (!me.is_suspicious)
         return me.is_waiting ? DT_BLAME_PEER_NOT_READY : DT_BLAME_NONE;
+    if (me.is_processor)
+        return DT_BLAME_OWN_PROCESSOR;
     uint32_t own = QuadraticNeighbors(all, me, true), peer = QuadraticNeighbors(all, me, false);
     if (own >= 2 && own >= peer)
         return DT_BLAME_OWN_NIC;
@@ -123,6 +125,7 @@ Connections Random(std::mt19937 *random, uint32_t count)
         c.seconds_a_byte = below(8) == 0 ? 0 : 1e-9 * (1 + 0.02 * below(10)); // many are equal
         c.is_slow = below(slow_in) == 0;
         c.is_waiting = below(3) == 0;
+        c.is_processor = below(5) == 0;
     }
     if (count && below(4) == 0)
         all[below(count)].seconds_a_byte = NAN;

@@ -319,7 +319,7 @@ TEST(StatTexts, AreThereForEveryValue)
 {
     for (int i = DETOUR_STAT_LEARNING; i <= DETOUR_STAT_WAITING; i++)
         EXPECT_STRNE("unknown", detour_stat_verdict_text(static_cast<detour_stat_verdict>(i)));
-    for (int i = DETOUR_STAT_CAUSE_NONE; i <= DETOUR_STAT_CAUSE_PEER_NOT_READY; i++)
+    for (int i = DETOUR_STAT_CAUSE_NONE; i <= DETOUR_STAT_CAUSE_OWN_PROCESSOR; i++)
         EXPECT_STRNE("unknown", detour_stat_cause_text(static_cast<detour_stat_cause>(i)));
     EXPECT_STREQ("unknown", detour_stat_cause_text(static_cast<detour_stat_cause>(99)));
     EXPECT_EQ(DETOUR_STAT_API, detour_stat_api());

@@ -3,9 +3,13 @@
  * says. */
 #include <gtest/gtest.h>
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -192,6 +196,48 @@ TEST_F(Health, ALinkGetsSlowAndRecovers)
     ASSERT_TRUE(dt_event_read(dt_page_events(net->environment.page), 1, &record));
     EXPECT_EQ(static_cast<uint32_t>(DT_EVENT_KIND_VERDICT), record.kind);
     EXPECT_STREQ("to a-node-of-a-cluster:12345: healthy again", record.text);
+}
+
+/* The same slowness, with and without threads that wait for a processor. */
+TEST_F(Health, ABusyHostIsNotASlowLink)
+{
+    struct Threads {
+        uint64_t *now_ns;
+        double wait_part;
+        uint64_t last_ns, wait_ns, run_ns;
+        std::set<int32_t> asked;
+    } threads = {&now_ns, 0.9, now_ns, 0, 0, {}};
+    net->health.busy.read_arg = &threads;
+    net->health.busy.read = [](void *arg, int32_t tid, dt_processor_times *times) {
+        auto *t = static_cast<Threads *>(arg);
+        t->asked.insert(tid);
+        uint64_t passed_ns = *t->now_ns - t->last_ns;
+        t->last_ns = *t->now_ns;
+        t->wait_ns += static_cast<uint64_t>(static_cast<double>(passed_ns) * t->wait_part);
+        t->run_ns += static_cast<uint64_t>(static_cast<double>(passed_ns) * (1 - t->wait_part));
+        *times = {t->run_ns, t->wait_ns};
+        return true;
+    };
+    Add(0, "a:1", "soft0");
+    dt_meter_tag(&senders[0].sender->connection.meter, 3);
+    Step(120);
+    ASSERT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
+    EXPECT_EQ(std::set<int32_t>{static_cast<int32_t>(syscall(SYS_gettid))}, threads.asked)
+        << "the thread that sent; there is no device thread";
+    senders[0].ns_a_message *= 3;
+    Step(30);
+    ASSERT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
+    EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_OWN_PROCESSOR), Of(0).cause);
+    ASSERT_EQ(1u, Verdicts().size());
+    EXPECT_NE(std::string::npos, Verdicts()[0].find(": this host's processor")) << Verdicts()[0];
+    dt_event_record record;
+    ASSERT_TRUE(dt_event_read(dt_page_events(net->environment.page), 0, &record));
+    EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_OWN_PROCESSOR), record.cause);
+
+    threads.wait_part = 0.001; // the other programs have ended, and it is slow all the same
+    Step(600);
+    ASSERT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
+    EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_LINK), Of(0).cause);
 }
 
 /* 30 ms on top of 0.1: three messages are enough, long before the monitor has learned anything. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/util.h"
@@ -162,6 +164,8 @@ void dt_meter_tag_changed(struct dt_meter *meter, int32_t tag)
     bool is_first = meter->tag == NO_TAG;
 
     meter->tag = tag;
+    if (is_first) /* NCCL's progress thread; one system call per connection */
+        dt_store_relaxed(&meter->owner_tid, (int32_t)syscall(SYS_gettid));
     dt_store_relaxed(&meter->row->from_rank, !is_first  ? DT_PAGE_RANK_SEVERAL
                                              : tag >= 0 ? tag
                                                         : DT_PAGE_RANK_UNKNOWN);

@@ -50,6 +50,7 @@ struct dt_meter {
     const struct dt_ticks *ticks;
     uint64_t requested; /* when isend was first refused for the next message; 0: it was not [owner] */
     int32_t tag;        /* of the last message [owner] */
+    int32_t owner_tid; /* of the thread that sent the first message; 0: none [atomic; written by the owner] */
     uint64_t
         taken_back; /* messages that were complete and have to be sent again [atomic; written by the owner] */
     uint64_t merged;          /* messages in samples of several messages [atomic; written by the owner] */
