@@ -16,7 +16,7 @@ import os
 import pathlib
 import time
 
-__all__ = ["Error", "follow", "read", "slow_links"]
+__all__ = ["Error", "Processes", "follow", "read", "slow_links"]
 
 _SONAME = "libdetour-stat.so.0"
 _ERROR_BYTES = 512
@@ -57,7 +57,12 @@ class _Process(ctypes.Structure):
                 ("job_rank", _I32)]
 
 
-_STRUCTS = {"detour_stat_connection": _Connection, "detour_stat_event": _Event, "detour_stat_process": _Process}
+class _Link(ctypes.Structure):
+    _fields_ = [("from_rank", _I32), ("to_rank", _I32), ("is_slow", ctypes.c_bool), ("cause", _I32), ("delay_ns", _U64),
+                ("factor", ctypes.c_double), ("connection", ctypes.POINTER(_Connection))]
+
+
+_STRUCTS = {"detour_stat_link": _Link, "detour_stat_connection": _Connection, "detour_stat_event": _Event, "detour_stat_process": _Process}
 
 
 def _load():
@@ -78,6 +83,7 @@ def _load():
                 ("detour_stat_get_process", ctypes.POINTER(_Process), [pointer, size]),
                 ("detour_stat_get_connection", ctypes.POINTER(_Connection), [ctypes.POINTER(_Process), size]),
                 ("detour_stat_get_event", ctypes.POINTER(_Event), [ctypes.POINTER(_Process), size]),
+                ("detour_stat_links", ctypes.POINTER(_Link), [pointer, ctypes.POINTER(size)]),
                 ("detour_stat_verdict_text", _TEXT, [ctypes.c_int]), ("detour_stat_cause_text", _TEXT, [ctypes.c_int])]:
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments
@@ -86,6 +92,8 @@ def _load():
 
 
 _library = _load()
+_free = ctypes.CDLL(None).free
+_free.restype, _free.argtypes = None, [ctypes.c_void_p]
 
 
 def _dictionary(struct):
@@ -131,17 +139,41 @@ def _event(struct):
     return row
 
 
+def _links(snapshot):
+    count = ctypes.c_size_t()
+    links = _library.detour_stat_links(snapshot, ctypes.byref(count))
+    if not links:
+        raise MemoryError("detour_stat_links")
+    rows = []
+    for link in links[:count.value]:
+        row = _dictionary(link)
+        row["cause"] = _library.detour_stat_cause_text(link.cause).decode()
+        row["connection"] = link.connection.contents.id
+        rows.append(row)
+    _free(links)
+    return rows
+
+
+class Processes(list):
+    """The result of read(). `links`: a dictionary for each pair of ranks whose messages have a verdict, as
+    detour_stat_links() has it; "connection" is the id of the worst one."""
+
+    def __init__(self, processes=(), links=()):
+        super().__init__(processes)
+        self.links = list(links)
+
+
 def read(pid=0, folder=None):
     """This user's processes on this host that use Detour, or the one with this number: a list of dictionaries, each
-    with its "connections" and "events"."""
+    with its "connections" and "events"; and its `links`."""
     snapshot, error = ctypes.c_void_p(), ctypes.create_string_buffer(_ERROR_BYTES)
     folder = folder or os.environ.get("DETOUR_RUNTIME_DIR") or ""
     status = _library.detour_stat_read(os.fsencode(folder), pid, ctypes.byref(snapshot), error)
     if status:
         raise Error(status, error.value.decode(errors="replace"))
     try:
-        return [_process(_library.detour_stat_get_process(snapshot, i))
-                for i in range(_library.detour_stat_process_count(snapshot))]
+        return Processes((_process(_library.detour_stat_get_process(snapshot, i))
+                          for i in range(_library.detour_stat_process_count(snapshot))), _links(snapshot))
     finally:
         _library.detour_stat_free(snapshot)
 
@@ -169,10 +201,4 @@ def follow(pid=0, folder=None, every_s=0.1):
 
 def slow_links(processes):
     """The slow links in the result of read(): {(from_rank, to_rank): additional seconds per transfer}."""
-    links = {}
-    for process in processes:
-        for c in process["connections"]:
-            pair = c["from_rank"], c["to_rank"]
-            if c["is_send"] and c["verdict"] == "slow" and None not in pair:
-                links[pair] = max(links.get(pair, 0.0), c["delay_ns"] / 1e9)
-    return links
+    return {(link["from_rank"], link["to_rank"]): link["delay_ns"] / 1e9 for link in processes.links if link["is_slow"]}

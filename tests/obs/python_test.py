@@ -53,7 +53,27 @@ class Module(unittest.TestCase):
             self.assertNotIn((event["pid"], event["number"], event["kind"]), starts)
         one = detour_stat.read(processes[0]["pid"], self.folder)
         self.assertEqual([process["pid"] for process in one], [processes[0]["pid"]])
-        self.assertIsInstance(detour_stat.slow_links(processes), dict)
+        for link in processes.links:
+            sender = [process for process in processes if process["rank"] == link["from_rank"]][0]
+            self.assertIn(link["connection"], [c["id"] for c in sender["connections"] if c["is_send"]])
+        self.assertEqual(set(detour_stat.slow_links(processes)),
+                         {(link["from_rank"], link["to_rank"]) for link in processes.links if link["is_slow"]})
+
+    def test_links_are_those_of_the_library(self):
+        links = []
+        perf = subprocess.Popen([DETOUR, "perf", "sendrecv", "-b", "64K", "-n", "4000000000", "--timeout", "60"],
+                                env=self.settings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(perf.wait)
+        self.addCleanup(perf.terminate)
+        while {(link["from_rank"], link["to_rank"]) for link in links} != {(0, 1), (1, 0)}:
+            self.assertIsNone(perf.poll())  # until both have a verdict
+            links = detour_stat.read(folder=self.folder).links
+            time.sleep(0.05)
+
+    def test_slow_links_are_the_slow_ones(self):
+        row = {"from_rank": 0, "to_rank": 1, "is_slow": True, "delay_ns": 30200000}
+        healthy = {**row, "to_rank": 2, "is_slow": False, "delay_ns": 0}
+        self.assertEqual(detour_stat.slow_links(detour_stat.Processes(links=[row, healthy])), {(0, 1): 0.0302})
 
     def test_nobody(self):
         self.assertEqual(detour_stat.read(folder=self.folder), [])
