@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
@@ -186,32 +187,20 @@ static int watch(const struct dt_params *params, const struct request *request)
     return code;
 }
 
-/* Has --for passed? */
-static bool is_over(const struct request *request, const struct timespec *start)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return request->is_bounded &&
-           (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9 >=
-               (double)request->for_s;
-}
-
 /* Processes may start and end in the meantime. */
 static int follow(const struct dt_params *params, const struct request *request)
 {
     const struct timespec pause = {.tv_nsec = FOLLOW_NS};
     struct detour_stat_snapshot *snapshot;
     struct dt_stat_seen seen = {0};
-    struct timespec start;
+    uint64_t end_ns = request->is_bounded ? dt_clock_now_ns() + request->for_s * DT_NS_PER_S : DT_NEVER_NS;
     bool is_printed;
     int code;
 
-    clock_gettime(CLOCK_MONOTONIC, &start);
     if (!request->is_json)
         dt_stat_print_events_head();
     for (;;) {
-        bool is_last = is_over(request, &start);
+        bool is_last = dt_clock_now_ns() >= end_ns;
 
         code = read_pages(params, request, &snapshot);
         if (code != DT_EXIT_OK)
