@@ -289,10 +289,24 @@ static uint64_t beyond(uint64_t count, uint64_t *before)
     return grown;
 }
 
+/* Smaller delays change neither the schedule nor the host path; the links of a busy machine have them. */
+static int64_t least_shown_ns(const struct detour_profile *profile)
+{
+    int64_t least_ns = INT64_MAX;
+
+    for (int32_t i = 0; i < profile->stage_count; i++) {
+        int64_t longest_ns = later(profile->stages[i].f_ns, profile->stages[i].b_ns);
+
+        least_ns = longest_ns < least_ns ? longest_ns : least_ns;
+    }
+    return least_ns / 1000 * DT_PIPELINE_CHANGE_PERMILLE;
+}
+
 /* What the plugins of all ranks report, and what was ordered. */
 static void describe_links(struct rank *rank, const struct result *results,
                            struct dt_pipeline_iteration *iteration)
 {
+    const int64_t least_ns = least_shown_ns(&rank->plan.profile);
     uint64_t staged = 0, full = 0;
 
     for (int32_t from = 0; from < (int32_t)rank->job.net.ranks; from++) {
@@ -302,7 +316,7 @@ static void describe_links(struct rank *rank, const struct result *results,
         full += verdicts->pool_full;
         for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX && iteration->slow_count < DT_PIPELINE_FLOWS_SHOWN;
              i++) {
-            if (verdicts->slow[i].to_rank >= 0)
+            if (verdicts->slow[i].to_rank >= 0 && verdicts->slow[i].delay_ns > least_ns)
                 iteration->slow[iteration->slow_count++] =
                     (struct dt_pipeline_flow){from, verdicts->slow[i].to_rank, verdicts->slow[i].delay_ns};
         }
