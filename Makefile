@@ -40,6 +40,7 @@ experiments:
 	cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
 	cmake --build $(BUILD) -j $(JOBS) --target detour-sim-pipeline
 	python3 experiments/run.py $(BUILD)
+	python3 experiments/charts.py
 
 experiments-processes:
 	cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release

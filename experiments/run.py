@@ -148,6 +148,7 @@ def write_table(runs, table):
         lines.append(trace_row(runs, table))
     if "hour" in table:
         lines += hour_rows(runs, table)
+    lines += ["", f"![{table['title']}](experiments/{table['id']}.svg)"]  # charts.py
     lines += ["", wrap("Reported: " + table["reported"])]
     if table["note"]:
         lines += ["", wrap(table["note"])]
