@@ -25,8 +25,15 @@ extern "C" uint64_t __wrap_dt_service_progress(dt_nic *nic, uint64_t now_ns);
 namespace
 {
 dt_connection *watched;  /* [atomic] */
+dt_nic *watched_nic;     /* its device, which outlives it [atomic] */
 uint32_t watched_claims; /* to take it over [atomic] */
 uint32_t watched_rounds; /* of its device's thread [atomic] */
+
+void watch(dt_connection *c)
+{
+    dt_store_release(&watched_nic, c ? c->nic : nullptr);
+    dt_store_release(&watched, c);
+}
 } // namespace
 
 void __wrap_dt_owner_claim(dt_owner *owner)
@@ -39,9 +46,9 @@ void __wrap_dt_owner_claim(dt_owner *owner)
 
 uint64_t __wrap_dt_service_progress(dt_nic *nic, uint64_t now_ns)
 {
-    dt_connection *c = dt_load_acquire(&watched);
+    dt_nic *awaited = dt_load_acquire(&watched_nic);
     uint64_t deadline_ns = __real_dt_service_progress(nic, now_ns);
-    if (c && nic == c->nic)
+    if (nic == awaited)
         dt_fetch_add_acq_rel(&watched_rounds, 1u);
     return deadline_ns;
 }
@@ -158,7 +165,7 @@ TEST_F(Takeover, NotWhileNcclIsInside)
         });
     };
     ASSERT_TRUE(Until([&] { return dt_owner_enter(&receiver->owner); }));
-    dt_store_release(&watched, receiver);
+    watch(receiver);
     rounds(2); /* one may have looked before */
     uint32_t claims = dt_load_acquire(&watched_claims);
     rounds(20);
@@ -168,7 +175,7 @@ TEST_F(Takeover, NotWhileNcclIsInside)
         usleep(100);
         return dt_load_acquire(&watched_claims) != claims;
     });
-    dt_store_release(&watched, static_cast<dt_connection *>(nullptr));
+    watch(nullptr);
 }
 
 /* Closing beside a takeover: when close returned, Detour's thread is out of the connection. */
