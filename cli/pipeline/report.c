@@ -25,16 +25,33 @@ static bool open_output(const char *option, const char *path, FILE **file, struc
            dt_job_fail(error, DT_EXIT_USAGE, "%s %s: cannot write there: %s", option, path, strerror(errno));
 }
 
+/* They have no content yet. */
+static void close_outputs(struct dt_pipeline_report *report)
+{
+    FILE **files[] = {&report->json_file, &report->svg_file, &report->perfetto_file};
+
+    for (size_t i = 0; i < DT_COUNT_OF(files); i++) {
+        if (*files[i])
+            fclose(*files[i]);
+        *files[i] = NULL;
+    }
+}
+
 bool dt_pipeline_report_init(struct dt_pipeline_report *report, const struct dt_pipeline_options *options,
                              struct dt_job_error *error)
 {
+    bool is_open;
+
     memset(report, 0, sizeof *report);
     report->options = options;
-    if (options->json_path)
+    is_open = open_output("--json", options->json_path, &report->json_file, error) &&
+              open_output("--svg", options->svg_path, &report->svg_file, error) &&
+              open_output("--perfetto", options->perfetto_path, &report->perfetto_file, error);
+    if (!is_open)
+        close_outputs(report);
+    else if (options->json_path)
         report->iterations = json_array();
-    return open_output("--json", options->json_path, &report->json_file, error) &&
-           open_output("--svg", options->svg_path, &report->svg_file, error) &&
-           open_output("--perfetto", options->perfetto_path, &report->perfetto_file, error);
+    return is_open;
 }
 
 /* "12,20", the microbatches of each replica. */

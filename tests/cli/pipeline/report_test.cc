@@ -180,4 +180,9 @@ TEST_F(PipelineReport, AFileThatCannotBeWrittenIsRefusedFirst)
     options.json_path = path.c_str();
     EXPECT_FALSE(dt_pipeline_report_init(&report, &options, &error));
     EXPECT_EQ(error.exit_code, DT_EXIT_USAGE);
+    options.json_path = (path = folder + "/result.json").c_str();
+    std::string picture = folder + "/missing/picture.svg";
+    options.svg_path = picture.c_str();
+    EXPECT_FALSE(dt_pipeline_report_init(&report, &options, &error));
+    EXPECT_EQ(report.json_file, nullptr) << "closed";
 }
