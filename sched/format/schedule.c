@@ -241,13 +241,22 @@ static int compare_ops(const void *a, const void *b)
 static bool check_slots(const struct dt_json_at *root, const struct draft *draft, const struct draft_op *ops,
                         size_t count)
 {
-    for (size_t i = 0; draft->slotted && i < count; i++)
+    for (size_t i = 0; draft->slotted && i < count; i++) {
+        int32_t device = draft->p->device[ops[i].op.stage];
+
         if (ops[i].slot != (int64_t)i)
             return dt_json_fail(root, DETOUR_ORDER,
                                 "has slot %" PRId64 " on device %" PRId32
                                 " where %zu is due; the slots of a device "
                                 "are 0, 1, 2, ..., each once",
-                                ops[i].slot, draft->p->device[ops[i].op.stage], i);
+                                ops[i].slot, device, i);
+        if (draft->timed && i > 0 && ops[i].op.start_ns < ops[i - 1].op.start_ns)
+            return dt_json_fail(
+                root, DETOUR_TIMES,
+                "has an operation in slot %zu of device %" PRId32
+                " that starts before the one in slot %zu; slots and times must have one order",
+                i, device, i - 1);
+    }
     return true;
 }
 

@@ -237,6 +237,29 @@ TEST(ScheduleJson, SlotsMustBeAPermutation)
               "..., each once");
 }
 
+/* A file that was read is written in the order of its slots, in which its times have to ascend. */
+TEST(ScheduleJson, SlotsHaveTheOrderOfTheTimes)
+{
+    Arena arena;
+    std::string error;
+    const struct detour_profile *profile =
+        ReadProfile(arena, R"({"version":1,"microbatches":2,"stages":[{"f_ms":1,"b_ms":1,"w_ms":1}]})");
+    const std::string file = R"({"version":1,"stages":[{"ops":[
+        {"op":"F","mb":0,"start_ms":0,"end_ms":1,"slot":0},{"op":"F","mb":1,"start_ms":1,"end_ms":2,"slot":1},
+        {"op":"BW","mb":0,"start_ms":2,"end_ms":4,"slot":2},{"op":"BW","mb":1,"start_ms":4,"end_ms":6,"slot":3}]}]})";
+
+    EXPECT_TRUE(ReadPlan(arena, profile, file, &error)) << error;
+    EXPECT_FALSE(
+        ReadPlan(arena, profile,
+                 Replace(Replace(Replace(file, "\"slot\":2", "\"slot\":9"), "\"slot\":3", "\"slot\":2"),
+                         "\"slot\":9", "\"slot\":3"),
+                 &error));
+    EXPECT_EQ(
+        error,
+        "s: the document has an operation in slot 3 of device 0 that starts before the one in slot 2; slots "
+        "and times must have one order");
+}
+
 TEST(ScheduleJson, OrderAcrossStagesOfADeviceMustBeGiven)
 {
     Arena arena;
