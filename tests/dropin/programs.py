@@ -6,6 +6,7 @@ and report what they were asked to do. Also Detour's own plugin with this librar
 """
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -29,9 +30,18 @@ def environment(way="preloaded", **more):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port below those that the kernel gives out itself: no other test's connection takes it meanwhile."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as text:
+        first = int(text.read().split()[0])
+    for _ in range(1000):
+        port = random.randrange(10000, first) if first > 11000 else 0
+        with socket.socket() as probe:
+            try:
+                probe.bind(("0.0.0.0", port))
+            except OSError:
+                continue
+            return probe.getsockname()[1]
+    raise AssertionError("no free port")
 
 
 def is_listening(port):
