@@ -54,7 +54,7 @@ static const struct argp_option argp_options[] = {
     {"nccl", 'n', "FILE", 0, "the NCCL library to look at (default: libnccl.so.2, where the loader finds it)",
      0},
     {"report", 'r', "FILE", 0,
-     "write one file for somebody else to look at: all findings, versions, devices, settings; of the "
+     "write one file for a report of a problem: all findings, versions, devices, settings; of the "
      "environment only the variables of Detour and NCCL",
      0},
     {"log", 'l', "FILE", 0, "with --report: the log of a job (NCCL_DEBUG=INFO), added to it", 0},

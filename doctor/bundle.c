@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What somebody else needs to understand a machine, beside the examination: `detour doctor --report`. */
+/* The file of `detour doctor --report`: the facts of a machine that explain its findings. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>

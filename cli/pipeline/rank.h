@@ -47,7 +47,7 @@ struct dt_pipeline_iteration {
     uint32_t slow_count;
     uint32_t hostpath_count;
     struct dt_pipeline_flow slow[DT_PIPELINE_FLOWS_SHOWN];     /* by the verdicts after the iteration */
-    struct dt_pipeline_flow hostpath[DT_PIPELINE_FLOWS_SHOWN]; /* over the host path by order */
+    struct dt_pipeline_flow hostpath[DT_PIPELINE_FLOWS_SHOWN]; /* over the host path by command */
 };
 
 /* Runs the rank in this process. False with the reason in *error. */

@@ -111,7 +111,7 @@ static void draw_bar(struct dt_pipeline_report *report, const struct dt_pipeline
     printf("  %.*s", columns < (double)sizeof bar - 1 ? (int)columns : (int)sizeof bar - 1, bar);
 }
 
-/* Which links are slow, by how much, which go over the host path by order, and whether it had no room. */
+/* Which links are slow, by how much, which ones have the host path by command, and whether it had no room. */
 static void print_links(const struct dt_pipeline_iteration *iteration)
 {
     for (uint32_t i = 0; i < iteration->slow_count; i++)

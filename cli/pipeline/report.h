@@ -37,7 +37,7 @@ struct dt_pipeline_report {
     uint32_t busy_count;     /* iterations above DT_PIPELINE_CPU_MAX */
     uint64_t staged;         /* messages over the host path */
     uint64_t pool_full;      /* sends that found the staging memory full */
-    uint32_t hostpath_count; /* iterations with flows that have it by order */
+    uint32_t hostpath_count; /* iterations with flows that have it by command */
     uint32_t slow_count;
     struct {
         struct dt_pipeline_flow flow; /* with the largest delay */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host path of a rank's messages, switched by order while links are slow (docs/hostpath.md): with --adapt
- * in the mode nccl, unless the user has set DETOUR_HOSTPATH. The ranks agree on the flows that need it
- * together with the schedule (pipeline/agreement.h), and each switches those that it sends.
+ * The host path of a rank's messages, switched by command while links are slow (docs/hostpath.md): with
+ * --adapt in the mode nccl, unless the user has set DETOUR_HOSTPATH. The ranks agree on the flows that need
+ * it together with the schedule (pipeline/agreement.h), and each switches those that it sends.
  */
 #ifndef DETOUR_CLI_PIPELINE_STAGING_H
 #define DETOUR_CLI_PIPELINE_STAGING_H
@@ -48,7 +48,7 @@ bool dt_pipeline_staging_set(struct dt_pipeline_staging *staging, const struct d
                              const struct dt_pipeline_delays *agreed, uint32_t rank,
                              const struct dt_pipeline_process *processes, struct dt_job_error *error);
 
-/* The flows that use the host path by order, of all ranks; returns how many. At most
+/* The flows that use the host path by command, of all ranks; returns how many. At most
  * DT_PIPELINE_FLOWS_SHOWN. */
 uint32_t dt_pipeline_staging_flows(const struct dt_pipeline_staging *staging,
                                    const struct detour_profile *profile,
