@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/store_memory.h"
+
+typedef enum dt_status open_func(const char *url, const char *job, struct dt_store **store,
+                                 char reason[DT_STORE_REASON_BYTES]);
+
+static enum dt_status open_memory(const char *url, const char *job, struct dt_store **store,
+                                  char reason[DT_STORE_REASON_BYTES])
+{
+    (void)url;
+    (void)job;
+    *store = dt_store_memory_create();
+    if (*store)
+        return DT_OK;
+    snprintf(reason, DT_STORE_REASON_BYTES, "out of memory");
+    return DT_NO_MEMORY;
+}
+
+static enum dt_status open_without_client(const char *url, const char *job, struct dt_store **store,
+                                          char reason[DT_STORE_REASON_BYTES])
+{
+    (void)url;
+    (void)job;
+    (void)store;
+    snprintf(reason, DT_STORE_REASON_BYTES, "this build of Detour has no client for Redis");
+    return DT_UNSUPPORTED;
+}
+
+/* By the beginning of the URL; ends with NULL. */
+static const struct {
+    const char *scheme;
+    open_func *open;
+} schemes[] = {
+    {"memory:", open_memory},
+    {"redis://", open_without_client},
+    {"rediss://", open_without_client},
+    {NULL, NULL},
+};
+
+bool dt_store_is_name(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > 0 && length < DT_STORE_NAME_BYTES &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:") == length;
+}
+
+enum dt_status dt_store_open(const char *url, const char *job, struct dt_store **store,
+                             char reason[DT_STORE_REASON_BYTES])
+{
+    if (!dt_store_is_name(job) || strchr(job, ':')) {
+        snprintf(reason, DT_STORE_REASON_BYTES,
+                 "the name of the job: expected letters, digits, '-', '_' and '.', at most %d",
+                 DT_STORE_NAME_BYTES - 1);
+        return DT_INVALID;
+    }
+    for (size_t i = 0; schemes[i].scheme; i++) {
+        if (!strncmp(url, schemes[i].scheme, strlen(schemes[i].scheme)))
+            return schemes[i].open(url, job, store, reason);
+    }
+    snprintf(reason, DT_STORE_REASON_BYTES,
+             "the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DB] or rediss://...");
+    return DT_INVALID;
+}
