@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "controller/store_memory.h"
+#include "controller/store_redis.h"
 
 typedef enum dt_status open_func(const char *url, const char *job, struct dt_store **store,
                                  char reason[DT_STORE_REASON_BYTES]);
@@ -21,15 +22,20 @@ static enum dt_status open_memory(const char *url, const char *job, struct dt_st
     return DT_NO_MEMORY;
 }
 
-static enum dt_status open_without_client(const char *url, const char *job, struct dt_store **store,
-                                          char reason[DT_STORE_REASON_BYTES])
+#ifdef DETOUR_HIREDIS
+#define open_redis dt_store_redis_open
+#else
+static enum dt_status open_redis(const char *url, const char *job, struct dt_store **store,
+                                 char reason[DT_STORE_REASON_BYTES])
 {
     (void)url;
     (void)job;
     (void)store;
-    snprintf(reason, DT_STORE_REASON_BYTES, "this build of Detour has no client for Redis");
+    snprintf(reason, DT_STORE_REASON_BYTES,
+             "this build of Detour has no client for Redis: build it where Debian's libhiredis-dev is installed");
     return DT_UNSUPPORTED;
 }
+#endif
 
 /* By the beginning of the URL; ends with NULL. */
 static const struct {
@@ -37,8 +43,8 @@ static const struct {
     open_func *open;
 } schemes[] = {
     {"memory:", open_memory},
-    {"redis://", open_without_client},
-    {"rediss://", open_without_client},
+    {"redis://", open_redis},
+    {"rediss://", open_redis},
     {NULL, NULL},
 };
 

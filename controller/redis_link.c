@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/redis_link.h"
+
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+
+struct dt_redis_link {
+    struct dt_redis_url url;
+    struct dt_redis_library library;
+    int fd; /* -1: not connected */
+    struct redisReader *reader;
+    uint64_t next_attempt_ns; /* 0: at once */
+    uint64_t pause_ms;
+    char last[160]; /* why the last attempt failed */
+};
+
+struct dt_redis_link *dt_redis_link_create(const struct dt_redis_url *url,
+                                           const struct dt_redis_library *library)
+{
+    struct dt_redis_link *link = calloc(1, sizeof *link);
+
+    if (!link)
+        return NULL;
+    link->url = *url;
+    link->library = *library;
+    link->fd = -1;
+    return link;
+}
+
+static void disconnect(struct dt_redis_link *link)
+{
+    if (link->fd >= 0)
+        close(link->fd);
+    if (link->reader)
+        link->library.reader_free(link->reader);
+    link->fd = -1;
+    link->reader = NULL;
+}
+
+void dt_redis_link_destroy(struct dt_redis_link *link)
+{
+    disconnect(link);
+    explicit_bzero(&link->url, sizeof link->url);
+    free(link);
+}
+
+/* ---- Bytes, up to a deadline. ---- */
+
+static bool wait_for(struct dt_redis_link *link, short events, uint64_t deadline_ns)
+{
+    for (;;) {
+        struct pollfd entry = {.fd = link->fd, .events = events};
+        uint64_t now_ns = dt_clock_now_ns();
+        int ready;
+
+        if (now_ns >= deadline_ns) {
+            snprintf(link->last, sizeof link->last, "no answer within %d ms", DT_REDIS_CALL_MS);
+            return false;
+        }
+        ready = poll(&entry, 1, (int)((deadline_ns - now_ns) / DT_NS_PER_MS) + 1);
+        if (ready > 0)
+            return true;
+        if (ready < 0 && errno != EINTR) {
+            snprintf(link->last, sizeof link->last, "poll: %s", strerror(errno));
+            return false;
+        }
+    }
+}
+
+static bool is_later(int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+static bool send_all(struct dt_redis_link *link, const char *bytes, size_t count, uint64_t deadline_ns)
+{
+    while (count > 0) {
+        ssize_t sent = send(link->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (sent > 0) {
+            bytes += sent;
+            count -= (size_t)sent;
+        } else if (sent < 0 && !is_later(errno)) {
+            snprintf(link->last, sizeof link->last, "connection lost: %s", strerror(errno));
+            return false;
+        } else if (!wait_for(link, POLLOUT, deadline_ns)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Feeds what has arrived to the parser. */
+static bool receive_some(struct dt_redis_link *link, size_t *total, uint64_t deadline_ns)
+{
+    char bytes[16384];
+    ssize_t count;
+
+    do {
+        if (!wait_for(link, POLLIN, deadline_ns))
+            return false;
+        count = recv(link->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    } while (count < 0 && is_later(errno));
+    if (count <= 0) {
+        snprintf(link->last, sizeof link->last, "connection lost: %s",
+                 count ? strerror(errno) : "the server closed it");
+        return false;
+    }
+    *total += (size_t)count;
+    if (*total > DT_REDIS_ANSWER_BYTES ||
+        link->library.reader_feed(link->reader, bytes, (size_t)count) != REDIS_OK) {
+        snprintf(link->last, sizeof link->last, "an answer that is too long");
+        return false;
+    }
+    return true;
+}
+
+static bool receive(struct dt_redis_link *link, struct redisReply **reply, uint64_t deadline_ns)
+{
+    size_t total = 0;
+    void *found = NULL;
+
+    for (;;) {
+        if (link->library.reader_get_reply(link->reader, &found) != REDIS_OK) {
+            snprintf(link->last, sizeof link->last, "the answer is not Redis' protocol");
+            return false;
+        }
+        if (found)
+            break;
+        if (!receive_some(link, &total, deadline_ns))
+            return false;
+    }
+    *reply = found;
+    return true;
+}
+
+static bool exchange(struct dt_redis_link *link, int argc, const char **argv, struct redisReply **reply)
+{
+    uint64_t deadline_ns = dt_clock_now_ns() + DT_REDIS_CALL_MS * DT_NS_PER_MS;
+    char *command = NULL;
+    int bytes = link->library.format_argv(&command, argc, argv, NULL);
+    bool is_done = bytes >= 0;
+
+    if (!is_done)
+        snprintf(link->last, sizeof link->last, "out of memory");
+    is_done =
+        is_done && send_all(link, command, (size_t)bytes, deadline_ns) && receive(link, reply, deadline_ns);
+    if (bytes >= 0) {
+        explicit_bzero(command, (size_t)bytes); /* AUTH has the password */
+        link->library.command_free(command);
+    }
+    return is_done;
+}
+
+/* ---- The connection. ---- */
+
+static bool connect_to(struct dt_redis_link *link, const struct addrinfo *address, uint64_t deadline_ns)
+{
+    int error = 0;
+    socklen_t bytes = sizeof error;
+
+    link->fd =
+        socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->ai_protocol);
+    if (link->fd < 0 || (connect(link->fd, address->ai_addr, address->ai_addrlen) && errno != EINPROGRESS)) {
+        error = errno;
+    } else if (!wait_for(link, POLLOUT, deadline_ns)) {
+        disconnect(link);
+        return false;
+    } else if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &bytes)) {
+        error = errno;
+    }
+    if (error) {
+        snprintf(link->last, sizeof link->last, "%s", strerror(error));
+        disconnect(link);
+    }
+    return !error;
+}
+
+static bool connect_any(struct dt_redis_link *link)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    uint64_t deadline_ns;
+    int failed = getaddrinfo(link->url.host, link->url.port, &hints, &found);
+
+    if (failed) {
+        snprintf(link->last, sizeof link->last, "no address: %s", gai_strerror(failed));
+        return false;
+    }
+    deadline_ns = dt_clock_now_ns() + DT_REDIS_CALL_MS * DT_NS_PER_MS;
+    for (const struct addrinfo *at = found; at && link->fd < 0; at = at->ai_next)
+        (void)connect_to(link, at, deadline_ns);
+    freeaddrinfo(found);
+    return link->fd >= 0;
+}
+
+/* One command of the set-up. The text of a refusal may repeat the arguments: only its first word is kept. */
+static bool set_up(struct dt_redis_link *link, const char *what, int argc, const char **argv)
+{
+    struct redisReply *reply = NULL;
+    bool is_good = exchange(link, argc, argv, &reply);
+
+    if (is_good && reply->type == REDIS_REPLY_ERROR) {
+        snprintf(link->last, sizeof link->last, "the server refused the URL's %s (%.*s)", what,
+                 (int)dt_min_u64(strcspn(reply->str, " "), 20), reply->str);
+        is_good = false;
+    }
+    if (reply)
+        link->library.reply_free(reply);
+    return is_good;
+}
+
+static bool open_connection(struct dt_redis_link *link)
+{
+    const struct dt_redis_url *url = &link->url;
+    const char *password_only[] = {"AUTH", url->password}, *both[] = {"AUTH", url->user, url->password};
+    const char *select[] = {"SELECT", url->database};
+    bool is_good = connect_any(link);
+
+    if (is_good) {
+        link->reader = link->library.reader_create();
+        is_good = link->reader != NULL;
+        if (!is_good)
+            snprintf(link->last, sizeof link->last, "out of memory");
+    }
+    if (is_good && url->password[0])
+        is_good = url->user[0] ? set_up(link, "user or password", 3, both)
+                               : set_up(link, "password", 2, password_only);
+    return is_good && (!url->database[0] || set_up(link, "database", 2, select));
+}
+
+/* Closed by the server since the last call, for example by a restart: nothing was sent yet. */
+static bool is_stale(const struct dt_redis_link *link)
+{
+    char byte;
+
+    return recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || !is_later(errno);
+}
+
+static enum dt_status fail(struct dt_redis_link *link, char *reason, size_t reason_bytes)
+{
+    disconnect(link);
+    link->pause_ms =
+        link->pause_ms ? dt_min_u64(2 * link->pause_ms, DT_REDIS_PAUSE_MAX_MS) : DT_REDIS_PAUSE_MS;
+    link->next_attempt_ns = dt_clock_now_ns() + link->pause_ms * DT_NS_PER_MS;
+    snprintf(reason, reason_bytes, "Redis at %.100s:%s: %s; next attempt in %" PRIu64 " ms", link->url.host,
+             link->url.port, link->last, link->pause_ms);
+    return DT_CLOSED;
+}
+
+enum dt_status dt_redis_link_call(struct dt_redis_link *link, int argc, const char **argv,
+                                  struct redisReply **reply, char *reason, size_t reason_bytes)
+{
+    *reply = NULL;
+    if (link->fd >= 0 && is_stale(link))
+        disconnect(link);
+    if (link->fd < 0 && dt_clock_now_ns() < link->next_attempt_ns) {
+        snprintf(reason, reason_bytes, "Redis at %.100s:%s: %s; waiting before the next attempt",
+                 link->url.host, link->url.port, link->last);
+        return DT_CLOSED;
+    }
+    if ((link->fd < 0 && !open_connection(link)) || !exchange(link, argc, argv, reply))
+        return fail(link, reason, reason_bytes);
+    link->pause_ms = 0;
+    link->next_attempt_ns = 0;
+    return DT_OK;
+}
