@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/iteration.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/util.h"
+
+#define FIND_FIRST     24   /* bursts before the first search */
+#define FIND_MAX       256  /* bursts between two searches */
+#define REPEATS_MIN    3    /* repetitions required */
+#define REPEATS        6    /* repetitions compared, where as many are remembered */
+#define COMPARED_MIN   48   /* pauses compared at least, where as many are remembered */
+#define CORRELATED     0.5  /* a weaker correlation is no rhythm */
+#define AS_GOOD        0.92 /* of the best correlation: a smaller lag with so much is the period */
+#define STAYS          0.7  /* of the best correlation: the present period remains */
+#define EVEN_DEVIATION 0.15 /* of the logarithms of pauses that are all alike */
+#define SAME_TIME      0.02
+#define STRANGE_MAX    2
+
+void dt_iteration_init(struct dt_iteration *it)
+{
+    memset(it, 0, sizeof *it);
+    it->find_at = it->find_step = FIND_FIRST;
+}
+
+uint64_t dt_iteration_messages(const struct dt_iteration *it, uint64_t number)
+{
+    uint64_t end =
+        number + 1 < it->mark_count ? dt_iteration_burst_of(it, number + 1)->first : it->message_count;
+
+    return end - dt_iteration_burst_of(it, number)->first;
+}
+
+/* Before this burst; 0: it is the oldest one. */
+static uint64_t pause_before(const struct dt_iteration *it, uint64_t number)
+{
+    return number > dt_iteration_oldest(it) ? dt_iteration_burst_of(it, number)->wanted_ns -
+                                                  dt_iteration_burst_of(it, number - 1)->wanted_ns
+                                            : 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The period
+ */
+
+/* Of the last `count` values with those `lag` earlier; *deviation is the one of all of them. */
+static double correlation(const double *values, uint32_t count, uint32_t lag, double *deviation)
+{
+    double mean = 0, variance = 0, sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        mean += values[i] / count;
+    for (uint32_t i = 0; i < count; i++)
+        variance += (values[i] - mean) * (values[i] - mean) / count;
+    for (uint32_t i = lag; i < count; i++)
+        sum += (values[i] - mean) * (values[i - lag] - mean);
+    *deviation = sqrt(variance);
+    return variance > 0 ? sum / (count - lag) / variance : 0;
+}
+
+/* Of values[0..count): the lag, or 0. The present one, if not 0, stays while it is nearly as good. */
+static uint32_t find_lag(const double *values, uint32_t count, uint32_t present)
+{
+    double found[DT_ITERATION_MARKS / REPEATS_MIN + 1], best = 0, deviation = 0;
+    uint32_t lags = count / REPEATS_MIN;
+
+    for (uint32_t lag = 1; lag <= lags; lag++) {
+        uint32_t compared = (uint32_t)dt_max_u64(COMPARED_MIN, (uint64_t)REPEATS * lag);
+
+        compared = (uint32_t)dt_min_u64(compared, count);
+        found[lag] = correlation(values + count - compared, compared, lag, &deviation);
+        best = fmax(best, found[lag]);
+    }
+    correlation(values, count, 1, &deviation);
+    if (best < CORRELATED)
+        return deviation < EVEN_DEVIATION ? 1 : 0;
+    if (present && present <= lags && found[present] >= STAYS * best)
+        return present;
+    for (uint32_t lag = 1; lag <= lags; lag++) {
+        if (found[lag] >= AS_GOOD * best)
+            return lag;
+    }
+    return 0;
+}
+
+/* Messages in `lag` bursts: the most of three places, since messages may have been missed. */
+static uint64_t messages_of(const struct dt_iteration *it, uint32_t lag)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t last = it->mark_count - 1 - i * (uint64_t)lag / 2;
+
+        most = dt_max_u64(most, dt_iteration_burst_of(it, last)->first -
+                                    dt_iteration_burst_of(it, last - lag)->first);
+    }
+    return most;
+}
+
+/* The present iteration began with the burst after the longest pause of the last `lag` ones. */
+static void begin_anew(struct dt_iteration *it, uint32_t lag, uint64_t messages)
+{
+    uint64_t begin = it->mark_count - 1;
+
+    for (uint64_t number = it->mark_count - lag; number < it->mark_count; number++) {
+        if (pause_before(it, number) > pause_before(it, begin))
+            begin = number;
+    }
+    it->period = messages;
+    it->period_marks = lag;
+    it->begin_mark = begin;
+    it->pause_ns = pause_before(it, begin);
+    it->strange = 0;
+}
+
+static void find(struct dt_iteration *it)
+{
+    double pauses[DT_ITERATION_MARKS];
+    uint64_t oldest = dt_iteration_oldest(it);
+    uint64_t messages;
+    uint32_t count = 0, lag;
+
+    for (uint64_t number = oldest + 1; number < it->mark_count; number++)
+        pauses[count++] = log((double)pause_before(it, number));
+    lag = find_lag(pauses, count, it->strange < STRANGE_MAX ? it->period_marks : 0);
+    messages = lag ? messages_of(it, lag) : 0;
+    /*
+     * A slow link may make the pauses of all microbatches alike, or alternate: while the iterations begin
+     * where they are expected, their number of messages does not become smaller.
+     */
+    if (lag == 0 || (messages < it->period && it->strange < STRANGE_MAX)) {
+        it->find_step = dt_min_u64(it->find_step * 2, FIND_MAX);
+        lag = 0;
+    } else if (messages == it->period) {
+        it->find_step = FIND_MAX;
+    } else if (lag != it->candidate) {
+        it->find_step = dt_max_u64(FIND_FIRST / 2, lag); /* until it is confirmed by what follows */
+    } else {
+        begin_anew(it, lag, messages);
+        it->find_step = FIND_MAX;
+    }
+    it->candidate = lag;
+    it->find_at = it->mark_count + it->find_step;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The iterations
+ */
+static bool end_at(struct dt_iteration *it, uint64_t number, uint64_t expected)
+{
+    const struct dt_iteration_burst *begin = dt_iteration_burst_of(it, it->begin_mark);
+    const struct dt_iteration_burst *end = dt_iteration_burst_of(it, number);
+
+    it->strange = end->first == expected ? 0 : it->strange + 1;
+    if (it->strange >= STRANGE_MAX) /* perhaps iterations have another number of messages now */
+        it->find_at = dt_min_u64(it->find_at, it->mark_count + FIND_FIRST);
+    it->pause_ns = (3 * it->pause_ns + pause_before(it, number)) / 4;
+    it->begin_ns = begin->wanted_ns;
+    it->end_ns = end->wanted_ns;
+    it->begin_mark = number;
+    it->iterations++;
+    return true;
+}
+
+/* The newest burst may be the first of an iteration. */
+static bool try_end(struct dt_iteration *it)
+{
+    uint64_t newest = it->mark_count - 1, first = dt_iteration_burst_of(it, newest)->first;
+    uint64_t expected = dt_iteration_burst_of(it, it->begin_mark)->first + it->period, best = newest;
+    uint64_t around = it->period_marks == 1 ? it->period / 2 : it->period / dt_min_u64(8, it->period_marks);
+
+    if (it->begin_mark < dt_iteration_oldest(it)) { /* iterations have become longer than what is kept */
+        it->period = 0;
+        return false;
+    }
+    if (newest == it->begin_mark || first < expected)
+        return false;
+    if (first == expected && 2 * pause_before(it, newest) >= it->pause_ns)
+        return end_at(it, newest, expected);
+    if (first < expected + around)
+        return false;
+    for (uint64_t number = newest; number > it->begin_mark; number--) {
+        if (dt_iteration_burst_of(it, number)->first + around < expected)
+            break;
+        if (dt_iteration_burst_of(it, number)->first <= expected + around &&
+            pause_before(it, number) > pause_before(it, best))
+            best = number;
+    }
+    return end_at(it, best, expected);
+}
+
+bool dt_iteration_add(struct dt_iteration *it, uint64_t wanted_ns, uint64_t messages)
+{
+    bool is_new = it->mark_count == 0 || wanted_ns >= it->last_ns + DT_ITERATION_PAUSE_NS;
+    bool is_ended = false;
+
+    if (is_new) {
+        it->marks[it->mark_count++ % DT_ITERATION_MARKS] =
+            (struct dt_iteration_burst){.wanted_ns = wanted_ns, .first = it->message_count};
+        is_ended = it->period && try_end(it);
+        if (it->mark_count >= it->find_at)
+            find(it);
+    }
+    it->message_count += messages;
+    it->last_ns = dt_max_u64(it->last_ns, wanted_ns);
+    return is_ended;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * The connections of a process
+ */
+static uint32_t votes_for(const struct dt_iteration *const *connections, uint32_t count, double ns)
+{
+    uint32_t votes = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        votes += fabs((double)dt_iteration_ns(connections[i]) - ns) <= SAME_TIME * ns;
+    return votes;
+}
+
+const struct dt_iteration *dt_iteration_vote(const struct dt_iteration *const *connections, uint32_t count)
+{
+    const struct dt_iteration *best = NULL;
+    uint32_t best_votes = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t ns = connections[i]->period ? dt_iteration_ns(connections[i]) : 0;
+        uint32_t votes = ns ? votes_for(connections, count, (double)ns) : 0;
+
+        if (votes > best_votes || (votes && votes == best_votes && ns > dt_iteration_ns(best))) {
+            best = connections[i];
+            best_votes = votes;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "detect/iteration.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "tests/detect/rhythm.h"
+
+using detour_test::Change;
+using detour_test::DeviceTraffic;
+using detour_test::Errors;
+using detour_test::Generator;
+using detour_test::Message;
+using detour_test::Rhythm;
+
+namespace
+{
+const double kBound = 0.012; /* FALCON, Fig. 12 */
+
+std::vector<Rhythm> Cases()
+{
+    std::vector<Rhythm> cases;
+    uint64_t seed = 1;
+    for (int devices : {2, 3, 4, 8}) {
+        for (int microbatches : {4, 8, 16, 32}) {
+            for (bool has_w : {false, true}) {
+                for (double noise : {0.05}) {
+                    for (int chunks : {1, 4}) {
+                        Rhythm r;
+                        r.devices = devices;
+                        r.microbatches = microbatches;
+                        r.has_w = has_w;
+                        r.noise = noise;
+                        r.chunks = chunks;
+                        r.has_barrier = seed % 2;
+                        r.f_ms = 2 + static_cast<double>(seed % 5);
+                        r.b_ms = r.f_ms * 1.1;
+                        r.w_ms = r.f_ms * 0.9;
+                        r.seed = seed++;
+                        cases.push_back(r);
+                    }
+                }
+            }
+        }
+    }
+    return cases;
+}
+
+/* The true mean time of the iterations [from, to) of a device. */
+double Truth(const DeviceTraffic &device, int from, int to)
+{
+    return (device.begin_ms[to] - device.begin_ms[from]) / (to - from);
+}
+
+/* Feeds a device's sends in the order of time, as a plugin does, and compares each complete iteration, from
+ * `from` on, with the truth at that time. */
+struct Watch {
+    explicit Watch(const DeviceTraffic &device) : traffic(device)
+    {
+        for (auto &connection : connections) {
+            connection = std::make_unique<dt_iteration>();
+            dt_iteration_init(connection.get());
+        }
+    }
+
+    const dt_iteration *Vote() const
+    {
+        const dt_iteration *both[] = {connections[0].get(), connections[1].get()};
+        return dt_iteration_vote(both, 2);
+    }
+
+    /* The iteration in which it was found first, or -1. */
+    int Run(int from, int to, Errors *single, Errors *mean)
+    {
+        size_t at[2] = {0, 0};
+        int found = -1, window = -1;
+        double sum = 0;
+        int count = 0;
+        for (;;) {
+            int c = at[0] < traffic.sent[0].size() && (at[1] >= traffic.sent[1].size() ||
+                                                       traffic.sent[0][at[0]].ns <= traffic.sent[1][at[1]].ns)
+                        ? 0
+                        : 1;
+            if (at[c] >= traffic.sent[c].size())
+                return found;
+            const Message &message = traffic.sent[c][at[c]++];
+            if (!dt_iteration_add(connections[c].get(), message.ns, 1) || Vote() != connections[c].get())
+                continue;
+            if (found < 0)
+                found = message.iteration;
+            int i = message.iteration - 1; /* the complete one */
+            if (i < from || i >= to)
+                continue;
+            double ms = static_cast<double>(dt_iteration_ns(connections[c].get())) / 1e6;
+            single->all.push_back(std::fabs(ms / Truth(traffic, i, i + 1) - 1));
+            if (window < 0)
+                window = i;
+            sum += ms;
+            if (++count == 10) {
+                mean->all.push_back(std::fabs(sum / 10 / Truth(traffic, window, i + 1) - 1));
+                window = -1;
+                sum = count = 0;
+            }
+        }
+    }
+
+    const DeviceTraffic &traffic;
+    std::unique_ptr<dt_iteration> connections[2];
+};
+
+struct Result {
+    Errors single, mean;
+    int found_latest = 0, devices = 0, lost = 0;
+
+    void Add(const Rhythm &r, int from, int to)
+    {
+        std::vector<DeviceTraffic> traffic = Generator(r).Run();
+        for (const DeviceTraffic &device : traffic) {
+            Watch watch(device);
+            int found = watch.Run(from, to, &single, &mean);
+            devices++;
+            lost += found < 0 || found > from;
+            found_latest = std::max(found_latest, found);
+        }
+    }
+
+    void Print(const char *name)
+    {
+        printf(
+            "%-28s %5zu means of 10: error p50 %.3f%% p99 %.3f%% max %.3f%%; %6zu iterations: p50 %.3f%% p99 "
+            "%.3f%% max %.3f%%; %d devices, latest found in iteration %d, %d late\n",
+            name, mean.all.size(), 100 * mean.Quantile(0.5), 100 * mean.Quantile(0.99),
+            100 * mean.Quantile(1), single.all.size(), 100 * single.Quantile(0.5),
+            100 * single.Quantile(0.99), 100 * single.Quantile(1), devices, found_latest, lost);
+    }
+};
+
+TEST(Iteration, OfPipelinesHasAnErrorOfAtMostFalcons)
+{
+    Result result;
+    for (const Rhythm &r : Cases())
+        result.Add(r, 40, 79);
+    result.Print("steady");
+    EXPECT_EQ(result.lost, 0);
+    EXPECT_LE(result.mean.Quantile(1), kBound);
+}
+
+/* All of these from iteration 30 on; the errors are those from iteration 33 on. */
+TEST(Iteration, SurvivesStragglersSlowLinksAndANewSchedule)
+{
+    Result straggler, link, schedule;
+    for (Rhythm r : Cases()) {
+        r.changes = {{30, 1 << 30, static_cast<int>(r.seed % r.devices), 1.2 + 0.3 * (r.seed % 6), 0}};
+        straggler.Add(r, 33, 79);
+        r.changes = {{30, 1 << 30, static_cast<int>(r.seed % (r.devices - 1)), 1, 5.0 * (1 + r.seed % 6)}};
+        link.Add(r, 33, 79);
+        r.changes.clear();
+        r.schedule_change = 30;
+        schedule.Add(r, 33, 79);
+    }
+    for (auto [name, result] :
+         {std::pair{"a straggler", &straggler}, {"a slow link", &link}, {"another schedule", &schedule}}) {
+        result->Print(name);
+        EXPECT_EQ(result->lost, 0) << name;
+        EXPECT_LE(result->mean.Quantile(1), kBound) << name;
+    }
+}
+
+/* One message of a thousand is not seen: the later iterations are not moved. */
+TEST(Iteration, SurvivesMissedMessages)
+{
+    Result result;
+    for (Rhythm r : Cases()) {
+        r.missed = 0.001;
+        result.Add(r, 40, 79);
+    }
+    result.Print("1 of 1000 messages missed");
+    EXPECT_EQ(result.lost, 0);
+    EXPECT_LE(result.mean.Quantile(0.99), kBound);
+}
+} // namespace
