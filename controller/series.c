@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/series.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/check.h"
+
+#define DEVIATION_MIN   0.002 /* the resolution of clocks */
+#define FLOOR           0.005 /* a standard error is not smaller: levels wander slowly */
+#define DEVIATION_SHARE 0.02  /* weight of one report in the running deviation */
+#define MAJORITY        0.75  /* of the reports of a window */
+#define END_PART        0.4   /* of the rise that began it */
+#define END_WINDOW      4     /* reports that end it, at least */
+#define FASTER          0.03
+#define SCALE_MEDIAN    1.4826 /* standard deviation by median absolute deviation, of a normal distribution */
+#define SCALE_MEAN      1.2533 /* the same by mean absolute deviation */
+
+void dt_series_init(struct dt_series *series)
+{
+    memset(series, 0, sizeof *series);
+}
+
+bool dt_series_is_learned(const struct dt_series *series)
+{
+    return series->refined > 0;
+}
+
+static uint32_t slot(uint64_t number)
+{
+    return (uint32_t)(number % DT_SERIES_HISTORY);
+}
+
+/* Reports that a window may contain. */
+static uint64_t available(const struct dt_series *series)
+{
+    uint64_t count = series->count - series->start;
+
+    return count < DT_SERIES_HISTORY ? count : DT_SERIES_HISTORY;
+}
+
+/* Of up to DT_SERIES_LEARN values; sorts them by insertion. */
+static double median(double *values, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        double value = values[i];
+        uint32_t j = i;
+
+        for (; j > 0 && values[j - 1] > value; j--)
+            values[j] = values[j - 1];
+        values[j] = value;
+    }
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* The first reports, which the ring holds as they came, become the reference; later ones are relative to it.
+ */
+static void learn(struct dt_series *series)
+{
+    double values[DT_SERIES_LEARN], samples = 0;
+
+    for (uint32_t i = 0; i < DT_SERIES_LEARN; i++)
+        values[i] = series->excess[i];
+    double shift = median(values, DT_SERIES_LEARN);
+    for (uint32_t i = 0; i < DT_SERIES_LEARN; i++)
+        values[i] = fabs(series->excess[i] - shift);
+    series->deviation = fmax(SCALE_MEDIAN * median(values, DT_SERIES_LEARN), DEVIATION_MIN);
+    for (uint32_t i = 0; i < DT_SERIES_LEARN; i++)
+        samples += series->weight[i];
+    series->typical = samples / DT_SERIES_LEARN;
+    series->reference += shift;
+    series->refined = DT_SERIES_LEARN;
+    series->start = series->count;
+}
+
+static void refine(struct dt_series *series, double excess)
+{
+    double reach = 3 * series->deviation;
+
+    if (series->refined >= DT_SERIES_REFINE || series->is_slow)
+        return;
+    series->refined++;
+    series->reference += fmax(-reach, fmin(reach, excess)) / (double)series->refined;
+}
+
+static void remember(struct dt_series *series, double excess, double weight, uint64_t time_ns)
+{
+    for (uint32_t w = 0; w < DT_SERIES_WINDOWS; w++) {
+        uint64_t length = 1ull << w;
+
+        series->sums[w] += weight * excess;
+        series->weights[w] += weight;
+        if (series->count - series->start >= length) {
+            uint32_t old = slot(series->count - length);
+
+            series->sums[w] -= (double)series->weight[old] * series->excess[old];
+            series->weights[w] -= series->weight[old];
+        }
+    }
+    series->excess[slot(series->count)] = (float)excess;
+    series->weight[slot(series->count)] = (float)weight;
+    series->time_ns[slot(series->count)] = time_ns;
+    series->count++;
+}
+
+/* By the differences between successive reports, so that a slow phase or a drift does not look like noise. */
+static void follow_deviation(struct dt_series *series, double excess, double weight)
+{
+    if (available(series) == 0)
+        return;
+    uint32_t before = slot(series->count - 1);
+    double distance =
+        fabs(excess - series->excess[before]) / sqrt(1 / weight + 1 / (double)series->weight[before]);
+
+    distance = SCALE_MEAN * fmin(distance, 4 * series->deviation);
+    series->deviation += DEVIATION_SHARE * (distance - series->deviation);
+    series->deviation = fmax(series->deviation, DEVIATION_MIN);
+}
+
+void dt_series_add(struct dt_series *series, double value, uint64_t samples, uint64_t time_ns)
+{
+    DT_CHECK(samples > 0);
+    if (!dt_series_is_learned(series)) {
+        if (series->count == 0)
+            series->reference = value;
+        series->excess[series->count] = (float)(value - series->reference);
+        series->weight[series->count] = (float)samples;
+        if (++series->count == DT_SERIES_LEARN)
+            learn(series);
+        return;
+    }
+    double excess = (float)(value - series->reference);
+    double weight = (float)fmin(1, (double)samples / series->typical);
+
+    follow_deviation(series, excess, weight);
+    remember(series, excess, weight, time_ns);
+    refine(series, excess);
+}
+
+static double standard_error(const struct dt_series *series, double deviation, double weights)
+{
+    return sqrt(deviation * deviation * (1 / weights + 1 / (double)series->refined) + FLOOR * FLOOR);
+}
+
+/* Are most of the last `length` reports above half of their mean? */
+static bool has_majority(const struct dt_series *series, uint64_t length, double mean)
+{
+    uint64_t above = 0;
+
+    for (uint64_t i = series->count - length; i < series->count; i++)
+        above += series->excess[slot(i)] > mean / 2;
+    return (double)above >= MAJORITY * (double)length;
+}
+
+static bool is_above(const struct dt_series *series, uint32_t w, double deviation, uint64_t span_ns)
+{
+    uint64_t length = 1ull << w;
+    double mean = series->sums[w] / series->weights[w];
+
+    if (length < DT_SERIES_REPORTS || mean < DT_SERIES_RISE ||
+        mean < DT_SERIES_ERRORS * standard_error(series, deviation, series->weights[w]))
+        return false;
+    uint64_t first_ns = series->time_ns[slot(series->count - length)];
+    uint64_t last_ns = series->time_ns[slot(series->count - 1)];
+    /* Reports are of the time before them: `length` of them last one interval more than their difference. */
+    uint64_t lasted_ns = (last_ns - first_ns) / (length - 1) * length;
+
+    return lasted_ns >= span_ns && has_majority(series, length, mean);
+}
+
+/* The first of the reports up to the present from which on all but a few are above half of the rise. */
+static uint64_t first_above(const struct dt_series *series, uint64_t length, double mean)
+{
+    uint64_t first = series->count - length;
+
+    while (first + 1 < series->count && series->excess[slot(first)] <= mean / 2)
+        first++;
+    return series->time_ns[slot(first)];
+}
+
+static void begin(struct dt_series *series, uint32_t w)
+{
+    series->is_slow = true;
+    series->window = 1u << w;
+    series->began_rise = series->sums[w] / series->weights[w];
+    series->rise = series->began_rise;
+    series->since_ns = first_above(series, series->window, series->began_rise);
+}
+
+static uint32_t window_of(uint32_t length)
+{
+    uint32_t w = 0;
+
+    while ((1u << w) < length)
+        w++;
+    return w;
+}
+
+/* A longer window estimates the rise better, and the end waits until the window is full of what comes after.
+ */
+static void watch_end(struct dt_series *series)
+{
+    uint32_t w = window_of(series->window < END_WINDOW ? END_WINDOW : series->window);
+
+    if (available(series) < 1ull << w || !(series->weights[w] > 0))
+        return;
+    series->rise = series->sums[w] / series->weights[w];
+    if (series->rise >= fmin(END_PART * series->began_rise, DT_SERIES_END))
+        return;
+    series->is_slow = false;
+    series->start = series->count;
+    memset(series->sums, 0, sizeof series->sums);
+    memset(series->weights, 0, sizeof series->weights);
+}
+
+/* The last window is full, healthy, and faster than the reference. */
+static void follow(struct dt_series *series)
+{
+    uint32_t w = DT_SERIES_WINDOWS - 1;
+
+    if (available(series) < DT_SERIES_HISTORY || !(series->weights[w] > 0))
+        return;
+    double mean = series->sums[w] / series->weights[w];
+
+    if (mean > -FASTER)
+        return;
+    series->reference += mean;
+    series->start = series->count;
+    memset(series->sums, 0, sizeof series->sums);
+    memset(series->weights, 0, sizeof series->weights);
+}
+
+void dt_series_judge(struct dt_series *series, double deviation, uint64_t span_ns)
+{
+    if (!dt_series_is_learned(series) || available(series) == 0)
+        return;
+    if (series->is_slow) {
+        watch_end(series);
+        return;
+    }
+    deviation = fmax(deviation, series->deviation);
+    for (uint32_t w = 0; w < DT_SERIES_WINDOWS && available(series) >= 1ull << w; w++) {
+        if (series->weights[w] > 0 && is_above(series, w, deviation, span_ns)) {
+            begin(series, w);
+            return;
+        }
+    }
+    follow(series);
+}
+
+struct dt_series_level dt_series_level_since(const struct dt_series *series, uint64_t since_ns)
+{
+    double sum = 0, weights = 0;
+
+    for (uint64_t back = 1; back <= available(series); back++) {
+        uint32_t at = slot(series->count - back);
+
+        if (series->time_ns[at] < since_ns)
+            break;
+        sum += (double)series->weight[at] * series->excess[at];
+        weights += series->weight[at];
+    }
+    if (!(weights > 0))
+        return (struct dt_series_level){0};
+    return (struct dt_series_level){sum / weights, standard_error(series, series->deviation, weights)};
+}

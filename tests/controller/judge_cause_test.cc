@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// What causes a slow link: through the judge, since a cause is a comparison with all other links.
+#include "controller/judge_cause.h"
+
+#include <gtest/gtest.h>
+
+#include "detour/stat.h"
+#include "tests/controller/small_job.h"
+
+namespace
+{
+bool IsAt(uint32_t from, uint32_t to, uint32_t rank)
+{
+    return from == rank || to == rank;
+}
+
+dt_finding First(SmallJob &job, int limit = 10)
+{
+    auto found = job.StepsToFinding(limit);
+
+    EXPECT_EQ(found.size(), 1u);
+    return found.empty() ? dt_finding{} : found[0];
+}
+
+TEST(JudgeCause, AllLinksOfANicAreItsNic)
+{
+    SmallJob job;
+
+    job.Steps(80);
+    job.link = [](uint32_t from, uint32_t to) { return IsAt(from, to, 5) ? 1.3 : 1; };
+    dt_finding finding = First(job);
+    EXPECT_EQ(finding.kind, DT_FINDING_NIC);
+    EXPECT_EQ(finding.rank, 5u);
+    EXPECT_STREQ(finding.host, "h1");
+    EXPECT_STREQ(finding.nic, "rnic1");
+    job.Steps(20);
+    ASSERT_EQ(job.findings.size(), 1u);
+    EXPECT_EQ(job.findings[0].count, 6u);
+}
+
+TEST(JudgeCause, ANicMayBeSlowInOneDirection)
+{
+    for (bool is_out : {true, false}) {
+        SmallJob job;
+
+        job.Steps(80);
+        job.link = [=](uint32_t from, uint32_t to) { return (is_out ? from : to) == 9 ? 1.5 : 1; };
+        dt_finding finding = First(job);
+        EXPECT_EQ(finding.kind, DT_FINDING_NIC);
+        EXPECT_EQ(finding.rank, 9u);
+    }
+}
+
+TEST(JudgeCause, BothDirectionsOfALinkAreOneLink)
+{
+    SmallJob job;
+
+    job.Steps(80);
+    job.link = [](uint32_t from, uint32_t to) { return IsAt(from, to, 1) && IsAt(from, to, 5) ? 1.6 : 1; };
+    dt_finding finding = First(job);
+    EXPECT_EQ(finding.kind, DT_FINDING_LINK);
+    EXPECT_EQ(finding.count, 2u);
+}
+
+TEST(JudgeCause, ASlowRankIsADevice)
+{
+    SmallJob job;
+
+    job.Steps(80);
+    job.compute = [](uint32_t rank) { return rank == 11 ? 1.2 : 1; };
+    dt_finding finding = First(job);
+    EXPECT_EQ(finding.kind, DT_FINDING_DEVICE);
+    EXPECT_EQ(finding.rank, 11u);
+    EXPECT_STREQ(finding.host, "h2");
+}
+
+// The waits of host h2 explain its links, at either end, and its computing: no link, NIC or device is blamed.
+TEST(JudgeCause, ABusyHostIsNoSlowLink)
+{
+    SmallJob job;
+
+    job.Steps(80);
+    job.link = [](uint32_t from, uint32_t to) { return from / 4 == 2 || to / 4 == 2 ? 2.0 : 1; };
+    job.compute = [](uint32_t rank) { return rank / 4 == 2 ? 1.2 : 1; };
+    job.waits = [](const std::string &host) { return host == "h2" ? 0.4 : 0.01; };
+    dt_finding finding = First(job);
+    EXPECT_EQ(finding.kind, DT_FINDING_PROCESSOR);
+    EXPECT_STREQ(finding.host, "h2");
+    for (int i = 0; i < 40; i++) {
+        job.Step();
+        ASSERT_EQ(job.findings.size(), 1u) << job.findings[1].reason;
+    }
+}
+
+TEST(JudgeCause, AHostThatIsALittleBusyDoesNotHideASlowLink)
+{
+    SmallJob job;
+
+    job.waits = [](const std::string &) { return 0.06; };
+    job.Steps(80);
+    job.link = [](uint32_t from, uint32_t to) { return from == 2 && to == 6 ? 2 : 1; };
+    EXPECT_EQ(First(job).kind, DT_FINDING_LINK);
+}
+
+TEST(JudgeCause, TheSendersOwnVerdictOnItsProcessorCounts)
+{
+    SmallJob job;
+    std::vector<dt_finding> found;
+
+    job.Steps(80);
+    for (int i = 0; i < 10 && found.empty(); i++) {
+        // In place of the report that Step() would make.
+        dt_link_report report = SmallJob::Link(0, 4, 5000000, job.now_ns + SmallJob::kStepNs);
+        report.cause = DETOUR_STAT_CAUSE_OWN_PROCESSOR;
+        ASSERT_TRUE(dt_judge_add_link(job.judge.get(), &report));
+        job.is_silent = [](uint32_t rank) { return rank == 0; };
+        job.Step();
+        found = job.findings;
+    }
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].kind, DT_FINDING_PROCESSOR);
+    EXPECT_STREQ(found[0].host, "h0");
+}
+
+TEST(JudgeCause, TwoIncidentsAreTwoFindings)
+{
+    SmallJob job;
+
+    job.Steps(80);
+    job.link = [](uint32_t from, uint32_t to) {
+        return from == 2 && to == 6 ? 2 : IsAt(from, to, 12) ? 1.5 : 1;
+    };
+    job.compute = [](uint32_t rank) { return rank == 8 ? 1.5 : 1; };
+    job.Steps(10);
+    ASSERT_EQ(job.findings.size(), 3u);
+    uint32_t kinds = 0;
+    for (const dt_finding &finding : job.findings)
+        kinds |= 1u << finding.kind;
+    EXPECT_EQ(kinds, 1u << DT_FINDING_LINK | 1u << DT_FINDING_NIC | 1u << DT_FINDING_DEVICE);
+}
+} // namespace

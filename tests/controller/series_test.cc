@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/series.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/prng.h"
+
+namespace
+{
+constexpr uint64_t kSecond = 1000000000;
+
+class Series : public ::testing::Test
+{
+  protected:
+    Series()
+    {
+        dt_series_init(&series);
+        dt_prng_init(&prng, 1);
+    }
+
+    // Normal enough: the sum of twelve uniform numbers.
+    double Noise(double deviation)
+    {
+        double sum = -6;
+
+        for (int i = 0; i < 12; i++)
+            sum += double(dt_prng_next(&prng) >> 11) * 0x1p-53;
+        return deviation * sum;
+    }
+
+    void Add(double factor, double deviation = 0.03, uint64_t samples = 16)
+    {
+        time_ns += kSecond;
+        dt_series_add(&series, std::log(1e6 * factor) + Noise(deviation), samples, time_ns);
+        dt_series_judge(&series, 0, span_ns);
+    }
+
+    void Add(int count, double factor, double deviation = 0.03)
+    {
+        for (int i = 0; i < count; i++)
+            Add(factor, deviation);
+    }
+
+    int AddUntilSlow(double factor, int limit)
+    {
+        for (int i = 1; i <= limit; i++) {
+            Add(factor);
+            if (series.is_slow)
+                return i;
+        }
+        return 0;
+    }
+
+    dt_series series;
+    dt_prng prng;
+    uint64_t time_ns = 0, span_ns = 0;
+};
+
+TEST_F(Series, LearnsBeforeItJudges)
+{
+    for (int i = 0; i < DT_SERIES_LEARN; i++) {
+        EXPECT_FALSE(dt_series_is_learned(&series));
+        Add(i < 8 ? 1 : 3);
+        EXPECT_FALSE(series.is_slow);
+    }
+    EXPECT_TRUE(dt_series_is_learned(&series));
+}
+
+TEST_F(Series, ALargeRiseIsFoundInTwoReportsAndASmallOneLater)
+{
+    Add(100, 1);
+    EXPECT_EQ(AddUntilSlow(1.5, 10), 2);
+    Add(20, 1);
+    EXPECT_FALSE(series.is_slow);
+    int reports = AddUntilSlow(1.06, 128);
+    EXPECT_GT(reports, 4);
+    EXPECT_NEAR(std::exp(series.rise), 1.06, 0.03);
+}
+
+TEST_F(Series, ADriftBelowTenPercentIsFound)
+{
+    Add(100, 1);
+    for (int i = 0; i < 400; i++)
+        Add(1 + 0.07 * i / 400);
+    EXPECT_TRUE(series.is_slow);
+}
+
+TEST_F(Series, NoiseAloneIsNeverSlow)
+{
+    Add(20000, 1);
+    EXPECT_FALSE(series.is_slow);
+}
+
+TEST_F(Series, ABurstIsNotSlow)
+{
+    Add(100, 1);
+    span_ns = 3 * kSecond;
+    for (int burst = 0; burst < 20; burst++) {
+        Add(2, 6);
+        EXPECT_FALSE(series.is_slow);
+        Add(14, 1);
+    }
+    Add(3, 6);
+    Add(1, 6);
+    EXPECT_TRUE(series.is_slow);
+}
+
+TEST_F(Series, SinceIsTheFirstSlowReport)
+{
+    Add(100, 1);
+    uint64_t healthy_ns = time_ns;
+    span_ns = 3 * kSecond;
+    AddUntilSlow(2, 8);
+    EXPECT_EQ(series.since_ns, healthy_ns + kSecond);
+}
+
+TEST_F(Series, ItEndsWhenHealthyAndBeginsAgain)
+{
+    Add(100, 1);
+    for (int round = 0; round < 3; round++) {
+        EXPECT_GT(AddUntilSlow(1.4, 10), 0);
+        Add(30, 1.4);
+        EXPECT_TRUE(series.is_slow);
+        Add(8, 1);
+        EXPECT_FALSE(series.is_slow);
+    }
+    Add(200, 1);
+    EXPECT_FALSE(series.is_slow);
+}
+
+TEST_F(Series, ARiseThatFallsButStaysHighGoesOn)
+{
+    Add(100, 1);
+    EXPECT_GT(AddUntilSlow(5, 10), 0);
+    Add(100, 1.3);
+    EXPECT_TRUE(series.is_slow);
+    EXPECT_NEAR(std::exp(series.rise), 1.3, 0.05);
+}
+
+TEST_F(Series, AFasterLevelBecomesTheReference)
+{
+    Add(100, 1);
+    Add(200, 0.5);
+    EXPECT_FALSE(series.is_slow);
+    EXPECT_EQ(AddUntilSlow(0.75, 10), 2);
+}
+
+TEST_F(Series, ASlowLevelNeverBecomesTheReference)
+{
+    Add(100, 1);
+    Add(3000, 1.2);
+    EXPECT_TRUE(series.is_slow);
+}
+
+// One transfer in a report instead of 16, with four times the noise.
+TEST_F(Series, FewTransfersWeighLess)
+{
+    Add(100, 1);
+    for (int i = 0; i < 5000; i++)
+        Add(1, 0.12, 1);
+    EXPECT_FALSE(series.is_slow);
+}
+
+TEST_F(Series, TheDeviationOfTheKindIsBelieved)
+{
+    Add(100, 1, 0.001);
+    for (int i = 0; i < 4; i++) {
+        time_ns += kSecond;
+        dt_series_add(&series, std::log(1.08e6), 16, time_ns);
+        dt_series_judge(&series, 0.05, 0);
+    }
+    EXPECT_FALSE(series.is_slow);
+    dt_series_judge(&series, 0, 0);
+    EXPECT_TRUE(series.is_slow);
+}
+
+TEST_F(Series, TheLevelSinceATimeIsOfItsReportsOnly)
+{
+    Add(100, 1);
+    uint64_t since_ns = time_ns + 1;
+    EXPECT_EQ(dt_series_level_since(&series, since_ns).error, 0);
+    Add(16, 1.5);
+    dt_series_level level = dt_series_level_since(&series, since_ns);
+    EXPECT_NEAR(level.mean, std::log(1.5), 0.03);
+    EXPECT_GT(level.error, 0.005);
+    EXPECT_LT(level.error, 0.02);
+}
+} // namespace
