@@ -4,7 +4,9 @@
 #include <argp.h>
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +17,8 @@
 #include "cli/command.h"
 #include "cli/processes.h"
 #include "cli/stat_events.h"
+#include "cli/stat_metrics.h"
+#include "cli/stat_trace.h"
 
 #define COMMAND         "detour stat"
 #define WATCH_S_DEFAULT 1
@@ -23,7 +27,9 @@
 
 struct request {
     struct dt_process_choice choice;
-    bool is_json, is_prometheus, is_events, is_follow, is_watch, is_bounded;
+    bool is_json, is_metrics, is_events, is_follow, is_watch, is_bounded;
+    const char *metrics_file, *trace_file; /* NULL: standard output; no trace */
+    const char *job;                       /* NULL: not known */
     uint64_t every_s;
     uint64_t for_s;
 };
@@ -37,8 +43,16 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case 'j':
         request->is_json = true;
         return 0;
+    case 'm':
     case 'P':
-        request->is_prometheus = true;
+        request->is_metrics = true;
+        request->metrics_file = arg;
+        return 0;
+    case 'T':
+        request->trace_file = arg;
+        return 0;
+    case 'J':
+        request->job = arg;
         return 0;
     case 'e':
         request->is_events = true;
@@ -66,12 +80,23 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
     {"json", 'j', NULL, 0, "everything as JSON; `links` is input of `detour sched adapt --delays -`", 0},
-    {"prometheus", 'P', NULL, 0, "counters in Prometheus' text format", 0},
+    {"metrics", 'm', "FILE", OPTION_ARG_OPTIONAL,
+     "counters in Prometheus' text format; FILE is replaced in one step, as node_exporter's textfile "
+     "directory "
+     "needs it, with --watch again and again",
+     0},
+    {"prometheus", 'P', NULL, OPTION_HIDDEN, "the name of --metrics in Detour 0.1", 0},
+    {"job", 'J', "NAME", 0, "with --metrics: the label `job` (default: SLURM_JOB_ID)", 0},
+    {"trace", 'T', "FILE", 0,
+     "write traffic, verdicts and failovers to FILE, for ui.perfetto.dev, until Control-C or the end of "
+     "--for",
+     0},
     {"events", 'e', NULL, 0, "events, the oldest first; with --json one JSON object per line", 0},
     {"follow", 'F', NULL, 0, "with --events: print new events as they occur, until Control-C", 0},
     {"watch", 'w', "SECONDS", OPTION_ARG_OPTIONAL,
-     "repeat the table every SECONDS (default 1), with bytes per second, until Control-C", 0},
-    {"for", 'f', "SECONDS", 0, "with --watch or --follow: end after this time", 0},
+     "repeat the table, with bytes per second, or --metrics=FILE every SECONDS (default 1) until Control-C",
+     0},
+    {"for", 'f', "SECONDS", 0, "with --watch, --follow or --trace: end after this time", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -83,9 +108,8 @@ static const struct argp argp = {
     .parser = parse_one,
     .doc = "Prints the counters of running processes and which links are slow.\v"
            "Without an option: one line for each connection. P99 is accurate to a factor of two. RETRIES are "
-           "messages "
-           "sent "
-           "again over another path, SWITCHES the number of failed paths. VERDICT is the sender's.\n"
+           "messages sent again over another path, SWITCHES the number of failed paths. VERDICT is the "
+           "sender's.\n"
            "\n"
            "Processes are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID).\n"
            "Exit code: 0 done; 1 no process of yours uses Detour; 2 bad input.",
@@ -93,16 +117,21 @@ static const struct argp argp = {
 
 static int check_request(const struct request *request)
 {
-    if (request->is_json + request->is_prometheus > 1)
-        return dt_arg_refuse(COMMAND, "--json or --prometheus, not both");
-    if (request->is_events && request->is_prometheus)
-        return dt_arg_refuse(COMMAND, "events are no metrics: combine --events with --json or use it alone");
-    if (request->is_watch && (request->is_json || request->is_prometheus || request->is_events))
-        return dt_arg_refuse(COMMAND, "--watch shows the table; combine it with --pid and --for only");
+    bool is_trace = request->trace_file != NULL;
+
+    if (request->is_json + request->is_metrics + is_trace > 1)
+        return dt_arg_refuse(COMMAND, "one of --json, --metrics and --trace");
+    if (request->is_events && (request->is_metrics || is_trace))
+        return dt_arg_refuse(COMMAND, "combine --events with --json or use it alone");
+    if (request->is_watch && (request->is_json || request->is_events || is_trace ||
+                              (request->is_metrics && !request->metrics_file)))
+        return dt_arg_refuse(COMMAND, "--watch repeats the table or --metrics=FILE");
     if (request->is_follow && !request->is_events)
         return dt_arg_refuse(COMMAND, "--follow belongs to --events");
-    if (request->is_bounded && !request->is_watch && !request->is_follow)
-        return dt_arg_refuse(COMMAND, "--for belongs to --watch or --follow");
+    if (request->is_bounded && !request->is_watch && !request->is_follow && !is_trace)
+        return dt_arg_refuse(COMMAND, "--for belongs to --watch, --follow or --trace");
+    if (request->job && !request->is_metrics)
+        return dt_arg_refuse(COMMAND, "--job belongs to --metrics");
     return 0;
 }
 
@@ -130,8 +159,8 @@ static int print(const struct request *request, const struct detour_stat_snapsho
         is_printed = dt_stat_print_events(snapshot, request->is_json, &seen);
     else if (request->is_json)
         is_printed = dt_stat_print_json(snapshot);
-    else if (request->is_prometheus)
-        dt_stat_print_prometheus(snapshot);
+    else if (request->is_metrics)
+        dt_metrics_write(stdout, snapshot, request->job);
     else
         dt_stat_print_table(snapshot, NULL);
     dt_stat_seen_free(&seen);
@@ -219,6 +248,86 @@ static int follow(const struct dt_params *params, const struct request *request)
     return code;
 }
 
+/* ---- Files. ---- */
+
+/* The file of --metrics is written without any process, too: that none is left is a result. */
+static int save_metrics(const struct dt_params *params, const struct request *request)
+{
+    struct detour_stat_snapshot *snapshot;
+    int code = read_pages(params, request, &snapshot);
+
+    if (code != DT_EXIT_OK)
+        return code;
+    if (!dt_metrics_save(request->metrics_file, snapshot, request->job)) {
+        dt_arg_refuse(COMMAND, "--metrics %s: %s", request->metrics_file, strerror(errno));
+        code = DT_EXIT_FAILED;
+    }
+    detour_stat_free(snapshot);
+    return code;
+}
+
+/* Goes on after a failure, for example of a full disk: the next file may be written. The last one decides. */
+static int keep_metrics(const struct dt_params *params, const struct request *request)
+{
+    const struct timespec pause = {.tv_sec = (time_t)request->every_s};
+    int code = save_metrics(params, request);
+
+    for (uint64_t s = request->every_s; request->is_watch && (!request->is_bounded || s <= request->for_s);
+         s += request->every_s) {
+        nanosleep(&pause, NULL);
+        code = save_metrics(params, request);
+    }
+    return code;
+}
+
+/* Snapshots until the time is over or a signal arrives, which the caller has blocked. */
+static int follow_trace(const struct dt_params *params, const struct request *request,
+                        const sigset_t *signals, struct dt_stat_trace *trace)
+{
+    const struct timespec pause = {.tv_nsec = FOLLOW_NS};
+    uint64_t end_ns = request->is_bounded ? dt_clock_now_ns() + request->for_s * DT_NS_PER_S : DT_NEVER_NS;
+    struct detour_stat_snapshot *snapshot;
+    int code = DT_EXIT_OK;
+
+    for (bool is_last = false; code == DT_EXIT_OK;) {
+        code = read_pages(params, request, &snapshot);
+        if (code == DT_EXIT_OK && !dt_stat_trace_add(trace, snapshot)) {
+            dt_arg_refuse(COMMAND, "out of memory");
+            code = DT_EXIT_FAILED;
+        }
+        if (is_last)
+            break;
+        is_last = sigtimedwait(signals, NULL, &pause) > 0 || dt_clock_now_ns() >= end_ns;
+    }
+    return code;
+}
+
+static int write_trace(const struct dt_params *params, const struct request *request)
+{
+    FILE *out = fopen(request->trace_file, "we");
+    struct dt_stat_trace *trace = out ? dt_stat_trace_begin(out) : NULL;
+    int code = DT_EXIT_FAILED;
+    sigset_t signals, old;
+    bool is_written;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    if (trace) {
+        sigprocmask(SIG_BLOCK, &signals, &old);
+        code = follow_trace(params, request, &signals, trace);
+        dt_stat_trace_end(trace);
+        sigprocmask(SIG_SETMASK, &old, NULL);
+    }
+    is_written = trace && !ferror(out);
+    is_written = out && !fclose(out) && is_written;
+    if (!is_written) {
+        dt_arg_refuse(COMMAND, "--trace %s: %s", request->trace_file, strerror(errno));
+        code = DT_EXIT_FAILED;
+    }
+    return code;
+}
+
 int dt_stat_command(int argc, char **argv)
 {
     struct request request = {.choice = {.command = COMMAND}};
@@ -231,7 +340,13 @@ int dt_stat_command(int argc, char **argv)
         dt_arg_refuse(COMMAND, "%s", reason);
         return DT_EXIT_USAGE;
     }
+    if (!request.job)
+        request.job = getenv("SLURM_JOB_ID");
     if (request.is_follow)
         return follow(&params, &request);
+    if (request.metrics_file)
+        return keep_metrics(&params, &request);
+    if (request.trace_file)
+        return write_trace(&params, &request);
     return request.is_watch ? watch(&params, &request) : show_once(&params, &request);
 }

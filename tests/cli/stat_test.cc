@@ -248,40 +248,6 @@ TEST_F(Stat, ItsJsonIsInputOfSchedAdapt)
     EXPECT_DOUBLE_EQ(19, backward_ms);
 }
 
-TEST_F(Stat, PrometheusGetsCountersAndAHistogram)
-{
-    Process one(folder.dir, 11, "a \"quoted\\\" name");
-    dt_page_connection *send = one.Connect(true, "there:12", 4);
-    dt_page_add(&send->message_count, 3);
-    dt_page_add(&send->failover_ns, 1500000000);
-    dt_page_add(&send->service_count[0], 1);
-    dt_page_add(&send->service_count[27], 2);
-    Process::Judge(send, DT_PAGE_VERDICT_SLOW, 1, 2500);
-    Run({"--prometheus"});
-    std::string labels =
-        "{pid=\"11\",process=\"a \\\"quoted\\\\\\\" name\",connection=\"0000000000000abc\",direction="
-        "\"send\",from=\"4\",to=\"-\",peer=\"there:12\",nic=\"mlx5_0\",peer_nic=\"mlx5_3\"";
-    for (std::string line :
-         {"detour_messages_total" + labels + "} 3",
-          "detour_failover_seconds_total" + labels + "} 1.500000000",
-          "detour_service_seconds_bucket" + labels + ",le=\"1.024e-06\"} 1",
-          "detour_service_seconds_bucket" + labels + ",le=\"+Inf\"} 3",
-          "detour_service_seconds_count" + labels + "} 3", "detour_is_slow" + labels + "} 1",
-          "detour_slow_factor" + labels + "} 2.500", std::string("# TYPE detour_service_seconds histogram")})
-        EXPECT_EQ(1u, Lines(line).size()) << line << "\n" << out;
-    /* The text format: a sample's metric was announced, and no other stands between. */
-    std::string metric;
-    size_t begin = 0;
-    for (size_t end; (end = out.find('\n', begin)) != std::string::npos; begin = end + 1) {
-        std::string line = out.substr(begin, end - begin);
-        if (line.rfind("# TYPE ", 0) == 0)
-            metric = line.substr(7, line.find(' ', 7) - 7);
-        else if (line[0] != '#') {
-            EXPECT_EQ(0u, line.rfind(metric, 0)) << line;
-        }
-    }
-}
-
 TEST_F(Stat, EventsHaveTheirMomentAndComeInItsOrder)
 {
     Process one(folder.dir, 11, "trainer", 3), two(folder.dir, 12, "other");
@@ -439,11 +405,14 @@ TEST_F(Stat, BadInputIsOneLine)
     } rows[] = {
         {{"list"}, "unexpected argument 'list'"},
         {{"--pid", "x"}, "--pid x: expected the number of a process"},
-        {{"--json", "--prometheus"}, "--json or --prometheus, not both"},
-        {{"--events", "--prometheus"}, "events are no metrics"},
+        {{"--json", "--prometheus"}, "one of --json, --metrics and --trace"},
+        {{"--trace=x", "--metrics"}, "one of --json, --metrics and --trace"},
+        {{"--events", "--metrics"}, "combine --events with --json or use it alone"},
+        {{"--watch", "--metrics"}, "--watch repeats the table or --metrics=FILE"},
+        {{"--job=a"}, "--job belongs to --metrics"},
         {{"--follow"}, "--follow belongs to --events"},
-        {{"--for", "1"}, "--for belongs to --watch or --follow"},
-        {{"--watch", "--json"}, "--watch shows the table"},
+        {{"--for", "1"}, "--for belongs to --watch, --follow or --trace"},
+        {{"--watch", "--json"}, "--watch repeats the table"},
         {{"--watch=0"}, "--watch"},
         {{"--for", "3"}, "--for belongs to --watch"},
         {{"--bogus"}, "--bogus"},

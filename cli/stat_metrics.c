@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/stat_metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+#define FILE_MODE 0644 /* node_exporter is another user */
+
+/* ---- Labels. ---- */
+
+static void write_label(FILE *out, const char *name, const char *value)
+{
+    fprintf(out, "%s=\"", name);
+    for (; *value; value++) {
+        if (*value == '"' || *value == '\\')
+            putc('\\', out);
+        putc(*value >= ' ' && *value <= '~' ? *value : '?', out);
+    }
+    putc('"', out);
+}
+
+static void write_rank(FILE *out, const char *name, int32_t rank)
+{
+    char text[16] = "";
+
+    if (rank >= 0)
+        snprintf(text, sizeof text, "%" PRId32, rank);
+    write_label(out, name, rank == DETOUR_STAT_RANK_SEVERAL ? "many" : text);
+}
+
+static void write_process_labels(FILE *out, const struct detour_stat_process *process, const char *job)
+{
+    putc('{', out);
+    write_label(out, "host", process->host);
+    putc(',', out);
+    write_rank(out, "rank", process->job_rank >= 0 ? process->job_rank : process->rank);
+    if (job) {
+        putc(',', out);
+        write_label(out, "job", job);
+    }
+    fprintf(out, ",pid=\"%" PRId32 "\",", process->pid);
+    write_label(out, "process", process->name);
+}
+
+/* A row of the tables below for one connection. */
+struct sample {
+    FILE *out;
+    const char *job;
+    const struct detour_stat_process *process;
+    const struct detour_stat_connection *c;
+};
+
+/* The name and labels before a value; `more` follows the labels. */
+static void write_sample(const struct sample *sample, const char *name, const char *suffix, const char *more)
+{
+    const struct detour_stat_connection *c = sample->c;
+    FILE *out = sample->out;
+
+    fprintf(out, "%s%s", name, suffix);
+    write_process_labels(out, sample->process, sample->job);
+    fprintf(out, ",connection=\"%016" PRIx64 "\",direction=\"%s\",", c->id, c->is_send ? "send" : "recv");
+    write_rank(out, "from", c->from_rank);
+    putc(',', out);
+    write_rank(out, "to", c->to_rank);
+    putc(',', out);
+    write_label(out, "peer", c->peer);
+    putc(',', out);
+    write_label(out, "nic", c->nic);
+    putc(',', out);
+    write_label(out, "peer_nic", c->peer_nic);
+    fprintf(out, "%s} ", more);
+}
+
+/* ---- Counters. ---- */
+
+static void write_head(FILE *out, const char *name, const char *type, const char *help)
+{
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+typedef void write_func(const struct sample *sample, const char *name, size_t offset);
+
+/* A metric of all connections. */
+static void write_metric(const struct sample *all, const struct detour_stat_snapshot *snapshot,
+                         write_func *write_value, const char *name, size_t offset)
+{
+    struct sample sample = *all;
+
+    for (size_t i = 0; i < detour_stat_process_count(snapshot); i++) {
+        sample.process = detour_stat_get_process(snapshot, i);
+        for (size_t j = 0; j < sample.process->connection_count; j++) {
+            sample.c = detour_stat_get_connection(sample.process, j);
+            write_value(&sample, name, offset);
+        }
+    }
+}
+
+static uint64_t counter_at(const struct detour_stat_connection *c, size_t offset)
+{
+    uint64_t value;
+
+    memcpy(&value, (const char *)c + offset, sizeof value);
+    return value;
+}
+
+static void write_count(const struct sample *sample, const char *name, size_t offset)
+{
+    write_sample(sample, name, "", "");
+    fprintf(sample->out, "%" PRIu64 "\n", counter_at(sample->c, offset));
+}
+
+static void write_seconds(const struct sample *sample, const char *name, size_t offset)
+{
+    write_sample(sample, name, "", "");
+    fprintf(sample->out, "%.9f\n", (double)counter_at(sample->c, offset) / 1e9);
+}
+
+static void write_counters(const struct sample *all, const struct detour_stat_snapshot *snapshot)
+{
+    static const struct {
+        const char *name, *unit, *help;
+        size_t offset;
+    } counters[] = {
+#define ROW(field, unit, help) {#field, unit, help, offsetof(struct detour_stat_connection, field)},
+        DETOUR_STAT_COUNTERS(ROW)
+#undef ROW
+    };
+
+    for (size_t i = 0; i < DT_COUNT_OF(counters); i++) {
+        bool is_time = !strcmp(counters[i].unit, "ns");
+        char name[64];
+
+        if (counters[i].offset == offsetof(struct detour_stat_connection, service_ns))
+            continue; /* the histogram's sum */
+        snprintf(name, sizeof name, "detour_%.*s%s_total",
+                 (int)(strlen(counters[i].name) - (is_time ? 3 : 0)), counters[i].name,
+                 is_time ? "_seconds" : "");
+        write_head(all->out, name, "counter", counters[i].help);
+        write_metric(all, snapshot, is_time ? write_seconds : write_count, name, counters[i].offset);
+    }
+}
+
+/* ---- Of senders: service times and the verdict. ---- */
+
+static void write_histogram(const struct sample *sample, const char *name, size_t offset)
+{
+    const struct detour_stat_connection *c = sample->c;
+    uint64_t seen = 0;
+    char more[48];
+
+    (void)offset;
+    if (!c->is_send)
+        return;
+    for (uint32_t i = 0; i < DETOUR_STAT_BUCKETS; i++) {
+        seen += c->service_count[i];
+        if (i + 1 < DETOUR_STAT_BUCKETS)
+            snprintf(more, sizeof more, ",le=\"%.9g\"", (double)(1ull << (10 + i)) / 1e9);
+        else
+            snprintf(more, sizeof more, ",le=\"+Inf\"");
+        write_sample(sample, name, "_bucket", more);
+        fprintf(sample->out, "%" PRIu64 "\n", seen);
+    }
+    write_sample(sample, name, "_sum", "");
+    fprintf(sample->out, "%.9f\n", (double)c->service_ns / 1e9);
+    write_sample(sample, name, "_count", "");
+    fprintf(sample->out, "%" PRIu64 "\n", seen);
+}
+
+static double is_slow(const struct detour_stat_connection *c)
+{
+    return c->verdict == DETOUR_STAT_SLOW;
+}
+
+static double slow_factor(const struct detour_stat_connection *c)
+{
+    return c->factor;
+}
+
+static double slow_delay_seconds(const struct detour_stat_connection *c)
+{
+    return c->verdict == DETOUR_STAT_SLOW ? (double)c->delay_ns / 1e9 : 0;
+}
+
+static double waits_for_peer(const struct detour_stat_connection *c)
+{
+    return c->verdict == DETOUR_STAT_WAITING;
+}
+
+static double path_index(const struct detour_stat_connection *c)
+{
+    return c->path;
+}
+
+struct gauge {
+    const char *name, *help;
+    double (*value)(const struct detour_stat_connection *c);
+    bool is_of_senders;
+};
+
+static const struct gauge gauges[] = {
+    {"detour_is_slow", "1: the sender's messages take longer than on a healthy link", is_slow, true},
+    {"detour_slow_factor", "present network time divided by the healthy network time", slow_factor, true},
+    {"detour_slow_delay_seconds", "additional time of a transfer over a healthy one; 0 unless slow",
+     slow_delay_seconds, true},
+    {"detour_is_waiting", "1: the network is healthy, but the peer posts its receives late", waits_for_peer,
+     true},
+    {"detour_path", "path of new messages: 0 the default, others backups; -1: none is up", path_index, false},
+};
+
+static void write_gauge(const struct sample *sample, const char *name, size_t index)
+{
+    if (gauges[index].is_of_senders && !sample->c->is_send)
+        return;
+    write_sample(sample, name, "", "");
+    fprintf(sample->out, "%.9g\n", gauges[index].value(sample->c));
+}
+
+/* ---- Of processes. ---- */
+
+static void write_processes(FILE *out, const struct detour_stat_snapshot *snapshot, const char *job)
+{
+    size_t count = detour_stat_process_count(snapshot);
+
+    write_head(out, "detour_processes", "gauge", "processes of this user on this host that use Detour");
+    fprintf(out, "detour_processes %zu\n", count);
+    write_head(out, "detour_process_start_time_seconds", "gauge", "when the process started to use Detour");
+    for (size_t i = 0; i < count; i++) {
+        const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
+
+        fputs("detour_process_start_time_seconds", out);
+        write_process_labels(out, process, job);
+        putc(',', out);
+        write_label(out, "version", process->version);
+        fprintf(out, "} %.3f\n", (double)process->start_ns / 1e9);
+    }
+}
+
+void dt_metrics_write(FILE *out, const struct detour_stat_snapshot *snapshot, const char *job)
+{
+    const struct sample all = {.out = out, .job = job};
+
+    write_processes(out, snapshot, job);
+    write_counters(&all, snapshot);
+    write_head(out, "detour_service_seconds", "histogram", "time of a message from hand-over to completion");
+    write_metric(&all, snapshot, write_histogram, "detour_service_seconds", 0);
+    for (size_t i = 0; i < DT_COUNT_OF(gauges); i++) {
+        write_head(out, gauges[i].name, "gauge", gauges[i].help);
+        write_metric(&all, snapshot, write_gauge, gauges[i].name, i);
+    }
+}
+
+/* ---- The file. ---- */
+
+/* A name in the same folder that no collector takes: it begins with a dot and has no known ending. */
+static bool temporary_name(const char *path, char name[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    int folder_bytes = slash ? (int)(slash + 1 - path) : 0;
+    int bytes =
+        snprintf(name, PATH_MAX, "%.*s.%s.%d", folder_bytes, path, path + folder_bytes, (int)getpid());
+
+    errno = ENAMETOOLONG;
+    return bytes < PATH_MAX;
+}
+
+bool dt_metrics_save(const char *path, const struct detour_stat_snapshot *snapshot, const char *job)
+{
+    char name[PATH_MAX];
+    bool is_written;
+    FILE *out;
+    int error, fd;
+
+    if (!temporary_name(path, name))
+        return false;
+    unlink(name); /* of a process of the same number that was killed */
+    fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!out) {
+        error = errno;
+        if (fd >= 0)
+            close(fd);
+        errno = error;
+        return false;
+    }
+    errno = 0;
+    dt_metrics_write(out, snapshot, job);
+    is_written = !fflush(out) && !ferror(out);
+    is_written = !fclose(out) && is_written && !rename(name, path);
+    error = errno;
+    if (!is_written)
+        unlink(name);
+    errno = error ? error : EIO;
+    return is_written;
+}
