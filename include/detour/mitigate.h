@@ -307,10 +307,14 @@ detour_topology_adjust(struct detour_arena *arena, const struct detour_cluster *
  * its cost is weighed against what the remedy costs each iteration that nothing is slow.
  */
 
-/* What a step would bring, at present. */
+/*
+ * What a step would bring, at present. The step in force is taken again only where is_other is set: for a
+ * second incident it may need other numbers of microbatches or other nodes.
+ */
 struct detour_ladder_step {
     int64_t cost_ns;      /* of taking it; DETOUR_STEP_S1: of taking the present remedy back */
     int64_t iteration_ns; /* an iteration with it, in the scale of measured ones; INT64_MAX: not possible */
+    bool is_other; /* of the step in force: it would be taken again, with another plan than the present one */
 };
 
 /* Zero is the default of every field. */

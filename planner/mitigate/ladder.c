@@ -104,7 +104,7 @@ static int64_t gain_ns(const struct detour_ladder *ladder, enum detour_step step
             return 0;
         noise_permille = PLAN_NOISE_PERMILLE;
     }
-    if (step == ladder->current || iteration_ns <= target_ns ||
+    if ((step == ladder->current && !ladder->steps[step].is_other) || iteration_ns <= target_ns ||
         (__int128)(iteration_ns - target_ns) * PERMILLE <= (__int128)target_ns * noise_permille)
         return 0;
     return iteration_ns - target_ns;
@@ -177,6 +177,7 @@ bool detour_ladder_done(struct detour_ladder *ladder, int64_t now_ns, bool succe
     if (success) {
         ladder->taken[taken]++;
         ladder->current = taken;
+        ladder->steps[taken].is_other = false;
         for (int step = 0; step < (int)taken; step++) /* the cheaper ones have to be paid for anew */
             ladder->lost_ns[step] = 0;
     }

@@ -62,7 +62,33 @@ struct Job {
 /* S2 for 1 s to 150 ms, S3 for 10 s to 120 ms, S4 for 1000 s to 100 ms; 200 ms without any. */
 std::vector<struct detour_ladder_step> Usual()
 {
-    return {{kMs, 200 * kMs}, {1000 * kMs, 150 * kMs}, {10000 * kMs, 120 * kMs}, {1000000 * kMs, kHealthy}};
+    return {{kMs, 200 * kMs, false},
+            {1000 * kMs, 150 * kMs, false},
+            {10000 * kMs, 120 * kMs, false},
+            {1000000 * kMs, kHealthy, false}};
+}
+
+TEST(Ladder, TheStepInForceIsTakenAgainOnlyWithAnotherPlan)
+{
+    Job job;
+    std::vector<struct detour_ladder_step> steps = Usual();
+    int step;
+    job.Change(1, steps);
+    job.RunUntilDue(200 * kMs, &step);
+    ASSERT_EQ(step, DETOUR_STEP_S2);
+    job.Done();
+    steps[DETOUR_STEP_S3].iteration_ns = steps[DETOUR_STEP_S4].iteration_ns = kImpossible;
+    job.Change(2, steps); /* S2 as it is brings 150 ms: iterations of 200 ms have another cause */
+    job.RunUntilDue(200 * kMs, &step, 1000);
+    EXPECT_EQ(step, -1);
+    steps[DETOUR_STEP_S2].is_other = true;
+    job.Change(2, steps);
+    EXPECT_EQ(job.RunUntilDue(200 * kMs, &step), 19); /* its cost has to be lost anew */
+    EXPECT_EQ(step, DETOUR_STEP_S2);
+    job.Done();
+    EXPECT_EQ(job.ladder.taken[DETOUR_STEP_S2], 2);
+    job.RunUntilDue(200 * kMs, &step, 1000); /* the other plan is in force */
+    EXPECT_EQ(step, -1);
 }
 
 TEST(Ladder, StepsAreTakenWhenWaitingForThemHasCostAsMuch)
@@ -97,7 +123,10 @@ TEST(Ladder, StepThatSavesNothingOrIsNotPossibleIsNeverTaken)
 {
     Job job;
     int step;
-    job.Change(1, {{0, 200 * kMs}, {0, 200 * kMs}, {1, kImpossible}, {500 * kMs, kHealthy}});
+    job.Change(1, {{0, 200 * kMs, false},
+                   {0, 200 * kMs, false},
+                   {1, kImpossible, false},
+                   {500 * kMs, kHealthy, false}});
     EXPECT_EQ(job.RunUntilDue(200 * kMs, &step), 5);
     EXPECT_EQ(step, DETOUR_STEP_S4);
 }
@@ -106,7 +135,10 @@ TEST(Ladder, LossesWithinTheNoiseDoNotCount)
 {
     Job job;
     int step;
-    job.Change(1, {{0, 110 * kMs}, {10 * kMs, kHealthy}, {0, kImpossible}, {0, kImpossible}});
+    job.Change(1, {{0, 110 * kMs, false},
+                   {10 * kMs, kHealthy, false},
+                   {0, kImpossible, false},
+                   {0, kImpossible, false}});
     job.RunUntilDue(110 * kMs, &step, 1000);
     EXPECT_EQ(step, -1);
     EXPECT_EQ(job.Run(111 * kMs), DETOUR_STEP_S2);
@@ -115,7 +147,8 @@ TEST(Ladder, LossesWithinTheNoiseDoNotCount)
 TEST(Ladder, StepThatCostsNothingIsTakenAtTheFirstBoundary)
 {
     Job job;
-    job.Change(1, {{0, 200 * kMs}, {0, kHealthy}, {0, kImpossible}, {0, kImpossible}});
+    job.Change(
+        1, {{0, 200 * kMs, false}, {0, kHealthy, false}, {0, kImpossible, false}, {0, kImpossible, false}});
     EXPECT_EQ(job.Run(200 * kMs), DETOUR_STEP_S2);
 }
 
@@ -131,7 +164,7 @@ TEST(Ladder, RecoveryIsConfirmedAndThenTheRemedyIsTakenBack)
     EXPECT_GT(lost_ns, 0);
     /* Healthy, but with uneven counts: 115 ms. Two iterations are no recovery yet. */
     std::vector<struct detour_ladder_step> healthy = {
-        {50 * kMs, kHealthy}, {0, 115 * kMs}, {0, kImpossible}, {0, kImpossible}};
+        {50 * kMs, kHealthy, false}, {0, 115 * kMs, false}, {0, kImpossible, false}, {0, kImpossible, false}};
     job.Change(0, healthy);
     EXPECT_EQ(job.ladder.state, DETOUR_LADDER_REMEDIED);
     EXPECT_EQ(job.Run(115 * kMs), -1);
@@ -156,10 +189,14 @@ TEST(Ladder, RemedyThatCostsNothingIsKeptAfterRecovery)
 {
     Job job;
     int step;
-    job.Change(1, {{0, 200 * kMs}, {0, kImpossible}, {kMs, kHealthy}, {0, kImpossible}});
+    job.Change(
+        1, {{0, 200 * kMs, false}, {0, kImpossible, false}, {kMs, kHealthy, false}, {0, kImpossible, false}});
     EXPECT_EQ(job.Run(200 * kMs), DETOUR_STEP_S3);
     job.Done();
-    job.Change(0, {{60000 * kMs, kHealthy}, {0, kImpossible}, {0, kHealthy}, {0, kImpossible}});
+    job.Change(0, {{60000 * kMs, kHealthy, false},
+                   {0, kImpossible, false},
+                   {0, kHealthy, false},
+                   {0, kImpossible, false}});
     job.RunUntilDue(kHealthy, &step, 1000);
     EXPECT_EQ(step, -1);
     EXPECT_EQ(job.ladder.state, DETOUR_LADDER_REMEDIED);
@@ -174,8 +211,10 @@ TEST(Ladder, SecondIncidentWhileAStepIsInProgressIsTreatedAfterIt)
     job.RunUntilDue(200 * kMs, &step);
     ASSERT_EQ(step, DETOUR_STEP_S2);
     const int64_t before_ns = job.ladder.lost_ns[DETOUR_STEP_S3];
-    job.Change(
-        2, {{kMs, 300 * kMs}, {1000 * kMs, 250 * kMs}, {10000 * kMs, 120 * kMs}, {kImpossible, kHealthy}});
+    job.Change(2, {{kMs, 300 * kMs, false},
+                   {1000 * kMs, 250 * kMs, false},
+                   {10000 * kMs, 120 * kMs, false},
+                   {kImpossible, kHealthy, false}});
     EXPECT_EQ(job.ladder.state, DETOUR_LADDER_TAKING);
     EXPECT_EQ(job.Run(0), -1); /* the job stands still */
     job.Done();
@@ -185,7 +224,10 @@ TEST(Ladder, SecondIncidentWhileAStepIsInProgressIsTreatedAfterIt)
     /* S2 of both incidents is another S2: the present one takes 290 ms. */
     EXPECT_EQ(job.RunUntilDue(290 * kMs, &step), (10000 - before_ns / kMs + 169) / 170 - 1);
     EXPECT_EQ(step, DETOUR_STEP_S3);
-    job.Change(0, {{60000 * kMs, kHealthy}, {0, kImpossible}, {0, kHealthy}, {0, kImpossible}});
+    job.Change(0, {{60000 * kMs, kHealthy, false},
+                   {0, kImpossible, false},
+                   {0, kHealthy, false},
+                   {0, kImpossible, false}});
     EXPECT_EQ(job.ladder.state, DETOUR_LADDER_TAKING); /* all recovered, but the step is on its way */
     job.Done();
     EXPECT_EQ(job.ladder.state, DETOUR_LADDER_REMEDIED);
@@ -195,7 +237,10 @@ TEST(Ladder, FailedStepIsPaidForAgainBeforeItIsTriedAgain)
 {
     Job job({0, 0, 5 * kMs});
     int step;
-    job.Change(1, {{0, 200 * kMs}, {1000 * kMs, kHealthy}, {0, kImpossible}, {0, kImpossible}});
+    job.Change(1, {{0, 200 * kMs, false},
+                   {1000 * kMs, kHealthy, false},
+                   {0, kImpossible, false},
+                   {0, kImpossible, false}});
     EXPECT_EQ(detour_ladder_deadline_ns(&job.ladder), INT64_MAX);
     EXPECT_EQ(job.RunUntilDue(200 * kMs, &step), 10);
     EXPECT_EQ(detour_ladder_deadline_ns(&job.ladder), job.now_ns + 5 * kMs);
@@ -230,7 +275,10 @@ Ratio Play(int64_t cost_ns, int length, Slow slow)
     Ratio ratio;
     int64_t total_ns = 0;
     bool taken = false;
-    job.Change(1, {{0, kImpossible}, {0, kImpossible}, {cost_ns, kHealthy}, {0, kImpossible}});
+    job.Change(1, {{0, kImpossible, false},
+                   {0, kImpossible, false},
+                   {cost_ns, kHealthy, false},
+                   {0, kImpossible, false}});
     job.Run(slow(0)); /* in which the slowness begins */
     if (job.ladder.state == DETOUR_LADDER_TAKING)
         taken = true;
@@ -294,7 +342,7 @@ TEST(LadderAdversary, EveryStepOfALadderKeepsItsOwnRatio)
         }
         std::vector<struct detour_ladder_step> steps;
         for (int s = 0; s < DETOUR_STEP_COUNT; s++)
-            steps.push_back({cost_ns[s], iteration_ns[s]});
+            steps.push_back({cost_ns[s], iteration_ns[s], false});
         job.Change(1, steps);
         int current = 0, step = job.Run(iteration_ns[0]);
         for (int k = 0; k < 400 && current != DETOUR_STEP_S4; k++) {

@@ -46,7 +46,7 @@ std::vector<int64_t> Climb(const struct detour_mitigation &mitigation, int64_t c
     int64_t now_ns = 0;
     enum detour_step step = DETOUR_STEP_S1, current = DETOUR_STEP_S1;
     for (int s = 0; s < DETOUR_STEP_COUNT; s++)
-        steps[s] = {mitigation.steps[s].cost_ns, mitigation.steps[s].iteration.iteration_ns};
+        steps[s] = {mitigation.steps[s].cost_ns, mitigation.steps[s].iteration.iteration_ns, false};
     detour_ladder_init(&ladder, nullptr, now_ns);
     detour_ladder_change(&ladder, 1, steps);
     for (int64_t count = 1; count <= count_max; count++) {
