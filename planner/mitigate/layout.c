@@ -18,13 +18,17 @@ static int64_t larger(int64_t a, int64_t b)
 
 static int64_t divide_up(__int128 value, int64_t divisor)
 {
-    __int128 quotient = (value + divisor - 1) / divisor;
+    /* A search of nodes divides millions of times; most values fit into 64 bits. */
+    __int128 sum = value + divisor - 1;
+    __int128 quotient = sum <= INT64_MAX ? (int64_t)sum / divisor : sum / divisor;
 
     return quotient < DETOUR_TIME_MAX_NS ? (int64_t)quotient : DETOUR_TIME_MAX_NS;
 }
 
 int64_t dt_slowed_ns(int64_t time_ns, int32_t factor_permille)
 {
+    if (factor_permille == PERMILLE)
+        return smaller(time_ns, DETOUR_TIME_MAX_NS);
     return divide_up((__int128)time_ns * factor_permille, PERMILLE);
 }
 
