@@ -20,6 +20,7 @@ DOCUMENT = ROOT / "docs/experiments.md"
 PROGRAM = "tests/detour-sim-pipeline"
 LAST_CELL = {"trace": "The last cell of the last event:", "hour": "The last cell of the last delay:"}
 PROCESSES = "Runs of real processes"  # the section of processes.py
+REMEDIES = "FALCON:"  # how those of falcon.py begin
 
 
 class Runs:
@@ -170,8 +171,7 @@ def write_document(runs, chosen):
     for table in TABLES:
         if table["id"] in chosen or table["title"] in kept:
             texts.append(write_table(runs, table) if table["id"] in chosen else kept[table["title"]])
-    if PROCESSES in kept:
-        texts.append(kept[PROCESSES])
+    texts += [text for title, text in kept.items() if title == PROCESSES or title.startswith(REMEDIES)]
     DOCUMENT.write_text("\n".join(texts).rstrip() + "\n", encoding="utf-8")
 
 

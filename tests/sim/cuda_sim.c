@@ -14,7 +14,7 @@
 #include "tests/sim/driver_sim.h"
 #include "tests/sim/plugin_sim.h"
 
-#define REGIONS_MAX    (2 * DT_SIM_HOSTS_MAX)
+#define REGIONS_MAX    (8 * DT_SIM_HOSTS_MAX)
 #define OPERATIONS_MAX (4 * DT_COPY_DEPTH_MAX)
 #define LATENCY_NS_MAX 300000
 #define BYTES_PER_NS   10

@@ -242,7 +242,7 @@ static bool set_number(struct dt_pipeline_sim_settings *s, int option, const cha
         uint32_t *to_unsigned;
         uint64_t unit;
     } rows[] = {
-        {OPTION_DEVICES, 2, DT_SIM_HOSTS_MAX, NULL, &s->devices, NULL, 1},
+        {OPTION_DEVICES, 1, DT_SIM_HOSTS_MAX, NULL, &s->devices, NULL, 1},
         {OPTION_MICROBATCHES, 1, 4096, NULL, &s->microbatches, NULL, 1},
         {OPTION_DP, 1, DT_SIM_HOSTS_MAX, NULL, &s->sim.replicas, NULL, 1},
         {OPTION_GRADIENTS, 1, UINT64_C(1) << 36, &s->sim.gradient_bytes, NULL, NULL, 1},

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job under incidents: lost time by hand, steps in their order, what is taken back, and that the phases add
+// up.
+#include "tests/sim/incidents.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/planner/mitigate/cluster.h"
+#include "tests/sim/incidents_read.h"
+
+namespace
+{
+using mitigate_test::Cluster;
+using sched_test::kMs;
+
+constexpr int64_t kSecond = 1000 * kMs;
+
+struct dt_incident Device(int32_t node, int32_t permille, int64_t start_ns, int64_t duration_ns)
+{
+    return {start_ns, duration_ns, false, node, 0, permille};
+}
+
+struct dt_incident Link(int32_t a, int32_t b, int32_t permille, int64_t start_ns, int64_t duration_ns)
+{
+    return {start_ns, duration_ns, true, a, b, permille};
+}
+
+struct Phases {
+    int64_t duration_ns = 0;
+    int64_t iterations = 0;
+    std::vector<std::vector<int32_t>> counts;
+
+    static void Add(void *arg, const struct dt_incidents_phase *phase)
+    {
+        auto *phases = static_cast<Phases *>(arg);
+        phases->duration_ns += phase->duration_ns;
+        phases->iterations += phase->iterations;
+        phases->counts.emplace_back(phase->counts, phase->counts + 4);
+    }
+};
+
+struct dt_incidents_result Play(Cluster &cluster, const std::vector<struct dt_incident> &incidents,
+                                enum dt_incidents_policy policy = DT_INCIDENTS_LADDER,
+                                enum dt_incidents_model model = DT_INCIDENTS_ESTIMATE,
+                                Phases *phases = nullptr, enum detour_step step = DETOUR_STEP_S1)
+{
+    struct dt_incidents_options options = {};
+    struct dt_incidents_result result = {};
+    struct detour_error error = {};
+    options.cluster = cluster.get();
+    options.incidents = incidents.data();
+    options.incident_count = static_cast<int32_t>(incidents.size());
+    options.policy = policy;
+    options.step = step;
+    options.model = model;
+    options.on_phase = phases ? Phases::Add : nullptr;
+    options.phase_arg = phases;
+    EXPECT_EQ(dt_incidents_run(&options, &result, &error), DETOUR_OK) << error.text;
+    return result;
+}
+
+/* Four replicas of one stage with 8 microbatches of 10 ms each, gradients of 75.06 ms. */
+Cluster OneStage()
+{
+    Cluster cluster(4, 1, 32);
+    cluster.costs = {0, kMs, 10 * kSecond, 1000 * kSecond};
+    return cluster;
+}
+
+TEST(Incidents, LostTimeWithoutRemediesByHand)
+{
+    Cluster cluster = OneStage();
+    const struct dt_incidents_result result =
+        Play(cluster, {Device(1, 2000, 5 * kSecond, 2 * kSecond)}, DT_INCIDENTS_NEVER);
+    EXPECT_EQ(result.healthy_ns, 80 * kMs + 75060000);
+    EXPECT_EQ(result.longest_ns, 160 * kMs + 75060000);
+    /* Iterations of 235.06 ms cover two seconds; each loses 80 ms. */
+    EXPECT_EQ(result.lost_ns, 9 * 80 * kMs);
+    EXPECT_EQ(result.paused_ns, 0);
+}
+
+TEST(Incidents, MicrobatchesMoveAfterTheFirstIterationAndComeBack)
+{
+    Cluster cluster = OneStage();
+    Phases phases;
+    const struct dt_incidents_result result = Play(cluster, {Device(1, 2000, 5 * kSecond, 2 * kSecond)},
+                                                   DT_INCIDENTS_LADDER, DT_INCIDENTS_ESTIMATE, &phases);
+    EXPECT_EQ(result.taken[DETOUR_STEP_S2], 1);
+    EXPECT_EQ(result.taken[DETOUR_STEP_S1], 1);
+    EXPECT_EQ(result.taken[DETOUR_STEP_S3] + result.taken[DETOUR_STEP_S4], 0);
+    /* 10, 4, 9, 9 microbatches take 100 ms: 80 ms lost once, then 20 ms in each iteration that has them,
+     * three calm ones included; 1 ms for each of the two changes. The last iteration may end the incident. */
+    EXPECT_EQ(phases.counts[2], (std::vector<int32_t>{10, 4, 9, 9}));
+    EXPECT_EQ(phases.counts.back(), (std::vector<int32_t>{8, 8, 8, 8}));
+    EXPECT_EQ(phases.duration_ns, result.elapsed_ns);
+    EXPECT_EQ(phases.iterations, result.iterations);
+    EXPECT_EQ(result.lost_ns, result.elapsed_ns - result.iterations * result.healthy_ns);
+    EXPECT_EQ(result.paused_ns, 2 * kMs);
+    EXPECT_LT(result.lost_ns, 80 * kMs + 2 * kMs + 16 * 20 * kMs);
+}
+
+TEST(Incidents, ASecondSlowNodeMovesMicrobatchesAgain)
+{
+    Cluster cluster = OneStage();
+    const struct dt_incidents_result result =
+        Play(cluster, {Device(1, 2000, 0, 20 * kSecond), Device(2, 2000, 10 * kSecond, 10 * kSecond)});
+    EXPECT_EQ(result.taken[DETOUR_STEP_S2], 2);
+    EXPECT_EQ(result.taken[DETOUR_STEP_S1], 1);
+}
+
+TEST(Incidents, NodesAreExchangedOnceWaitingHasCostAsMuch)
+{
+    Cluster cluster(4, 2, 32);
+    cluster.costs = {0, kMs, 10 * kSecond, 1000 * kSecond};
+    const struct dt_incidents_result never =
+        Play(cluster, {Link(1, 3, 5000, 0, 100 * kSecond)}, DT_INCIDENTS_NEVER);
+    const struct dt_incidents_result ladder = Play(cluster, {Link(1, 3, 5000, 0, 100 * kSecond)});
+    EXPECT_EQ(ladder.taken[DETOUR_STEP_S3], 1);
+    EXPECT_EQ(ladder.taken[DETOUR_STEP_S1], 0); /* the nodes may stay: a healthy iteration is as long */
+    EXPECT_EQ(ladder.paused_ns, 10 * kSecond);
+    EXPECT_LE(ladder.lost_ns, 2 * 10 * kSecond + ladder.longest_ns - ladder.healthy_ns);
+    EXPECT_GT(never.lost_ns, 5 * kSecond + ladder.lost_ns);
+}
+
+TEST(Incidents, ARestartEndsWhatIsSlowAndNotWhatComesLater)
+{
+    Cluster cluster = OneStage();
+    cluster.costs = {0, kMs, 10 * kSecond, 5 * kSecond};
+    std::vector<struct dt_incident> all_slow;
+    for (int32_t node = 0; node < 4; node++) /* nothing but S4 helps */
+        all_slow.push_back(Device(node, 3000, 0, 1000 * kSecond));
+    const struct dt_incidents_result once = Play(cluster, all_slow);
+    EXPECT_EQ(once.taken[DETOUR_STEP_S4], 1);
+    EXPECT_EQ(once.taken[DETOUR_STEP_S2] + once.taken[DETOUR_STEP_S3], 0);
+    all_slow.push_back(Device(2, 3000, 500 * kSecond, 10 * kSecond));
+    const struct dt_incidents_result twice = Play(cluster, all_slow);
+    EXPECT_EQ(twice.taken[DETOUR_STEP_S4], 1);
+    EXPECT_EQ(twice.taken[DETOUR_STEP_S2], 1);
+}
+
+/* Pipelines of several stages, with random incidents: a new schedule is never slower than the old one. */
+TEST(Incidents, ReplanningNeverCostsAndSometimesGains)
+{
+    struct dt_prng prng;
+    dt_prng_init(&prng, 29);
+    int gains = 0;
+    for (int round = 0; round < 12; round++) {
+        Cluster cluster(2, 4, 24);
+        cluster.costs = {0, kMs, 1000 * kSecond, 10000 * kSecond};
+        cluster.message_bytes = 100000000;
+        const auto stage = static_cast<int32_t>(dt_prng_below(&prng, 3));
+        const auto permille = static_cast<int32_t>(dt_prng_between(&prng, 2000, 4000));
+        const std::vector<struct dt_incident> incidents = {Link(stage, stage + 1, permille, 0, 30 * kSecond)};
+        const auto fixed = Play(cluster, incidents, DT_INCIDENTS_NEVER, DT_INCIDENTS_FIXED);
+        const auto replanned = Play(cluster, incidents, DT_INCIDENTS_NEVER, DT_INCIDENTS_REPLANNED);
+        EXPECT_LE(replanned.longest_ns, fixed.longest_ns);
+        EXPECT_LE(replanned.healthy_ns, fixed.healthy_ns);
+        gains += replanned.longest_ns < fixed.longest_ns;
+    }
+    EXPECT_GT(gains, 6);
+}
+
+TEST(Incidents, StepsAtOnceWaitForNothing)
+{
+    Cluster cluster = OneStage();
+    const struct dt_incidents_result result =
+        Play(cluster, {Device(1, 2000, 0, 20 * kSecond)}, DT_INCIDENTS_AT_ONCE, DT_INCIDENTS_ESTIMATE,
+             nullptr, DETOUR_STEP_S4);
+    EXPECT_EQ(result.taken[DETOUR_STEP_S4], 1);
+    EXPECT_EQ(result.paused_ns, 1000 * kSecond);
+    EXPECT_EQ(result.lost_ns, 1000 * kSecond + 80 * kMs);
+}
+
+TEST(Incidents, TracesAreReadAndWrongOnesRefused)
+{
+    struct dt_incidents_trace trace;
+    char text[128];
+    json_t *good = json_loads(R"({"seed": 7, "incidents": [
+        {"start_s": 1.5, "duration_s": 20, "link": {"a": 1, "b": 5, "factor": 2.5}},
+        {"start_s": 3, "duration_s": 4, "device": {"node": 6, "factor": 1.25}}]})",
+                              0, nullptr);
+    ASSERT_TRUE(dt_incidents_read(good, &trace, text));
+    json_decref(good);
+    EXPECT_EQ(trace.seed, 7);
+    ASSERT_EQ(trace.count, 2);
+    EXPECT_EQ(trace.incidents[0].start_ns, 1500 * kMs);
+    EXPECT_TRUE(trace.incidents[0].is_link && trace.incidents[0].a == 1 && trace.incidents[0].b == 5);
+    EXPECT_EQ(trace.incidents[1].factor_permille, 1250);
+    for (const char *wrong :
+         {R"({})", R"({"incidents": []})", R"({"incidents": [{"start_s": 1}]})",
+          R"({"incidents": [{"start_s": -1, "duration_s": 1, "device": {"node": 1, "factor": 2}}]})",
+          R"({"incidents": [{"start_s": 1, "duration_s": 1, "device": {"node": 1}}]})"}) {
+        json_t *value = json_loads(wrong, 0, nullptr);
+        EXPECT_FALSE(dt_incidents_read(value, &trace, text)) << wrong;
+        json_decref(value);
+    }
+}
+} // namespace
