@@ -126,6 +126,7 @@ bool dt_job_rank_connect(struct dt_job_rank *rank, struct dt_job_connection *con
 {
     rank->net.connections = connections;
     rank->net.connection_count = count;
+    rank->net.connected = 0;
     if (!dt_job_worker_start(&rank->service, "job-service", rank->error) ||
         !dt_job_worker_start(&rank->progress, "job-progress", rank->error))
         return false;

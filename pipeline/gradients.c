@@ -15,7 +15,7 @@ struct dt_gradients {
     uint64_t slices; /* of a chunk */
     uint64_t words;  /* of a place */
     uint64_t *sums;  /* [place][word] */
-    uint64_t batch;  /* factor() of the global batch of this iteration */
+    uint64_t batch;  /* factor of the global batch of this iteration */
     bool has_started;
     struct dt_pipeline_window sends;
     struct dt_pipeline_window receives;
@@ -79,21 +79,24 @@ static struct dt_executor_order order_of(const struct dt_gradients *gradients, b
 
 /* ---- Content. ---- */
 
-/* What an element of microbatches [first, end) is a multiple of: the sum of their parts. */
-static uint64_t factor(const struct dt_gradients *gradients, uint32_t iteration, int32_t first, int32_t end)
+uint64_t dt_gradients_factor(int32_t device, uint32_t iteration, int32_t first, int32_t end)
 {
-    uint64_t device = dt_pipeline_mix((uint64_t)iteration << 32 | (uint64_t)gradients->options.device),
-             sum = 0;
+    uint64_t base = dt_pipeline_mix((uint64_t)iteration << 32 | (uint64_t)device), sum = 0;
 
     for (int32_t i = first; i < end; i++)
-        sum += dt_pipeline_mix(device + (uint64_t)i);
+        sum += dt_pipeline_mix(base + (uint64_t)i);
     return sum;
 }
 
-/* Element `index` of these microbatches. Odd multiples: a sum that is not 0 gives elements that are not. */
-static uint64_t element(uint64_t factor_of_sum, uint64_t index)
+/* Odd multiples: a sum that is not 0 gives elements that are not. */
+uint64_t dt_gradients_element(uint64_t factor, uint64_t index)
 {
-    return factor_of_sum * (dt_pipeline_mix(index + 1) | 1);
+    return factor * (dt_pipeline_mix(index + 1) | 1);
+}
+
+const uint64_t *dt_gradients_sums(const struct dt_gradients *gradients)
+{
+    return gradients->sums;
 }
 
 void dt_gradients_pack(const struct dt_gradients *gradients, const struct dt_executor_order *order,
@@ -126,7 +129,7 @@ bool dt_gradients_check(const struct dt_gradients *gradients, uint64_t *wrong)
     uint64_t count = gradients->options.places * gradients->words;
 
     for (uint64_t i = 0; i < count; i++) {
-        if (gradients->sums[i] == element(gradients->batch, i))
+        if (gradients->sums[i] == dt_gradients_element(gradients->batch, i))
             continue;
         *wrong = i / gradients->words * gradients->options.place_bytes + 8 * (i % gradients->words);
         return false;
@@ -214,15 +217,16 @@ const char *dt_gradients_text(const struct dt_gradients *gradients, char text[DT
 void dt_gradients_begin(struct dt_gradients *gradients, uint32_t iteration, struct dt_pipeline_share share)
 {
     uint64_t count = gradients->options.places * gradients->words;
-    uint64_t own = factor(gradients, iteration, share.first, share.first + share.count);
+    uint64_t own =
+        dt_gradients_factor(gradients->options.device, iteration, share.first, share.first + share.count);
 
     DT_CHECK(dt_pipeline_window_is_done(&gradients->sends) &&
              dt_pipeline_window_is_done(&gradients->receives));
-    gradients->batch = factor(gradients, iteration, 0, share.total);
+    gradients->batch = dt_gradients_factor(gradients->options.device, iteration, 0, share.total);
     gradients->has_started = false;
     gradients->end_ns = 0;
     for (uint64_t i = 0; i < count; i++)
-        gradients->sums[i] = element(own, i);
+        gradients->sums[i] = dt_gradients_element(own, i);
     dt_pipeline_window_open(&gradients->sends, dt_gradients_transfers(gradients), gradients->options.slots);
     dt_pipeline_window_open(&gradients->receives, dt_gradients_transfers(gradients),
                             gradients->options.slots);

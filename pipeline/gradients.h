@@ -110,6 +110,14 @@ const char *dt_gradients_text(const struct dt_gradients *gradients, char text[DT
  * the first. */
 bool dt_gradients_check(const struct dt_gradients *gradients, uint64_t *wrong);
 
+/* After the iteration: the elements, valid until the next one begins. */
+const uint64_t *dt_gradients_sums(const struct dt_gradients *gradients);
+
+/* What the elements of the microbatches [first, end) of the global batch are multiples of, and element
+ * `index` of that factor. Factors add up. */
+uint64_t dt_gradients_factor(int32_t device, uint32_t iteration, int32_t first, int32_t end);
+uint64_t dt_gradients_element(uint64_t factor, uint64_t index);
+
 #ifdef __cplusplus
 }
 #endif

@@ -32,6 +32,14 @@ struct dt_pipeline_courier {
     struct dt_job_connection *connections;
 };
 
+static unsigned rank_at(const struct dt_pipeline_courier_options *options,
+                        struct dt_pipeline_position position)
+{
+    unsigned number = dt_pipeline_rank_of(options->devices, position);
+
+    return options->ranks ? options->ranks[number] : number;
+}
+
 /* A connection to another device of the replica. */
 static struct dt_job_connection describe_link(const struct dt_pipeline_courier_options *options, size_t flow)
 {
@@ -39,7 +47,7 @@ static struct dt_job_connection describe_link(const struct dt_pipeline_courier_o
     const struct dt_pipeline_position peer = {end->peer, options->position.replica};
 
     return (struct dt_job_connection){
-        .peer = dt_pipeline_rank_of(options->devices, peer),
+        .peer = rank_at(options, peer),
         .channel = 2 * (unsigned)end->link + end->backward,
         .sends = end->sends,
         .buffer_bytes = options->message_bytes * (size_t)options->microbatches,
@@ -53,7 +61,7 @@ static struct dt_job_connection describe_ring(const struct dt_pipeline_courier_o
                                               dt_gradients_peer(options->gradients, sends)};
 
     return (struct dt_job_connection){
-        .peer = dt_pipeline_rank_of(options->devices, peer),
+        .peer = rank_at(options, peer),
         .sends = sends,
         .buffer_bytes = options->gradient_slice_bytes * options->gradient_slots,
     };

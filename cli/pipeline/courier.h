@@ -28,6 +28,7 @@ struct dt_pipeline_courier_options {
     struct dt_gradients *gradients; /* its first flow is the one after the executor's; NULL: no replicas */
     uint32_t gradient_slots;
     uint64_t gradient_slice_bytes;
+    const unsigned *ranks; /* [position]: who is there, while the courier is created; NULL: rank r at r */
 };
 
 /* Makes the list of connections that the flows need. NULL when out of memory. */

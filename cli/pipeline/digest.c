@@ -26,7 +26,8 @@ uint64_t dt_pipeline_digest(const struct dt_pipeline_options *options, uint64_t 
                                (int64_t)trace_digest,
                                (int64_t)options->slow.link_count,
                                (int64_t)options->slow.device_count,
-                               (int64_t)options->shares.set_count};
+                               (int64_t)options->shares.set_count,
+                               (int64_t)options->exchanges.count};
     uint64_t hash = dt_digest_add(DT_DIGEST_EMPTY, numbers, sizeof numbers);
 
     hash = dt_digest_add(hash, options->launch->name, strlen(options->launch->name));
@@ -47,6 +48,12 @@ uint64_t dt_pipeline_digest(const struct dt_pipeline_options *options, uint64_t 
         hash = dt_digest_add(hash, &set->from, sizeof set->from);
         hash = dt_digest_add(hash, set->counts, (size_t)set->replicas * sizeof *set->counts);
     }
+    for (size_t i = 0; i < options->exchanges.count; i++) {
+        const struct dt_pipeline_exchange *exchange = &options->exchanges.list[i];
+        const int64_t fields[] = {exchange->a, exchange->b, exchange->before};
+        hash = dt_digest_add(hash, fields, sizeof fields);
+    }
+    hash = dt_digest_add(hash, options->exchanges.directory, strlen(options->exchanges.directory));
     hash = dt_digest_add(hash, options->slow.kill.nic, strlen(options->slow.kill.nic));
     return dt_digest_add(hash, &options->slow.kill.period, sizeof options->slow.kill.period);
 }

@@ -47,6 +47,7 @@ enum {
     KEY_DP,
     KEY_DP_MICROBATCHES,
     KEY_GRADIENTS,
+    KEY_EXCHANGE,
 };
 
 static const struct argp_option argp_options[] = {
@@ -76,6 +77,9 @@ static const struct argp_option argp_options[] = {
      "sum stays that of --microbatches in every replica",
      0},
     {"gradients", KEY_GRADIENTS, "SIZE", 0, "with --dp: bytes of a stage's gradients (default 64K)", 0},
+    {"exchange", KEY_EXCHANGE, "A-B@N[,through=DIR]", 0,
+     "with --dp: ranks A and B exchange positions and parameters before iteration N; through files in DIR",
+     0},
     {"launch", KEY_LAUNCH, "HOW", 0,
      "nccl: how kernels are launched: sends (default), isend, isend-free, batched or batched-free", 0},
     {NULL, 0, NULL, 0, "What is slow:", 2},
@@ -91,8 +95,7 @@ static const struct argp_option argp_options[] = {
      0},
     {"trace", KEY_TRACE, "FILE", 0,
      "links' delays over the iterations: lines START;LINKS;LATENCIES, as in 120;0_1,5_6;0.04; the latency "
-     "inf "
-     "is the failure of an RNIC",
+     "inf is the failure of an RNIC",
      0},
     {"adapt", KEY_ADAPT, "off|iteration", 0,
      "iteration: change the schedule between iterations when the plugin finds links slow (default off)", 0},
@@ -186,8 +189,7 @@ static error_t parse_slow_link(struct dt_pipeline_options *options, const char *
     if (dt_pipeline_slow_add_link(&options->slow, text))
         return 0;
     return refuse("--slow-link %s: expected A-B=TIME[,serial][,from=N][,to=N], as in 2-3=20ms; A and B are "
-                  "two devices, or two replicas of one "
-                  "as in 2@0-2@1; at most %d links",
+                  "two devices, or two replicas of one as in 2@0-2@1; at most %d links",
                   text, DT_PIPELINE_SLOW_MAX);
 }
 
@@ -272,6 +274,10 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
         parse->has_gradients = true;
         return dt_arg_bytes(command, "--gradients", arg, GRADIENT_BYTES_MIN, GRADIENT_BYTES_MAX,
                             &options->gradient_bytes);
+    case KEY_EXCHANGE:
+        if (dt_pipeline_exchanges_add(&options->exchanges, arg))
+            return 0;
+        return refuse("--exchange %s: expected A-B@N[,through=DIR], iterations ascending", arg);
     case KEY_SLOW_LINK:
         return parse_slow_link(options, arg);
     case KEY_SLOW_DEVICE:
@@ -286,11 +292,6 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
     default:
         return ARGP_ERR_UNKNOWN;
     }
-}
-
-static error_t parse_rank(struct dt_pipeline_options *options, const char *text)
-{
-    return dt_arg_int(command, "--rank", text, 0, DT_JOB_RANKS_MAX - 1, &options->job.rank);
 }
 
 static error_t parse_timeline(struct dt_pipeline_options *options, const char *text)
@@ -309,7 +310,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         options->job.plugin_path = arg;
         return 0;
     case KEY_RANK:
-        return parse_rank(options, arg);
+        return dt_arg_int(command, "--rank", arg, 0, DT_JOB_RANKS_MAX - 1, &options->job.rank);
     case KEY_RENDEZVOUS:
         options->job.rendezvous = arg;
         return 0;
@@ -343,8 +344,7 @@ static const struct argp argp = {
         "Runs a pipeline-parallel schedule with real messages through an ncclNet v8 plugin: a process per "
         "device, computations are timed waits, every message is checked. Prints the time and the bubbles of "
         "each iteration beside the time that the schedule library predicts. Without options: a demonstration "
-        "of half a "
-        "minute, in which a link becomes slow and the schedule follows.\v"
+        "of half a minute, in which a link becomes slow and the schedule follows.\v"
         "Modes: nccl: messages go in slices over 8 slots, and a send without a slot holds back the next "
         "computation; hostpath: sends are free once handed over; delegated: receives are prefetched as well. "
         "With hostpath and delegated DETOUR_HOSTPATH is `on` unless it is set.\n\n"
@@ -432,6 +432,19 @@ static error_t check_shares(const struct dt_pipeline_options *options)
     return 0;
 }
 
+static error_t check_exchanges(const struct dt_pipeline_options *options)
+{
+    char text[DT_PIPELINE_EXCHANGE_TEXT_BYTES];
+
+    if (options->exchanges.count > 0 && (options->adapt || options->input || options->slow.kill.nic[0] ||
+                                         dt_pipeline_options_has_timeline(options)))
+        return refuse("--exchange goes without --profile, --adapt iteration, --kill and pictures");
+    if (dt_pipeline_exchanges_find_wrong(&options->exchanges, options->devices, options->replicas,
+                                         options->iterations, text))
+        return refuse("--exchange %s", text);
+    return 0;
+}
+
 static error_t check_replicas(const struct parse *parse)
 {
     const struct dt_pipeline_options *options = parse->options;
@@ -499,7 +512,8 @@ static error_t check(struct parse *parse)
         return refuse("--slice belongs to --mode nccl; in the others a message is not cut");
     if (parse->has_launch && options->mode != DT_PIPELINE_NCCL)
         return refuse("--launch belongs to --mode nccl; in the others no kernel waits");
-    return check_timeline(options) || check_shares(options) ? EINVAL : check_slow(options);
+    return check_timeline(options) || check_shares(options) || check_exchanges(options) ? EINVAL
+                                                                                        : check_slow(options);
 }
 
 static void set_defaults(struct dt_pipeline_options *options)
@@ -533,8 +547,7 @@ static error_t read_trace(struct parse *parse)
     return refuse("%s", error.text);
 }
 
-/* `detour pipeline` alone: a link becomes slow and recovers, and the schedule follows. About half a minute.
- */
+/* `detour pipeline` alone: a link becomes slow and recovers, and the schedule follows; half a minute. */
 static void set_demonstration(struct dt_pipeline_options *options)
 {
     options->f_ns = options->b_ns = options->w_ns = 5000000;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/pipeline/exchange.h"
 #include "cli/pipeline/input.h"
 #include "cli/pipeline/slow.h"
 #include "detour/sched.h"
@@ -36,9 +37,10 @@ struct dt_pipeline_options {
     int64_t b_ns;
     int64_t w_ns;
     struct dt_pipeline_slow slow;
-    bool adapt;            /* change the schedule when links are found slow */
-    bool draw;             /* a bar behind each iteration */
-    const char *json_path; /* NULL: none, as the next */
+    struct dt_pipeline_exchanges exchanges; /* replicas > 1 */
+    bool adapt;                             /* change the schedule when links are found slow */
+    bool draw;                              /* a bar behind each iteration */
+    const char *json_path;                  /* NULL: none, as the next */
     const char *svg_path;
     const char *perfetto_path;
     bool has_timeline_option;    /* --timeline: the JSON has its times, too */

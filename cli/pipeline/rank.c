@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include "cli/pipeline/adapt.h"
 #include "cli/pipeline/courier.h"
+#include "cli/pipeline/place.h"
 #include "cli/pipeline/plan.h"
 #include "cli/pipeline/replicas.h"
 #include "cli/pipeline/rules.h"
@@ -42,10 +43,11 @@ struct rank {
     struct dt_job_rank job;
     const struct dt_pipeline_options *options;
     struct dt_pipeline_plan plan;
-    struct dt_pipeline_position position;
+    struct dt_pipeline_place place;
     struct dt_executor *executor;
     struct dt_gradients *gradients; /* NULL without replicas */
     struct dt_pipeline_courier *courier;
+    int64_t pause_ns; /* before this iteration: an exchange of ranks */
     struct dt_pipeline_process processes[DT_JOB_RANKS_MAX];
     struct dt_pipeline_rules rules;
     struct dt_delay_timer timer;
@@ -100,7 +102,7 @@ static const struct detour_program *present_program(const struct rank *rank)
 {
     return rank->present.arena
                ? rank->present.program
-               : dt_pipeline_plan_of(&rank->plan, rank->position.replica, rank->iteration).program;
+               : dt_pipeline_plan_of(&rank->plan, rank->place.position.replica, rank->iteration).program;
 }
 
 static bool next_order(struct rank *rank, uint64_t now_ns, struct dt_executor_order *order)
@@ -131,13 +133,14 @@ static void check_gradients(struct rank *rank)
 static void work_iteration(void *arg)
 {
     struct rank *rank = arg;
-    const int32_t replica = rank->position.replica;
+    const int32_t replica = rank->place.position.replica;
     const struct dt_pipeline_variant planned = dt_pipeline_plan_of(&rank->plan, replica, rank->iteration);
     const struct dt_executor_work work = {
         .profile = &planned.profile,
         .program = present_program(rank),
         .iteration = rank->iteration,
-        .compute_permille = dt_pipeline_slow_permille(&rank->options->slow, rank->position, rank->iteration),
+        .compute_permille =
+            dt_pipeline_slow_permille(&rank->options->slow, rank->place.home, rank->iteration),
     };
     struct dt_executor_order order;
 
@@ -163,6 +166,8 @@ static void work_iteration(void *arg)
     }
     dt_pipeline_courier_reset(rank->courier);
     check_gradients(rank);
+    if (rank->place.parameters.elements)
+        dt_pipeline_parameters_add(&rank->place.parameters, dt_gradients_sums(rank->gradients));
 }
 
 /* ---- Set-up. ---- */
@@ -176,7 +181,7 @@ static bool make_courier(struct rank *rank)
 {
     const struct dt_pipeline_options *options = rank->options;
     struct dt_gradients_options gradients =
-        dt_pipeline_replicas_gradients(options, &rank->plan.profile, rank->position);
+        dt_pipeline_replicas_gradients(options, &rank->plan.profile, rank->place.position);
 
     gradients.first_flow = dt_executor_flow_count(rank->executor);
     if (options->replicas > 1 && !(rank->gradients = dt_gradients_create(&gradients)))
@@ -186,10 +191,11 @@ static bool make_courier(struct rank *rank)
                                                      .microbatches =
                                                          dt_pipeline_options_microbatches_max(options),
                                                      .devices = options->devices,
-                                                     .position = rank->position,
+                                                     .position = rank->place.position,
                                                      .gradients = rank->gradients,
                                                      .gradient_slots = gradients.slots,
-                                                     .gradient_slice_bytes = gradients.slice_bytes};
+                                                     .gradient_slice_bytes = gradients.slice_bytes,
+                                                     .ranks = rank->place.ranks};
     rank->courier = dt_pipeline_courier_create(&made);
     return rank->courier;
 }
@@ -198,22 +204,27 @@ static bool make_executor(struct rank *rank)
 {
     const struct dt_pipeline_options *options = rank->options;
     const struct dt_executor_options made = {
-        .device = rank->position.device,
+        .device = rank->place.position.device,
         .mode = options->mode,
         .message_bytes = options->payload_bytes,
         .slice_bytes = options->slice_bytes,
         .launch = options->launch,
     };
-    struct detour_profile largest;
-    struct detour_error reason;
+    struct detour_profile largest = rank->plan.profile;
 
-    if (!dt_pipeline_plan_make(&rank->plan, options, &reason))
-        return dt_job_fail(rank->job.error, DT_EXIT_USAGE, "--schedule %s: %s",
-                           detour_algorithm_name(options->algorithm), reason.text);
-    largest = rank->plan.profile;
     largest.microbatch_count = dt_pipeline_options_microbatches_max(options);
     rank->executor = dt_executor_create(&made, &largest);
     return (rank->executor && make_courier(rank)) || fail_memory(rank);
+}
+
+static bool make_plan(struct rank *rank)
+{
+    const struct dt_pipeline_options *options = rank->options;
+    struct detour_error reason;
+
+    return dt_pipeline_plan_make(&rank->plan, options, &reason) ||
+           dt_job_fail(rank->job.error, DT_EXIT_USAGE, "--schedule %s: %s",
+                       detour_algorithm_name(options->algorithm), reason.text);
 }
 
 /* The RNIC of --kill exists; its name goes to the rules. */
@@ -243,13 +254,14 @@ static bool set_up(struct rank *rank)
 
     dt_pipeline_process_self(&self);
     dt_delay_timer_init(&rank->timer);
-    if (!dt_pipeline_staging_prepare(&rank->staging, rank->options, rank->position))
+    if (!dt_pipeline_staging_prepare(&rank->staging, rank->options, rank->place.position))
         return fail_memory(rank);
-    if (!make_executor(rank) || !dt_job_rank_load(&rank->job) ||
+    if (!make_plan(rank) || !dt_pipeline_place_create_parameters(&rank->place, &rank->plan.profile) ||
+        !make_executor(rank) || !dt_job_rank_load(&rank->job) ||
         !dt_job_exchange(rank->job.link, &self, sizeof self, rank->processes, rank->job.error))
         return false;
     rank->rules =
-        (struct dt_pipeline_rules){.position = rank->position,
+        (struct dt_pipeline_rules){.position = rank->place.position,
                                    .devices = rank->options->devices,
                                    .processes = rank->processes,
                                    .kill_after_ns = dt_pipeline_plan_predict_ns(&rank->plan, NULL, 0) / 2};
@@ -333,6 +345,7 @@ static void send_iteration(struct rank *rank, const struct result *results)
         .number = rank->iteration,
         .schedule = rank->schedule,
         .predicted_ns = dt_pipeline_plan_predict_ns(&rank->plan, rank->present.schedule, rank->iteration),
+        .pause_ns = rank->pause_ns,
     };
     uint64_t compute_ns = 0, cpu_ns = 0;
     int64_t pipeline_ns = 0;
@@ -450,7 +463,7 @@ static bool send_records(struct rank *rank)
     const struct dt_job_link *link = rank->job.link;
 
     if (!dt_pipeline_options_has_timeline(rank->options) ||
-        rank->iteration != rank->options->timeline_iteration || rank->position.replica != 0)
+        rank->iteration != rank->options->timeline_iteration || rank->place.position.replica != 0)
         return true;
     return dt_pipeline_timeline_send(link->fd, rank->executor, present_program(rank), (int32_t)link->rank,
                                      has_own_clock(rank)) ||
@@ -484,25 +497,62 @@ static bool run_iteration(struct rank *rank)
     return !rank->options->adapt || adapt(rank, results);
 }
 
-static bool run_all(struct rank *rank)
-{
-    if (!dt_pipeline_rules_start(&rank->rules, &rank->plan.profile, rank->job.error) ||
-        !dt_pipeline_staging_start(&rank->staging, rank->job.error))
-        return false;
-    for (rank->iteration = 0; rank->iteration < rank->options->iterations; rank->iteration++) {
-        if (!run_iteration(rank))
-            return false;
-    }
-    return true;
-}
+/* ---- Exchanges of ranks. ---- */
 
-static bool tear_down(struct rank *rank)
+/* With its connections. */
+static bool close_pipeline(struct rank *rank)
 {
     if (!dt_job_rank_close(&rank->job))
         return false;
     dt_pipeline_courier_destroy(rank->courier);
     dt_gradients_destroy(rank->gradients);
     dt_executor_destroy(rank->executor);
+    rank->courier = NULL;
+    rank->gradients = NULL;
+    rank->executor = NULL;
+    return true;
+}
+
+/* Before this iteration: from the end of the one before on all ranks until all have their new connections. */
+static bool exchange_ranks(struct rank *rank)
+{
+    uint64_t began_ns;
+
+    rank->pause_ns = 0;
+    if (!dt_pipeline_exchanges_has(&rank->options->exchanges, rank->iteration))
+        return true;
+    if (!dt_job_exchange(rank->job.link, NULL, 0, NULL, rank->job.error))
+        return false;
+    began_ns = dt_clock_now_ns();
+    if (!close_pipeline(rank) || !dt_pipeline_place_change(&rank->place, &rank->job, rank->iteration) ||
+        !dt_pipeline_place_check(&rank->place, rank->iteration, rank->job.error) || !make_executor(rank) ||
+        !dt_job_rank_connect(&rank->job, dt_pipeline_courier_connections(rank->courier),
+                             dt_pipeline_courier_connection_count(rank->courier)) ||
+        !dt_job_exchange(rank->job.link, NULL, 0, NULL, rank->job.error))
+        return false;
+    rank->pause_ns = (int64_t)(dt_clock_now_ns() - began_ns);
+    rank->plan.options = &rank->place.moved;
+    rank->staged_messages = rank->pool_full = 0; /* the counters are those of open connections */
+    return true;
+}
+
+static bool run_all(struct rank *rank)
+{
+    if (!dt_pipeline_rules_start(&rank->rules, &rank->plan.profile, rank->job.error) ||
+        !dt_pipeline_staging_start(&rank->staging, rank->job.error))
+        return false;
+    for (rank->iteration = 0; rank->iteration < rank->options->iterations; rank->iteration++) {
+        if (!exchange_ranks(rank) || !run_iteration(rank))
+            return false;
+    }
+    return dt_pipeline_place_check(&rank->place, rank->iteration, rank->job.error);
+}
+
+static bool tear_down(struct rank *rank)
+{
+    if (!close_pipeline(rank))
+        return false;
+    dt_pipeline_place_free(&rank->place);
     dt_pipeline_candidate_free(&rank->present);
     dt_pipeline_candidate_free(&rank->next);
     dt_pipeline_plan_free(&rank->plan);
@@ -519,7 +569,7 @@ bool dt_pipeline_rank_run(const struct dt_pipeline_options *options, struct dt_j
         return dt_job_fail(error, DT_EXIT_FAILED, "rank %u: out of memory", link->rank);
     rank->results = results;
     rank->options = options;
-    rank->position = dt_pipeline_position_of(options->devices, link->rank);
+    dt_pipeline_place_init(&rank->place, options, link->rank);
     rank->job.options = &options->job;
     rank->job.link = link;
     rank->job.error = error;

@@ -142,13 +142,14 @@ static void add_to_json(json_t *iterations, const struct dt_pipeline_iteration *
 {
     json_array_append_new(
         iterations,
-        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:I, s:o, s:o}", "iteration",
+        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:I, s:f, s:o, s:o}", "iteration",
                   (json_int_t)iteration->number, "time_ms", (double)iteration->time_ns / 1e6, "model_ms",
                   (double)iteration->predicted_ns / 1e6, "bubble", iteration->bubble, "held_ms",
                   (double)iteration->held_ns / 1e6, "wait_ms", (double)iteration->wait_ns / 1e6, "dp_ms",
                   (double)iteration->dp_ns / 1e6, "cpu", iteration->cpu, "comparable", !is_busy, "schedule",
                   (json_int_t)iteration->schedule, "staged_messages", (json_int_t)iteration->staged,
-                  "pool_full", (json_int_t)iteration->pool_full, "slow",
+                  "pool_full", (json_int_t)iteration->pool_full, "pause_ms",
+                  (double)iteration->pause_ns / 1e6, "slow",
                   flows_to_json(iteration->slow, iteration->slow_count, true), "hostpath",
                   flows_to_json(iteration->hostpath, iteration->hostpath_count, false)));
 }
@@ -196,12 +197,15 @@ void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
     if (report->options->draw)
         draw_bar(report, iteration);
     print_links(iteration);
+    if (iteration->pause_ns)
+        printf("  ranks exchanged: pause of %.1f ms", (double)iteration->pause_ns / 1e6);
     putchar('\n');
     fflush(stdout);
     report->count++;
     report->time_sum_ns += iteration->time_ns;
     report->predicted_sum_ns += iteration->predicted_ns;
     report->dp_sum_ns += iteration->dp_ns;
+    report->pause_sum_ns += iteration->pause_ns;
     if (iteration->predicted_ns > 0)
         report->error_sum += fabs(time_ms / predicted_ms - 1);
     report->cpu_max = iteration->cpu > report->cpu_max ? iteration->cpu : report->cpu_max;
@@ -221,6 +225,9 @@ static void print_summary(const struct dt_pipeline_report *report)
     if (report->options->replicas > 1)
         printf("# every gradient was the sum over the replicas; mean %.2f ms behind the pipelines\n",
                (double)report->dp_sum_ns / 1e6 / count);
+    if (report->options->exchanges.count)
+        printf("# every parameter is what a run without exchanges has; pauses of %.1f ms\n",
+               (double)report->pause_sum_ns / 1e6);
     printf("# every message had the expected identity and content; cores in use: %.1f %% at most\n",
            100 * report->cpu_max);
     for (uint32_t i = 0; i < report->slow_count; i++)

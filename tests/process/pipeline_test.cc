@@ -127,6 +127,45 @@ TEST(Pipeline, ReplicasSumUpTheirGradients)
     std::filesystem::remove(path);
 }
 
+/* Ranks of two devices exchange their positions, through the plugin and through files, and exchange back. A
+ * link between two replicas is slow: the exchange takes it into a pipeline, where the model has it, too.
+ * Every gradient and every parameter is compared with what a run without exchanges has. */
+TEST(Pipeline, RanksExchangeTheirPositions)
+{
+    namespace fs = std::filesystem;
+    std::string path = (fs::temp_directory_path() / "detour-pipeline-XXXXXX").string();
+    std::string folder = (fs::temp_directory_path() / "detour-pipeline-XXXXXX").string();
+    ASSERT_GE(close(mkstemp(path.data())), 0);
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    for (const std::string &through : {std::string(), ",through=" + folder}) {
+        Outcome outcome =
+            RunDetour(Pipeline({"-n", "4", "--dp", "2", "--gradients", "3M", "--slow-link", "0@0-0@1=20ms",
+                                "--exchange", "1-2@1" + through, "--exchange", "2-1@3", "--json", path}));
+        ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+        EXPECT_NE(outcome.out.find("every parameter is what a run without exchanges has"), std::string::npos);
+        EXPECT_TRUE(fs::is_empty(folder));
+        json_t *document = json_load_file(path.c_str(), 0, nullptr);
+        EXPECT_EQ(Number(document, 0, "pause_ms"), 0);
+        EXPECT_GT(Number(document, 1, "pause_ms"), 0);
+        EXPECT_EQ(Number(document, 2, "pause_ms"), 0);
+        EXPECT_GT(Number(document, 3, "pause_ms"), 0);
+        EXPECT_NE(Number(document, 1, "model_ms"), Number(document, 0, "model_ms"));
+        EXPECT_EQ(Number(document, 2, "model_ms"), Number(document, 1, "model_ms"));
+        EXPECT_EQ(Number(document, 3, "model_ms"), Number(document, 0, "model_ms"));
+        json_decref(document);
+    }
+    Outcome outcome = RunDetour(Pipeline({"--dp", "2", "--exchange", "1-2@1,through=" + folder + "/none"}));
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+    EXPECT_NE(outcome.err.find("could not be written"), std::string::npos) << outcome.err;
+    for (const char *wrong : {"1-2", "0-4@1", "1-2@3"}) {
+        outcome = RunDetour(Pipeline({"--dp", "2", "--exchange", wrong}));
+        EXPECT_EQ(outcome.exit_code, 2) << wrong;
+        EXPECT_EQ(LineCount(outcome.err), 1u) << outcome.err;
+    }
+    fs::remove(path);
+    fs::remove(folder);
+}
+
 /* A slow replica has fewer microbatches from an iteration on. Every gradient is compared with the sum over
  * the global batch, whoever has executed its microbatches. */
 TEST(Pipeline, ReplicasHaveTheirOwnMicrobatches)

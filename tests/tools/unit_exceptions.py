@@ -21,7 +21,7 @@ EXCEPTIONS = {
     **dict.fromkeys(map("cli/perf/op_{}.c".format, ["all_gather", "all_reduce", "alltoall", "broadcast", "latency",
                                                     "reduce_scatter", "sendrecv"]), _OP),
     **dict.fromkeys(map("cli/perf/{}.c".format, ["perf", "rank"]), _PERF),
-    **dict.fromkeys(map("cli/pipeline/{}.c".format, ["pipeline", "rank"]), _PIPELINE),
+    **dict.fromkeys(map("cli/pipeline/{}.c".format, ["move", "pipeline", "rank"]), _PIPELINE),
     **dict.fromkeys(map("cli/sched/{}.c".format, ["adapt", "compare", "model", "model_options", "optimize", "optimize_options",
                                                   "optimize_picture", "optimize_report", "run", "tolerance"]),
                     _SCHED),

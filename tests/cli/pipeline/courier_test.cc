@@ -115,7 +115,7 @@ class PipelineCourier : public ::testing::Test
         size_t flows = dt_executor_flow_count(executor[i]);
         gradients.push_back(options.replicas > 1 ? MakeGradients(position, flows) : nullptr);
         struct dt_pipeline_courier_options made_too = {
-            executor[i], kBytes, options.microbatches, 2, position, gradients[i], kSlots, 1024};
+            executor[i], kBytes, options.microbatches, 2, position, gradients[i], kSlots, 1024, nullptr};
         courier.push_back(dt_pipeline_courier_create(&made_too));
         plugin.emplace_back();
         plugin[i].net = &net;

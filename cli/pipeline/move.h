@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Moves the parameters of a device to the rank that has its position from now on, between two iterations and
+ * while the pipeline's connections are closed: over connections of their own, or through files. Every rank of
+ * the job calls this, also those that keep their positions.
+ */
+#ifndef DETOUR_CLI_PIPELINE_MOVE_H
+#define DETOUR_CLI_PIPELINE_MOVE_H
+
+#include "job/rank.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Transfers under way in each direction, and most bytes of one. */
+#define DT_PIPELINE_MOVE_SLOTS       8
+#define DT_PIPELINE_MOVE_SLICE_BYTES (1024 * 1024)
+
+struct dt_pipeline_move {
+    struct dt_job_rank *job;
+    unsigned to;   /* the rank that gets them */
+    unsigned from; /* the rank that has what this one gets; both this rank: nothing moves here */
+    void *data;    /* is replaced */
+    uint64_t bytes;
+    const char *directory; /* of the files, each written to the disk and removed at the end; "": none */
+};
+
+/* Main thread. False with the reason in job->error. */
+bool dt_pipeline_move(const struct dt_pipeline_move *move);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
