@@ -57,6 +57,7 @@ struct sample {
     const char *job;
     const struct detour_stat_process *process;
     const struct detour_stat_connection *c;
+    bool has_nics;
 };
 
 /* The name and labels before a value; `more` follows the labels. */
@@ -73,10 +74,12 @@ static void write_sample(const struct sample *sample, const char *name, const ch
     write_rank(out, "to", c->to_rank);
     putc(',', out);
     write_label(out, "peer", c->peer);
-    putc(',', out);
-    write_label(out, "nic", c->nic);
-    putc(',', out);
-    write_label(out, "peer_nic", c->peer_nic);
+    if (sample->has_nics) {
+        putc(',', out);
+        write_label(out, "nic", c->nic);
+        putc(',', out);
+        write_label(out, "peer_nic", c->peer_nic);
+    }
     fprintf(out, "%s} ", more);
 }
 
@@ -124,6 +127,21 @@ static void write_seconds(const struct sample *sample, const char *name, size_t 
     fprintf(sample->out, "%.9f\n", (double)counter_at(sample->c, offset) / 1e9);
 }
 
+/*
+ * A switchover changes the RNICs, hence begins new series of what has them as labels, and increase() does not
+ * see a change at that moment. So counters of switchovers and errors do not have them.
+ */
+static bool is_traffic(const char *name)
+{
+    static const char *const names[] = {"messages", "bytes", "staged_messages", "staged_bytes"};
+
+    for (size_t i = 0; i < DT_COUNT_OF(names); i++) {
+        if (!strcmp(names[i], name))
+            return true;
+    }
+    return false;
+}
+
 static void write_counters(const struct sample *all, const struct detour_stat_snapshot *snapshot)
 {
     static const struct {
@@ -137,6 +155,7 @@ static void write_counters(const struct sample *all, const struct detour_stat_sn
 
     for (size_t i = 0; i < DT_COUNT_OF(counters); i++) {
         bool is_time = !strcmp(counters[i].unit, "ns");
+        struct sample sample = *all;
         char name[64];
 
         if (counters[i].offset == offsetof(struct detour_stat_connection, service_ns))
@@ -144,8 +163,9 @@ static void write_counters(const struct sample *all, const struct detour_stat_sn
         snprintf(name, sizeof name, "detour_%.*s%s_total",
                  (int)(strlen(counters[i].name) - (is_time ? 3 : 0)), counters[i].name,
                  is_time ? "_seconds" : "");
+        sample.has_nics = is_traffic(counters[i].name);
         write_head(all->out, name, "counter", counters[i].help);
-        write_metric(all, snapshot, is_time ? write_seconds : write_count, name, counters[i].offset);
+        write_metric(&sample, snapshot, is_time ? write_seconds : write_count, name, counters[i].offset);
     }
 }
 
@@ -246,7 +266,7 @@ static void write_processes(FILE *out, const struct detour_stat_snapshot *snapsh
 
 void dt_metrics_write(FILE *out, const struct detour_stat_snapshot *snapshot, const char *job)
 {
-    const struct sample all = {.out = out, .job = job};
+    const struct sample all = {.out = out, .job = job, .has_nics = true};
 
     write_processes(out, snapshot, job);
     write_counters(&all, snapshot);

@@ -5,14 +5,15 @@
 #   test  + GoogleTest and what the quick tests use (with them the verbs programs of Debian)
 #   ci    + what the full tests use (sanitizer run-time, valgrind, spin, clang, an emulator for tests/vm,
 #         the compilers for 64-bit ARM and an emulator for their programs)
-# Installs packages only: no kernel, no service, no setting of the host is touched.
+# Installs packages only: no kernel and no setting of the host is touched, and the services that come with the
+# programs of tests (Redis' server, promtool) are stopped and disabled.
 set -euo pipefail
 
 demo_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev libjansson-dev)
 test_packages=("${demo_packages[@]}" g++ libgtest-dev libgmock-dev python3 patch ibverbs-utils perftest
                libhiredis-dev redis-server)
 ci_packages=("${test_packages[@]}" clang libclang-rt-14-dev valgrind spin clang-tidy cppcheck
-             python3-scipy python3-pip gdb debootstrap git help2man man-db mandoc qemu-system-x86 busybox-static kmod cpio iproute2 libibverbs1 ibverbs-providers
+             python3-scipy python3-pip gdb debootstrap git help2man man-db mandoc qemu-system-x86 busybox-static kmod cpio iproute2 libibverbs1 ibverbs-providers prometheus
              gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static googletest)
 
 case "${1:-}" in
@@ -45,3 +46,11 @@ fi
 echo "setup: installing ${missing[*]}"
 apt-get update -qq
 DEBIAN_FRONTEND=noninteractive $install -qq >/dev/null
+
+services=()
+for package in "${missing[@]}"; do
+    case "$package" in redis-server | prometheus) services+=("$package") ;; esac
+done
+if [ ${#services[@]} -gt 0 ] && [ -d /run/systemd/system ]; then
+    systemctl --quiet disable --now "${services[@]}"
+fi

@@ -50,14 +50,13 @@ TEST(StatMetrics, HaveCountersGaugesAndAHistogramOfEachConnection)
     dt_page_add(&page.send->service_count[27], 2);
     page.Judge(DT_PAGE_VERDICT_SLOW, 2500);
     std::string text = TextOf(folder, "job 7");
-    std::string labels =
-        "{host=\"nodea\",rank=\"3\",job=\"job 7\",pid=\"11\",process=\"a \\\"quoted\\\\\\\" "
-        "name\",connection="
-        "\"0000000000000abc\",direction=\"send\",from=\"4\",to=\"\",peer=\"there:12\",nic=\"mlx5_0\","
-        "peer_nic=\"mlx5_3\"";
+    std::string connection = "{host=\"nodea\",rank=\"3\",job=\"job 7\",pid=\"11\",process=\"a "
+                             "\\\"quoted\\\\\\\" name\",connection="
+                             "\"0000000000000abc\",direction=\"send\",from=\"4\",to=\"\",peer=\"there:12\"";
+    std::string labels = connection + ",nic=\"mlx5_0\",peer_nic=\"mlx5_3\"";
     for (const std::string &line :
          {"detour_messages_total" + labels + "} 3",
-          "detour_failover_seconds_total" + labels + "} 1.500000000",
+          "detour_failover_seconds_total" + connection + "} 1.500000000",
           "detour_service_seconds_bucket" + labels + ",le=\"1.024e-06\"} 1",
           "detour_service_seconds_bucket" + labels + ",le=\"+Inf\"} 3",
           "detour_service_seconds_count" + labels + "} 3", "detour_is_slow" + labels + "} 1",
@@ -76,6 +75,26 @@ TEST(StatMetrics, HaveCountersGaugesAndAHistogramOfEachConnection)
             EXPECT_EQ(0u, line.rfind(metric, 0)) << line;
         }
     }
+}
+
+/* increase() does not see what changes together with a label. */
+TEST(StatMetrics, ASwitchoverIsASeriesThatItDoesNotEnd)
+{
+    Folder folder;
+    StatPage page(folder);
+    std::string before = TextOf(folder, nullptr);
+
+    page.send->path_now = UINT32_MAX;
+    dt_page_add(&page.send->path_down_count, 1);
+    std::string after = TextOf(folder, nullptr);
+    for (const char *name :
+         {"detour_switches_total{", "detour_errors_total{", "detour_failover_seconds_total{"}) {
+        size_t at = before.find(name), end = before.find("} ", at);
+
+        EXPECT_NE(std::string::npos, after.find(before.substr(at, end - at + 2)))
+            << before.substr(at, end - at);
+    }
+    EXPECT_NE(std::string::npos, after.find("nic=\"\",peer_nic=\"\"} -1")) << after;
 }
 
 /* A scraper refuses a whole answer for one byte that is not UTF-8, and a line for one line break. */

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian's promtool accepts the metrics of a running job, and evaluates each panel's query of monitoring/grafana.json
+on recorded metrics (record.py) to the value that this program computes from them. Skipped (77) without promtool."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).parent
+SKIP = 77
+WINDOW_S = 60  # $__rate_interval: four scrapes
+LABELS = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+class Recording:
+    def __init__(self, path):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        self.step_s = document["step_s"]
+        self.series = document["series"]
+        self.count = len(next(iter(self.series.values())))
+        self.parsed = [(name.partition("{")[0], dict(LABELS.findall(name)), values)
+                       for name, values in self.series.items()]
+
+    def group(self, metric, by, value, **match):
+        """{labels `by`: sum of value(values)} over the series of the metric that have a value."""
+        sums = {}
+        for name, labels, values in self.parsed:
+            if name == metric and all(labels.get(key, "") == text for key, text in match.items()):
+                one = value(values)
+                if one is not None:
+                    key = tuple(labels.get(label, "") for label in by)
+                    sums.setdefault(key, []).append(one)
+        return sums
+
+    def increase(self, at):
+        """Prometheus' increase() over the window that ends at sample `at`: extrapolated to the window's ends, at most
+        half a step beyond the first and last sample, and not below zero."""
+        def value(values):
+            first = at - WINDOW_S // self.step_s
+            known = [(i * self.step_s, values[i]) for i in range(max(first, 0), at + 1) if values[i] is not None]
+            if len(known) < 2:
+                return None
+            delta = sum(b - a if b >= a else b for (_, a), (_, b) in zip(known, known[1:]))
+            span = known[-1][0] - known[0][0]
+            step = span / (len(known) - 1)
+            to_start, to_end = known[0][0] - first * self.step_s, (at * self.step_s) - known[-1][0]
+            if delta > 0 and known[0][1] >= 0:
+                to_start = min(to_start, span * known[0][1] / delta)
+            whole = span
+            whole += to_start if to_start < step * 1.1 else step / 2
+            whole += to_end if to_end < step * 1.1 else step / 2
+            return delta * whole / span
+        return value
+
+    @staticmethod
+    def last(at):
+        """The present value; a series that is gone stays for five minutes unless its scrape marks it stale."""
+        return lambda values: values[at]
+
+
+def by_sum(groups):
+    return {key: sum(values) for key, values in groups.items()}
+
+
+def by_max(groups):
+    return {key: max(values) for key, values in groups.items()}
+
+
+def over_time(groups):
+    return {key: value / WINDOW_S for key, value in by_sum(groups).items()}
+
+
+def quantile(buckets, share):
+    """histogram_quantile() of {le: rate}."""
+    bounds = sorted((float(bound), count) for bound, count in buckets.items())
+    rank = share * bounds[-1][1]
+    index = next(i for i, (_, count) in enumerate(bounds) if count >= rank)
+    if index == len(bounds) - 1:
+        return bounds[-2][0]
+    low, below = bounds[index - 1] if index else (0, 0)
+    return low + (bounds[index][0] - low) * (rank - below) / (bounds[index][1] - below)
+
+
+def link_means(r, at):
+    by = ["host", "from", "to"]
+    sums, counts = (by_sum(r.group("detour_service_seconds_" + part, by, r.increase(at))) for part in ("sum", "count"))
+    return {key: sums[key] / counts[key] for key in sums if counts[key]}
+
+
+def p99(r, at):
+    groups = by_sum(r.group("detour_service_seconds_bucket", ["host", "le"], r.increase(at)))
+    hosts = {host for host, _ in groups}
+    return {host: quantile({le.replace("+Inf", "inf"): v for (h, le), v in groups.items() if h == host}, 0.99)
+            for host in hosts}
+
+
+def increases(metric):
+    return lambda r, at: by_sum(r.group(metric, ["host"], r.increase(at)))
+
+
+def test_of(metric, test, **match):
+    return lambda r, at: {(): sum(test(v) for values in r.group(metric, [], r.last(at), **match).values()
+                                  for v in values)}
+
+
+LINK = ["host", "from", "to", "nic", "peer_nic"]
+
+# panel: one function per query, from a recording and the number of a sample to {labels: value}.
+PANELS = {
+    "Processes that use Detour": [test_of("detour_processes", float)],
+    "Slow senders now": [test_of("detour_is_slow", float)],
+    "Connections without a path": [test_of("detour_path", lambda v: v == -1, direction="send")],
+    "Connections on a backup": [test_of("detour_path", lambda v: v > 0, direction="send")],
+    "Sent, per NIC": [lambda r, at: over_time(r.group("detour_bytes_total", ["host", "nic"], r.increase(at),
+                                                      direction="send"))],
+    "Messages, per rank": [lambda r, at: over_time(r.group("detour_messages_total", ["host", "rank"], r.increase(at),
+                                                           direction="send"))],
+    "Mean service time, per link": [link_means],
+    "99th percentile of the service time": [p99],
+    "Factor of the network time": [lambda r, at: by_max(r.group("detour_slow_factor", LINK, r.last(at)))],
+    "Additional time of a transfer": [
+        lambda r, at: {key: value for key, value in by_max(r.group("detour_slow_delay_seconds", LINK,
+                                                                   r.last(at))).items() if value > 0}],
+    "Path failures and recoveries": [increases("detour_switches_total"), increases("detour_recoveries_total")],
+    "Messages sent again, and time of switchovers": [increases("detour_retries_total"),
+                                                     increases("detour_failover_seconds_total")],
+}
+
+
+def query_of(target):
+    query = target["expr"].replace("$__rate_interval", f"{WINDOW_S}s").replace("$job", "recorded").replace("$host", ".*")
+    assert "$" not in query, query
+    return query
+
+
+def checks_of(dashboard, recording, at):
+    """Queries that are 1 when a panel's query gives the expected number of series, and the expected sum."""
+    for panel in dashboard["panels"]:
+        expectations = PANELS[panel["title"]]
+        assert len(panel["targets"]) == len(expectations), panel["title"]
+        for target, expected in zip(panel["targets"], expectations):
+            query, values = query_of(target), expected(recording, at)
+            total = sum(values.values())
+            yield panel["title"], f"count({query}) or vector(0)", len(values)
+            yield (panel["title"], f"abs((sum({query}) or vector(0)) - {total!r}) <= bool {abs(total) * 1e-9 + 1e-12!r}",
+                   1)
+
+
+def promtool_values(values):
+    """A series that ends is stale, as after a scrape without it."""
+    words, was_there = [], False
+    for value in values:
+        words.append(repr(value) if value is not None else "stale" if was_there else "_")
+        was_there = value is not None
+    return " ".join(words)
+
+
+def write_test(dashboard, recording, path):
+    tests = [{"expr": query, "eval_time": f"{at * recording.step_s}s", "exp_samples": [{"labels": "{}", "value": value}]}
+             for at in range(4, recording.count) for _, query, value in checks_of(dashboard, recording, at)]
+    series = [{"series": name, "values": promtool_values(values)} for name, values in recording.series.items()]
+    document = {"evaluation_interval": f"{recording.step_s}s",
+                "tests": [{"interval": f"{recording.step_s}s", "input_series": series, "promql_expr_test": tests}]}
+    path.write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
+    return len(tests)
+
+
+def check_live(detour, recording, folder):
+    """promtool accepts the metrics of two running ranks, whose names and labels are those of the recording."""
+    env = {**os.environ, "DETOUR_RUNTIME_DIR": str(folder), "DETOUR_VERBS": "soft", "DETOUR_SOCKET_IFNAME": "=lo"}
+    job = subprocess.Popen([detour, "perf", "sendrecv", "-b", "4K", "-n", "4000000000", "--channels", "1"], env=env,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        text = ""
+        while "detour_path{" not in text:
+            assert job.poll() is None, "the job ended"
+            time.sleep(0.1)
+            text = subprocess.run([detour, "stat", "--metrics", "--job", "recorded"], env=env, capture_output=True,
+                                  text=True, check=False).stdout
+    finally:
+        job.terminate()
+        job.wait()
+    promtool = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert promtool.returncode == 0 and not promtool.stdout + promtool.stderr, promtool.stdout + promtool.stderr
+
+    def shapes(names):
+        return {(name.partition("{")[0], tuple(label for label, _ in LABELS.findall(name))) for name in names}
+    live = shapes(line.rpartition(" ")[0] for line in text.splitlines() if line and line[0] != "#")
+    assert live == shapes(recording.series), f"record.py is to run again: {live ^ shapes(recording.series)}"
+
+
+def main(detour):
+    if not shutil.which("promtool"):
+        print("promtool is not installed")
+        return SKIP
+    dashboard = json.loads((HERE.parent.parent / "monitoring/grafana.json").read_text(encoding="utf-8"))
+    recording = Recording(HERE / "recorded.json")
+    titles = [panel["title"] for panel in dashboard["panels"]]
+    assert sorted(titles) == sorted(PANELS), set(titles) ^ set(PANELS)
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "panels.json")
+        count = write_test(dashboard, recording, path)
+        result = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, check=False)
+        if result.returncode:
+            print((result.stdout + result.stderr)[:6000])
+            return 1
+        print(f"{count} queries on {len(recording.series)} series")
+        check_live(detour, recording, folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
