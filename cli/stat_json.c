@@ -77,6 +77,8 @@ static json_t *connection_json(const struct detour_stat_connection *c)
 #undef COUNTER
     if (c->is_send) {
         json_object_set_new(object, "pool_full", json_integer((json_int_t)c->pool_full));
+        json_object_set_new(object, "held", json_integer((json_int_t)c->held));
+        json_object_set_new(object, "held_ns", json_integer((json_int_t)c->held_ns));
         json_object_set_new(object, "service", histogram_json(c));
         json_object_set_new(object, "health", health_json(c));
     }

@@ -57,7 +57,7 @@ static const char *time_text(double ns, char text[16])
 
 static void print_verdict(const struct detour_stat_snapshot *snapshot, const struct detour_stat_connection *c)
 {
-    char delay[16], since[16];
+    char delay[16], since[16], held[16];
 
     if (!c->is_send) {
         puts("-");
@@ -71,6 +71,8 @@ static void print_verdict(const struct detour_stat_snapshot *snapshot, const str
     else if (c->verdict == DETOUR_STAT_WAITING)
         printf(" for %s: %s", time_text((double)(detour_stat_time_ns(snapshot) - c->since_ns), since),
                detour_stat_cause_text((enum detour_stat_cause)c->cause));
+    if (c->held > 0)
+        printf("; held %" PRIu64 " messages (%s)", c->held, time_text((double)c->held_ns, held));
     putchar('\n');
 }
 

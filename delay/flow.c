@@ -33,6 +33,8 @@ struct applied {
 /* A message that was submitted and not yet posted. */
 struct held {
     bool is_held;
+    bool is_parked;    /* by a hold */
+    bool is_disturbed; /* a hold has ended since the message before it */
     uint32_t path;
     uint64_t sequence;
     uint64_t bytes;
@@ -53,6 +55,9 @@ struct dt_delay_flow {
     size_t count;
     struct applied applied[DT_DELAY_RULES_MAX];
     uint32_t held_count;
+    uint32_t ended_holds;   /* of the table */
+    bool has_hold_ended;    /* since the last submission, of whatever scope */
+    uint32_t ignores_holds; /* [atomic] */
     uint32_t slots;
     struct held held[];
 };
@@ -81,6 +86,7 @@ enum dt_status dt_delay_flow_create(struct dt_delay_table *table, const struct d
         return DT_NO_MEMORY;
     flow->table = table;
     flow->table_generation = dt_delay_table_generation(table);
+    flow->ended_holds = dt_delay_table_ended_holds(table);
     flow->number = link->number;
     flow->id = link->id;
     flow->path_count = link->path_count;
@@ -157,6 +163,11 @@ static size_t find(const struct applied *applied, size_t count, const struct dt_
     return i;
 }
 
+static bool is_hold(const struct applied *applied)
+{
+    return applied->active->rule.effect == DT_DELAY_HOLD;
+}
+
 /* Waiting messages keep the contributions of the remaining rules. */
 static void carry_over(struct dt_delay_flow *flow, const struct applied *old, size_t old_count)
 {
@@ -195,6 +206,9 @@ static __attribute__((noinline)) void follow(struct dt_delay_flow *flow)
     carry_over(flow, old, old_count);
     for (size_t i = 0; i < old_count; i++)
         dt_delay_active_release(old[i].active);
+    if (flow->ended_holds != dt_delay_table_ended_holds(flow->table))
+        flow->has_hold_ended = true;
+    flow->ended_holds = dt_delay_table_ended_holds(flow->table);
 }
 
 static void follow_if_changed(struct dt_delay_flow *flow)
@@ -367,13 +381,39 @@ static struct held *held_of(struct dt_delay_flow *flow, uint64_t sequence)
     return held->is_held && held->sequence == sequence ? held : NULL;
 }
 
-static uint64_t due_ns(const struct dt_delay_flow *flow, const struct held *held)
+/* Without holds. */
+static uint64_t injected_due_ns(const struct dt_delay_flow *flow, const struct held *held)
 {
     uint64_t due = held->submitted_ns;
 
     for (size_t i = 0; i < flow->count; i++)
         due += held->added_ns[i];
     return due;
+}
+
+void dt_delay_flow_end_holds(struct dt_delay_flow *flow)
+{
+    dt_store_relaxed(&flow->ignores_holds, 1u);
+}
+
+/* Parks the message if a hold ends after this time; returns when it may be posted. */
+static uint64_t park(struct dt_delay_flow *flow, struct held *held, uint64_t due_ns)
+{
+    if (dt_load_relaxed(&flow->ignores_holds))
+        return due_ns;
+    for (size_t i = 0; i < flow->count; i++) {
+        struct dt_delay_active *active = flow->applied[i].active;
+        uint64_t end_ns = dt_deadline_ns(active->since_ns, active->rule.to_ns);
+
+        if (!is_hold(&flow->applied[i]) || !(flow->applied[i].path_mask & 1u << held->path) ||
+            end_ns <= due_ns)
+            continue;
+        if (!held->is_parked)
+            dt_fetch_add_relaxed(&active->messages, 1);
+        held->is_parked = true;
+        due_ns = end_ns;
+    }
+    return due_ns;
 }
 
 void dt_delay_submit(struct dt_delay_flow *flow, uint64_t sequence, uint64_t bytes, uint32_t path,
@@ -388,30 +428,33 @@ void dt_delay_submit(struct dt_delay_flow *flow, uint64_t sequence, uint64_t byt
     held->bytes = bytes;
     held->path = path < flow->path_count ? path : 0;
     held->submitted_ns = now_ns;
+    held->is_parked = false;
+    held->is_disturbed = flow->has_hold_ended;
+    flow->has_hold_ended = false;
     DT_CHECK(flow->held_count <= flow->slots);
     apply(flow, held);
 }
 
 uint64_t dt_delay_due_ns(struct dt_delay_flow *flow, uint64_t sequence)
 {
-    const struct held *held;
+    struct held *held;
 
     follow_if_changed(flow);
     held = held_of(flow, sequence);
-    return held ? due_ns(flow, held) : 0;
+    return held ? park(flow, held, injected_due_ns(flow, held)) : 0;
 }
 
 static void record(struct dt_delay_flow *flow, const struct held *held, uint64_t now_ns)
 {
     struct dt_delay_ring *ring = dt_delay_table_ring(flow->table);
-    uint64_t due = due_ns(flow, held);
+    uint64_t due = injected_due_ns(flow, held);
     struct dt_delay_entry entry = {
         .time_ns = held->submitted_ns,
         .id = flow->id,
         .message = held->sequence,
         .bytes = held->bytes,
         .delay_ns = due - held->submitted_ns,
-        .late_ns = now_ns > due ? now_ns - due : 0,
+        .late_ns = now_ns > due && !held->is_parked ? now_ns - due : 0,
         .connection = flow->number,
     };
 
@@ -422,14 +465,18 @@ static void record(struct dt_delay_flow *flow, const struct held *held, uint64_t
     dt_delay_ring_write(ring, &entry);
 }
 
-void dt_delay_posted(struct dt_delay_flow *flow, uint64_t sequence, uint64_t now_ns)
+bool dt_delay_posted(struct dt_delay_flow *flow, uint64_t sequence, uint64_t now_ns, uint64_t *held_ns)
 {
     struct held *held = held_of(flow, sequence);
 
+    *held_ns = 0;
     if (!held)
-        return;
+        return false;
     record(flow, held, now_ns);
+    if (held->is_parked && now_ns > injected_due_ns(flow, held))
+        *held_ns = now_ns - injected_due_ns(flow, held);
     DT_CHECK(flow->held_count > 0);
     held->is_held = false;
     flow->held_count--;
+    return held->is_parked || held->is_disturbed;
 }

@@ -12,6 +12,8 @@
  *   2. The latencies (latency=, trace=, replay=), added up, from the time at which the last queue was left.
  * So due = submission + the contribution of each rule; removing a rule removes its contribution to waiting
  * messages.
+ *   3. A hold (`detour hold`) moves the due time of every waiting message to the hold's end, at the earliest.
+ * It applies to all messages that were not posted yet, and adds to no other delay.
  *
  * Only payload is delayed: all parts of a message and its size records, as a unit. CTS writes, flush reads
  * and the control channel are not.
@@ -55,6 +57,9 @@ void dt_delay_flow_destroy(struct dt_delay_flow *flow);
 /* The paths, one bit each, whose messages the scope matches, apart from the size. Any thread. */
 uint32_t dt_delay_flow_paths(const struct dt_delay_flow *flow, const struct dt_delay_scope *scope);
 
+/* No hold applies to the messages of this flow any more. Any thread. */
+void dt_delay_flow_end_holds(struct dt_delay_flow *flow);
+
 /*
  * The check of the data path: no rule is in force and no message waits. dt_delay_flow_idle() returns *idle;
  * call it again whenever dt_delay_is_idle() is false.
@@ -76,8 +81,12 @@ void dt_delay_submit(struct dt_delay_flow *flow, uint64_t sequence, uint64_t byt
 /* When the message may be posted; a time in the past, also for a message that was not submitted: at once. */
 uint64_t dt_delay_due_ns(struct dt_delay_flow *flow, uint64_t sequence);
 
-/* The message was posted or abandoned: writes its line to the record and removes it. */
-void dt_delay_posted(struct dt_delay_flow *flow, uint64_t sequence, uint64_t now_ns);
+/*
+ * The message was posted or abandoned: writes its line to the record, without holds, and removes it. True: a
+ * hold kept it, for *held_ns of the time since its submission, or has ended since the message before it; so
+ * its waiting time is not the network's.
+ */
+bool dt_delay_posted(struct dt_delay_flow *flow, uint64_t sequence, uint64_t now_ns, uint64_t *held_ns);
 
 #ifdef __cplusplus
 }

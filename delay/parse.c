@@ -35,6 +35,7 @@ enum key {
     KEY_ITERATION,
     KEY_PROCESS,
     KEY_SEED,
+    KEY_FOR,
     KEY_COUNT
 };
 
@@ -46,14 +47,20 @@ enum key {
 #define DIRECTION_TEXT                                                                                    \
     "a rule has no 'direction': it concerns the messages that its process sends; for one direction of a " \
     "link give it to the process that sends, with device= and peer=, or name a connection with id="
+#define RULE_TEXT                                                                          \
+    "a word of a rule (device=, peer=, connection=, id=, size=, from=, to=, seed=, or an " \
+    "effect: " EFFECTS_TEXT ")"
 #define INTERVAL_NS_MIN DT_NS_PER_MS
+#define CONNECTION_KEYS (KEY_BIT(KEY_DEVICE) | KEY_BIT(KEY_PEER) | KEY_BIT(KEY_CONNECTION) | KEY_BIT(KEY_ID))
 
 struct parser {
     struct dt_scan scan;
     struct dt_delay_rule *rule;
     size_t start; /* of the rule */
     size_t key_at[KEY_COUNT];
-    uint32_t seen; /* keys */
+    uint32_t seen;        /* keys */
+    uint32_t allowed;     /* keys */
+    const char *expected; /* instead of other words */
 };
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -128,17 +135,6 @@ static bool parse_value(struct dt_scan *scan, struct dt_delay_value *value)
     return parse_delay_time(scan, &value->a);
 }
 
-static bool parse_bytes(struct dt_scan *scan, uint64_t *bytes)
-{
-    static const struct dt_scan_unit units[] = {
-        {"", 1},           {"K", 1ull << 10}, {"M", 1ull << 20}, {"G", 1ull << 30},
-        {"k", 1ull << 10}, {"m", 1ull << 20}, {"g", 1ull << 30},
-    };
-
-    return dt_scan_quantity(scan, units, DT_COUNT_OF(units), 1ull << 50, "a size like 4096, 64K or 1M",
-                            bytes);
-}
-
 static bool parse_size(struct dt_scan *scan, struct dt_delay_scope *scope)
 {
     size_t start = scan->at;
@@ -154,7 +150,7 @@ static bool parse_size(struct dt_scan *scan, struct dt_delay_scope *scope)
             end++;
         struct dt_scan head = {scan->text, end, start, scan->error};
 
-        if (!parse_bytes(&head, &scope->bytes_min))
+        if (!dt_scan_bytes(&head, &scope->bytes_min))
             return false;
         scan->at = head.at;
     }
@@ -162,28 +158,12 @@ static bool parse_size(struct dt_scan *scan, struct dt_delay_scope *scope)
     if (!has_dots || !dt_scan_take(scan, '.'))
         return dt_scan_expected(scan, "'..' (size=MIN..MAX; either may be left out)");
     if (dt_scan_peek(scan) >= '0' && dt_scan_peek(scan) <= '9') {
-        if (!parse_bytes(scan, &scope->bytes_max))
+        if (!dt_scan_bytes(scan, &scope->bytes_max))
             return false;
         if (scope->bytes_max < scope->bytes_min)
             return dt_scan_fail(scan, start, "the first size must not be above the second");
     }
     return true;
-}
-
-static bool parse_rate(struct dt_scan *scan, uint64_t *bits_per_s)
-{
-    static const struct dt_scan_unit units[] = {
-        {"bit", 1}, {"Kbit", 1000},   {"Mbit", 1000 * 1000},   {"Gbit", 1000ull * 1000 * 1000},
-        {"B", 8},   {"KB", 8 * 1000}, {"MB", 8 * 1000 * 1000}, {"GB", 8ull * 1000 * 1000 * 1000},
-    };
-    static const char what[] = "a rate like 10Gbit or 1.25GB (per second), above 0 and at most 100000Gbit";
-    size_t start = scan->at;
-
-    if (!dt_scan_quantity(scan, units, DT_COUNT_OF(units), 100ull * 1000 * 1000 * 1000 * 1000, what,
-                          bits_per_s))
-        return false;
-    scan->at = *bits_per_s > 0 ? scan->at : start;
-    return *bits_per_s > 0 || dt_scan_expected(scan, what);
 }
 
 static bool parse_id(struct dt_scan *scan, uint64_t *id)
@@ -253,6 +233,7 @@ static const struct {
     [KEY_ITERATION] = {"iteration", true},
     [KEY_PROCESS] = {"process", true},
     [KEY_SEED] = {"seed", true},
+    [KEY_FOR] = {"for", true},
 };
 
 static const enum dt_delay_effect effect_of[KEY_COUNT] = {
@@ -261,16 +242,6 @@ static const enum dt_delay_effect effect_of[KEY_COUNT] = {
     [KEY_FLAP] = DT_DELAY_FLAP,       [KEY_FAIL] = DT_DELAY_FAIL,     [KEY_HANG] = DT_DELAY_HANG,
     [KEY_STATUS] = DT_DELAY_STATUS,   [KEY_SILENT] = DT_DELAY_SILENT, [KEY_EVENT] = DT_DELAY_EVENT,
 };
-
-static bool parse_u32(struct dt_scan *scan, const char *what, uint32_t *value)
-{
-    uint64_t number;
-
-    if (!dt_scan_number(scan, UINT32_MAX, what, &number))
-        return false;
-    *value = (uint32_t)number;
-    return true;
-}
 
 static bool parse_every(struct dt_scan *scan, struct dt_delay_rule *rule)
 {
@@ -283,6 +254,19 @@ static bool parse_every(struct dt_scan *scan, struct dt_delay_rule *rule)
            dt_scan_fail(scan, start, "every= must be at least 1ms");
 }
 
+static bool parse_for(struct dt_scan *scan, struct dt_delay_rule *rule)
+{
+    size_t start = scan->at;
+
+    rule->effect = DT_DELAY_HOLD;
+    if (!dt_scan_time(scan, &rule->to_ns))
+        return false;
+    if (rule->to_ns == 0)
+        return dt_scan_fail(scan, start, "for= must be above 0");
+    return rule->to_ns <= DT_DELAY_HOLD_NS_MAX ||
+           dt_scan_fail(scan, start, "a hold lasts at most 10min; a further hold prolongs it");
+}
+
 static bool parse_scope(struct dt_scan *scan, enum key key, struct dt_delay_scope *scope)
 {
     switch (key) {
@@ -292,7 +276,7 @@ static bool parse_scope(struct dt_scan *scan, enum key key, struct dt_delay_scop
         return dt_scan_name(scan, "the beginning of a peer's name", scope->peer, sizeof scope->peer);
     case KEY_CONNECTION:
         scope->has_connection = true;
-        return parse_u32(scan, "the number of a connection", &scope->connection);
+        return dt_scan_u32(scan, "the number of a connection", &scope->connection);
     case KEY_ID:
         scope->has_id = true;
         return parse_id(scan, &scope->id);
@@ -364,7 +348,7 @@ static bool parse_key_value(struct dt_scan *scan, enum key key, struct dt_delay_
     case KEY_SERIAL:
         return parse_value(scan, &rule->value);
     case KEY_RATE:
-        return parse_rate(scan, &rule->bits_per_s);
+        return dt_scan_rate(scan, &rule->bits_per_s);
     case KEY_TRACE:
     case KEY_REPLAY:
         return dt_scan_name(scan, "the name of a file", rule->file, sizeof rule->file);
@@ -373,16 +357,18 @@ static bool parse_key_value(struct dt_scan *scan, enum key key, struct dt_delay_
     case KEY_EVERY:
         return parse_every(scan, rule);
     case KEY_PER:
-        return parse_bytes(scan, &rule->per_bytes);
+        return dt_scan_bytes(scan, &rule->per_bytes);
     case KEY_LINK:
         return dt_scan_name(scan, "the name of a link in the trace", rule->link, sizeof rule->link);
     case KEY_ITERATION:
         return dt_scan_time(scan, &rule->iteration_ns);
     case KEY_PROCESS:
-        return parse_u32(scan, "the number of a process in the record", &rule->process);
+        return dt_scan_u32(scan, "the number of a process in the record", &rule->process);
     case KEY_SEED:
         rule->has_seed = true;
         return dt_scan_number(scan, UINT64_MAX, "a whole number", &rule->seed);
+    case KEY_FOR:
+        return parse_for(scan, rule);
     default:
         return parse_scope(scan, key, &rule->scope);
     }
@@ -425,10 +411,10 @@ static bool parse_word(struct parser *p)
     if (is_direction(*scan))
         return dt_scan_fail(scan, at, DIRECTION_TEXT);
     key = find_key(scan);
-    if (key == KEY_COUNT)
-        return dt_scan_expected(scan,
-                                "a word of a rule (device=, peer=, connection=, id=, size=, from=, to=, "
-                                "seed=, or an effect: " EFFECTS_TEXT ")");
+    if (key == KEY_COUNT || !(p->allowed & KEY_BIT(key))) {
+        scan->at = at;
+        return dt_scan_expected(scan, p->expected);
+    }
     if (p->seen & KEY_BIT(key))
         return dt_scan_fail(scan, at, "'%s' is given twice in one rule", keys[key].text);
     if (KEY_BIT(key) & EFFECT_KEYS && p->seen & EFFECT_KEYS)
@@ -545,7 +531,7 @@ static void skip_to_rule(struct dt_scan *scan)
 enum dt_status dt_delay_parse(const char *text, size_t bytes, struct dt_delay_rule *rules, size_t rules_max,
                               size_t *count, struct dt_delay_error *error)
 {
-    struct parser p = {.scan = {text, bytes, 0, error}};
+    struct parser p = {.scan = {text, bytes, 0, error}, .allowed = ~KEY_BIT(KEY_FOR), .expected = RULE_TEXT};
 
     *count = 0;
     for (skip_to_rule(&p.scan); !dt_scan_is_end(&p.scan); skip_to_rule(&p.scan)) {
@@ -561,29 +547,44 @@ enum dt_status dt_delay_parse(const char *text, size_t bytes, struct dt_delay_ru
     return DT_OK;
 }
 
-static bool parse_connection_key(struct parser *p)
+/* One rule of these keys alone, which may lack an effect. */
+static bool parse_words(struct parser *p)
 {
-    static const uint32_t of_connections =
-        KEY_BIT(KEY_DEVICE) | KEY_BIT(KEY_PEER) | KEY_BIT(KEY_CONNECTION) | KEY_BIT(KEY_ID);
-    struct dt_scan look = p->scan;
-    enum key key = find_key(&look);
-
-    if (key == KEY_COUNT || !(KEY_BIT(key) & of_connections))
-        return dt_scan_expected(&p->scan, "device=, peer=, connection= or id=");
-    return parse_word(p);
+    begin_rule(p);
+    for (dt_scan_skip_blanks(&p->scan); !dt_scan_is_end(&p->scan); dt_scan_skip_blanks(&p->scan)) {
+        if (!parse_word(p))
+            return false;
+    }
+    return true;
 }
 
 enum dt_status dt_delay_parse_scope(const char *text, size_t bytes, struct dt_delay_scope *scope,
                                     struct dt_delay_error *error)
 {
     struct dt_delay_rule rule;
-    struct parser p = {.scan = {text, bytes, 0, error}, .rule = &rule};
+    struct parser p = {.scan = {text, bytes, 0, error},
+                       .rule = &rule,
+                       .allowed = CONNECTION_KEYS,
+                       .expected = "device=, peer=, connection= or id="};
 
-    begin_rule(&p);
-    for (dt_scan_skip_blanks(&p.scan); !dt_scan_is_end(&p.scan); dt_scan_skip_blanks(&p.scan)) {
-        if (!parse_connection_key(&p))
-            return DT_INVALID;
-    }
+    if (!parse_words(&p))
+        return DT_INVALID;
     *scope = rule.scope;
     return DT_OK;
+}
+
+enum dt_status dt_delay_parse_hold(const char *text, size_t bytes, struct dt_delay_rule *rule,
+                                   struct dt_delay_error *error)
+{
+    struct parser p = {.scan = {text, bytes, 0, error},
+                       .rule = rule,
+                       .allowed = CONNECTION_KEYS | KEY_BIT(KEY_FOR),
+                       .expected = "device=, peer=, connection=, id= or for="};
+
+    if (!parse_words(&p))
+        return DT_INVALID;
+    if (p.seen & KEY_BIT(KEY_FOR))
+        return DT_OK;
+    dt_scan_fail(&p.scan, p.scan.at, "a hold needs for=TIME, like for=30s");
+    return DT_INVALID;
 }

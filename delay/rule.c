@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 
@@ -90,6 +91,9 @@ static void add_effect(struct words *words, const struct dt_delay_rule *rule)
     case DT_DELAY_REPLAY:
         add(words, "replay=\"%s\" process=%" PRIu32, rule->file, rule->process);
         break;
+    case DT_DELAY_HOLD:
+        add_ns(words, "for", rule->to_ns);
+        break;
     case DT_DELAY_DOWN:
         add(words, "down");
         break;
@@ -132,9 +136,17 @@ void dt_delay_rule_print(const struct dt_delay_rule *rule, char text[DT_DELAY_TE
     add_scope(&words, &rule->scope);
     if (rule->from_ns > 0)
         add_ns(&words, "from", rule->from_ns);
-    if (rule->to_ns != DT_NEVER_NS)
+    if (rule->to_ns != DT_NEVER_NS && rule->effect != DT_DELAY_HOLD)
         add_ns(&words, "to", rule->to_ns);
     add_effect(&words, rule);
     if (rule->has_seed)
         add(&words, "seed=%" PRIu64, rule->seed);
+}
+
+bool dt_delay_scope_is_equal(const struct dt_delay_scope *a, const struct dt_delay_scope *b)
+{
+    return !strcmp(a->device, b->device) && !strcmp(a->peer, b->peer) &&
+           a->has_connection == b->has_connection && (!a->has_connection || a->connection == b->connection) &&
+           a->has_id == b->has_id && (!a->has_id || a->id == b->id) && a->bytes_min == b->bytes_min &&
+           a->bytes_max == b->bytes_max;
 }

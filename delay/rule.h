@@ -25,6 +25,9 @@
  *            event=EVENT
  *   other    seed=N
  *
+ * A hold (`detour hold`) is a rule of its own kind, and no part of this language: device=, peer=,
+ * connection=, id= and for=TIME.
+ *
  *   TIME     a number with ns, us, ms, s, min or h; fractions are allowed: 0.375ms
  *   VALUE    TIME, uniform(TIME,TIME), normal(TIME,TIME), exponential(TIME), pareto(TIME,SHAPE)
  *   RATE     a number with bit, Kbit, Mbit, Gbit (per second) or B, KB, MB, GB (per second); decimal units
@@ -39,6 +42,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "delay/keyword.h"
 #include "delay/value.h"
@@ -50,6 +54,9 @@ extern "C" {
 #define DT_DELAY_NAME_BYTES 64
 #define DT_DELAY_FILE_BYTES 256
 #define DT_DELAY_TEXT_BYTES 896 /* a rule as text fits, its final zero included */
+
+/* Of a hold: PyTorch ends a job whose collective does not finish within ten minutes. */
+#define DT_DELAY_HOLD_NS_MAX (600 * DT_NS_PER_S)
 
 /* The messages that a rule applies to. A key that is not given matches everything. */
 struct dt_delay_scope {
@@ -71,6 +78,7 @@ enum dt_delay_effect {
     DT_DELAY_RATE,    /* one after the other, at bits_per_s */
     DT_DELAY_TRACE,   /* latency over time, from a file */
     DT_DELAY_REPLAY,  /* latency per message, from a record */
+    DT_DELAY_HOLD,    /* not posted before the window ends; not a fault */
     DT_DELAY_DOWN,    /* the device's link is down */
     DT_DELAY_FLAP,    /* down for down_ns, up for up_ns, repeated */
     DT_DELAY_FAIL,    /* a call of the device fails */
@@ -126,6 +134,15 @@ enum dt_status dt_delay_parse(const char *text, size_t bytes, struct dt_delay_ru
  */
 enum dt_status dt_delay_parse_scope(const char *text, size_t bytes, struct dt_delay_scope *scope,
                                     struct dt_delay_error *error);
+
+/*
+ * Parses a hold: such a scope, and for=TIME, above 0 and at most DT_DELAY_HOLD_NS_MAX. DT_INVALID: as above.
+ */
+enum dt_status dt_delay_parse_hold(const char *text, size_t bytes, struct dt_delay_rule *rule,
+                                   struct dt_delay_error *error);
+
+/* True if both scopes select the same messages by the same words. */
+bool dt_delay_scope_is_equal(const struct dt_delay_scope *a, const struct dt_delay_scope *b);
 
 /* The rule in the language above. Parsing it gives the same rule. */
 void dt_delay_rule_print(const struct dt_delay_rule *rule, char text[DT_DELAY_TEXT_BYTES]);

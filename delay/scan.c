@@ -210,6 +210,43 @@ bool dt_scan_time(struct dt_scan *scan, uint64_t *ns)
                             "a time with a unit (ns, us, ms, s, min, h) of at most 1000000s, like 30ms", ns);
 }
 
+bool dt_scan_bytes(struct dt_scan *scan, uint64_t *bytes)
+{
+    static const struct dt_scan_unit units[] = {
+        {"", 1},           {"K", 1ull << 10}, {"M", 1ull << 20}, {"G", 1ull << 30},
+        {"k", 1ull << 10}, {"m", 1ull << 20}, {"g", 1ull << 30},
+    };
+
+    return dt_scan_quantity(scan, units, DT_COUNT_OF(units), 1ull << 50, "a size like 4096, 64K or 1M",
+                            bytes);
+}
+
+bool dt_scan_rate(struct dt_scan *scan, uint64_t *bits_per_s)
+{
+    static const struct dt_scan_unit units[] = {
+        {"bit", 1}, {"Kbit", 1000},   {"Mbit", 1000 * 1000},   {"Gbit", 1000ull * 1000 * 1000},
+        {"B", 8},   {"KB", 8 * 1000}, {"MB", 8 * 1000 * 1000}, {"GB", 8ull * 1000 * 1000 * 1000},
+    };
+    static const char what[] = "a rate like 10Gbit or 1.25GB (per second), above 0 and at most 100000Gbit";
+    size_t start = scan->at;
+
+    if (!dt_scan_quantity(scan, units, DT_COUNT_OF(units), 100ull * 1000 * 1000 * 1000 * 1000, what,
+                          bits_per_s))
+        return false;
+    scan->at = *bits_per_s > 0 ? scan->at : start;
+    return *bits_per_s > 0 || dt_scan_expected(scan, what);
+}
+
+bool dt_scan_u32(struct dt_scan *scan, const char *what, uint32_t *value)
+{
+    uint64_t number;
+
+    if (!dt_scan_number(scan, UINT32_MAX, what, &number))
+        return false;
+    *value = (uint32_t)number;
+    return true;
+}
+
 /* ------------------------------------------------------------------------------------------------------------
  * Names
  */

@@ -81,6 +81,15 @@ bool dt_scan_quantity(struct dt_scan *scan, const struct dt_scan_unit *units, si
 #define DT_DELAY_TIME_NS_MAX (1000000 * DT_NS_PER_S)
 bool dt_scan_time(struct dt_scan *scan, uint64_t *ns);
 
+/* A size with nothing, K, M or G; powers of 1024. */
+bool dt_scan_bytes(struct dt_scan *scan, uint64_t *bytes);
+
+/* A rate with bit, Kbit, Mbit, Gbit, B, KB, MB or GB; above 0. */
+bool dt_scan_rate(struct dt_scan *scan, uint64_t *bits_per_s);
+
+/* A whole number of 32 bits. */
+bool dt_scan_u32(struct dt_scan *scan, const char *what, uint32_t *value);
+
 /* A name or file: up to a blank, a semicolon or the end of the line, or between double quotes. */
 bool dt_scan_name(struct dt_scan *scan, const char *what, char *to, size_t bytes);
 

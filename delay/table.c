@@ -7,11 +7,14 @@
 
 #include "base/atomics.h"
 #include "base/check.h"
+#include "base/clock.h"
 
 struct dt_delay_table {
     uint32_t generation;        /* [atomic] */
     struct dt_delay_ring *ring; /* [atomic pointer] created with the first rule */
     pthread_mutex_t mutex;      /* protects the other fields */
+    uint64_t hold_end_ns;       /* of the hold that ends first; DT_NEVER_NS: none [atomic] */
+    uint32_t ended_holds;       /* [atomic] */
     uint32_t next_number;
     size_t count;
     struct dt_delay_active *active[DT_DELAY_RULES_MAX];
@@ -28,18 +31,9 @@ enum dt_status dt_delay_table_create(struct dt_delay_table **table)
         return DT_SYSTEM;
     }
     created->next_number = 1;
+    created->hold_end_ns = DT_NEVER_NS;
     *table = created;
     return DT_OK;
-}
-
-void dt_delay_table_destroy(struct dt_delay_table *table)
-{
-    if (!table)
-        return;
-    dt_delay_table_clear(table);
-    dt_delay_ring_destroy(table->ring);
-    pthread_mutex_destroy(&table->mutex);
-    free(table);
 }
 
 void dt_delay_active_release(struct dt_delay_active *active)
@@ -52,6 +46,17 @@ void dt_delay_active_release(struct dt_delay_active *active)
     dt_delay_trace_destroy(active->files.trace);
     dt_delay_replay_destroy(active->files.replay);
     free(active);
+}
+
+void dt_delay_table_destroy(struct dt_delay_table *table)
+{
+    if (!table)
+        return;
+    for (size_t i = 0; i < table->count; i++)
+        dt_delay_active_release(table->active[i]);
+    dt_delay_ring_destroy(table->ring);
+    pthread_mutex_destroy(&table->mutex);
+    free(table);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -77,11 +82,88 @@ static enum dt_status make_ring(struct dt_delay_table *table)
     return status;
 }
 
+/* Selects rules to remove. */
+struct wanted {
+    bool is_hold;                       /* holds, or all others */
+    uint32_t number;                    /* 0: any */
+    const struct dt_delay_scope *scope; /* NULL: any */
+    uint64_t until_ns;                  /* holds that end until then; DT_NEVER_NS: any */
+};
+
+static uint64_t end_ns(const struct dt_delay_active *active)
+{
+    return dt_deadline_ns(active->since_ns, active->rule.to_ns);
+}
+
+static bool is_wanted(const struct wanted *wanted, const struct dt_delay_active *active)
+{
+    return wanted->is_hold == (active->rule.effect == DT_DELAY_HOLD) &&
+           (wanted->number == 0 || wanted->number == active->number) &&
+           (!wanted->scope || dt_delay_scope_is_equal(wanted->scope, &active->rule.scope)) &&
+           (wanted->until_ns == DT_NEVER_NS || end_ns(active) <= wanted->until_ns);
+}
+
+/* With the mutex held. Returns the number of rules in `removed`, which the caller releases. */
+static size_t take_out(struct dt_delay_table *table, const struct wanted *wanted,
+                       struct dt_delay_active *removed[DT_DELAY_RULES_MAX])
+{
+    size_t kept = 0, count = 0;
+    uint64_t hold_end_ns = DT_NEVER_NS;
+
+    for (size_t i = 0; i < table->count; i++) {
+        struct dt_delay_active *active = table->active[i];
+
+        if (is_wanted(wanted, active)) {
+            removed[count++] = active;
+            continue;
+        }
+        table->active[kept++] = active;
+        if (active->rule.effect == DT_DELAY_HOLD)
+            hold_end_ns = dt_earlier_ns(hold_end_ns, end_ns(active));
+    }
+    table->count = kept;
+    dt_store_relaxed(&table->hold_end_ns, hold_end_ns);
+    if (wanted->is_hold)
+        dt_fetch_add_relaxed(&table->ended_holds, (uint32_t)count);
+    if (count > 0)
+        changed(table);
+    return count;
+}
+
+static size_t remove_all(struct dt_delay_table *table, const struct wanted *wanted)
+{
+    struct dt_delay_active *removed[DT_DELAY_RULES_MAX];
+    size_t count;
+
+    pthread_mutex_lock(&table->mutex);
+    count = take_out(table, wanted, removed);
+    pthread_mutex_unlock(&table->mutex);
+    for (size_t i = 0; i < count; i++)
+        dt_delay_active_release(removed[i]);
+    return count;
+}
+
+/* With the mutex held, and room. */
+static void put(struct dt_delay_table *table, struct dt_delay_active *active)
+{
+    DT_CHECK(table->count < DT_DELAY_RULES_MAX);
+    DT_CHECK(table->count == 0 || table->active[table->count - 1]->number < table->next_number);
+    active->number = table->next_number++;
+    table->active[table->count++] = active;
+    if (active->rule.effect == DT_DELAY_HOLD)
+        dt_store_relaxed(&table->hold_end_ns,
+                         dt_earlier_ns(dt_load_relaxed(&table->hold_end_ns), end_ns(active)));
+    changed(table);
+}
+
 enum dt_status dt_delay_table_add(struct dt_delay_table *table, const struct dt_delay_rule *rule,
                                   const struct dt_delay_files *files, uint64_t now_ns, uint32_t *number)
 {
+    const struct wanted same = {.is_hold = true, .scope = &rule->scope, .until_ns = DT_NEVER_NS};
+    struct dt_delay_active *replaced[DT_DELAY_RULES_MAX];
     struct dt_delay_active *active = calloc(1, sizeof *active);
-    enum dt_status status = DT_FULL;
+    enum dt_status status;
+    size_t count = 0;
 
     if (!active)
         return DT_NO_MEMORY;
@@ -89,16 +171,19 @@ enum dt_status dt_delay_table_add(struct dt_delay_table *table, const struct dt_
     active->references = 1;
     active->since_ns = now_ns;
     pthread_mutex_lock(&table->mutex);
-    if (table->count < DT_DELAY_RULES_MAX)
-        status = make_ring(table);
+    status = make_ring(table);
+    if (status == DT_OK && rule->effect == DT_DELAY_HOLD)
+        count = take_out(table, &same, replaced);
+    if (status == DT_OK && table->count == DT_DELAY_RULES_MAX)
+        status = DT_FULL;
     if (status == DT_OK) {
         active->files = *files;
-        DT_CHECK(table->count == 0 || table->active[table->count - 1]->number < table->next_number);
-        active->number = *number = table->next_number++;
-        table->active[table->count++] = active;
-        changed(table);
+        put(table, active);
+        *number = active->number;
     }
     pthread_mutex_unlock(&table->mutex);
+    for (size_t i = 0; i < count; i++)
+        dt_delay_active_release(replaced[i]);
     if (status != DT_OK)
         free(active);
     return status;
@@ -106,38 +191,28 @@ enum dt_status dt_delay_table_add(struct dt_delay_table *table, const struct dt_
 
 enum dt_status dt_delay_table_remove(struct dt_delay_table *table, uint32_t number)
 {
-    struct dt_delay_active *removed = NULL;
+    const struct wanted wanted = {.number = number, .until_ns = DT_NEVER_NS};
 
-    pthread_mutex_lock(&table->mutex);
-    for (size_t i = 0; i < table->count && !removed; i++) {
-        if (table->active[i]->number != number)
-            continue;
-        removed = table->active[i];
-        table->count--;
-        for (size_t k = i; k < table->count; k++)
-            table->active[k] = table->active[k + 1];
-        changed(table);
-    }
-    pthread_mutex_unlock(&table->mutex);
-    if (removed)
-        dt_delay_active_release(removed);
-    return removed ? DT_OK : DT_NOT_FOUND;
+    return number > 0 && remove_all(table, &wanted) ? DT_OK : DT_NOT_FOUND;
 }
 
 size_t dt_delay_table_clear(struct dt_delay_table *table)
 {
-    struct dt_delay_active *removed[DT_DELAY_RULES_MAX];
-    size_t count;
+    return remove_all(table, &(struct wanted){.until_ns = DT_NEVER_NS});
+}
 
-    pthread_mutex_lock(&table->mutex);
-    count = table->count;
-    memcpy(removed, table->active, sizeof removed);
-    table->count = 0;
-    if (count > 0)
-        changed(table);
-    pthread_mutex_unlock(&table->mutex);
-    for (size_t i = 0; i < count; i++)
-        dt_delay_active_release(removed[i]);
+size_t dt_delay_table_release(struct dt_delay_table *table, const struct dt_delay_scope *scope)
+{
+    return remove_all(table, &(struct wanted){.is_hold = true, .scope = scope, .until_ns = DT_NEVER_NS});
+}
+
+size_t dt_delay_table_expire(struct dt_delay_table *table, uint64_t now_ns, uint64_t *next_ns)
+{
+    size_t count = 0;
+
+    if (dt_load_relaxed(&table->hold_end_ns) <= now_ns)
+        count = remove_all(table, &(struct wanted){.is_hold = true, .until_ns = now_ns});
+    *next_ns = dt_load_relaxed(&table->hold_end_ns);
     return count;
 }
 
@@ -265,4 +340,9 @@ size_t dt_delay_table_acquire(struct dt_delay_table *table,
     *generation = table->generation;
     pthread_mutex_unlock(&table->mutex);
     return count;
+}
+
+uint32_t dt_delay_table_ended_holds(const struct dt_delay_table *table)
+{
+    return dt_load_relaxed(&table->ended_holds);
 }

@@ -34,22 +34,30 @@ struct dt_delay_files {
 };
 
 /*
- * Puts a rule in force; its window starts at now_ns. *number identifies it; numbers start at 1 and are never
- * reused. DT_FULL: there are DT_DELAY_RULES_MAX; DT_NO_MEMORY. On both the caller keeps the files.
+ * Puts a rule in force; its window starts at now_ns. A hold replaces the one with the same scope. *number
+ * identifies the rule; numbers start at 1 and are never reused. DT_FULL: there are DT_DELAY_RULES_MAX;
+ * DT_NO_MEMORY. On both the caller keeps the files.
  */
 enum dt_status dt_delay_table_add(struct dt_delay_table *table, const struct dt_delay_rule *rule,
                                   const struct dt_delay_files *files, uint64_t now_ns, uint32_t *number);
 
-/* Removes a rule: its delays of waiting messages end. DT_NOT_FOUND. */
+/* Removes a rule that is no hold: its delays of waiting messages end. DT_NOT_FOUND. */
 enum dt_status dt_delay_table_remove(struct dt_delay_table *table, uint32_t number);
 
-/* Removes all rules; returns their number. */
+/* Removes all rules but the holds; returns their number. */
 size_t dt_delay_table_clear(struct dt_delay_table *table);
+
+/* Ends the hold with this scope, or all (NULL); returns the number of holds ended. */
+size_t dt_delay_table_release(struct dt_delay_table *table, const struct dt_delay_scope *scope);
+
+/* Removes the holds that end until now_ns; returns their number. *next_ns: the end of the next one, or
+ * DT_NEVER_NS. Costs one load while there is none to remove. Any thread. */
+size_t dt_delay_table_expire(struct dt_delay_table *table, uint64_t now_ns, uint64_t *next_ns);
 
 struct dt_delay_info {
     uint32_t number;
     uint64_t since_ns; /* in force since */
-    uint64_t messages; /* delayed so far; of a device's fault: times it acted */
+    uint64_t messages; /* delayed or parked so far; of a device's fault: times it acted */
     uint64_t delay_ns; /* sum over the messages */
     struct dt_delay_rule rule;
 };
@@ -75,6 +83,9 @@ struct dt_delay_active {
     uint64_t delay_ns;                      /* [atomic] */
     uint64_t busy_ns[DT_DELAY_DEVICES_MAX]; /* [atomic] per device: when its queue is empty again */
 };
+
+/* Counts the holds that have ended in any way; read it after dt_delay_table_acquire(). */
+uint32_t dt_delay_table_ended_holds(const struct dt_delay_table *table);
 
 /* Changes with every change of the rules. 0: no rule was ever added. */
 const uint32_t *dt_delay_table_generation(const struct dt_delay_table *table);

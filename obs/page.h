@@ -112,7 +112,9 @@ struct dt_page_connection {
     uint64_t service_count[DT_PAGE_SERVICE_BUCKETS]; /* sender */
     struct dt_page_health health;                    /* sender */
     uint64_t full_count; /* sender: sends that found no room in the staging memory */
-    uint64_t reserved[5];
+    uint64_t held_count; /* sender: messages that a hold kept */
+    uint64_t held_ns;    /* sum over them */
+    uint64_t reserved[3];
 };
 
 struct dt_page_header {

@@ -112,6 +112,8 @@ static void show_connection(const struct dt_page_header *header, const struct dt
         .retries = row->rewound_count,
         .failover_ns = row->failover_ns,
         .pool_full = row->full_count,
+        .held = row->held_count,
+        .held_ns = row->held_ns,
     };
     memcpy(shown->service_count, row->service_count, sizeof shown->service_count);
     show_health(header, &row->health, shown);

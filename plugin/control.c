@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/job_env.h"
 #include "base/log.h"
+#include "base/util.h"
 #include "detour/version.h"
 #include "obs/event_hook.h"
 #include "obs/event_queue.h"
@@ -81,6 +82,44 @@ static enum dt_status run_hostpath(void *arg, const char *args, char *answer, si
 
     if (status == DT_OK && strcmp(args, "list"))
         note_command(control, "hostpath", args, answer);
+    return status;
+}
+
+static enum dt_status run_hold(void *arg, const char *args, char *answer, size_t answer_bytes)
+{
+    struct dt_control *control = (struct dt_control *)arg;
+    enum dt_status status = dt_net_hold_command(control->net, args, answer, answer_bytes);
+
+    if (status == DT_OK && strcmp(args, "list") && strncmp(args, "show ", 5))
+        note_command(control, "hold", args, answer);
+    return status;
+}
+
+static enum dt_status run_release(void *arg, const char *args, char *answer, size_t answer_bytes)
+{
+    struct dt_control *control = (struct dt_control *)arg;
+    enum dt_status status = dt_net_release_command(control->net, args, answer, answer_bytes);
+
+    if (status == DT_OK)
+        note_command(control, "release", args, answer);
+    return status;
+}
+
+/* The commands of a process; each is a function above. */
+static enum dt_status register_commands(struct dt_control *control)
+{
+    static const struct {
+        const char *name;
+        dt_command_func *run;
+    } commands[] = {{"nic", run_nic},
+                    {"inject", run_inject},
+                    {"hostpath", run_hostpath},
+                    {"hold", run_hold},
+                    {"release", run_release}};
+    enum dt_status status = dt_command_table_create(&control->commands);
+
+    for (size_t i = 0; i < DT_COUNT_OF(commands) && status == DT_OK; i++)
+        status = dt_command_register(control->commands, commands[i].name, commands[i].run, control);
     return status;
 }
 
@@ -168,13 +207,7 @@ static enum dt_status open_parts(struct dt_control *control, const struct dt_par
     enum dt_status status = open_page(control, params, dir);
 
     if (status == DT_OK)
-        status = dt_command_table_create(&control->commands);
-    if (status == DT_OK)
-        status = dt_command_register(control->commands, "nic", run_nic, control);
-    if (status == DT_OK)
-        status = dt_command_register(control->commands, "inject", run_inject, control);
-    if (status == DT_OK)
-        status = dt_command_register(control->commands, "hostpath", run_hostpath, control);
+        status = register_commands(control);
     if (status == DT_OK && dir)
         start_server(control, dir);
     if (status == DT_OK)

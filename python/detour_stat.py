@@ -40,7 +40,7 @@ class _Connection(ctypes.Structure):
                                   "failover_ns")] + [
         ("service_count", _U64 * 28), ("verdict", _I32), ("cause", _I32), ("since_ns", _I64),
         ("factor", ctypes.c_double), ("delay_ns", _U64), ("transfer_bytes", _U64), ("samples", _U64), ("merged", _U64),
-        ("pool_full", _U64)]
+        ("pool_full", _U64), ("held", _U64), ("held_ns", _U64)]
 
 
 class _Event(ctypes.Structure):

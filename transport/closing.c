@@ -130,6 +130,8 @@ static bool linger(struct dt_connection *c)
     c->service->is_closed = lingers;
     pthread_mutex_unlock(&nic->mutex);
     if (lingers)
+        dt_gate_end_holds(&dt_sender_of(c)->gate);
+    if (lingers)
         dt_nic_wake(nic);
     return lingers;
 }

@@ -18,6 +18,7 @@
 extern "C" {
 #endif
 
+struct dt_net;
 struct dt_nic;
 
 struct dt_inject_nic {
@@ -33,10 +34,18 @@ struct dt_inject_nic {
 void dt_inject_nic_init(struct dt_inject_nic *state);
 
 /*
- * Posts held messages that are due, for connections that NCCL is not calling. The caller holds nic->mutex.
- * Returns the time of the next call.
+ * Ends holds whose time is over, and posts held messages that are due, for connections that NCCL is not
+ * calling. The caller holds nic->mutex. Returns the time of the next call.
  */
 uint64_t dt_inject_release(struct dt_nic *nic, uint64_t now_ns);
+
+/* DT_OK if the net has the device that the rule is for: a rule for another would silently do nothing. Else
+ * one line goes to `error`. (inject_command.c) */
+enum dt_status dt_inject_check_device(const struct dt_net *net, const struct dt_delay_rule *rule, char *error,
+                                      size_t error_bytes);
+
+/* Detour's threads look at the rules again. (inject_command.c) */
+void dt_inject_wake_all(struct dt_net *net);
 
 /* Sets the device's faults from the rules in force. Returns the time of the next change. (inject_faults.c)
  */

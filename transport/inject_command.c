@@ -26,9 +26,8 @@ static const struct dt_nic *find_device(const struct dt_net *net, const char *na
     return NULL;
 }
 
-/* A rule for a device that is not here would silently do nothing. */
-static enum dt_status check_device(const struct dt_net *net, const struct dt_delay_rule *rule, char *error,
-                                   size_t error_bytes)
+enum dt_status dt_inject_check_device(const struct dt_net *net, const struct dt_delay_rule *rule, char *error,
+                                      size_t error_bytes)
 {
     const struct dt_nic *nic = find_device(net, rule->scope.device);
     size_t used;
@@ -53,7 +52,7 @@ static enum dt_status add_rule(struct dt_net *net, const struct dt_delay_rule *r
                                char *error, size_t error_bytes)
 {
     struct dt_delay_files files;
-    enum dt_status status = check_device(net, rule, error, error_bytes);
+    enum dt_status status = dt_inject_check_device(net, rule, error, error_bytes);
 
     if (status == DT_OK)
         status = dt_inject_load_files(rule, &files, error, error_bytes);
@@ -70,8 +69,7 @@ static enum dt_status add_rule(struct dt_net *net, const struct dt_delay_rule *r
     return status;
 }
 
-/* Detour's threads look at the rules again. */
-static void wake_all(struct dt_net *net)
+void dt_inject_wake_all(struct dt_net *net)
 {
     for (size_t i = 0; i < net->nic_count; i++)
         dt_nic_wake(&net->nic[i]);
@@ -92,7 +90,7 @@ static enum dt_status add_rules(struct dt_net *net, const struct dt_delay_rule *
     while (status != DT_OK && added > 0)
         dt_delay_table_remove(net->inject.table, number[--added]);
     if (added > 0)
-        wake_all(net);
+        dt_inject_wake_all(net);
     return status;
 }
 
@@ -143,6 +141,19 @@ struct call {
     size_t answer_bytes;
 };
 
+/* Holds have commands of their own (hold_command.c). */
+static size_t list_rules(const struct call *call, struct dt_delay_info info[DT_DELAY_RULES_MAX])
+{
+    size_t all = dt_delay_table_list(call->net->inject.table, info);
+    size_t count = 0;
+
+    for (size_t i = 0; i < all; i++) {
+        if (info[i].rule.effect != DT_DELAY_HOLD)
+            info[count++] = info[i];
+    }
+    return count;
+}
+
 static enum dt_status run_add(const struct call *call)
 {
     struct dt_delay_info info[DT_DELAY_RULES_MAX];
@@ -153,7 +164,7 @@ static enum dt_status run_add(const struct call *call)
 
     if (status != DT_OK)
         return status;
-    count = dt_delay_table_list(call->net->inject.table, info);
+    count = list_rules(call, info);
     if (count == 0) {
         snprintf(call->answer, call->answer_bytes, "expected a rule");
         return DT_INVALID;
@@ -181,7 +192,7 @@ static enum dt_status run_remove(const struct call *call)
     status = dt_delay_table_remove(call->net->inject.table, (uint32_t)number);
     snprintf(call->answer, call->answer_bytes, status == DT_OK ? "removed rule %" PRIu64 : "no rule %" PRIu64,
              number);
-    wake_all(call->net);
+    dt_inject_wake_all(call->net);
     return status;
 }
 
@@ -190,14 +201,14 @@ static enum dt_status run_clear(const struct call *call)
     size_t count = dt_delay_table_clear(call->net->inject.table);
 
     snprintf(call->answer, call->answer_bytes, "removed %zu rule%s", count, count == 1 ? "" : "s");
-    wake_all(call->net);
+    dt_inject_wake_all(call->net);
     return DT_OK;
 }
 
 static enum dt_status run_list(const struct call *call)
 {
     struct dt_delay_info info[DT_DELAY_RULES_MAX];
-    size_t count = dt_delay_table_list(call->net->inject.table, info);
+    size_t count = list_rules(call, info);
     size_t used = 0;
 
     call->answer[0] = '\0';
@@ -210,7 +221,7 @@ static enum dt_status run_list(const struct call *call)
 static enum dt_status run_show(const struct call *call)
 {
     struct dt_delay_info info[DT_DELAY_RULES_MAX];
-    size_t count = dt_delay_table_list(call->net->inject.table, info);
+    size_t count = list_rules(call, info);
     uint64_t now_ns = call->net->inject.now_ns(call->net->inject.now_arg);
     char text[DT_DELAY_TEXT_BYTES];
     uint64_t number;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "transport/inject.h"
 #include "transport/message/send.h"
 #include "transport/net_state.h"
@@ -42,15 +43,28 @@ static uint64_t release_one(struct dt_sender *s, bool is_news, uint64_t now_ns)
     return due_ns > now_ns ? due_ns : dt_deadline_ns(now_ns, OWNER_WAIT_NS);
 }
 
+/* Ends the holds whose time is over, on whichever device thread comes first. Returns the next end. */
+static uint64_t expire_holds(struct dt_delay_table *table, uint64_t now_ns)
+{
+    uint64_t next_ns;
+    size_t count = dt_delay_table_expire(table, now_ns, &next_ns);
+
+    if (count > 0)
+        dt_info("hold-ended", "%zu hold%s ended without `detour release`: the time given was over", count,
+                count == 1 ? "" : "s");
+    return next_ns;
+}
+
 uint64_t dt_inject_release(struct dt_nic *nic, uint64_t now_ns)
 {
-    uint32_t generation = dt_load_acquire(dt_delay_table_generation(nic->environment->inject->table));
+    struct dt_delay_table *table = nic->environment->inject->table;
+    uint64_t held_ns = expire_holds(table, now_ns);
+    uint32_t generation = dt_load_acquire(dt_delay_table_generation(table));
     bool is_news = generation != nic->service->inject.generation;
-    uint64_t held_ns = DT_NEVER_NS;
 
     nic->service->inject.generation = generation;
     if (generation == 0)
-        return held_ns;
+        return DT_NEVER_NS;
     dt_store_seq_cst(&nic->has_news, 0u);
     dt_list_for_each(node, &nic->service->connections)
     {

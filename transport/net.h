@@ -114,6 +114,26 @@ enum dt_status dt_net_drain(struct dt_net *net, const char *device, bool is_drai
 enum dt_status dt_net_hostpath_command(struct dt_net *net, const char *args, char *answer,
                                        size_t answer_bytes);
 
+/*
+ * The command `hold` of the control socket parks messages until a time that the process itself watches, so
+ * that it ends without a further command:
+ *   [SCOPE] for=TIME   messages of the senders that match are not posted before the time is over or the hold
+ *                      is released (delay/rule.h: dt_delay_parse_hold()). A hold with the same scope is
+ *                      replaced.
+ *   list               the numbers of the holds
+ *   show N             `LEFT_NS MESSAGES TEXT`: the time that is left, the messages parked so far
+ * DT_INVALID, DT_NOT_FOUND (no such device, no such hold), DT_FULL (holds and rules together), DT_NO_MEMORY.
+ * One line of what was done, or why not, goes to `answer`. Any thread.
+ */
+enum dt_status dt_net_hold_command(struct dt_net *net, const char *args, char *answer, size_t answer_bytes);
+
+/*
+ * The command `release`: ends the hold with this scope; without a scope all holds. Parked messages go at
+ * once. DT_INVALID; DT_NOT_FOUND: there is none. Any thread.
+ */
+enum dt_status dt_net_release_command(struct dt_net *net, const char *args, char *answer,
+                                      size_t answer_bytes);
+
 /* ------------------------------------------------------------------------------------------------------------
  * Injection (delay/rule.h has the language). Any thread.
  */

@@ -265,6 +265,8 @@ void dt_net_destroy(struct dt_net *net)
 
 void dt_net_stop_threads(struct dt_net *net)
 {
+    dt_delay_table_release(net->inject.table,
+                           NULL); /* staged messages must get out before the process ends */
     for (size_t i = 0; i < net->nic_count; i++)
         dt_nic_ask_to_stop(&net->nic[i]);
     for (size_t i = 0; i < net->nic_count; i++) {

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/doctor.h"
+#include "cli/hold.h"
 #include "cli/hostpath.h"
 #include "cli/inject.h"
 #include "cli/mitigate.h"
@@ -29,6 +30,8 @@ static const struct dt_command commands[] = {
     {"nic", "list the RNICs of running processes, drain them, control software RNICs", dt_nic_command},
     {"hostpath", "switch how connections of running processes send: through host memory or directly",
      dt_hostpath_command},
+    {"hold", "park new messages of running processes for a time", dt_hold_command},
+    {"release", "let messages go that `detour hold` parked", dt_release_command},
     {"inject", "delay messages of running processes and make devices fail, by rules; record, replay",
      dt_inject_command},
     {"sched", "pipeline schedules that absorb slow links: plan, simulate, check, adapt, compare",

@@ -200,10 +200,10 @@ bool dt_eager_place_is_due(struct dt_sender *s, struct dt_eager_place *place)
     return is_due;
 }
 
-void dt_eager_place_leave_gate(struct dt_sender *s, const struct dt_eager_place *place)
+void dt_eager_place_leave_gate(struct dt_sender *s, struct dt_eager_place *place)
 {
     DT_CHECK(place->state == DT_EAGER_HELD && s->stage->eager.held > 0);
     s->stage->eager.held--;
-    if (place->is_gated)
-        dt_gate_posted_early(s, place->number);
+    if (place->is_gated && dt_gate_posted_early(s, place->number))
+        place->handed = dt_ticks_now(s->connection.meter.ticks);
 }

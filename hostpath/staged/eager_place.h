@@ -37,7 +37,7 @@ void dt_eager_place_free(struct dt_eager *eager, struct dt_eager_place *place, u
 void dt_eager_place_count(struct dt_sender *sender, struct dt_eager_place *place);
 /* A HELD place may be written, or given up, now. If not, the device thread will look in time. */
 bool dt_eager_place_is_due(struct dt_sender *sender, struct dt_eager_place *place);
-void dt_eager_place_leave_gate(struct dt_sender *sender, const struct dt_eager_place *place);
+void dt_eager_place_leave_gate(struct dt_sender *sender, struct dt_eager_place *place);
 struct dt_eager_place *dt_eager_place_of(struct dt_sender *sender, const struct dt_staged *entry);
 uint32_t dt_eager_place_number(const struct dt_eager *eager, const struct dt_eager_place *place);
 /* wr_id of what is posted for this use of the place. */

@@ -39,7 +39,7 @@ extern "C" {
 #define DETOUR_API __attribute__((visibility("default")))
 #endif
 
-#define DETOUR_STAT_API 2
+#define DETOUR_STAT_API 3
 
 /* The largest DETOUR_STAT_API whose fields this library fills. */
 DETOUR_API int detour_stat_api(void);
@@ -138,6 +138,9 @@ struct detour_stat_connection {
     /* Since DETOUR_STAT_API 2. */
     uint64_t
         pool_full; /* sender: sends that found no room in the staging memory, and waited or went directly */
+    /* Since DETOUR_STAT_API 3. */
+    uint64_t held;    /* sender: messages that `detour hold` kept; no counter above has their waiting time */
+    uint64_t held_ns; /* ... sum of that time */
 };
 
 /*

@@ -57,6 +57,18 @@ class DelayFlow : public ::testing::Test
         return number;
     }
 
+    uint32_t Hold(const std::string &text, uint64_t now_ns)
+    {
+        dt_delay_rule rule;
+        dt_delay_error error = {};
+        dt_delay_files files = {};
+        uint32_t number = 0;
+
+        EXPECT_EQ(DT_OK, dt_delay_parse_hold(text.data(), text.size(), &rule, &error)) << error.text;
+        EXPECT_EQ(DT_OK, dt_delay_table_add(table, &rule, &files, now_ns, &number));
+        return number;
+    }
+
     /* When a message handed over at now_ns is due, counted from then; it is posted at that time. */
     uint64_t Delay(uint64_t sequence, uint64_t now_ns, uint64_t bytes = 4096, uint32_t path = 0,
                    dt_delay_flow *of = nullptr)
@@ -64,11 +76,12 @@ class DelayFlow : public ::testing::Test
         dt_delay_flow *f = of ? of : flow;
         dt_delay_submit(f, sequence, bytes, path, now_ns);
         uint64_t due = dt_delay_due_ns(f, sequence);
-        dt_delay_posted(f, sequence, due);
+        dt_delay_posted(f, sequence, due, &held_ns);
         EXPECT_GE(due, now_ns);
         return due - now_ns;
     }
 
+    uint64_t held_ns = 0;
     dt_delay_table *table = nullptr;
     dt_delay_flow *flow = nullptr;
     std::vector<dt_delay_flow *> flows;
@@ -215,7 +228,7 @@ TEST_F(DelayFlow, RemovingARuleReleasesTheMessagesThatItHolds)
     EXPECT_FALSE(dt_delay_is_idle(&idle)) << "messages are still held";
     for (uint64_t i = 0; i < 3; i++) {
         EXPECT_EQ(0u, dt_delay_due_ns(flow, i));
-        dt_delay_posted(flow, i, 0);
+        dt_delay_posted(flow, i, 0, &held_ns);
     }
     idle = dt_delay_flow_idle(flow);
     EXPECT_TRUE(dt_delay_is_idle(&idle));
@@ -225,7 +238,7 @@ TEST_F(DelayFlow, AMessageThatWasNeverHandedOverIsNotHeld)
 {
     Add("latency=1h");
     EXPECT_EQ(0u, dt_delay_due_ns(flow, 5));
-    dt_delay_posted(flow, 5, 0);
+    dt_delay_posted(flow, 5, 0, &held_ns);
     dt_delay_submit(flow, 0, 1, 0, 0);
     EXPECT_EQ(0u, dt_delay_due_ns(flow, 16)) << "another message of the same slot";
 }
@@ -344,12 +357,64 @@ TEST_F(DelayFlow, ARecordIsReplayedExactly)
     EXPECT_EQ(0u, Delay(40, 2 * kS)) << "one that is not in the record";
 }
 
+TEST_F(DelayFlow, AHoldParksAllMessagesThatAreNotPostedUntilItsEnd)
+{
+    Add("latency=30ms");
+    dt_delay_submit(flow, 0, 1, 0, 5 * kMs); /* before the hold */
+    uint32_t hold = Hold("device=soft0 for=1s", 10 * kMs);
+    dt_delay_submit(flow, 1, 1, 0, 20 * kMs);
+    dt_delay_submit(flow, 2, 1, 0, 1000 * kMs);
+    dt_delay_submit(flow, 3, 1, 1, 20 * kMs); /* over the other device */
+    EXPECT_EQ(1010 * kMs, dt_delay_due_ns(flow, 0));
+    EXPECT_EQ(1010 * kMs, dt_delay_due_ns(flow, 1)) << "the later of both, not their sum";
+    EXPECT_EQ(1030 * kMs, dt_delay_due_ns(flow, 2)) << "its own delay ends after the hold";
+    EXPECT_EQ(50 * kMs, dt_delay_due_ns(flow, 3));
+    EXPECT_FALSE(dt_delay_posted(flow, 3, 50 * kMs, &held_ns));
+    EXPECT_EQ(0u, held_ns);
+    EXPECT_TRUE(dt_delay_posted(flow, 0, 1010 * kMs, &held_ns));
+    EXPECT_EQ(975 * kMs, held_ns) << "without the injected delay";
+    ASSERT_EQ(1u, dt_delay_table_release(table, nullptr));
+    EXPECT_EQ(50 * kMs, dt_delay_due_ns(flow, 1)) << "released";
+    EXPECT_TRUE(dt_delay_posted(flow, 1, 300 * kMs, &held_ns));
+    EXPECT_EQ(250 * kMs, held_ns);
+    EXPECT_FALSE(dt_delay_posted(flow, 2, 1030 * kMs, &held_ns)) << "no hold kept it";
+    dt_delay_entry entry;
+    for (uint64_t i = 0; i < 4; i++) {
+        ASSERT_EQ(i, dt_delay_table_read(table, i, &entry));
+        EXPECT_EQ(30 * kMs, entry.delay_ns) << "a hold is not in the record";
+        EXPECT_EQ(0u, entry.late_ns);
+    }
+    EXPECT_EQ(2u, hold);
+}
+
+TEST_F(DelayFlow, TheMessageAfterAHoldStartsItsTimeAgain)
+{
+    Hold("for=1s", 0);
+    dt_delay_idle idle = dt_delay_flow_idle(flow);
+    EXPECT_FALSE(dt_delay_is_idle(&idle));
+    uint64_t next_ns;
+    EXPECT_EQ(0u, dt_delay_table_expire(table, kS - 1, &next_ns));
+    EXPECT_EQ(kS, next_ns);
+    dt_delay_submit(flow, 0, 1, 0, kS / 2); /* notices the hold, is posted */
+    EXPECT_EQ(kS, dt_delay_due_ns(flow, 0));
+    EXPECT_EQ(1u, dt_delay_table_expire(table, kS, &next_ns));
+    EXPECT_EQ(DT_NEVER_NS, next_ns);
+    EXPECT_TRUE(dt_delay_posted(flow, 0, kS, &held_ns));
+    dt_delay_submit(flow, 1, 1, 0, 2 * kS); /* requested while the hold was in force, perhaps */
+    EXPECT_TRUE(dt_delay_posted(flow, 1, 2 * kS, &held_ns));
+    EXPECT_EQ(0u, held_ns);
+    dt_delay_submit(flow, 2, 1, 0, 2 * kS);
+    EXPECT_FALSE(dt_delay_posted(flow, 2, 2 * kS, &held_ns));
+    idle = dt_delay_flow_idle(flow);
+    EXPECT_TRUE(dt_delay_is_idle(&idle));
+}
+
 TEST_F(DelayFlow, TheRecordNamesTheInjectedDelays)
 {
     dt_delay_flow *odd = Open(3, "host,\"x\x01:1 (soft0)");
     Add("latency=30ms");
     dt_delay_submit(odd, 7, 4096, 1, kS);
-    dt_delay_posted(odd, 7, kS + 30 * kMs + 5);
+    dt_delay_posted(odd, 7, kS + 30 * kMs + 5, &held_ns);
     dt_delay_entry entry;
     char line[512];
     ASSERT_EQ(0u, dt_delay_table_read(table, 0, &entry));

@@ -286,4 +286,30 @@ TEST(DelayParse, RefusesValuesOutOfRange)
             "latency=1ms;latency=1ms;latency=1ms;latency=1ms;latency=1ms;latency=1ms;latency=1ms;latency=1ms;"
             "latency=1ms"));
 }
+
+TEST(Hold, HasTheScopeOfConnectionsAndATime)
+{
+    const std::string text = "peer=nodeB:12 for=1.5s device=soft0";
+    char printed[DT_DELAY_TEXT_BYTES];
+    dt_delay_rule rule;
+    dt_delay_error error = {};
+    ASSERT_EQ(DT_OK, dt_delay_parse_hold(text.data(), text.size(), &rule, &error)) << error.text;
+    EXPECT_EQ(DT_DELAY_HOLD, rule.effect);
+    EXPECT_EQ(0u, rule.from_ns);
+    EXPECT_EQ(1500000000u, rule.to_ns);
+    dt_delay_rule_print(&rule, printed);
+    EXPECT_STREQ("device=\"soft0\" peer=\"nodeB:12\" for=1500ms", printed);
+    dt_delay_scope same = rule.scope, other = rule.scope;
+    EXPECT_TRUE(dt_delay_scope_is_equal(&same, &rule.scope));
+    other.has_connection = true;
+    EXPECT_FALSE(dt_delay_scope_is_equal(&other, &rule.scope));
+    for (const char *bad :
+         {"", "device=soft0", "for=0s", "for=601s", "for=1", "for", "for=1s for=1s", "size=1.. for=1s",
+          "for=1s latency=1ms", "for=1s to=2s", "for=1s;", "for=1s\nfor=2s"}) {
+        EXPECT_EQ(DT_INVALID, dt_delay_parse_hold(bad, strlen(bad), &rule, &error)) << bad;
+        EXPECT_EQ(0, strncmp(error.text, "line 1, column ", 15)) << error.text;
+    }
+    EXPECT_EQ(0u, Error("for=1s").find("line 1, column 1: expected a word of a rule ("))
+        << "no rule of injection";
+}
 } // namespace

@@ -104,6 +104,24 @@ TEST(Scan, TimesHaveAUnitAndALimit)
     }
 }
 
+TEST(Scan, SizesAndRatesHaveUnitsAndLimits)
+{
+    uint64_t value;
+    uint32_t number;
+    Scan size("64K"), large("2000000G"), rate("1.25GB"), zero("0bit"), most("4294967295"),
+        beyond("4294967296");
+    EXPECT_TRUE(dt_scan_bytes(&size, &value));
+    EXPECT_EQ(65536u, value);
+    EXPECT_FALSE(dt_scan_bytes(&large, &value));
+    EXPECT_TRUE(dt_scan_rate(&rate, &value));
+    EXPECT_EQ(10000000000u, value);
+    EXPECT_FALSE(dt_scan_rate(&zero, &value));
+    EXPECT_EQ(0u, zero.at);
+    EXPECT_TRUE(dt_scan_u32(&most, "a number", &number));
+    EXPECT_EQ(UINT32_MAX, number);
+    EXPECT_FALSE(dt_scan_u32(&beyond, "a number", &number));
+}
+
 TEST(Scan, NamesAreBareOrQuotedAndFit)
 {
     char name[6];

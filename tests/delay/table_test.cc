@@ -162,11 +162,12 @@ TEST_F(DelayTable, ChangesWhileFlowsSend)
             link.path_count = 1;
             link.device[0] = "soft0";
             ASSERT_EQ(DT_OK, dt_delay_flow_create(table, &link, 8, &flow));
+            uint64_t held_ns;
             for (uint64_t i = 0; !is_over; i++) {
                 dt_delay_submit(flow, i, 1, 0, i);
                 EXPECT_LE(dt_delay_due_ns(flow, i), i + 3600 * kS);
                 if (i >= 7)
-                    dt_delay_posted(flow, i - 7, i);
+                    dt_delay_posted(flow, i - 7, i, &held_ns);
             }
             dt_delay_flow_destroy(flow);
         });
@@ -182,5 +183,48 @@ TEST_F(DelayTable, ChangesWhileFlowsSend)
     is_over = true;
     for (auto &sender : senders)
         sender.join();
+}
+
+TEST_F(DelayTable, HoldsAreReplacedReleasedAndExpireApartFromRules)
+{
+    auto hold = [this](const std::string &text, uint64_t now_ns) {
+        dt_delay_rule rule;
+        dt_delay_error error = {};
+        dt_delay_files files = {};
+        uint32_t number = 0;
+        EXPECT_EQ(DT_OK, dt_delay_parse_hold(text.data(), text.size(), &rule, &error)) << error.text;
+        EXPECT_EQ(DT_OK, dt_delay_table_add(table, &rule, &files, now_ns, &number));
+        return number;
+    };
+    dt_delay_info info[DT_DELAY_RULES_MAX];
+    dt_delay_scope soft0 = {};
+    uint64_t next_ns;
+    snprintf(soft0.device, sizeof soft0.device, "soft0");
+    soft0.bytes_max = UINT64_MAX;
+
+    EXPECT_EQ(0u, dt_delay_table_expire(table, kS, &next_ns));
+    EXPECT_EQ(DT_NEVER_NS, next_ns);
+    uint32_t rule = Add("latency=1ms", 0);
+    uint32_t first = hold("device=soft0 for=10s", 0);
+    hold("for=3s", kS);
+    EXPECT_EQ(0u, dt_delay_table_expire(table, 2 * kS, &next_ns));
+    EXPECT_EQ(4 * kS, next_ns);
+    uint32_t second = hold("device=soft0 for=1s", 2 * kS);
+    EXPECT_GT(second, first);
+    EXPECT_EQ(3u, dt_delay_table_list(table, info)) << "the same scope: replaced";
+    EXPECT_EQ(0u, dt_delay_table_expire(table, 3 * kS - 1, &next_ns));
+    EXPECT_EQ(3 * kS, next_ns);
+    EXPECT_EQ(DT_NOT_FOUND, dt_delay_table_remove(table, second));
+    EXPECT_EQ(DT_NOT_FOUND, dt_delay_table_remove(table, 0));
+    EXPECT_EQ(1u, dt_delay_table_clear(table)) << "holds stay";
+    EXPECT_EQ(2u, dt_delay_table_list(table, info));
+    EXPECT_EQ(1u, dt_delay_table_expire(table, 3 * kS, &next_ns));
+    EXPECT_EQ(4 * kS, next_ns);
+    hold("device=soft0 for=1s", 3 * kS);
+    EXPECT_EQ(1u, dt_delay_table_release(table, &soft0));
+    EXPECT_EQ(0u, dt_delay_table_release(table, &soft0));
+    EXPECT_EQ(1u, dt_delay_table_release(table, nullptr));
+    EXPECT_EQ(0u, dt_delay_table_list(table, info));
+    EXPECT_EQ(1u, rule);
 }
 } // namespace

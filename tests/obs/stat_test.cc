@@ -96,6 +96,8 @@ TEST_F(Stat, ShowsAConnectionWithItsCountersAndMoments)
     dt_page_add(&row->path_down_count, 2);
     dt_page_add(&row->rewound_count, 5);
     dt_page_add(&row->full_count, 4);
+    dt_page_add(&row->held_count, 6);
+    dt_page_add(&row->held_ns, 6000);
     health.verdict = DT_PAGE_VERDICT_SLOW;
     health.since_ns = 2000000;
     health.factor_permille = 2500;
@@ -119,6 +121,8 @@ TEST_F(Stat, ShowsAConnectionWithItsCountersAndMoments)
     EXPECT_EQ(4096u, shown->bytes);
     EXPECT_EQ(2u, shown->switches);
     EXPECT_EQ(4u, shown->pool_full);
+    EXPECT_EQ(6u, shown->held);
+    EXPECT_EQ(6000u, shown->held_ns);
     EXPECT_EQ(5u, shown->retries);
     EXPECT_EQ(DETOUR_STAT_SLOW, shown->verdict);
     EXPECT_EQ(5001000000, shown->since_ns);

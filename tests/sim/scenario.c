@@ -357,6 +357,18 @@ static void draw_orders(struct dt_scenario *s)
     }
 }
 
+/* Holds in every fourth run, each host with two chances in three. Drawn apart, too. */
+static void draw_holds(struct dt_scenario *s)
+{
+    struct dt_prng prng;
+
+    dt_prng_init_stream(&prng, s->seed, 1011);
+    if (s->profile == DT_PROFILE_SCRIPT || !dt_draw_one_in(&prng, 4))
+        return;
+    for (uint32_t host = 0; host < DT_HOSTS; host++)
+        s->settings[host].is_held = !dt_draw_one_in(&prng, 3);
+}
+
 static void mark_staged(struct dt_scenario *s)
 {
     for (uint32_t i = 0; i < s->flow_count; i++) {
@@ -447,6 +459,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     draw_overlap(s);
     draw_ahead(s);
     draw_orders(s);
+    draw_holds(s);
     draw_adaptive(s);
     mark_staged(s);
     if (profile == DT_PROFILE_FAILOVER) /* in the others a warning, as each refusal is one, is a failure */
@@ -482,12 +495,13 @@ static void print_host(const struct dt_scenario *s, uint32_t host)
     printf("  host %u: soft%u to soft%u, %u paths x %u queue pairs (%s), adaptive above %" PRIu64
            " bytes (0: not), timer 2^%u with %u retries, chunk %u, fence %" PRIu64 " ms, late %" PRIu64
            " ms, dead %" PRIu64 " ms, clock %+.3f s %+" PRId64 " ppm, delays '%s', host path of %" PRIu64
-           " bytes%s\n",
+           " bytes%s%s\n",
            host, o->device_first, o->device_first + o->device_count - 1, settings->paths,
            settings->qps_per_path, settings->posting, settings->is_adaptive ? settings->ar_threshold : 0,
            settings->timeout_exponent, settings->retry_count, o->chunk_bytes, settings->fence_ms,
            settings->late_ms, settings->dead_ms, (double)o->clock_offset_ns / 1e9, o->clock_drift_ppm,
-           settings->inject, settings->hostpath_bytes, settings->is_ordered ? ", switched by order" : "");
+           settings->inject, settings->hostpath_bytes, settings->is_ordered ? ", switched by order" : "",
+           settings->is_held ? ", held at times" : "");
 }
 
 static void print_flow(const struct dt_scenario *s, uint32_t i)

@@ -49,6 +49,7 @@ struct dt_host_settings {
     uint64_t hostpath_bytes; /* 0: sends go directly */
     const char *hostpath;
     uint64_t hostpath_queues;
+    bool is_held;    /* its messages are held and released while they go (`detour hold`) */
     bool is_ordered; /* its host path is switched while messages go (`detour hostpath`) */
 };
 

@@ -22,6 +22,8 @@ struct world {
     struct dt_world_report *report;
     struct dt_prng prng;
     struct dt_prng orders;
+    struct dt_prng holds;
+    uint32_t hold_count; /* so far */
     const ncclNet_v8_t *net;
     struct dt_flow *flows[DT_FLOWS_MAX];
     bool is_calm;
@@ -183,6 +185,33 @@ static bool give_order(struct world *w)
     return status == DT_OK || status == DT_NOT_FOUND;
 }
 
+#define HOLDS_MAX 200 /* of a run: it must end */
+
+/* In one step of 64: the messages of one sender of a host, or of all, are parked for a time, or released. */
+static bool give_hold(struct world *w)
+{
+    uint32_t host = (uint32_t)dt_prng_below(&w->holds, DT_HOSTS);
+    bool is_release = dt_draw_one_in(&w->holds, 3), is_one = dt_draw_one_in(&w->holds, 2);
+    uint64_t for_ns = dt_draw_log(&w->holds, DT_NS_PER_US, 50 * DT_NS_PER_MS);
+    char scope[32] = "", order[80], answer[200];
+    enum dt_status status;
+
+    if (!dt_draw_one_in(&w->holds, 64) || !w->scenario->settings[host].is_held || is_stopped(w, host) ||
+        w->hold_count >= HOLDS_MAX)
+        return true;
+    if (is_one)
+        snprintf(scope, sizeof scope, "connection=%u", (unsigned)dt_prng_below(&w->holds, DT_FLOWS_MAX));
+    snprintf(order, sizeof order, "%s for=%" PRIu64 "ns", scope, for_ns);
+    w->hold_count++;
+    dt_plugin_sim_enter(host);
+    status = is_release ? dt_net_release_command(dt_plugin_current()->net, scope, answer, sizeof answer)
+                        : dt_net_hold_command(dt_plugin_current()->net, order, answer, sizeof answer);
+    dt_say("%s '%s': %s", is_release ? "release" : "hold", is_release ? scope : order, answer);
+    if (status != DT_OK && !(is_release && status == DT_NOT_FOUND))
+        snprintf(w->report->failure, sizeof w->report->failure, "hold '%s': %s", order, answer);
+    return status == DT_OK || (is_release && status == DT_NOT_FOUND);
+}
+
 /* Of each flow that a dead process has left behind. */
 static void bereave(struct world *w)
 {
@@ -266,7 +295,7 @@ static bool run_flows(struct world *w)
     while ((open = first_open(w)) < w->scenario->flow_count) {
         bool is_busy;
 
-        if (!act(w) || !give_order(w))
+        if (!act(w) || !give_order(w) || !give_hold(w))
             return false;
         if (!chaos->origin_ns && all_connected(w))
             start_chaos(w);
@@ -387,6 +416,7 @@ bool dt_world_run(struct dt_scenario *scenario, struct dt_world_report *report)
     dt_trace_take_warnings();
     dt_prng_init_stream(&w.prng, scenario->seed, 3);
     dt_prng_init_stream(&w.orders, scenario->seed, 1010);
+    dt_prng_init_stream(&w.holds, scenario->seed, 1012);
     is_good = start(&w) && run_flows(&w) && settle(&w);
     if (dt_driver_sim_network()) {
         count(&w);

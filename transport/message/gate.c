@@ -68,6 +68,15 @@ void dt_gate_close(struct dt_gate *gate)
     dt_delay_flow_destroy(gate->early);
 }
 
+void dt_gate_end_holds(struct dt_gate *gate)
+{
+    dt_delay_flow_end_holds(gate->flow);
+    if (gate->early)
+        dt_delay_flow_end_holds(gate->early);
+    if (dt_load_seq_cst(&gate->due_ns) != DT_NEVER_NS)
+        dt_store_seq_cst(&gate->due_ns, 0); /* the device thread looks again */
+}
+
 void dt_gate_hand_over(struct dt_sender *s, const struct dt_send_slot *slot)
 {
     const struct dt_path *path = s->connection.current;
@@ -110,10 +119,23 @@ bool dt_gate_may_post(struct dt_sender *s)
     return is_due;
 }
 
-void dt_gate_posted(struct dt_sender *s, uint64_t sequence)
+/* Returns true if the message's time has to start now: a hold is neither the network's nor the peer's. */
+static bool leave(struct dt_sender *s, struct dt_delay_flow *flow, uint64_t sequence)
 {
-    DT_CHECK(sequence < s->next_post); /* it was posted, and messages are posted in order */
-    dt_delay_posted(s->gate.flow, sequence, read_clock(s));
+    struct dt_meter *meter = &s->connection.meter;
+    uint64_t held_ns;
+
+    if (!dt_delay_posted(flow, sequence, read_clock(s), &held_ns))
+        return false;
+    dt_meter_held(meter, held_ns);
+    return true;
+}
+
+void dt_gate_posted(struct dt_sender *s, struct dt_send_slot *slot)
+{
+    DT_CHECK(slot->sequence < s->next_post); /* it was posted, and messages are posted in order */
+    if (leave(s, s->gate.flow, slot->sequence))
+        slot->requested = slot->submitted = dt_ticks_now(s->connection.meter.ticks);
     s->gate.idle = dt_delay_flow_idle(s->gate.flow);
 }
 
@@ -136,7 +158,7 @@ void dt_gate_hold_early(struct dt_sender *s, uint64_t due_ns)
     hold(s);
 }
 
-void dt_gate_posted_early(struct dt_sender *s, uint64_t number)
+bool dt_gate_posted_early(struct dt_sender *s, uint64_t number)
 {
-    dt_delay_posted(s->gate.early, number, read_clock(s));
+    return leave(s, s->gate.early, number);
 }

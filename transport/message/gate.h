@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gate of a sender: applies the injection rules (delay/flow.h) to its messages. Private to transport/,
- * except for the functions that net.h declares.
+ * The gate of a sender: applies injection rules and holds (delay/flow.h) to its messages. Private to
+ * transport/, except for the functions that net.h declares.
  *
  * A message passes the gate between its submission (all parts have their isend) and the doorbell. While the
  * gate holds it, it is READY, keeps its slot, and is posted in order when it is due. Without rules the gate
@@ -56,6 +56,10 @@ enum dt_status dt_gate_open(struct dt_sender *sender);
 enum dt_status dt_gate_open_early(struct dt_sender *sender);
 void dt_gate_close(struct dt_gate *gate);
 
+/* Holds end for this sender: it is being closed, and what it still has is due. Any thread; the device thread
+ * has to be woken. */
+void dt_gate_end_holds(struct dt_gate *gate);
+
 /* No rule is in force and no message is held: post at once. Owner. */
 static inline bool dt_gate_is_idle(const struct dt_gate *gate)
 {
@@ -69,8 +73,9 @@ __attribute__((cold)) void dt_gate_hand_over(struct dt_sender *sender, const str
  */
 __attribute__((cold)) bool dt_gate_may_post(struct dt_sender *sender);
 
-/* Removes the message from the rules' queues: it was posted. Owner. */
-__attribute__((cold)) void dt_gate_posted(struct dt_sender *sender, uint64_t sequence);
+/* Removes the message from the rules' queues: it was posted. The time of a hold is counted apart, and no
+ * stamp of the message contains it. Owner. */
+__attribute__((cold)) void dt_gate_posted(struct dt_sender *sender, struct dt_send_slot *slot);
 
 /* As above, for an eager payload; `number`: sequence number of the message that it probably belongs to. */
 __attribute__((cold)) void dt_gate_hand_over_early(struct dt_sender *sender, uint64_t number, uint64_t bytes);
@@ -78,8 +83,9 @@ __attribute__((cold)) bool dt_gate_may_post_early(struct dt_sender *sender, uint
                                                   uint64_t *due_ns);
 /* Sets the time at which the first held eager payload is due; DT_NEVER_NS: none is held. */
 __attribute__((cold)) void dt_gate_hold_early(struct dt_sender *sender, uint64_t due_ns);
-/* The eager payload was posted or dropped. Harmless if it was never submitted. */
-__attribute__((cold)) void dt_gate_posted_early(struct dt_sender *sender, uint64_t number);
+/* The eager payload was posted or dropped. Harmless if it was never submitted. True: a hold kept it, so that
+ * its time starts now. */
+__attribute__((cold)) bool dt_gate_posted_early(struct dt_sender *sender, uint64_t number);
 
 #ifdef __cplusplus
 }

@@ -170,3 +170,13 @@ void dt_meter_tag_changed(struct dt_meter *meter, int32_t tag)
                                              : tag >= 0 ? tag
                                                         : DT_PAGE_RANK_UNKNOWN);
 }
+
+void dt_meter_held(struct dt_meter *meter, uint64_t held_ns)
+{
+    if (meter->requested != 0)
+        meter->requested = dt_ticks_now(meter->ticks);
+    if (held_ns == 0)
+        return;
+    dt_page_add(&meter->row->held_count, 1);
+    dt_page_add(&meter->row->held_ns, held_ns);
+}

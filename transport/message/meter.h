@@ -103,6 +103,10 @@ static inline void dt_meter_waits(struct dt_meter *meter)
         meter->requested = dt_ticks_now(meter->ticks);
 }
 
+/* A hold kept a message for this time, or (0) the request for one: the wait for the next one starts again.
+ * Owner. */
+__attribute__((cold)) void dt_meter_held(struct dt_meter *meter, uint64_t held_ns);
+
 /* A message is complete. Owner. */
 static inline void dt_meter_count(struct dt_meter *meter, uint64_t bytes)
 {

@@ -120,7 +120,7 @@ static __attribute__((cold, noinline)) bool post_gated(struct dt_sender *s, stru
 {
     if (!dt_gate_may_post(s) || !post_next(s, slot))
         return false;
-    dt_gate_posted(s, slot->sequence);
+    dt_gate_posted(s, slot);
     return true;
 }
 
