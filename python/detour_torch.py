@@ -18,6 +18,9 @@ import hashlib
 import io
 import json
 import logging
+import os
+import statistics
+import time
 
 import torch
 import torch.distributed as dist
@@ -76,6 +79,77 @@ def _placement(schedule):
     return [where[stage] for stage in range(len(where))]
 
 
+_KINDS = "f", "loss", "b", "w", "bw"
+
+
+def _now_ns():
+    return time.perf_counter_ns()
+
+
+class _Times:
+    """How long the operations of this rank's stages take: CUDA events in the stage's stream, elsewhere the CPU clock.
+    Waiting for a message lies outside of what is timed."""
+
+    def __init__(self, schedule):
+        self._schedule, self._spans, self._device = schedule, [], schedule._stages[0].device
+
+    def _mark(self):
+        if self._device.type != "cuda":
+            return _now_ns()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def _wrap(self, owner, name, kind_of, stage_of):
+        real = getattr(owner, name)
+
+        def timed(*args, **kwargs):
+            begin = self._mark()
+            result = real(*args, **kwargs)
+            self._spans.append((stage_of(args), kind_of(args, kwargs), begin, self._mark()))
+            return result
+        setattr(owner, name, timed)
+
+    def attach(self):
+        for stage in self._schedule._stages:
+            def index(_, number=stage.stage_index):
+                return number
+            self._wrap(stage, "forward_one_chunk", lambda args, kwargs: "f", index)
+            self._wrap(stage, "backward_one_chunk", lambda args, kwargs: "bw" if kwargs.get(
+                "full_backward", args[2] if len(args) > 2 else True) else "b", index)
+            self._wrap(stage, "backward_weight_one_chunk", lambda args, kwargs: "w", index)
+        self._wrap(self._schedule, "_maybe_compute_loss", lambda args, kwargs: "loss", lambda args: args[0].stage_index)
+
+    def detach(self):
+        for stage in self._schedule._stages:
+            del stage.forward_one_chunk, stage.backward_one_chunk, stage.backward_weight_one_chunk
+        del self._schedule._maybe_compute_loss
+
+    def medians_ns(self):
+        """For each stage of the job the medians in the order of _KINDS; -1: not measured here."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        samples = {}
+        for stage, kind, begin, end in self._spans:
+            took = round(begin.elapsed_time(end) * 1e6) if self._device.type == "cuda" else end - begin
+            samples.setdefault((stage, kind), []).append(took)
+        return [round(statistics.median(samples.get((stage, kind), [-1])))
+                for stage in range(self._schedule._num_stages) for kind in _KINDS]
+
+
+def _stage_profile(stage, medians):
+    """A stage of a profile, from the medians of one stage (ns)."""
+    f, loss, b, w, bw = medians
+    if f < 0 or (bw < 0 and min(b, w) < 0):
+        raise Refused(f"stage {stage} has no measured {'F' if f < 0 else 'B and W'}; call measure() and then step()")
+    f += max(loss, 0)
+    found = {} if bw < 0 else {"bw_ms": bw / 1e6}
+    if min(b, w) < 0:  # not split by the schedules that ran: the rule of `detour sched model` (docs/adaptis.md)
+        w = min(f, bw // 2)
+        b = bw - w
+    return {"f_ms": f / 1e6, "b_ms": b / 1e6, "w_ms": w / 1e6, **found}
+
+
 class Pipeline:
     """A schedule that can be changed while it trains.
 
@@ -97,6 +171,7 @@ class Pipeline:
         self._rank, self._size = dist.get_rank(group), dist.get_world_size(group)
         self._device = torch.device("cpu") if dist.get_backend(group) == "gloo" else schedule._stages[0].device
         self._agreement, self._steps, self._proposal, self._prepared = detour_agreement.Agreement(), 0, None, None
+        self._measuring, self._left = None, (0, 0)  # steps to skip, steps to measure
         self.set_profile(profile)
         self._adopt(self._first(first))
         self._ranks = self._exchange([schedule.rank])[:, 0].tolist()  # the device of each rank, for delays
@@ -135,7 +210,34 @@ class Pipeline:
         """The schedule's step(), after the round of this step."""
         self._round()
         self._steps += 1
-        return self.schedule.step(*args, **kwargs)
+        skip, count = self._left
+        if skip or not count:
+            self._left = max(0, skip - 1), count
+            return self.schedule.step(*args, **kwargs)
+        self._left = 0, count - 1
+        self._measuring.attach()
+        try:
+            return self.schedule.step(*args, **kwargs)
+        finally:
+            self._measuring.detach()
+
+    def measure(self, steps=5, skip=1):
+        """Times F, B and W of the stages of this rank during `steps` steps, after `skip` others."""
+        self._measuring, self._left = _Times(self.schedule), (skip, steps)
+
+    def profile(self, path=None):
+        """All ranks together: the profile with the measured times of all stages, which is used from now on; rank 0 writes
+        it to `path`. A stage that several ranks have takes as long as on the slowest. Latencies of links, and limits of
+        memory, are those of the profile that was given. F of the last stage includes the loss. Where no schedule split
+        the backward pass, B and W are its parts by the rule of `detour sched model`, and not measured."""
+        times = self._measuring or _Times(self.schedule)
+        slowest = self._exchange(times.medians_ns()).amax(0).reshape(-1, len(_KINDS)).tolist()
+        self.set_profile({**self._profile, "stages": [_stage_profile(*stage) for stage in enumerate(slowest)]})
+        if path and self._rank == 0:
+            with open(f"{path}.new", "w", encoding="utf-8") as file:
+                json.dump(self._profile, file)
+            os.replace(f"{path}.new", path)
+        return self._profile
 
     def _csv(self, new):
         return new if isinstance(new, str) else detour_sched.convert(self._profile, new, "csv")

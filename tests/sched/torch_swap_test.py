@@ -13,6 +13,13 @@ import sys
 import tempfile
 import unittest
 
+try:
+    import torch
+    from torch.autograd import Function as torch_function
+    from torch.nn import Module
+except ImportError:
+    torch_function = Module = object  # the tests are skipped
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 RANKS, WIDTH, MICROBATCHES, STEPS = 4, 8, 8, 7
 LINE = [0, 1, 2, 3]
@@ -48,6 +55,9 @@ class Case:
 
     def before(self, step):
         pass
+
+    def wrap(self, stage, module):
+        return module
 
     def propose(self, new):
         if self.rank == 0:
@@ -151,7 +161,67 @@ class FollowsDecisions(Case):
             self.write(name, decision(3, slow(300, 2, 3)))
 
 
-CASES = [Swapped, SwappedV, SwappedWithMessages, Refusals, OneRankFails, OneRankDiffers, FollowsAFile, FollowsDecisions]
+class Delayed(torch_function):
+    """The identity, which takes time of a clock that nothing else moves."""
+    clock_ns = 0
+
+    @staticmethod
+    def forward(ctx, x, forward_ns, backward_ns):
+        Delayed.clock_ns += forward_ns
+        ctx.backward_ns = backward_ns
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        Delayed.clock_ns += ctx.backward_ns
+        return gradient, None, None
+
+
+class Slow(Module):
+    """F takes 10 ms and 1 ms per stage number (and the loss 3 ms), B 5 ms, and W of each parameter 2 ms."""
+
+    def __init__(self, module, stage):
+        super().__init__()
+        self.module, self.forward_ns = module, (10 + stage) * 1000000
+        for parameter in module.parameters():
+            parameter.register_hook(self.weight)
+
+    @staticmethod
+    def weight(gradient):
+        Delayed.clock_ns += 2000000
+
+    def forward(self, x):
+        return self.module(Delayed.apply(x, self.forward_ns, 5000000))
+
+
+class Measured(Case):
+    algorithm, profiles = "zb-h1", None
+
+    def before(self, step):
+        if step == 0:
+            self.real, self.profiles = detour_torch._now_ns, []
+            detour_torch._now_ns = lambda: Delayed.clock_ns
+            try:
+                self.pipeline.profile()
+            except detour_torch.Refused as refusal:
+                self.refusals.append(str(refusal))
+            self.pipeline.measure(2)
+        if step in (3, 6):
+            self.profiles.append(self.pipeline.profile(f"{self.folder}/measured.json"))
+        if step == 3:
+            self.pipeline.measure(1)
+            self.propose(plan("1f1b"))
+        if step == 6:
+            detour_torch._now_ns = self.real
+            dist.barrier()
+            with open(f"{self.folder}/measured.json") as file:
+                self.profiles.append(json.load(file))
+
+    def wrap(self, stage, module):
+        return Slow(module, stage)
+
+
+CASES = [Measured, Swapped, SwappedV, SwappedWithMessages, Refusals, OneRankFails, OneRankDiffers, FollowsAFile, FollowsDecisions]
 
 
 class Lines(logging.Handler):
@@ -174,6 +244,7 @@ def batch(step):
 
 
 def loss(output, target):
+    Delayed.clock_ns += 3000000
     return torch.nn.functional.mse_loss(output, target, reduction="sum")
 
 
@@ -193,7 +264,7 @@ def train(case):
     mine, plain = layers(count), layers(count)
     owned = [i for i in range(count) if case.placement[i] == case.rank]
     schedule = schedules._PipelineScheduleRuntime(
-        [PipelineStage(mine[i], i, count, torch.device("cpu")) for i in owned], MICROBATCHES, loss_fn=loss, scale_grads=False)
+        [PipelineStage(case.wrap(i, mine[i]), i, count, torch.device("cpu")) for i in owned], MICROBATCHES, loss_fn=loss, scale_grads=False)
     case.pipeline = detour_torch.Pipeline(
         schedule, plan(case.algorithm, case.placement, case.form), follow=case.follow and f"{case.folder}/{case.follow}",
         profile=profile(case.placement) if case.with_profile else None)
@@ -211,7 +282,8 @@ def train(case):
         numbers.append(case.pipeline.number)
         texts.append(case.pipeline.text)
     detour_torch.log.removeHandler(heard)
-    return {"numbers": numbers, "equal": equal, "texts": texts, "log": heard.lines, "refusals": case.refusals}
+    return {"numbers": numbers, "equal": equal, "texts": texts, "log": heard.lines, "refusals": case.refusals,
+            "profiles": getattr(case, "profiles", None)}
 
 
 def run_rank(rank, folder):
@@ -258,6 +330,20 @@ class Training(unittest.TestCase):
 
     def test_gradients_are_bit_identical_before_at_and_after_swaps(self):
         self.assertEqual(self.warnings(self.check(Swapped, [0, 0, 1, 1, 2, 2, 2])), [[]] * RANKS)
+
+    def test_times_are_measured_where_they_are_spent(self):
+        found = self.check(Measured, [0, 0, 0, 0, 1, 1, 1])
+        for result in found:
+            self.assertEqual(result["refusals"], ["stage 0 has no measured F; call measure() and then step()"])
+            self.assertEqual(result["profiles"], found[0]["profiles"])
+        split, fused, written = found[0]["profiles"]
+        # PyTorch computes no input gradient for stage 0, and all of its backward pass in W.
+        self.assertEqual(split["stages"], [{"f_ms": 10, "b_ms": 0, "w_ms": 4}] + [
+            {"f_ms": 10 + stage + 3 * (stage == RANKS - 1), "b_ms": 5, "w_ms": 4} for stage in range(1, RANKS)])
+        self.assertEqual(fused["stages"][1:], [{"f_ms": 10 + stage + 3 * (stage == RANKS - 1), "bw_ms": 9, "b_ms": 4.5,
+                                                "w_ms": 4.5} for stage in range(1, RANKS)])
+        self.assertEqual(written, fused)
+        detour_sched.plan(written, "zb")
 
     def test_two_stages_per_rank(self):
         self.check(SwappedV, [0, 0] + [1] * 5)
