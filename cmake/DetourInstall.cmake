@@ -7,6 +7,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/detour DESTINATION ${CMAKE_INSTA
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
         FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "man" EXCLUDE PATTERN "model" EXCLUDE)
+# Their libraries are two folders above.
+file(GLOB DETOUR_PYTHON_FILES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/*.py)
+install(FILES ${DETOUR_PYTHON_FILES} DESTINATION ${CMAKE_INSTALL_LIBDIR}/detour/python)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/detour-config.cmake.in
   ${PROJECT_BINARY_DIR}/cmake/detour-config.cmake

@@ -3,7 +3,7 @@
 
 Profiles and schedules are dictionaries in the formats of docs/sched-cli.md; a schedule may also be the text of
 PyTorch's pipelining CSV. No build step: this file needs libdetour-sched.so, which it looks for in
-DETOUR_SCHED_LIBRARY (a path), in ../build/lib and ../lib beside it, and where the loader looks.
+DETOUR_SCHED_LIBRARY (a path), in ../build/lib and ../lib beside it, two folders above (installed), and where the loader looks.
 
     import detour_sched
     plan = detour_sched.plan(profile, "zb")
@@ -161,7 +161,7 @@ def _ms(time_ns):
 def _load():
     here = pathlib.Path(__file__).resolve().parent
     named = os.environ.get("DETOUR_SCHED_LIBRARY")
-    places = [named] if named else [str(here.parent / folder / _SONAME) for folder in ("build/lib", "lib")]
+    places = [named] if named else [str(here.parent / folder / _SONAME) for folder in ("build/lib", "lib", "..")]
     found = [place for place in places if os.path.exists(place)]
     library = ctypes.CDLL(found[0] if found else named or _SONAME)
     library.detour_arena_create.restype = ctypes.c_void_p

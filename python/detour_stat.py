@@ -2,7 +2,7 @@
 """Counters of the running processes that use Detour, and which of their links are slow: libdetour-stat from Python.
 
 No build step: this file needs libdetour-stat.so, which it looks for in DETOUR_STAT_LIBRARY (a path), in ../build/lib and
-../lib beside it, and where the loader looks.
+../lib beside it, two folders above (installed), and where the loader looks.
 
     import detour_stat
     for process in detour_stat.read():
@@ -68,7 +68,7 @@ _STRUCTS = {"detour_stat_link": _Link, "detour_stat_connection": _Connection, "d
 def _load():
     here = pathlib.Path(__file__).resolve().parent
     named = os.environ.get("DETOUR_STAT_LIBRARY")
-    places = [named] if named else [here / "../build/lib" / _SONAME, here / "../lib" / _SONAME, _SONAME]
+    places = [named] if named else [here / "../build/lib" / _SONAME, here / "../lib" / _SONAME, here / "../.." / _SONAME, _SONAME]
     problem = None
     for place in places:
         try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `cmake --install` puts down works from a folder of the user's choice: pkg-config, find_package(detour),
-the command, and the symbols that the libraries show."""
+the command, the Python modules, and the symbols that the libraries show."""
 import pathlib
 import re
 import subprocess
@@ -65,6 +65,10 @@ def check(build, cmake, compiler, scratch):
         names = exported(libdir / library)
         foreign = {name for name in names if not name.startswith(prefix_of)}
         assert names and not foreign, f"{library} exports {foreign or 'nothing'}"
+
+    run(sys.executable, "-B", "-c", "import detour_agreement, detour_follow, detour_sched, detour_stat; detour_sched.algorithms()",
+        env={"PYTHONPATH": str(libdir / "detour/python"), "PATH": "/usr/local/bin:/usr/bin:/bin"})
+    assert (libdir / "detour/python/detour_torch.py").exists()
 
     source = scratch / "user.c"
     source.write_text(PROGRAM)
