@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/pytorch.md as a reader follows it: its files are written, its commands run in order, and the training step has the
-gradients of the plain model on every rank.
+gradients of the plain model on every rank, and the schedule is swapped.
 
 Usage: pytorch_page_test.py DETOUR. Exit code 77 (skipped) where torch 2.8 or later is not installed; PYTHON in the
 environment names another interpreter that has it."""
@@ -30,6 +30,9 @@ def main():
                    "OMP_NUM_THREADS": "1"}
     page = PAGE.read_text()
     files, commands = FILE.findall(page), COMMAND.findall(page)
+    environment["PYTHONPATH"] = str(PAGE.parents[1] / "python")
+    environment["DETOUR_SCHED_LIBRARY"] = str(detour.parents[1] / "lib/libdetour-sched.so.0")
+    printed = ""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files:
             pathlib.Path(folder, name).write_text(re.sub("(?m)^    ", "", text))
@@ -38,9 +41,11 @@ def main():
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             if done.returncode:
                 sys.exit(f"$ {command}\n{done.stdout}exit code {done.returncode}")
-    right = done.stdout.count("the gradients of its stages are those of the plain model")
-    print(f"{len(files)} files, {len(commands)} commands; gradients of {right} ranks")
-    sys.exit((len(files), right) != (3, 4))
+            printed += done.stdout
+    right = printed.count("the gradients of its stages are those of the plain model")
+    numbers = re.findall(r"(?m)^step \d: schedule (\d), loss", printed)
+    print(f"{len(files)} files, {len(commands)} commands; gradients of {right} ranks; schedules {numbers}")
+    sys.exit((len(files), right, numbers) != (4, 4, ["0", "1", "1", "1"]))
 
 
 if __name__ == "__main__":
