@@ -108,7 +108,7 @@ static void register_buffer(struct dt_connection *c, struct dt_memory *memory, u
             (unsigned long long)c->id, p, (unsigned long long)memory->bytes, (void *)(uintptr_t)memory->addr,
             dt_path_name(path));
     }
-    memory->path_mask |= memory->bounce_mask;
+    dt_memory_extend(memory, memory->bounce_mask);
 }
 
 /* From now on irecv goes through dt_staged_irecv(), which looks for memory with a bounce buffer. */

@@ -3,11 +3,16 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "transport/message/connection.h"
 #include "transport/message/memory.h"
+#include "transport/message/registration.h"
 #include "transport/path/nic.h"
 #include "transport/path/path.h"
+
+/* How long the caller waits for other devices than the default one. A later answer is not lost. */
+#define REGISTRATION_LATE_NS DT_NS_PER_S
 
 struct dt_memory *dt_memory_create(const struct dt_memory_source *from)
 {
@@ -22,36 +27,107 @@ struct dt_memory *dt_memory_create(const struct dt_memory_source *from)
     return memory;
 }
 
-static enum dt_status register_on(struct dt_device *device, const struct dt_memory_source *from,
-                                  struct dt_mr **mr)
+enum dt_status dt_memory_register_on(struct dt_device *device, const struct dt_memory_source *from,
+                                     struct dt_mr **mr)
 {
     if (from->fd < 0)
         return dt_mr_register(device, from->addr, from->bytes, from->access, mr);
     return dt_mr_register_dmabuf(device, from->addr, from->bytes, from->offset, from->fd, from->access, mr);
 }
 
+/* Several control threads may do that at the same time. */
+static void change_bits(uint32_t *mask, uint32_t cleared, uint32_t set)
+{
+    uint32_t seen = dt_load_relaxed(mask);
+
+    while (!dt_compare_swap(mask, &seen, (seen & ~cleared) | set)) {
+    }
+}
+
+void dt_memory_extend(struct dt_memory *memory, uint32_t path_mask)
+{
+    change_bits(&memory->path_mask, 0, path_mask);
+}
+
+/* The region first: the data path reads it where the mask has its bit. */
+void dt_memory_add_region(struct dt_memory *memory, uint32_t p, struct dt_mr *mr)
+{
+    DT_CHECK(!memory->mr[p]);
+    memory->mr[p] = mr;
+    if (mr)
+        dt_memory_extend(memory, 1u << p);
+    change_bits(&memory->late_mask, 1u << p, 0);
+}
+
+/* The path's device is another than the default one and has a thread that may wait for it. */
+static bool has_own_thread(const struct dt_connection *c, uint32_t p)
+{
+    return c->path[p].nic != c->path[0].nic && c->path[p].nic->executor.has_thread;
+}
+
+/* When a task of this device that begins now is late. */
+static uint64_t late_ns(const struct dt_nic *nic)
+{
+    return dt_load_acquire(&nic->late_tasks) > 0 ? 0
+                                                 : dt_deadline_ns(dt_clock_now_ns(), REGISTRATION_LATE_NS);
+}
+
+/* False: it goes on, and belongs to the memory. */
+static bool finish(struct dt_connection *c, struct dt_memory *memory, uint32_t p,
+                   struct dt_registration *registration, enum dt_status *status)
+{
+    const struct dt_path *path = &c->path[p];
+    struct dt_mr *mr;
+
+    memory->late[p] = registration;
+    change_bits(&memory->late_mask, 0, 1u << p); /* before it may end late */
+    if (!dt_registration_wait(registration, late_ns(path->nic), status, &mr)) {
+        dt_info("memory-late",
+                "%s has not registered %llu bytes at %p yet: path %u of connection %016llx carries them once "
+                "it has",
+                dt_path_name(path), (unsigned long long)memory->bytes, (void *)(uintptr_t)memory->addr, p,
+                (unsigned long long)c->id);
+        return false;
+    }
+    memory->late[p] = NULL;
+    dt_memory_add_region(memory, p, *status == DT_OK ? mr : NULL);
+    return true;
+}
+
 enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_memory_source *from,
                                       struct dt_memory *memory, uint32_t *missing)
 {
+    struct dt_registration *registration[DT_PATHS_MAX] = {NULL};
     enum dt_status first = DT_SYSTEM;
 
-    DT_CHECK(memory->path_mask == 0 && !memory->is_deregistered);
+    DT_CHECK(memory->path_mask == 0 && memory->late_mask == 0 && !memory->is_deregistered);
     *missing = 0;
     for (uint32_t p = 0; p < c->path_count; p++) {
+        if (c->path[p].control_mr && has_own_thread(c, p))
+            registration[p] = dt_registration_start(c->path[p].nic, from, memory, p);
+    }
+    for (uint32_t p = 0; p < c->path_count; p++) {
         struct dt_path *path = &c->path[p];
-        enum dt_status status;
+        enum dt_status status = DT_OK;
 
-        if (dt_load_acquire(&path->nic->late_tasks) > 0 || !path->control_mr)
-            continue; /* the device answers nothing at present, or the path was never there */
-        status = register_on(path->nic->device, from, &memory->mr[p]);
-        if (status == DT_OK)
-            memory->path_mask |= 1u << p;
-        else
+        if (!path->control_mr)
+            continue; /* the path was never there */
+        if (registration[p]) {
+            if (!finish(c, memory, p, registration[p], &status))
+                continue;
+        } else if (dt_load_acquire(&path->nic->late_tasks) > 0) {
+            continue; /* the device answers nothing at present */
+        } else {
+            struct dt_mr *mr = NULL;
+
+            status = dt_memory_register_on(path->nic->device, from, &mr);
+            dt_memory_add_region(memory, p, status == DT_OK ? mr : NULL);
+        }
+        if (status != DT_OK)
             *missing |= 1u << p;
         if (p == 0)
             first = status;
     }
-    DT_CHECK((memory->path_mask & *missing) == 0 && (memory->path_mask | *missing) >> c->path_count == 0);
     return first;
 }
 
@@ -76,9 +152,15 @@ void dt_memory_deregister_all(struct dt_connection *c, struct dt_memory *memory)
     if (memory->is_deregistered)
         return;
     for (uint32_t p = 0; p < c->path_count; p++) {
+        struct dt_nic *nic = c->path[p].nic;
+
+        if (memory->late[p])
+            dt_registration_abandon(memory->late[p]); /* from here on nothing adds a region */
         DT_CHECK(!memory->mr[p] == !(memory->path_mask & 1u << p));
-        if (memory->mr[p])
-            dt_mr_deregister(c->path[p].nic->device, memory->mr[p]);
+        if (memory->mr[p] && has_own_thread(c, p))
+            dt_deregistration_run(nic, memory->mr[p], late_ns(nic));
+        else if (memory->mr[p])
+            dt_mr_deregister(nic->device, memory->mr[p]);
     }
     c->ops->forget_memory(c, memory);
     memory->is_deregistered = true;

@@ -23,6 +23,7 @@ struct dt_bounce_buffer;
 struct dt_connection;
 struct dt_device;
 struct dt_gpu;
+struct dt_registration;
 
 /* The memory to register: an address range, or part of a dma-buf. */
 struct dt_memory_source {
@@ -42,7 +43,9 @@ struct dt_memory {
     uint64_t addr;
     uint64_t bytes;
     struct dt_mr *mr[DT_PATHS_MAX]; /* NULL where the path has no device or its device refused */
-    uint32_t path_mask;             /* where it is not NULL */
+    uint32_t path_mask; /* where it is not NULL; grows when a late registration is done [atomic] */
+    uint32_t late_mask; /* where the registration goes on [atomic] */
+    struct dt_registration *late[DT_PATHS_MAX]; /* that registration, also after its end; or NULL [service] */
     uint32_t bounce_mask; /* of them, those of `bounce`: nothing is written to the GPU itself over them */
     struct dt_bounce_buffer
         *bounce;           /* host memory that stands in for the GPU's (hostpath/staged/); or NULL */
@@ -59,7 +62,9 @@ static inline struct dt_memory *dt_memory_of_node(struct dt_list *node)
 struct dt_memory *dt_memory_create(const struct dt_memory_source *from);
 /*
  * Registers it on the devices of all paths, and sets path_mask. Returns the default device's answer; *missing
- * gets the paths whose device refused.
+ * gets the paths whose device refused. The devices of other paths register it on their control threads, all
+ * at the same time, and have one second more than the default device: a device that hangs adds its path to
+ * path_mask when it answers (registration.h), and is not waited for again until then.
  */
 enum dt_status dt_memory_register_all(struct dt_connection *connection, const struct dt_memory_source *from,
                                       struct dt_memory *memory, uint32_t *missing);
@@ -67,7 +72,15 @@ enum dt_status dt_memory_register_all(struct dt_connection *connection, const st
 void dt_memory_add(struct dt_connection *connection, struct dt_memory *memory);
 void dt_memory_remove(struct dt_connection *connection, struct dt_memory *memory);
 
-/* Deregisters the regions on all devices. Harmless when repeated. */
+/* One of them: the region on the device. */
+enum dt_status dt_memory_register_on(struct dt_device *device, const struct dt_memory_source *from,
+                                     struct dt_mr **mr);
+/* These paths have a region now. */
+void dt_memory_extend(struct dt_memory *memory, uint32_t path_mask);
+/* The late registration of a path has ended; NULL: the device refused. */
+void dt_memory_add_region(struct dt_memory *memory, uint32_t p, struct dt_mr *mr);
+
+/* Deregisters the regions on all devices, with the same time for other devices. Harmless when repeated. */
 void dt_memory_deregister_all(struct dt_connection *connection, struct dt_memory *memory);
 
 /*

@@ -230,13 +230,14 @@ static void fill_entry(struct dt_cts_entry *entry, const struct dt_recv_slot *sl
                        uint64_t addr, int tag, uint32_t path_count)
 {
     const struct dt_memory *memory = slot->memory[part];
+    uint32_t mask = memory ? dt_load_acquire(&memory->path_mask) : 0;
 
     entry->address = htole64(addr);
     entry->bytes = htole32(slot->capacity[part]);
     entry->tag = htole32((uint32_t)tag);
-    entry->path_mask = memory ? (uint8_t)memory->path_mask : 0;
+    entry->path_mask = (uint8_t)mask;
     for (uint32_t p = 0; p < path_count; p++)
-        entry->rkey[p] = memory && memory->mr[p] ? htole32(memory->mr[p]->rkey) : 0;
+        entry->rkey[p] = mask & 1u << p ? htole32(memory->mr[p]->rkey) : 0;
     entry->part = (uint8_t)part;
     entry->parts = slot->parts;
     entry->sequence_plus_1 = htole64(slot->sequence + 1);

@@ -38,7 +38,8 @@ static inline __attribute__((always_inline)) struct dt_path *path_for_single(str
     if (__builtin_expect(!path, 0))
         return dt_sender_other_path_for(s, slot);
     if (part->bytes > 0 &&
-        __builtin_expect(!(part->memory->path_mask & slot->entry[0].path_mask & 1u << path->index), 0))
+        __builtin_expect(
+            !(dt_load_acquire(&part->memory->path_mask) & slot->entry[0].path_mask & 1u << path->index), 0))
         return dt_sender_other_path_for(s, slot);
     return path;
 }

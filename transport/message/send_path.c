@@ -5,16 +5,23 @@
 #include "base/check.h"
 #include "transport/path/path.h"
 
-/* The paths that can carry the message: all its buffers, at both ends, are registered there. */
-static inline uint32_t reachable_mask(const struct dt_send_slot *slot)
+/*
+ * The paths that can carry the message: all its buffers, at both ends, are registered there. With `with_late`
+ * also those that can once a device of this end has answered.
+ */
+static inline uint32_t reachable_mask(const struct dt_send_slot *slot, bool with_late)
 {
     uint32_t mask = ~0u;
 
     for (uint32_t i = 0; i < slot->parts; i++) {
         const struct dt_send_part *part = &slot->part[i];
 
-        if (part->bytes > 0)
-            mask &= part->memory->path_mask & slot->entry[i].path_mask;
+        uint32_t late; /* read first: a path moves from late_mask to path_mask */
+
+        if (part->bytes == 0)
+            continue;
+        late = with_late ? dt_load_acquire(&part->memory->late_mask) : 0;
+        mask &= (dt_load_acquire(&part->memory->path_mask) | late) & slot->entry[i].path_mask;
     }
     return mask;
 }
@@ -23,13 +30,13 @@ static inline uint32_t reachable_mask(const struct dt_send_slot *slot)
 struct dt_path *dt_sender_other_path_for(struct dt_sender *s, const struct dt_send_slot *slot)
 {
     struct dt_connection *c = &s->connection;
-    uint32_t mask = reachable_mask(slot);
+    uint32_t mask = reachable_mask(slot, false);
 
     for (uint32_t p = 0; p < c->path_count; p++) {
         if (c->path[p].state == DT_PATH_UP && mask & 1u << p)
             return &c->path[p];
     }
-    if (!(mask & ((1u << c->path_count) - 1)))
+    if (!(reachable_mask(slot, true) & ((1u << c->path_count) - 1)))
         dt_connection_fail(c, DT_SYSTEM, "no path reaches the buffers of message %llu at both ends",
                            (unsigned long long)slot->sequence);
     return NULL; /* one that does may come back */
@@ -40,7 +47,7 @@ struct dt_path *dt_sender_path_for(struct dt_sender *s, const struct dt_send_slo
     struct dt_path *path = s->connection.current;
 
     DT_CHECK_HOT(!path || path->state == DT_PATH_UP);
-    return path && reachable_mask(slot) & 1u << path->index ? path : dt_sender_other_path_for(s, slot);
+    return path && reachable_mask(slot, false) & 1u << path->index ? path : dt_sender_other_path_for(s, slot);
 }
 
 bool dt_sender_has_room(const struct dt_path *path, uint32_t writes)

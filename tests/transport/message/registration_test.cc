@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/message/registration.h"
+
+#include <condition_variable>
+#include <mutex>
+
+#include "tests/transport/message/ends.h"
+#include "transport/path/nic.h"
+
+namespace
+{
+/* The control thread of a device that answers nothing until Answer(). */
+struct Hang {
+    dt_task task = {};
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool answers = false, ended = false;
+
+    static void Run(dt_task *task)
+    {
+        Hang *hang = dt_container_of(task, Hang, task);
+        std::unique_lock<std::mutex> lock(hang->mutex);
+        hang->changed.wait(lock, [&] { return hang->answers; });
+        hang->ended = true;
+        hang->changed.notify_all();
+    }
+    void Answer()
+    {
+        std::unique_lock<std::mutex> lock(mutex);
+        answers = true;
+        changed.notify_all();
+        changed.wait(lock, [&] { return ended; });
+    }
+};
+
+/* The device of path 1 has a control thread; that of path 0 works on the caller's. */
+class Registration : public detour_test::Ends
+{
+  protected:
+    void SetUp() override
+    {
+        Ends::SetUp();
+        if (HasFatalFailure())
+            return;
+        nic = receiver->path[1].nic;
+        ASSERT_NE(receiver->path[0].nic, nic);
+        nic->executor.has_thread = true;
+        source.addr = extra.data();
+        source.bytes = extra.size();
+        source.fd = -1;
+        source.access = DT_MR_LOCAL_WRITE | DT_MR_REMOTE_WRITE;
+        source.is_host = true;
+        memory = dt_memory_create(&source);
+    }
+    void TearDown() override
+    {
+        if (memory) {
+            dt_memory_deregister_all(receiver, memory);
+            free(memory);
+        }
+        Ends::TearDown();
+    }
+    void Stop()
+    {
+        hang.task.run = Hang::Run;
+        dt_nic_submit(nic, &hang.task);
+    }
+    bool Arrives(uint32_t mask)
+    {
+        return Until([&] {
+            return dt_load_acquire(&memory->path_mask) == mask && dt_load_acquire(&nic->late_tasks) == 0;
+        });
+    }
+
+    dt_nic *nic = nullptr;
+    dt_memory_source source = {};
+    std::vector<uint8_t> extra = std::vector<uint8_t>(8192);
+    dt_memory *memory = nullptr;
+    uint32_t missing = 0;
+    Hang hang;
+};
+
+TEST_F(Registration, OnAControlThreadIsAsGoodAsDirectly)
+{
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    EXPECT_EQ(3u, memory->path_mask);
+    EXPECT_EQ(0u, memory->late_mask);
+    EXPECT_EQ(nullptr, memory->late[1]);
+    EXPECT_EQ(0u, missing);
+    dt_memory_deregister_all(receiver, memory);
+    EXPECT_EQ(0u, nic->late_tasks);
+}
+
+TEST_F(Registration, ThatIsLateDelaysNoOtherDevice)
+{
+    Stop();
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    EXPECT_EQ(1u, memory->path_mask);
+    EXPECT_EQ(2u, memory->late_mask);
+    EXPECT_EQ(0u, missing) << "late is not refused";
+    EXPECT_EQ(1u, nic->late_tasks);
+    hang.Answer();
+    EXPECT_TRUE(Arrives(3)) << "the mask grows";
+    EXPECT_NE(nullptr, memory->mr[1]);
+    EXPECT_EQ(0u, memory->late_mask);
+}
+
+TEST_F(Registration, BehindALateOneIsNotWaitedFor)
+{
+    Stop();
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    std::vector<dt_memory *> more;
+    for (int i = 0; i < 20; i++) {
+        more.push_back(dt_memory_create(&source));
+        ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, more.back(), &missing));
+    }
+    EXPECT_EQ(21u, nic->late_tasks);
+    hang.Answer();
+    EXPECT_TRUE(Arrives(3));
+    for (dt_memory *one : more) {
+        EXPECT_EQ(3u, dt_load_acquire(&one->path_mask));
+        dt_memory_deregister_all(receiver, one);
+        free(one);
+    }
+}
+
+TEST_F(Registration, OfMemoryThatIsGoneIsGivenBack)
+{
+    Stop();
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    dt_memory_deregister_all(receiver, memory);
+    free(memory);
+    memory = nullptr;
+    hang.Answer();
+    EXPECT_TRUE(Until([&] { return dt_load_acquire(&nic->late_tasks) == 0; }));
+}
+
+TEST_F(Registration, ADeregistrationIsNotWaitedForEither)
+{
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    Stop();
+    dt_memory_deregister_all(receiver, memory);
+    EXPECT_TRUE(memory->is_deregistered);
+    EXPECT_EQ(1u, nic->late_tasks);
+    hang.Answer();
+    EXPECT_TRUE(Until([&] { return dt_load_acquire(&nic->late_tasks) == 0; }));
+}
+
+TEST_F(Registration, ThatIsRefusedLateLeavesTheMaskAsItIs)
+{
+    Stop();
+    source.bytes = SIZE_MAX; /* no device takes it */
+    source.addr = extra.data();
+    dt_registration *registration = dt_registration_start(nic, &source, memory, 1);
+    ASSERT_NE(nullptr, registration);
+    enum dt_status status;
+    dt_mr *mr;
+    memory->late[1] = registration;
+    memory->late_mask = 2;
+    ASSERT_FALSE(dt_registration_wait(registration, 0, &status, &mr));
+    detour_test::ExpectWarning("cannot register");
+    hang.Answer();
+    EXPECT_TRUE(Until([&] { return dt_load_acquire(&nic->late_tasks) == 0; }));
+    EXPECT_EQ(0u, memory->late_mask);
+    EXPECT_EQ(0u, memory->path_mask);
+    EXPECT_EQ(nullptr, memory->mr[1]);
+}
+
+TEST_F(Registration, WithoutMemoryForItWorksOnTheCallersThread)
+{
+    detour_test_fail_alloc(0);
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    EXPECT_EQ(3u, memory->path_mask);
+    detour_test_fail_alloc(0);
+    dt_memory_deregister_all(receiver, memory);
+    EXPECT_TRUE(memory->is_deregistered);
+}
+} // namespace
