@@ -15,6 +15,7 @@
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/metrics_server.h"
 #include "cli/processes.h"
 #include "cli/stat_events.h"
 #include "cli/stat_metrics.h"
@@ -28,8 +29,9 @@
 struct request {
     struct dt_process_choice choice;
     bool is_json, is_metrics, is_events, is_follow, is_watch, is_bounded;
-    const char *metrics_file, *trace_file; /* NULL: standard output; no trace */
-    const char *job;                       /* NULL: not known */
+    const char *metrics_file, *trace_file;   /* NULL: standard output; no trace */
+    struct dt_metrics_server_options server; /* port 0: none */
+    const char *job;                         /* NULL: not known */
     uint64_t every_s;
     uint64_t for_s;
 };
@@ -51,6 +53,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case 'T':
         request->trace_file = arg;
         return 0;
+    case 'L':
+        if (dt_metrics_server_parse(arg, &request->server))
+            return 0;
+        return dt_arg_refuse(COMMAND, "--listen %s: expected [ADDRESS:]PORT, as in 9464 or 10.0.0.5:9464",
+                             arg);
     case 'J':
         request->job = arg;
         return 0;
@@ -86,6 +93,8 @@ static const struct argp_option argp_options[] = {
      "needs it, with --watch again and again",
      0},
     {"prometheus", 'P', NULL, OPTION_HIDDEN, "the name of --metrics in Detour 0.1", 0},
+    {"listen", 'L', "[ADDRESS:]PORT", 0,
+     "with --metrics: answer GET /metrics until Control-C; on 127.0.0.1, or on the IPv4 address", 0},
     {"job", 'J', "NAME", 0, "with --metrics: the label `job` (default: SLURM_JOB_ID)", 0},
     {"trace", 'T', "FILE", 0,
      "write traffic, verdicts and failovers to FILE, for ui.perfetto.dev, until Control-C or the end of "
@@ -130,6 +139,8 @@ static int check_request(const struct request *request)
         return dt_arg_refuse(COMMAND, "--follow belongs to --events");
     if (request->is_bounded && !request->is_watch && !request->is_follow && !is_trace)
         return dt_arg_refuse(COMMAND, "--for belongs to --watch, --follow or --trace");
+    if (request->server.port && (!request->is_metrics || request->metrics_file))
+        return dt_arg_refuse(COMMAND, "--listen belongs to --metrics without a file");
     if (request->job && !request->is_metrics)
         return dt_arg_refuse(COMMAND, "--job belongs to --metrics");
     return 0;
@@ -328,6 +339,32 @@ static int write_trace(const struct dt_params *params, const struct request *req
     return code;
 }
 
+/* ---- The port. ---- */
+
+static int listen_for_scrapes(const struct dt_params *params, const struct request *request)
+{
+    struct dt_metrics_server_options options = request->server;
+    struct dt_metrics_server *server;
+    sigset_t signals, old;
+    char reason[256];
+    int signal;
+
+    options.runtime_dir = params->runtime_dir;
+    options.job = request->job;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, &old); /* for the server's thread, too */
+    server = dt_metrics_server_start(&options, reason, sizeof reason);
+    if (server)
+        sigwait(&signals, &signal);
+    else
+        dt_arg_refuse(COMMAND, "%s", reason);
+    dt_metrics_server_stop(server);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    return server ? DT_EXIT_OK : DT_EXIT_FAILED;
+}
+
 int dt_stat_command(int argc, char **argv)
 {
     struct request request = {.choice = {.command = COMMAND}};
@@ -344,6 +381,8 @@ int dt_stat_command(int argc, char **argv)
         request.job = getenv("SLURM_JOB_ID");
     if (request.is_follow)
         return follow(&params, &request);
+    if (request.server.port)
+        return listen_for_scrapes(&params, &request);
     if (request.metrics_file)
         return keep_metrics(&params, &request);
     if (request.trace_file)
