@@ -11,9 +11,10 @@
 #include "controller/judge_findings.h"
 #include "detour/stat.h"
 
-#define SHARE_HALF_S   1.0 /* half-life of a host's share of waits: that of detect/processor.h */
-#define SLOW_EVERY     16  /* rounds between two looks at deviations and references of kinds */
-#define OUTLIER_STAYS  0.8 /* of the bound: an outlier is none again below it */
+#define SHARE_WEIGHT   0.4  /* of one report in the smoothed share of waits of a host */
+#define SLOW_EVERY     8    /* rounds between two looks at the spreads of a kind */
+#define OUTLIER_STAYS  0.8  /* of the bound: an outlier is none again below it */
+#define ERROR_MIN      1e-6 /* a measured error is not 0, which means that it is unknown */
 #define SCALE_MEDIAN   1.4826
 #define DURATION_MAX   (1ull << 53) /* of nanoseconds and bytes: above it a report is wrong */
 #define TABLE_PER_ITEM 2
@@ -300,19 +301,19 @@ bool dt_judge_add_link(struct dt_judge *judge, const struct dt_link_report *repo
     return true;
 }
 
-/* Half of what was known before counts after SHARE_HALF_S. */
+/* Smoothed over reports. Of ranks that report at one time, the one that waits most counts. */
 static void add_share(struct dt_judge_host *host, double share, uint64_t time_ns)
 {
+    if (time_ns < host->share_ns)
+        return;
     if (host->share_ns == 0 || time_ns > host->share_ns + DT_JUDGE_STALE_NS) {
-        host->share = share;
-    } else {
-        double seconds = time_ns > host->share_ns ? (double)(time_ns - host->share_ns) / 1e9 : 0;
-        double left = exp2(-seconds / SHARE_HALF_S);
-
-        /* Ranks that report at the same time: the one that waits most. */
-        host->share = seconds > 0 ? left * host->share + (1 - left) * share : fmax(host->share, share);
+        host->share_before = host->share = share;
+    } else if (time_ns > host->share_ns) {
+        host->share_before = host->share;
+        host->share = 0;
     }
-    host->share_ns = dt_max_u64(host->share_ns, time_ns);
+    host->share_ns = time_ns;
+    host->share = fmax(host->share, host->share_before + SHARE_WEIGHT * (share - host->share_before));
 }
 
 bool dt_judge_add_rank(struct dt_judge *judge, const struct dt_rank_report *report)
@@ -383,7 +384,7 @@ static double median(double *values, uint32_t count)
     return select_value(values, count, count / 2);
 }
 
-enum quantity { CHANGE, DEVIATION, LEVEL, SPREAD };
+enum quantity { CHANGE, LEVEL, SPREAD };
 
 /* Of the learned members of a kind with recent reports, into `scratch`; returns how many. */
 static uint32_t collect(struct dt_judge *judge, uint32_t kind, enum quantity quantity)
@@ -397,30 +398,48 @@ static uint32_t collect(struct dt_judge *judge, uint32_t kind, enum quantity qua
 
         if (member->kind != kind || !dt_series_is_learned(series) || !dt_judge_is_recent(judge, member))
             continue;
-        judge->scratch[count++] = quantity == CHANGE      ? member->last - series->reference
-                                  : quantity == DEVIATION ? series->deviation
-                                  : quantity == LEVEL     ? series->reference
+        judge->scratch[count++] = quantity == CHANGE  ? member->last - series->reference
+                                  : quantity == LEVEL ? series->reference
                                                       : fabs(series->reference - judge->kinds[kind].level);
     }
     return count;
 }
 
+/* How far the means of equal windows lie apart: the standard error of such a mean, with all noise that there
+ * is. */
+static double window_error(struct dt_judge *judge, uint32_t kind, uint32_t window)
+{
+    bool is_rank = judge->kinds[kind].is_rank;
+    uint32_t count = 0, end = is_rank ? judge->link_count + judge->rank_count : judge->link_count;
+
+    for (uint32_t i = is_rank ? judge->link_count : 0; i < end; i++) {
+        const struct dt_judge_member *member = member_at(judge, i);
+        double mean;
+
+        if (member->kind == kind && dt_judge_is_recent(judge, member) && !member->series.is_slow &&
+            dt_series_window(&member->series, window, &mean))
+            judge->scratch[count++] = fabs(mean);
+    }
+    return count < DT_JUDGE_KIND_MIN ? 0 : fmax(SCALE_MEDIAN * median(judge->scratch, count), ERROR_MIN);
+}
+
 static void measure_kind(struct dt_judge *judge, uint32_t at)
 {
     struct dt_judge_kind *kind = &judge->kinds[at];
-    bool is_all = judge->round % SLOW_EVERY == 0;
 
     if (!kind->is_news)
         return;
     kind->count = collect(judge, at, CHANGE);
     if (kind->count < DT_JUDGE_KIND_MIN) {
-        kind->change = kind->deviation = 0;
+        kind->change = 0;
+        memset(kind->errors, 0, sizeof kind->errors);
         return;
     }
     kind->change = median(judge->scratch, kind->count);
-    if (!is_all)
+    if (kind->rounds++ % SLOW_EVERY != 0)
         return;
-    kind->deviation = median(judge->scratch, collect(judge, at, DEVIATION));
+    for (uint32_t w = 0; w < DT_SERIES_WINDOWS; w++)
+        kind->errors[w] = window_error(judge, at, w);
     kind->level = median(judge->scratch, collect(judge, at, LEVEL));
     kind->spread = SCALE_MEDIAN * median(judge->scratch, collect(judge, at, SPREAD));
 }
@@ -444,7 +463,8 @@ static void judge_member(struct dt_judge *judge, struct dt_judge_member *member)
     if (member->samples > 0) {
         dt_series_add(&member->series, member->sum / (double)member->samples - kind->change, member->samples,
                       member->last_ns);
-        dt_series_judge(&member->series, kind->deviation, judge->span_ns);
+        dt_series_judge(&member->series, kind->count < DT_JUDGE_KIND_MIN ? NULL : kind->errors,
+                        judge->span_ns);
         member->sum = 0;
         member->samples = 0;
     }
@@ -464,16 +484,20 @@ static uint64_t burst_ns(struct dt_judge *judge)
     return dt_max_u64(DT_JUDGE_SPAN_NS, count ? (uint64_t)median(judge->scratch, count) : 0);
 }
 
-/* A cause once found stays as long as the link is slow, except that the cause of a link may turn out to be
- * more. */
+/*
+ * A cause once found stays as long as the link is slow, except that the cause of a link may turn out to be
+ * its NIC, or a host that is clearly busy.
+ */
 static struct dt_judge_cause cause_of(const struct dt_judge *judge, const struct dt_judge_member *member,
                                       struct dt_judge_cause cause)
 {
     if (member->finding == DT_JUDGE_NONE)
         return cause;
     enum dt_finding_kind kind = judge->findings.list[member->finding].kind;
+    bool is_open = kind == DT_FINDING_LINK || kind == DT_FINDING_DEVICE;
+    bool is_clear = cause.kind != DT_FINDING_PROCESSOR || judge->hosts[cause.at].share >= 2 * DT_JUDGE_BUSY;
 
-    if (cause.is_known && (kind == DT_FINDING_LINK || kind == DT_FINDING_DEVICE))
+    if (is_open && cause.is_known && is_clear)
         return cause;
     return (struct dt_judge_cause){true, kind, judge->findings.keys[member->finding][0]};
 }

@@ -58,7 +58,7 @@ extern "C" {
 #define DT_JUDGE_SLOW     1.10         /* times the median of its kind; FALCON section 4.3 */
 #define DT_JUDGE_KIND_MIN 8            /* links or ranks of a kind required for a median */
 #define DT_JUDGE_OUTLIER  6.0          /* robust deviations from the median of its kind */
-#define DT_JUDGE_BUSY     0.05         /* share of waits for a processor below which a host is not busy */
+#define DT_JUDGE_BUSY     0.03         /* share of waits for a processor below which a host is not busy */
 #define DT_JUDGE_SPAN_NS  500000000ull /* a rise that lasts less, or less than an iteration, is a burst */
 #define DT_JUDGE_STALE_NS \
     (30 * 1000000000ull) /* without a report for so long, a link or rank is not judged */

@@ -14,13 +14,14 @@
 
 struct dt_judge_kind {
     bool is_rank;
-    uint32_t group, size_class; /* ranks: the stage, 0 */
-    bool is_inside;             /* both ends on one host */
-    uint32_t count;             /* learned members with recent reports */
-    double change;              /* logarithm: median change of the members against their references */
-    double deviation;           /* median deviation of a report */
-    double level, spread;       /* of the members' references: median, robust deviation */
-    bool is_news;               /* a member has a new report */
+    uint32_t group, size_class;       /* ranks: the stage, 0 */
+    bool is_inside;                   /* both ends on one host */
+    uint32_t count;                   /* learned members with recent reports */
+    double change;                    /* logarithm: median change of the members against their references */
+    double errors[DT_SERIES_WINDOWS]; /* robust deviation of the members' window means; 0: unknown */
+    double level, spread;             /* of the members' references: median, robust deviation */
+    uint64_t rounds;                  /* with enough members */
+    bool is_news;                     /* a member has a new report */
 };
 
 /* What links and ranks have in common. */
@@ -59,7 +60,8 @@ struct dt_judge_nic {
 
 struct dt_judge_host {
     char name[DT_JUDGE_HOST_BYTES];
-    double share; /* of waits for a processor, smoothed */
+    double share;        /* of waits for a processor, smoothed */
+    double share_before; /* the same before the last time of a report */
     uint64_t share_ns;
 };
 

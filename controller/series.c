@@ -9,12 +9,16 @@
 #define DEVIATION_MIN   0.002 /* the resolution of clocks */
 #define FLOOR           0.005 /* a standard error is not smaller: levels wander slowly */
 #define DEVIATION_SHARE 0.02  /* weight of one report in the running deviation */
-#define MAJORITY        0.75  /* of the reports of a window */
 #define END_PART        0.4   /* of the rise that began it */
 #define END_WINDOW      4     /* reports that end it, at least */
 #define FASTER          0.03
+#define MEDIAN_VARIANCE 1.57   /* of a median, in variances of a mean */
 #define SCALE_MEDIAN    1.4826 /* standard deviation by median absolute deviation, of a normal distribution */
 #define SCALE_MEAN      1.2533 /* the same by mean absolute deviation */
+
+static const uint8_t lengths[DT_SERIES_WINDOWS] = {2, 4, 6, 8, 16, 32, 64, 128};
+
+DT_STATIC_CHECK(DT_SERIES_HISTORY >= 128, "the longest window");
 
 void dt_series_init(struct dt_series *series)
 {
@@ -86,7 +90,7 @@ static void refine(struct dt_series *series, double excess)
 static void remember(struct dt_series *series, double excess, double weight, uint64_t time_ns)
 {
     for (uint32_t w = 0; w < DT_SERIES_WINDOWS; w++) {
-        uint64_t length = 1ull << w;
+        uint64_t length = lengths[w];
 
         series->sums[w] += weight * excess;
         series->weights[w] += weight;
@@ -137,35 +141,49 @@ void dt_series_add(struct dt_series *series, double value, uint64_t samples, uin
     refine(series, excess);
 }
 
-static double standard_error(const struct dt_series *series, double deviation, double weights)
+static double standard_error(const struct dt_series *series, double weights)
 {
-    return sqrt(deviation * deviation * (1 / weights + 1 / (double)series->refined) + FLOOR * FLOOR);
+    double of_reference = MEDIAN_VARIANCE / (double)series->refined;
+
+    return sqrt(series->deviation * series->deviation * (1 / weights + of_reference) + FLOOR * FLOOR);
 }
 
-/* Are most of the last `length` reports above half of their mean? */
-static bool has_majority(const struct dt_series *series, uint64_t length, double mean)
+/*
+ * A mean that a burst has raised is not typical of its window: of few reports all must be near it, of many
+ * most. The noise of single reports hides a small rise of many reports, so the bounds fall.
+ */
+static bool is_typical(const struct dt_series *series, uint64_t length, double mean)
 {
-    uint64_t above = 0;
+    double part = length <= 4 ? 0.6 : 0.4, share = length <= 4 ? 1 : length <= 16 ? 0.75 : 0.625;
+    uint64_t high = 0;
 
     for (uint64_t i = series->count - length; i < series->count; i++)
-        above += series->excess[slot(i)] > mean / 2;
-    return (double)above >= MAJORITY * (double)length;
+        high += series->excess[slot(i)] > part * mean;
+    return (double)high >= share * (double)length;
 }
 
-static bool is_above(const struct dt_series *series, uint32_t w, double deviation, uint64_t span_ns)
+bool dt_series_window(const struct dt_series *series, uint32_t window, double *mean)
 {
-    uint64_t length = 1ull << w;
-    double mean = series->sums[w] / series->weights[w];
+    if (available(series) < lengths[window] || !(series->weights[window] > 0))
+        return false;
+    *mean = series->sums[window] / series->weights[window];
+    return true;
+}
 
-    if (length < DT_SERIES_REPORTS || mean < DT_SERIES_RISE ||
-        mean < DT_SERIES_ERRORS * standard_error(series, deviation, series->weights[w]))
+static bool is_above(const struct dt_series *series, uint32_t w, double error, uint64_t span_ns)
+{
+    uint64_t length = lengths[w];
+    double mean;
+
+    if (!dt_series_window(series, w, &mean) || mean < DT_SERIES_RISE ||
+        mean < DT_SERIES_ERRORS * fmax(error, standard_error(series, series->weights[w])))
         return false;
     uint64_t first_ns = series->time_ns[slot(series->count - length)];
     uint64_t last_ns = series->time_ns[slot(series->count - 1)];
     /* Reports are of the time before them: `length` of them last one interval more than their difference. */
     uint64_t lasted_ns = (last_ns - first_ns) / (length - 1) * length;
 
-    return lasted_ns >= span_ns && has_majority(series, length, mean);
+    return lasted_ns >= span_ns && is_typical(series, length, mean);
 }
 
 /* The first of the reports up to the present from which on all but a few are above half of the rise. */
@@ -181,7 +199,7 @@ static uint64_t first_above(const struct dt_series *series, uint64_t length, dou
 static void begin(struct dt_series *series, uint32_t w)
 {
     series->is_slow = true;
-    series->window = 1u << w;
+    series->window = lengths[w];
     series->began_rise = series->sums[w] / series->weights[w];
     series->rise = series->began_rise;
     series->since_ns = first_above(series, series->window, series->began_rise);
@@ -191,7 +209,7 @@ static uint32_t window_of(uint32_t length)
 {
     uint32_t w = 0;
 
-    while ((1u << w) < length)
+    while (lengths[w] < length)
         w++;
     return w;
 }
@@ -202,7 +220,7 @@ static void watch_end(struct dt_series *series)
 {
     uint32_t w = window_of(series->window < END_WINDOW ? END_WINDOW : series->window);
 
-    if (available(series) < 1ull << w || !(series->weights[w] > 0))
+    if (available(series) < lengths[w] || !(series->weights[w] > 0))
         return;
     series->rise = series->sums[w] / series->weights[w];
     if (series->rise >= fmin(END_PART * series->began_rise, DT_SERIES_END))
@@ -230,7 +248,7 @@ static void follow(struct dt_series *series)
     memset(series->weights, 0, sizeof series->weights);
 }
 
-void dt_series_judge(struct dt_series *series, double deviation, uint64_t span_ns)
+void dt_series_judge(struct dt_series *series, const double errors[DT_SERIES_WINDOWS], uint64_t span_ns)
 {
     if (!dt_series_is_learned(series) || available(series) == 0)
         return;
@@ -238,9 +256,8 @@ void dt_series_judge(struct dt_series *series, double deviation, uint64_t span_n
         watch_end(series);
         return;
     }
-    deviation = fmax(deviation, series->deviation);
-    for (uint32_t w = 0; w < DT_SERIES_WINDOWS && available(series) >= 1ull << w; w++) {
-        if (series->weights[w] > 0 && is_above(series, w, deviation, span_ns)) {
+    for (uint32_t w = 0; w < DT_SERIES_WINDOWS; w++) {
+        if ((!errors || errors[w] > 0) && is_above(series, w, errors ? errors[w] : 0, span_ns)) {
             begin(series, w);
             return;
         }
@@ -262,5 +279,5 @@ struct dt_series_level dt_series_level_since(const struct dt_series *series, uin
     }
     if (!(weights > 0))
         return (struct dt_series_level){0};
-    return (struct dt_series_level){sum / weights, standard_error(series, series->deviation, weights)};
+    return (struct dt_series_level){sum / weights, standard_error(series, weights)};
 }

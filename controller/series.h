@@ -5,11 +5,11 @@
  *
  * Values are logarithms of durations with the common change of their kind subtracted (judge.h), so that a
  * level is a factor. The first DT_SERIES_LEARN reports give the reference, later ones refine it up to
- * DT_SERIES_REFINE reports. From then on the mean of the last 1, 2, 4, ... 128 reports is compared with it: a
- * series becomes slow when one of these means is DT_SERIES_ERRORS standard errors above the reference and
- * when most of its reports are. So a large change is found in a few reports and a drift of some percent in
- * 128. A short burst fills no window: a window must last `span_ns`, and three quarters of its reports must be
- * above half of its mean. A slow series is healthy again when the mean over as many reports as began it falls
+ * DT_SERIES_REFINE reports. From then on the mean of the last 2, 4, 6, 8, 16, ... 128 reports is compared
+ * with it: a series becomes slow when one of these means is DT_SERIES_ERRORS standard errors above the
+ * reference and when most of its reports are. So a large change is found in a few reports and a drift of some
+ * percent in 128. A short burst fills no window: a window must last `span_ns`, and its mean must be typical
+ * of most of its reports. A slow series is healthy again when the mean over as many reports as began it falls
  * below DT_SERIES_END and below 0.4 of the rise that began it.
  *
  * A report has a weight: its transfers divided by those of a typical report, at most 1. The reference follows
@@ -33,18 +33,17 @@ extern "C" {
 #define DT_SERIES_LEARN   16  /* reports before the first verdict */
 #define DT_SERIES_REFINE  64  /* reports that the reference is a mean of */
 #define DT_SERIES_HISTORY 128 /* reports kept; a power of two */
-#define DT_SERIES_WINDOWS 8   /* 1, 2, 4, ... DT_SERIES_HISTORY reports */
+#define DT_SERIES_WINDOWS 8   /* of 2, 4, 6, 8, 16, 32, 64 and 128 reports */
 
-#define DT_SERIES_ERRORS  6.5   /* standard errors above the reference: chances for error are many */
-#define DT_SERIES_RISE    0.03  /* the smallest rise that is reported, a logarithm */
-#define DT_SERIES_END     0.048 /* logarithm of 1.05: healthy again below it */
-#define DT_SERIES_REPORTS 2     /* the shortest window that decides */
+#define DT_SERIES_ERRORS 6.5   /* standard errors above the reference: chances for error are many */
+#define DT_SERIES_RISE   0.03  /* the smallest rise that is reported, a logarithm */
+#define DT_SERIES_END    0.048 /* logarithm of 1.05: healthy again below it */
 
 struct dt_series {
     float excess[DT_SERIES_HISTORY]; /* rings; logarithms above the reference */
     float weight[DT_SERIES_HISTORY];
     uint64_t time_ns[DT_SERIES_HISTORY];
-    double sums[DT_SERIES_WINDOWS]; /* of weight * excess, and of weights, in the last 1, 2, 4, ... */
+    double sums[DT_SERIES_WINDOWS]; /* of weight * excess, and of weights, in each window */
     double weights[DT_SERIES_WINDOWS];
     uint64_t count;   /* reports so far */
     uint64_t start;   /* the first one that windows may contain: those before a recovery do not count */
@@ -76,11 +75,17 @@ bool dt_series_is_learned(const struct dt_series *series);
 void dt_series_add(struct dt_series *series, double value, uint64_t samples, uint64_t time_ns);
 
 /*
- * Updates the verdict after a report. `deviation` is the typical deviation of a report among the series of
- * its kind (0: unknown): an own deviation that is smaller by chance is not believed. A window lasts `span_ns`
- * at least.
+ * Updates the verdict after a report. `errors`: for each window, the standard error of
+ * their means as the series of the kind show it: it contains noise that lasts over reports,
+ * and a series whose own noise seems smaller by chance is not believed. 0: not measured yet,
+ * the window does not decide. NULL: the kind has none. A window lasts
+ * `span_ns` at least.
  */
-void dt_series_judge(struct dt_series *series, double deviation, uint64_t span_ns);
+void dt_series_judge(struct dt_series *series, const double errors[DT_SERIES_WINDOWS], uint64_t span_ns);
+
+/* The mean of a window (0 to DT_SERIES_WINDOWS - 1), as a logarithm above the reference. False: there are not
+ * so many. */
+bool dt_series_window(const struct dt_series *series, uint32_t window, double *mean);
 
 /* Over the reports at `since_ns` and later. */
 struct dt_series_level dt_series_level_since(const struct dt_series *series, uint64_t since_ns);

@@ -34,7 +34,7 @@ class Series : public ::testing::Test
     {
         time_ns += kSecond;
         dt_series_add(&series, std::log(1e6 * factor) + Noise(deviation), samples, time_ns);
-        dt_series_judge(&series, 0, span_ns);
+        dt_series_judge(&series, nullptr, span_ns);
     }
 
     void Add(int count, double factor, double deviation = 0.03)
@@ -163,16 +163,17 @@ TEST_F(Series, FewTransfersWeighLess)
     EXPECT_FALSE(series.is_slow);
 }
 
-TEST_F(Series, TheDeviationOfTheKindIsBelieved)
+TEST_F(Series, TheNoiseOfTheKindIsBelieved)
 {
     Add(100, 1, 0.001);
     for (int i = 0; i < 4; i++) {
         time_ns += kSecond;
         dt_series_add(&series, std::log(1.08e6), 16, time_ns);
-        dt_series_judge(&series, 0.05, 0);
+        const double errors[DT_SERIES_WINDOWS] = {0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05};
+        dt_series_judge(&series, errors, 0);
     }
     EXPECT_FALSE(series.is_slow);
-    dt_series_judge(&series, 0, 0);
+    dt_series_judge(&series, nullptr, 0);
     EXPECT_TRUE(series.is_slow);
 }
 
