@@ -85,15 +85,31 @@ static json_t *connection_json(const struct detour_stat_connection *c)
     return object;
 }
 
+static json_t *milliseconds_json(uint64_t ns)
+{
+    return ns ? json_real((double)ns / 1e6) : json_null();
+}
+
+static json_t *pace_json(const struct detour_stat_process *process)
+{
+    return json_pack(
+        "{s:I, s:o, s:o, s:s, s:f, s:o}", "iterations", (json_int_t)process->iterations, "iteration_ms",
+        milliseconds_json(process->iteration_ns), "compute_ms", milliseconds_json(process->compute_ns),
+        "verdict", detour_stat_verdict_text((enum detour_stat_verdict)process->compute_verdict), "factor",
+        process->compute_factor, "since_s",
+        process->compute_since_ns ? json_real((double)process->compute_since_ns / 1e9) : json_null());
+}
+
 static json_t *process_json(const struct detour_stat_process *process)
 {
     json_t *connections = json_array();
 
     for (size_t i = 0; i < process->connection_count; i++)
         json_array_append_new(connections, connection_json(detour_stat_get_connection(process, i)));
-    return json_pack("{s:i, s:s, s:s, s:f, s:o, s:o}", "pid", (int)process->pid, "process", process->name,
-                     "detour", process->version, "started_s", (double)process->start_ns / 1e9, "rank",
-                     rank_json(process->rank), "connections", connections);
+    return json_pack("{s:i, s:s, s:s, s:f, s:o, s:o, s:o}", "pid", (int)process->pid, "process",
+                     process->name, "detour", process->version, "started_s", (double)process->start_ns / 1e9,
+                     "rank", rank_json(process->rank), "pace", pace_json(process), "connections",
+                     connections);
 }
 
 static bool print_document(json_t *document)

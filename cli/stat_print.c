@@ -129,6 +129,34 @@ static void print_connection(const struct detour_stat_snapshot *snapshot,
     print_verdict(snapshot, c);
 }
 
+/* The iterations of each process that has some. */
+static void print_pace(const struct detour_stat_snapshot *snapshot)
+{
+    bool has_head = false;
+
+    for (size_t i = 0; i < detour_stat_process_count(snapshot); i++) {
+        const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
+        char rank[16], whole[16], compute[16], since[16];
+
+        if (process->iteration_ns == 0)
+            continue;
+        if (!has_head)
+            printf("\n%-8s %-12s %4s %10s %9s %8s  %s\n", "PID", "PROCESS", "RANK", "ITERATIONS", "ITERATION",
+                   "COMPUTE", "COMPUTATION");
+        has_head = true;
+        printf("%-8" PRId32 " %-12.12s %4s %10" PRIu64 " %9s %8s  %s", process->pid, process->name,
+               rank_text(process->job_rank >= 0 ? process->job_rank : process->rank, rank),
+               process->iterations, time_text((double)process->iteration_ns, whole),
+               time_text((double)process->compute_ns, compute),
+               detour_stat_verdict_text((enum detour_stat_verdict)process->compute_verdict));
+        if (process->compute_verdict == DETOUR_STAT_SLOW)
+            printf(" %.2fx for %s: %s", process->compute_factor,
+                   time_text((double)(detour_stat_time_ns(snapshot) - process->compute_since_ns), since),
+                   detour_stat_cause_text(DETOUR_STAT_CAUSE_OWN_COMPUTATION));
+        putchar('\n');
+    }
+}
+
 void dt_stat_print_table(const struct detour_stat_snapshot *snapshot,
                          const struct detour_stat_snapshot *before)
 {
@@ -145,4 +173,5 @@ void dt_stat_print_table(const struct detour_stat_snapshot *snapshot,
         if (process->connection_count == 0)
             printf("%-8" PRId32 " %-12.12s no connection\n", process->pid, process->name);
     }
+    print_pace(snapshot);
 }

@@ -84,12 +84,14 @@ void dt_rank_time_wanted(struct dt_rank_sender *sender, uint64_t wanted_ns, uint
         sender->ends_ns[iteration->iterations % DT_RANK_TIME_ENDS] = iteration->end_ns;
 }
 
-void dt_rank_time_arrived(struct dt_rank_receiver *receiver, uint64_t arrived_ns)
+void dt_rank_time_arrived(struct dt_rank_receiver *receiver, uint64_t arrived_ns, uint64_t messages)
 {
-    uint64_t before_ns =
-        receiver->count ? receiver->arrived_ns[(receiver->count - 1) % DT_RANK_TIME_ARRIVALS] : 0;
+    uint64_t last = receiver->count + DT_RANK_TIME_ARRIVALS - 1;
+    uint64_t ns = dt_max_u64(arrived_ns, receiver->arrived_ns[last % DT_RANK_TIME_ARRIVALS]);
 
-    receiver->arrived_ns[receiver->count++ % DT_RANK_TIME_ARRIVALS] = dt_max_u64(arrived_ns, before_ns);
+    for (uint64_t i = 0; i < dt_min_u64(messages, DT_RANK_TIME_ARRIVALS); i++)
+        receiver->arrived_ns[(receiver->count + messages - 1 - i) % DT_RANK_TIME_ARRIVALS] = ns;
+    receiver->count += messages;
 }
 
 /* ------------------------------------------------------------------------------------------------------------

@@ -88,9 +88,10 @@ void dt_rank_time_remove_sender(struct dt_rank_time *rank, struct dt_rank_sender
 void dt_rank_time_add_receiver(struct dt_rank_time *rank, struct dt_rank_receiver *receiver, uint32_t peer);
 void dt_rank_time_remove_receiver(struct dt_rank_time *rank, struct dt_rank_receiver *receiver);
 
-/* Messages wanted, and a message that arrived; in the order of the connection. */
+/* Messages wanted, the first of them at this time, and messages arrived, the last of them at this time; in
+ * the order of the connection. */
 void dt_rank_time_wanted(struct dt_rank_sender *sender, uint64_t wanted_ns, uint64_t messages);
-void dt_rank_time_arrived(struct dt_rank_receiver *receiver, uint64_t arrived_ns);
+void dt_rank_time_arrived(struct dt_rank_receiver *receiver, uint64_t arrived_ns, uint64_t messages);
 
 /*
  * Evaluates the iterations that ended at least DT_RANK_TIME_SETTLE_NS before now_ns. While `is_disturbed`, a

@@ -22,13 +22,14 @@ extern "C" {
 #define DT_EVENT_TEXT_BYTES 96u
 
 /* name, text for readers */
-#define DT_EVENT_KIND_LIST(X)                                                   \
-    X(DT_EVENT_KIND_PROCESS, "process") /* started, stopped */                  \
-    X(DT_EVENT_KIND_DEVICE, "device")   /* an asynchronous event of a device */ \
-    X(DT_EVENT_KIND_PATH, "path")       /* failover, step by step */            \
-    X(DT_EVENT_KIND_VERDICT, "verdict") /* detection: slow, healthy again */    \
-    X(DT_EVENT_KIND_CONTROL, "control") /* a command from the command socket */ \
-    X(DT_EVENT_KIND_COMMAND, "command") /* DETOUR_EVENT_COMMAND ended, failed, was dropped */
+#define DT_EVENT_KIND_LIST(X)                                                                         \
+    X(DT_EVENT_KIND_PROCESS, "process")         /* started, stopped */                                \
+    X(DT_EVENT_KIND_DEVICE, "device")           /* an asynchronous event of a device */               \
+    X(DT_EVENT_KIND_PATH, "path")               /* failover, step by step */                          \
+    X(DT_EVENT_KIND_VERDICT, "verdict")         /* detection: slow, healthy again */                  \
+    X(DT_EVENT_KIND_CONTROL, "control")         /* a command from the command socket */               \
+    X(DT_EVENT_KIND_COMMAND, "command")         /* DETOUR_EVENT_COMMAND ended, failed, was dropped */ \
+    X(DT_EVENT_KIND_COMPUTATION, "computation") /* this process computes longer than before, or no longer */
 
 enum dt_event_kind {
 #define DT_EVENT_KIND_ENUM(name, text) name,
@@ -57,7 +58,7 @@ struct dt_event_record {
     uint32_t epoch;      /* of the path, in a path event */
     /* Of the verdict; delay_ns of a path event: from the failure to the end of the switchover. */
     uint32_t verdict; /* enum dt_page_verdict; DT_EVENT_NO_VERDICT */
-    uint32_t cause;   /* enum dt_blame */
+    uint32_t cause;   /* enum detour_stat_cause */
     uint64_t since_ns;
     uint64_t factor_permille;
     uint64_t delay_ns;

@@ -24,12 +24,14 @@
 
 struct page_layout {
     struct dt_page_header header;
+    _Alignas(CACHE_LINE_BYTES) struct dt_page_process process;
     /* Rows of different writers share no cache line. */
     _Alignas(CACHE_LINE_BYTES) struct dt_page_connection connections[DT_PAGE_CONNECTIONS];
     struct dt_event_ring events;
 };
 
 DT_STATIC_CHECK(sizeof(struct dt_page_connection) % CACHE_LINE_BYTES == 0, "rows are whole cache lines");
+DT_STATIC_CHECK(sizeof(struct dt_page_process) % CACHE_LINE_BYTES == 0, "the same for the process");
 DT_STATIC_CHECK(sizeof(struct dt_page_health) % 8 == 0, "what is written as one is whole words");
 DT_STATIC_CHECK(offsetof(struct dt_page_connection, health) % 8 == 0, "and lies like them");
 DT_STATIC_CHECK(offsetof(struct page_layout, events) % 8 == 0, "records are aligned");
@@ -127,6 +129,8 @@ static void fill_header(struct page_layout *layout, const struct dt_page_options
     header->connection_count = DT_PAGE_CONNECTIONS;
     header->event_offset = offsetof(struct page_layout, events);
     header->event_slots = DT_EVENT_SLOTS;
+    header->process_offset = offsetof(struct page_layout, process);
+    layout->process.row.state = DT_PAGE_ROW_USED;
     dt_store_release(&header->magic, DT_PAGE_MAGIC);
 }
 
@@ -244,6 +248,15 @@ void dt_page_set_health(struct dt_page_connection *connection, const struct dt_p
     begin_change(&connection->row);
     dt_atomic_copy_store(&connection->health, health, sizeof *health);
     end_change(&connection->row);
+}
+
+void dt_page_set_pace(struct dt_page *page, const struct dt_page_pace *pace)
+{
+    struct dt_page_process *process = &page->layout->process;
+
+    begin_change(&process->row);
+    dt_atomic_copy_store(&process->pace, pace, sizeof *pace);
+    end_change(&process->row);
 }
 
 bool dt_page_is_shared(const struct dt_page *page, const struct dt_page_connection *connection)

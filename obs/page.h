@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define DT_PAGE_MAGIC       0x65676150746f4444ull /* "DDotPage" in little endian */
-#define DT_PAGE_VERSION     4u
+#define DT_PAGE_VERSION     5u
 #define DT_PAGE_CONNECTIONS 1024u
 #define DT_PAGE_PATHS       4u
 
@@ -75,6 +75,23 @@ struct dt_page_health {
     uint64_t transfer_bytes;  /* of a typical transfer: the bytes between two pauses */
     uint64_t sample_count;    /* iterations evaluated */
     uint64_t merged_count;    /* messages sampled together, since the device thread was late */
+};
+
+/* The iterations of the job in this process (detect/rank_time.h). The device thread writes it. */
+struct dt_page_pace {
+    uint64_t iterations;   /* complete ones that were seen */
+    uint64_t iteration_ns; /* time of the last one; 0: not known */
+    uint64_t compute_ns;   /* its computing gap; 0: not known */
+    uint32_t verdict;      /* enum dt_page_verdict: LEARNING, HEALTHY or SLOW: the computation */
+    uint32_t unused;
+    uint64_t since_ns;        /* start of slow, on the clock of the events */
+    uint64_t factor_permille; /* present computing gap over the healthy one */
+};
+
+struct dt_page_process {
+    struct dt_page_row row;
+    struct dt_page_pace pace;
+    uint64_t reserved[9];
 };
 
 struct dt_page_path {
@@ -133,6 +150,7 @@ struct dt_page_header {
     uint32_t reserved_word;
     uint32_t connection_offset, connection_bytes, connection_count;
     uint32_t event_offset, event_slots;
+    uint32_t process_offset; /* struct dt_page_process */
 };
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -176,6 +194,9 @@ void dt_page_release_connection(struct dt_page *page, struct dt_page_connection 
 /* Writes the health of a row consistently; not for the data path. One thread at a time. */
 void dt_page_set_health(struct dt_page_connection *connection, const struct dt_page_health *health);
 
+/* Writes the pace of the process consistently; not for the data path. One thread at a time. */
+void dt_page_set_pace(struct dt_page *page, const struct dt_page_pace *pace);
+
 /* True for the last row, which connections share when the table is full. */
 bool dt_page_is_shared(const struct dt_page *page, const struct dt_page_connection *connection);
 
@@ -207,6 +228,8 @@ void dt_page_copy_free(struct dt_page_copy *copy);
 
 /* Row `row`; NULL: out of range, free, or being written during the copy. */
 const struct dt_page_connection *dt_page_copy_connection(const struct dt_page_copy *copy, uint32_t row);
+/* All zero: it was being written during the copy. */
+const struct dt_page_pace *dt_page_copy_pace(const struct dt_page_copy *copy);
 const struct dt_event_ring *dt_page_copy_events(const struct dt_page_copy *copy);
 
 #ifdef __cplusplus

@@ -28,6 +28,8 @@ static bool header_is_sound(const struct dt_page_header *header, uint64_t file_b
            header->header_bytes >= sizeof *header && header->page_bytes <= file_bytes &&
            table_fits(header->page_bytes, header->connection_offset, header->connection_bytes,
                       header->connection_count, sizeof(struct dt_page_connection)) &&
+           header->process_offset >= sizeof *header && header->process_offset % 8 == 0 &&
+           header->process_offset + sizeof(struct dt_page_process) <= header->page_bytes &&
            header->event_slots == DT_EVENT_SLOTS && header->event_offset % 8 == 0 &&
            header->event_offset >= sizeof *header &&
            (uint64_t)header->event_offset + sizeof(struct dt_event_ring) <= header->page_bytes;
@@ -99,6 +101,7 @@ static void copy_events(struct dt_event_ring *to, const struct dt_event_ring *fr
 static void copy_page(char *to, const char *from, const struct dt_page_header *header)
 {
     memcpy(to, header, sizeof *header);
+    copy_table(to, from, header->process_offset, sizeof(struct dt_page_process), 1);
     copy_table(to, from, header->connection_offset, header->connection_bytes, header->connection_count);
     end_texts(to, header);
     copy_events((struct dt_event_ring *)(void *)(to + header->event_offset),
@@ -185,6 +188,14 @@ const struct dt_page_connection *dt_page_copy_connection(const struct dt_page_co
     const struct dt_page_header *header = copy->header;
 
     return used_row(copy, header->connection_offset, header->connection_bytes, header->connection_count, row);
+}
+
+const struct dt_page_pace *dt_page_copy_pace(const struct dt_page_copy *copy)
+{
+    const struct dt_page_process *process =
+        (const void *)((const char *)copy->bytes + copy->header->process_offset);
+
+    return &process->pace;
 }
 
 const struct dt_event_ring *dt_page_copy_events(const struct dt_page_copy *copy)

@@ -197,6 +197,19 @@ static int32_t agree(int32_t so_far, int32_t rank)
     return so_far == DETOUR_STAT_RANK_UNKNOWN ? rank : DETOUR_STAT_RANK_SEVERAL;
 }
 
+static void show_pace(const struct dt_page_header *header, const struct dt_page_pace *pace,
+                      struct detour_stat_process *shown)
+{
+    bool is_slow = pace->verdict == DT_PAGE_VERDICT_SLOW;
+
+    shown->iteration_ns = pace->iteration_ns;
+    shown->compute_ns = pace->compute_ns;
+    shown->iterations = pace->iterations;
+    shown->compute_verdict = (int32_t)pace->verdict;
+    shown->compute_factor = pace->factor_permille ? (double)pace->factor_permille / 1000 : 1;
+    shown->compute_since_ns = is_slow ? moment_ns(header, pace->since_ns) : 0;
+}
+
 static bool show_process(struct process *process)
 {
     const struct dt_page_header *header = process->copy.header;
@@ -210,6 +223,7 @@ static bool show_process(struct process *process)
         .host = header->host,
         .job_rank = header->rank,
     };
+    show_pace(header, dt_page_copy_pace(&process->copy), &process->shown);
     if (!show_connections(process) || !show_events(process))
         return false;
     for (size_t i = 0; i < process->shown.connection_count; i++) {

@@ -176,7 +176,8 @@ enum dt_status dt_control_event_kinds(const struct dt_params *params, uint32_t *
     if (dt_event_kinds_parse(params->event_kinds, kinds, &unknown, &bytes))
         return DT_OK;
     dt_warn("setting-event-kinds",
-            "DETOUR_EVENT_KINDS=%.200s: '%.*s' is none of process, device, path, verdict, control",
+            "DETOUR_EVENT_KINDS=%.200s: '%.*s' is none of process, device, path, verdict, control, "
+            "computation",
             params->event_kinds, (int)(bytes < 100 ? bytes : 100), unknown);
     return DT_INVALID;
 }

@@ -54,7 +54,8 @@ class _Event(ctypes.Structure):
 class _Process(ctypes.Structure):
     _fields_ = [("pid", _I32), ("rank", _I32), ("start_ns", _I64), ("name", _TEXT), ("version", _TEXT),
                 ("connection_count", ctypes.c_size_t), ("event_count", ctypes.c_size_t), ("host", _TEXT),
-                ("job_rank", _I32)]
+                ("job_rank", _I32), ("iteration_ns", _U64), ("compute_ns", _U64), ("iterations", _U64),
+                ("compute_verdict", _I32), ("compute_factor", ctypes.c_double), ("compute_since_ns", _I64)]
 
 
 class _Link(ctypes.Structure):
@@ -120,6 +121,9 @@ def _connection(struct):
 def _process(pointer):
     row = _dictionary(pointer.contents)
     connections, events = row.pop("connection_count"), row.pop("event_count")
+    row["compute_verdict"] = _library.detour_stat_verdict_text(pointer.contents.compute_verdict).decode()
+    for name in ("iteration_ns", "compute_ns", "compute_since_ns"):
+        row[name] = row[name] or None
     row["connections"] = [_connection(_library.detour_stat_get_connection(pointer, i).contents)
                           for i in range(connections)]
     row["events"] = [_event(_library.detour_stat_get_event(pointer, i).contents) for i in range(events)]

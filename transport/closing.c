@@ -43,6 +43,8 @@ static void detach(struct dt_connection *c)
         dt_switchover_report_end(&c->path[p]);
     if (c->is_sender)
         dt_health_remove(&c->net->health, dt_sender_of(c));
+    else
+        dt_pace_remove(&c->net->health.pace, &c->net->health.mutex, dt_receiver_of(c));
     DT_CHECK(c->service->claims == 0); /* between two rounds of the device thread */
     dt_meter_close(c);
 }

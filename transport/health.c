@@ -79,6 +79,26 @@ static void take(struct dt_health *health, const struct dt_ticks *ticks, const s
     health->message_bytes = health->watch.message_bytes;
 }
 
+/* The samples that are there, at most as many as the ring has; returns their number. */
+static uint32_t take_all(struct dt_health_net *net, struct dt_health *health, struct dt_meter *meter)
+{
+    const struct dt_sample *sample = dt_meter_sample(meter);
+    uint32_t taken = 0;
+
+    if (!sample)
+        return 0;
+    pthread_mutex_lock(&net->mutex);
+    for (; sample && taken < DT_METER_SAMPLES; taken++) {
+        take(health, meter->ticks, sample);
+        dt_rank_time_wanted(&health->rank, dt_ticks_moment_ns(meter->ticks, sample->requested),
+                            sample->messages);
+        dt_meter_taken(meter);
+        sample = dt_meter_sample(meter);
+    }
+    pthread_mutex_unlock(&net->mutex);
+    return taken;
+}
+
 /* The verdict's beginning: it is dated better with every sample, until it lies too far back. */
 static uint64_t since_ns(const struct dt_health *health, const struct dt_verdict *verdict, uint64_t *sample,
                          uint64_t *sample_ns)
@@ -199,11 +219,7 @@ void dt_health_feed(struct dt_health_net *net, struct dt_sender *s, uint64_t now
     bool was_surge = health->surge.is_on;
     bool is_idle = has_none_under_way(s);
     bool is_seen = !dt_load_acquire(&meter->is_keeping); /* all of it, once the ring is empty */
-    for (const struct dt_sample *sample; taken < DT_METER_SAMPLES && (sample = dt_meter_sample(meter));
-         taken++) {
-        take(health, meter->ticks, sample);
-        dt_meter_taken(meter);
-    }
+    taken = take_all(net, health, meter);
     watch_overdue(s, taken == 0 && !is_idle, now_ns);
     uint64_t count = health->watch.network.sample_count;
     if (is_idle && is_seen)
@@ -224,16 +240,6 @@ void dt_health_feed(struct dt_health_net *net, struct dt_sender *s, uint64_t now
 /* ------------------------------------------------------------------------------------------------------------
  * Judging; all under the mutex
  */
-
-/* A number for a name: FNV-1a. Two names with the same number would only blur whose fault it is. */
-static uint32_t number_of(const char *name, size_t bytes)
-{
-    uint32_t hash = 2166136261u;
-
-    for (size_t i = 0; i < bytes && name[i]; i++)
-        hash = (hash ^ (uint8_t)name[i]) * 16777619u;
-    return hash;
-}
 
 static uint32_t size_class(uint64_t bytes)
 {
@@ -275,9 +281,9 @@ static void fill_blame(const struct dt_health *health, struct dt_blame_connectio
 
     *blame = (struct dt_blame_connection){
         .own_nic = path->nic ? path->nic->index : UINT32_MAX,
-        .peer = number_of(c->peer, sizeof c->peer),
-        .peer_host = number_of(c->peer, strcspn(c->peer, ":")),
-        .peer_nic = number_of(path->peer_device, sizeof path->peer_device),
+        .peer = dt_pace_number_of(c->peer, sizeof c->peer),
+        .peer_host = dt_pace_number_of(c->peer, strcspn(c->peer, ":")),
+        .peer_nic = dt_pace_number_of(path->peer_device, sizeof path->peer_device),
         .size_class = size_class(health->summary.message_bytes),
         .seconds_a_byte = health->summary.seconds_a_byte,
         .is_slow = health->summary.is_slow,
@@ -399,7 +405,9 @@ static void show_shared(struct dt_health_net *net, const struct dt_health *worst
 static void judge(struct dt_health_net *net, uint64_t now_ns)
 {
     const struct dt_health *worst = NULL;
+    struct dt_page *page = NULL;
     uint32_t count = 0, voted;
+    bool is_disturbed = false;
 
     dt_list_for_each(node, &net->senders)
     {
@@ -420,11 +428,15 @@ static void judge(struct dt_health_net *net, uint64_t now_ns)
 
         health->voted = voted;
         show(health, now_ns);
+        is_disturbed |= health->summary.is_slow && health->blame->blame != DT_BLAME_OWN_PROCESSOR;
+        page = health->connection->environment->page;
         if (has_shared_row(health))
             worst = worse(worst, health);
     }
     if (worst)
         show_shared(net, worst);
+    if (count > 0)
+        dt_pace_judge(&net->pace, page, is_disturbed, now_ns);
 }
 
 void dt_health_judge(struct dt_health_net *health, uint64_t now_ns)
@@ -444,6 +456,7 @@ void dt_health_judge(struct dt_health_net *health, uint64_t now_ns)
 enum dt_status dt_health_open(struct dt_health_net *health)
 {
     dt_list_init(&health->senders);
+    dt_pace_init(&health->pace);
     return pthread_mutex_init(&health->mutex, NULL) == 0 ? DT_OK : DT_SYSTEM;
 }
 
@@ -496,6 +509,7 @@ enum dt_status dt_health_add(struct dt_health_net *net, struct dt_sender *s)
     has_room = grow(net);
     if (has_room) {
         dt_list_push_back(&net->senders, &health->node);
+        dt_rank_time_add_sender(&net->pace.time, &health->rank, dt_pace_peer(s->connection.peer));
         net->count++;
         DT_CHECK(net->count <= net->room);
     }
@@ -515,6 +529,7 @@ void dt_health_remove(struct dt_health_net *net, struct dt_sender *s)
     pthread_mutex_lock(&net->mutex);
     DT_CHECK(net->count > 0 && !dt_list_is_empty(&s->health->node));
     dt_list_remove(&s->health->node);
+    dt_rank_time_remove_sender(&net->pace.time, &s->health->rank);
     net->count--;
     DT_CHECK((net->count == 0) == dt_list_is_empty(&net->senders));
     pthread_mutex_unlock(&net->mutex);

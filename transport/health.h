@@ -21,6 +21,7 @@
 #include "detect/sampler.h"
 #include "obs/page.h"
 #include "transport/busy.h"
+#include "transport/pace.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,6 +74,7 @@ struct dt_health {
     struct dt_processor_flight flight; /* of its messages */
     struct dt_page_health shown;       /* as it stands in the page */
     struct dt_blame_connection *blame; /* during a judgement */
+    struct dt_rank_sender rank;        /* its part of net->pace */
 };
 
 /* Of the process. */
@@ -85,6 +87,7 @@ struct dt_health_net {
     struct dt_blame_connection **order; /* the same, for the comparison */
     uint32_t *periods;                  /* the same */
     struct dt_page_health shown_shared; /* as it stands in the row of those that share one */
+    struct dt_pace pace;
     struct dt_busy busy;                /* its `read` is set after dt_health_open() */
     uint64_t judged_ns;                 /* [atomic] */
 };

@@ -48,6 +48,12 @@ static void create_flushes(struct dt_connection *c)
     }
 }
 
+static void serve_receiver(struct dt_connection *c)
+{
+    create_flushes(c);
+    dt_pace_feed(&c->net->health.mutex, dt_receiver_of(c));
+}
+
 /*
  * First half of serving a connection: its session and the first frame that the switchover has to handle.
  * Returns whether it is claimed, because there is work that only the owner may do.
@@ -126,7 +132,7 @@ static bool finish(struct dt_connection *c, uint64_t now_ns)
     if (c->is_sender)
         dt_health_feed(&c->net->health, dt_sender_of(c), now_ns);
     else
-        create_flushes(c);
+        serve_receiver(c);
     return dt_takeover_observe(c, now_ns);
 }
 
@@ -343,6 +349,19 @@ static void open_session(struct dt_connection *c)
     dt_session_open_endpoint(session);
 }
 
+/* Slowness of the connection, or its part of the process's computing gap. */
+static void watch(struct dt_connection *c)
+{
+    struct dt_health_net *health = &c->net->health;
+    enum dt_status status = c->is_sender ? dt_health_add(health, dt_sender_of(c))
+                                         : dt_pace_add(&health->pace, &health->mutex, dt_receiver_of(c));
+
+    if (status != DT_OK)
+        dt_info("health-memory",
+                "connection %016llx: out of memory; slowness of this connection is not detected",
+                (unsigned long long)c->id);
+}
+
 /* With nic->mutex: the device thread serves the connection from here on. */
 static void attach(struct dt_connection *c, uint64_t now_ns)
 {
@@ -351,10 +370,7 @@ static void attach(struct dt_connection *c, uint64_t now_ns)
     dt_store_relaxed(&c->progress_ns, now_ns);
     dt_ticks_calibrate(&c->environment->ticks);
     dt_meter_open(c, now_ns);
-    if (c->is_sender && dt_health_add(&c->net->health, dt_sender_of(c)) != DT_OK)
-        dt_info("health-memory",
-                "connection %016llx: out of memory; slowness of this connection is not detected",
-                (unsigned long long)c->id);
+    watch(c);
     dt_switchover_start(c, now_ns);
     dt_list_push_back(&c->nic->service->connections, &c->node);
     dt_turns_add(c->nic, c, now_ns);

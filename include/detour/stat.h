@@ -73,7 +73,8 @@ enum detour_stat_verdict {
     X(PEER_NIC, 2, "the peer's NIC")                           \
     X(LINK, 3, "the link between the two NICs")                \
     X(PEER_NOT_READY, 4, "the peer, which is late to receive") \
-    X(OWN_PROCESSOR, 5, "this host's processor")
+    X(OWN_PROCESSOR, 5, "this host's processor")               \
+    X(OWN_COMPUTATION, 6, "this rank's computation") /* of a process, not of a connection */
 
 enum detour_stat_cause {
 #define DETOUR_STAT_ENUM(name, value, text) DETOUR_STAT_CAUSE_##name = value,
@@ -149,7 +150,7 @@ struct detour_stat_connection {
  */
 struct detour_stat_event {
     int64_t time_ns;  /* point in time */
-    const char *kind; /* "process", "device", "path", "verdict", "control" or "command" */
+    const char *kind; /* "process", "device", "path", "verdict", "control", "command" or "computation" */
     const char *text; /* one line for people */
     int64_t value;    /* depends on the kind */
     /* Since DETOUR_STAT_API 2. */
@@ -183,6 +184,14 @@ struct detour_stat_process {
     /* Since DETOUR_STAT_API 2. */
     const char *host;
     int32_t job_rank; /* by the launcher or DETOUR_RANK; or DETOUR_STAT_RANK_UNKNOWN */
+    /* Since DETOUR_STAT_API 3: the iterations of the job, from the rhythm of the messages. */
+    uint64_t iteration_ns;    /* of the last one; 0: not known */
+    uint64_t compute_ns;      /* its part in which the process had its input and had not yet offered its next
+                                 message, a lower bound of the computation; 0: not known */
+    uint64_t iterations;      /* complete ones that were seen */
+    int32_t compute_verdict;  /* enum detour_stat_verdict: learning, healthy or slow */
+    double compute_factor;    /* present compute_ns divided by the healthy one; 1 while unknown */
+    int64_t compute_since_ns; /* point in time, if slow; otherwise 0 */
 };
 
 struct detour_stat_snapshot;

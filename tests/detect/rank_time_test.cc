@@ -40,7 +40,7 @@ class Process
             for (; at[c] < traffic.sent[c].size() && traffic.sent[c][at[c]].ns <= now_ns; at[c]++)
                 dt_rank_time_wanted(sender[c].get(), traffic.sent[c][at[c]].ns, 1);
             for (; got[c] < traffic.received[c].size() && traffic.received[c][got[c]].ns <= now_ns; got[c]++)
-                dt_rank_time_arrived(receiver[c].get(), traffic.received[c][got[c]].ns);
+                dt_rank_time_arrived(receiver[c].get(), traffic.received[c][got[c]].ns, 1);
         }
         dt_rank_time_update(&rank, now_ns, false);
     }

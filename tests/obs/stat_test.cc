@@ -130,6 +130,34 @@ TEST_F(Stat, ShowsAConnectionWithItsCountersAndMoments)
     EXPECT_EQ(nullptr, Connection(0, 1));
 }
 
+TEST_F(Stat, ShowsTheIterationsOfAProcess)
+{
+    dt_page *page = Open(getpid());
+    ASSERT_EQ(DETOUR_STAT_OK, Read(getpid()));
+    const detour_stat_process *process = detour_stat_get_process(snapshot, 0);
+    EXPECT_EQ(0u, process->iteration_ns);
+    EXPECT_EQ(0u, process->iterations);
+    EXPECT_EQ(DETOUR_STAT_LEARNING, process->compute_verdict);
+    EXPECT_EQ(1, process->compute_factor);
+    EXPECT_EQ(0, process->compute_since_ns);
+    dt_page_pace pace = {};
+    pace.iterations = 120;
+    pace.iteration_ns = 80000000;
+    pace.compute_ns = 48000000;
+    pace.verdict = DT_PAGE_VERDICT_SLOW;
+    pace.since_ns = 2000000;
+    pace.factor_permille = 1750;
+    dt_page_set_pace(page, &pace);
+    ASSERT_EQ(DETOUR_STAT_OK, Read(getpid()));
+    process = detour_stat_get_process(snapshot, 0);
+    EXPECT_EQ(120u, process->iterations);
+    EXPECT_EQ(80000000u, process->iteration_ns);
+    EXPECT_EQ(48000000u, process->compute_ns);
+    EXPECT_EQ(DETOUR_STAT_SLOW, process->compute_verdict);
+    EXPECT_EQ(1.75, process->compute_factor);
+    EXPECT_EQ(5001000000, process->compute_since_ns);
+}
+
 TEST_F(Stat, WithoutAPathThereIsNoNic)
 {
     dt_page_connection *row = Claim(Open(getpid()), true, "hostb:99", 3);

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -434,4 +436,96 @@ TEST(Pipeline, ABadOptionIsOneLine)
         EXPECT_EQ(outcome.exit_code, 2) << words[1];
         EXPECT_EQ(LineCount(outcome.err), 1u) << outcome.err;
     }
+}
+
+namespace
+{
+/* A process in one reading of `detour stat --json`. */
+struct Reading {
+    int rank;
+    double iterations, iteration_ms, compute_ms;
+};
+
+void ReadPace(const std::vector<std::pair<std::string, std::string>> &environment,
+              std::vector<Reading> *readings)
+{
+    json_t *document = json_loads(RunDetour({"stat", "--json"}, environment).out.c_str(), 0, nullptr),
+           *process;
+    size_t i;
+    json_array_foreach(json_object_get(document, "processes"), i, process)
+    {
+        json_t *pace = json_object_get(process, "pace");
+        readings->push_back({static_cast<int>(json_number_value(json_object_get(process, "rank"))),
+                             json_number_value(json_object_get(pace, "iterations")),
+                             json_number_value(json_object_get(pace, "iteration_ms")),
+                             json_number_value(json_object_get(pace, "compute_ms"))});
+    }
+    json_decref(document);
+}
+
+double Median(std::vector<double> values)
+{
+    std::sort(values.begin(), values.end());
+    return values.empty() ? 0 : values[values.size() / 2];
+}
+
+/* Of the readings of a rank while it counted these iterations. */
+double MedianOf(const std::vector<Reading> &readings, int rank, double from, double to,
+                double Reading::*value)
+{
+    std::vector<double> values;
+    for (const Reading &reading : readings) {
+        if (reading.rank == rank && reading.iterations >= from && reading.iterations <= to &&
+            reading.*value > 0)
+            values.push_back(reading.*value);
+    }
+    return Median(values);
+}
+} // namespace
+
+/*
+ * `detour stat` beside the runner's own measurement of the same iterations. Device 1 computes three times as
+ * long from iteration 40 on. The process counts an iteration once it knows their rhythm, at most twelve later
+ * than the runner.
+ */
+TEST(PipelineLoop, StatHasTheTimeOfTheIterationsAndFindsTheSlowDevice)
+{
+    std::string folder = (std::filesystem::temp_directory_path() / "detour-pace-XXXXXX").string();
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    const std::vector<std::pair<std::string, std::string>> environment = {{"DETOUR_RUNTIME_DIR", folder}};
+    const std::string path = folder + "/run.json";
+    std::vector<Reading> readings;
+    {
+        Command run({"pipeline", "--devices", "3", "--microbatches", "4", "--times", "4,4,4", "-n", "80",
+                     "--schedule", "1f1b", "--slow-device", "1=3x,from=40", "--json", path},
+                    environment);
+        while (run.IsRunning()) {
+            ReadPace(environment, &readings);
+            usleep(200000);
+        }
+        Outcome outcome = run.Wait();
+        ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    }
+    json_t *document = json_load_file(path.c_str(), 0, nullptr);
+    std::vector<double> before, after;
+    for (size_t i = 5; i < 80; i++)
+        (i < 40 ? before : after).push_back(Number(document, i, "time_ms"));
+    json_decref(document);
+    std::filesystem::remove_all(folder);
+    for (int rank = 0; rank < 3; rank++) {
+        double healthy_ms = MedianOf(readings, rank, 3, 27, &Reading::iteration_ms);
+        double slow_ms = MedianOf(readings, rank, 42, 1e9, &Reading::iteration_ms);
+        printf("rank %d: iteration %.2f ms (runner %.2f, error %.1f%%), then %.2f ms (runner %.2f, error "
+               "%.1f%%); "
+               "computing gap %.2f ms, then %.2f ms\n",
+               rank, healthy_ms, Median(before), 100 * (healthy_ms / Median(before) - 1), slow_ms,
+               Median(after), 100 * (slow_ms / Median(after) - 1),
+               MedianOf(readings, rank, 3, 27, &Reading::compute_ms),
+               MedianOf(readings, rank, 42, 1e9, &Reading::compute_ms));
+        EXPECT_NEAR(slow_ms, Median(after), Median(after) / 2)
+            << "a wrong period is a multiple or a fraction";
+    }
+    double healthy_ms = MedianOf(readings, 1, 3, 27, &Reading::compute_ms);
+    ASSERT_GT(healthy_ms, 0);
+    EXPECT_GT(MedianOf(readings, 1, 42, 1e9, &Reading::compute_ms), 1.5 * healthy_ms);
 }

@@ -54,6 +54,7 @@ static void complete(struct dt_receiver *r, struct dt_path *path, struct dt_recv
     slot->path = (uint8_t)path->index;
     dt_recv_slot_set(slot, DT_RECV_DONE);
     slot->request.is_done = true;
+    dt_receiver_stamp(r, slot->sequence);
     dt_count(&r->connection.completions, 1);
     dt_meter_count(&r->connection.meter, bytes);
 }

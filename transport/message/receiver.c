@@ -23,6 +23,7 @@ void dt_receiver_place_payload(struct dt_receiver *r, struct dt_recv_slot *slot,
         dt_count(&slot->memory[0]->open, -1u);
     }
     slot->memory[0] = NULL;
+    dt_receiver_stamp(r, slot->sequence);
     dt_count(&r->connection.completions, 1);
     dt_meter_count(&r->connection.meter, bytes);
 }
@@ -35,6 +36,18 @@ void dt_receiver_take(struct dt_path *path, struct dt_recv_slot *slot)
     slot->path = (uint8_t)path->index;
     dt_recv_slot_set(slot, slot->request.is_open ? DT_RECV_DONE : DT_RECV_FREE);
     dt_count(&path->connection->completions, 1);
+}
+
+uint64_t dt_receiver_take_stamp(struct dt_receiver *r, uint64_t *stamp)
+{
+    uint64_t next = r->rank_next, value = dt_load_relaxed(&r->arrived[next % DT_ARRIVAL_STAMPS]);
+    uint8_t laps = (uint8_t)(value - next / DT_ARRIVAL_STAMPS); /* written since the one awaited */
+
+    if (value == 0 || laps >= 0x80) /* nothing, or the stamp of a lap before */
+        return 0;
+    *stamp = value & ~0xffull;
+    r->rank_next = next + 1 + (uint64_t)laps * DT_ARRIVAL_STAMPS;
+    return r->rank_next - next;
 }
 
 uint64_t dt_receiver_first_incomplete(const struct dt_receiver *r)

@@ -28,6 +28,10 @@ extern "C" {
 
 struct dt_eager_store;
 struct dt_gpu_bounce;
+struct dt_rank_receiver;
+
+/* Stamps of messages that the device thread has not taken yet; more than the window of the slots. */
+#define DT_ARRIVAL_STAMPS 256
 
 /* The legal transitions are the table dt_recv_transitions. */
 enum dt_recv_state {
@@ -78,6 +82,9 @@ struct dt_receiver {
     struct dt_eager_store *eager;
     struct dt_flush_slot flush[DT_FLUSHES_MAX];
     struct dt_lost_flush lost;
+    uint64_t arrived[DT_ARRIVAL_STAMPS]; /* by sequence number; see dt_receiver_stamp() [atomic; owner] */
+    struct dt_rank_receiver *rank;       /* transport/pace.h; or NULL */
+    uint64_t rank_next;                  /* the next message whose stamp is taken [device thread] */
 };
 
 /* From a state, a bit for each state that may follow. */
@@ -99,6 +106,25 @@ static inline struct dt_recv_slot *dt_receiver_slot(struct dt_receiver *r, uint6
 {
     return &r->slot[sequence & (r->connection.slots - 1)];
 }
+
+/*
+ * The message's payload is here: its time, for the device thread. One store: bit 8 says that there is a
+ * stamp, and the lowest byte which lap of the ring it is of, so that the reader needs no other variable. Its
+ * precision is 512 ticks.
+ */
+static inline void dt_receiver_stamp(struct dt_receiver *r, uint64_t sequence)
+{
+    uint64_t lap = sequence / DT_ARRIVAL_STAMPS & 0xff;
+
+    dt_store_relaxed(&r->arrived[sequence % DT_ARRIVAL_STAMPS],
+                     ((dt_ticks_now(r->connection.meter.ticks) | 0x1ff) ^ 0xff) | lap);
+}
+
+/*
+ * Takes the stamp of the next message. Returns how many messages it is for: 0: none has arrived; several: the
+ * stamps of those before were written over. Device thread.
+ */
+uint64_t dt_receiver_take_stamp(struct dt_receiver *receiver, uint64_t *stamp);
 
 /* The first message that is not complete. */
 uint64_t dt_receiver_first_incomplete(const struct dt_receiver *receiver);

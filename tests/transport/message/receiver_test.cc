@@ -39,6 +39,29 @@ TEST_F(Receiver, AMessageInPlaceIsIncompleteButNotMissing)
     EXPECT_EQ(1u, dt_receiver_first_incomplete(r));
 }
 
+/* The ring is written over while the device thread is away: the count of the messages stays right. */
+TEST_F(Receiver, StampsOfArrivalsCountEachMessageOnce)
+{
+    uint64_t stamp = 0;
+    EXPECT_EQ(0u, dt_receiver_take_stamp(r, &stamp));
+    dt_receiver_stamp(r, 1);
+    EXPECT_EQ(0u, dt_receiver_take_stamp(r, &stamp)) << "0 has not arrived, 1 was faster";
+    dt_receiver_stamp(r, 0);
+    EXPECT_EQ(1u, dt_receiver_take_stamp(r, &stamp));
+    EXPECT_EQ(1u, dt_receiver_take_stamp(r, &stamp));
+    EXPECT_EQ(0u, dt_receiver_take_stamp(r, &stamp));
+    uint64_t count = 2, last = 0;
+    for (uint64_t sequence = 2; sequence < 2 + 5 * DT_ARRIVAL_STAMPS; sequence++)
+        dt_receiver_stamp(r, sequence);
+    for (uint64_t messages; (messages = dt_receiver_take_stamp(r, &stamp)) > 0; count += messages) {
+        EXPECT_GE(stamp, last);
+        last = stamp;
+    }
+    EXPECT_EQ(2u + 5 * DT_ARRIVAL_STAMPS, count);
+    dt_receiver_stamp(r, count);
+    EXPECT_EQ(1u, dt_receiver_take_stamp(r, &stamp));
+}
+
 TEST_F(Receiver, TheTakeOfAMessageThatWasReportedFreesItsSlot)
 {
     ASSERT_NE(nullptr, Irecv(100));
