@@ -17,6 +17,12 @@ void dt_fence_begin(struct dt_fence *fence, uint32_t qp_count, uint64_t limit_ns
     fence->limit_ns = limit_ns;
 }
 
+void dt_fence_peer_stopped(struct dt_fence *fence, uint64_t now_ns)
+{
+    if (fence->is_active && fence->peer_stopped_ns == 0)
+        fence->peer_stopped_ns = now_ns;
+}
+
 void dt_fence_end(struct dt_fence *fence)
 {
     fence->is_active = false;
@@ -27,36 +33,53 @@ static bool is_flushed(const struct dt_fence *fence)
     return fence->is_err_requested && (fence->marker_mask & fence->receives_mask) == fence->all_mask;
 }
 
+static bool is_destroyed(const struct dt_fence *fence)
+{
+    return fence->is_destroyed && !fence->is_device_dead;
+}
+
+/* When the sender's own proof becomes one for this end. */
+static uint64_t stopped_ns(const struct dt_fence *fence)
+{
+    return fence->peer_stopped_ns && (fence->is_device_dead || fence->is_refused)
+               ? dt_deadline_ns(fence->peer_stopped_ns, fence->late_ns)
+               : DT_NEVER_NS;
+}
+
 enum dt_fence_verdict dt_fence_verdict(struct dt_fence *fence, uint64_t now_ns)
 {
     DT_CHECK(!((fence->marker_mask | fence->receives_mask) & ~fence->all_mask));
     if (!fence->is_active)
         return DT_FENCE_WAIT;
-    if (is_flushed(fence) || fence->is_destroyed || fence->is_device_gone)
+    if (is_flushed(fence) || is_destroyed(fence) || fence->is_device_gone || now_ns >= stopped_ns(fence))
         return DT_FENCE_PROVEN;
-    if (now_ns < dt_fence_deadline_ns(fence))
+    if (fence->last_verdict == DT_FENCE_LATE || now_ns < dt_fence_deadline_ns(fence))
         return DT_FENCE_WAIT;
-    if (fence->last_verdict == DT_FENCE_LATE)
-        return DT_FENCE_WAIT;
-    fence->last_verdict = fence->last_verdict == DT_FENCE_WAIT ? DT_FENCE_DESTROY : DT_FENCE_LATE;
+    fence->last_verdict =
+        fence->last_verdict == DT_FENCE_WAIT && !fence->is_device_dead ? DT_FENCE_DESTROY : DT_FENCE_LATE;
     return (enum dt_fence_verdict)fence->last_verdict;
 }
 
 uint64_t dt_fence_deadline_ns(const struct dt_fence *fence)
 {
-    uint64_t first_ns =
-        fence->is_device_dead ? fence->begun_ns : dt_deadline_ns(fence->begun_ns, fence->limit_ns);
+    uint64_t first_ns = dt_deadline_ns(fence->begun_ns, fence->limit_ns);
 
-    if (!fence->is_active || fence->last_verdict == DT_FENCE_LATE)
+    if (!fence->is_active)
         return DT_NEVER_NS;
-    return fence->last_verdict == DT_FENCE_WAIT ? first_ns : dt_deadline_ns(first_ns, fence->limit_ns);
+    if (fence->last_verdict == DT_FENCE_LATE)
+        return stopped_ns(fence);
+    if (fence->last_verdict == DT_FENCE_DESTROY && !fence->is_device_dead)
+        first_ns = dt_deadline_ns(first_ns, fence->limit_ns);
+    return dt_earlier_ns(first_ns, stopped_ns(fence));
 }
 
-const char *dt_fence_evidence(const struct dt_fence *fence)
+const char *dt_fence_evidence(const struct dt_fence *fence, uint64_t now_ns)
 {
     if (is_flushed(fence))
         return "flushed";
-    if (fence->is_destroyed)
+    if (is_destroyed(fence))
         return "destroyed";
-    return fence->is_device_gone ? "device gone" : "none";
+    if (fence->is_device_gone)
+        return "device gone";
+    return now_ns >= stopped_ns(fence) ? "peer stopped" : "unproven";
 }

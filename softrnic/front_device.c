@@ -211,6 +211,17 @@ int dt_soft_query_port(struct ibv_context *context, uint8_t port_num, struct _co
                       offsetof(struct ibv_port_attr, link_layer) + 1);
 }
 
+bool dt_soft_is_dead(struct ibv_context *context)
+{
+    struct dt_soft_device *device = dt_front_context_of(context)->device;
+    bool is_dead;
+
+    dt_driver_lock(device);
+    is_dead = dt_rnic_is_fatal(device->rnic);
+    dt_driver_unlock(device);
+    return is_dead;
+}
+
 int dt_soft_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
     if (port_num != 1 || index != 0) {

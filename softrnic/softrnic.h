@@ -82,6 +82,9 @@ ssize_t dt_soft_query_gid_table(struct ibv_context *context, struct ibv_gid_entr
 int dt_soft_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey);
 int dt_soft_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey);
 
+/* It died (DT_SOFT_CONTROL_FATAL): it neither sends nor receives any more. */
+bool dt_soft_is_dead(struct ibv_context *context);
+
 /* Port state changes, device fatal, CQ overruns, QP errors without a completion. */
 int dt_soft_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
 void dt_soft_ack_async_event(struct ibv_async_event *event);

@@ -40,6 +40,13 @@ void dt_device_close(struct dt_device *device);
  */
 enum dt_status dt_device_refresh(struct dt_device *device);
 
+/*
+ * Was the device removed from the system since it was opened (also if another has its name now)? The kernel
+ * takes a device out of sysfs when its driver gives it up, and by then it reaches no memory any more. False
+ * if that cannot be seen. One system call; any thread.
+ */
+bool dt_device_is_removed(const struct dt_device *device);
+
 /* ------------------------------------------------------------------------------------------------------------
  * Asynchronous events
  */

@@ -2,8 +2,11 @@
 /* Opening and closing a device. Each step undoes the steps before it when it fails. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -37,6 +40,28 @@ static enum dt_status look_up_port(struct dt_device *device, uint32_t port)
     }
     dt_warn("device-port", "%s: port %u cannot be used any more", device->info.name, port);
     return DT_SYSTEM;
+}
+
+/* The inode of its folder in sysfs, which is a new one if the device comes back; 0: there is none. */
+static uint64_t sysfs_inode(const struct dt_device *device)
+{
+    const char *root = device->verbs->table.root ? device->verbs->table.root : "";
+    char path[PATH_MAX];
+    struct stat stat_of;
+    int length = snprintf(path, sizeof path, "%s%s", root, device->context->device->ibdev_path);
+
+    if (!*device->context->device->ibdev_path || length < 0 || (size_t)length >= sizeof path)
+        return 0;
+    return stat(path, &stat_of) == 0 ? (uint64_t)stat_of.st_ino : 0;
+}
+
+bool dt_device_is_removed(const struct dt_device *device)
+{
+    const struct dt_verbs_table *table = &device->verbs->table;
+
+    if (table->is_removed)
+        return table->is_removed(device->context);
+    return device->sysfs_inode && sysfs_inode(device) != device->sysfs_inode;
 }
 
 static enum dt_status set_up(struct dt_device *device, uint32_t port)
@@ -79,6 +104,7 @@ enum dt_status dt_device_open(struct dt_verbs *verbs, const struct dt_device_inf
     status = set_up(opened, info->port);
     if (status != DT_OK)
         goto close_context;
+    opened->sysfs_inode = sysfs_inode(opened);
     *device = opened;
     return DT_OK;
 

@@ -34,8 +34,8 @@ enum dt_device_fault_kind {
     /* The same, with DEVICE_FATAL, and nothing can be made or changed any more (EIO): for good. */
     DT_DEVICE_FAULT_DEAD,
     DT_DEVICE_FAULT_FAIL, /* `call` answers `error` and does nothing. Counts calls */
-    DT_DEVICE_FAULT_HANG, /* `call` (of those that make, change or query something) does not return until the
-                             fault is removed. Counts calls */
+    DT_DEVICE_FAULT_HANG, /* `call` (of those that make, change, query or destroy something) does not return
+                             until the fault is removed. Counts calls */
     /*
      * The next successful completion of a send reports `status` instead. As after a real error, its queue
      * pair is then in the error state and no further send of it succeeds; receives that had completed remain
@@ -54,6 +54,7 @@ enum dt_device_call {
     DT_DEVICE_CALL_MODIFY_QP,
     DT_DEVICE_CALL_QUERY_QP,
     DT_DEVICE_CALL_CREATE_QP,
+    DT_DEVICE_CALL_DESTROY_QP,
     DT_DEVICE_CALL_CREATE_CQ,
     DT_DEVICE_CALL_REG_MR
 };

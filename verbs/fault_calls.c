@@ -227,12 +227,17 @@ static void forget_qp(struct dt_fault_layer *layer, const struct ibv_qp *ibv)
     unlock(layer);
 }
 
+/* Forgotten first, since the caller may free its part of the list also if this fails. */
 static int destroy_qp(struct ibv_qp *ibv)
 {
     struct dt_fault_layer *layer = dt_fault_layer_of(ibv->context);
+    int error;
 
     forget_qp(layer, ibv);
-    return layer->below->destroy_qp(ibv);
+    pthread_mutex_lock(&layer->mutex);
+    error = disturb(layer, DT_DEVICE_CALL_DESTROY_QP);
+    unlock(layer);
+    return error ? error : layer->below->destroy_qp(ibv);
 }
 
 /* ------------------------------------------------------------------------------------------------------------

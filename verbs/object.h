@@ -37,7 +37,8 @@ struct dt_device {
     struct ibv_pd *pd;
     struct dt_fault_layer faults; /* QPs, CQs and regions are made through dt_fault_table */
     struct dt_mr_cache mr_cache;
-    bool logged_dv; /* that dv posts here, on ConnectX */
+    uint64_t sysfs_inode; /* of its folder in sysfs when it was opened; 0: it has none */
+    bool logged_dv;       /* that dv posts here, on ConnectX */
 };
 
 /* How a device's cache registers regions (memory.c); the argument is the struct dt_device. */
@@ -114,9 +115,10 @@ struct dt_qp {
     uint32_t recv_completed;
     struct dt_send_slot *slots; /* std: by ordinal; dv: by first block */
     uint32_t slot_mask;
-    bool refused;      /* a refusal was logged */
-    bool is_rtr;       /* it has been in RTR: the control thread's, and the next one */
-    bool is_connected; /* the same of RTS */
+    bool refused;            /* a refusal was logged */
+    bool is_destroy_refused; /* the same of its destruction [control thread] */
+    bool is_rtr;             /* it has been in RTR: the control thread's, and the next one */
+    bool is_connected;       /* the same of RTS */
 
     /* dv */
     struct dt_dv_queue queue;

@@ -79,13 +79,18 @@ static enum dt_status create_ibv_qp(struct dt_qp *qp, const struct dt_qp_options
     return DT_OK;
 }
 
-static void destroy_ibv_qp(struct dt_qp *qp)
+/* One line for a queue pair, however often it is tried. */
+static enum dt_status destroy_ibv_qp(struct dt_qp *qp)
 {
     int error = dt_fault_table.destroy_qp(qp->ibv);
 
-    if (error)
+    if (!error)
+        return DT_OK;
+    if (!qp->is_destroy_refused)
         dt_warn("qp-destroy", "%s: QP %u cannot be destroyed: %s", qp->device->info.name, qp->qpn,
                 strerror(error));
+    qp->is_destroy_refused = true;
+    return DT_SYSTEM;
 }
 
 static enum dt_status modify_and_log(struct dt_qp *qp, struct ibv_qp_attr *attr, int mask, const char *to,
@@ -196,10 +201,19 @@ free:
     return status;
 }
 
+enum dt_status dt_qp_end(struct dt_qp *qp)
+{
+    enum dt_status status = qp->ibv ? destroy_ibv_qp(qp) : DT_OK;
+
+    if (status == DT_OK)
+        qp->ibv = NULL;
+    return status;
+}
+
 void dt_qp_destroy(struct dt_qp *qp)
 {
     dt_cq_detach(qp->recv_cq, qp->recv_key);
-    destroy_ibv_qp(qp);
+    dt_qp_end(qp);
     qp->posting->close(qp);
     free_qp(qp);
 }
@@ -366,6 +380,14 @@ enum dt_status dt_qp_fail(struct dt_qp *qp)
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
     return modify(qp, &attr, IBV_QP_STATE, "ERR");
+}
+
+enum dt_status dt_qp_try_fail(struct dt_qp *qp)
+{
+    static const struct dt_qp_link_options options = {.is_attempt = true};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    return modify_and_log(qp, &attr, IBV_QP_STATE, "ERR", &options);
 }
 
 bool dt_qp_is_in_error(const struct dt_qp *qp)

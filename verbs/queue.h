@@ -195,11 +195,21 @@ enum dt_status dt_qp_connect(struct dt_qp *qp, const struct dt_qp_address *remot
  */
 enum dt_status dt_qp_fail(struct dt_qp *qp);
 
+/* The same on a device that has reported DEVICE_FATAL: a refusal is no surprise, so INFO instead of WARN. */
+enum dt_status dt_qp_try_fail(struct dt_qp *qp);
+
 /* Does the device report the QP in ERR, whether or not a completion has? False when the query fails. Blocks
  * like the device's query; may run while another thread posts. */
 bool dt_qp_is_in_error(const struct dt_qp *qp);
 
-/* Drops completions still in its CQs. No thread may post to it or poll its CQs meanwhile. */
+/*
+ * Has the device destroy the QP, and keeps *qp for dt_qp_destroy(). DT_SYSTEM (one WARN, the first time): the
+ * device refuses, and the QP may still send and receive; the call may be repeated. No thread may post to it
+ * or poll its CQs meanwhile; completions in its CQs are dropped.
+ */
+enum dt_status dt_qp_end(struct dt_qp *qp);
+
+/* The same, and frees *qp also if the device refuses. */
 void dt_qp_destroy(struct dt_qp *qp);
 
 uint32_t dt_qp_number(const struct dt_qp *qp);

@@ -69,6 +69,7 @@ static const struct dt_verbs_table soft_table = {
     .reg_dmabuf_mr = dt_soft_reg_dmabuf_mr,
     .query_gid_ex = dt_soft_query_gid_ex,
     .own_send_queue = own_send_queue,
+    .is_removed = dt_soft_is_dead,
     .control = control,
 };
 

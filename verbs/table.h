@@ -94,6 +94,9 @@ struct dt_verbs_table {
      */
     int (*own_send_queue)(struct ibv_qp *qp, struct dt_dv_queue *queue);
 
+    /* Software RNICs: dt_device_is_removed(). NULL: sysfs shows it. */
+    bool (*is_removed)(struct ibv_context *context);
+
     /* libmlx5's mlx5dv_init_obj(), for devices without own_send_queue. NULL: looked up when it is needed. */
     int (*mlx5_init_object)(struct dt_mlx5_object *object, uint64_t types);
 

@@ -133,6 +133,24 @@ bool gone;
 #else
 #define FAILOK false
 #endif
+#ifdef FATAL
+bool rdead[PATHS];              /* the receiver's device reported that it died: its queue pair goes on for good */
+byte m_stopped[PATHS];          /* by epoch: SWITCH with the sender's own proof was sent */
+/* destruction proves nothing: the sender's proof is in hand, and all its packets have arrived or are lost */
+#ifdef TRUSTDEAD
+#define PROVABLE(p) true
+#else
+#define PROVABLE(p) (!rdead[p] || (HAS(m_stopped[p], rep[p]) && empty(data##p)))
+#endif
+#define DEAD(p)    rdead[p]
+#define STOPPED(p) if :: sst[p] == S_WAITING -> ADD(m_stopped[p], sep[p]) :: else fi
+#define REVIVE(p)  rdead[p] = false     /* a new epoch is of another context of the device */
+#else
+#define PROVABLE(p) true
+#define DEAD(p)    false
+#define STOPPED(p) skip
+#define REVIVE(p)  skip
+#endif
 #ifdef IMMFILTER
 byte stamp[M], s_epoch, r_epoch;
 #endif
@@ -345,7 +363,8 @@ inline sender_acts() {
     :: word == W_OPEN -> ADD(m_open[p], sep[p])
     :: word == W_USED -> ADD(m_used[p], sep[p])
     :: else
-    fi
+    fi;
+    STOPPED(p)
 }
 
 /* One event; with -DFINE each of the steps that follow it by themselves is an event of its own. */
@@ -473,11 +492,12 @@ inline receiver_acts() {
     :: act & A_NEXT_EPOCH ->
         bad_fresh = bad_fresh || !(from == R_FENCED || from == R_ACKED);
         rep[p] = rep[p] + 1;
+        REVIVE(p);
         STALE(m_switch[p], rep[p]); STALE(m_open[p], rep[p]); STALE(m_settled[p], rep[p]); STALE(m_resume[p], rep[p]);
         STALE(m_used[p], rep[p])
     :: else
     fi;
-    if :: act & A_DISCARD -> forget(); BY_P(BOUNCE) :: else fi;
+    if :: act & A_DISCARD -> forget(); if :: DEAD(p) -> skip :: else -> BY_P(BOUNCE) fi :: else fi;
     if :: act & SNAPSHOT_AT -> reported[p] = done :: else fi;
     if :: act & A_LISTEN -> BY_P(DROP) :: else fi;
     if
@@ -503,7 +523,7 @@ inline receiver_step() {
     :: R_RUN && rst[q] == R_UP && nempty(cts##q) && sep[q] == rep[q] && (S_ASKS(q) || S_OVER(q)) -> \
         p = q; ev = E_FAULT \
     /* the proof comes early or late */ \
-    :: R_RUN && R_DRAINS(q) -> p = q; ev = E_FENCED \
+    :: R_RUN && R_DRAINS(q) && PROVABLE(q) -> p = q; ev = E_FENCED \
     :: R_RUN && rst[q] == R_DOWN -> p = q; ev = E_UNFENCED \
     :: R_RUN && rst[q] == R_CREATING -> p = q; ev = E_CREATED \
     :: R_RUN && rst[q] == R_CREATING && faults > 0 && rep[q] < K - 1 -> faults--; p = q; ev = E_FAILED \
@@ -533,6 +553,11 @@ end: do
     BY_BOTH(PUBLISH)
     BY_PATH(R_REPEAT)
     :: atomic { if BY_PATH(R_PATH) fi; d_step { receiver_step() } }
+#ifdef FATAL
+    :: d_step { R_RUN && faults > 0 && rst[0] == R_UP && rep[0] < K - 1 ->
+        faults--; rdead[0] = true; ev = E_FAULT; receiver_step() }
+    :: d_step { R_RUN && R_DRAINS(0) && !rdead[0] -> rdead[0] = true }
+#endif
 #ifdef GONE
     :: d_step { R_RUN && cq[0] -> done = done | cq[0]; cq[0] = 0 }
     :: d_step { R_RUN && cq[1] -> done = done | cq[1]; cq[1] = 0 }
@@ -556,7 +581,7 @@ end: do
 #ifdef NOFENCE
 #define ACCEPTS(p) true
 #else
-#define ACCEPTS(p) (R_TAKES(p) || R_DRAINS(p))
+#define ACCEPTS(p) (R_TAKES(p) || R_DRAINS(p) || DEAD(p))
 #endif
 
 /* the responder of p executes share j of message s */

@@ -250,6 +250,7 @@ void dt_switchover_send(struct dt_path *path, enum dt_path_message message)
     frame.message = message;
     frame.path = path->index;
     frame.epoch = path->machine.epoch;
+    frame.is_stopped = c->is_sender && path->machine.state == DT_SENDER_WAITING;
     frame.resume = path->switchover->resume;
     if (message == DT_PATH_MSG_OPEN || message == DT_PATH_MSG_OPENED)
         dt_path_get_offer(path, true, &frame.offer);

@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "failover/planted.h"
+#include "failover/switchover/recover.h"
+#include "failover/switchover/report.h"
 #include "transport/path/nic.h"
 #include "transport/path/path.h"
 #include "transport/path/queues.h"
@@ -22,7 +24,15 @@
 #define LOOK_NS_FIRST (20 * DT_NS_PER_US)
 #define LOOK_NS_MAX   (1 * DT_NS_PER_MS)
 
-/* A device in the fatal state answers no modify_qp; the queue pairs can only be destroyed. */
+/* A look at the system for the device takes a system call. */
+#define REMOVAL_NS (10 * DT_NS_PER_MS)
+
+/* A queue pair that the device refuses to destroy is tried again after the time that has passed since. */
+static uint64_t next_try_ns(const struct dt_path *path, uint64_t now_ns)
+{
+    return now_ns + dt_max_u64(now_ns - path->fence.begun_ns, path->fence.limit_ns);
+}
+
 static bool is_device_dead(const struct dt_path *path)
 {
     return dt_load_relaxed(&path->nic->is_dead);
@@ -34,14 +44,17 @@ void dt_fencing_begin(struct dt_path *path, uint64_t now_ns)
 
     DT_CHECK(path->state == DT_PATH_NONE && !path->fence.is_active && !path->switchover->is_destroying);
     dt_fence_begin(&path->fence, path->qp_count, c->environment->params.fence_ms * DT_NS_PER_MS, now_ns);
+    path->fence.late_ns = c->environment->params.late_ms * DT_NS_PER_MS;
     path->fence.is_device_dead = is_device_dead(path);
     path->switchover->look_ns = now_ns;
+    path->switchover->removal_ns = now_ns;
+    path->switchover->destroy_ns = 0;
     path->switchover->look_period_ns = LOOK_NS_MAX;
     path->switchover->marker_mask = 0;
     path->switchover->is_destroy_wanted = false;
     if (c->is_sender)
         path->fence.receives_mask = path->fence.all_mask; /* none are posted */
-    path->switchover->is_fence_wanted = !path->fence.is_device_dead;
+    path->switchover->is_fence_wanted = true;
     if (c->is_sender ? DT_PLANTED(NO_SENDER_FENCE) : DT_PLANTED(NO_RECEIVER_FENCE)) {
         path->fence.marker_mask = path->fence.receives_mask = path->fence.all_mask;
         path->fence.is_err_requested = true;
@@ -157,7 +170,7 @@ static void count_receives(struct dt_path *path)
  * continues to acknowledge messages, whose completions the destruction would discard: so the control thread
  * polls a last time, immediately before it.
  */
-static void destroy(struct dt_path *path)
+static bool put_aside(struct dt_path *path)
 {
     bool is_sender = path->connection->is_sender;
     struct dt_path_queues none = {.epoch = path->epoch};
@@ -167,66 +180,161 @@ static void destroy(struct dt_path *path)
     if (!doomed || (!is_sender && !last)) {
         free(doomed);
         free(last);
-        return; /* still wanted */
+        return false;
     }
-    DT_CHECK(path->fence.is_active && !path->doomed && !path->last_receives);
-    path->switchover->is_destroy_wanted = false;
+    DT_CHECK(!path->last_receives);
     drain(path);
     dt_path_adopt(path, &none, doomed);
     path->doomed = doomed;
     path->last_receives = last;
+    return true;
+}
+
+static void destroy(struct dt_path *path)
+{
+    DT_CHECK(path->fence.is_active && !path->fence.is_destroyed);
+    if (!path->doomed && !put_aside(path))
+        return; /* still wanted */
+    path->switchover->is_destroy_wanted = false;
     path->switchover->is_destroying = true;
     dt_path_submit_op(path, DT_PATH_OP_DESTROY);
 }
 
-void dt_fencing_destroyed(struct dt_path *path)
+static void count_last_receives(struct dt_path *path)
 {
-    const struct dt_last_receives *last = path->last_receives;
+    struct dt_last_receives *last = path->last_receives;
 
-    DT_CHECK(path->switchover->is_destroying && !path->doomed);
     for (uint32_t i = 0; last && i < last->count; i++)
         count_completion(path, &last->completion[i]);
+    if (last)
+        last->count = 0;
+}
+
+static void free_last_receives(struct dt_path *path)
+{
     free(path->last_receives);
     path->last_receives = NULL;
-    path->fence.is_destroyed = true;
+}
+
+void dt_fencing_destroyed(struct dt_path *path, bool is_good, uint64_t now_ns)
+{
+    DT_CHECK(path->switchover->is_destroying && path->fence.is_active && is_good == !path->doomed);
+    path->switchover->is_destroying = false;
+    count_last_receives(path);
+    path->fence.is_destroyed = is_good;
+    path->fence.is_refused |= !is_good;
+    if (is_good) {
+        free_last_receives(path);
+    } else {
+        path->switchover->is_destroy_wanted = true;
+        path->switchover->destroy_ns = next_try_ns(path, now_ns);
+    }
+}
+
+/*
+ * The proof came while the device refuses to destroy the queue pairs: their receives count until now, and
+ * they are retired like those of any epoch.
+ */
+static void retire_doomed(struct dt_path *path, uint64_t now_ns)
+{
+    if (!path->fence.is_refused || !path->doomed)
+        return;
+    if (path->last_receives)
+        dt_path_queues_poll_last(path->doomed, path->last_receives);
+    count_last_receives(path);
+    free_last_receives(path);
+    dt_recover_retire_again(path, now_ns);
+}
+
+/* Not while the control thread works on the queue pairs of this epoch. */
+static bool may_conclude(const struct dt_path *path)
+{
+    return !path->switchover->is_destroying &&
+           (path->fence.is_err_requested || dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE);
+}
+
+/* Facts about the device. The device's removal is looked for before its completions are polled: it has none
+ * after that. */
+static void look_at_device(struct dt_path *path, uint64_t now_ns)
+{
+    path->fence.is_device_dead |= is_device_dead(path);
+    if (!path->fence.is_device_dead || path->fence.is_device_gone || !may_conclude(path) ||
+        now_ns < path->switchover->removal_ns)
+        return;
+    path->fence.is_device_gone = dt_device_is_removed(path->nic->device);
+    path->switchover->removal_ns = now_ns + REMOVAL_NS;
+}
+
+static const char *explain_missing_proof(const struct dt_path *path)
+{
+    if (path->fence.is_device_dead)
+        return "the device died (DEVICE_FATAL), after which a destruction that it reports proves nothing";
+    return path->fence.is_refused ? "the device refuses to destroy the queue pairs"
+                                  : "it has neither flushed nor destroyed the queue pairs";
+}
+
+static void log_unproven(const struct dt_path *path, uint64_t now_ns)
+{
+    const struct dt_connection *c = path->connection;
+    const char *consequence = "the path stays out of use until it is proven";
+
+    if (!c->is_sender)
+        consequence =
+            path->fence.is_device_dead || path->fence.is_refused
+                ? "messages sent over it wait for DETOUR_LATE_MS after the sender's own proof, since "
+                  "their buffers may still be written"
+                : "messages sent over it wait until it is proven, since their buffers may still be "
+                  "written";
+    dt_info("fence-unproven",
+            "connection %016llx: the fence of path %u on %s is unproven after %llu ms: %s: %s",
+            (unsigned long long)c->id, path->index, dt_path_name(path),
+            (unsigned long long)((now_ns - path->fence.begun_ns) / DT_NS_PER_MS), explain_missing_proof(path),
+            consequence);
+    dt_switchover_report_unproven(path, now_ns, explain_missing_proof(path));
+}
+
+static void look(struct dt_path *path, uint64_t now_ns)
+{
+    struct dt_path_switchover *state = path->switchover;
+
+    look_at_device(path, now_ns);
+    if (now_ns < state->look_ns)
+        return;
+    if (path->fence.is_err_requested)
+        post_markers(path);
+    drain(path);
+    state->look_ns = now_ns + state->look_period_ns;
+    DT_CHECK(state->look_period_ns >= LOOK_NS_FIRST && state->look_period_ns <= LOOK_NS_MAX);
+    state->look_period_ns = dt_earlier_ns(2 * state->look_period_ns, LOOK_NS_MAX);
 }
 
 enum dt_path_event dt_fencing_progress(struct dt_path *path, uint64_t now_ns)
 {
-    struct dt_connection *c = path->connection;
+    struct dt_path_switchover *state = path->switchover;
 
     if (!path->fence.is_active)
         return DT_PATH_EVENT_COUNT;
-    if (now_ns >= path->switchover->look_ns) {
-        if (path->fence.is_err_requested)
-            post_markers(path);
-        drain(path);
-        path->switchover->look_ns = now_ns + path->switchover->look_period_ns;
-        DT_CHECK(path->switchover->look_period_ns >= LOOK_NS_FIRST &&
-                 path->switchover->look_period_ns <= LOOK_NS_MAX);
-        path->switchover->look_period_ns = dt_earlier_ns(2 * path->switchover->look_period_ns, LOOK_NS_MAX);
-    }
+    look(path, now_ns);
     count_receives(path);
     switch (dt_fence_verdict(&path->fence, now_ns)) {
     case DT_FENCE_WAIT:
         break;
     case DT_FENCE_PROVEN:
+        if (!may_conclude(path))
+            break;
+        drain(path);
+        retire_doomed(path, now_ns);
         return DT_PATH_FENCED;
     case DT_FENCE_DESTROY: /* decided once; the control thread may still be busy with the move to ERR */
-        path->switchover->is_destroy_wanted = true;
+        state->is_destroy_wanted = true;
         break;
     case DT_FENCE_LATE:
-        dt_info("fence-late",
-                "connection %016llx: %s has neither flushed nor destroyed the queue pairs of path %u for "
-                "%llu ms: %s",
-                (unsigned long long)c->id, dt_path_name(path), path->index,
-                (unsigned long long)((now_ns - path->fence.begun_ns) / DT_NS_PER_MS),
-                c->is_sender
-                    ? "the path stays out of use until it has"
-                    : "messages sent over it wait until it has, since their buffers may still be written");
+        log_unproven(path, now_ns);
         return DT_PATH_UNFENCED;
     }
-    if (path->switchover->is_destroy_wanted && dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE)
+    /* Until the proof, a dead device's completions are worth more than its destruction of the queue pairs. */
+    if (state->is_destroy_wanted && !path->fence.is_device_dead && now_ns >= state->destroy_ns &&
+        dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE)
         destroy(path);
     return DT_PATH_EVENT_COUNT;
 }

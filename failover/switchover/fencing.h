@@ -22,9 +22,10 @@ void dt_fencing_begin(struct dt_path *path, uint64_t now_ns);
 /* FENCED or UNFENCED when that was decided now, else DT_PATH_EVENT_COUNT. */
 enum dt_path_event dt_fencing_progress(struct dt_path *path, uint64_t now_ns);
 
-/* The control thread's task is done: the queue pairs were moved to ERR; or they were destroyed. */
+/* The control thread's task is done: the queue pairs were moved to ERR; or they were destroyed, or the device
+ * refused that, and it is tried again later. */
 void dt_fencing_requested(struct dt_path *path, uint64_t now_ns);
-void dt_fencing_destroyed(struct dt_path *path);
+void dt_fencing_destroyed(struct dt_path *path, bool is_good, uint64_t now_ns);
 
 #ifdef __cplusplus
 }

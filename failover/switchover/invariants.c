@@ -45,11 +45,12 @@ static void check_task(const struct dt_path *path)
         DT_CHECK(!state->is_destroying || path->op == DT_PATH_OP_DESTROY);
         return;
     }
-    DT_CHECK(!path->doomed && !state->is_destroying);
+    DT_CHECK((!path->doomed || path->fence.is_refused) && !state->is_destroying);
     DT_CHECK(!path->fresh || path->state == DT_PATH_NONE);
 }
 
-/* Retired queue pairs, oldest first: each of an epoch before the current one. */
+/* Retired queue pairs, oldest first: each of an epoch before the current one, or of the current one if the
+ * device refused to destroy them for the fence. */
 static void check_retired(const struct dt_path *path)
 {
     uint64_t retired_ns = 0;
@@ -57,7 +58,8 @@ static void check_retired(const struct dt_path *path)
     for (const struct dt_list *node = path->retired.next; node != &path->retired; node = node->next) {
         const struct dt_path_queues *queues = dt_container_of(node, const struct dt_path_queues, node);
 
-        DT_CHECK(queues->epoch < path->epoch);
+        DT_CHECK(queues->epoch < path->epoch ||
+                 (queues->epoch == path->epoch && path->state == DT_PATH_NONE));
         DT_CHECK(queues->retired_ns >= retired_ns);
         retired_ns = queues->retired_ns;
     }

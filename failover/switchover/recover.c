@@ -113,17 +113,24 @@ static uint64_t retire_ns(const struct dt_path *path)
 
 void dt_recover_retire(struct dt_path *path, uint64_t now_ns)
 {
-    if (now_ns < retire_ns(path) || dt_load_acquire(&path->op_state) != DT_PATH_OP_IS_IDLE)
+    if (path->doomed || now_ns < retire_ns(path) || dt_load_acquire(&path->op_state) != DT_PATH_OP_IS_IDLE)
         return;
-    DT_CHECK(!path->doomed);
     path->doomed = dt_container_of(dt_list_pop_front(&path->retired), struct dt_path_queues, node);
     dt_path_submit_op(path, DT_PATH_OP_DESTROY);
 }
 
+void dt_recover_retire_again(struct dt_path *path, uint64_t now_ns)
+{
+    path->doomed->retired_ns = now_ns;
+    dt_list_push_back(&path->retired, &path->doomed->node);
+    path->doomed = NULL;
+}
+
 uint64_t dt_recover_deadline_ns(const struct dt_path *path, uint64_t now_ns)
 {
-    uint64_t deadline_ns =
-        dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE ? retire_ns(path) : DT_NEVER_NS;
+    uint64_t deadline_ns = !path->doomed && dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE
+                               ? retire_ns(path)
+                               : DT_NEVER_NS;
 
     if (may_try(path))
         deadline_ns = dt_earlier_ns(deadline_ns, path->switchover->recovery.next_ns);

@@ -26,6 +26,9 @@ enum dt_path_event dt_recover_progress(struct dt_path *path, uint64_t now_ns);
  */
 void dt_recover_retire(struct dt_path *path, uint64_t now_ns);
 
+/* The control thread's task is done, and the device refused to destroy a queue pair: again after as long. */
+void dt_recover_retire_again(struct dt_path *path, uint64_t now_ns);
+
 /* The next time at which these functions have work. */
 uint64_t dt_recover_deadline_ns(const struct dt_path *path, uint64_t now_ns);
 

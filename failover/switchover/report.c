@@ -157,6 +157,22 @@ void dt_switchover_report_end(struct dt_path *path)
     write_event(path, agreed, again, first);
 }
 
+void dt_switchover_report_unproven(const struct dt_path *path, uint64_t now_ns, const char *reason)
+{
+    const struct dt_connection *c = path->connection;
+    uint64_t detected_ns = path->switchover->report.steps.detected_ns;
+    struct dt_event_record event = dt_meter_event(c, DT_EVENT_KIND_PATH, detected_ns, path);
+
+    if (!c->environment->page)
+        return;
+    event.epoch = path->epoch;
+    event.delay_ns = now_ns - detected_ns;
+    event.value = (int64_t)event.delay_ns;
+    memcpy(event.peer_nic, path->peer_device, sizeof event.peer_nic - 1); /* a reader ends the text */
+    dt_event_write(dt_page_events(c->environment->page), &event, "fence unproven path %u epoch %u: %s",
+                   path->index, path->epoch, reason);
+}
+
 /* ------------------------------------------------------------------------------------------------------------
  * The steps
  */
@@ -177,7 +193,7 @@ void dt_switchover_report_resumed(struct dt_path *path, uint64_t now_ns, struct 
     report->is_pending = true;
     report->epoch = path->epoch;
     report->completions = dt_load_relaxed(&c->completions);
-    report->evidence = dt_fence_evidence(&path->fence);
+    report->evidence = dt_fence_evidence(&path->fence, now_ns);
     report->over = c->current ? dt_path_name(c->current) : NULL;
     report->settled = settled;
     memcpy(report->peer_device, path->peer_device, sizeof report->peer_device);

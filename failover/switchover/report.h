@@ -64,6 +64,9 @@ uint64_t dt_switchover_report_deadline_ns(const struct dt_path *path, uint64_t n
 /* Owner: a switchover begins; a pending report of the path is written. */
 void dt_switchover_report_begin(struct dt_path *path, uint64_t now_ns);
 
+/* Owner: an event of its own, since the switchover may wait for the proof for long. The caller logs it. */
+void dt_switchover_report_unproven(const struct dt_path *path, uint64_t now_ns, const char *reason);
+
 /* Owner: the epoch is settled, or its parts are discarded. */
 void dt_switchover_report_resumed(struct dt_path *path, uint64_t now_ns,
                                   struct dt_switchover_settled settled);

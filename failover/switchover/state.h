@@ -33,6 +33,8 @@ struct dt_path_switchover {
     bool is_fence_wanted;   /* once path->op_state is IDLE */
     bool is_destroy_wanted; /* by the fence, once the control thread is free */
     bool is_destroying;     /* queue pairs of this epoch, for the fence */
+    uint64_t destroy_ns;    /* not before: the device refused it */
+    uint64_t removal_ns;    /* next look whether the device is in the system */
 
     struct dt_stall stall;   /* stall_watch.c */
     uint32_t silent_qpn;     /* queue pair in the error state without a completion, or 0 */

@@ -31,10 +31,10 @@ static void finish_task(struct dt_path *path, uint64_t now_ns)
             dt_fencing_requested(path, now_ns);
             break;
         case DT_PATH_OP_DESTROY:
-            DT_CHECK(!path->doomed);
             if (path->switchover->is_destroying)
-                dt_fencing_destroyed(path);
-            path->switchover->is_destroying = false;
+                dt_fencing_destroyed(path, is_good, now_ns);
+            else if (!is_good)
+                dt_recover_retire_again(path, now_ns);
             break;
         case DT_PATH_OP_MAKE:
             if (!is_good)
@@ -126,6 +126,8 @@ static void receive_frame(struct dt_connection *c, uint64_t now_ns)
         is_hint(path, now_ns))
         dt_recovery_hint(&path->switchover->recovery, now_ns);
     dt_switchover_follow(path, &taken, now_ns);
+    if (frame->message == DT_PATH_MSG_SWITCH && frame->is_stopped && frame->epoch == path->machine.epoch)
+        dt_fence_peer_stopped(&path->fence, now_ns);
     if (is_agreement(path, (enum dt_path_message)frame->message))
         path->switchover->report.steps.agreed_ns = now_ns;
 }

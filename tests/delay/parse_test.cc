@@ -186,8 +186,8 @@ TEST(DelayParse, ReportsWhereAndWhatWouldBeRight)
     EXPECT_EQ("line 1, column 1: a fault of a device needs device=NAME", Error("down"));
     EXPECT_EQ("line 1, column 14: a device has a fault for all messages: 'size' cannot limit it",
               Error("device=soft0 size=1.. down"));
-    EXPECT_EQ("line 1, column 15: expected a call that may hang: modify_qp, query_qp, create_qp, create_cq "
-              "or reg_mr, got 'poll_cq'",
+    EXPECT_EQ("line 1, column 15: expected a call that may hang: modify_qp, query_qp, create_qp, destroy_qp, "
+              "create_cq or reg_mr, got 'poll_cq'",
               Error("device=a hang=poll_cq"));
     EXPECT_EQ("line 1, column 10: 'error' needs fail= beside it", Error("device=a error=EIO silent"));
     EXPECT_EQ("line 1, column 10: 'count' needs fail=, hang= or status= beside it",

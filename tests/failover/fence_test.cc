@@ -27,28 +27,28 @@ TEST_F(Fence, IsProvenByMarkersAndReceivesOfEveryQueuePair)
     EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 200));
     fence.marker_mask = 3;
     EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 200));
-    EXPECT_STREQ("flushed", dt_fence_evidence(&fence));
+    EXPECT_STREQ("flushed", dt_fence_evidence(&fence, 200));
 }
 
 TEST_F(Fence, IsNotProvenByFlushesBeforeAnybodyAskedForThem)
 {
     fence.marker_mask = fence.receives_mask = 3;
     EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 200));
-    EXPECT_STREQ("none", dt_fence_evidence(&fence));
+    EXPECT_STREQ("unproven", dt_fence_evidence(&fence, 200));
 }
 
 TEST_F(Fence, IsProvenByDestruction)
 {
     fence.is_destroyed = true;
     EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 200));
-    EXPECT_STREQ("destroyed", dt_fence_evidence(&fence));
+    EXPECT_STREQ("destroyed", dt_fence_evidence(&fence, 200));
 }
 
 TEST_F(Fence, IsProvenByADeviceThatIsGone)
 {
     fence.is_device_gone = true;
     EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 200));
-    EXPECT_STREQ("device gone", dt_fence_evidence(&fence));
+    EXPECT_STREQ("device gone", dt_fence_evidence(&fence, 200));
 }
 
 TEST_F(Fence, AsksForDestructionOnTimeoutAndReportsItThen)
@@ -65,13 +65,42 @@ TEST_F(Fence, AsksForDestructionOnTimeoutAndReportsItThen)
     EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 1ull << 60)) << "late is not never";
 }
 
-TEST_F(Fence, OfADeadDeviceAsksForDestructionAtOnce)
+TEST_F(Fence, OfADeadDeviceIsNotProvenByDestruction)
 {
     fence.is_device_dead = true;
-    EXPECT_EQ(100u, dt_fence_deadline_ns(&fence));
-    EXPECT_EQ(DT_FENCE_DESTROY, dt_fence_verdict(&fence, 100));
+    fence.is_destroyed = true;
+    EXPECT_EQ(1100u, dt_fence_deadline_ns(&fence));
     EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 1099));
-    EXPECT_EQ(DT_FENCE_LATE, dt_fence_verdict(&fence, 1100));
+    EXPECT_EQ(DT_FENCE_LATE, dt_fence_verdict(&fence, 1100)) << "no destruction is asked for";
+    EXPECT_STREQ("unproven", dt_fence_evidence(&fence, 1100));
+    fence.is_device_gone = true;
+    EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 1101));
+    EXPECT_STREQ("device gone", dt_fence_evidence(&fence, 1101));
+}
+
+TEST_F(Fence, OfADeadDeviceIsProvenByTheSendersOwnProofAndALateTime)
+{
+    fence.late_ns = 5000;
+    dt_fence_peer_stopped(&fence, 300);
+    dt_fence_peer_stopped(&fence, 900); // a retransmission
+    EXPECT_EQ(DT_FENCE_DESTROY, dt_fence_verdict(&fence, 1100));
+    EXPECT_EQ(DT_FENCE_LATE, dt_fence_verdict(&fence, 2100));
+    EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 6000)) << "the device lives and has refused nothing";
+    fence.is_device_dead = true;
+    EXPECT_EQ(5300u, dt_fence_deadline_ns(&fence));
+    EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 5299));
+    EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 5300));
+    EXPECT_STREQ("peer stopped", dt_fence_evidence(&fence, 5300));
+}
+
+TEST_F(Fence, OfADeviceThatRefusesTheDestructionIsProvenByTheSendersProofToo)
+{
+    fence.late_ns = 5000;
+    fence.is_refused = true;
+    dt_fence_peer_stopped(&fence, 300);
+    EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 5300));
+    fence.is_destroyed = true; // at last
+    EXPECT_STREQ("destroyed", dt_fence_evidence(&fence, 5300));
 }
 
 TEST_F(Fence, SendsNothingWhenItHasEnded)

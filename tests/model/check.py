@@ -56,6 +56,7 @@ CASES = [
     Case("safety_opened_of_any_epoch", "M=2 N=1 K=3 ADV=0 ANYOPENED"),
     Case("safety_close", "M=2 N=1 ADV=0 CLOSE"),
     Case("safety_device_gone", "M=2 N=1 ADV=0 GONE"),
+    Case("safety_device_fatal", "M=2 N=1 ADV=0 FATAL"),
     Case("cycle", "M=2 N=1 ADV=0", "cycle"),
     Case("ltl_once", "M=2 N=1 ADV=0 LTL", "once"),
     Case("ltl_early", "M=2 N=1 ADV=0 LTL", "early"),
@@ -75,6 +76,7 @@ CASES = [
     Case("bug_immediate_filtered_by_epoch", "M=3 IMMFILTER", violates="early"),
     Case("bug_parts_kept", "M=3 QPS=2 KEEPPARTS", violates="once"),
     Case("bug_silent_close", "M=3 CLOSE SILENTCLOSE", violates="live"),
+    Case("bug_dead_device_trusted", "M=2 N=1 FAULTS=1 ADV=0 FATAL TRUSTDEAD", violates="once"),
     Case("bug_acknowledged_is_received", "M=2 FAULTS=1 ADV=0 GONE BLINDTRUST", violates="live"),
 ]
 

@@ -86,6 +86,38 @@ TEST_F(Fault, ARuleHangsTheFenceAndLetsItGo)
     traffic->Move(100);
 }
 
+/* The device can neither move its queue pairs to ERR nor destroy them: nothing of them is sent again before
+ * it can, and the report calls the fence unproven. */
+TEST_F(Fault, ADestructionThatIsRefusedIsNoProofOfTheFence)
+{
+    std::string modify = AddRule("device=soft2 fail=modify_qp");
+    std::string destroy = AddRule("device=soft2 fail=destroy_qp error=EBUSY");
+    detour_test::ExpectWarning("cannot go to ERR");
+    detour_test::ExpectWarning("cannot be destroyed");
+    AddRule("device=soft2 event=qp_fatal");
+    Until([&] {
+        traffic->PostReceives(1 << 20); /* until the rules are in force, and as long as it takes */
+        traffic->PostSends(1 << 20);
+        traffic->Reap();
+        return CountLines("the device refuses to destroy the queue pairs") >= 1 || HasFailure();
+    });
+    EXPECT_GE(Fired(modify), 1u);
+    EXPECT_GE(Fired(destroy), 1u);
+    EXPECT_EQ(0, CountLines("is fenced"));
+    EXPECT_EQ(0, CountLines("is settled"));
+    auto events = ReadEvents(DT_EVENT_KIND_PATH);
+    EXPECT_EQ(1, std::count_if(events.begin(), events.end(), [](const dt_event_record &event) {
+                  return strstr(event.text, "fence unproven path 0 epoch 0: the device refuses to destroy");
+              }));
+    Inject("clear");
+    Until([&] {
+        traffic->Move(20);
+        return (CountLines("is settled") == 1 && CountLines("is fenced") == 1) || HasFailure();
+    });
+    EXPECT_EQ(1, CountLines("us (destroyed), agreed"));
+    traffic->Move(100);
+}
+
 /* The driver reports that a completion queue is lost, although its queue pairs work. */
 TEST_F(Fault, ACompletionQueueThatFailsIsAFaultOfItsPath)
 {

@@ -38,13 +38,13 @@ TEST_F(Fault, LinkDownUnderAReceive)
 TEST_F(Fault, DeviceFatalUnderASend)
 {
     FailUnderTraffic("soft0", "fatal");
-    EXPECT_EQ(1, CountLines("(destroyed)"));
+    EXPECT_EQ(1, CountLines("(device gone)"));
 }
 
 TEST_F(Fault, DeviceFatalUnderAReceive)
 {
     FailUnderTraffic("soft2", "fatal");
-    EXPECT_EQ(1, CountLines("(destroyed)"));
+    EXPECT_EQ(1, CountLines("(device gone)"));
 }
 
 /* Receives are published before the path fails, and the sender has not begun. */

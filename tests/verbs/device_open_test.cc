@@ -3,7 +3,11 @@
  * crash. */
 #include "tests/verbs/device_fixture.h"
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 
 #include "verbs/device.h"
 #include "verbs/object.h"
@@ -43,6 +47,29 @@ TEST_F(Device, ADeviceThatIsGoneIsNotFound)
     fake::TheWorld().devices.erase(fake::TheWorld().devices.begin());
     detour_test::ExpectWarning("fake0: the device cannot be opened: No such device");
     EXPECT_EQ(DT_NOT_FOUND, dt_device_open(verbs, &list[0], &device));
+}
+
+/* The folder of a device that comes back has another inode, also under the same name. */
+TEST_F(Device, IsRemovedOnceItsFolderInSysfsIsGoneOrAnothers)
+{
+    namespace fs = std::filesystem;
+    std::string pattern = (fs::temp_directory_path() / "detour-sysfs-XXXXXX").string();
+    ASSERT_NE(nullptr, mkdtemp(pattern.data()));
+    fs::path folder = fs::path(pattern) / "fake0";
+    fs::create_directory(folder);
+    fake::TheWorld().devices[0]->ibdev_path = folder;
+    Open();
+    EXPECT_FALSE(dt_device_is_removed(device));
+    fs::rename(folder, fs::path(pattern) / "old"); // keeps its inode from being used again
+    EXPECT_TRUE(dt_device_is_removed(device));
+    fs::create_directory(folder);
+    EXPECT_TRUE(dt_device_is_removed(device));
+    dt_device_close(device);
+    fs::remove_all(pattern);
+    fake::TheWorld().devices[0]->ibdev_path = "";
+    Open();
+    EXPECT_FALSE(dt_device_is_removed(device)) << "without sysfs nothing is known";
+    dt_device_close(device);
 }
 
 TEST_F(Device, OpeningSurvivesEveryFailedAllocation)

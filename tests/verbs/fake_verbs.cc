@@ -363,9 +363,14 @@ int DestroyQp(ibv_qp *ibv)
 {
     auto *qp = static_cast<Qp *>(ibv);
 
+    int error = Release("qp");
+    if (error) { // it still exists
+        world->live++;
+        return error;
+    }
     world->qps.erase(qp->qp_num);
     delete qp;
-    return Release("qp");
+    return 0;
 }
 
 dt_verbs_table MakeTable()

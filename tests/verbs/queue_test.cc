@@ -49,8 +49,12 @@ TEST_F(Queue, EveryFailureWhileMakingAQueuePairIsOneWarningAndLeavesNothing)
         EXPECT_EQ(DT_NO_MEMORY, status);
         EXPECT_EQ(live, fake::TheWorld().live);
     }
-    fake::Fail("destroy_qp", EBUSY);
     detour_test::ExpectWarning("cannot be destroyed: Device or resource busy");
+    fake::Fail("destroy_qp", EBUSY);
+    EXPECT_EQ(DT_SYSTEM, dt_qp_end(qp));
+    fake::Fail("destroy_qp", EBUSY);
+    EXPECT_EQ(DT_SYSTEM, dt_qp_end(qp)) << "which is not logged again";
+    EXPECT_EQ(DT_OK, dt_qp_end(qp));
     dt_qp_destroy(qp);
     fake::Fail("destroy_cq", EIO);
     detour_test::ExpectWarning("a CQ cannot be destroyed: Input/output error");

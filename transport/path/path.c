@@ -295,9 +295,11 @@ void dt_path_submit_flush(struct dt_path *path)
  */
 void dt_path_fence(struct dt_path *path)
 {
+    bool is_dead = path->nic && dt_load_relaxed(&path->nic->is_dead);
+
     for (uint32_t q = 0; q < path->qp_count; q++) {
         if (path->qp[q])
-            dt_qp_fail(path->qp[q]);
+            is_dead ? dt_qp_try_fail(path->qp[q]) : dt_qp_fail(path->qp[q]);
     }
 }
 
@@ -401,6 +403,21 @@ static uint32_t find_stopped(const struct dt_path *path)
     return 0;
 }
 
+/* A queue pair that the device does not destroy keeps its completion queues: it may still receive. */
+static enum dt_status end_doomed(struct dt_path *path)
+{
+    enum dt_status status;
+
+    if (path->last_receives)
+        dt_path_queues_poll_last(path->doomed, path->last_receives);
+    status = dt_path_queues_end(path, path->doomed);
+    if (status != DT_OK)
+        return status;
+    destroy_set(path, path->doomed);
+    path->doomed = NULL;
+    return DT_OK;
+}
+
 static enum dt_status run_op_now(struct dt_path *path)
 {
     switch (path->op) {
@@ -408,11 +425,7 @@ static enum dt_status run_op_now(struct dt_path *path)
         dt_path_fence(path);
         return DT_OK;
     case DT_PATH_OP_DESTROY:
-        if (path->last_receives)
-            dt_path_queues_poll_last(path->doomed, path->last_receives);
-        destroy_set(path, path->doomed);
-        path->doomed = NULL;
-        return DT_OK;
+        return end_doomed(path);
     case DT_PATH_OP_MAKE:
         return make(path);
     case DT_PATH_OP_LINK:

@@ -221,7 +221,8 @@ void dt_path_submit_destroy(struct dt_path *path);
  *
  *   FENCE    the queue pairs go to ERR, as far as the device does it
  *   DESTROY  path->doomed is destroyed and freed; completions of its receives until then are in
- *            path->last_receives, if the submitter has set it
+ *            path->last_receives, if the submitter has set it. DT_SYSTEM: the device refused to destroy a
+ *            queue pair; path->doomed is still there, and the task may be repeated
  *   MAKE     path->fresh is made for path->make_epoch; at the receiver connected to path->peer_offer
  *   LINK     sender: the queue pairs in use are connected to path->peer_offer
  *   QUERY    is a queue pair in use in the error state? path->stopped_qpn

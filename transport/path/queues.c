@@ -217,6 +217,17 @@ void dt_path_queues_poll_last(const struct dt_path_queues *queues, struct dt_las
     }
 }
 
+enum dt_status dt_path_queues_end(const struct dt_path *path, struct dt_path_queues *queues)
+{
+    enum dt_status status = DT_OK;
+
+    for (uint32_t q = 0; q < path->qp_count; q++) {
+        if (queues->qp[q] && dt_qp_end(queues->qp[q]) != DT_OK)
+            status = DT_SYSTEM;
+    }
+    return status;
+}
+
 void dt_path_queues_destroy(struct dt_path *path, struct dt_path_queues *queues)
 {
     if (queues->flush)

@@ -80,6 +80,12 @@ struct dt_last_receives *dt_path_last_receives_create(const struct dt_path *path
 /* Polls the set's receives into *last, before dt_path_queues_destroy() discards them. */
 void dt_path_queues_poll_last(const struct dt_path_queues *queues, struct dt_last_receives *last);
 
+/*
+ * Has the device destroy the set's data queue pairs, and keeps the rest. DT_SYSTEM: it refused one, which may
+ * still receive; the call may be repeated.
+ */
+enum dt_status dt_path_queues_end(const struct dt_path *path, struct dt_path_queues *queues);
+
 /* Destroys and frees every member that exists. */
 void dt_path_queues_destroy(struct dt_path *path, struct dt_path_queues *queues);
 

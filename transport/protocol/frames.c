@@ -494,6 +494,8 @@ void dt_path_frame_encode(const struct dt_path_frame *frame, uint32_t qps, struc
     dt_put_uint(w, frame->message, 1);
     dt_put_uint(w, frame->path, 1);
     dt_put_uint(w, frame->epoch, 4);
+    if (frame->message == DT_PATH_MSG_SWITCH)
+        dt_put_uint(w, frame->is_stopped, 1);
     if (frame->message == DT_PATH_MSG_RESUME) {
         dt_put_uint(w, frame->resume.first, 8);
         dt_put_uint(w, frame->resume.later, 8);
@@ -516,6 +518,12 @@ enum dt_status dt_path_frame_decode(const uint8_t *body, size_t bytes, uint32_t 
     frame->epoch = (uint32_t)dt_get_uint(&r, 4);
     is_valid =
         frame->message > DT_PATH_MSG_NONE && frame->message < DT_PATH_MESSAGE_COUNT && frame->path < paths;
+    if (is_valid && frame->message == DT_PATH_MSG_SWITCH) {
+        uint64_t is_stopped = dt_get_uint(&r, 1);
+
+        frame->is_stopped = is_stopped == 1;
+        is_valid = is_stopped <= 1;
+    }
     if (is_valid && frame->message == DT_PATH_MSG_RESUME) {
         frame->resume.first = dt_get_uint(&r, 8);
         frame->resume.later = dt_get_uint(&r, 8);

@@ -183,6 +183,7 @@ struct dt_path_frame {
     uint32_t message; /* enum dt_path_message, not NONE */
     uint32_t path;
     uint32_t epoch;
+    bool is_stopped;            /* SWITCH: the sender has the proof of its own fence */
     struct dt_resume resume;    /* RESUME */
     struct dt_path_offer offer; /* OPEN, OPENED; usable */
 };

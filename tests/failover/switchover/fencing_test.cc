@@ -3,6 +3,7 @@
 
 #include "tests/failover/switchover/pair.h"
 #include "transport/path/queues.h"
+#include "verbs/fault.h"
 
 namespace
 {
@@ -31,10 +32,18 @@ class Fencing : public detour_test::Pair
         if (path->op == DT_PATH_OP_FENCE)
             dt_fencing_requested(path, now_ns);
         if (path->op == DT_PATH_OP_DESTROY) {
-            dt_fencing_destroyed(path);
-            State(path->connection, path->index)->is_destroying = false;
+            dt_fencing_destroyed(path, path->op_status == DT_OK, now_ns);
         }
     }
+    /* The device refuses these calls from now on. */
+    void Fail(dt_path *path, dt_device_call one, dt_device_call other = DT_DEVICE_CALL_MODIFY_QP)
+    {
+        dt_device_fault faults[2] = {};
+        faults[0] = {1, DT_DEVICE_FAULT_FAIL, one, EIO, 0, DT_EVENT_OTHER, 0, &fired};
+        faults[1] = {2, DT_DEVICE_FAULT_FAIL, other, EBUSY, 0, DT_EVENT_OTHER, 0, &fired};
+        dt_device_set_faults(path->nic->device, faults, 2);
+    }
+    uint64_t fired = 0;
     dt_path_event Await(dt_net *net, dt_path *path, uint64_t limit_ns)
     {
         for (uint64_t end_ns = now_ns + limit_ns; now_ns < end_ns;) {
@@ -54,10 +63,10 @@ TEST_F(Fencing, BothEndsAreProvenByFlushedCompletions)
 {
     Begin(sender, 1);
     EXPECT_EQ(DT_PATH_FENCED, Await(there.net, &sender->path[1], DT_NS_PER_S));
-    EXPECT_STREQ("flushed", dt_fence_evidence(&sender->path[1].fence));
+    EXPECT_STREQ("flushed", dt_fence_evidence(&sender->path[1].fence, now_ns));
     Begin(receiver, 1);
     EXPECT_EQ(DT_PATH_FENCED, Await(here.net, &receiver->path[1], DT_NS_PER_S));
-    EXPECT_STREQ("flushed", dt_fence_evidence(&receiver->path[1].fence));
+    EXPECT_STREQ("flushed", dt_fence_evidence(&receiver->path[1].fence, now_ns));
     EXPECT_EQ(receiver->path[1].fence.all_mask, receiver->path[1].fence.receives_mask);
     dt_fence_end(&sender->path[1].fence);
     dt_fence_end(&receiver->path[1].fence);
@@ -72,16 +81,42 @@ TEST_F(Fencing, NothingIsProvenBeforeTheQueuePairsWereMovedToErr)
     dt_fence_end(&sender->path[1].fence);
 }
 
-TEST_F(Fencing, QueuePairsOfADeadDeviceAreDestroyed)
+TEST_F(Fencing, TheDestructionOfADeadDeviceProvesNothing)
 {
-    dt_store_relaxed(&receiver->path[1].nic->is_dead, 1u);
+    dt_path *path = &receiver->path[1];
+    dt_store_relaxed(&path->nic->is_dead, 1u);
+    Fail(path, DT_DEVICE_CALL_MODIFY_QP);
     Begin(receiver, 1);
-    EXPECT_FALSE(State(receiver, 1)->is_fence_wanted) << "the device answers no modify_qp";
-    EXPECT_EQ(DT_PATH_FENCED, Await(here.net, &receiver->path[1], 10 * DT_NS_PER_S));
-    EXPECT_STREQ("destroyed", dt_fence_evidence(&receiver->path[1].fence));
-    EXPECT_EQ(nullptr, receiver->path[1].qp[0]);
-    dt_fence_end(&receiver->path[1].fence);
-    dt_store_relaxed(&receiver->path[1].nic->is_dead, 0u);
+    EXPECT_EQ(DT_PATH_UNFENCED, Await(here.net, path, 10 * DT_NS_PER_S));
+    EXPECT_EQ(1, CountLines("the fence of path 1 on soft1 is unproven after 1000 ms: the device died"));
+    EXPECT_NE(nullptr, path->qp[0]) << "its completions may still come";
+    dt_fence_peer_stopped(&path->fence, now_ns);
+    const uint64_t late_ns = here.net->environment.params.late_ms * DT_NS_PER_MS;
+    EXPECT_EQ(DT_PATH_EVENT_COUNT, Await(here.net, path, late_ns - DT_NS_PER_MS));
+    EXPECT_EQ(DT_PATH_FENCED, Await(here.net, path, 10 * DT_NS_PER_MS));
+    EXPECT_STREQ("peer stopped", dt_fence_evidence(&path->fence, now_ns));
+    dt_fence_end(&path->fence);
+    dt_store_relaxed(&path->nic->is_dead, 0u);
+    dt_device_set_faults(path->nic->device, nullptr, 0);
+}
+
+TEST_F(Fencing, ADestructionThatTheDeviceRefusesProvesNothingAndIsTriedAgain)
+{
+    dt_path *path = &receiver->path[1];
+    Fail(path, DT_DEVICE_CALL_MODIFY_QP, DT_DEVICE_CALL_DESTROY_QP);
+    detour_test::ExpectWarning("cannot go to ERR");
+    detour_test::ExpectWarning("cannot be destroyed");
+    Begin(receiver, 1);
+    EXPECT_EQ(DT_PATH_UNFENCED, Await(here.net, path, 10 * DT_NS_PER_S));
+    EXPECT_EQ(1, CountLines("the device refuses to destroy the queue pairs"));
+    EXPECT_EQ(DT_PATH_EVENT_COUNT, Await(here.net, path, 5 * DT_NS_PER_S));
+    EXPECT_EQ(1, CountLines("cannot be destroyed")) << "once";
+    EXPECT_NE(nullptr, path->doomed);
+    dt_device_set_faults(path->nic->device, nullptr, 0);
+    EXPECT_EQ(DT_PATH_FENCED, Await(here.net, path, 20 * DT_NS_PER_S));
+    EXPECT_STREQ("destroyed", dt_fence_evidence(&path->fence, now_ns));
+    EXPECT_EQ(nullptr, path->doomed);
+    dt_fence_end(&path->fence);
 }
 
 TEST_F(Fencing, WithoutAProofOneReportIsMadeAndTheSearchContinues)
@@ -94,7 +129,7 @@ TEST_F(Fencing, WithoutAProofOneReportIsMadeAndTheSearchContinues)
     EXPECT_EQ(DT_PATH_EVENT_COUNT, dt_fencing_progress(path, now_ns + limit_ns));
     EXPECT_TRUE(State(sender, 1)->is_destroy_wanted);
     EXPECT_EQ(DT_PATH_UNFENCED, dt_fencing_progress(path, now_ns + 2 * limit_ns));
-    EXPECT_EQ(1, CountLines("has neither flushed nor destroyed the queue pairs of path 1"));
+    EXPECT_EQ(1, CountLines("it has neither flushed nor destroyed the queue pairs"));
     EXPECT_EQ(DT_PATH_EVENT_COUNT, dt_fencing_progress(path, now_ns + 3 * limit_ns)) << "once";
     now_ns += 3 * limit_ns;
     EXPECT_EQ(DT_PATH_FENCED, Await(there.net, path, 10 * DT_NS_PER_S)) << "it answers after all";

@@ -38,9 +38,10 @@ TEST_F(Report, IsOneLineWithEveryStepOnceTheFirstCompletionIsKnown)
     dt_switchover_report_progress(path, now_ns + 50 * DT_NS_PER_US, &lines_left);
     EXPECT_EQ(15u, lines_left);
     EXPECT_EQ(
-        1, CountLines("epoch 0 is settled: the test's reason; 2 messages again over soft0 (repost), 3 had "
-                      "arrived; fenced after 100 us (none), agreed after 250 us, posted again after 250 us, "
-                      "first completion after 300 us, 300 us in all; the path is UP"));
+        1,
+        CountLines("epoch 0 is settled: the test's reason; 2 messages again over soft0 (repost), 3 had "
+                   "arrived; fenced after 100 us (unproven), agreed after 250 us, posted again after 250 us, "
+                   "first completion after 300 us, 300 us in all; the path is UP"));
     dt_switchover_report_progress(path, now_ns + DT_NS_PER_S, &lines_left);
     EXPECT_EQ(1, CountLines("is settled")) << "once";
     dt_store_release(&sender->open_requests, 0u);

@@ -305,6 +305,22 @@ TEST(Messages, ResumeCarriesCompleteMessagesAndEagerGenerations)
         << "without the generations";
 }
 
+TEST(Messages, SwitchSaysWhetherTheSenderHasItsProof)
+{
+    for (bool is_stopped : {false, true}) {
+        dt_path_frame frame = {};
+        frame.message = DT_PATH_MSG_SWITCH;
+        frame.is_stopped = is_stopped;
+        Frame switching;
+        dt_path_frame out;
+        dt_path_frame_encode(&frame, 1, &switching.w);
+        ASSERT_EQ(DT_OK, dt_path_frame_decode(switching.body(), switching.body_bytes(), 2, 1, &out));
+        EXPECT_EQ(is_stopped, out.is_stopped);
+        EXPECT_EQ(DT_PROTOCOL,
+                  dt_path_frame_decode(switching.body(), switching.body_bytes() - 1, 2, 1, &out));
+    }
+}
+
 TEST(Messages, ResumeWhoseFirstIncompleteMessageIsCompleteIsRefused)
 {
     dt_path_frame frame = {};
