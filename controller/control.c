@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/control.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "controller/known.h"
+
+#define LINKS_MAX     16384 /* of the judge */
+#define RANKS_MAX     4096
+#define SLOW_MAX      256
+#define DECISIONS_MAX 16   /* in one round */
+#define RECORDS_MAX   8192 /* of a stream in one round, so that a round ends */
+
+struct dt_control {
+    struct dt_control_options options;
+    struct dt_known *known;
+    struct dt_judge *judge;
+    struct dt_decider *decide;
+    struct dt_observation *observation;
+    /* The lease. */
+    bool is_leader;
+    bool has_waited; /* and the operator knows */
+    uint64_t fence;
+    uint64_t held_until_ns;
+    uint64_t renew_ns;
+    /* The streams. */
+    bool has_begun;
+    char after_observation[DT_STORE_ID_BYTES];
+    char after_acknowledgement[DT_STORE_ID_BYTES];
+    int64_t time_ns;  /* of this round */
+    int64_t number;   /* of the last decision of the job */
+    uint64_t refused; /* records */
+    /* Decisions of this or an earlier round that are not in the stream yet. */
+    size_t pending_count;
+    struct dt_decision pending[DECISIONS_MAX];
+};
+
+struct dt_control *dt_control_create(const struct dt_control_options *options)
+{
+    struct dt_control *control = calloc(1, sizeof *control);
+
+    if (!control)
+        return NULL;
+    control->options = *options;
+    control->known = dt_known_create();
+    control->judge = dt_judge_create(LINKS_MAX, RANKS_MAX);
+    control->decide = dt_decide_create(&options->decide);
+    control->observation = calloc(1, sizeof *control->observation);
+    if (control->known && control->judge && control->decide && control->observation)
+        return control;
+    dt_control_destroy(control);
+    return NULL;
+}
+
+void dt_control_destroy(struct dt_control *control)
+{
+    if (!control)
+        return;
+    if (control->is_leader)
+        control->options.store->ops->lease_release(control->options.store, DT_LEASE_CONTROLLER,
+                                                   control->options.holder, control->fence);
+    dt_known_destroy(control->known);
+    dt_judge_destroy(control->judge);
+    dt_decide_destroy(control->decide);
+    free(control->observation);
+    free(control);
+}
+
+bool dt_control_is_leader(const struct dt_control *control)
+{
+    return control->is_leader;
+}
+
+static void note(const struct dt_control *control, bool is_error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void note(const struct dt_control *control, bool is_error, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    if (!control->options.funcs.note)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    control->options.funcs.note(control->options.funcs_arg, is_error, text);
+}
+
+/* ---- Streams. ---- */
+static void copy_id(char to[DT_STORE_ID_BYTES], const char *id)
+{
+    snprintf(to, DT_STORE_ID_BYTES, "%s", id);
+}
+
+static void refuse(struct dt_control *control, const char *stream, const char *id, const char *reason)
+{
+    /* The first ones, then powers of two: a broken writer must not fill the log. */
+    if (++control->refused <= 4 || dt_is_power_of_two(control->refused))
+        note(control, true, "record %s of the stream %s is refused: %s (%" PRIu64 " so far)", id, stream,
+             reason, control->refused);
+}
+
+static bool take_observation(void *arg, const char *id, const char *record, size_t bytes)
+{
+    struct dt_control *control = arg;
+    struct dt_observation *observation = control->observation;
+    char reason[DT_RECORD_REASON_BYTES];
+
+    copy_id(control->after_observation, id);
+    if (dt_observation_read(record, bytes, observation, reason) != DT_OK) {
+        refuse(control, DT_STREAM_OBSERVATIONS, id, reason);
+        return true;
+    }
+    if (observation->number > control->number)
+        control->number = observation->number;
+    dt_known_take(control->known, observation, control->time_ns, control->judge);
+    return true;
+}
+
+static bool take_acknowledgement(void *arg, const char *id, const char *record, size_t bytes)
+{
+    struct dt_control *control = arg;
+    struct dt_acknowledgement acknowledgement;
+    char reason[DT_RECORD_REASON_BYTES];
+
+    copy_id(control->after_acknowledgement, id);
+    if (dt_acknowledgement_read(record, bytes, &acknowledgement, reason) != DT_OK)
+        refuse(control, DT_STREAM_ACKNOWLEDGEMENTS, id, reason);
+    else if (acknowledgement.status != DT_OK && control->is_leader)
+        note(control, true, "decision %" PRId64 " failed on host %s: %s", acknowledgement.number,
+             acknowledgement.host, acknowledgement.text);
+    return true;
+}
+
+static bool skip_to(void *arg, const char *id, const char *record, size_t bytes)
+{
+    (void)record;
+    (void)bytes;
+    copy_id(arg, id);
+    return true;
+}
+
+static enum dt_status read_stream(struct dt_control *control, const char *stream, const char *after,
+                                  size_t count, dt_store_visit_func *visit, void *arg)
+{
+    return control->options.store->ops->read(control->options.store, stream, after, count, visit, arg);
+}
+
+/* A controller that starts now judges by what is measured from now on. */
+static enum dt_status begin(struct dt_control *control)
+{
+    enum dt_status status = control->has_begun ? DT_OK
+                                               : read_stream(control, DT_STREAM_OBSERVATIONS, "", SIZE_MAX,
+                                                             skip_to, control->after_observation);
+
+    if (status == DT_OK && !control->has_begun)
+        status = read_stream(control, DT_STREAM_ACKNOWLEDGEMENTS, "", SIZE_MAX, skip_to,
+                             control->after_acknowledgement);
+    control->has_begun = status == DT_OK;
+    return status;
+}
+
+static enum dt_status read_all(struct dt_control *control)
+{
+    char after[DT_STORE_ID_BYTES];
+    enum dt_status status = begin(control);
+
+    copy_id(after, control->after_observation);
+    if (status == DT_OK)
+        status = read_stream(control, DT_STREAM_OBSERVATIONS, after, RECORDS_MAX, take_observation, control);
+    copy_id(after, control->after_acknowledgement);
+    if (status == DT_OK)
+        status = read_stream(control, DT_STREAM_ACKNOWLEDGEMENTS, after, RECORDS_MAX, take_acknowledgement,
+                             control);
+    return status;
+}
+
+/* ---- The lease. ---- */
+struct adoption {
+    struct dt_control *control;
+    uint64_t now_ns;
+};
+
+static bool adopt(void *arg, const char *id, const char *record, size_t bytes)
+{
+    struct adoption *adoption = arg;
+    struct dt_control *control = adoption->control;
+    char reason[DT_RECORD_REASON_BYTES];
+    struct dt_decision decision;
+
+    if (dt_decision_read(record, bytes, &decision, reason) != DT_OK) {
+        refuse(control, DT_STREAM_DECISIONS, id, reason);
+        return true;
+    }
+    if (decision.number > control->number)
+        control->number = decision.number;
+    dt_decide_adopt(control->decide, &decision, adoption->now_ns);
+    return true;
+}
+
+/* Goes on from the decisions of the controllers before. */
+static enum dt_status take_over(struct dt_control *control, uint64_t now_ns)
+{
+    struct adoption adoption = {control, now_ns};
+    struct dt_decider *fresh = dt_decide_create(&control->options.decide);
+
+    if (!fresh)
+        return DT_NO_MEMORY;
+    dt_decide_destroy(control->decide);
+    control->decide = fresh;
+    return read_stream(control, DT_STREAM_DECISIONS, "", SIZE_MAX, adopt, &adoption);
+}
+
+static void lose(struct dt_control *control, const char *why)
+{
+    control->is_leader = false;
+    control->has_waited = true;
+    note(control, true, "no longer the controller of the job: %s%s", why,
+         control->pending_count ? "; decisions that the store has not got are dropped" : "");
+    control->pending_count = 0;
+}
+
+static void hold(struct dt_control *control, uint64_t now_ns)
+{
+    control->held_until_ns = dt_deadline_ns(now_ns, control->options.lease_ms * DT_NS_PER_MS);
+    control->renew_ns = dt_deadline_ns(now_ns, control->options.lease_ms * DT_NS_PER_MS / 3);
+}
+
+static enum dt_status acquire(struct dt_control *control, uint64_t now_ns)
+{
+    struct dt_store *store = control->options.store;
+    enum dt_status status = store->ops->lease_acquire(store, DT_LEASE_CONTROLLER, control->options.holder,
+                                                      control->options.lease_ms, now_ns, &control->fence);
+
+    if (status == DT_AGAIN) {
+        if (!control->has_waited)
+            note(control, false, "another controller has the lease; waiting for it");
+        control->has_waited = true;
+        return DT_OK;
+    }
+    if (status == DT_OK)
+        status = take_over(control, now_ns);
+    if (status != DT_OK)
+        return status;
+    control->is_leader = true;
+    control->has_waited = false;
+    hold(control, now_ns);
+    note(control, false, "this is the controller of the job now (fencing number %" PRIu64 ")",
+         control->fence);
+    return DT_OK;
+}
+
+static enum dt_status renew(struct dt_control *control, uint64_t now_ns)
+{
+    struct dt_store *store = control->options.store;
+    enum dt_status status = store->ops->lease_renew(store, DT_LEASE_CONTROLLER, control->options.holder,
+                                                    control->fence, control->options.lease_ms, now_ns);
+
+    if (status == DT_OK)
+        hold(control, now_ns);
+    else if (status == DT_AGAIN)
+        lose(control, "its lease has ended");
+    return status == DT_AGAIN ? DT_OK : status;
+}
+
+static enum dt_status keep_lease(struct dt_control *control, uint64_t now_ns)
+{
+    if (control->options.dry_run)
+        return DT_OK;
+    if (control->is_leader && now_ns >= control->held_until_ns)
+        lose(control, "the store did not answer in time");
+    if (!control->is_leader)
+        return acquire(control, now_ns);
+    return now_ns >= control->renew_ns ? renew(control, now_ns) : DT_OK;
+}
+
+/* ---- Findings. ---- */
+static struct dt_finding_record record_of(const struct dt_finding *finding, int64_t time_ns)
+{
+    struct dt_finding_record record = {
+        .time_ns = time_ns,
+        .since_ns = (int64_t)dt_min_u64(finding->since_ns, INT64_MAX),
+        .ended = finding->state == DT_FINDING_ENDED,
+        .from_rank = finding->rank <= DT_RECORD_RANK_MAX ? (int32_t)finding->rank : -1,
+        .to_rank = finding->peer_rank <= DT_RECORD_RANK_MAX ? (int32_t)finding->peer_rank : -1,
+        .factor = finding->factor < 1e9 ? finding->factor : 1e9,
+        .delay_ns = (int64_t)dt_min_u64(finding->delay_ns, INT64_MAX),
+    };
+
+    snprintf(record.kind, sizeof record.kind, "%s", dt_finding_kind_text(finding->kind));
+    snprintf(record.from_host, sizeof record.from_host, "%s", finding->host);
+    snprintf(record.to_host, sizeof record.to_host, "%s", finding->peer_host);
+    snprintf(record.from_nic, sizeof record.from_nic, "%s", finding->nic);
+    snprintf(record.to_nic, sizeof record.to_nic, "%s", finding->peer_nic);
+    snprintf(record.reason, sizeof record.reason, "%s", finding->reason);
+    return record;
+}
+
+static void append_finding(struct dt_control *control, const struct dt_finding_record *record)
+{
+    struct dt_store *store = control->options.store;
+    char *text = dt_finding_write(record);
+
+    if (text && store->ops->append(store, DT_STREAM_FINDINGS, text, NULL) != DT_OK)
+        note(control, true, "a finding is not recorded: %s", store->reason);
+    free(text);
+}
+
+static void report_findings(struct dt_control *control, const struct dt_finding *findings, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct dt_finding_record record;
+
+        if (findings[i].state == DT_FINDING_GOES_ON)
+            continue;
+        record = record_of(&findings[i], control->time_ns);
+        if (control->options.funcs.finding)
+            control->options.funcs.finding(control->options.funcs_arg, &record);
+        if (control->is_leader)
+            append_finding(control, &record);
+    }
+}
+
+/* ---- Decisions. ---- */
+static enum dt_status append_pending(struct dt_control *control)
+{
+    struct dt_store *store = control->options.store;
+    enum dt_status status = DT_OK;
+    size_t done = 0;
+
+    while (status == DT_OK && done < control->pending_count) {
+        const struct dt_decision *decision = &control->pending[done];
+        char *text = control->options.dry_run ? NULL : dt_decision_write(decision);
+
+        if (!control->options.dry_run)
+            status = text ? store->ops->append(store, DT_STREAM_DECISIONS, text, NULL) : DT_NO_MEMORY;
+        free(text);
+        if (status != DT_OK)
+            break;
+        if (control->options.funcs.decision)
+            control->options.funcs.decision(control->options.funcs_arg, decision);
+        done++;
+    }
+    control->pending_count -= done;
+    memmove(control->pending, control->pending + done, control->pending_count * sizeof *control->pending);
+    return status;
+}
+
+static void decide(struct dt_control *control, const struct dt_finding *findings, uint32_t count,
+                   uint64_t now_ns)
+{
+    struct dt_slow_link slow[SLOW_MAX];
+    const struct dt_situation situation = {
+        .findings = findings,
+        .finding_count = count,
+        .slow = slow,
+        .slow_count = dt_min_u64(dt_judge_slow_links(control->judge, slow, SLOW_MAX), SLOW_MAX),
+        .links = dt_known_links(control->known),
+        .link_count = DT_KNOWN_LINKS_MAX,
+    };
+
+    control->pending_count = dt_decide(control->decide, &situation, now_ns, control->pending, DECISIONS_MAX);
+    for (size_t i = 0; i < control->pending_count; i++) {
+        control->pending[i].number = ++control->number;
+        control->pending[i].fence = control->options.dry_run ? 1 : (int64_t)control->fence;
+        control->pending[i].time_ns = control->time_ns;
+    }
+}
+
+enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int64_t time_ns)
+{
+    const struct dt_finding *findings;
+    enum dt_status status;
+    uint32_t count = 0;
+
+    control->time_ns = time_ns;
+    status = keep_lease(control, now_ns);
+    if (status == DT_OK)
+        status = read_all(control);
+    if (status != DT_OK)
+        return status;
+    findings = dt_judge_decide(control->judge, (uint64_t)time_ns, &count);
+    report_findings(control, findings, count);
+    if (!control->is_leader && !control->options.dry_run)
+        return DT_OK;
+    if (!control->pending_count)
+        decide(control, findings, count, now_ns);
+    return append_pending(control);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The controller of a job: reads the observations of all hosts, judges them (judge.h), decides (decide.h),
+ * and appends its findings and decisions to the store for agents. One controller decides at a time: the
+ * holder of the lease. Others read and judge as well, so that one of them can take over at once; they append
+ * nothing.
+ *
+ *   store cut off   the controller stops deciding when its lease may have ended; decisions that it could not
+ *                   append are appended later under the same number, or dropped with the lease
+ *   controller dies nothing changes in the job; another continues from the decisions in the stream
+ *   store emptied   numbers go on from those that agents report, so that no agent takes a new decision for an
+ * old
+ *
+ * Owner: one thread. Time is an argument: `now_ns` is monotonic (base/clock.h), `time_ns` is since 1970.
+ */
+#ifndef DETOUR_CONTROLLER_CONTROL_H
+#define DETOUR_CONTROLLER_CONTROL_H
+
+#include "controller/decide.h"
+#include "controller/record.h"
+#include "controller/store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_CONTROL_LEASE_MS 3000
+
+struct dt_control;
+
+/* For the operator. Each may be NULL. */
+struct dt_control_funcs {
+    /* One line. `is_error`: it needs attention. */
+    void (*note)(void *arg, bool is_error, const char *text);
+    /* A finding is new or has ended. */
+    void (*finding)(void *arg, const struct dt_finding_record *finding);
+    /* Appended, or with dry_run only made. */
+    void (*decision)(void *arg, const struct dt_decision *decision);
+};
+
+struct dt_control_options {
+    struct dt_store *store; /* outlives the controller */
+    const char *holder;     /* of the lease: dt_store_is_name(), unique among all controllers */
+    uint32_t lease_ms;
+    bool dry_run; /* takes no lease and appends nothing */
+    struct dt_decide_options decide;
+    struct dt_control_funcs funcs;
+    void *funcs_arg;
+};
+
+/* NULL when out of memory. */
+struct dt_control *dt_control_create(const struct dt_control_options *options);
+
+/* Releases the lease if it is held. */
+void dt_control_destroy(struct dt_control *control);
+
+/*
+ * One round; call it a few times a second. Returns the store's status; after a failure the next round goes on
+ * where this one ended.
+ */
+enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int64_t time_ns);
+
+/* Holds the lease, as far as it knows. */
+bool dt_control_is_leader(const struct dt_control *control);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

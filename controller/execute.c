@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/execute.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "obs/client.h"
+#include "obs/command.h"
+#include "obs/runtime_dir.h"
+
+#define TIMEOUT_MS    2000 /* of one process's answer */
+#define PROCESSES_MAX 1024
+
+bool dt_execute_line(const struct dt_decision *decision, char line[DT_EXECUTE_LINE_BYTES])
+{
+    const bool has_connection = decision->connection != 0, has_nic = decision->nic[0] != '\0';
+
+    switch ((enum dt_decision_kind)decision->kind) {
+    case DT_DECISION_HOSTPATH_ON:
+    case DT_DECISION_HOSTPATH_OFF:
+        snprintf(line, DT_EXECUTE_LINE_BYTES, "hostpath %s id=%" PRIx64,
+                 decision->kind == DT_DECISION_HOSTPATH_ON ? "on" : "off", decision->connection);
+        return has_connection;
+    case DT_DECISION_MIGRATE:
+    case DT_DECISION_BACK:
+        snprintf(line, DT_EXECUTE_LINE_BYTES, "nic %s %s", decision->nic,
+                 decision->kind == DT_DECISION_MIGRATE ? "migrate" : "back");
+        return has_nic;
+    case DT_DECISION_HOLD:
+        snprintf(line, DT_EXECUTE_LINE_BYTES, "hold id=%" PRIx64 " for=%" PRId64 "ms", decision->connection,
+                 decision->hold_ns / (int64_t)DT_NS_PER_MS);
+        return has_connection && decision->hold_ns >= (int64_t)DT_NS_PER_MS;
+    case DT_DECISION_RELEASE:
+        snprintf(line, DT_EXECUTE_LINE_BYTES, "release id=%" PRIx64, decision->connection);
+        return has_connection;
+    case DT_DECISION_REPLAN:
+    case DT_DECISION_KIND_COUNT:
+        break;
+    }
+    return false;
+}
+
+/* ---- decision.json ---- */
+static enum dt_status fail_file(const struct dt_runtime_dir *dir, const char *call,
+                                char text[DT_RECORD_TEXT_BYTES])
+{
+    snprintf(text, DT_RECORD_TEXT_BYTES, "%.150s/" DT_DECISION_FILE ": %s: %s", dir->path, call,
+             strerror(errno));
+    return DT_SYSTEM;
+}
+
+static bool write_all(int fd, const char *text, size_t bytes)
+{
+    while (bytes) {
+        ssize_t written = write(fd, text, bytes);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        text += written;
+        bytes -= (size_t)written;
+    }
+    return true;
+}
+
+static enum dt_status write_file(const struct dt_runtime_dir *dir, const char *record,
+                                 char text[DT_RECORD_TEXT_BYTES])
+{
+    static const char temporary[] = DT_DECISION_FILE ".new";
+    int fd = openat(dir->fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool is_written;
+
+    if (fd < 0)
+        return fail_file(dir, "open", text);
+    is_written = write_all(fd, record, strlen(record));
+    if (close(fd) != 0 || !is_written) {
+        enum dt_status status = fail_file(dir, "write", text);
+
+        unlinkat(dir->fd, temporary, 0);
+        return status;
+    }
+    if (renameat(dir->fd, temporary, dir->fd, DT_DECISION_FILE) != 0)
+        return fail_file(dir, "rename", text);
+    snprintf(text, DT_RECORD_TEXT_BYTES, "written to %.200s/" DT_DECISION_FILE, dir->path);
+    return DT_OK;
+}
+
+static enum dt_status write_decision(const struct dt_runtime_dir *dir, const struct dt_decision *decision,
+                                     char text[DT_RECORD_TEXT_BYTES])
+{
+    char *record = dt_decision_write(decision);
+    enum dt_status status = record ? write_file(dir, record, text) : DT_NO_MEMORY;
+
+    if (!record)
+        snprintf(text, DT_RECORD_TEXT_BYTES, "out of memory");
+    free(record);
+    return status;
+}
+
+/* ---- Command sockets. ---- */
+static enum dt_status order_all(const struct dt_runtime_dir *dir, const char *line,
+                                char text[DT_RECORD_TEXT_BYTES])
+{
+    char *answer = malloc(DT_COMMAND_ANSWER_BYTES);
+    int *pids = malloc(PROCESSES_MAX * sizeof *pids);
+    size_t count = pids ? dt_runtime_dir_list(dir, DT_RUNTIME_SOCKET, pids, PROCESSES_MAX) : 0;
+    enum dt_status result = DT_NOT_FOUND;
+
+    snprintf(text, DT_RECORD_TEXT_BYTES, "no process of this host has such a connection or RNIC");
+    if (!answer || !pids) {
+        snprintf(text, DT_RECORD_TEXT_BYTES, "out of memory");
+        result = DT_NO_MEMORY;
+        count = 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        enum dt_status status =
+            dt_client_call(dir, pids[i], line, TIMEOUT_MS, answer, DT_COMMAND_ANSWER_BYTES);
+
+        if (status == DT_NOT_FOUND)
+            continue;
+        if (status != DT_OK || result == DT_NOT_FOUND)
+            snprintf(text, DT_RECORD_TEXT_BYTES, "process %d: `%.100s`: %.100s", pids[i], line, answer);
+        result = status;
+        if (status != DT_OK)
+            break;
+    }
+    free(pids);
+    free(answer);
+    return result;
+}
+
+enum dt_status dt_execute(const char *runtime_dir, const struct dt_decision *decision,
+                          char text[DT_RECORD_TEXT_BYTES])
+{
+    struct dt_runtime_dir dir;
+    char line[DT_EXECUTE_LINE_BYTES];
+    enum dt_status status;
+
+    if (decision->kind != DT_DECISION_REPLAN && !dt_execute_line(decision, line)) {
+        snprintf(text, DT_RECORD_TEXT_BYTES, "the decision does not name what it is about");
+        return DT_INVALID;
+    }
+    status = dt_runtime_dir_open(runtime_dir, 0, &dir, text, DT_RECORD_TEXT_BYTES);
+    if (status != DT_OK)
+        return status;
+    status = decision->kind == DT_DECISION_REPLAN ? write_decision(&dir, decision, text)
+                                                  : order_all(&dir, line, text);
+    dt_runtime_dir_close(&dir);
+    return status;
+}

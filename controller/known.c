@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/known.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "detour/stat.h"
+
+struct host {
+    char name[DT_STORE_NAME_BYTES];
+    int64_t offset_ns; /* from its clock to this one's: the least that was seen, so the fastest record's */
+};
+
+struct dt_known {
+    size_t host_count;
+    struct host hosts[DT_KNOWN_HOSTS_MAX];
+    char rank_hosts[DT_KNOWN_RANKS_MAX][DT_STORE_NAME_BYTES]; /* "": not known */
+    size_t link_count;
+    struct dt_known_link links[DT_KNOWN_LINKS_MAX]; /* open addressing by connection and host */
+};
+
+struct dt_known *dt_known_create(void)
+{
+    return calloc(1, sizeof(struct dt_known));
+}
+
+void dt_known_destroy(struct dt_known *known)
+{
+    free(known);
+}
+
+const struct dt_known_link *dt_known_links(const struct dt_known *known)
+{
+    return known->links;
+}
+
+/* The host's time on this clock. */
+static int64_t to_own_time(struct dt_known *known, const struct dt_observation *observation, int64_t time_ns)
+{
+    int64_t offset_ns = time_ns - observation->time_ns;
+    struct host *host = NULL;
+
+    for (size_t i = 0; i < known->host_count && !host; i++) {
+        if (!strcmp(known->hosts[i].name, observation->host))
+            host = &known->hosts[i];
+    }
+    if (!host) {
+        if (known->host_count == DT_KNOWN_HOSTS_MAX)
+            known->host_count = 0;
+        host = &known->hosts[known->host_count++];
+        memcpy(host->name, observation->host, sizeof host->name);
+        host->offset_ns = offset_ns;
+    }
+    if (offset_ns < host->offset_ns)
+        host->offset_ns = offset_ns;
+    return observation->time_ns + host->offset_ns;
+}
+
+/* The place of a connection; a new one if it is not there yet. */
+static struct dt_known_link *place_of(struct dt_known *known, const char *host, uint64_t connection)
+{
+    size_t at = (size_t)(connection * 0x9e3779b97f4a7c15ull >> 32);
+
+    if (known->link_count > DT_KNOWN_LINKS_MAX / 2) {
+        memset(known->links, 0, sizeof known->links);
+        known->link_count = 0;
+    }
+    for (;; at++) {
+        struct dt_known_link *link = &known->links[at % DT_KNOWN_LINKS_MAX];
+
+        if (link->connection == connection && !strcmp(link->host, host))
+            return link;
+        if (link->connection)
+            continue;
+        known->link_count++;
+        link->connection = connection;
+        snprintf(link->host, sizeof link->host, "%s", host);
+        return link;
+    }
+}
+
+/* The host of a rank, or the one in "host:pid". */
+static void find_peer_host(const struct dt_known *known, const struct dt_observed_link *link,
+                           char host[DT_JUDGE_HOST_BYTES])
+{
+    size_t length = strcspn(link->peer, ":");
+
+    if (link->to_rank >= 0 && link->to_rank < DT_KNOWN_RANKS_MAX && known->rank_hosts[link->to_rank][0])
+        snprintf(host, DT_JUDGE_HOST_BYTES, "%s", known->rank_hosts[link->to_rank]);
+    else
+        snprintf(host, DT_JUDGE_HOST_BYTES, "%.*s", (int)dt_min_u64(length, DT_JUDGE_HOST_BYTES - 1),
+                 link->peer);
+}
+
+static uint32_t judge_rank(int32_t rank)
+{
+    return rank >= 0 ? (uint32_t)rank : DT_JUDGE_UNKNOWN;
+}
+
+/*
+ * The host's own verdict counts as far as it is about the present time of a message: one that explains less
+ * than half of it is about something smaller, which may have been there before.
+ */
+static enum detour_stat_cause present_cause(const struct dt_observed_link *link, uint64_t service_ns)
+{
+    return link->verdict == DETOUR_STAT_SLOW && (uint64_t)link->delay_ns >= service_ns / 2
+               ? (enum detour_stat_cause)link->cause
+               : DETOUR_STAT_CAUSE_NONE;
+}
+
+static void take_link(struct dt_known *known, const struct dt_observation *observation,
+                      const struct dt_observed_link *link, uint64_t time_ns, struct dt_judge *judge)
+{
+    struct dt_known_link *place;
+    struct dt_link_report report = {.from_rank = judge_rank(link->from_rank),
+                                    .to_rank = judge_rank(link->to_rank),
+                                    .delay_ns = (uint64_t)link->delay_ns,
+                                    .verdict = (uint32_t)link->verdict,
+                                    .samples = (uint64_t)link->messages,
+                                    .time_ns = time_ns};
+
+    if (!link->connection || link->messages <= 0)
+        return; /* no traffic since the last report */
+    place = place_of(known, observation->host, link->connection);
+    place->from_rank = link->from_rank;
+    place->to_rank = link->to_rank;
+    memcpy(place->nic, link->nic, sizeof place->nic);
+    place->service_ns = (uint64_t)(link->service_ns / link->messages);
+    place->message_bytes = (uint64_t)(link->bytes / link->messages);
+    report.service_ns = place->service_ns;
+    report.cause = (uint32_t)present_cause(link, place->service_ns);
+    report.transfer_bytes = place->message_bytes;
+    snprintf(report.host, sizeof report.host, "%s", observation->host);
+    find_peer_host(known, link, report.peer_host);
+    snprintf(report.nic, sizeof report.nic, "%.*s", DT_JUDGE_NIC_BYTES - 1, link->nic);
+    snprintf(report.peer_nic, sizeof report.peer_nic, "%.*s", DT_JUDGE_NIC_BYTES - 1, link->peer_nic);
+    dt_judge_add_link(judge, &report);
+}
+
+void dt_known_take(struct dt_known *known, const struct dt_observation *observation, int64_t time_ns,
+                   struct dt_judge *judge)
+{
+    int64_t own_ns = to_own_time(known, observation, time_ns);
+    struct dt_rank_report rank = {.rank = judge_rank(observation->rank),
+                                  .stage = DT_JUDGE_UNKNOWN,
+                                  .iteration_ns = (uint64_t)observation->iteration_ns,
+                                  .compute_ns = (uint64_t)observation->compute_ns,
+                                  .samples = (uint64_t)observation->iterations};
+
+    if (own_ns <= 0)
+        return;
+    rank.time_ns = (uint64_t)own_ns;
+    if (observation->rank >= 0 && observation->rank < DT_KNOWN_RANKS_MAX)
+        memcpy(known->rank_hosts[observation->rank], observation->host, sizeof known->rank_hosts[0]);
+    snprintf(rank.host, sizeof rank.host, "%s", observation->host);
+    if (observation->rank >= 0 && observation->compute_ns > 0)
+        dt_judge_add_rank(judge, &rank);
+    for (size_t i = 0; i < observation->link_count; i++)
+        take_link(known, observation, &observation->links[i], (uint64_t)own_ns, judge);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a controller knows of the job from observations: which host a rank is on, the offset of each host's
+ * clock, and the last report of each sending connection. Observations become reports for the judge.
+ *
+ * Pure, fixed size, about 8 MB. Whatever does not fit is forgotten and is known again from the next reports.
+ */
+#ifndef DETOUR_CONTROLLER_KNOWN_H
+#define DETOUR_CONTROLLER_KNOWN_H
+
+#include "controller/decide.h"
+#include "controller/judge.h"
+#include "controller/record.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_KNOWN_LINKS_MAX 16384 /* a power of two; half of it is used at most */
+#define DT_KNOWN_RANKS_MAX 8192
+#define DT_KNOWN_HOSTS_MAX 1024
+
+struct dt_known;
+
+/* NULL when out of memory. */
+struct dt_known *dt_known_create(void);
+void dt_known_destroy(struct dt_known *known);
+
+/* Takes an observation that arrived at `time_ns` and passes its reports on to the judge. */
+void dt_known_take(struct dt_known *known, const struct dt_observation *observation, int64_t time_ns,
+                   struct dt_judge *judge);
+
+/* All places of the table: DT_KNOWN_LINKS_MAX; the unused ones have connection 0. */
+const struct dt_known_link *dt_known_links(const struct dt_known *known);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+/* An agent with a memory store, and the pages and sockets of processes of this test. */
+#include "controller/agent.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "controller/store_memory.h"
+#include "tests/cli/served.h"
+
+namespace
+{
+using detour_test::Served;
+
+class Agent : public ::testing::Test
+{
+  protected:
+    Agent()
+    {
+        Restart();
+    }
+    ~Agent() override
+    {
+        dt_agent_destroy(agent);
+        store->ops->close(store);
+    }
+    void Restart()
+    {
+        const dt_agent_options options = {"a", folder.path.c_str(), store, Note, this};
+
+        dt_agent_destroy(agent);
+        agent = dt_agent_create(&options);
+    }
+    static void Note(void *arg, bool is_error, const char *text)
+    {
+        if (is_error)
+            static_cast<Agent *>(arg)->errors.push_back(text);
+    }
+    static bool Keep(void *arg, const char *, const char *record, size_t)
+    {
+        static_cast<std::vector<std::string> *>(arg)->push_back(record);
+        return true;
+    }
+    std::vector<std::string> Stream(const char *name)
+    {
+        std::vector<std::string> records;
+
+        EXPECT_EQ(store->ops->read(store, name, "", 100000, Keep, &records), DT_OK);
+        return records;
+    }
+    void Append(int64_t number, int64_t fence, const char *host = "",
+                dt_decision_kind kind = DT_DECISION_MIGRATE)
+    {
+        dt_decision decision = {};
+
+        decision.number = number;
+        decision.fence = fence;
+        decision.kind = kind;
+        strcpy(decision.nic, "soft0");
+        strcpy(decision.host, host);
+        char *text = dt_decision_write(&decision);
+        ASSERT_EQ(store->ops->append(store, DT_STREAM_DECISIONS, text, nullptr), DT_OK);
+        free(text);
+    }
+    Served::Answer Executes()
+    {
+        return [this](const std::string &line, std::string *answer) {
+            std::lock_guard<std::mutex> lock(mutex);
+            executed.push_back(line);
+            *answer = "done";
+            return DT_OK;
+        };
+    }
+    /* The acknowledgements as "NUMBER STATUS". */
+    std::vector<std::string> Acknowledged()
+    {
+        std::vector<std::string> list;
+
+        for (const std::string &text : Stream(DT_STREAM_ACKNOWLEDGEMENTS)) {
+            dt_acknowledgement read;
+            char reason[DT_RECORD_REASON_BYTES] = "";
+            EXPECT_EQ(dt_acknowledgement_read(text.data(), text.size(), &read, reason), DT_OK) << reason;
+            EXPECT_STREQ(read.host, "a");
+            EXPECT_EQ(read.time_ns, 77);
+            list.push_back(std::to_string(read.number) + " " + std::to_string(read.status));
+        }
+        return list;
+    }
+
+    Folder folder;
+    struct dt_store *store = dt_store_memory_create();
+    dt_agent *agent = nullptr;
+    std::mutex mutex;
+    std::vector<std::string> executed, errors;
+};
+
+using Lines = std::vector<std::string>;
+
+TEST_F(Agent, ReportsWhatConnectionsHaveSentSinceTheLastReport)
+{
+    dt_page_options options = {&folder.dir, (int)getpid(), "trainer", 5000000000, 1000000, "elsewhere", 2};
+    dt_page *page = nullptr;
+    dt_page_connection content = {};
+    auto read = std::make_unique<dt_observation>();
+    char reason[DT_RECORD_REASON_BYTES] = "";
+
+    ASSERT_EQ(dt_page_open(&options, &page), DT_OK);
+    content.id = 17;
+    content.is_send = 1;
+    content.from_rank = 2;
+    content.path_count = 1;
+    strcpy(content.peer, "elsewhere:9");
+    strcpy(content.path[0].own, "soft0");
+    strcpy(content.path[0].peer, "soft1");
+    dt_page_connection *row = dt_page_claim_connection(page, &content);
+    content.id = 18;
+    content.is_send = 0;
+    dt_page_claim_connection(page, &content);
+    dt_page_add(&row->message_count, 100);
+    ASSERT_EQ(dt_agent_report(agent), DT_OK);
+    dt_page_add(&row->message_count, 4);
+    dt_page_add(&row->payload_bytes, 4096);
+    dt_page_add(&row->service_ns, 8000);
+    usleep(1000);
+    ASSERT_EQ(dt_agent_report(agent), DT_OK);
+    dt_page_close(page);
+
+    Lines records = Stream(DT_STREAM_OBSERVATIONS);
+    ASSERT_EQ(records.size(), 2u);
+    ASSERT_EQ(dt_observation_read(records[1].data(), records[1].size(), read.get(), reason), DT_OK) << reason;
+    EXPECT_STREQ(read->host, "a");
+    EXPECT_EQ(read->rank, 2);
+    EXPECT_GT(read->window_ns, 0);
+    ASSERT_EQ(read->link_count, 1u); /* a receiver is no link */
+    EXPECT_EQ(read->links[0].connection, 17u);
+    EXPECT_EQ(read->links[0].from_rank, 2);
+    EXPECT_STREQ(read->links[0].nic, "soft0");
+    EXPECT_STREQ(read->links[0].peer_nic, "soft1");
+    EXPECT_EQ(read->links[0].messages, 4);
+    EXPECT_EQ(read->links[0].bytes, 4096);
+    EXPECT_EQ(read->links[0].service_ns, 8000);
+}
+
+TEST_F(Agent, AProcessWithManyConnectionsIsReportedInParts)
+{
+    dt_page_options options = {&folder.dir, (int)getpid(), "trainer", 0, 0, "", 0};
+    dt_page *page = nullptr;
+    dt_page_connection content = {};
+    auto read = std::make_unique<dt_observation>();
+    char reason[DT_RECORD_REASON_BYTES] = "";
+    size_t links = 0;
+
+    ASSERT_EQ(dt_page_open(&options, &page), DT_OK);
+    for (uint64_t i = 1; i <= 2 * DT_RECORD_LINKS_MAX + 5; i++) {
+        content.id = i;
+        content.is_send = 1;
+        dt_page_claim_connection(page, &content);
+    }
+    ASSERT_EQ(dt_agent_report(agent), DT_OK);
+    dt_page_close(page);
+    for (const std::string &record : Stream(DT_STREAM_OBSERVATIONS)) {
+        ASSERT_EQ(dt_observation_read(record.data(), record.size(), read.get(), reason), DT_OK) << reason;
+        links += read->link_count;
+    }
+    EXPECT_EQ(links, 2u * DT_RECORD_LINKS_MAX + 5);
+}
+
+TEST_F(Agent, AHostWithoutProcessesReportsNothing)
+{
+    EXPECT_EQ(dt_agent_report(agent), DT_OK);
+    EXPECT_EQ(Stream(DT_STREAM_OBSERVATIONS), Lines());
+    EXPECT_EQ(errors, Lines());
+}
+
+TEST_F(Agent, EachDecisionIsExecutedOnceEvenIfItsRecordIsThereTwice)
+{
+    Served process(folder.dir, 11, "rank0", "nic", Executes());
+
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    Append(1, 1);
+    Append(1, 1);
+    Append(2, 1, "b"); /* another host's */
+    Append(3, 1, "a");
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    EXPECT_EQ(executed, Lines(2, "soft0 migrate"));
+    EXPECT_EQ(Acknowledged(), (Lines{"1 0", "3 0"}));
+}
+
+TEST_F(Agent, ADecisionWithAnOlderFencingNumberIsRefused)
+{
+    Served process(folder.dir, 11, "rank0", "nic", Executes());
+
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    Append(1, 5);
+    Append(2, 4);
+    Append(3, 5);
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    EXPECT_EQ(executed.size(), 2u);
+    EXPECT_EQ(Acknowledged(), (Lines{"1 0", "2 " + std::to_string(DT_CLOSED), "3 0"}));
+    EXPECT_EQ(errors, Lines{"decision 2 (migrate): refused: the controller's lease has ended"});
+}
+
+TEST_F(Agent, AFreshAgentDoesNotExecuteThePast)
+{
+    Served process(folder.dir, 11, "rank0", "nic", Executes());
+
+    Append(1, 1);
+    Append(2, 1);
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    EXPECT_EQ(executed, Lines());
+    Append(3, 1);
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    EXPECT_EQ(executed.size(), 1u);
+}
+
+TEST_F(Agent, ARestartedAgentGoesOnAfterItsLastDecision)
+{
+    Served process(folder.dir, 11, "rank0", "nic", Executes());
+
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    Append(1, 1);
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    Append(2, 1);
+    Restart();
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    EXPECT_EQ(executed.size(), 2u);
+    EXPECT_EQ(Acknowledged(), (Lines{"1 0", "2 0"}));
+}
+
+TEST_F(Agent, AHostileRecordIsSkippedWithOneLine)
+{
+    Served process(folder.dir, 11, "rank0", "nic", Executes());
+
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    ASSERT_EQ(
+        store->ops->append(store, DT_STREAM_DECISIONS, "{\"version\":1,\"type\":\"decision\"}", nullptr),
+        DT_OK);
+    Append(1, 1);
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    EXPECT_EQ(executed.size(), 1u);
+    ASSERT_EQ(errors.size(), 1u);
+    EXPECT_NE(errors[0].find("is refused: kind: expected"), std::string::npos) << errors[0];
+}
+} // namespace

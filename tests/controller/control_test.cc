@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Controllers, agents' records and a memory store in virtual time. */
+#include "controller/control.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "controller/store_memory.h"
+
+namespace
+{
+using Lines = std::vector<std::string>;
+
+/* A store that can be cut off: passes the calls on to a memory store. */
+struct CutStore {
+    struct dt_store store = {&ops, ""};
+    struct dt_store *inner = dt_store_memory_create();
+    bool is_cut = false;
+    bool loses_answers = false; /* the record is appended and the caller does not get the answer */
+
+    ~CutStore()
+    {
+        inner->ops->close(inner);
+    }
+    static CutStore *Of(struct dt_store *store)
+    {
+        return reinterpret_cast<CutStore *>(store);
+    }
+    static enum dt_status Append(struct dt_store *store, const char *stream, const char *record, char *id)
+    {
+        CutStore *self = Of(store);
+        if (self->is_cut)
+            return DT_CLOSED;
+        enum dt_status status = self->inner->ops->append(self->inner, stream, record, id);
+        return self->loses_answers ? DT_CLOSED : status;
+    }
+    static enum dt_status Read(struct dt_store *store, const char *stream, const char *after, size_t count,
+                               dt_store_visit_func *visit, void *arg)
+    {
+        CutStore *self = Of(store);
+        return self->is_cut ? DT_CLOSED
+                            : self->inner->ops->read(self->inner, stream, after, count, visit, arg);
+    }
+    static enum dt_status Set(struct dt_store *store, const char *field, const char *value)
+    {
+        return Of(store)->inner->ops->set(Of(store)->inner, field, value);
+    }
+    static enum dt_status Get(struct dt_store *store, const char *field, char *value, size_t bytes)
+    {
+        return Of(store)->inner->ops->get(Of(store)->inner, field, value, bytes);
+    }
+    static enum dt_status Acquire(struct dt_store *store, const char *name, const char *holder,
+                                  uint32_t ttl_ms, uint64_t now_ns, uint64_t *fence)
+    {
+        CutStore *self = Of(store);
+        return self->is_cut
+                   ? DT_CLOSED
+                   : self->inner->ops->lease_acquire(self->inner, name, holder, ttl_ms, now_ns, fence);
+    }
+    static enum dt_status Renew(struct dt_store *store, const char *name, const char *holder, uint64_t fence,
+                                uint32_t ttl_ms, uint64_t now_ns)
+    {
+        CutStore *self = Of(store);
+        return self->is_cut ? DT_CLOSED
+                            : self->inner->ops->lease_renew(self->inner, name, holder, fence, ttl_ms, now_ns);
+    }
+    static enum dt_status Release(struct dt_store *store, const char *name, const char *holder,
+                                  uint64_t fence)
+    {
+        CutStore *self = Of(store);
+        return self->is_cut ? DT_CLOSED : self->inner->ops->lease_release(self->inner, name, holder, fence);
+    }
+    static void Close(struct dt_store *) {}
+    static const struct dt_store_ops ops;
+};
+
+const struct dt_store_ops CutStore::ops = {Append, Read, Set, Get, Acquire, Renew, Release, Close};
+
+class Control : public ::testing::Test
+{
+  protected:
+    ~Control() override
+    {
+        for (dt_control *control : controls)
+            dt_control_destroy(control);
+    }
+    dt_control *Make(const char *holder, bool dry_run = false)
+    {
+        dt_control_options options = {};
+
+        options.store = &store.store;
+        options.holder = holder;
+        options.lease_ms = 3000;
+        options.dry_run = dry_run;
+        options.decide = dt_decide_defaults();
+        options.funcs = {Note, Finding, Decision};
+        options.funcs_arg = this;
+        controls.push_back(dt_control_create(&options));
+        return controls.back();
+    }
+    static void Note(void *arg, bool, const char *text)
+    {
+        static_cast<Control *>(arg)->notes.push_back(text);
+    }
+    static void Finding(void *arg, const dt_finding_record *finding)
+    {
+        auto *self = static_cast<Control *>(arg);
+        self->findings.push_back(std::string(finding->ended ? "ended " : "new ") + finding->kind + " " +
+                                 finding->from_host + ">" + finding->to_host);
+    }
+    static void Decision(void *arg, const dt_decision *decision)
+    {
+        static_cast<Control *>(arg)->decided.push_back(
+            std::to_string(decision->number) + " " + dt_decision_kind_text((dt_decision_kind)decision->kind) +
+            " " + std::to_string(decision->link_count));
+    }
+    /* A report of the agent of host a or b about its link to the other. */
+    void Report(const char *host, int64_t service_ns)
+    {
+        auto observation = std::make_unique<dt_observation>();
+        dt_observed_link *link = &observation->links[0];
+        int32_t rank = host[0] - 'a';
+
+        *observation = {};
+        strcpy(observation->host, host);
+        observation->pid = 1;
+        observation->rank = rank;
+        observation->time_ns = TimeNs();
+        observation->number = agent_number;
+        observation->link_count = 1;
+        link->connection = 100 + (uint64_t)rank;
+        link->from_rank = rank;
+        link->to_rank = 1 - rank;
+        link->messages = 10;
+        link->bytes = 40960;
+        link->service_ns = 10 * service_ns;
+        char *text = dt_observation_write(observation.get());
+        store.inner->ops->append(store.inner, DT_STREAM_OBSERVATIONS, text, nullptr);
+        free(text);
+    }
+    /* Rounds of 200 ms: reports, then each controller. The link from a to b is slow or not. */
+    void Rounds(int count, bool is_slow)
+    {
+        for (int i = 0; i < count; i++, now_ns += 200 * DT_NS_PER_MS) {
+            if (!store.is_cut) {
+                Report("a", is_slow ? 20000000 : 1000000);
+                Report("b", 1000000);
+            }
+            for (dt_control *control : controls)
+                status = dt_control_step(control, now_ns, TimeNs());
+        }
+    }
+    int64_t TimeNs() const
+    {
+        return 1700000000000000000 + (int64_t)now_ns;
+    }
+    static bool Keep(void *arg, const char *, const char *record, size_t bytes)
+    {
+        dt_decision decision;
+        char reason[DT_RECORD_REASON_BYTES] = "";
+        EXPECT_EQ(dt_decision_read(record, bytes, &decision, reason), DT_OK) << reason;
+        static_cast<Lines *>(arg)->push_back(std::to_string(decision.number) + " fence " +
+                                             std::to_string(decision.fence));
+        return true;
+    }
+    Lines Stream()
+    {
+        Lines lines;
+        store.inner->ops->read(store.inner, DT_STREAM_DECISIONS, "", 1000, Keep, &lines);
+        return lines;
+    }
+    bool HasNote(const char *part) const
+    {
+        for (const std::string &note : notes) {
+            if (note.find(part) != std::string::npos)
+                return true;
+        }
+        return false;
+    }
+
+    CutStore store;
+    std::vector<dt_control *> controls;
+    Lines notes, findings, decided;
+    uint64_t now_ns = 1000 * DT_NS_PER_S;
+    int64_t agent_number = 0;
+    enum dt_status status = DT_OK;
+};
+
+TEST_F(Control, NamesASlowLinkAndPlansForItOnce)
+{
+    Make("one");
+    Rounds(50, false);
+    EXPECT_EQ(findings, Lines());
+    Rounds(50, true);
+    EXPECT_EQ(findings, Lines{"new link a>b"});
+    EXPECT_EQ(decided, Lines{"1 replan 1"});
+    Rounds(100, false);
+    EXPECT_EQ(findings.back(), "ended link a>b");
+    EXPECT_EQ(decided, (Lines{"1 replan 1", "2 replan 0"}));
+    EXPECT_EQ(Stream(), (Lines{"1 fence 1", "2 fence 1"}));
+}
+
+TEST_F(Control, DryRunAppendsNothingAndTakesNoLease)
+{
+    uint64_t fence = 0;
+
+    Make("one", true);
+    Rounds(50, false);
+    Rounds(50, true);
+    EXPECT_EQ(decided, Lines{"1 replan 1"});
+    EXPECT_EQ(Stream(), Lines());
+    EXPECT_EQ(
+        store.inner->ops->lease_acquire(store.inner, DT_LEASE_CONTROLLER, "other", 1000, now_ns, &fence),
+        DT_OK);
+    EXPECT_EQ(fence, 1u);
+}
+
+TEST_F(Control, ASecondControllerWaitsAndTakesOverWithoutDecidingAgain)
+{
+    dt_control *first = Make("one"), *second = Make("two");
+
+    Rounds(50, false);
+    EXPECT_TRUE(dt_control_is_leader(first));
+    EXPECT_FALSE(dt_control_is_leader(second));
+    EXPECT_TRUE(HasNote("another controller has the lease"));
+    Rounds(50, true);
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"});
+    controls = {second}; /* the first one dies without releasing its lease */
+    Rounds(50, true);
+    EXPECT_TRUE(dt_control_is_leader(second));
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"}); /* the same finding is no second decision */
+    Rounds(100, false);
+    EXPECT_EQ(Stream(), (Lines{"1 fence 1", "2 fence 2"}));
+    store.is_cut = true; /* so that it does not release the other's lease below */
+    controls = {first, second};
+}
+
+TEST_F(Control, AStoreThatIsCutOffLosesNoDecisionAndMakesNoneTwice)
+{
+    dt_control *control = Make("one");
+
+    Rounds(50, false);
+    store.loses_answers = true;
+    Rounds(12, true); /* the decision is in the stream, perhaps several times; the controller cannot know */
+    EXPECT_EQ(status, DT_CLOSED);
+    EXPECT_EQ(decided, Lines());
+    store.loses_answers = false;
+    Rounds(20, true);
+    EXPECT_EQ(decided, Lines{"1 replan 1"});
+    for (const std::string &line : Stream())
+        EXPECT_EQ(line, "1 fence 1"); /* one number: agents execute it once */
+    store.is_cut = true;
+    Rounds(50, true);
+    EXPECT_FALSE(dt_control_is_leader(control)); /* its lease may have ended */
+    EXPECT_TRUE(HasNote("the store did not answer in time"));
+    store.is_cut = false;
+    Rounds(50, true);
+    EXPECT_TRUE(dt_control_is_leader(control));
+    EXPECT_EQ(decided, Lines{"1 replan 1"});
+}
+
+TEST_F(Control, NumbersGoOnAboveThoseThatAgentsHaveTaken)
+{
+    agent_number = 41;
+    Make("one");
+    Rounds(50, false);
+    Rounds(50, true);
+    EXPECT_EQ(Stream(), Lines{"42 fence 1"});
+}
+
+TEST_F(Control, HostileRecordsAreSkippedWithFewLines)
+{
+    Make("one");
+    Rounds(1, false);
+    for (int i = 0; i < 1000; i++)
+        store.inner->ops->append(store.inner, DT_STREAM_OBSERVATIONS, i % 2 ? "\x80" : "{\"version\":1}",
+                                 nullptr);
+    Rounds(50, false);
+    Rounds(50, true);
+    EXPECT_EQ(decided, Lines{"1 replan 1"});
+    size_t refused = 0;
+    for (const std::string &note : notes)
+        refused += note.find("is refused") != std::string::npos;
+    EXPECT_GT(refused, 0u);
+    EXPECT_LT(refused, 20u);
+}
+
+TEST_F(Control, AFailureOnAHostIsReported)
+{
+    dt_acknowledgement acknowledgement = {};
+
+    Make("one");
+    Rounds(2, false);
+    acknowledgement.number = acknowledgement.fence = 1;
+    acknowledgement.status = DT_NOT_FOUND;
+    strcpy(acknowledgement.host, "b");
+    strcpy(acknowledgement.text, "no process");
+    char *text = dt_acknowledgement_write(&acknowledgement);
+    store.inner->ops->append(store.inner, DT_STREAM_ACKNOWLEDGEMENTS, text, nullptr);
+    free(text);
+    Rounds(2, false);
+    EXPECT_TRUE(HasNote("decision 1 failed on host b: no process"));
+}
+} // namespace

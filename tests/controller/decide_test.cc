@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/decide.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace
+{
+const uint64_t kMs = DT_NS_PER_MS;
+
+class Decide : public ::testing::Test
+{
+  protected:
+    Decide()
+    {
+        options = dt_decide_defaults();
+        options.hostpath = true;
+        Restart();
+    }
+    ~Decide() override
+    {
+        dt_decide_destroy(decide);
+    }
+    void Restart()
+    {
+        dt_decide_destroy(decide);
+        decide = dt_decide_create(&options);
+    }
+    /* One finding, about the link from rank 2 to rank 3 or the RNIC n0 of host c. */
+    void Find(dt_finding_kind kind, uint64_t delay_ms)
+    {
+        dt_finding finding = {};
+
+        finding.number = 1;
+        finding.kind = kind;
+        finding.state = DT_FINDING_GOES_ON;
+        finding.rank = 2;
+        finding.peer_rank = kind == DT_FINDING_LINK ? 3 : DT_JUDGE_UNKNOWN;
+        strcpy(finding.host, "c");
+        strcpy(finding.nic, "n0");
+        strcpy(finding.reason, "it is slow");
+        findings = {finding};
+        slow = {{2, 3, 2.0, delay_ms * kMs, 1}};
+    }
+    void Link(int32_t from, int32_t to, uint64_t connection, const char *nic, uint64_t service_ns)
+    {
+        dt_known_link link = {from, to, connection, "c", "", service_ns, 1000};
+
+        strcpy(link.nic, nic);
+        links.push_back(link);
+    }
+    /* Decides every 100 ms until `until_ms`; the decisions as "MS KIND". */
+    std::vector<std::string> Until(uint64_t until_ms)
+    {
+        std::vector<std::string> made;
+
+        for (; now_ms <= until_ms; now_ms += 100) {
+            const dt_situation situation = {findings.data(), findings.size(), slow.data(),
+                                            slow.size(),     links.data(),    links.size()};
+            dt_decision decisions[4];
+            size_t count = dt_decide(decide, &situation, now_ms * kMs, decisions, 4);
+
+            for (size_t i = 0; i < count; i++) {
+                made.push_back(std::to_string(now_ms) + " " +
+                               dt_decision_kind_text((dt_decision_kind)decisions[i].kind));
+                last = decisions[i];
+            }
+        }
+        return made;
+    }
+
+    dt_decide_options options;
+    dt_decider *decide = nullptr;
+    std::vector<dt_finding> findings;
+    std::vector<dt_slow_link> slow;
+    std::vector<dt_known_link> links;
+    uint64_t now_ms = 0;
+    dt_decision last = {};
+};
+
+using Made = std::vector<std::string>;
+
+TEST_F(Decide, NothingIsDecidedWithoutAFinding)
+{
+    Link(2, 3, 7, "n0", 1000);
+    EXPECT_EQ(Until(60000), Made());
+}
+
+TEST_F(Decide, ASlowLinkIsPlannedForOnceItIsConfirmed)
+{
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(60000), Made{"300 replan"});
+    ASSERT_EQ(last.link_count, 1u);
+    EXPECT_EQ(last.links[0].from_rank, 2);
+    EXPECT_EQ(last.links[0].to_rank, 3);
+    EXPECT_EQ(last.links[0].delay_ns, 20 * (int64_t)kMs);
+    EXPECT_STREQ(last.reason, "it is slow");
+}
+
+TEST_F(Decide, ABurstChangesNothing)
+{
+    for (int i = 0; i < 20; i++) {
+        Find(DT_FINDING_LINK, 20);
+        EXPECT_EQ(Until(now_ms + 100), Made());
+        findings.clear();
+        slow.clear();
+        EXPECT_EQ(Until(now_ms + 100), Made());
+    }
+}
+
+TEST_F(Decide, ALinkThatIsHealthyAgainGetsThePlannedScheduleBack)
+{
+    Find(DT_FINDING_LINK, 20);
+    Until(5000);
+    findings.clear();
+    slow.clear();
+    EXPECT_EQ(Until(20000), Made{"10100 replan"}); /* 5 s after the first round without the finding */
+    EXPECT_EQ(last.link_count, 0u);
+}
+
+TEST_F(Decide, OnlyADifferentDelayIsANewPlanAndNotTooOften)
+{
+    Find(DT_FINDING_LINK, 20);
+    Until(5000);
+    Find(DT_FINDING_LINK, 23); /* less than a fifth */
+    EXPECT_EQ(Until(10000), Made());
+    Find(DT_FINDING_LINK, 40);
+    EXPECT_EQ(Until(10500), Made{"10400 replan"});
+    Find(DT_FINDING_LINK, 80);
+    EXPECT_EQ(Until(20000), Made{"13400 replan"}); /* replan_gap_ns after the last */
+}
+
+TEST_F(Decide, NothingIsDoneAboutABusyProcessorOrASlowDevice)
+{
+    Link(2, 3, 7, "n0", 1000);
+    for (dt_finding_kind kind : {DT_FINDING_PROCESSOR, DT_FINDING_DEVICE}) {
+        Find(kind, 20);
+        EXPECT_EQ(Until(now_ms + 30000), Made());
+    }
+}
+
+TEST_F(Decide, ADelayBelowTheLeastChangesNoSchedule)
+{
+    Find(DT_FINDING_LINK, 0);
+    EXPECT_EQ(Until(30000), Made());
+}
+
+TEST_F(Decide, TheHostPathOfBothDirectionsIsSwitchedOnAndBack)
+{
+    options.replan = false;
+    Restart();
+    Link(2, 3, 7, "n0", 1000);
+    Link(3, 2, 8, "n0", 1000);
+    Link(2, 1, 9, "n0", 1000);
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(5000), (Made{"300 hostpath-on", "300 hostpath-on"}));
+    EXPECT_EQ(last.connection, 8u);
+    EXPECT_STREQ(last.host, "c");
+    findings.clear();
+    EXPECT_EQ(Until(9000), Made());
+    Find(DT_FINDING_LINK, 20); /* back before clear_ns */
+    EXPECT_EQ(Until(20000), Made());
+    findings.clear();
+    EXPECT_EQ(Until(40000), (Made{"25100 hostpath-off", "25100 hostpath-off"}));
+}
+
+TEST_F(Decide, AnRnicIsDrainedOnlyIfAnotherIsMeasuredAndFaster)
+{
+    options.replan = options.hostpath = false;
+    Restart();
+    Find(DT_FINDING_NIC, 20);
+    Link(2, 3, 7, "n0", 100000);
+    EXPECT_EQ(Until(5000), Made()); /* no other RNIC */
+    Link(4, 5, 8, "n1", 95000);
+    EXPECT_EQ(Until(10000), Made()); /* not faster */
+    links[1].service_ns = 20000;
+    links[1].message_bytes = 100000;
+    EXPECT_EQ(Until(15000), Made()); /* other messages: no comparison */
+    links[1].message_bytes = 1000;
+    EXPECT_EQ(Until(20000), Made{"15400 migrate"});
+    EXPECT_STREQ(last.nic, "n0");
+    EXPECT_STREQ(last.host, "c");
+    EXPECT_NE(strstr(last.reason, "5.0 times less"), nullptr) << last.reason;
+}
+
+TEST_F(Decide, ADrainIsTriedAgainEachTimeAfterTwiceTheTime)
+{
+    options.replan = options.hostpath = false;
+    options.drained_ns = 10000 * kMs;
+    Restart();
+    Link(2, 3, 7, "n0", 100000);
+    Link(4, 5, 8, "n1", 20000);
+    Find(DT_FINDING_NIC, 20);
+    EXPECT_EQ(Until(1000), Made{"300 migrate"});
+    findings.clear(); /* without traffic it is not slow */
+    EXPECT_EQ(Until(12000), Made{"11100 back"});
+    Find(DT_FINDING_NIC, 20);
+    EXPECT_EQ(Until(13000), Made{"12400 migrate"});
+    findings.clear();
+    EXPECT_EQ(Until(60000), Made{"33100 back"});
+}
+
+TEST_F(Decide, ANewControllerDoesNotDecideTheSameAgain)
+{
+    Link(2, 3, 7, "n0", 1000);
+    Find(DT_FINDING_LINK, 20);
+    dt_decision made[2];
+    const dt_situation situation = {findings.data(), 1, slow.data(), 1, links.data(), 1};
+
+    dt_decide(decide, &situation, 0, made, 2);
+    ASSERT_EQ(dt_decide(decide, &situation, 300 * kMs, made, 2), 2u);
+    Restart();
+    for (const dt_decision &decision : made)
+        dt_decide_adopt(decide, &decision, 400 * kMs);
+    now_ms = 400;
+    EXPECT_EQ(Until(10000), Made());
+    findings.clear();
+    slow.clear();
+    EXPECT_EQ(Until(30000), (Made{"15100 replan", "15100 hostpath-off"}));
+}
+
+TEST_F(Decide, MeasuresWithoutRoomInOneCallFollowInTheNext)
+{
+    options.replan = false;
+    Restart();
+    Find(DT_FINDING_NIC, 20);
+    for (uint64_t i = 0; i < 10; i++)
+        Link(2, 10 + (int32_t)i, 100 + i, "n0", 1000);
+    EXPECT_EQ(Until(300).size(), 4u);
+    EXPECT_EQ(Until(500).size(), 6u);
+}
+} // namespace

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Decisions against processes of this test. */
+#include "controller/execute.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+#include "tests/cli/served.h"
+
+namespace
+{
+using detour_test::Served;
+
+class Execute : public ::testing::Test
+{
+  protected:
+    static dt_decision Of(dt_decision_kind kind)
+    {
+        dt_decision decision = {};
+
+        decision.kind = kind;
+        decision.number = decision.fence = 1;
+        decision.connection = 0xab12;
+        strcpy(decision.nic, "mlx5_1");
+        decision.hold_ns = 2500000000;
+        return decision;
+    }
+    Served::Answer Answers(enum dt_status status, const char *reply)
+    {
+        return [this, status, reply](const std::string &line, std::string *answer) {
+            std::lock_guard<std::mutex> lock(mutex);
+            lines.push_back(line);
+            *answer = reply;
+            return status;
+        };
+    }
+    enum dt_status Run(const dt_decision &decision)
+    {
+        return dt_execute(folder.path.c_str(), &decision, text);
+    }
+
+    Folder folder;
+    std::mutex mutex;
+    std::vector<std::string> lines;
+    char text[DT_RECORD_TEXT_BYTES] = "";
+};
+
+TEST_F(Execute, EachKindHasItsCommandLine)
+{
+    const struct {
+        dt_decision_kind kind;
+        const char *line;
+    } kinds[] = {
+        {DT_DECISION_HOSTPATH_ON, "hostpath on id=ab12"}, {DT_DECISION_HOSTPATH_OFF, "hostpath off id=ab12"},
+        {DT_DECISION_MIGRATE, "nic mlx5_1 migrate"},      {DT_DECISION_BACK, "nic mlx5_1 back"},
+        {DT_DECISION_HOLD, "hold id=ab12 for=2500ms"},    {DT_DECISION_RELEASE, "release id=ab12"},
+    };
+    char line[DT_EXECUTE_LINE_BYTES];
+
+    for (const auto &one : kinds) {
+        dt_decision decision = Of(one.kind);
+        EXPECT_TRUE(dt_execute_line(&decision, line));
+        EXPECT_STREQ(line, one.line);
+        decision.connection = 0;
+        decision.nic[0] = '\0';
+        EXPECT_FALSE(dt_execute_line(&decision, line)) << one.line;
+        EXPECT_EQ(Run(decision), DT_INVALID);
+    }
+    dt_decision replan = Of(DT_DECISION_REPLAN);
+    EXPECT_FALSE(dt_execute_line(&replan, line));
+}
+
+TEST_F(Execute, TheProcessWithTheConnectionExecutesIt)
+{
+    Served other(folder.dir, 11, "rank0", "hostpath", Answers(DT_NOT_FOUND, "no such connection"));
+    Served owner(folder.dir, 12, "rank1", "hostpath", Answers(DT_OK, "on: 1 connections"));
+
+    EXPECT_EQ(Run(Of(DT_DECISION_HOSTPATH_ON)), DT_OK);
+    EXPECT_EQ(lines, std::vector<std::string>(2, "on id=ab12"));
+    EXPECT_STREQ(text, "process 12: `hostpath on id=ab12`: on: 1 connections");
+}
+
+TEST_F(Execute, AFailureIsReportedWithItsProcess)
+{
+    Served one(folder.dir, 11, "rank0", "hostpath", Answers(DT_UNSUPPORTED, "no memory was set aside"));
+
+    EXPECT_EQ(Run(Of(DT_DECISION_HOSTPATH_ON)), DT_UNSUPPORTED);
+    EXPECT_STREQ(text, "process 11: `hostpath on id=ab12`: no memory was set aside");
+    EXPECT_EQ(Run(Of(DT_DECISION_MIGRATE)), DT_NOT_FOUND); /* it has no such command, nor the device */
+}
+
+TEST_F(Execute, AHostWithoutProcessesIsNamed)
+{
+    EXPECT_EQ(Run(Of(DT_DECISION_MIGRATE)), DT_NOT_FOUND);
+    EXPECT_STREQ(text, "no process of this host has such a connection or RNIC");
+    dt_decision decision = Of(DT_DECISION_MIGRATE);
+    EXPECT_EQ(dt_execute((folder.path + "/missing").c_str(), &decision, text), DT_NOT_FOUND);
+}
+
+TEST_F(Execute, AReplanIsOneWholeFile)
+{
+    dt_decision decision = Of(DT_DECISION_REPLAN), read = {};
+    char reason[DT_RECORD_REASON_BYTES];
+    struct stat status;
+
+    decision.link_count = 1;
+    decision.links[0] = {2, 3, 20000000};
+    ASSERT_EQ(Run(decision), DT_OK) << text;
+    std::ifstream file(folder.path + "/" DT_DECISION_FILE);
+    std::stringstream content;
+    content << file.rdbuf();
+    ASSERT_EQ(dt_decision_read(content.str().data(), content.str().size(), &read, reason), DT_OK) << reason;
+    EXPECT_EQ(memcmp(&read, &decision, sizeof read), 0);
+    ASSERT_EQ(stat((folder.path + "/" DT_DECISION_FILE).c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0600u);
+    EXPECT_EQ(folder.Count(), 1u); /* nothing temporary is left */
+}
+
+TEST_F(Execute, AReplanThatCannotBeWrittenIsAFailure)
+{
+    ASSERT_EQ(mkdir((folder.path + "/" DT_DECISION_FILE).c_str(), 0700), 0);
+    EXPECT_EQ(Run(Of(DT_DECISION_REPLAN)), DT_SYSTEM);
+    EXPECT_NE(strstr(text, DT_DECISION_FILE ": rename: "), nullptr) << text;
+}
+} // namespace

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/known.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+
+#include "detour/stat.h"
+
+namespace
+{
+const int64_t kS = 1000000000;
+
+class Known : public ::testing::Test
+{
+  protected:
+    ~Known() override
+    {
+        dt_known_destroy(known);
+        dt_judge_destroy(judge);
+    }
+    /* The host's report of one link with this mean time of a message. */
+    void Report(const char *host, int32_t from, int32_t to, int64_t service_ns, int64_t time_ns,
+                int64_t arrives_ns, const std::function<void(dt_observed_link *)> &change = nullptr)
+    {
+        auto observation = std::make_unique<dt_observation>();
+        dt_observed_link *link = &observation->links[0];
+
+        *observation = {};
+        strcpy(observation->host, host);
+        observation->pid = 1;
+        observation->rank = from;
+        observation->time_ns = time_ns;
+        observation->link_count = 1;
+        link->connection = 100 + (uint64_t)from;
+        link->from_rank = from;
+        link->to_rank = to;
+        strcpy(link->peer, "box:77");
+        strcpy(link->nic, "n0");
+        strcpy(link->peer_nic, "n0");
+        link->messages = 10;
+        link->bytes = 10 * 4096;
+        link->service_ns = 10 * service_ns;
+        if (change)
+            change(link);
+        dt_known_take(known, observation.get(), arrives_ns, judge);
+    }
+    /* 60 reports of both directions; the one from 0 to 1 takes `slow_ns` from the 30th on. Returns the first
+     * finding. */
+    const dt_finding *Run(int64_t slow_ns, int64_t offset_ns,
+                          const std::function<void(dt_observed_link *)> &change = nullptr)
+    {
+        for (int64_t i = 1; i <= 60; i++) {
+            int64_t at_ns = 1000 * kS + i * kS / 5;
+            Report("a", 0, 1, i < 30 ? 1000000 : slow_ns, at_ns + offset_ns, at_ns,
+                   i < 30 ? nullptr : change);
+            Report("b", 1, 0, 1000000, at_ns, at_ns);
+            uint32_t count = 0;
+            const dt_finding *found = dt_judge_decide(judge, (uint64_t)at_ns, &count);
+            if (count)
+                return found;
+        }
+        return nullptr;
+    }
+
+    dt_known *known = dt_known_create();
+    dt_judge *judge = dt_judge_create(64, 64);
+};
+
+TEST_F(Known, TheHostOfBothEndsIsThatOfTheirRanks)
+{
+    const dt_finding *found = Run(20000000, 0);
+
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->kind, DT_FINDING_LINK);
+    EXPECT_STREQ(found->host, "a");
+    EXPECT_STREQ(found->peer_host, "b");
+}
+
+TEST_F(Known, AHostWhoseClockIsAnHourOffIsJudgedLikeOthers)
+{
+    ASSERT_NE(Run(20000000, -3600 * kS), nullptr);
+}
+
+TEST_F(Known, AHealthyJobHasNoFinding)
+{
+    EXPECT_EQ(Run(1000000, 0), nullptr);
+}
+
+TEST_F(Known, AProcessorThatExplainsTheDelayIsBlamed)
+{
+    const dt_finding *found = Run(20000000, 0, [](dt_observed_link *link) {
+        link->verdict = DETOUR_STAT_SLOW;
+        link->cause = DETOUR_STAT_CAUSE_OWN_PROCESSOR;
+        link->delay_ns = 19000000;
+    });
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->kind, DT_FINDING_PROCESSOR);
+}
+
+TEST_F(Known, AVerdictAboutSomethingSmallerIsNotTheCause)
+{
+    const dt_finding *found = Run(20000000, 0, [](dt_observed_link *link) {
+        link->verdict = DETOUR_STAT_SLOW;
+        link->cause = DETOUR_STAT_CAUSE_OWN_PROCESSOR;
+        link->delay_ns = 400000;
+    });
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->kind, DT_FINDING_LINK);
+}
+
+TEST_F(Known, ALinkWithoutTrafficIsNotReported)
+{
+    Report("a", 0, 1, 1000, kS, kS, [](dt_observed_link *link) { link->messages = 0; });
+    EXPECT_EQ(dt_judge_get_counts(judge).links, 0u);
+}
+
+TEST_F(Known, TheLastReportOfEachConnectionIsThereAndTheTableIsBounded)
+{
+    size_t count = 0;
+
+    Report("a", 0, 1, 1000, kS, kS);
+    Report("a", 0, 1, 2000, kS + 1, kS + 1);
+    Report("b", 0, 1, 3000, kS, kS); /* the same id on another host */
+    for (size_t i = 0; i < DT_KNOWN_LINKS_MAX; i++)
+        count += dt_known_links(known)[i].connection != 0;
+    EXPECT_EQ(count, 2u);
+    for (uint64_t i = 1; i <= 2 * DT_KNOWN_LINKS_MAX; i++)
+        Report("a", 0, 1, 1000, kS, kS, [i](dt_observed_link *link) { link->connection = i; });
+}
+} // namespace
