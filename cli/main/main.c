@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/control.h"
 #include "cli/doctor.h"
 #include "cli/hold.h"
 #include "cli/hostpath.h"
@@ -38,6 +39,8 @@ static const struct dt_command commands[] = {
      dt_sched_command},
     {"mitigate", "plan the cheapest remedy for a slow link or node: microbatches, nodes, restart",
      dt_mitigate_command},
+    {"control", "watch all hosts of a job, name what is slow, decide once for the job", dt_control_command},
+    {"agent", "report this host's measurements to the controller, execute its decisions", dt_agent_command},
     {NULL, NULL, NULL},
 };
 

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/param.h"
+#include "cli/arg.h"
+#include "cli/command.h"
+#include "cli/control.h"
+#include "cli/rounds.h"
+#include "controller/agent.h"
+
+#define COMMAND "detour agent"
+
+enum { KEY_REDIS = 256, KEY_HOST, KEY_JOB, KEY_PERIOD };
+
+struct request {
+    const char *redis;
+    const char *job;
+    char host[DT_STORE_NAME_BYTES];
+    uint32_t period_ms;
+    struct dt_rounds rounds;
+};
+
+static error_t parse_host(struct request *request, const char *text)
+{
+    if (!dt_store_is_name(text) || strchr(text, ':'))
+        return dt_arg_refuse(COMMAND, "--host %s: expected letters, digits, '-', '_' and '.', at most %d",
+                             text, DT_STORE_NAME_BYTES - 1);
+    snprintf(request->host, sizeof request->host, "%s", text);
+    return 0;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct request *request = state->input;
+
+    switch (key) {
+    case KEY_REDIS:
+        request->redis = arg;
+        return 0;
+    case KEY_HOST:
+        return parse_host(request, arg);
+    case KEY_JOB:
+        request->job = arg;
+        return 0;
+    case KEY_PERIOD:
+        return dt_arg_unsigned(COMMAND, "--period", arg, 10, 60000, &request->period_ms);
+    case ARGP_KEY_ARG:
+        return dt_arg_refuse(COMMAND, "unexpected argument '%s'", arg);
+    case ARGP_KEY_INIT:
+        state->err_stream = NULL; /* getopt's one line is enough */
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option argp_options[] = {
+    {"redis", KEY_REDIS, "URL", 0,
+     "the store of the job: redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss:// with TLS", 0},
+    {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
+    {"host", KEY_HOST, "NAME", 0, "this host's name in reports and decisions (default: the host name)", 0},
+    {"period", KEY_PERIOD, "MS", 0, "milliseconds between two reports (default 200)", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .doc =
+        "Reports the measurements of this host's processes to the controller of a job, and executes its "
+        "decisions: one per host, as the user of the job."
+        "\vProcesses are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID). An agent that ends or "
+        "dies "
+        "changes nothing in the job; one that is started again goes on after the last decision that it has "
+        "taken. `detour control` describes the decisions.\n"
+        "Ends with SIGINT or SIGTERM. Exit code: 0 ended by a signal; 1 a failure; 2 bad input.",
+};
+
+static int check_request(struct request *request)
+{
+    char host[65] = "";
+
+    if (!request->redis)
+        return dt_arg_refuse(COMMAND,
+                             "--redis URL is missing; on one machine, `detour control` needs no agent");
+    if (request->host[0])
+        return 0;
+    gethostname(host, sizeof host - 1);
+    return parse_host(request, host);
+}
+
+static void print_note(void *arg, bool is_error, const char *text)
+{
+    const struct request *request = arg;
+
+    dt_rounds_line(&request->rounds, is_error, text);
+}
+
+static int run(struct request *request, struct dt_store *store)
+{
+    const struct dt_agent_options options = {.host = request->host,
+                                             .runtime_dir = dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"),
+                                             .store = store,
+                                             .note = print_note,
+                                             .note_arg = request};
+    struct dt_agent *agent = dt_agent_create(&options);
+    enum dt_status status;
+
+    if (!agent) {
+        dt_arg_refuse(COMMAND, "out of memory");
+        return DT_EXIT_FAILED;
+    }
+    do {
+        status = dt_agent_report(agent);
+        if (status == DT_OK)
+            status = dt_agent_follow(agent, dt_rounds_time_ns());
+        dt_rounds_result(&request->rounds, store, status);
+    } while (dt_rounds_wait(&request->rounds));
+    dt_agent_destroy(agent);
+    return DT_EXIT_OK;
+}
+
+int dt_agent_command(int argc, char **argv)
+{
+    struct request request = {.job = "job", .period_ms = 200};
+    char reason[DT_STORE_REASON_BYTES];
+    struct dt_store *store;
+    enum dt_status status;
+    int code;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
+        return DT_EXIT_USAGE;
+    status = dt_store_open(request.redis, request.job, &store, reason);
+    if (status != DT_OK) {
+        dt_arg_refuse(COMMAND, "%s", reason);
+        return status == DT_INVALID ? DT_EXIT_USAGE : DT_EXIT_FAILED;
+    }
+    dt_rounds_begin(&request.rounds, COMMAND, request.period_ms);
+    code = run(&request, store);
+    store->ops->close(store);
+    return code;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/control.h"
+
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/param.h"
+#include "cli/arg.h"
+#include "cli/command.h"
+#include "cli/rounds.h"
+#include "controller/agent.h"
+#include "controller/control.h"
+
+#define COMMAND   "detour control"
+#define HOSTS_MAX 64
+
+enum { KEY_REDIS = 256, KEY_HOST, KEY_JOB, KEY_DRY_RUN, KEY_DO, KEY_PERIOD };
+
+struct host {
+    char name[DT_STORE_NAME_BYTES];
+    const char *runtime_dir; /* NULL: the default */
+    struct dt_agent *agent;
+};
+
+struct request {
+    const char *redis; /* NULL: hosts of this machine */
+    const char *job;
+    struct host hosts[HOSTS_MAX];
+    size_t host_count;
+    bool dry_run, json;
+    uint32_t period_ms;
+    struct dt_decide_options decide;
+    struct dt_rounds rounds;
+};
+
+/* ---- Command line. ---- */
+static error_t parse_host(struct request *request, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    struct host *host = &request->hosts[request->host_count];
+
+    if (request->host_count == HOSTS_MAX)
+        return dt_arg_refuse(COMMAND, "--host %s: at most %d hosts", text, HOSTS_MAX);
+    if (!equals || !equals[1] || (size_t)(equals - text) >= sizeof host->name)
+        return dt_arg_refuse(COMMAND, "--host %s: expected NAME=DIRECTORY", text);
+    snprintf(host->name, sizeof host->name, "%.*s", (int)(equals - text), text);
+    host->runtime_dir = equals + 1;
+    if (!dt_store_is_name(host->name))
+        return dt_arg_refuse(COMMAND, "--host %s: the name has letters, digits, '-', '_' and '.'", text);
+    for (size_t i = 0; i < request->host_count; i++) {
+        if (!strcmp(request->hosts[i].name, host->name))
+            return dt_arg_refuse(COMMAND, "--host %s: this name is given twice", text);
+    }
+    request->host_count++;
+    return 0;
+}
+
+static error_t parse_measures(struct request *request, const char *text)
+{
+    struct dt_decide_options *decide = &request->decide;
+    char copy[64], *rest = NULL;
+
+    decide->replan = decide->hostpath = decide->migrate = false;
+    if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
+        copy[0] = '\0';
+    for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        bool *measure = !strcmp(word, "replan")     ? &decide->replan
+                        : !strcmp(word, "hostpath") ? &decide->hostpath
+                        : !strcmp(word, "migrate")  ? &decide->migrate
+                                                    : NULL;
+        if (!measure)
+            return dt_arg_refuse(COMMAND, "--do %s: expected replan, hostpath or migrate, joined by commas",
+                                 text);
+        *measure = true;
+    }
+    if (!decide->replan && !decide->hostpath && !decide->migrate)
+        return dt_arg_refuse(COMMAND, "--do '%s': expected replan, hostpath or migrate, joined by commas",
+                             text);
+    return 0;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct request *request = state->input;
+
+    switch (key) {
+    case KEY_REDIS:
+        request->redis = arg;
+        return 0;
+    case KEY_HOST:
+        return parse_host(request, arg);
+    case KEY_JOB:
+        request->job = arg;
+        return 0;
+    case KEY_DRY_RUN:
+        request->dry_run = true;
+        return 0;
+    case KEY_DO:
+        return parse_measures(request, arg);
+    case KEY_PERIOD:
+        return dt_arg_unsigned(COMMAND, "--period", arg, 10, 60000, &request->period_ms);
+    case 'J':
+        request->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        return dt_arg_refuse(COMMAND, "unexpected argument '%s'", arg);
+    case ARGP_KEY_INIT:
+        state->err_stream = NULL; /* getopt's one line is enough */
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option argp_options[] = {
+    {"redis", KEY_REDIS, "URL", 0,
+     "the store that agents and controllers share: redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss:// with "
+     "TLS",
+     0},
+    {"host", KEY_HOST, "NAME=DIR", 0,
+     "without --redis: a host and its runtime directory (repeatable; default: this machine)", 0},
+    {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
+    {"dry-run", KEY_DRY_RUN, NULL, 0, "only print what would be decided", 0},
+    {"do", KEY_DO, "LIST", 0, "measures: replan, hostpath, migrate (default: replan,migrate)", 0},
+    {"period", KEY_PERIOD, "MS", 0, "milliseconds between two rounds (default 200)", 0},
+    {"json", 'J', NULL, 0, "one JSON object per line: findings and decisions", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .doc = "Watches all hosts of a job, names what is slow, and decides once for the job: one per job."
+           "\vEach host runs `detour agent`, which reports the measurements of its processes and executes "
+           "decisions. Without --redis this command does the work of the agents as well, for hosts whose "
+           "runtime "
+           "directories are on this machine.\n"
+           "\n"
+           "  replan    new delays for the schedule, in decision.json of each runtime\n"
+           "            directory, for the framework to follow\n"
+           "  hostpath  connections over a slow link send through host memory\n"
+           "            (DETOUR_HOSTPATH=on or auto in the processes)\n"
+           "  migrate   a slow RNIC is drained when another one of its host is measured\n"
+           "            and faster\n"
+           "\n"
+           "Nothing is done about a busy processor. A second controller of the same job waits until the "
+           "first one "
+           "ends. A controller that ends or dies changes nothing in the job.\n"
+           "Ends with SIGINT or SIGTERM. Exit code: 0 ended by a signal; 1 a failure; 2 bad input.",
+};
+
+/* A name for records. */
+static const char *own_host(void)
+{
+    static char host[DT_STORE_NAME_BYTES];
+
+    if (gethostname(host, sizeof host - 1) || !dt_store_is_name(host))
+        return "localhost";
+    return host;
+}
+
+static int check_request(struct request *request)
+{
+    if (request->redis && request->host_count)
+        return dt_arg_refuse(COMMAND,
+                             "--host is for use without --redis; with it, run `detour agent` on the host");
+    if (request->redis || request->host_count)
+        return 0;
+    snprintf(request->hosts[0].name, sizeof request->hosts[0].name, "%s", own_host());
+    request->hosts[0].runtime_dir = dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR");
+    request->host_count = 1;
+    return 0;
+}
+
+/* ---- Output. ---- */
+static void print_note(void *arg, bool is_error, const char *text)
+{
+    const struct request *request = arg;
+
+    if (!request->json || is_error)
+        dt_rounds_line(&request->rounds, is_error, text);
+}
+
+static void print_json(char *text)
+{
+    if (text)
+        puts(text);
+    free(text);
+}
+
+static void print_finding(void *arg, const struct dt_finding_record *finding)
+{
+    const struct request *request = arg;
+    char line[DT_RECORD_TEXT_BYTES + DT_STORE_NAME_BYTES + 32];
+
+    if (request->json) {
+        print_json(dt_finding_write(finding));
+        return;
+    }
+    snprintf(line, sizeof line, "%s %s: %s", finding->ended ? "no longer slow:" : "slow:", finding->kind,
+             finding->reason);
+    dt_rounds_line(&request->rounds, false, line);
+}
+
+static void print_decision(void *arg, const struct dt_decision *decision)
+{
+    const struct request *request = arg;
+    char line[DT_RECORD_TEXT_BYTES + DT_STORE_NAME_BYTES + DT_RECORD_NIC_BYTES + 96], what[160] = "";
+
+    if (request->json) {
+        print_json(dt_decision_write(decision));
+        return;
+    }
+    if (decision->kind == DT_DECISION_REPLAN)
+        snprintf(what, sizeof what, " for %zu slow links", decision->link_count);
+    else if (decision->nic[0])
+        snprintf(what, sizeof what, " %s of %s", decision->nic, decision->host);
+    else if (decision->connection)
+        snprintf(what, sizeof what, " of rank %" PRId32 " to rank %" PRId32 " on %s", decision->from_rank,
+                 decision->to_rank, decision->host);
+    snprintf(line, sizeof line, "decision %" PRId64 "%s: %s%s: %s", decision->number,
+             request->dry_run ? " (not carried out)" : "",
+             dt_decision_kind_text((enum dt_decision_kind)decision->kind), what, decision->reason);
+    dt_rounds_line(&request->rounds, false, line);
+}
+
+/* ---- Rounds. ---- */
+static bool make_agents(struct request *request, struct dt_store *store)
+{
+    for (size_t i = 0; i < request->host_count; i++) {
+        const struct dt_agent_options options = {.host = request->hosts[i].name,
+                                                 .runtime_dir = request->hosts[i].runtime_dir,
+                                                 .store = store,
+                                                 .note = print_note,
+                                                 .note_arg = request};
+
+        if (!(request->hosts[i].agent = dt_agent_create(&options)))
+            return false;
+    }
+    return true;
+}
+
+static enum dt_status run_round(struct request *request, struct dt_control *control)
+{
+    enum dt_status status = DT_OK;
+
+    for (size_t i = 0; status == DT_OK && i < request->host_count; i++)
+        status = dt_agent_report(request->hosts[i].agent);
+    if (status == DT_OK)
+        status = dt_control_step(control, dt_clock_now_ns(), dt_rounds_time_ns());
+    for (size_t i = 0; status == DT_OK && i < request->host_count; i++)
+        status = dt_agent_follow(request->hosts[i].agent, dt_rounds_time_ns());
+    return status;
+}
+
+static int run(struct request *request, struct dt_store *store)
+{
+    char holder[DT_STORE_NAME_BYTES];
+    const struct dt_control_options options = {
+        .store = store,
+        .holder = holder,
+        .lease_ms = DT_CONTROL_LEASE_MS,
+        .dry_run = request->dry_run,
+        .decide = request->decide,
+        .funcs = {.note = print_note, .finding = print_finding, .decision = print_decision},
+        .funcs_arg = request,
+    };
+    struct dt_control *control;
+
+    snprintf(holder, sizeof holder, "%.40s:%d", own_host(), (int)getpid());
+    control = dt_control_create(&options);
+    if (!control || !make_agents(request, store)) {
+        dt_control_destroy(control);
+        dt_arg_refuse(COMMAND, "out of memory");
+        return DT_EXIT_FAILED;
+    }
+    if (request->dry_run)
+        print_note(request, false, "dry run: decisions are printed and not carried out");
+    do
+        dt_rounds_result(&request->rounds, store, run_round(request, control));
+    while (dt_rounds_wait(&request->rounds));
+    dt_control_destroy(control);
+    return DT_EXIT_OK;
+}
+
+int dt_control_command(int argc, char **argv)
+{
+    static struct request request;
+    char reason[DT_STORE_REASON_BYTES];
+    struct dt_store *store;
+    int code;
+
+    request = (struct request){.job = "job", .period_ms = 200, .decide = dt_decide_defaults()};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
+        return DT_EXIT_USAGE;
+    switch (dt_store_open(request.redis ? request.redis : "memory:", request.job, &store, reason)) {
+    case DT_OK:
+        break;
+    case DT_INVALID:
+        dt_arg_refuse(COMMAND, "%s", reason);
+        return DT_EXIT_USAGE;
+    default:
+        dt_arg_refuse(COMMAND, "%s", reason);
+        return DT_EXIT_FAILED;
+    }
+    dt_rounds_begin(&request.rounds, COMMAND, request.period_ms);
+    code = run(&request, store);
+    for (size_t i = 0; i < request.host_count; i++)
+        dt_agent_destroy(request.hosts[i].agent);
+    store->ops->close(store);
+    return code;
+}
