@@ -142,7 +142,7 @@ static const struct argp argp = {
            "directories are on this machine.\n"
            "\n"
            "  replan    new delays for the schedule, in decision.json of each runtime\n"
-           "            directory, for the framework to follow\n"
+           "            directory; `detour pipeline --adapt control` follows it\n"
            "  hostpath  connections over a slow link send through host memory\n"
            "            (DETOUR_HOSTPATH=on or auto in the processes)\n"
            "  migrate   a slow RNIC is drained when another one of its host is measured\n"

@@ -12,6 +12,7 @@
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/pipeline/adapt.h"
 #include "cli/pipeline/digest.h"
 #include "cli/pipeline/trace.h"
 #include "pipeline/gradients.h"
@@ -97,8 +98,8 @@ static const struct argp_option argp_options[] = {
      "links' delays over the iterations: lines START;LINKS;LATENCIES, as in 120;0_1,5_6;0.04; the latency "
      "inf is the failure of an RNIC",
      0},
-    {"adapt", KEY_ADAPT, "off|iteration", 0,
-     "iteration: change the schedule between iterations when the plugin finds links slow (default off)", 0},
+    {"adapt", KEY_ADAPT, "off|iteration|control", 0,
+     "change the schedule between iterations, by the plugin's verdicts or `detour control`", 0},
     {NULL, 0, NULL, 0, "Where to run it and what to write:", 3},
     {"plugin", KEY_PLUGIN, "PATH", 0, "any ncclNet v8 plugin (default: Detour's own)", 0},
     {"rank", KEY_RANK, "R", 0,
@@ -212,11 +213,10 @@ static error_t parse_kill(struct dt_pipeline_options *options, const char *text)
 
 static error_t parse_adapt(struct dt_pipeline_options *options, const char *text)
 {
-    options->adapt = !strcmp(text, "iteration");
-    if (!strcmp(text, "intra"))
-        return refuse("--adapt intra: there is no re-planning within an iteration, since it gains too little "
-                      "(docs/experiments.md, \"Re-planning within an iteration\"); use iteration");
-    return options->adapt || !strcmp(text, "off") ? 0 : refuse("--adapt %s: expected off or iteration", text);
+    if (dt_pipeline_adapt_find(text, &options->adapt))
+        return 0;
+    return refuse("--adapt %s: expected off, iteration or control%s", text,
+                  strcmp(text, "intra") ? "" : "; see docs/experiments.md");
 }
 
 static error_t parse_count(const char *name, const char *text, uint64_t high, uint32_t *value)
@@ -438,7 +438,7 @@ static error_t check_exchanges(const struct dt_pipeline_options *options)
 
     if (options->exchanges.count > 0 && (options->adapt || options->input || options->slow.kill.nic[0] ||
                                          dt_pipeline_options_has_timeline(options)))
-        return refuse("--exchange goes without --profile, --adapt iteration, --kill and pictures");
+        return refuse("--exchange goes without --profile, --adapt, --kill and pictures");
     if (dt_pipeline_exchanges_find_wrong(&options->exchanges, options->devices, options->replicas,
                                          options->iterations, text))
         return refuse("--exchange %s", text);
@@ -552,7 +552,7 @@ static void set_demonstration(struct dt_pipeline_options *options)
 {
     options->f_ns = options->b_ns = options->w_ns = 5000000;
     options->iterations = 60;
-    options->adapt = options->draw = true;
+    options->draw = dt_pipeline_adapt_find("iteration", &options->adapt);
     dt_pipeline_slow_add_link(&options->slow, "2-3=30ms,from=10,to=35");
 }
 

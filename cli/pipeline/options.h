@@ -18,6 +18,13 @@
 extern "C" {
 #endif
 
+/* Who changes the schedule when links are slow. */
+enum dt_pipeline_adapt {
+    DT_PIPELINE_ADAPT_OFF,
+    DT_PIPELINE_ADAPT_ITERATION, /* rank 0, by the verdicts of all ranks' plugins */
+    DT_PIPELINE_ADAPT_CONTROL    /* rank 0, by the decisions of `detour control` */
+};
+
 /* Must be the same on all ranks, except job.rank, job.rendezvous and the names of output files. */
 struct dt_pipeline_options {
     int32_t devices;                  /* of the pipeline */
@@ -38,9 +45,9 @@ struct dt_pipeline_options {
     int64_t w_ns;
     struct dt_pipeline_slow slow;
     struct dt_pipeline_exchanges exchanges; /* replicas > 1 */
-    bool adapt;                             /* change the schedule when links are found slow */
-    bool draw;                              /* a bar behind each iteration */
-    const char *json_path;                  /* NULL: none, as the next */
+    enum dt_pipeline_adapt adapt;
+    bool draw;             /* a bar behind each iteration */
+    const char *json_path; /* NULL: none, as the next */
     const char *svg_path;
     const char *perfetto_path;
     bool has_timeline_option;    /* --timeline: the JSON has its times, too */

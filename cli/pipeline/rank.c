@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include "cli/pipeline/adapt.h"
 #include "cli/pipeline/courier.h"
+#include "cli/pipeline/follow.h"
 #include "cli/pipeline/place.h"
 #include "cli/pipeline/plan.h"
 #include "cli/pipeline/replicas.h"
@@ -55,14 +56,17 @@ struct rank {
     struct result *results; /* of all ranks */
     /* --adapt */
     struct dt_agreement agreement;
-    struct detour_adapt_state adapt_state; /* rank 0 */
-    struct dt_pipeline_candidate present;  /* the schedule in use, if it is not the plan's */
-    struct dt_pipeline_candidate next;     /* prepared */
-    struct dt_pipeline_delays planned;     /* that the schedule in use was made for */
-    struct dt_pipeline_delays proposed;    /* that the next one is made for */
-    struct dt_pipeline_delays staged;      /* whose flows have the host path */
-    uint32_t schedule;                     /* number of the schedule in use; 0: the plan's */
-    uint64_t staged_messages;              /* of all ranks, before this iteration (rank 0); as the next */
+    struct detour_adapt_state adapt_state; /* rank 0; as the next three */
+    struct dt_pipeline_follow follow;
+    struct dt_pipeline_delays decided;    /* by the controller */
+    int follow_tries;                     /* that are left */
+    struct dt_pipeline_candidate present; /* the schedule in use, if it is not the plan's */
+    struct dt_pipeline_candidate next;    /* prepared */
+    struct dt_pipeline_delays planned;    /* that the schedule in use was made for */
+    struct dt_pipeline_delays proposed;   /* that the next one is made for */
+    struct dt_pipeline_delays staged;     /* whose flows have the host path */
+    uint32_t schedule;                    /* number of the schedule in use; 0: the plan's */
+    uint64_t staged_messages;             /* of all ranks, before this iteration (rank 0); as the next */
     uint64_t pool_full;
     struct dt_pipeline_staging staging;
 };
@@ -371,21 +375,31 @@ static void send_iteration(struct rank *rank, const struct result *results)
     dt_job_frame_send(rank->job.link->fd, DT_PIPELINE_FRAME_ITERATION, &iteration, sizeof iteration);
 }
 
-/* Rank 0: a new proposal, when the verdicts call for another schedule, or the host path for other flows. */
-static void propose(struct rank *rank, const struct result *results)
+/* The verdicts of all ranks call for another schedule, or the host path for other flows. */
+static bool verdicts_call(struct rank *rank, const struct result *results,
+                          struct dt_pipeline_delays *measured)
 {
     struct dt_pipeline_verdicts verdicts[DT_JOB_RANKS_MAX];
+
+    for (unsigned i = 0; i < rank->job.net.ranks; i++)
+        verdicts[i] = results[i].verdicts;
+    dt_pipeline_delays_of_replicas(&rank->plan.profile, rank->options->replicas, verdicts, measured);
+    bool is_other = dt_pipeline_adapt_decide(&rank->plan, present_schedule(rank), &rank->planned, measured,
+                                             &rank->adapt_state);
+    return dt_pipeline_staging_changes(&rank->staging, &rank->plan.profile, &rank->staged, measured) ||
+           is_other;
+}
+
+/* Rank 0: a new proposal, if there is a reason for one. */
+static void propose(struct rank *rank, const struct result *results)
+{
     struct dt_pipeline_delays measured;
 
     if (rank->agreement.own.number)
         return;
-    for (unsigned i = 0; i < rank->job.net.ranks; i++)
-        verdicts[i] = results[i].verdicts;
-    dt_pipeline_delays_of_replicas(&rank->plan.profile, rank->options->replicas, verdicts, &measured);
-    bool is_other = dt_pipeline_adapt_decide(&rank->plan, present_schedule(rank), &rank->planned, &measured,
-                                             &rank->adapt_state);
-    if (!dt_pipeline_staging_changes(&rank->staging, &rank->plan.profile, &rank->staged, &measured) &&
-        !is_other)
+    if (rank->options->adapt == DT_PIPELINE_ADAPT_CONTROL
+            ? !dt_pipeline_follow_next(&rank->follow, &rank->plan.profile, rank->options->replicas, &measured)
+            : !verdicts_call(rank, results, &measured))
         return;
     rank->proposed = measured;
     dt_agreement_propose(&rank->agreement, rank->iteration + 1 + ROUNDS_OF_A_PROPOSAL);
@@ -417,6 +431,7 @@ static bool adopt(struct rank *rank)
     }
     rank->staged = rank->proposed;
     rank->adapt_state = (struct detour_adapt_state){0};
+    rank->follow.tries = 0;
     return dt_pipeline_staging_set(&rank->staging, &rank->plan.profile, &rank->staged, rank->job.link->rank,
                                    rank->processes, rank->job.error);
 }
@@ -541,6 +556,7 @@ static bool run_all(struct rank *rank)
     if (!dt_pipeline_rules_start(&rank->rules, &rank->plan.profile, rank->job.error) ||
         !dt_pipeline_staging_start(&rank->staging, rank->job.error))
         return false;
+    dt_pipeline_follow_start(&rank->follow);
     for (rank->iteration = 0; rank->iteration < rank->options->iterations; rank->iteration++) {
         if (!exchange_ranks(rank) || !run_iteration(rank))
             return false;

@@ -63,7 +63,8 @@ TEST(PipelineOptions, ReplicasHaveTheirOwnMicrobatches)
 TEST(PipelineOptions, WithoutAnyThereIsADemonstration)
 {
     struct dt_pipeline_options options = Parsed({});
-    EXPECT_TRUE(options.adapt && options.draw);
+    EXPECT_EQ(options.adapt, DT_PIPELINE_ADAPT_ITERATION);
+    EXPECT_TRUE(options.draw);
     EXPECT_EQ(options.slow.link_count, 1u);
 }
 
@@ -99,10 +100,8 @@ TEST(PipelineOptions, ABadOptionIsOneLine)
         {{"--schedule", "zb"}, ""}, /* exists */
         {{"--schedule", "fast"}, "--schedule fast: unknown algorithm; `detour sched plan --help` lists them"},
         {{"--mode", "ncc"}, "--mode ncc: expected nccl, hostpath or delegated"},
-        {{"--adapt", "on"}, "--adapt on: expected off or iteration"},
-        {{"--adapt", "intra"},
-         "--adapt intra: there is no re-planning within an iteration, since it gains too little "
-         "(docs/experiments.md, \"Re-planning within an iteration\"); use iteration"},
+        {{"--adapt", "on"}, "--adapt on: expected off, iteration or control"},
+        {{"--adapt", "intra"}, "--adapt intra: expected off, iteration or control; see docs/experiments.md"},
         {{"--times", "1,2"}, "--times 1,2: expected F,B,W"},
         {{"--times", "0,1,1"}, "--times 0,1,1: expected F,B,W"},
         {{"--payload", "8"}, "--payload 8: "},

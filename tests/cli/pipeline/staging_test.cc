@@ -47,7 +47,7 @@ class PipelineStaging : public ::testing::Test
     std::string Prepare(enum dt_pipeline_mode mode, bool adapt)
     {
         options.mode = mode;
-        options.adapt = adapt;
+        options.adapt = adapt ? DT_PIPELINE_ADAPT_ITERATION : DT_PIPELINE_ADAPT_OFF;
         EXPECT_TRUE(dt_pipeline_staging_prepare(&staging, &options, {0, 0}));
         const char *setting = getenv("DETOUR_HOSTPATH");
         return setting ? setting : "";

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/pipeline/follow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/param.h"
+#include "controller/execute.h"
+#include "obs/runtime_dir.h"
+
+/* The bytes of the file, at most `room`; 0: it cannot be read. A FIFO in its place must not block. */
+static size_t read_file(const struct dt_runtime_dir *dir, char *text, size_t room)
+{
+    int fd = openat(dir->fd, DT_DECISION_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    size_t bytes = 0;
+    ssize_t got = 1;
+
+    while (fd >= 0 && bytes < room && got > 0) {
+        got = read(fd, text + bytes, room - bytes);
+        if (got < 0 && errno == EINTR)
+            got = 1;
+        else if (got > 0)
+            bytes += (size_t)got;
+    }
+    if (fd >= 0)
+        close(fd);
+    return bytes;
+}
+
+static bool read_decision(struct dt_decision *decision)
+{
+    char *text = malloc(DT_STORE_RECORD_BYTES);
+    char reason[DT_RECORD_REASON_BYTES];
+    struct dt_runtime_dir dir;
+    bool is_read = false;
+
+    if (text && dt_runtime_dir_open(dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"), 0, &dir, reason,
+                                    sizeof reason) == DT_OK) {
+        size_t bytes = read_file(&dir, text, DT_STORE_RECORD_BYTES);
+
+        is_read = bytes && dt_decision_read(text, bytes, decision, reason) == DT_OK &&
+                  decision->kind == DT_DECISION_REPLAN;
+        dt_runtime_dir_close(&dir);
+    }
+    free(text);
+    return is_read;
+}
+
+static bool is_new(struct dt_pipeline_follow *follow, const struct dt_decision *decision)
+{
+    if (decision->fence < follow->fence || decision->number <= follow->number)
+        return false;
+    follow->fence = decision->fence;
+    follow->number = decision->number;
+    return true;
+}
+
+void dt_pipeline_follow_start(struct dt_pipeline_follow *follow)
+{
+    struct dt_decision decision;
+
+    *follow = (struct dt_pipeline_follow){0};
+    if (read_decision(&decision))
+        is_new(follow, &decision);
+}
+
+static void add(struct dt_pipeline_verdicts *verdicts, const struct dt_decided_link *link)
+{
+    for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX; i++) {
+        if (verdicts->slow[i].to_rank >= 0)
+            continue;
+        verdicts->slow[i].to_rank = link->to_rank;
+        verdicts->slow[i].delay_ns = link->delay_ns;
+        return;
+    }
+}
+
+bool dt_pipeline_follow_read(struct dt_pipeline_follow *follow, struct dt_pipeline_verdicts *verdicts,
+                             uint32_t ranks)
+{
+    struct dt_decision decision;
+
+    if (!read_decision(&decision) || !is_new(follow, &decision))
+        return false;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        verdicts[rank] = (struct dt_pipeline_verdicts){0};
+        for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX; i++)
+            verdicts[rank].slow[i].to_rank = -1;
+    }
+    for (size_t i = 0; i < decision.link_count; i++) {
+        const struct dt_decided_link *link = &decision.links[i];
+
+        if ((uint32_t)link->from_rank < ranks && (uint32_t)link->to_rank < ranks)
+            add(&verdicts[link->from_rank], link);
+    }
+    return true;
+}
+
+bool dt_pipeline_follow_next(struct dt_pipeline_follow *follow, const struct detour_profile *profile,
+                             int32_t replicas, struct dt_pipeline_delays *delays)
+{
+    struct dt_pipeline_verdicts verdicts[DT_JOB_RANKS_MAX];
+
+    if (dt_pipeline_follow_read(follow, verdicts, (uint32_t)(profile->device_count * replicas))) {
+        dt_pipeline_delays_of_replicas(profile, replicas, verdicts, &follow->delays);
+        follow->tries = DT_PIPELINE_FOLLOW_TRIES;
+    }
+    if (follow->tries == 0)
+        return false;
+    follow->tries--;
+    *delays = follow->delays;
+    return true;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The decisions of a controller (`detour control`), as rank 0 follows them with --adapt control: the agent of
+ * its host writes the newest re-plan to decision.json in the runtime directory (controller/execute.h). Rank 0
+ * looks at it between two iterations. A file that is not there, not readable or not a decision changes
+ * nothing.
+ */
+#ifndef DETOUR_CLI_PIPELINE_FOLLOW_H
+#define DETOUR_CLI_PIPELINE_FOLLOW_H
+
+#include "cli/pipeline/adapt.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A decision is proposed this often, while ranks are too late to confirm it. */
+#define DT_PIPELINE_FOLLOW_TRIES 3
+
+struct dt_pipeline_follow {
+    int64_t number; /* of the last decision that was seen */
+    int64_t fence;
+    int tries; /* that are left; the caller sets 0 when the decision is adopted */
+    struct dt_pipeline_delays delays;
+};
+
+/* A decision that is there already is one about an earlier job. */
+void dt_pipeline_follow_start(struct dt_pipeline_follow *follow);
+
+/*
+ * True: there is a new decision, and its delays are in `verdicts`, one element for each of `ranks` ranks.
+ * Links of other ranks, and more than DT_PIPELINE_VERDICTS_MAX of one rank, are left out. Reads a file of at
+ * most 64 KiB.
+ */
+bool dt_pipeline_follow_read(struct dt_pipeline_follow *follow, struct dt_pipeline_verdicts *verdicts,
+                             uint32_t ranks);
+
+/* Rank 0, once per iteration without a pending proposal. True: *delays are to be proposed. */
+bool dt_pipeline_follow_next(struct dt_pipeline_follow *follow, const struct detour_profile *profile,
+                             int32_t replicas, struct dt_pipeline_delays *delays);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
