@@ -13,7 +13,7 @@ tests=(ctest -j $((jobs + 1)) --output-on-failure --no-tests=error --timeout "$h
 
 # PRESET FOLDER TARGET...: configures and builds; prints errors only.
 build() {
-    cmake --preset "$1" -DCMAKE_CXX_FLAGS_RELEASE=-O1 >/dev/null # as in the Makefile: the tests' C++
+    cmake --preset "$1" >/dev/null
     echo "test_full: building $2"
     cmake --build "$2" -j "$jobs" --target "${@:3}" >"$2/build.log" 2>&1 || { tail -50 "$2/build.log"; exit 1; }
 }

@@ -23,8 +23,10 @@
 #include "tests/sim/world.h"
 
 #define PROGRESS_S 5
-/* Seeds of profile slow in which a planted bug is searched that the chosen profile does not show. */
-#define SLOW_SEEDS 100
+/* A planted bug is searched in this many seeds of the chosen profile, then in those of profile slow, then in
+ * the rest. */
+#define FIRST_SEEDS 200
+#define SLOW_SEEDS  100
 
 struct arguments {
     enum dt_profile profile;
@@ -314,22 +316,34 @@ static void find_seed(const struct arguments *arguments, struct quarry *quarry)
              WTERMSIG(status) == SIGABRT ? "an invariant is broken" : strsignal(WTERMSIG(status)));
 }
 
+/* find_seed() in other seeds. False: the search goes on, since they neither fail nor end the process. */
+static bool find_among(const struct arguments *arguments, enum dt_profile profile, uint64_t first,
+                       uint64_t count, struct quarry *quarry)
+{
+    struct arguments seeds = *arguments;
+
+    seeds.profile = profile;
+    seeds.first = first;
+    seeds.count = count;
+    find_seed(&seeds, quarry);
+    return quarry->is_found || *quarry->failure;
+}
+
 /*
- * Some bugs show where messages are late rather than where much fails: after the profile's seeds some of
- * `slow`. Returns the profile that the seed is of, or in which the search ended.
+ * Some bugs show where messages are late rather than where much fails, and are rare in other seeds. Without a
+ * bug the rest is left out: seeds in which nothing is planted are run without this search, too. Returns the
+ * profile that the seed is of, or in which the search ended.
  */
 static enum dt_profile find_anywhere(const struct arguments *arguments, struct quarry *quarry)
 {
-    struct arguments slow = *arguments;
+    uint64_t first = arguments->count < FIRST_SEEDS ? arguments->count : FIRST_SEEDS;
 
-    find_seed(arguments, quarry);
-    if (quarry->is_found || *quarry->failure)
+    if (find_among(arguments, arguments->profile, arguments->first, first, quarry))
         return arguments->profile;
-    slow.profile = DT_PROFILE_SLOW;
-    slow.first = 1;
-    slow.count = SLOW_SEEDS;
-    find_seed(&slow, quarry);
-    return slow.profile;
+    if (find_among(arguments, DT_PROFILE_SLOW, 1, SLOW_SEEDS, quarry) || dt_planted == DT_PLANTED_NONE)
+        return DT_PROFILE_SLOW;
+    find_among(arguments, arguments->profile, arguments->first + first, arguments->count - first, quarry);
+    return arguments->profile;
 }
 
 /* Without a bug no seed may fail, with one some seed must. */
@@ -352,9 +366,7 @@ static int hunt(const struct arguments *arguments)
             printf("seed %" PRIu64 "%s: %s\n", quarry->seed,
                    profile == arguments->profile ? "" : " of profile slow", quarry->failure);
         else
-            printf("no seed from %" PRIu64 " to %" PRIu64 " or to %d of profile slow%s%s\n", arguments->first,
-                   arguments->first + arguments->count - 1, SLOW_SEEDS, *quarry->failure ? ": " : "",
-                   quarry->failure);
+            printf("no seed shows it%s%s\n", *quarry->failure ? ": " : "", quarry->failure);
         fflush(stdout);
     }
     munmap(quarry, sizeof *quarry);
