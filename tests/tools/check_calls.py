@@ -9,8 +9,8 @@ import tree
 BANNED = {
     r"getenv\(": ({"plugin", "base/param.c", "cli", "dropin"}, "take an option struct; plugin/ and cli/ fill it"),
     r"dt_clock_now_ns\(": ({"base", "cli", "job", "plugin", "softrnic/driver", "obs/server",
-                            "obs/event_hook", "transport/device_thread", "hostpath/gpu_thread",
-                            "controller/redis_link"},
+                            "obs/event_hook", "transport/device_thread", "transport/message/registration",
+                            "hostpath/gpu_thread", "controller/redis_link"},
                            "take now_ns as an argument"),
     r"clock_gettime\(": ({"base/clock.c"}, "take now_ns as an argument"),
     r"\b(usleep|nanosleep|sleep)\(": ({"cli", "job", "softrnic/driver", "plugin/plugin.c"},

@@ -65,11 +65,10 @@ static bool has_own_thread(const struct dt_connection *c, uint32_t p)
     return c->path[p].nic != c->path[0].nic && c->path[p].nic->executor.has_thread;
 }
 
-/* When a task of this device that begins now is late. */
-static uint64_t late_ns(const struct dt_nic *nic)
+/* A device that is late already is not waited for. */
+static uint64_t timeout_ns(const struct dt_nic *nic)
 {
-    return dt_load_acquire(&nic->late_tasks) > 0 ? 0
-                                                 : dt_deadline_ns(dt_clock_now_ns(), REGISTRATION_LATE_NS);
+    return dt_load_acquire(&nic->late_tasks) > 0 ? 0 : REGISTRATION_LATE_NS;
 }
 
 /* False: it goes on, and belongs to the memory. */
@@ -81,7 +80,7 @@ static bool finish(struct dt_connection *c, struct dt_memory *memory, uint32_t p
 
     memory->late[p] = registration;
     change_bits(&memory->late_mask, 0, 1u << p); /* before it may end late */
-    if (!dt_registration_wait(registration, late_ns(path->nic), status, &mr)) {
+    if (!dt_registration_wait(registration, timeout_ns(path->nic), status, &mr)) {
         dt_info("memory-late",
                 "%s has not registered %llu bytes at %p yet: path %u of connection %016llx carries them once "
                 "it has",
@@ -158,7 +157,7 @@ void dt_memory_deregister_all(struct dt_connection *c, struct dt_memory *memory)
             dt_registration_abandon(memory->late[p]); /* from here on nothing adds a region */
         DT_CHECK(!memory->mr[p] == !(memory->path_mask & 1u << p));
         if (memory->mr[p] && has_own_thread(c, p))
-            dt_deregistration_run(nic, memory->mr[p], late_ns(nic));
+            dt_deregistration_run(nic, memory->mr[p], timeout_ns(nic));
         else if (memory->mr[p])
             dt_mr_deregister(nic->device, memory->mr[p]);
     }

@@ -150,9 +150,10 @@ struct dt_registration *dt_registration_start(struct dt_nic *nic, const struct d
 }
 
 /* Until it is DONE. Otherwise the caller leaves it in state `left`. */
-static bool wait_or_leave(struct dt_registration *registration, uint64_t until_ns,
+static bool wait_or_leave(struct dt_registration *registration, uint64_t timeout_ns,
                           enum dt_registration_state left)
 {
+    uint64_t until_ns = dt_deadline_ns(dt_clock_now_ns(), timeout_ns);
     struct timespec until = {(time_t)(until_ns / DT_NS_PER_S), (long)(until_ns % DT_NS_PER_S)};
     int error = 0;
     bool is_done;
@@ -169,10 +170,10 @@ static bool wait_or_leave(struct dt_registration *registration, uint64_t until_n
     return is_done;
 }
 
-bool dt_registration_wait(struct dt_registration *registration, uint64_t until_ns, enum dt_status *status,
+bool dt_registration_wait(struct dt_registration *registration, uint64_t timeout_ns, enum dt_status *status,
                           struct dt_mr **mr)
 {
-    if (!wait_or_leave(registration, until_ns, DT_REGISTRATION_LATE))
+    if (!wait_or_leave(registration, timeout_ns, DT_REGISTRATION_LATE))
         return false;
     *status = registration->status;
     *mr = registration->mr;
@@ -193,7 +194,7 @@ void dt_registration_abandon(struct dt_registration *registration)
         release(registration);
 }
 
-void dt_deregistration_run(struct dt_nic *nic, struct dt_mr *mr, uint64_t until_ns)
+void dt_deregistration_run(struct dt_nic *nic, struct dt_mr *mr, uint64_t timeout_ns)
 {
     static const struct dt_memory_source none = {.fd = -1};
     struct dt_registration *registration = create(nic, &none);
@@ -205,6 +206,6 @@ void dt_deregistration_run(struct dt_nic *nic, struct dt_mr *mr, uint64_t until_
     registration->mr = mr;
     registration->task.run = run_deregister;
     dt_nic_submit(nic, &registration->task);
-    if (wait_or_leave(registration, until_ns, DT_REGISTRATION_ABANDONED))
+    if (wait_or_leave(registration, timeout_ns, DT_REGISTRATION_ABANDONED))
         release(registration);
 }

@@ -51,21 +51,21 @@ struct dt_registration *dt_registration_start(struct dt_nic *nic, const struct d
                                               struct dt_memory *memory, uint32_t p);
 
 /*
- * Waits until `until_ns` (base/clock.h) at most. True: it ended; *status is the device's answer, *mr the
- * region, and the registration is freed. False: it is late. It belongs to the memory from now on, which names
- * it in `late` and in `late_mask` and must be given to dt_registration_abandon() before it is freed.
+ * Waits `timeout_ns` at most, on a condition variable. True: it ended; *status is the device's answer, *mr
+ * the region, and the registration is freed. False: it is late. It belongs to the memory from now on, which
+ * names it in `late` and in `late_mask` and must be given to dt_registration_abandon() before it is freed.
  */
-bool dt_registration_wait(struct dt_registration *registration, uint64_t until_ns, enum dt_status *status,
+bool dt_registration_wait(struct dt_registration *registration, uint64_t timeout_ns, enum dt_status *status,
                           struct dt_mr **mr);
 
 /* The memory is deregistered. When this returns, the task no longer refers to the memory. */
 void dt_registration_abandon(struct dt_registration *registration);
 
 /*
- * Deregisters a region on the device's control thread, and waits for it until `until_ns` at most. The driver
+ * Deregisters a region on the device's control thread, and waits for it `timeout_ns` at most. The driver
  * may hold the region longer than that; no request refers to it any more. Out of memory: on this thread.
  */
-void dt_deregistration_run(struct dt_nic *nic, struct dt_mr *mr, uint64_t until_ns);
+void dt_deregistration_run(struct dt_nic *nic, struct dt_mr *mr, uint64_t timeout_ns);
 
 #ifdef __cplusplus
 }
