@@ -44,8 +44,8 @@ extern "C" {
  * Versions of this protocol that this code speaks. The ends agree on the newest one that both speak; the
  * listening end refuses a peer whose range does not overlap with its own (REJECT).
  */
-#define DT_PROTOCOL_VERSION_MIN 1u
-#define DT_PROTOCOL_VERSION_MAX 1u
+#define DT_PROTOCOL_VERSION_MIN 2u
+#define DT_PROTOCOL_VERSION_MAX 2u
 
 #define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
 #define DT_FRAME_HEADER_BYTES 8
