@@ -15,9 +15,8 @@ namespace
 {
 const char *const kDevices[] = {"rxa0", "rxb0"};
 
-// The function of libibverbs with the type of `like`.
 template <typename Function>
-Function *Real(const char *name, Function *)
+Function *Real(const char *name)
 {
     static void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
     void *function = library ? dlsym(library, name) : nullptr;
@@ -33,7 +32,7 @@ int FindIpv4Gid(ibv_context *context, ibv_gid *gid)
     static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
     for (int index = 0; index < 16; index++) {
-        if (!Real("ibv_query_gid", dt_soft_query_gid)(context, 1, index, gid) &&
+        if (!Real<decltype(dt_soft_query_gid)>("ibv_query_gid")(context, 1, index, gid) &&
             !memcmp(gid->raw, prefix, sizeof prefix))
             return index;
     }
@@ -41,7 +40,8 @@ int FindIpv4Gid(ibv_context *context, ibv_gid *gid)
 }
 } // namespace
 
-#define REAL(name) Real("ibv_" #name, dt_soft_##name)
+// The function of libibverbs, which has the type of the software RNIC's.
+#define REAL(name) Real<decltype(dt_soft_##name)>("ibv_" #name)
 
 extern "C" {
 ibv_device **dt_soft_get_device_list(int *count)
