@@ -9,15 +9,18 @@
 #include "cli/arg.h"
 #include "cli/command.h"
 #include "cli/file.h"
+#include "cli/validation.h"
 #include "detour/sched_format.h"
 
 #define COMMAND "detour mitigate"
 
-enum { KEY_EVENT = 'e', KEY_CLUSTER = 'c', KEY_JSON = 'j' };
+enum { KEY_EVENT = 'e', KEY_CLUSTER = 'c', KEY_JSON = 'j', KEY_VALIDATION = 'v', KEY_RANKS = 'r' };
 
 struct request {
     const char *event_path;
     const char *cluster_path;
+    const char *validation; /* NULL: plan remedies */
+    int32_t ranks;          /* 0: not given */
     bool json;
 };
 
@@ -25,6 +28,9 @@ static const struct argp_option options[] = {
     {"event", KEY_EVENT, "FILE", 0, "what is slow, as JSON; - is standard input", 0},
     {"cluster", KEY_CLUSTER, "FILE", 0, "the job, as JSON; - is standard input", 0},
     {"json", KEY_JSON, NULL, 0, "print JSON instead of a table", 0},
+    {"validation", KEY_VALIDATION, "ring|tree", 0,
+     "print the passes of a validation of this many --ranks, as `detour perf --pairs` runs it", 0},
+    {"ranks", KEY_RANKS, "N", 0, "with --validation", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -42,6 +48,13 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case KEY_JSON:
         request->json = true;
         return 0;
+    case KEY_VALIDATION:
+        request->validation = arg;
+        return dt_validation_is_known(arg)
+                   ? 0
+                   : dt_arg_refuse(COMMAND, "--validation %s: expected ring or tree", arg);
+    case KEY_RANKS:
+        return dt_arg_int(COMMAND, "--ranks", arg, 2, DETOUR_RANKS_MAX, &request->ranks);
     case ARGP_KEY_ARG:
         return dt_arg_refuse(COMMAND, "unexpected argument '%s'; files go with --event and --cluster", arg);
     default:
@@ -70,6 +83,12 @@ static const struct argp argp = {
 
 static int check_request(const struct request *request)
 {
+    if (!request->validation != !request->ranks)
+        return dt_arg_refuse(COMMAND, "--validation and --ranks belong together");
+    if (request->validation && (request->event_path || request->cluster_path))
+        return dt_arg_refuse(COMMAND, "--validation takes no --event and no --cluster");
+    if (request->validation)
+        return 0;
     if (!request->event_path)
         return dt_arg_refuse(COMMAND, "--event is missing: the file that says what is slow (see --help)");
     if (!request->cluster_path)
@@ -143,6 +162,23 @@ static int run(struct detour_arena *arena, const struct request *request, const 
     return DT_EXIT_FAILED;
 }
 
+static int print_validation(const struct request *request)
+{
+    struct detour_arena *arena = detour_arena_create();
+    struct detour_error error = {DETOUR_NO_MEMORY, "out of memory"};
+    const struct detour_validation *validation;
+    int code = DT_EXIT_OK;
+
+    if (!arena || dt_validation_make(arena, request->validation, request->ranks, &validation, &error))
+        code = fail(&error);
+    else if (!request->json)
+        dt_validation_print(stdout, validation);
+    else if (!dt_validation_print_json(stdout, validation))
+        code = DT_EXIT_FAILED;
+    detour_arena_destroy(arena);
+    return code;
+}
+
 int dt_mitigate_command(int argc, char **argv)
 {
     struct request request = {0};
@@ -150,6 +186,8 @@ int dt_mitigate_command(int argc, char **argv)
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
         return DT_EXIT_USAGE;
+    if (request.validation)
+        return print_validation(&request);
     int code = read_file(request.cluster_path, &files.cluster, &files.cluster_bytes);
 
     if (code == DT_EXIT_OK)

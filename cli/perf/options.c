@@ -13,6 +13,7 @@
 #include "cli/arg.h"
 #include "cli/command.h"
 #include "cli/perf/protocol.h"
+#include "cli/validation.h"
 
 #define MIB (1024ull * 1024)
 
@@ -29,7 +30,9 @@ enum {
     KEY_SERIES,
     KEY_PLOT,
     KEY_RANK,
-    KEY_RENDEZVOUS
+    KEY_RENDEZVOUS,
+    KEY_PAIRS,
+    KEY_SLOW
 };
 
 static const struct argp_option argp_options[] = {
@@ -52,6 +55,12 @@ static const struct argp_option argp_options[] = {
     {"window", KEY_WINDOW, "N", 0, "with --raw: messages in flight per connection and direction (default 8)",
      0},
     {"flush", KEY_FLUSH, NULL, 0, "call iflush after every receive, as NCCL does for GPU memory", 0},
+    {"pairs", KEY_PAIRS, "ring|tree", 0,
+     "instead of an operation: validate every link of this plan, messages of -b bytes (default 1M), -n round "
+     "trips, and the ranks' computing; say which is slow",
+     0},
+    {"slow", KEY_SLOW, "FACTOR", 0,
+     "with --pairs: slow is what takes longer than FACTOR medians (default 1.1)", 0},
     {NULL, 0, NULL, 0, "What to run it on:", 2},
     {"plugin", KEY_PLUGIN, "PATH", 0, "any ncclNet v8 plugin (default: Detour's own)", 0},
     {"ranks", KEY_RANKS, "N", 0, "number of ranks; started here as processes (default 2)", 0},
@@ -74,7 +83,9 @@ static const struct argp_option argp_options[] = {
 
 struct parse {
     struct dt_perf_options *options;
+    bool has_bytes_min;
     bool has_bytes_max;
+    bool has_slow;
     bool has_step_bytes;
     bool has_window;
     bool has_ranks;
@@ -141,6 +152,17 @@ static error_t parse_op(struct parse *parse, const char *text)
     return refuse("unknown operation '%s'; `detour perf --help` lists the operations", text);
 }
 
+static error_t parse_slow(struct parse *parse, const char *text)
+{
+    double factor;
+
+    if (dt_arg_decimal(command, "--slow", text, 1000, &factor))
+        return EINVAL;
+    parse->has_slow = true;
+    parse->options->slow_permille = (int32_t)(factor * 1000 + 0.5);
+    return factor > 1 ? 0 : refuse("--slow %s: expected a factor above 1", text);
+}
+
 /* Options of the operation. */
 static error_t parse_what(int key, char *arg, struct parse *parse)
 {
@@ -148,6 +170,7 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
 
     switch (key) {
     case 'b':
+        parse->has_bytes_min = true;
         return parse_size("-b", arg, 0, &options->bytes_min);
     case 'e':
         parse->has_bytes_max = true;
@@ -180,6 +203,11 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
     case KEY_FLUSH:
         options->flush = true;
         return 0;
+    case KEY_PAIRS:
+        options->pairs = arg;
+        return dt_validation_is_known(arg) ? 0 : refuse("--pairs %s: expected ring or tree", arg);
+    case KEY_SLOW:
+        return parse_slow(parse, arg);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -253,7 +281,7 @@ static char *help_filter(int key, const char *text, void *input)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .args_doc = "OPERATION",
+    .args_doc = "OPERATION\n--pairs=ring|tree",
     .doc = "Runs a communication pattern through an ncclNet v8 plugin the way NCCL does, checks every byte "
            "and prints times and bandwidths.",
     .help_filter = help_filter,
@@ -287,6 +315,26 @@ static error_t check_what(struct parse *parse)
     return 0;
 }
 
+/* The same with --pairs. */
+static error_t check_pairs(struct parse *parse)
+{
+    struct dt_perf_options *options = parse->options;
+
+    if (!parse->has_bytes_min)
+        options->bytes_min = MIB;
+    if (options->op || parse->has_bytes_max || options->raw || options->seconds || options->series_path ||
+        options->plot_path || options->channels)
+        return refuse(
+            "--pairs stands alone: no operation, -e, --raw, --seconds, --channels, --series, --plot");
+    if (options->bytes_min < DT_PERF_PAIRS_BYTES_MIN || options->bytes_min > DT_PERF_PAIRS_BYTES_MAX)
+        return refuse("-b %" PRIu64 ": with --pairs from %d to 1G", options->bytes_min,
+                      DT_PERF_PAIRS_BYTES_MIN);
+    if (options->iterations > DT_PERF_PAIRS_ITERATIONS_MAX)
+        return refuse("-n %" PRIu64 ": with --pairs at most %d", options->iterations,
+                      DT_PERF_PAIRS_ITERATIONS_MAX);
+    return 0;
+}
+
 /* Without --rank: the rank comes from the launcher that started this process. */
 static error_t take_rank_of_launcher(struct parse *parse)
 {
@@ -313,12 +361,13 @@ static error_t check_where(struct parse *parse)
 {
     struct dt_perf_options *options = parse->options;
     const struct dt_perf_op *op = options->op;
+    unsigned ranks_min = op ? op->ranks_min : 2;
 
     if (options->job.rendezvous && options->job.rank < 0 && take_rank_of_launcher(parse))
         return EINVAL;
-    if (options->job.ranks < op->ranks_min)
-        return refuse("%s needs at least %u ranks", op->name, op->ranks_min);
-    if (op->channels_max && options->channels > op->channels_max)
+    if (options->job.ranks < ranks_min)
+        return refuse("%s needs at least %u ranks", op ? op->name : "--pairs", ranks_min);
+    if (op && op->channels_max && options->channels > op->channels_max)
         return refuse("%s takes at most %u channels", op->name, op->channels_max);
     if (options->job.rank >= 0 && !options->job.rendezvous)
         return refuse("--rank needs --rendezvous HOST:PORT, where rank 0 listens for the others");
@@ -339,6 +388,7 @@ static void set_defaults(struct dt_perf_options *options)
         .warmup_iterations = 1,
         .check = DT_PERF_CHECK_AFTER,
         .window = 8,
+        .slow_permille = 1100,
         .job = {.command = command, .ranks = 2, .timeout_s = 30, .rank = -1},
     };
 }
@@ -350,11 +400,15 @@ int dt_perf_options_parse(int argc, char **argv, struct dt_perf_options *options
     set_defaults(options);
     if (argp_parse(&argp, argc, argv, 0, NULL, &parse))
         return DT_EXIT_USAGE;
-    if (!options->op) {
+    if (!options->op && !options->pairs) {
         refuse("no operation given; `detour perf --help` lists the operations");
         return DT_EXIT_USAGE;
     }
-    if (check_what(&parse) || check_where(&parse))
+    if (parse.has_slow && !options->pairs) {
+        refuse("--slow needs --pairs");
+        return DT_EXIT_USAGE;
+    }
+    if ((options->pairs ? check_pairs(&parse) : check_what(&parse)) || check_where(&parse))
         return DT_EXIT_USAGE;
     options->job.digest = dt_perf_options_digest(options);
     return DT_EXIT_OK;
@@ -366,11 +420,12 @@ uint64_t dt_perf_options_digest(const struct dt_perf_options *options)
 
     snprintf(text, sizeof text,
              "%s %s %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-             " %d %d %d %u %d %u %u %u",
-             options->op->name, options->type->name, options->redop, options->bytes_min, options->bytes_max,
-             options->step_bytes, options->step_factor, options->iterations, options->warmup_iterations,
-             options->check, options->protocol, options->raw, options->window, options->flush,
-             options->job.ranks, options->channels, options->seconds);
+             " %d %d %d %u %d %u %u %u %d",
+             options->pairs ? options->pairs : options->op->name, options->type->name, options->redop,
+             options->bytes_min, options->bytes_max, options->step_bytes, options->step_factor,
+             options->iterations, options->warmup_iterations, options->check, options->protocol, options->raw,
+             options->window, options->flush, options->job.ranks, options->channels, options->seconds,
+             (int)options->slow_permille);
     return dt_digest_add(DT_DIGEST_EMPTY, text, strlen(text));
 }
 

@@ -17,6 +17,11 @@ extern "C" {
 #define DT_PERF_CHANNELS_MAX 32
 #define DT_PERF_WINDOW_MAX   32 /* requests in flight that ncclNet allows */
 
+/* With --pairs. */
+#define DT_PERF_PAIRS_BYTES_MIN      16
+#define DT_PERF_PAIRS_BYTES_MAX      (1ull << 30) /* the largest message of ncclNet v8 */
+#define DT_PERF_PAIRS_ITERATIONS_MAX 10000
+
 /* -c: when data is generated, poisoned and compared. */
 enum dt_perf_check {
     DT_PERF_CHECK_NEVER,
@@ -26,7 +31,9 @@ enum dt_perf_check {
 
 /* Must be the same on all ranks, except job.rank, job.rendezvous and the paths of output files. */
 struct dt_perf_options {
-    const struct dt_perf_op *op;
+    const struct dt_perf_op *op; /* NULL: pairs */
+    const char *pairs;           /* --pairs: a validation plan (cli/validation.h), or NULL: an operation */
+    int32_t slow_permille;       /* --pairs: above this part of the median a time is slow */
     const struct dt_perf_type *type;
     enum dt_perf_redop redop;
     uint64_t bytes_min;

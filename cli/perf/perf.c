@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/own_plugin.h"
 #include "cli/perf/options.h"
+#include "cli/perf/pairs.h"
 #include "cli/perf/rank.h"
 #include "cli/perf/report.h"
 #include "job/launch.h"
@@ -72,6 +73,8 @@ int dt_perf_command(int argc, char **argv)
     if (!options.job.plugin_path)
         options.job.plugin_path = dt_own_plugin_find(own_plugin, sizeof own_plugin);
     options.job.log_level = dt_getenv_process(NULL, "NCCL_DEBUG");
+    if (options.pairs)
+        return dt_perf_pairs_command(&options);
     report.options = &options;
     if (options.job.rank > 0)
         return dt_job_join(&options.job, &funcs, &report);

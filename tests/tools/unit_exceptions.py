@@ -3,6 +3,7 @@
 _OP = "a row of the table in cli/perf/op.c: tests/cli/perf/op_test.cc carries out the plans of every row"
 _PIPELINE = "a part of ranks that run: tests/process/pipeline_test.cc checks their outcomes, with faulty plugins too"
 _PERF = "a part of ranks that run: tests/process/perf_test.cc compares their output, with faulty plugins too"
+_PAIRS = "a part of ranks that run: tests/process/pairs_test.cc compares their output, with a faulty plugin too"
 _ENGINE = "a part of the engine behind softrnic/engine.h: tests/softrnic/engine_*_test.cc"
 _FRONT = "a part of libibverbs' calls behind softrnic/softrnic.h: tests/softrnic/front_*_test.cc"
 _LOCAL = "a part of the wire `local`: tests/softrnic/local_*_test.cc run it, among processes that die too"
@@ -21,6 +22,7 @@ EXCEPTIONS = {
     **dict.fromkeys(map("cli/perf/op_{}.c".format, ["all_gather", "all_reduce", "alltoall", "broadcast", "latency",
                                                     "reduce_scatter", "sendrecv"]), _OP),
     **dict.fromkeys(map("cli/perf/{}.c".format, ["perf", "rank"]), _PERF),
+    **dict.fromkeys(map("cli/perf/{}.c".format, ["pairs", "pairs_rank"]), _PAIRS),
     **dict.fromkeys(map("cli/pipeline/{}.c".format, ["move", "pipeline", "rank"]), _PIPELINE),
     **dict.fromkeys(map("cli/sched/{}.c".format, ["adapt", "compare", "model", "model_options", "optimize", "optimize_options",
                                                   "optimize_picture", "optimize_report", "run", "tolerance"]),

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/perf/pairs_report.h"
+
+#include <jansson.h>
+
+#include "cli/validation.h"
+#include "detour/version.h"
+
+/* ---- Text. ---- */
+
+static void print_pairs(FILE *out, const struct detour_validation *plan, const int64_t *ns, const char *title)
+{
+    for (int32_t pass = 0; pass < plan->pass_count; pass++) {
+        for (int32_t i = plan->first_pair[pass]; i < plan->first_pair[pass + 1]; i++)
+            fprintf(out, "%-8s %4d %5d %5d %12.3f\n", title, (int)pass, (int)plan->pairs[i].from,
+                    (int)plan->pairs[i].to, (double)ns[i] / 1e6);
+    }
+}
+
+static void print_slow(FILE *out, const struct detour_slow *slow)
+{
+    double factor = slow->factor_permille / 1000.0;
+
+    if (slow->kind == DETOUR_SLOW_LINK)
+        fprintf(out, "slow: the link between the ranks %d and %d, %.2f times the others' time\n",
+                (int)slow->rank, (int)slow->peer, factor);
+    else
+        fprintf(out, "slow: the %s of rank %d, %.2f times the others' time\n",
+                slow->kind == DETOUR_SLOW_NETWORK ? "network" : "computing", (int)slow->rank, factor);
+}
+
+void dt_perf_pairs_print(FILE *out, const struct dt_perf_options *options,
+                         const struct dt_perf_pairs_times *times, const struct dt_perf_pairs_result *result)
+{
+    fprintf(out, "%-8s %4s %5s %5s %12s\n", "", "PASS", "FROM", "TO", "TIME(ms)");
+    print_pairs(out, result->plan, times->pair_ns, "pair");
+    if (times->confirm_count > 0)
+        print_pairs(out, result->confirm, times->confirm_ns, "confirm");
+    for (unsigned rank = 0; rank < options->job.ranks; rank++)
+        fprintf(out, "%-8s %4s %5u %5s %12.3f\n", "compute", "-", rank, "-",
+                (double)times->compute_ns[rank] / 1e6);
+    for (int32_t i = 0; i < result->diagnosis.slow_count; i++)
+        print_slow(out, &result->diagnosis.slow[i]);
+    if (result->diagnosis.slow_count == 0)
+        fputs("slow: nothing\n", out);
+    if (result->diagnosis.ambiguous)
+        fputs("a rank has only slow pairs, and no healthy rank is there to tell its network from its links\n",
+              out);
+    fprintf(out, "took: set-up %.3f s, exchange %.3f s\n", (double)times->setup_ns / 1e9,
+            (double)times->exchange_ns / 1e9);
+}
+
+/* ---- JSON. ---- */
+
+static json_t *pairs_json(const struct detour_validation *plan, const int64_t *ns)
+{
+    json_t *list = json_array();
+
+    for (int32_t pass = 0; plan && pass < plan->pass_count; pass++) {
+        for (int32_t i = plan->first_pair[pass]; i < plan->first_pair[pass + 1]; i++)
+            json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:f}", "pass", (int)pass, "from",
+                                                  (int)plan->pairs[i].from, "to", (int)plan->pairs[i].to,
+                                                  "time_ms", (double)ns[i] / 1e6));
+    }
+    return list;
+}
+
+static json_t *slow_json(const struct detour_diagnosis *diagnosis)
+{
+    json_t *list = json_array();
+
+    for (int32_t i = 0; i < diagnosis->slow_count; i++) {
+        const struct detour_slow *slow = &diagnosis->slow[i];
+
+        json_array_append_new(
+            list, json_pack("{s:s, s:i, s:o, s:f}", "kind", dt_validation_kind_name(slow->kind), "rank",
+                            (int)slow->rank, "peer",
+                            slow->kind == DETOUR_SLOW_LINK ? json_integer(slow->peer) : json_null(), "factor",
+                            slow->factor_permille / 1000.0));
+    }
+    return list;
+}
+
+bool dt_perf_pairs_print_json(FILE *out, const struct dt_perf_options *options,
+                              const struct dt_perf_pairs_times *times,
+                              const struct dt_perf_pairs_result *result)
+{
+    json_t *compute = json_array();
+    json_t *document;
+    bool is_written;
+
+    for (unsigned rank = 0; rank < options->job.ranks; rank++)
+        json_array_append_new(compute, json_real((double)times->compute_ns[rank] / 1e6));
+    document = json_pack(
+        "{s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:b, s:f, s:f}", "program", "detour perf",
+        "version", DETOUR_VERSION_STRING, "plan", options->pairs, "ranks", (int)options->job.ranks, "bytes",
+        (json_int_t)options->bytes_min, "iterations", (json_int_t)options->iterations, "threshold",
+        options->slow_permille / 1000.0, "pairs", pairs_json(result->plan, times->pair_ns), "confirm",
+        pairs_json(times->confirm_count > 0 ? result->confirm : NULL, times->confirm_ns), "compute_ms",
+        compute, "slow", slow_json(&result->diagnosis), "ambiguous", (int)result->diagnosis.ambiguous,
+        "setup_s", (double)times->setup_ns / 1e9, "exchange_s", (double)times->exchange_ns / 1e9);
+    is_written = document && json_dumpf(document, out, JSON_INDENT(1)) == 0 && fputc('\n', out) != EOF;
+    json_decref(document);
+    return is_written;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Validation plans (detour/mitigate.h) on the command line: their names, and how they are printed. */
+#ifndef DETOUR_CLI_VALIDATION_H
+#define DETOUR_CLI_VALIDATION_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "detour/mitigate.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* True for "ring" and "tree". */
+bool dt_validation_is_known(const char *name);
+
+/* The plan of this name, which is known. */
+enum detour_status dt_validation_make(struct detour_arena *arena, const char *name, int32_t ranks,
+                                      const struct detour_validation **validation,
+                                      struct detour_error *error);
+
+/* "pass 0: 0-1 2-3", one line for each pass. */
+void dt_validation_print(FILE *out, const struct detour_validation *validation);
+
+/* {"version": 1, "ranks": N, "passes": [[[0, 1], [2, 3]], ...]}. False: it could not be written. */
+bool dt_validation_print_json(FILE *out, const struct detour_validation *validation);
+
+/* "link", "network" or "compute". */
+const char *dt_validation_kind_name(enum detour_slow_kind kind);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
