@@ -126,6 +126,19 @@ static void begin_observation(struct dt_agent *agent, const struct detour_stat_p
     observation->number = agent->number;
 }
 
+/* The pace of the job, if there were iterations since the last report: an old one is no new sample. */
+static void add_pace(struct dt_agent *agent, const struct detour_stat_process *process)
+{
+    struct dt_observation *observation = &agent->observation;
+    uint64_t iterations;
+
+    if (!dt_window_take_process(&agent->window, process, &iterations) || !iterations)
+        return;
+    observation->iteration_ns = to_i64(process->iteration_ns);
+    observation->compute_ns = to_i64(process->compute_ns);
+    observation->iterations = to_i64(iterations);
+}
+
 static enum dt_status report_process(struct dt_agent *agent, const struct detour_stat_process *process,
                                      int64_t time_ns)
 {
@@ -133,6 +146,7 @@ static enum dt_status report_process(struct dt_agent *agent, const struct detour
     int64_t window_ns = dt_window_length_ns(&agent->window, time_ns);
 
     begin_observation(agent, process, time_ns, window_ns);
+    add_pace(agent, process);
     for (size_t i = 0; status == DT_OK && i < process->connection_count; i++) {
         const struct detour_stat_connection *c = detour_stat_get_connection(process, i);
         struct dt_window_counts grown;

@@ -40,6 +40,25 @@ static bool make_room(struct dt_window *window)
     return true;
 }
 
+static bool take(struct dt_window *window, const struct dt_window_entry *entry,
+                 struct dt_window_counts *grown)
+{
+    const struct dt_window_entry *before =
+        window->before_count
+            ? bsearch(entry, window->before, window->before_count, sizeof *entry, entry_order)
+            : NULL;
+
+    if (!make_room(window))
+        return false;
+    window->now[window->now_count++] = *entry;
+    *grown = (struct dt_window_counts){0};
+    if (before)
+        *grown = (struct dt_window_counts){grown_by(entry->counts.messages, before->counts.messages),
+                                           grown_by(entry->counts.bytes, before->counts.bytes),
+                                           grown_by(entry->counts.service_ns, before->counts.service_ns)};
+    return true;
+}
+
 bool dt_window_take(struct dt_window *window, int32_t pid, const struct detour_stat_connection *connection,
                     struct dt_window_counts *grown)
 {
@@ -47,19 +66,20 @@ bool dt_window_take(struct dt_window *window, int32_t pid, const struct detour_s
         .connection = connection->id,
         .pid = pid,
         .counts = {connection->messages, connection->bytes, connection->service_ns}};
-    const struct dt_window_entry *before =
-        window->before_count
-            ? bsearch(&entry, window->before, window->before_count, sizeof entry, entry_order)
-            : NULL;
 
-    if (!make_room(window))
+    return take(window, &entry, grown);
+}
+
+/* The entry of a process is the one without a connection: the ids of connections are not 0. */
+bool dt_window_take_process(struct dt_window *window, const struct detour_stat_process *process,
+                            uint64_t *iterations)
+{
+    const struct dt_window_entry entry = {.pid = process->pid, .counts.messages = process->iterations};
+    struct dt_window_counts grown;
+
+    if (!take(window, &entry, &grown))
         return false;
-    window->now[window->now_count++] = entry;
-    *grown = (struct dt_window_counts){0};
-    if (before)
-        *grown = (struct dt_window_counts){grown_by(entry.counts.messages, before->counts.messages),
-                                           grown_by(entry.counts.bytes, before->counts.bytes),
-                                           grown_by(entry.counts.service_ns, before->counts.service_ns)};
+    *iterations = grown.messages;
     return true;
 }
 

@@ -49,6 +49,10 @@ void dt_window_begin(struct dt_window *window);
 bool dt_window_take(struct dt_window *window, int32_t pid, const struct detour_stat_connection *connection,
                     struct dt_window_counts *grown);
 
+/* The iterations of the job that the process has completed since the previous look. Otherwise the same. */
+bool dt_window_take_process(struct dt_window *window, const struct detour_stat_process *process,
+                            uint64_t *iterations);
+
 void dt_window_end(struct dt_window *window, int64_t time_ns);
 
 /* Since the previous look; 0: there was none. */

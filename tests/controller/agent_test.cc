@@ -145,6 +145,37 @@ TEST_F(Agent, ReportsWhatConnectionsHaveSentSinceTheLastReport)
     EXPECT_EQ(read->links[0].service_ns, 8000);
 }
 
+/* The counts of the process ascend; a pace that is no newer than the last report is not reported again. */
+TEST_F(Agent, ReportsThePaceOfTheIterationsSinceTheLastReport)
+{
+    dt_page_options options = {&folder.dir, (int)getpid(), "trainer", 5000000000, 1000000, "elsewhere", 2};
+    dt_page *page = nullptr;
+    dt_page_pace pace = {};
+    auto read = std::make_unique<dt_observation>();
+    char reason[DT_RECORD_REASON_BYTES] = "";
+    const uint64_t iterations[] = {10, 13, 13};
+
+    ASSERT_EQ(dt_page_open(&options, &page), DT_OK);
+    for (uint64_t count : iterations) {
+        pace.iterations = count;
+        pace.iteration_ns = 1000 * count;
+        pace.compute_ns = 300 * count;
+        dt_page_set_pace(page, &pace);
+        ASSERT_EQ(dt_agent_report(agent), DT_OK);
+    }
+    dt_page_close(page);
+    Lines records = Stream(DT_STREAM_OBSERVATIONS);
+    ASSERT_EQ(records.size(), 3u);
+    const int64_t reported[][3] = {{0, 0, 0}, {3, 13000, 3900}, {0, 0, 0}};
+    for (size_t i = 0; i < 3; i++) {
+        ASSERT_EQ(dt_observation_read(records[i].data(), records[i].size(), read.get(), reason), DT_OK);
+        EXPECT_EQ(read->rank, 2);
+        EXPECT_EQ(read->iterations, reported[i][0]);
+        EXPECT_EQ(read->iteration_ns, reported[i][1]);
+        EXPECT_EQ(read->compute_ns, reported[i][2]);
+    }
+}
+
 TEST_F(Agent, AProcessWithManyConnectionsIsReportedInParts)
 {
     dt_page_options options = {&folder.dir, (int)getpid(), "trainer", 0, 0, "", 0};
