@@ -59,7 +59,8 @@ class Pairs : public ::testing::Test
      * follows. */
     void Validate(const std::string &plan, int ranks)
     {
-        options.pairs = plan.c_str();
+        plan_name = plan; /* options.pairs outlives the argument */
+        options.pairs = plan_name.c_str();
         options.job.ranks = static_cast<unsigned>(ranks);
         options.slow_permille = 1100;
         Words words = {"perf",  "--pairs",      plan,          "--ranks", std::to_string(ranks),
@@ -177,7 +178,7 @@ class Pairs : public ::testing::Test
         return made;
     }
 
-    std::string folder, out;
+    std::string folder, out, plan_name;
     json_t *document = nullptr;
     detour_arena *arena = nullptr;
     dt_perf_options options = {};
