@@ -111,9 +111,15 @@ static uint64_t retire_ns(const struct dt_path *path)
     return dt_deadline_ns(oldest->retired_ns, path->connection->environment->params.late_ms * DT_NS_PER_MS);
 }
 
+/* Not while the control thread has a task, which may be the destruction of path->doomed. */
+static bool may_retire(const struct dt_path *path)
+{
+    return dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE && !path->doomed;
+}
+
 void dt_recover_retire(struct dt_path *path, uint64_t now_ns)
 {
-    if (path->doomed || now_ns < retire_ns(path) || dt_load_acquire(&path->op_state) != DT_PATH_OP_IS_IDLE)
+    if (!may_retire(path) || now_ns < retire_ns(path))
         return;
     path->doomed = dt_container_of(dt_list_pop_front(&path->retired), struct dt_path_queues, node);
     dt_path_submit_op(path, DT_PATH_OP_DESTROY);
@@ -128,9 +134,7 @@ void dt_recover_retire_again(struct dt_path *path, uint64_t now_ns)
 
 uint64_t dt_recover_deadline_ns(const struct dt_path *path, uint64_t now_ns)
 {
-    uint64_t deadline_ns = !path->doomed && dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE
-                               ? retire_ns(path)
-                               : DT_NEVER_NS;
+    uint64_t deadline_ns = may_retire(path) ? retire_ns(path) : DT_NEVER_NS;
 
     if (may_try(path))
         deadline_ns = dt_earlier_ns(deadline_ns, path->switchover->recovery.next_ns);
