@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks docs/model/failover.pml with spin.
+"""Checks docs/model/failover.pml and docs/model/pair.pml with spin.
 
 usage: check.py --list          the names of all cases, one per line
        check.py NAME...         checks them; "all" is every case
@@ -21,7 +21,7 @@ import tempfile
 import time
 from typing import NamedTuple
 
-MODEL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "model" / "failover.pml"
+MODELS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "model"
 MEMORY_MB = 3500
 SECONDS = 280
 SKIP = 77
@@ -32,6 +32,7 @@ class Case(NamedTuple):
     bounds: str
     search: str = "safety"  # safety, cycle (no non-progress cycle), or the name of an LTL property
     violates: str = ""      # planted bug: what the search must report; "" for none
+    model: str = "failover"
 
 
 # What a violation looks like in the search's report.
@@ -41,6 +42,8 @@ VIOLATIONS = {
     "early": "assertion violated  !(bad_early)",
     "fresh": "assertion violated  !(bad_fresh)",
     "live": "assertion violated ((((((loc[0]",
+    "livelock": "assertion violated (dials<",
+    "one carrier": "assertion violated ((process[0].state==",
 }
 
 CASES = [
@@ -78,13 +81,23 @@ CASES = [
     Case("bug_silent_close", "M=3 CLOSE SILENTCLOSE", violates="live"),
     Case("bug_dead_device_trusted", "M=2 N=1 FAULTS=1 ADV=0 FATAL TRUSTDEAD", violates="once"),
     Case("bug_acknowledged_is_received", "M=2 FAULTS=1 ADV=0 GONE BLINDTRUST", violates="live"),
+    # the carrier of a pair of processes
+    Case("pair_one_break_one_giveup", "BREAKS=1 GIVEUPS=1", model="pair"),
+    Case("pair_two_breaks", "BREAKS=2 GIVEUPS=0", model="pair"),
+    Case("pair_two_giveups", "BREAKS=0 GIVEUPS=2", model="pair"),
+    Case("pair_small_end_dials", "WANT1=0", model="pair"),
+    Case("pair_large_end_dials", "WANT0=0", model="pair"),
+    Case("pair_death", "DEATH", model="pair"),
+    Case("bug_pair_any_round", "ANYROUND", violates="livelock", model="pair"),
+    Case("bug_pair_both_give_up", "NOPARK", violates="livelock", model="pair"),
+    Case("bug_pair_both_keep", "KEEPBOTH", violates="one carrier", model="pair"),
 ]
 
 
 def build(case, folder):
     """The verifier of a case: folder/pan."""
     defines = ["-D" + bound for bound in case.bounds.split()]
-    spin = subprocess.run(["spin", "-a", *defines, str(MODEL)], cwd=folder, capture_output=True, text=True)
+    spin = subprocess.run(["spin", "-a", *defines, str(MODELS / f"{case.model}.pml")], cwd=folder, capture_output=True, text=True)
     if spin.returncode or not (folder / "pan.c").exists():
         raise SystemExit(f"{case.name}: spin refuses the model:\n{spin.stdout}{spin.stderr}")
     search = {"safety": ["-DSAFETY"], "cycle": ["-DNP"]}.get(case.search, [])
@@ -147,7 +160,7 @@ def check(case, keep):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Checks the failover model with spin.")
+    parser = argparse.ArgumentParser(description="Checks the models of docs/model/ with spin.")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--list", action="store_true", help="the names of all cases")
     parser.add_argument("--keep", metavar="DIR", help="leave what was built in DIR/NAME")
