@@ -123,6 +123,7 @@ void dt_net_close_listen(struct dt_listen *listen)
 static enum dt_status begin(struct dt_listen *listen, uint64_t now_ns)
 {
     struct dt_setup *setup = dt_setup_create(listen->nic, false, accept_steps, now_ns, listen->deadline_ns);
+    struct dt_address incoming;
     struct dt_connection *c;
 
     DT_CHECK(!listen->setup && listen->incoming); /* one set-up, of one peer */
@@ -134,6 +135,8 @@ static enum dt_status begin(struct dt_listen *listen, uint64_t now_ns)
     snprintf(c->peer, sizeof c->peer, "%s:%u", listen->hello.host, listen->hello.pid);
     c->session->endpoint.nonce = listen->nonce;
     c->session->peer_address = listen->hello.listener;
+    listen->incoming->stream->ops->peer(listen->incoming->stream, &incoming);
+    c->session->peer_address.process = incoming.process;
     dt_channel_move(&c->session->channel, listen->incoming);
     free(listen->incoming);
     listen->incoming = NULL;
@@ -154,8 +157,12 @@ static enum dt_status await_peer(struct dt_listen *listen, uint64_t now_ns)
     if (listen->deadline_ns == 0)
         listen->deadline_ns =
             dt_deadline_ns(now_ns, net->environment.params.connect_timeout_ms * DT_NS_PER_MS);
-    if (!listen->setup)
+    /* The thread of the carriers serves the listener; only the time of silent peers is left to be enforced.
+     */
+    if (!listen->setup && (!dt_pairs_has_thread(net->pairs) || now_ns - net->tidied_ns >= DT_NS_PER_S)) {
+        net->tidied_ns = now_ns;
         dt_listener_progress(net->session_host.listener, now_ns);
+    }
     if (listen->setup)
         status = DT_OK;
     else if (listen->incoming)

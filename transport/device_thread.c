@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "transport/session/listener.h"
 #include "transport/closing.h"
 #include "transport/service.h"
 
@@ -27,13 +26,21 @@
 /* Tags of epoll events that do not belong to connections. */
 static char wake_tag;
 static char device_tag;
-static char listener_tag;
 
 static int channel_fd(const struct dt_session *session)
 {
     struct dt_stream *stream = session->channel.stream;
 
     return stream ? stream->ops->fd(stream) : -1;
+}
+
+/* A stream without a descriptor wakes the thread itself. */
+static void set_poller(const struct dt_session *session, struct dt_poller *poller)
+{
+    struct dt_stream *stream = session->channel.stream;
+
+    if (stream && stream->ops->set_poller)
+        stream->ops->set_poller(stream, poller);
 }
 
 static struct dt_nic *nic_of(const struct dt_poller *poller)
@@ -47,6 +54,7 @@ static void watch_session(struct dt_poller *poller, struct dt_session *session)
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = session}};
     int fd = nic->is_started ? channel_fd(session) : -1;
 
+    set_poller(session, poller);
     if (session->state == DT_SESSION_DIALING)
         event.events = EPOLLOUT;
     if (fd >= 0 && epoll_ctl(nic->service->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0 &&
@@ -59,6 +67,7 @@ static void forget_session(struct dt_poller *poller, struct dt_session *session)
     const struct dt_nic *nic = nic_of(poller);
     int fd = nic->is_started ? channel_fd(session) : -1;
 
+    set_poller(session, NULL);
     if (fd >= 0)
         epoll_ctl(nic->service->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
@@ -95,8 +104,6 @@ void dt_device_thread_collect(struct dt_nic *nic)
             dt_exchange_acq_rel(&nic->is_woken, 0u);
         } else if (event[i].data.ptr == &device_tag) {
             nic->service->is_event_ready = true;
-        } else if (event[i].data.ptr == &listener_tag) {
-            nic->service->is_listener_ready = true;
         } else {
             struct dt_session *session = event[i].data.ptr;
 
@@ -188,32 +195,10 @@ static bool is_over(struct dt_nic *nic, uint64_t now_ns)
     return !has_staged || now_ns >= nic->service->stop_until_ns;
 }
 
-/*
- * The listener may be created later. A pending peer wakes every device thread once (EPOLLET); one that finds
- * nothing to do sleeps again.
- */
-static void watch_listener(struct dt_nic *nic, bool *is_watched)
-{
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data = {.ptr = &listener_tag}};
-    const struct dt_listener *listener;
-    int fd;
-
-    if (*is_watched)
-        return;
-    pthread_mutex_lock(&nic->net->mutex);
-    listener = nic->net->session_host.listener;
-    pthread_mutex_unlock(&nic->net->mutex);
-    fd = listener ? dt_listener_fd(listener) : -1;
-    *is_watched = listener != NULL;
-    if (fd >= 0 && epoll_ctl(nic->service->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
-        dt_info("watch-listener", "cannot watch the listener: %s", strerror(errno));
-}
-
 static void *thread_main(void *arg)
 {
     struct dt_nic *nic = arg;
     bool is_device_watched = false;
-    bool is_listener_watched = false;
 
     dt_store_relaxed(&nic->service->tid, (int32_t)syscall(SYS_gettid));
     prctl(PR_SET_TIMERSLACK, 1ul); /* no 50 us on top of each sleep */
@@ -221,7 +206,6 @@ static void *thread_main(void *arg)
         uint64_t deadline_ns;
 
         watch_device(nic, &is_device_watched);
-        watch_listener(nic, &is_listener_watched);
         deadline_ns = dt_service_progress(nic, dt_clock_now_ns());
         if (is_over(nic, dt_clock_now_ns())) /* after the round, which may have taken the wake-up for it */
             return NULL;

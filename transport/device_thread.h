@@ -20,7 +20,7 @@ void dt_device_thread_init(struct dt_nic *nic);
  * Without threads time does not advance within a round. */
 uint64_t dt_device_thread_later_ns(const struct dt_nic *nic, uint64_t now_ns);
 
-/* Marks the sessions whose channel is ready, the device and the listener. With nic->mutex; never blocks. */
+/* Marks the sessions whose channel is ready, and the device. With nic->mutex; never blocks. */
 void dt_device_thread_collect(struct dt_nic *nic);
 
 /* Starts the device thread unless it runs. DT_SYSTEM: one WARN. */

@@ -162,10 +162,8 @@ static void take_options(struct dt_net *net, const struct dt_net_options *option
 {
     net->environment.params = *options->params;
     net->environment.verbs = options->verbs;
-    net->environment.network = options->network;
     net->address = options->address;
-    net->environment.random = options->random;
-    net->environment.random_arg = options->random_arg;
+    net->environment.network = dt_pairs_network(net->pairs);
     net->environment.chunk_bytes =
         options->chunk_bytes ? options->chunk_bytes
                              : (uint32_t)net->environment.params.write_bytes / DT_CUT_BYTES * DT_CUT_BYTES;
@@ -176,7 +174,7 @@ static void take_options(struct dt_net *net, const struct dt_net_options *option
     else
         dt_ticks_init_virtual(&net->environment.ticks, options->now_ns, options->now_arg);
     net->session_host = (struct dt_session_host){
-        .network = options->network,
+        .network = net->environment.network,
         .mutex = &net->mutex,
         .linger_ns = net->environment.params.linger_ms * DT_NS_PER_MS,
     };
@@ -199,13 +197,17 @@ enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net
         free(net);
         return DT_NO_MEMORY;
     }
-    take_options(net, options);
-    status = dt_health_open(&net->health);
+    net->environment.random = options->random;
+    net->environment.random_arg = options->random_arg;
+    net->pairs = dt_pairs_create(options->network, dt_environment_random(&net->environment));
+    status = net->pairs ? dt_health_open(&net->health) : DT_NO_MEMORY;
     if (status != DT_OK) {
+        dt_pairs_destroy(net->pairs);
         pthread_mutex_destroy(&net->mutex);
         free(net);
         return status;
     }
+    take_options(net, options);
     if (net->environment.has_threads)
         net->health.busy.read = dt_busy_read_schedstat;
     dt_gpu_flusher_open(&net->environment.flusher, net->environment.params.cuda_library);
@@ -253,6 +255,7 @@ void dt_net_destroy(struct dt_net *net)
         nic_fini(&net->nic[i]);
     if (net->session_host.listener)
         dt_listener_destroy(net->session_host.listener);
+    dt_pairs_destroy(net->pairs);
     dt_inject_close(&net->inject);
     dt_hostpath_close(&net->hostpath);
     dt_gpu_flusher_close(&net->environment.flusher);
@@ -274,6 +277,7 @@ void dt_net_stop_threads(struct dt_net *net)
         DT_CHECK(!net->nic[i].is_started || net->nic[i].service->is_joined);
         dt_inject_faults_end(&net->nic[i]);
     }
+    dt_pairs_stop(net->pairs); /* after the device threads, whose last frames it sends */
     dt_gpus_stop(&net->hostpath.gpus);
 }
 
@@ -306,6 +310,7 @@ uint64_t dt_net_progress(struct dt_net *net, uint64_t now_ns)
 {
     uint64_t deadline_ns = DT_NEVER_NS;
 
+    dt_pairs_progress(net->pairs);
     for (size_t i = 0; i < net->nic_count; i++) {
         dt_executor_run(&net->nic[i].executor);
         dt_delegates_run(&net->nic[i].delegates);

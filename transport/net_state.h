@@ -19,6 +19,7 @@
 #include "transport/message/gate.h"
 #include "transport/protocol/address.h"
 #include "transport/path/nic.h"
+#include "transport/session/pair.h"
 #include "transport/session/session.h"
 #include "transport/turns.h"
 
@@ -39,7 +40,6 @@ struct dt_nic_service {
     struct dt_list sessions; /* struct dt_session, of connections that are closed, while they linger */
     uint64_t quiet_since_ns; /* no connection has been busy since then */
     bool is_event_ready;     /* the device may have an event */
-    bool is_listener_ready;  /* the listener may have a new stream */
 
     struct dt_inject_nic inject; /* [device thread, but for what is atomic] */
 
@@ -61,6 +61,8 @@ struct dt_net {
     size_t nic_count;
     struct dt_nic *nic;
     struct dt_nic_service *service; /* of each nic */
+
+    struct dt_pairs *pairs; /* the control channels of all connections, by process */
 
     pthread_mutex_t mutex; /* guards the members below */
     /* Its listener is made by the first listen() or connect(), and kept until the net is destroyed. */

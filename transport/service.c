@@ -163,12 +163,9 @@ static void calibrate(struct dt_net *net, uint64_t now_ns)
         dt_ticks_calibrate(&net->environment.ticks);
 }
 
-/* A new stream has come, perhaps of a peer that has lost its channel. */
-static void progress_listener(struct dt_nic *nic, uint64_t now_ns)
+/* Without threads: a new stream has come, perhaps of a peer that has lost its channel. */
+static void progress_listener(struct dt_net *net, uint64_t now_ns)
 {
-    struct dt_net *net = nic->net;
-
-    nic->service->is_listener_ready = false;
     pthread_mutex_lock(&net->mutex);
     if (net->session_host.listener)
         dt_listener_progress(net->session_host.listener, now_ns);
@@ -312,8 +309,8 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     is_empty = dt_list_is_empty(&nic->service->connections);
     pthread_mutex_unlock(&nic->mutex);
     destroy_sessions(&done);
-    if (nic->service->is_listener_ready || !nic->environment->has_threads)
-        progress_listener(nic, now_ns);
+    if (!nic->environment->has_threads)
+        progress_listener(nic->net, now_ns);
     dt_health_judge(&nic->net->health, now_ns);
     inject_ns = dt_earlier_ns(inject_ns, dt_inject_faults(nic, now_ns));
     if (round.is_busy)

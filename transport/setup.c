@@ -379,11 +379,30 @@ const struct dt_step dt_steps_after_agreement[] = {
 /* ------------------------------------------------------------------------------------------------------------
  * The listener
  */
+static void serve_listener(void *arg, uint64_t now_ns)
+{
+    struct dt_net *net = arg;
+
+    pthread_mutex_lock(&net->mutex);
+    dt_listener_progress(net->session_host.listener, now_ns);
+    pthread_mutex_unlock(&net->mutex);
+}
+
+/* Without the thread of the control channels their work is done by the calls that need it. */
 enum dt_status dt_net_open_listener(struct dt_net *net)
 {
-    return net->session_host.listener
-               ? DT_OK
-               : dt_listener_create(net->environment.network, &net->address, &net->session_host.listener);
+    struct dt_session_host *host = &net->session_host;
+    struct dt_pairs_listener listener = {.serve = serve_listener, .arg = net};
+    enum dt_status status;
+
+    if (host->listener)
+        return DT_OK;
+    status = dt_listener_create(net->environment.network, &net->address, &host->listener);
+    if (status != DT_OK || !net->environment.has_threads)
+        return status;
+    listener.fd = dt_listener_fd(host->listener);
+    dt_pairs_start(net->pairs, &listener);
+    return DT_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------------

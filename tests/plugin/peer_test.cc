@@ -15,6 +15,8 @@
 #include "tests/harness/harness.h"
 #include "tests/plugin/pair.h"
 #include "transport/message/connection.h"
+#include "transport/session/pair.h"
+#include "transport/session/pair_record.h"
 #include "transport/session/session.h"
 #include "transport/net_state.h"
 
@@ -207,13 +209,14 @@ class Peer : public ::testing::Test
             waitpid(pid, nullptr, 0);
         }
     }
-    void WithChannel(const std::function<void(int fd)> &use)
+    void WithChannel(std::function<void(int fd)> use)
     {
         WithLine(pair.recv, [&](dt_session *line) {
             dt_stream *stream = line->channel.stream;
             EXPECT_NE(nullptr, stream);
-            if (stream)
-                use(stream->ops->fd(stream));
+            auto call = [](int fd, void *arg) { (*static_cast<decltype(use) *>(arg))(fd); };
+            bool is_used = stream && dt_pairs_use_carrier(stream, call, &use);
+            EXPECT_TRUE(is_used);
         });
     }
     void ReceiveAll()
@@ -305,7 +308,7 @@ TEST_F(Peer, ThatIsKilledWithUnreadDataIsAnErrorThatNamesIt)
     void *open = Post(kMessages);
     ASSERT_EQ(0, kill(pid, SIGSTOP));
     ASSERT_EQ(pid, waitpid(pid, nullptr, WUNTRACED));
-    const uint8_t bye[] = {'D', 'T', 'R', 'C', DT_FRAME_CLOSE_ACK, 0, 0, 0};
+    const uint8_t bye[] = {0xff, 0xff, 0, 0, DT_RECORD_END, 0, 0, 0}; // of a stream that does not exist
     WithChannel([&](int fd) { EXPECT_EQ(8, send(fd, bye, 8, MSG_NOSIGNAL)); });
     ASSERT_EQ(0, kill(pid, SIGKILL));
     EXPECT_EQ(ncclRemoteError, Error(open));
@@ -423,7 +426,7 @@ TEST_F(Peer, CopiesOfChannelsInAForkedChildChangeNothing)
     first.Connect();
     second.Connect();
     dt_nic *nic = static_cast<dt_connection *>(first.send)->nic;
-    const int kOthers = 3; // to wake the thread, the device, the listener
+    const int kOthers = 2; // to wake the thread, the device
     Until([&] { return CountWatched(nic) == kOthers + 4 || HasFailure(); });
     pid = fork();
     if (pid == 0)

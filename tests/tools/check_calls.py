@@ -9,7 +9,7 @@ import tree
 BANNED = {
     r"getenv\(": ({"plugin", "base/param.c", "cli", "dropin"}, "take an option struct; plugin/ and cli/ fill it"),
     r"dt_clock_now_ns\(": ({"base", "cli", "job", "plugin", "softrnic/driver", "obs/server",
-                            "obs/event_hook", "transport/device_thread", "transport/message/registration",
+                            "obs/event_hook", "transport/device_thread", "transport/session/pair_thread", "transport/message/registration",
                             "hostpath/gpu_thread", "controller/redis_link"},
                            "take now_ns as an argument"),
     r"clock_gettime\(": ({"base/clock.c"}, "take now_ns as an argument"),

@@ -193,6 +193,14 @@ class TwoNets : public ::testing::Test
     {
         ASSERT_EQ(DT_OK, dt_net_listen(here.net, 0, handle, now_ns, &listen));
     }
+    /* As of a process without carriers (session/pair.h): the connection gets a TCP connection of its own. */
+    void ForgetProcess()
+    {
+        dt_handle content;
+        ASSERT_EQ(DT_OK, dt_handle_decode(handle, &content));
+        content.address.process = 0;
+        dt_handle_encode(&content, handle);
+    }
     dt_status Accept()
     {
         return receiver ? DT_OK : dt_net_accept(listen, now_ns, &receiver);

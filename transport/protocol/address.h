@@ -18,6 +18,9 @@ struct dt_address {
     uint8_t family; /* enum dt_address_family */
     uint8_t ip[16]; /* network byte order; IPv4: the first four */
     uint16_t port;  /* host byte order; 0: any */
+    /* Random identity of the process that listens there, known to holders of its handles (session/pair.h); 0:
+     * it has none. */
+    uint64_t process;
 };
 
 #define DT_ADDRESS_TEXT_BYTES 64

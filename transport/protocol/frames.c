@@ -43,6 +43,7 @@ void dt_handle_encode(const struct dt_handle *handle, uint8_t bytes[DT_HANDLE_BY
     address_encode(&handle->address, &w);
     dt_put_uint(&w, handle->listen_id, 8);
     dt_put_uint(&w, handle->nonce, 8);
+    dt_put_uint(&w, handle->address.process, 8);
 }
 
 enum dt_status dt_handle_decode(const uint8_t bytes[DT_HANDLE_BYTES], struct dt_handle *handle)
@@ -57,6 +58,7 @@ enum dt_status dt_handle_decode(const uint8_t bytes[DT_HANDLE_BYTES], struct dt_
     is_valid = address_decode(&r, &handle->address);
     handle->listen_id = dt_get_uint(&r, 8);
     handle->nonce = dt_get_uint(&r, 8);
+    handle->address.process = dt_get_uint(&r, 8); /* 0 of a process without carriers */
     if (magic != HANDLE_MAGIC || !is_valid || handle->version_min > handle->version_max)
         return DT_PROTOCOL;
     return DT_OK;
@@ -480,6 +482,45 @@ enum dt_status dt_rejoin_decode(const uint8_t *body, size_t bytes, struct dt_rej
     is_sender = dt_get_uint(&r, 1);
     rejoin->is_sender = is_sender == 1;
     return finish(&r, is_sender <= 1);
+}
+
+void dt_pair_frame_encode(const struct dt_pair_frame *pair, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, DT_FRAME_PAIR);
+
+    dt_put_uint(w, pair->from, 8);
+    dt_put_uint(w, pair->to, 8);
+    dt_put_uint(w, pair->round, 4);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_pair_frame_decode(const uint8_t *body, size_t bytes, struct dt_pair_frame *pair)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+
+    pair->from = dt_get_uint(&r, 8);
+    pair->to = dt_get_uint(&r, 8);
+    pair->round = (uint32_t)dt_get_uint(&r, 4);
+    return finish(&r, pair->from != 0 && pair->to != 0 && pair->round != 0);
+}
+
+void dt_paired_encode(const struct dt_paired *paired, struct dt_writer *w)
+{
+    size_t begin = frame_begin(w, DT_FRAME_PAIRED);
+
+    dt_put_uint(w, paired->is_accepted, 1);
+    dt_put_uint(w, paired->round, 4);
+    frame_end(w, begin);
+}
+
+enum dt_status dt_paired_decode(const uint8_t *body, size_t bytes, struct dt_paired *paired)
+{
+    struct dt_reader r = {body, bytes, 0, false};
+    uint64_t is_accepted = dt_get_uint(&r, 1);
+
+    paired->is_accepted = is_accepted == 1;
+    paired->round = (uint32_t)dt_get_uint(&r, 4);
+    return finish(&r, is_accepted <= 1 && paired->round != 0);
 }
 
 static bool has_offer(const struct dt_path_frame *frame)

@@ -20,6 +20,12 @@
  *   REJOIN  (connection, nonce)
  *                                          WELCOME                      or REJECT (unknown), end
  *
+ * The channels of all connections between two processes share one TCP connection (session/pair.h), which
+ * begins with
+ *
+ *   PAIR    (identities, round)
+ *                                          PAIRED (accepted or stale)   or REJECT (another process), end
+ *
  * A frame on the channel is 4 bytes magic, 2 bytes type, 2 bytes length of the body, body.
  */
 #ifndef DETOUR_TRANSPORT_PROTOCOL_FRAMES_H
@@ -65,13 +71,15 @@ enum dt_frame_type {
     DT_FRAME_WELCOME = 10,  /* no body: REJOIN was accepted */
     DT_FRAME_QUERY = 11,    /* is this message complete at the other end? No answer: it is not */
     DT_FRAME_COMPLETE = 12, /* answers QUERY: it is */
-    DT_FRAME_GRANT = 13
+    DT_FRAME_GRANT = 13,
+    DT_FRAME_PAIR = 14,  /* first message of a carrier (session/pair.h) */
+    DT_FRAME_PAIRED = 15 /* its answer */
 };
 
 #define DT_NAME_BYTES 64 /* host and device names, with the terminating zero */
 
-/* What listen() gives to the peer: bytes 0 to 55 of the handle. The last 8 bytes of it are the connecting
- * end's own (dt_handle_cookie), zero when they leave listen(). */
+/* What listen() gives to the peer, with the identity of its process: bytes 0 to 55 of the handle. The last 8
+ * bytes of it are the connecting end's own (dt_handle_cookie), zero when they leave listen(). */
 struct dt_handle {
     uint16_t version_min;
     uint16_t version_max;
@@ -178,6 +186,19 @@ struct dt_rejoin {
     bool is_sender; /* which end sends it */
 };
 
+/* First message on a carrier: the TCP connection of two processes (session/pair.h). */
+struct dt_pair_frame {
+    uint64_t from; /* identity of the process that dials */
+    uint64_t to;   /* of the one that it means to reach; neither is 0 */
+    uint32_t round;
+};
+
+/* Its answer. */
+struct dt_paired {
+    bool is_accepted; /* records follow, both ways; else the offer was stale, and the carrier ends */
+    uint32_t round;   /* of the carrier, or the newest that the answering process knows */
+};
+
 /* A fact about one epoch of one path. */
 struct dt_path_frame {
     uint32_t message; /* enum dt_path_message, not NONE */
@@ -214,6 +235,10 @@ enum dt_status dt_grant_decode(const uint8_t *body, size_t bytes, uint32_t paths
 void dt_empty_frame_encode(enum dt_frame_type type, struct dt_writer *w);
 void dt_rejoin_encode(const struct dt_rejoin *rejoin, struct dt_writer *w);
 enum dt_status dt_rejoin_decode(const uint8_t *body, size_t bytes, struct dt_rejoin *rejoin);
+void dt_pair_frame_encode(const struct dt_pair_frame *pair, struct dt_writer *w);
+enum dt_status dt_pair_frame_decode(const uint8_t *body, size_t bytes, struct dt_pair_frame *pair);
+void dt_paired_encode(const struct dt_paired *paired, struct dt_writer *w);
+enum dt_status dt_paired_decode(const uint8_t *body, size_t bytes, struct dt_paired *paired);
 void dt_path_frame_encode(const struct dt_path_frame *frame, uint32_t qps, struct dt_writer *w);
 enum dt_status dt_path_frame_decode(const uint8_t *body, size_t bytes, uint32_t paths, uint32_t qps,
                                     struct dt_path_frame *frame);

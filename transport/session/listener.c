@@ -249,6 +249,7 @@ static void read_peer(struct dt_listener *listener, struct pending_peer *pending
     struct dt_frame frame;
     struct dt_hello hello;
     struct dt_rejoin rejoin;
+    struct dt_pair_frame pair;
     enum dt_status status = dt_channel_receive(pending_peer->channel, &frame);
 
     if (status == DT_AGAIN && now_ns < pending_peer->deadline_ns)
@@ -261,6 +262,12 @@ static void read_peer(struct dt_listener *listener, struct pending_peer *pending
     if (status == DT_OK && frame.type == DT_FRAME_REJOIN &&
         dt_rejoin_decode(frame.body, frame.bytes, &rejoin) == DT_OK) {
         take_rejoin(listener, pending_peer, &rejoin);
+        return;
+    }
+    if (status == DT_OK && frame.type == DT_FRAME_PAIR && listener->network->ops->adopt &&
+        dt_pair_frame_decode(frame.body, frame.bytes, &pair) == DT_OK) {
+        listener->stats.carriers++;
+        listener->network->ops->adopt(listener->network, release(listener, pending_peer), &pair);
         return;
     }
     if (status == DT_OK || status == DT_PROTOCOL)

@@ -85,6 +85,7 @@ struct dt_listener_stats {
     uint64_t dropped_garbage; /* that sent an invalid frame */
     uint64_t dropped_crowd;   /* that were dropped for a newer one */
     uint64_t rejected;        /* that named a listener, or a connection, which does not exist here */
+    uint64_t carriers;        /* handed to the network (pair.h) */
     uint64_t rejoined;        /* new channels of connections */
     uint64_t liveness_dials;  /* liveness probes that were answered */
 };

@@ -18,6 +18,9 @@
 extern "C" {
 #endif
 
+struct dt_channel;
+struct dt_pair_frame;
+struct dt_poller;
 struct dt_stream;      /* the implementation's struct begins with it */
 struct dt_stream_port; /* a listening port; the same */
 struct dt_network;     /* a way to make both; the same */
@@ -48,6 +51,10 @@ struct dt_stream_ops {
 
     /* Ends the stream in order and frees it. Bytes sent before still arrive, if the peer can be reached. */
     void (*close)(struct dt_stream *stream);
+
+    /* A stream without a descriptor: has the poller woken when receive() will not return DT_AGAIN, when
+     * state() has changed, or when send() has room again; NULL: not any more. Or NULL: it has to be tried. */
+    void (*set_poller)(struct dt_stream *stream, struct dt_poller *poller);
 };
 
 struct dt_stream {
@@ -78,6 +85,9 @@ struct dt_network_ops {
     /* Begins a stream to *address; state() reports the result. DT_SYSTEM (one WARN): it cannot begin. */
     enum dt_status (*dial)(struct dt_network *network, const struct dt_address *address,
                            struct dt_stream **stream);
+
+    /* Takes over a channel on which PAIR has come (pair.h). Or NULL: the network has no carriers. */
+    void (*adopt)(struct dt_network *network, struct dt_channel *channel, const struct dt_pair_frame *frame);
 };
 
 struct dt_network {

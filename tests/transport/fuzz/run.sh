@@ -24,7 +24,7 @@ echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d && n < 0; }' 
 "$clang" -fsanitize=fuzzer probe.c -o probe 2>/dev/null || { echo "fuzz: clang has no libFuzzer: skipped"; exit 77; }
 
 rm -f objects/*
-(cd objects && "$clang" "${flags[@]}" -c "$here"/*_fuzz.c "$root"/transport/protocol/{frames,address}.c \
+(cd objects && "$clang" "${flags[@]}" -c "$here"/*_fuzz.c "$root"/transport/protocol/{frames,address}.c "$root"/transport/session/pair_record.c \
     "$root"/obs/{command_session,command}.c "$root"/base/*.c)
 for target in "${targets[@]}"; do
     "$clang" "${flags[@]}" -fsanitize=fuzzer "-DDETOUR_FUZZ=dt_fuzz_$target" "$here/fuzz_main.c" objects/*.o -lpthread \

@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "tests/transport/fuzz/door_fuzz.h"
 #include "transport/protocol/frames.h"
+#include "transport/session/pair_record.h"
 
 /* Enough for every message. */
 union message {
@@ -15,6 +16,8 @@ union message {
     struct dt_close close;
     struct dt_fact fact;
     struct dt_grant grant;
+    struct dt_pair_frame pair;
+    struct dt_paired paired;
 };
 
 /* The two that depend on what was agreed are tried with the largest terms. */
@@ -84,6 +87,23 @@ ROUND_TRIP(ready, decode_ready, dt_ready_encode)
 ROUND_TRIP(close, dt_close_decode, dt_close_encode)
 ROUND_TRIP(fact, decode_fact, encode_fact)
 ROUND_TRIP(grant, decode_grant, encode_grant)
+ROUND_TRIP(pair, dt_pair_frame_decode, dt_pair_frame_encode)
+ROUND_TRIP(paired, dt_paired_decode, dt_paired_encode)
+
+/* Of a carrier: whole inside the bytes, with payload that lies in them. */
+static const char *record(const uint8_t *body, size_t bytes)
+{
+    struct dt_record record;
+    size_t length = 0;
+
+    if (dt_record_decode(body, bytes, &record, &length) != DT_OK)
+        return NULL;
+    if (length < DT_RECORD_HEADER_BYTES || length > bytes)
+        return "record: it is longer than what came";
+    return record.payload && record.number != length - DT_RECORD_HEADER_BYTES
+               ? "record: its payload is not its length"
+               : NULL;
+}
 
 static const char *frame_header(const uint8_t *body, size_t bytes)
 {
@@ -115,10 +135,19 @@ static const char *handle(const uint8_t *body, size_t bytes)
 
 const char *dt_fuzz_wire(const uint8_t *data, size_t bytes)
 {
-    static const char *(*const decoders[])(const uint8_t *, size_t) = {
-        round_trip_hello, round_trip_answer, round_trip_reject, round_trip_paths,
-        round_trip_ready, round_trip_close,  frame_header,      handle,
-        round_trip_fact,  round_trip_grant};
+    static const char *(*const decoders[])(const uint8_t *, size_t) = {round_trip_hello,
+                                                                       round_trip_answer,
+                                                                       round_trip_reject,
+                                                                       round_trip_paths,
+                                                                       round_trip_ready,
+                                                                       round_trip_close,
+                                                                       frame_header,
+                                                                       handle,
+                                                                       round_trip_fact,
+                                                                       round_trip_grant,
+                                                                       round_trip_pair,
+                                                                       round_trip_paired,
+                                                                       record};
 
     return bytes ? decoders[data[0] % DT_COUNT_OF(decoders)](data + 1, bytes - 1) : NULL;
 }

@@ -101,6 +101,7 @@ TEST(Handle, ComesBackAsItWas)
     in.address.ip[15] = 1;
     in.listen_id = 3;
     in.nonce = UINT64_MAX;
+    in.address.process = 0x8877665544332211;
     dt_handle_encode(&in, bytes);
     EXPECT_EQ(0u, dt_handle_cookie(bytes));
     ASSERT_EQ(DT_OK, dt_handle_decode(bytes, &out));
@@ -200,6 +201,36 @@ TEST(Messages, RejoinComesBackAndItsAddressCanBeDialled)
     hello.listener.port = 0; // an address that cannot be dialed
     dt_hello_encode(&hello, &nowhere.w);
     EXPECT_EQ(DT_PROTOCOL, dt_hello_decode(nowhere.body(), nowhere.body_bytes(), &got));
+}
+
+TEST(Messages, TheFirstFramesOfACarrierComeBackAndZerosAreRefused)
+{
+    Frame frame;
+    dt_pair_frame in = {0x1122334455667788ull, 0x99aabbccddeeff00ull, 77}, out = {};
+    dt_pair_frame_encode(&in, &frame.w);
+    EXPECT_EQ(DT_FRAME_PAIR, frame.header().type);
+    ASSERT_EQ(DT_OK, dt_pair_frame_decode(frame.body(), frame.body_bytes(), &out));
+    EXPECT_EQ(in.from, out.from);
+    EXPECT_EQ(in.to, out.to);
+    EXPECT_EQ(in.round, out.round);
+    EXPECT_EQ(DT_PROTOCOL, dt_pair_frame_decode(frame.body(), frame.body_bytes() - 1, &out));
+    for (const dt_pair_frame &wrong : {dt_pair_frame{0, 1, 1}, {1, 0, 1}, {1, 1, 0}}) {
+        Frame bad;
+        dt_pair_frame_encode(&wrong, &bad.w);
+        EXPECT_EQ(DT_PROTOCOL, dt_pair_frame_decode(bad.body(), bad.body_bytes(), &out));
+    }
+    for (bool is_accepted : {false, true}) {
+        Frame answer;
+        dt_paired given = {is_accepted, 5}, got = {};
+        dt_paired_encode(&given, &answer.w);
+        EXPECT_EQ(DT_FRAME_PAIRED, answer.header().type);
+        ASSERT_EQ(DT_OK, dt_paired_decode(answer.body(), answer.body_bytes(), &got));
+        EXPECT_EQ(is_accepted, got.is_accepted);
+        EXPECT_EQ(5u, got.round);
+        EXPECT_EQ(DT_PROTOCOL, dt_paired_decode(answer.body(), answer.body_bytes() + 1, &got));
+        answer.bytes[DT_FRAME_HEADER_BYTES] = 2;
+        EXPECT_EQ(DT_PROTOCOL, dt_paired_decode(answer.body(), answer.body_bytes(), &got));
+    }
 }
 
 TEST(Messages, PathsComeBackAsTheyWereAndMissingOnesStayMissing)

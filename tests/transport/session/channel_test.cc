@@ -23,7 +23,7 @@ struct Script {
 
     Script()
     {
-        static const dt_stream_ops ops = {nullptr, Send, Receive, nullptr, Fd, Close};
+        static const dt_stream_ops ops = {nullptr, Send, Receive, nullptr, Fd, Close, nullptr};
         stream.ops = &ops;
     }
     static Script *Of(dt_stream *stream)

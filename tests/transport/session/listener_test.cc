@@ -49,6 +49,7 @@ const dt_stream_ops kStreamOps = {
         *Fake(stream)->is_closed = true;
         delete Fake(stream);
     },
+    /* set_poller */ nullptr,
 };
 
 struct FakeNetwork {
@@ -76,6 +77,7 @@ const dt_network_ops kNetworkOps = {
     /* port_fd */ [](dt_stream_port *) { return -1; },
     /* close_port */ [](dt_stream_port *) {},
     /* dial */ [](dt_network *, const dt_address *, dt_stream **) { return DT_SYSTEM; },
+    /* adopt */ nullptr,
 };
 
 const dt_poller_ops kPollerOps = {nullptr, nullptr,

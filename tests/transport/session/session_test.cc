@@ -22,6 +22,7 @@ class Line : public detour_test::TwoNets
     void SetUp() override
     {
         Listen();
+        ForgetProcess(); // so that the session has a descriptor to break
         Establish();
     }
     static int Fd(const dt_connection *c)
