@@ -134,7 +134,7 @@ static enum dt_status begin(struct dt_listen *listen, uint64_t now_ns)
     c->id = listen->hello.connection_id;
     snprintf(c->peer, sizeof c->peer, "%s:%u", listen->hello.host, listen->hello.pid);
     c->session->endpoint.nonce = listen->nonce;
-    c->session->peer_address = listen->hello.listener;
+    c->session->peer_address = dt_address_on_link_of(&listen->net->address, &listen->hello.listener);
     listen->incoming->stream->ops->peer(listen->incoming->stream, &incoming);
     c->session->peer_address.process = incoming.process;
     dt_channel_move(&c->session->channel, listen->incoming);

@@ -145,10 +145,11 @@ static struct dt_setup *begin(struct dt_net *net, struct dt_nic *nic, const stru
     if (!setup)
         return NULL;
     setup->handle = *handle;
+    setup->handle.address = dt_address_on_link_of(&net->address, &handle->address);
     setup->cookie = dt_environment_random(&net->environment);
     setup->connection->id = dt_environment_random(&net->environment);
     setup->connection->session->endpoint.nonce = handle->nonce;
-    setup->connection->session->peer_address = handle->address;
+    setup->connection->session->peer_address = setup->handle.address;
     if (dt_net_open_listener(net) == DT_OK) /* for the peer, should it lose the channel */
         setup->listener = net->address;
     dt_list_push_back(&net->setups, &setup->node);

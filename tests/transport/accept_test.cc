@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "tests/harness/harness.h"
+#include "tests/transport/link_local.h"
 #include "tests/transport/two_nets.h"
 
 namespace
@@ -122,5 +123,35 @@ TEST_F(Listener, AnAbandonedAcceptIsFreedAndItsPeerIsTold)
     dt_net_close_listen(other);
     detour_test::AllowWarning("connect from soft0");
     detour_test::AllowWarning("the peer refused: the listening rank abandoned its accept");
+}
+
+/* The two ends of a link name its interface by numbers of their own, so none is sent. */
+class LinkLocal : public detour_test::TwoNets
+{
+  protected:
+    LinkLocal()
+        : TwoNets([](dt_params &, dt_net_options &options) {
+              dt_address link;
+              if (detour_test::FindLinkLocal(&link))
+                  options.address = link;
+          })
+    {
+    }
+};
+
+TEST_F(LinkLocal, BothEndsDialAcrossTheLink)
+{
+    dt_address link;
+    if (!detour_test::FindLinkLocal(&link))
+        GTEST_SKIP() << "this host has no IPv6 link-local address";
+    Listen();
+    Establish();
+    ASSERT_FALSE(HasFailure());
+    dt_handle content;
+    ASSERT_EQ(DT_OK, dt_handle_decode(handle, &content));
+    EXPECT_EQ(0xfe, content.address.ip[0]);
+    EXPECT_EQ(0u, content.address.scope);
+    EXPECT_EQ(link.scope, sender->session->peer_address.scope);
+    EXPECT_EQ(link.scope, receiver->session->peer_address.scope) << "to dial, should the channel be lost";
 }
 } // namespace

@@ -16,21 +16,39 @@
 
 #define INTERFACES_MAX 64
 
+/* fe80::/10 */
+static bool is_link_local(const struct dt_address *address)
+{
+    return address->family == DT_ADDRESS_IPV6 && address->ip[0] == 0xfe && (address->ip[1] & 0xc0) == 0x80;
+}
+
 const char *dt_address_text(const struct dt_address *address, char text[DT_ADDRESS_TEXT_BYTES])
 {
     char ip[INET6_ADDRSTRLEN] = "?";
+    char link[IF_NAMESIZE];
     bool is_ipv6 = address->family == DT_ADDRESS_IPV6;
 
     if (address->family != DT_ADDRESS_NONE)
         inet_ntop(is_ipv6 ? AF_INET6 : AF_INET, address->ip, ip, sizeof ip);
-    snprintf(text, DT_ADDRESS_TEXT_BYTES, is_ipv6 ? "[%s]:%u" : "%s:%u", ip, address->port);
+    if (is_link_local(address) && if_indextoname(address->scope, link))
+        snprintf(text, DT_ADDRESS_TEXT_BYTES, "[%.39s%%%.15s]:%u", ip, link, address->port);
+    else
+        snprintf(text, DT_ADDRESS_TEXT_BYTES, is_ipv6 ? "[%s]:%u" : "%s:%u", ip, address->port);
     return text;
+}
+
+struct dt_address dt_address_on_link_of(const struct dt_address *own, const struct dt_address *peer)
+{
+    struct dt_address address = *peer;
+
+    address.scope = is_link_local(peer) ? own->scope : 0;
+    return address;
 }
 
 /* The lower the better; negative: not this one. */
 static int rank_of(const struct dt_interface *interface, const char *filter, enum dt_address_family family)
 {
-    int rank = interface->address.family == DT_ADDRESS_IPV4 ? 0 : 1;
+    int rank = is_link_local(&interface->address) ? 2 : interface->address.family == DT_ADDRESS_IPV4 ? 0 : 1;
 
     if (!interface->is_up || !dt_name_filter_match(filter, interface->name, 0) ||
         (family != DT_ADDRESS_NONE && interface->address.family != family))
@@ -59,7 +77,7 @@ int dt_interface_choose(const struct dt_interface *interfaces, size_t count, con
     return best;
 }
 
-/* False for what cannot be listened on: other families, IPv6 addresses that need an interface to be named. */
+/* False for other families. */
 static bool read_address(const struct sockaddr *from, struct dt_address *to)
 {
     memset(to, 0, sizeof *to);
@@ -69,11 +87,12 @@ static bool read_address(const struct sockaddr *from, struct dt_address *to)
         return true;
     }
     if (from && from->sa_family == AF_INET6) {
-        const struct in6_addr *ip = &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr;
+        const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)(const void *)from;
 
         to->family = DT_ADDRESS_IPV6;
-        memcpy(to->ip, ip, 16);
-        return !IN6_IS_ADDR_LINKLOCAL(ip);
+        memcpy(to->ip, &ipv6->sin6_addr, 16);
+        to->scope = ipv6->sin6_scope_id;
+        return true;
     }
     return false;
 }

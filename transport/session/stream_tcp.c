@@ -40,6 +40,7 @@ static socklen_t to_sockaddr(const struct dt_address *from, struct sockaddr_stor
         ipv6->sin6_family = AF_INET6;
         ipv6->sin6_port = htons(from->port);
         memcpy(&ipv6->sin6_addr, from->ip, 16);
+        ipv6->sin6_scope_id = from->scope;
         return sizeof *ipv6;
     }
     struct sockaddr_in *ipv4 = (struct sockaddr_in *)(void *)to;
@@ -59,6 +60,7 @@ static void from_sockaddr(const struct sockaddr_storage *from, struct dt_address
         to->family = DT_ADDRESS_IPV6;
         to->port = ntohs(ipv6->sin6_port);
         memcpy(to->ip, &ipv6->sin6_addr, 16);
+        to->scope = ipv6->sin6_scope_id;
     } else if (from->ss_family == AF_INET) {
         const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)(const void *)from;
 

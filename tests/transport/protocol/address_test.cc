@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/harness/harness.h"
+#include "tests/transport/link_local.h"
 #include "transport/protocol/address.h"
 
 namespace
@@ -70,6 +71,41 @@ TEST(Interface, AFamilyThatWasAskedForIsTheOnlyOne)
     EXPECT_EQ(DT_ADDRESS_NONE, dt_address_family_of("inet6"));
 }
 
+dt_address Address(uint8_t first, uint8_t second, uint32_t scope = 0)
+{
+    dt_address out = {};
+    out.family = DT_ADDRESS_IPV6;
+    out.ip[0] = first;
+    out.ip[1] = second;
+    out.ip[15] = 1;
+    out.scope = scope;
+    return out;
+}
+
+TEST(Interface, ALinkLocalAddressComesAfterTheOthersAndBeforeLoopback)
+{
+    std::vector<dt_interface> all = {Interface("lo", DT_ADDRESS_IPV4, true, true),
+                                     Interface("eth0", DT_ADDRESS_IPV6), Interface("eth1", DT_ADDRESS_IPV6),
+                                     Interface("eth2", DT_ADDRESS_IPV4)};
+    all[1].address = Address(0xfe, 0x80, 2);
+    EXPECT_EQ("eth2/4", Choose(all, ""));
+    EXPECT_EQ("eth1/6", Choose(all, "", DT_ADDRESS_IPV6));
+    all.resize(2);
+    EXPECT_EQ("eth0/6", Choose(all, ""));
+}
+
+TEST(Interface, LinkLocalAddressesOfThisHostAreFound)
+{
+    dt_address expected, address;
+    char name[IF_NAMESIZE], found[32];
+    if (!detour_test::FindLinkLocal(&expected))
+        GTEST_SKIP() << "this host has no IPv6 link-local address";
+    ASSERT_NE(nullptr, if_indextoname(expected.scope, name));
+    ASSERT_EQ(DT_OK, dt_interface_find((std::string("=") + name).c_str(), DT_ADDRESS_IPV6, &address, found));
+    EXPECT_STREQ(name, found);
+    EXPECT_EQ(address.ip[0] == 0xfe ? expected.scope : 0, address.scope);
+}
+
 TEST(Interface, ThisHostHasLoopback)
 {
     dt_address address;
@@ -97,5 +133,17 @@ TEST(Address, TextsOfBothFamilies)
     address.ip[15] = 1;
     address.port = 80;
     EXPECT_STREQ("[::1]:80", dt_address_text(&address, text));
+    address = Address(0xfe, 0x80, if_nametoindex("lo"));
+    EXPECT_STREQ("[fe80::1%lo]:0", dt_address_text(&address, text));
+    address.scope = 0;
+    EXPECT_STREQ("[fe80::1]:0", dt_address_text(&address, text)) << "a peer's, as received";
+}
+
+TEST(Address, APeersLinkLocalAddressIsValidOnOurOwnLink)
+{
+    dt_address own = Address(0xfe, 0x80, 3);
+    dt_address peer = Address(0xfe, 0xbf), other = Address(0xfe, 0xc0, 9);
+    EXPECT_EQ(3u, dt_address_on_link_of(&own, &peer).scope);
+    EXPECT_EQ(0u, dt_address_on_link_of(&own, &other).scope) << "fe80::/10 ends before it";
 }
 } // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/harness/harness.h"
+#include "tests/transport/link_local.h"
 
 namespace
 {
@@ -108,6 +109,19 @@ TEST_F(Tcp, BytesArriveInOrderAndAnEndInOrderComesAfterTheLast)
     EXPECT_EQ(DT_CLOSED, end);
     EXPECT_EQ(DT_CLOSED, here->ops->receive(here, &byte, 1, &count)) << "for ever";
     EXPECT_EQ(DT_CLOSED, here->ops->send(here, "x", 1, &count));
+}
+
+TEST_F(Tcp, ALinkLocalAddressIsReachedOverItsInterface)
+{
+    dt_address link, peer;
+    if (!detour_test::FindLinkLocal(&link))
+        GTEST_SKIP() << "this host has no IPv6 link-local address";
+    address = link;
+    Connect();
+    EXPECT_EQ(link.scope, address.scope) << "after listen";
+    here->ops->peer(here, &peer);
+    EXPECT_EQ(0, memcmp(link.ip, peer.ip, sizeof link.ip));
+    EXPECT_EQ(link.scope, peer.scope);
 }
 
 TEST_F(Tcp, AFullStreamTakesNoMoreUntilItIsRead)
