@@ -7,6 +7,7 @@
 #ifndef DETOUR_TRANSPORT_INJECT_H
 #define DETOUR_TRANSPORT_INJECT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,12 +19,15 @@
 extern "C" {
 #endif
 
+struct dt_device;
 struct dt_net;
 struct dt_nic;
 
 struct dt_inject_nic {
-    uint32_t generation; /* of the rules, when held messages were last released */
-    size_t fault_count;  /* rules whose faults the device has now; each holds a reference */
+    struct dt_device *device; /* that has the faults [nic->mutex] */
+    bool is_over;             /* no fault is set any more [nic->mutex] */
+    uint32_t generation;      /* of the rules, when held messages were last released */
+    size_t fault_count;       /* rules whose faults the device has now; each holds a reference */
     struct dt_delay_active *fault[DT_DELAY_RULES_MAX];
     struct dt_task break_task;
     uint32_t is_breaking; /* the task is queued or runs [atomic] */
@@ -50,6 +54,9 @@ void dt_inject_wake_all(struct dt_net *net);
 /* Sets the device's faults from the rules in force. Returns the time of the next change. (inject_faults.c)
  */
 uint64_t dt_inject_faults(struct dt_nic *nic, uint64_t now_ns);
+
+/* The same for a device that was just opened, so that the first call meets the rules. Control thread. */
+void dt_inject_opened(struct dt_nic *nic, struct dt_device *device);
 
 /* Removes all faults of the device, so that no call hangs in one. After the device thread has ended. */
 void dt_inject_faults_end(struct dt_nic *nic);

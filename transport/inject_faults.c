@@ -167,13 +167,36 @@ uint64_t dt_inject_faults(struct dt_nic *nic, uint64_t now_ns)
     return next_ns;
 }
 
+void dt_inject_opened(struct dt_nic *nic, struct dt_device *device)
+{
+    struct dt_inject *inject = nic->environment->inject;
+    struct dt_inject_nic *state = &nic->service->inject;
+    struct dt_delay_active *wanted[DT_DELAY_RULES_MAX];
+    uint64_t next_ns;
+
+    if (!inject->now_ns)
+        return;
+    pthread_mutex_lock(&nic->mutex);
+    if (!state->is_over) {
+        DT_CHECK(state->fault_count == 0); /* the device thread sets none without a device */
+        state->device = device;
+        set_faults(nic, device, wanted,
+                   dt_delay_table_faults(inject->table, nic->name, inject->now_ns(inject->now_arg), wanted,
+                                         &next_ns));
+    }
+    pthread_mutex_unlock(&nic->mutex);
+}
+
 void dt_inject_faults_end(struct dt_nic *nic)
 {
-    struct dt_device *device = dt_load_acquire(&nic->device);
+    struct dt_inject_nic *state = &nic->service->inject;
 
-    DT_CHECK(device || nic->service->inject.fault_count == 0);
-    if (device)
-        dt_device_set_faults(device, NULL, 0);
-    release(nic->service->inject.fault, nic->service->inject.fault_count);
-    nic->service->inject.fault_count = 0;
+    pthread_mutex_lock(&nic->mutex);
+    DT_CHECK(state->device || state->fault_count == 0);
+    if (state->device)
+        dt_device_set_faults(state->device, NULL, 0);
+    release(state->fault, state->fault_count);
+    state->fault_count = 0;
+    state->is_over = true;
+    pthread_mutex_unlock(&nic->mutex);
 }

@@ -180,6 +180,7 @@ static void take_options(struct dt_net *net, const struct dt_net_options *option
     };
     net->environment.hostpath = &net->hostpath;
     net->environment.inject = &net->inject;
+    net->environment.opened = dt_inject_opened;
     net->environment.pid = (uint32_t)getpid();
     dt_list_init(&net->setups);
     if (gethostname(net->environment.host, sizeof net->environment.host - 1) != 0)

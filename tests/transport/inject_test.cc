@@ -114,6 +114,18 @@ TEST_F(Inject, AFaultIsSetOnItsDeviceAndEndsWithItsRule)
     EXPECT_EQ(0u, nic->service->inject.fault_count);
 }
 
+TEST_F(Inject, ARuleIsInForceBeforeTheFirstCallOfADevice)
+{
+    Run("add device=soft1 fail=create_cq");
+    detour_test::ExpectWarning("CQ");
+    Listen();
+    Establish();
+    const dt_inject_nic &soft1 = there.net->nic[1].service->inject;
+    ASSERT_EQ(1u, soft1.fault_count);
+    EXPECT_EQ(1u, soft1.fault[0]->messages) << "the first CQ of the device";
+    EXPECT_EQ(nullptr, sender->path[1].recv_cq);
+}
+
 class InjectFiles : public ::testing::Test
 {
   protected:

@@ -23,7 +23,9 @@ extern "C" {
 #endif
 
 struct dt_hostpath;
+struct dt_device;
 struct dt_inject;
+struct dt_nic;
 struct dt_network;
 
 struct dt_environment {
@@ -44,6 +46,8 @@ struct dt_environment {
     struct dt_gpu_flusher flusher;
     struct dt_hostpath *hostpath; /* hostpath/hostpath.h */
     struct dt_inject *inject;     /* transport/message/gate.h */
+    /* Control thread: the device is open, and no call has used it. Or NULL. */
+    void (*opened)(struct dt_nic *nic, struct dt_device *device);
 };
 
 /* A random number that is not zero. */

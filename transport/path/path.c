@@ -27,6 +27,8 @@ static struct dt_device *nic_device(struct dt_nic *nic)
         nic->is_broken = true;
         return NULL;
     }
+    if (nic->environment->opened)
+        nic->environment->opened(nic, device);
     dt_store_release(&nic->device, device);
     return device;
 }
