@@ -31,6 +31,7 @@ static enum dt_status start(const struct dt_params *params, const struct dt_runt
     struct dt_command_table *commands;
     struct dt_server *server;
     struct dt_verbs *verbs;
+    int number = getpid();
     enum dt_status status = dt_verbs_open(&options, &verbs);
 
     if (status != DT_OK)
@@ -41,8 +42,10 @@ static enum dt_status start(const struct dt_params *params, const struct dt_runt
         return status;
     }
     status = dt_command_register(commands, "nic", dt_verbs_nic_command, verbs);
+    while (number < DT_RUNTIME_NUMBER_MAX && dt_runtime_dir_is_taken(dir, DT_RUNTIME_SOCKET, number))
+        number += DT_RUNTIME_NUMBER_STEP;
     if (status == DT_OK)
-        status = dt_server_start(dir, getpid(), commands, &server, reason, reason_bytes);
+        status = dt_server_start(dir, number, commands, &server, reason, reason_bytes);
     if (status == DT_OK) /* the server uses all of them until the process ends */
         return DT_OK;
     dt_command_table_destroy(commands);

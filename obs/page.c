@@ -40,7 +40,7 @@ struct dt_page {
     struct page_layout *layout;
     int file_fd;          /* locked while the process lives; -1: private memory */
     int dir_fd;           /* to remove the file */
-    int pid;              /* in the file name */
+    int pid;              /* in the file name (runtime_dir.h) */
     pid_t owner;          /* the process that may remove the file */
     pthread_mutex_t lock; /* protects claims and releases */
 };
@@ -77,12 +77,30 @@ static int make_file(int dir_fd, const char *name)
 }
 
 /* Renames it to its final name once it is complete, so that a sweep never finds it unlocked. */
+static bool rename_file(const struct dt_page *page, const char *new_name, const char *name)
+{
+    struct stat own, found;
+
+    if (renameat(page->dir_fd, new_name, page->dir_fd, name))
+        return false;
+    if (!fstat(page->file_fd, &own) && !fstatat(page->dir_fd, name, &found, AT_SYMLINK_NOFOLLOW) &&
+        own.st_ino == found.st_ino)
+        return true;
+    errno = EEXIST; /* a process with the same number starts at the same time */
+    return false;
+}
+
+/* False with errno set; EEXIST: another process has the number. */
 static bool open_shared(struct dt_page *page, const struct dt_page_options *options)
 {
     char name[32];
     char new_name[40];
     void *memory;
 
+    if (dt_runtime_dir_is_taken(options->dir, DT_RUNTIME_PAGE, page->pid)) {
+        errno = EEXIST;
+        return false;
+    }
     dt_runtime_file_name(DT_RUNTIME_PAGE, page->pid, name, sizeof name);
     snprintf(new_name, sizeof new_name, "%s.new", name);
     page->dir_fd = fcntl(options->dir->fd, F_DUPFD_CLOEXEC, 0);
@@ -94,7 +112,7 @@ static bool open_shared(struct dt_page *page, const struct dt_page_options *opti
     memory = mmap(NULL, sizeof(struct page_layout), PROT_READ | PROT_WRITE, MAP_SHARED, page->file_fd, 0);
     if (memory == MAP_FAILED)
         goto remove_file;
-    if (renameat(page->dir_fd, new_name, page->dir_fd, name))
+    if (!rename_file(page, new_name, name))
         goto unmap;
     page->layout = (struct page_layout *)memory;
     return true;
@@ -110,14 +128,28 @@ close_dir:
     return false;
 }
 
-static void fill_header(struct page_layout *layout, const struct dt_page_options *options)
+/* Under the first number that is free. */
+static bool open_numbered(struct dt_page *page, const struct dt_page_options *options)
 {
+    for (page->pid = options->pid; page->pid <= DT_RUNTIME_NUMBER_MAX; page->pid += DT_RUNTIME_NUMBER_STEP) {
+        if (open_shared(page, options))
+            return true;
+        if (errno != EEXIST)
+            break;
+    }
+    page->pid = options->pid;
+    return false;
+}
+
+static void fill_header(const struct dt_page *page, const struct dt_page_options *options)
+{
+    struct page_layout *layout = page->layout;
     struct dt_page_header *header = &layout->header;
 
     header->version = DT_PAGE_VERSION;
     header->header_bytes = sizeof *header;
     header->page_bytes = sizeof *layout;
-    header->pid = options->pid;
+    header->pid = page->pid;
     header->start_realtime_ns = options->start_realtime_ns;
     header->start_ns = options->start_ns;
     snprintf(header->process_name, sizeof header->process_name, "%s", options->process_name);
@@ -143,7 +175,7 @@ enum dt_status dt_page_open(const struct dt_page_options *options, struct dt_pag
     page->pid = options->pid;
     page->owner = getpid();
     page->file_fd = -1;
-    if (options->dir && !open_shared(page, options))
+    if (options->dir && !open_numbered(page, options))
         dt_info("no-counter-page", "no counter page in %s: %s; counters are not visible to `detour stat`",
                 options->dir->path, strerror(errno));
     if (!page->layout) {
@@ -155,7 +187,7 @@ enum dt_status dt_page_open(const struct dt_page_options *options, struct dt_pag
         memset(page->layout, 0, sizeof *page->layout);
     }
     pthread_mutex_init(&page->lock, NULL);
-    fill_header(page->layout, options);
+    fill_header(page, options);
     *opened = page;
     return DT_OK;
 }

@@ -139,7 +139,7 @@ struct dt_page_header {
     uint32_t version;
     uint32_t header_bytes;
     uint64_t page_bytes;
-    int32_t pid;
+    int32_t pid; /* in the names of the files (runtime_dir.h) */
     uint32_t reserved;
     uint64_t start_realtime_ns; /* since 1970 */
     uint64_t start_ns;          /* the same time on the clock of the events */
@@ -160,7 +160,7 @@ struct dt_page;
 
 struct dt_page_options {
     const struct dt_runtime_dir *dir; /* NULL: private memory. Only used during the call */
-    int pid;
+    int pid;                          /* of the process; its number may be a larger one */
     const char *process_name;
     uint64_t start_realtime_ns;
     uint64_t start_ns;

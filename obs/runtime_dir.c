@@ -153,22 +153,59 @@ static bool page_is_left_over(const struct dt_runtime_dir *dir, const char *name
     return left_over;
 }
 
-/* No process listens on the socket. */
-static bool socket_is_left_over(const struct dt_runtime_dir *dir, const char *name)
+enum listener { LISTENER_UNKNOWN, LISTENER_NONE, LISTENER_SELF, LISTENER_OTHER };
+
+/* Which process listens on the socket. */
+static enum listener listener_of(const struct dt_runtime_dir *dir, const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    enum listener listener = LISTENER_UNKNOWN;
+    struct ucred peer = {0};
+    socklen_t bytes = sizeof peer;
     int fd;
-    bool left_over;
 
     if (snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", dir->path, name) >=
         (int)sizeof address.sun_path)
-        return false;
+        return LISTENER_UNKNOWN;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return false;
-    left_over = connect(fd, (struct sockaddr *)&address, sizeof address) && errno == ECONNREFUSED;
+        return LISTENER_UNKNOWN;
+    if (connect(fd, (struct sockaddr *)&address, sizeof address))
+        listener = errno == ECONNREFUSED || errno == ENOENT ? LISTENER_NONE : LISTENER_UNKNOWN;
+    else if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes))
+        listener = peer.pid == getpid() ? LISTENER_SELF : LISTENER_OTHER; /* 0: of another PID namespace */
     close(fd);
-    return left_over;
+    return listener;
+}
+
+bool dt_runtime_dir_is_taken(const struct dt_runtime_dir *dir, enum dt_runtime_file kind, int pid)
+{
+    char name[32];
+
+    dt_runtime_file_name(kind, pid, name, sizeof name);
+    if (kind == DT_RUNTIME_SOCKET)
+        return listener_of(dir, name) == LISTENER_OTHER;
+    return !faccessat(dir->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) && !page_is_left_over(dir, name);
+}
+
+int dt_runtime_own_number(void)
+{
+    DIR *stream = opendir("/proc/self/fd");
+    int number = getpid();
+    const struct dirent *entry;
+
+    while (stream && (entry = readdir(stream))) {
+        char path[DT_RUNTIME_PATH_BYTES + 32] = "";
+        ssize_t bytes = readlinkat(dirfd(stream), entry->d_name, path, sizeof path - 1);
+        const char *slash = bytes > 0 ? strrchr(path, '/') : NULL;
+        int found = slash ? pid_of(slash + 1, DT_RUNTIME_PAGE) : 0;
+
+        if (found && found % DT_RUNTIME_NUMBER_STEP == getpid() % DT_RUNTIME_NUMBER_STEP)
+            number = found;
+    }
+    if (stream)
+        closedir(stream);
+    return number;
 }
 
 void dt_runtime_dir_sweep(const struct dt_runtime_dir *dir)
@@ -182,7 +219,7 @@ void dt_runtime_dir_sweep(const struct dt_runtime_dir *dir)
         const char *name = entry->d_name;
 
         if ((pid_of(name, DT_RUNTIME_PAGE) && page_is_left_over(dir, name)) ||
-            (pid_of(name, DT_RUNTIME_SOCKET) && socket_is_left_over(dir, name)))
+            (pid_of(name, DT_RUNTIME_SOCKET) && listener_of(dir, name) == LISTENER_NONE))
             unlinkat(dir->fd, name, 0);
     }
     closedir(stream);

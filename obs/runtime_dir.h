@@ -6,10 +6,14 @@
  * Each process removes the files of dead ones when it starts. A page is in use while its process holds a lock
  * on it, a socket while a process listens on it. Process numbers decide nothing: they are reused and differ
  * between containers.
+ *
+ * Containers that share the directory (--ipc=host) may have processes with the same PID. PID in a file name
+ * is then the PID plus a multiple of DT_RUNTIME_NUMBER_STEP, the first that no living process uses.
  */
 #ifndef DETOUR_OBS_RUNTIME_DIR_H
 #define DETOUR_OBS_RUNTIME_DIR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/status.h"
@@ -38,6 +42,16 @@ void dt_runtime_dir_close(struct dt_runtime_dir *dir);
 void dt_runtime_dir_sweep(const struct dt_runtime_dir *dir);
 
 enum dt_runtime_file { DT_RUNTIME_PAGE, DT_RUNTIME_SOCKET };
+
+/* Linux's PIDs are smaller (PID_MAX_LIMIT). */
+#define DT_RUNTIME_NUMBER_STEP 4194304
+#define DT_RUNTIME_NUMBER_MAX  (64 * DT_RUNTIME_NUMBER_STEP)
+
+/* A living process has the page, or another one than the caller listens on the socket. */
+bool dt_runtime_dir_is_taken(const struct dt_runtime_dir *dir, enum dt_runtime_file kind, int pid);
+
+/* This process's number in the names of its files: from the page that it has open. Without one its PID. */
+int dt_runtime_own_number(void);
 
 /* "PID.page" or "PID.sock"; bytes >= 32 suffices. */
 void dt_runtime_file_name(enum dt_runtime_file kind, int pid, char *name, size_t bytes);

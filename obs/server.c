@@ -210,7 +210,7 @@ static void *run(void *arg)
  * Listens before the rename, so that a sweep never finds a socket that does not listen. Until its mode is
  * set, the directory denies access. 0 or an errno.
  */
-static int open_socket(struct dt_server *server)
+static int open_socket(struct dt_server *server, const struct dt_runtime_dir *dir, int pid)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int error = 0;
@@ -218,6 +218,8 @@ static int open_socket(struct dt_server *server)
     if (snprintf(address.sun_path, sizeof address.sun_path, "%s.new", server->path) >=
         (int)sizeof address.sun_path)
         return ENAMETOOLONG;
+    if (dt_runtime_dir_is_taken(dir, DT_RUNTIME_SOCKET, pid))
+        return EEXIST;
     server->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (server->listen_fd < 0)
         return errno;
@@ -233,9 +235,9 @@ static int open_socket(struct dt_server *server)
     return error;
 }
 
-static int open_all(struct dt_server *server)
+static int open_all(struct dt_server *server, const struct dt_runtime_dir *dir, int pid)
 {
-    int error = open_socket(server);
+    int error = open_socket(server, dir, pid);
 
     if (error)
         return error;
@@ -271,7 +273,7 @@ enum dt_status dt_server_start(const struct dt_runtime_dir *dir, int pid, struct
     started->owner = getpid();
     for (size_t i = 0; i < DT_SERVER_CLIENTS_MAX; i++)
         started->clients[i].fd = -1;
-    error = open_all(started);
+    error = open_all(started, dir, pid);
     if (!error) {
         *server = started;
         return DT_OK;

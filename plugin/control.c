@@ -161,7 +161,8 @@ static void start_server(struct dt_control *control, const struct dt_runtime_dir
 {
     char reason[512];
 
-    if (dt_server_start(dir, getpid(), control->commands, &control->server, reason, sizeof reason) == DT_OK)
+    if (dt_server_start(dir, dt_page_get_header(control->page)->pid, control->commands, &control->server,
+                        reason, sizeof reason) == DT_OK)
         return;
     control->server = NULL;
     dt_info("no-command-socket",

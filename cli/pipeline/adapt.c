@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/digest.h"
 #include "base/param.h"
 #include "base/util.h"
 #include "detour/stat.h"
+#include "obs/runtime_dir.h"
 
 #define CONFIRM_COUNT 2
 #define SEARCH_US     20000 /* on every rank */
@@ -48,7 +48,8 @@ void dt_pipeline_verdicts_read(struct dt_pipeline_verdicts *verdicts)
     *verdicts = (struct dt_pipeline_verdicts){0};
     for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX; i++)
         verdicts->slow[i].to_rank = -1;
-    if (detour_stat_read(dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"), (int)getpid(), &snapshot, NULL))
+    if (detour_stat_read(dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"), dt_runtime_own_number(), &snapshot,
+                         NULL))
         return;
     links = detour_stat_links(snapshot, &count);
     for (size_t i = 0; links && i < count && used < DT_PIPELINE_VERDICTS_MAX; i++) {

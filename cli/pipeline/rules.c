@@ -38,7 +38,8 @@ bool dt_pipeline_rules_order(const char *line, char answer[DT_COMMAND_ANSWER_BYT
                                                 answer, DT_COMMAND_ANSWER_BYTES);
 
     if (status == DT_OK) {
-        status = dt_client_call(&dir, (int)getpid(), line, TIMEOUT_MS, answer, DT_COMMAND_ANSWER_BYTES);
+        status =
+            dt_client_call(&dir, dt_runtime_own_number(), line, TIMEOUT_MS, answer, DT_COMMAND_ANSWER_BYTES);
         dt_runtime_dir_close(&dir);
     }
     if (status != DT_OK)

@@ -85,6 +85,32 @@ TEST_F(Page, AnotherProcessReadsTheCounters)
     EXPECT_EQ(0u, folder.Count());
 }
 
+// Containers that share the folder have PID namespaces of their own.
+TEST_F(Page, ProcessesWithTheSamePidHavePagesOfTheirOwn)
+{
+    const int second_number = 4711 + DT_RUNTIME_NUMBER_STEP;
+    dt_page *first = Open(&folder.dir), *second = Open(&folder.dir);
+    dt_page_copy copy;
+
+    dt_page_add(&Claim(first, 1, true, "a")->message_count, 5);
+    dt_page_add(&Claim(second, 2, true, "b")->message_count, 6);
+    for (auto [number, id] : {std::pair{4711, 1u}, std::pair{second_number, 2u}}) {
+        ASSERT_EQ(DT_OK, dt_page_read(&folder.dir, number, &copy));
+        EXPECT_EQ(number, copy.header->pid);
+        EXPECT_EQ(id, dt_page_copy_connection(&copy, 0)->id);
+        dt_page_copy_free(&copy);
+    }
+    dt_page_close(first);
+    EXPECT_FALSE(folder.Has("4711.page"));
+    EXPECT_EQ(DT_OK, dt_page_read(&folder.dir, second_number, &copy)) << "the other one's stays";
+    dt_page_copy_free(&copy);
+    first = Open(&folder.dir);
+    EXPECT_EQ(4711, dt_page_get_header(first)->pid) << "the number is free again";
+    dt_page_close(first);
+    dt_page_close(second);
+    EXPECT_EQ(0u, folder.Count());
+}
+
 TEST_F(Page, AConnectionGivesItsRowBack)
 {
     dt_page *page = Open(nullptr);

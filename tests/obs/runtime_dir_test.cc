@@ -85,6 +85,34 @@ TEST(RuntimeDir, ListsProcessNumbersInOrder)
     EXPECT_EQ(2u, dt_runtime_dir_list(&folder.dir, DT_RUNTIME_PAGE, pids, 2));
 }
 
+TEST(RuntimeDir, AProcessFindsItsOwnFiles)
+{
+    Folder folder;
+    dt_page_options options = {&folder.dir, getpid(), "x", 0, 0, "", DT_PAGE_RANK_UNKNOWN};
+    int ready[2];
+    char byte;
+    EXPECT_EQ(getpid(), dt_runtime_own_number()) << "without a page";
+    ASSERT_EQ(0, pipe(ready));
+    pid_t other = fork(); // in another PID namespace it could have our PID
+    if (other == 0) {
+        dt_page *page;
+        bool is_open = dt_page_open(&options, &page) == DT_OK;
+        _exit(write(ready[1], "x", 1) != 1 || !is_open || pause());
+    }
+    ASSERT_EQ(1, read(ready[0], &byte, 1));
+    dt_page *page;
+    ASSERT_EQ(DT_OK, dt_page_open(&options, &page));
+    EXPECT_TRUE(dt_runtime_dir_is_taken(&folder.dir, DT_RUNTIME_PAGE, getpid()));
+    EXPECT_EQ(getpid() + DT_RUNTIME_NUMBER_STEP, dt_page_get_header(page)->pid);
+    EXPECT_EQ(getpid() + DT_RUNTIME_NUMBER_STEP, dt_runtime_own_number());
+    kill(other, SIGKILL);
+    waitpid(other, nullptr, 0);
+    EXPECT_FALSE(dt_runtime_dir_is_taken(&folder.dir, DT_RUNTIME_PAGE, getpid()));
+    dt_page_close(page);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 // A process with page and socket is killed; the sweep of another one removes both, and nothing of the living.
 TEST(RuntimeDir, TheFilesOfAKilledProcessAreSwept)
 {

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -407,6 +408,35 @@ TEST_F(Server, ASecondOneInTheSameProcessReplacesTheName)
     dt_server_stop(second);
     dt_server_stop(server);
     server = nullptr;
+}
+
+TEST(ServerStart, TheSocketOfAnotherLivingProcessIsNotReplaced)
+{
+    Folder folder;
+    dt_command_table *table;
+    dt_server *server;
+    char text[300];
+    int ready[2];
+    ASSERT_EQ(0, pipe(ready));
+    ASSERT_EQ(DT_OK, dt_command_table_create(&table));
+    pid_t other = fork();
+    if (other == 0) {
+        bool runs = dt_server_start(&folder.dir, 7, table, &server, text, sizeof text) == DT_OK;
+        _exit(write(ready[1], "x", 1) != 1 || !runs || pause());
+    }
+    ASSERT_EQ(1, read(ready[0], text, 1));
+    EXPECT_TRUE(dt_runtime_dir_is_taken(&folder.dir, DT_RUNTIME_SOCKET, 7));
+    EXPECT_FALSE(dt_runtime_dir_is_taken(&folder.dir, DT_RUNTIME_SOCKET, 8));
+    EXPECT_EQ(DT_SYSTEM, dt_server_start(&folder.dir, 7, table, &server, text, sizeof text));
+    EXPECT_NE(nullptr, strstr(text, "7.sock: File exists")) << text;
+    kill(other, SIGKILL);
+    waitpid(other, nullptr, 0);
+    ASSERT_EQ(DT_OK, dt_server_start(&folder.dir, 7, table, &server, text, sizeof text)) << "left over";
+    dt_server_stop(server);
+    dt_command_table_destroy(table);
+    EXPECT_EQ(0u, folder.Count());
+    close(ready[0]);
+    close(ready[1]);
 }
 
 TEST(ServerStart, FailuresAreOneLineAndLeaveNothing)
