@@ -3,8 +3,8 @@
  * What travels on a carrier (pair.h) after PAIR and PAIRED: records of 8 bytes header and, for OPEN and DATA,
  * payload. Little-endian: 4 bytes stream, 2 bytes kind, 2 bytes number.
  *
- * - OPEN: the first bytes of a new stream; number: how many. Streams that the process with the larger identity
- *   opens have odd numbers, the others even ones.
+ * - OPEN: the first bytes of a new stream; number: how many. Streams that the process with the larger
+ * identity opens have odd numbers, the others even ones.
  * - DATA: further bytes; number: how many.
  * - CREDIT; number: bytes of the stream that were read.
  * - END: the sender has closed the stream; bytes before it still count.
