@@ -14,8 +14,10 @@
 #define LINKS_MAX     16384 /* of the judge */
 #define RANKS_MAX     4096
 #define SLOW_MAX      256
-#define DECISIONS_MAX 16   /* in one round */
+#define DECIDED_MAX   16 /* in one round */
+#define DECISIONS_MAX (DECIDED_MAX + REQUESTS_MAX)
 #define RECORDS_MAX   8192 /* of a stream in one round, so that a round ends */
+#define REQUESTS_MAX  4    /* in one round, so that there is room for decisions */
 
 struct dt_control {
     struct dt_control_options options;
@@ -33,9 +35,10 @@ struct dt_control {
     bool has_begun;
     char after_observation[DT_STORE_ID_BYTES];
     char after_acknowledgement[DT_STORE_ID_BYTES];
-    int64_t time_ns;  /* of this round */
-    int64_t number;   /* of the last decision of the job */
-    uint64_t refused; /* records */
+    char after_request[DT_STORE_ID_BYTES]; /* that was decided last */
+    int64_t time_ns;                       /* of this round */
+    int64_t number;                        /* of the last decision of the job */
+    uint64_t refused;                      /* records */
     /* Decisions of this or an earlier round that are not in the stream yet. */
     size_t pending_count;
     struct dt_decision pending[DECISIONS_MAX];
@@ -124,6 +127,15 @@ static bool take_observation(void *arg, const char *id, const char *record, size
     return true;
 }
 
+static void pass_on(struct dt_control *control, const struct dt_acknowledgement *acknowledgement)
+{
+    if (acknowledgement->status != DT_OK && control->is_leader)
+        note(control, true, "decision %" PRId64 " failed on host %s: %s", acknowledgement->number,
+             acknowledgement->host, acknowledgement->text);
+    if (control->options.funcs.acknowledged)
+        control->options.funcs.acknowledged(control->options.funcs_arg, acknowledgement);
+}
+
 static bool take_acknowledgement(void *arg, const char *id, const char *record, size_t bytes)
 {
     struct dt_control *control = arg;
@@ -133,9 +145,8 @@ static bool take_acknowledgement(void *arg, const char *id, const char *record, 
     copy_id(control->after_acknowledgement, id);
     if (dt_acknowledgement_read(record, bytes, &acknowledgement, reason) != DT_OK)
         refuse(control, DT_STREAM_ACKNOWLEDGEMENTS, id, reason);
-    else if (acknowledgement.status != DT_OK && control->is_leader)
-        note(control, true, "decision %" PRId64 " failed on host %s: %s", acknowledgement.number,
-             acknowledgement.host, acknowledgement.text);
+    else
+        pass_on(control, &acknowledgement);
     return true;
 }
 
@@ -201,6 +212,8 @@ static bool adopt(void *arg, const char *id, const char *record, size_t bytes)
     }
     if (decision.number > control->number)
         control->number = decision.number;
+    if (decision.request[0])
+        copy_id(control->after_request, decision.request);
     dt_decide_adopt(control->decide, &decision, adoption->now_ns);
     return true;
 }
@@ -215,6 +228,7 @@ static enum dt_status take_over(struct dt_control *control, uint64_t now_ns)
         return DT_NO_MEMORY;
     dt_decide_destroy(control->decide);
     control->decide = fresh;
+    control->after_request[0] = '\0';
     return read_stream(control, DT_STREAM_DECISIONS, "", SIZE_MAX, adopt, &adoption);
 }
 
@@ -353,10 +367,64 @@ static enum dt_status append_pending(struct dt_control *control)
     return status;
 }
 
+/* One more decision for the stream. */
+static void add_pending(struct dt_control *control, const struct dt_decision *wanted)
+{
+    struct dt_decision *decision = &control->pending[control->pending_count++];
+
+    *decision = *wanted;
+    decision->number = ++control->number;
+    decision->fence = control->options.dry_run ? 1 : (int64_t)control->fence;
+    decision->time_ns = control->time_ns;
+}
+
+enum dt_status dt_control_order(struct dt_control *control, const struct dt_decision *wanted, int64_t *number)
+{
+    if (!control->is_leader || control->pending_count == DECISIONS_MAX)
+        return DT_AGAIN;
+    add_pending(control, wanted);
+    *number = control->number;
+    return DT_OK;
+}
+
+static bool take_request(void *arg, const char *id, const char *record, size_t bytes)
+{
+    struct dt_control *control = arg;
+    struct dt_decision decision = {.from_rank = -1, .to_rank = -1};
+    char reason[DT_RECORD_REASON_BYTES] = "older or newer than 10 s by this host's clock";
+    struct dt_request request;
+
+    copy_id(control->after_request, id);
+    if (dt_request_read(record, bytes, &request, reason) != DT_OK ||
+        request.time_ns < control->time_ns - DT_CONTROL_REQUEST_NS ||
+        request.time_ns - DT_CONTROL_REQUEST_NS > control->time_ns) {
+        refuse(control, DT_STREAM_REQUESTS, id, reason);
+        return true;
+    }
+    decision.kind = request.kind;
+    decision.hold_ns = request.hold_ns;
+    memcpy(decision.host, request.host, sizeof decision.host);
+    memcpy(decision.reason, request.reason, sizeof decision.reason);
+    copy_id(decision.request, id);
+    add_pending(control, &decision);
+    return true;
+}
+
+/* Those that came after the last one that was decided, by this or an earlier controller. */
+static enum dt_status take_requests(struct dt_control *control)
+{
+    char after[DT_STORE_ID_BYTES];
+
+    copy_id(after, control->after_request);
+    return read_stream(control, DT_STREAM_REQUESTS, after, REQUESTS_MAX, take_request, control);
+}
+
 static void decide(struct dt_control *control, const struct dt_finding *findings, uint32_t count,
                    uint64_t now_ns)
 {
     struct dt_slow_link slow[SLOW_MAX];
+    struct dt_decision decided[DECIDED_MAX];
+    size_t decided_count;
     const struct dt_situation situation = {
         .findings = findings,
         .finding_count = count,
@@ -366,12 +434,9 @@ static void decide(struct dt_control *control, const struct dt_finding *findings
         .link_count = DT_KNOWN_LINKS_MAX,
     };
 
-    control->pending_count = dt_decide(control->decide, &situation, now_ns, control->pending, DECISIONS_MAX);
-    for (size_t i = 0; i < control->pending_count; i++) {
-        control->pending[i].number = ++control->number;
-        control->pending[i].fence = control->options.dry_run ? 1 : (int64_t)control->fence;
-        control->pending[i].time_ns = control->time_ns;
-    }
+    decided_count = dt_decide(control->decide, &situation, now_ns, decided, DECIDED_MAX);
+    for (size_t i = 0; i < decided_count; i++)
+        add_pending(control, &decided[i]);
 }
 
 enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int64_t time_ns)
@@ -390,7 +455,9 @@ enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int6
     report_findings(control, findings, count);
     if (!control->is_leader && !control->options.dry_run)
         return DT_OK;
-    if (!control->pending_count)
+    if (!control->pending_count) {
+        status = control->options.dry_run ? DT_OK : take_requests(control);
         decide(control, findings, count, now_ns);
-    return append_pending(control);
+    }
+    return status == DT_OK ? append_pending(control) : status;
 }

@@ -5,6 +5,9 @@
  * holder of the lease. Others read and judge as well, so that one of them can take over at once; they append
  * nothing.
  *
+ * The controller also decides what a command requests (struct dt_request): once, since the decision names the
+ * request, and only while the request is recent.
+ *
  *   store cut off   the controller stops deciding when its lease may have ended; decisions that it could not
  *                   append are appended later under the same number, or dropped with the lease
  *   controller dies nothing changes in the job; another continues from the decisions in the stream
@@ -24,7 +27,8 @@
 extern "C" {
 #endif
 
-#define DT_CONTROL_LEASE_MS 3000
+#define DT_CONTROL_LEASE_MS   3000
+#define DT_CONTROL_REQUEST_NS 10000000000 /* a request that is older is refused */
 
 struct dt_control;
 
@@ -36,6 +40,8 @@ struct dt_control_funcs {
     void (*finding)(void *arg, const struct dt_finding_record *finding);
     /* Appended, or with dry_run only made. */
     void (*decision)(void *arg, const struct dt_decision *decision);
+    /* An agent has executed a decision, or failed. */
+    void (*acknowledged)(void *arg, const struct dt_acknowledgement *acknowledgement);
 };
 
 struct dt_control_options {
@@ -59,6 +65,15 @@ void dt_control_destroy(struct dt_control *control);
  * where this one ended.
  */
 enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int64_t time_ns);
+
+/*
+ * A decision of the caller instead of the judge, for example a hold of all hosts: `kind`, `host` ("": every
+ * one) and what the kind needs; its number, fencing number and point in time are filled in. The next round
+ * appends it; funcs.acknowledged() then has the result of each host under *number. DT_AGAIN: this controller
+ * has no lease, or no room before the next round.
+ */
+enum dt_status dt_control_order(struct dt_control *control, const struct dt_decision *wanted,
+                                int64_t *number);
 
 /* Holds the lease, as far as it knows. */
 bool dt_control_is_leader(const struct dt_control *control);

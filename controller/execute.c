@@ -20,6 +20,10 @@
 bool dt_execute_line(const struct dt_decision *decision, char line[DT_EXECUTE_LINE_BYTES])
 {
     const bool has_connection = decision->connection != 0, has_nic = decision->nic[0] != '\0';
+    char scope[24] = ""; /* of hold and release: one connection, or all */
+
+    if (has_connection)
+        snprintf(scope, sizeof scope, "id=%" PRIx64 " ", decision->connection);
 
     switch ((enum dt_decision_kind)decision->kind) {
     case DT_DECISION_HOSTPATH_ON:
@@ -33,12 +37,13 @@ bool dt_execute_line(const struct dt_decision *decision, char line[DT_EXECUTE_LI
                  decision->kind == DT_DECISION_MIGRATE ? "migrate" : "back");
         return has_nic;
     case DT_DECISION_HOLD:
-        snprintf(line, DT_EXECUTE_LINE_BYTES, "hold id=%" PRIx64 " for=%" PRId64 "ms", decision->connection,
+        snprintf(line, DT_EXECUTE_LINE_BYTES, "hold %sfor=%" PRId64 "ms", scope,
                  decision->hold_ns / (int64_t)DT_NS_PER_MS);
-        return has_connection && decision->hold_ns >= (int64_t)DT_NS_PER_MS;
+        return decision->hold_ns >= (int64_t)DT_NS_PER_MS;
     case DT_DECISION_RELEASE:
-        snprintf(line, DT_EXECUTE_LINE_BYTES, "release id=%" PRIx64, decision->connection);
-        return has_connection;
+        snprintf(line, DT_EXECUTE_LINE_BYTES, "release%s%.*s", has_connection ? " " : "",
+                 (int)strcspn(scope, " "), scope);
+        return true;
     case DT_DECISION_REPLAN:
     case DT_DECISION_KIND_COUNT:
         break;
@@ -113,7 +118,7 @@ static enum dt_status order_all(const struct dt_runtime_dir *dir, const char *li
     size_t count = pids ? dt_runtime_dir_list(dir, DT_RUNTIME_SOCKET, pids, PROCESSES_MAX) : 0;
     enum dt_status result = DT_NOT_FOUND;
 
-    snprintf(text, DT_RECORD_TEXT_BYTES, "no process of this host has such a connection or RNIC");
+    snprintf(text, DT_RECORD_TEXT_BYTES, "no process of this host has such a connection, RNIC or hold");
     if (!answer || !pids) {
         snprintf(text, DT_RECORD_TEXT_BYTES, "out of memory");
         result = DT_NO_MEMORY;

@@ -89,7 +89,17 @@ static const struct member decision_members[] = {
     RANK(dt_decision, to_rank),
     MEMBER(dt_decision, connection, HEX, 0, 0),
     STRING(dt_decision, nic),
-    MEMBER(dt_decision, hold_ns, INT64, 0, 3600000000000),
+    MEMBER(dt_decision, hold_ns, INT64, 0, DT_RECORD_HOLD_NS_MAX),
+    STRING(dt_decision, request),
+    END,
+};
+
+/* As above. */
+static const struct member request_members[] = {
+    COUNT(dt_request, time_ns),
+    STRING(dt_request, host),
+    MEMBER(dt_request, hold_ns, INT64, 0, DT_RECORD_HOLD_NS_MAX),
+    STRING(dt_request, reason),
     END,
 };
 
@@ -227,6 +237,15 @@ char *dt_decision_write(const struct dt_decision *decision)
                               add_members(object, decision_members, decision) &&
                               add_list(object, "links", decided_link_members, decision->links,
                                        decision->link_count, sizeof *decision->links));
+}
+
+char *dt_request_write(const struct dt_request *request)
+{
+    json_t *object = begin("request");
+    const char *kind = dt_decision_kind_text((enum dt_decision_kind)request->kind);
+
+    return finish(object, object && !json_object_set_new(object, "kind", json_string(kind)) &&
+                              add_members(object, request_members, request));
 }
 
 char *dt_finding_write(const struct dt_finding_record *finding)
@@ -410,14 +429,14 @@ enum dt_status dt_observation_read(const char *text, size_t bytes, struct dt_obs
                                         sizeof *observation->links, reason));
 }
 
-static bool read_kind(const json_t *object, struct dt_decision *decision, char *reason)
+static bool read_kind(const json_t *object, int32_t *found, char *reason)
 {
     const char *text = json_string_value(json_object_get(object, "kind"));
 
     for (int32_t kind = 0; text && kind < DT_DECISION_KIND_COUNT; kind++) {
         if (strcmp(text, dt_decision_kind_text((enum dt_decision_kind)kind)) != 0)
             continue;
-        decision->kind = kind;
+        *found = kind;
         return true;
     }
     return refuse(reason, "kind", "a kind of decision that this version knows");
@@ -437,11 +456,33 @@ enum dt_status dt_decision_read(const char *text, size_t bytes, struct dt_decisi
 
     if (!object)
         return status;
-    return finish_reading(object, read_kind(object, decision, reason) &&
+    return finish_reading(object, read_kind(object, &decision->kind, reason) &&
                                       read_members(object, decision_members, decision, reason) &&
                                       (is_word(decision->nic) || refuse(reason, "nic", "one word")) &&
                                       read_list(object, decided_link_members, decision->links,
                                                 &decision->link_count, sizeof *decision->links, reason));
+}
+
+static bool is_hold_or_release(const struct dt_request *request, char *reason)
+{
+    if (request->kind == DT_DECISION_RELEASE)
+        return true;
+    if (request->kind != DT_DECISION_HOLD)
+        return refuse(reason, "kind", "hold or release");
+    return request->hold_ns > 0 || refuse(reason, "hold_ns", "the time of the hold");
+}
+
+enum dt_status dt_request_read(const char *text, size_t bytes, struct dt_request *request,
+                               char reason[DT_RECORD_REASON_BYTES])
+{
+    enum dt_status status;
+    json_t *object = parse(text, bytes, "request", reason, &status);
+
+    if (!object)
+        return status;
+    return finish_reading(object, read_kind(object, &request->kind, reason) &&
+                                      read_members(object, request_members, request, reason) &&
+                                      is_hold_or_release(request, reason));
 }
 
 enum dt_status dt_finding_read(const char *text, size_t bytes, struct dt_finding_record *finding,

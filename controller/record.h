@@ -6,6 +6,7 @@
  *   observation      an agent: what one process of its host measures
  *   finding          the controller: a link, RNIC, device or processor is slow, or no longer (for readers)
  *   decision         the controller: what is done about it, for agents
+ *   request          a command (`detour control hold`): a decision that the controller is to make
  *   acknowledgement  an agent: what became of a decision on its host
  *
  * A record may come from anyone with access to the store. The readers refuse, in one line, whatever is not
@@ -36,12 +37,14 @@ extern "C" {
 #define DT_RECORD_PEER_BYTES   96 /* "host:pid" */
 #define DT_RECORD_LINKS_MAX    96 /* keeps the largest record below DT_STORE_RECORD_BYTES */
 #define DT_RECORD_RANK_MAX     ((1 << 24) - 1)
+#define DT_RECORD_HOLD_NS_MAX  600000000000 /* ten minutes: the limit of `detour hold` */
 
 /* The names of the streams of a job, and its lease. */
 #define DT_STREAM_OBSERVATIONS     "observations"
 #define DT_STREAM_FINDINGS         "findings"
 #define DT_STREAM_DECISIONS        "decisions"
 #define DT_STREAM_ACKNOWLEDGEMENTS "acknowledgements"
+#define DT_STREAM_REQUESTS         "requests"
 #define DT_LEASE_CONTROLLER        "controller"
 
 /* A sending connection. */
@@ -77,7 +80,7 @@ struct dt_observation {
     int64_t iteration_ns; /* 0: not known, or none since the previous observation; as the next two */
     int64_t compute_ns;
     int64_t iterations; /* since the previous observation */
-    int64_t number; /* of the last decision that the agent has taken; 0: none */
+    int64_t number;     /* of the last decision that the agent has taken; 0: none */
     size_t link_count;
     struct dt_observed_link links[DT_RECORD_LINKS_MAX];
 };
@@ -89,7 +92,7 @@ struct dt_observation {
     X(HOSTPATH_OFF, "hostpath-off")                                                \
     X(MIGRATE, "migrate") /* an RNIC of a host is drained: traffic to backups */   \
     X(BACK, "back")       /* the drain ends */                                     \
-    X(HOLD, "hold")       /* new messages of one connection wait */                \
+    X(HOLD, "hold")       /* new messages wait, see `connection` */                \
     X(RELEASE, "release")
 
 enum dt_decision_kind {
@@ -122,11 +125,21 @@ struct dt_decision {
     char host[DT_STORE_NAME_BYTES]; /* whose agent executes it; "": every one */
     int32_t from_rank;              /* the link that it is about; -1: none */
     int32_t to_rank;
-    uint64_t connection;           /* of hostpath, hold and release; 0: none */
+    uint64_t connection;           /* 0: none; hold and release: all connections */
     char nic[DT_RECORD_NIC_BYTES]; /* of migrate and back */
     int64_t hold_ns;
-    size_t link_count; /* of replan: all links with a delay; none: the planned schedule again */
+    char request[DT_STORE_ID_BYTES]; /* the id of the request that it fulfills; "": none */
+    size_t link_count;               /* of replan: all links with a delay; none: the planned schedule again */
     struct dt_decided_link links[DT_RECORD_LINKS_MAX];
+};
+
+/* A hold or a release of all connections of a host, or of all hosts. */
+struct dt_request {
+    int64_t time_ns;                /* an old request is refused: dt_control_step() */
+    int32_t kind;                   /* DT_DECISION_HOLD or DT_DECISION_RELEASE */
+    char host[DT_STORE_NAME_BYTES]; /* "": all */
+    int64_t hold_ns;                /* of a hold */
+    char reason[DT_RECORD_TEXT_BYTES];
 };
 
 /* For readers of the stream; agents do not read it. */
@@ -162,6 +175,7 @@ struct dt_acknowledgement {
  */
 char *dt_observation_write(const struct dt_observation *observation);
 char *dt_decision_write(const struct dt_decision *decision);
+char *dt_request_write(const struct dt_request *request);
 char *dt_finding_write(const struct dt_finding_record *finding);
 char *dt_acknowledgement_write(const struct dt_acknowledgement *acknowledgement);
 
@@ -170,6 +184,8 @@ enum dt_status dt_observation_read(const char *text, size_t bytes, struct dt_obs
                                    char reason[DT_RECORD_REASON_BYTES]);
 enum dt_status dt_decision_read(const char *text, size_t bytes, struct dt_decision *decision,
                                 char reason[DT_RECORD_REASON_BYTES]);
+enum dt_status dt_request_read(const char *text, size_t bytes, struct dt_request *request,
+                               char reason[DT_RECORD_REASON_BYTES]);
 enum dt_status dt_finding_read(const char *text, size_t bytes, struct dt_finding_record *finding,
                                char reason[DT_RECORD_REASON_BYTES]);
 enum dt_status dt_acknowledgement_read(const char *text, size_t bytes,

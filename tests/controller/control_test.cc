@@ -98,7 +98,7 @@ class Control : public ::testing::Test
         options.lease_ms = 3000;
         options.dry_run = dry_run;
         options.decide = dt_decide_defaults();
-        options.funcs = {Note, Finding, Decision};
+        options.funcs = {Note, Finding, Decision, Acknowledged};
         options.funcs_arg = this;
         controls.push_back(dt_control_create(&options));
         return controls.back();
@@ -118,6 +118,23 @@ class Control : public ::testing::Test
         static_cast<Control *>(arg)->decided.push_back(
             std::to_string(decision->number) + " " + dt_decision_kind_text((dt_decision_kind)decision->kind) +
             " " + std::to_string(decision->link_count));
+    }
+    static void Acknowledged(void *arg, const dt_acknowledgement *acknowledgement)
+    {
+        static_cast<Control *>(arg)->acknowledged.push_back(std::to_string(acknowledgement->number) + " " +
+                                                            acknowledgement->host);
+    }
+    void Request(dt_decision_kind kind, int64_t age_ns = 0)
+    {
+        dt_request request = {};
+
+        request.time_ns = TimeNs() - age_ns;
+        request.kind = kind;
+        request.hold_ns = kind == DT_DECISION_HOLD ? 30000000000 : 0;
+        strcpy(request.reason, "a test");
+        char *text = dt_request_write(&request);
+        store.inner->ops->append(store.inner, DT_STREAM_REQUESTS, text, nullptr);
+        free(text);
     }
     /* A report of the agent of host a or b about its link to the other. */
     void Report(const char *host, int64_t service_ns)
@@ -185,7 +202,7 @@ class Control : public ::testing::Test
 
     CutStore store;
     std::vector<dt_control *> controls;
-    Lines notes, findings, decided;
+    Lines notes, findings, decided, acknowledged;
     uint64_t now_ns = 1000 * DT_NS_PER_S;
     int64_t agent_number = 0;
     enum dt_status status = DT_OK;
@@ -305,5 +322,74 @@ TEST_F(Control, AFailureOnAHostIsReported)
     free(text);
     Rounds(2, false);
     EXPECT_TRUE(HasNote("decision 1 failed on host b: no process"));
+    EXPECT_EQ(acknowledged, Lines{"1 b"});
+}
+
+TEST_F(Control, ARequestIsDecidedOnceAlsoAfterATakeover)
+{
+    dt_control *first = Make("one"), *second = Make("two");
+
+    Rounds(2, false);
+    Request(DT_DECISION_HOLD);
+    Rounds(5, false);
+    EXPECT_EQ(decided, Lines{"1 hold 0"});
+    controls = {second}; /* the first one dies; another request comes while no controller has the lease */
+    Request(DT_DECISION_RELEASE);
+    Rounds(50, false);
+    EXPECT_EQ(decided, (Lines{"1 hold 0", "2 release 0"}));
+    EXPECT_EQ(Stream(), (Lines{"1 fence 1", "2 fence 2"}));
+    store.is_cut = true; /* so that it does not release the other's lease below */
+    controls = {first, second};
+}
+
+TEST_F(Control, ARequestWhoseAnswerIsLostKeepsItsNumber)
+{
+    Make("one");
+    Rounds(2, false);
+    Request(DT_DECISION_HOLD);
+    store.loses_answers = true;
+    Rounds(3, false);
+    store.loses_answers = false;
+    Rounds(3, false);
+    EXPECT_EQ(decided, Lines{"1 hold 0"});
+    for (const std::string &line : Stream())
+        EXPECT_EQ(line, "1 fence 1");
+}
+
+TEST_F(Control, OldAndHostileRequestsAreRefused)
+{
+    Request(DT_DECISION_HOLD, 11 * (int64_t)DT_NS_PER_S);
+    Request(DT_DECISION_HOLD, -11 * (int64_t)DT_NS_PER_S);
+    Request(DT_DECISION_MIGRATE);
+    Make("one");
+    Rounds(5, false);
+    EXPECT_EQ(decided, Lines());
+    EXPECT_TRUE(HasNote("older or newer than 10 s"));
+    EXPECT_TRUE(HasNote("kind: expected hold or release"));
+}
+
+TEST_F(Control, AnOrderIsADecisionOfTheLeader)
+{
+    dt_control *first = Make("one"), *second = Make("two");
+    dt_decision hold = {};
+    int64_t number = 0;
+
+    hold.kind = DT_DECISION_HOLD;
+    hold.hold_ns = 1000000000;
+    hold.from_rank = hold.to_rank = -1;
+    EXPECT_EQ(dt_control_order(first, &hold, &number), DT_AGAIN);
+    Rounds(2, false);
+    EXPECT_EQ(dt_control_order(second, &hold, &number), DT_AGAIN);
+    EXPECT_EQ(dt_control_order(first, &hold, &number), DT_OK);
+    EXPECT_EQ(number, 1);
+    Rounds(2, false);
+    EXPECT_EQ(decided, Lines{"1 hold 0"});
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"});
+    int room = 0;
+    while (dt_control_order(first, &hold, &number) == DT_OK)
+        room++;
+    EXPECT_GT(room, 1);
+    Rounds(2, false);
+    EXPECT_EQ(decided.size(), 1u + (size_t)room);
 }
 } // namespace

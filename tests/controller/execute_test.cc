@@ -68,9 +68,20 @@ TEST_F(Execute, EachKindHasItsCommandLine)
         EXPECT_STREQ(line, one.line);
         decision.connection = 0;
         decision.nic[0] = '\0';
+        if (one.kind == DT_DECISION_HOLD || one.kind == DT_DECISION_RELEASE)
+            continue;
         EXPECT_FALSE(dt_execute_line(&decision, line)) << one.line;
         EXPECT_EQ(Run(decision), DT_INVALID);
     }
+    dt_decision all = Of(DT_DECISION_HOLD); /* of every connection */
+    all.connection = 0;
+    EXPECT_TRUE(dt_execute_line(&all, line));
+    EXPECT_STREQ(line, "hold for=2500ms");
+    all.hold_ns = 0;
+    EXPECT_FALSE(dt_execute_line(&all, line));
+    all.kind = DT_DECISION_RELEASE;
+    EXPECT_TRUE(dt_execute_line(&all, line));
+    EXPECT_STREQ(line, "release");
     dt_decision replan = Of(DT_DECISION_REPLAN);
     EXPECT_FALSE(dt_execute_line(&replan, line));
 }
@@ -97,7 +108,7 @@ TEST_F(Execute, AFailureIsReportedWithItsProcess)
 TEST_F(Execute, AHostWithoutProcessesIsNamed)
 {
     EXPECT_EQ(Run(Of(DT_DECISION_MIGRATE)), DT_NOT_FOUND);
-    EXPECT_STREQ(text, "no process of this host has such a connection or RNIC");
+    EXPECT_STREQ(text, "no process of this host has such a connection, RNIC or hold");
     dt_decision decision = Of(DT_DECISION_MIGRATE);
     EXPECT_EQ(dt_execute((folder.path + "/missing").c_str(), &decision, text), DT_NOT_FOUND);
 }

@@ -131,6 +131,26 @@ TEST(Record, FindingsAndAcknowledgementsAreReadAsTheyWereWritten)
     EXPECT_STREQ(reason, "type: expected finding");
 }
 
+TEST(Record, ARequestIsReadAsItWasWritten)
+{
+    dt_request request = {}, read = {};
+    char reason[DT_RECORD_REASON_BYTES];
+
+    request.kind = DT_DECISION_HOLD;
+    request.hold_ns = DT_RECORD_HOLD_NS_MAX;
+    strcpy(request.host, "node-7");
+    strcpy(request.reason, "a validation");
+    std::string text = Text(dt_request_write(&request));
+    ASSERT_EQ(dt_request_read(text.data(), text.size(), &read, reason), DT_OK) << reason;
+    EXPECT_EQ(memcmp(&request, &read, sizeof read), 0);
+    text = Replaced(text, "600000000000", "0");
+    EXPECT_EQ(dt_request_read(text.data(), text.size(), &read, reason), DT_INVALID);
+    EXPECT_STREQ(reason, "hold_ns: expected the time of the hold");
+    text = Replaced(text, "\"hold\"", "\"back\"");
+    EXPECT_EQ(dt_request_read(text.data(), text.size(), &read, reason), DT_INVALID);
+    EXPECT_STREQ(reason, "kind: expected hold or release");
+}
+
 TEST(Record, TextsWithOtherThanPrintableCharactersAreNotWritten)
 {
     dt_decision decision = Decision();
