@@ -12,6 +12,7 @@
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/control_request.h"
 #include "cli/rounds.h"
 #include "controller/agent.h"
 #include "controller/control.h"
@@ -151,6 +152,7 @@ static const struct argp argp = {
            "Nothing is done about a busy processor. A second controller of the same job waits until the "
            "first one "
            "ends. A controller that ends or dies changes nothing in the job.\n"
+           "`detour control hold --help`: hold and release the messages of all hosts.\n"
            "Ends with SIGINT or SIGTERM. Exit code: 0 ended by a signal; 1 a failure; 2 bad input.",
 };
 
@@ -295,6 +297,8 @@ int dt_control_command(int argc, char **argv)
     struct dt_store *store;
     int code;
 
+    if (argc > 1 && (!strcmp(argv[1], "hold") || !strcmp(argv[1], "release")))
+        return dt_control_request_command(argc, argv);
     request = (struct request){.job = "job", .period_ms = 200, .decide = dt_decide_defaults()};
     if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
         return DT_EXIT_USAGE;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/pipeline/adapt.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/exit.h"
 #include "base/param.h"
 #include "base/util.h"
 #include "detour/stat.h"
@@ -208,4 +210,22 @@ void dt_pipeline_candidate_free(struct dt_pipeline_candidate *candidate)
 {
     detour_arena_destroy(candidate->arena);
     *candidate = (struct dt_pipeline_candidate){0};
+}
+
+bool dt_pipeline_adapt_check(const struct dt_pipeline_used *used, unsigned ranks, uint32_t iteration,
+                             struct dt_job_error *error)
+{
+    for (unsigned i = 1; i < ranks; i++) {
+        unsigned first = 0; /* of the replica */
+
+        while (used[first].replica != used[i].replica)
+            first++;
+        if (used[i].number != used[0].number || used[i].digest != used[first].digest)
+            return dt_job_fail(error, DT_EXIT_FAILED,
+                               "iteration %" PRIu32 ": rank %u has executed schedule %" PRIu32 " (%016" PRIx64
+                               "), rank %u schedule %" PRIu32 " (%016" PRIx64 ")",
+                               iteration, i, used[i].number, used[i].digest, first, used[first].number,
+                               used[first].digest);
+    }
+    return true;
 }

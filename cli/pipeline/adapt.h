@@ -8,6 +8,7 @@
 #define DETOUR_CLI_PIPELINE_ADAPT_H
 
 #include "cli/pipeline/plan.h"
+#include "job/error.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,6 +57,18 @@ void dt_pipeline_delays_of_replicas(const struct detour_profile *profile, int32_
 
 /* Identifies the order of operations; not 0. */
 uint64_t dt_pipeline_schedule_digest(const struct detour_schedule *schedule);
+
+/* The schedule that a rank has executed in an iteration. */
+struct dt_pipeline_used {
+    uint32_t number; /* 0: the plan's */
+    int32_t replica; /* replicas may have microbatches of their own, and so other orders */
+    uint64_t digest;
+};
+
+/* All ranks have executed the same number, and those of a replica the same schedule. False with the reason.
+ */
+bool dt_pipeline_adapt_check(const struct dt_pipeline_used *used, unsigned ranks, uint32_t iteration,
+                             struct dt_job_error *error);
 
 /* A schedule and its program for some delays. */
 struct dt_pipeline_candidate {

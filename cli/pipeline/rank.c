@@ -33,6 +33,7 @@ struct result {
     uint64_t summed_ns; /* the end of its all-reduce; 0: none */
     uint64_t cpu_ns;
     struct dt_pipeline_verdicts verdicts;
+    struct dt_pipeline_used used;
     struct dt_agreement_part part;
     struct dt_pipeline_delays proposed; /* of rank 0 */
 };
@@ -54,12 +55,9 @@ struct rank {
     struct dt_delay_timer timer;
     uint32_t iteration;
     struct result *results; /* of all ranks */
-    /* --adapt */
     struct dt_agreement agreement;
     struct detour_adapt_state adapt_state; /* rank 0; as the next three */
     struct dt_pipeline_follow follow;
-    struct dt_pipeline_delays decided;    /* by the controller */
-    int follow_tries;                     /* that are left */
     struct dt_pipeline_candidate present; /* the schedule in use, if it is not the plan's */
     struct dt_pipeline_candidate next;    /* prepared */
     struct dt_pipeline_delays planned;    /* that the schedule in use was made for */
@@ -462,17 +460,7 @@ static bool adapt(struct rank *rank, const struct result *results)
     return true;
 }
 
-/* Processes of one machine, whose names begin with that of their host, share a clock. */
-static bool has_own_clock(const struct rank *rank)
-{
-    const char *first = rank->processes[0].name, *mine = rank->processes[rank->job.link->rank].name;
-    size_t length = strcspn(first, ":");
-
-    return strcspn(mine, ":") != length || memcmp(first, mine, length) != 0;
-}
-
-/* The times of the iteration that the options ask for, of the first replica, go to the launcher, before its
- * result. */
+/* The times of the iteration that the options ask for, of the first replica, go to the launcher. */
 static bool send_records(struct rank *rank)
 {
     const struct dt_job_link *link = rank->job.link;
@@ -480,10 +468,20 @@ static bool send_records(struct rank *rank)
     if (!dt_pipeline_options_has_timeline(rank->options) ||
         rank->iteration != rank->options->timeline_iteration || rank->place.position.replica != 0)
         return true;
-    return dt_pipeline_timeline_send(link->fd, rank->executor, present_program(rank), (int32_t)link->rank,
-                                     has_own_clock(rank)) ||
+    return dt_pipeline_timeline_send(
+               link->fd, rank->executor, present_program(rank), (int32_t)link->rank,
+               !dt_pipeline_process_is_near(&rank->processes[0], &rank->processes[link->rank])) ||
            dt_job_fail(rank->job.error, DT_EXIT_FAILED, "rank %u: cannot send its times to the launcher",
                        link->rank);
+}
+
+static bool check_schedules(const struct rank *rank, const struct result *results)
+{
+    struct dt_pipeline_used used[DT_JOB_RANKS_MAX];
+
+    for (unsigned i = 0; i < rank->job.net.ranks; i++)
+        used[i] = results[i].used;
+    return dt_pipeline_adapt_check(used, rank->job.net.ranks, rank->iteration, rank->job.error);
 }
 
 static bool run_iteration(struct rank *rank)
@@ -500,12 +498,15 @@ static bool run_iteration(struct rank *rank)
     mine = (struct result){.account = dt_executor_get_account(rank->executor),
                            .summed_ns = rank->gradients ? dt_gradients_end_ns(rank->gradients) : 0,
                            .cpu_ns = cpu_now_ns() - cpu_ns,
+                           .used = {rank->schedule, rank->place.position.replica,
+                                    dt_pipeline_schedule_digest(present_schedule(rank))},
                            .part = rank->agreement.own,
                            .proposed = rank->proposed};
     dt_pipeline_verdicts_read(&mine.verdicts);
     if (!send_records(rank))
         return false;
-    if (!dt_job_exchange(rank->job.link, &mine, sizeof mine, results, rank->job.error))
+    if (!dt_job_exchange(rank->job.link, &mine, sizeof mine, results, rank->job.error) ||
+        !check_schedules(rank, results))
         return false;
     if (rank->job.link->rank == 0)
         send_iteration(rank, results);

@@ -23,6 +23,13 @@ void dt_pipeline_process_self(struct dt_pipeline_process *process)
     snprintf(process->name, sizeof process->name, "%s:%d", host, (int)getpid());
 }
 
+bool dt_pipeline_process_is_near(const struct dt_pipeline_process *a, const struct dt_pipeline_process *b)
+{
+    size_t length = strcspn(a->name, ":");
+
+    return strcspn(b->name, ":") == length && memcmp(a->name, b->name, length) == 0;
+}
+
 void dt_pipeline_rule_text(const struct dt_pipeline_slow_link *link, const struct dt_pipeline_process *peer,
                            char text[DT_PIPELINE_RULE_BYTES])
 {

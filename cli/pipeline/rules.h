@@ -22,6 +22,9 @@ struct dt_pipeline_process {
 
 void dt_pipeline_process_self(struct dt_pipeline_process *process);
 
+/* Both are of one machine, and so share a clock. */
+bool dt_pipeline_process_is_near(const struct dt_pipeline_process *a, const struct dt_pipeline_process *b);
+
 struct dt_pipeline_rules {
     struct dt_pipeline_position position;        /* of this rank */
     int32_t devices;                             /* of one replica */

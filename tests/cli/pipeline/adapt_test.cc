@@ -110,3 +110,21 @@ TEST_F(PipelineAdapt, WithoutAChangeThereIsNothingToPrepare)
     EXPECT_FALSE(dt_pipeline_adapt_prepare(&plan, plan.schedule, &none, &none, &candidate));
     EXPECT_EQ(candidate.arena, nullptr);
 }
+
+TEST_F(PipelineAdapt, AllRanksExecuteTheSameSchedule)
+{
+    struct dt_job_error error = {};
+    /* Two replicas with orders of their own. */
+    dt_pipeline_used used[] = {{1, 0, 7}, {1, 0, 7}, {1, 1, 8}, {1, 1, 8}};
+
+    EXPECT_TRUE(dt_pipeline_adapt_check(used, 4, 5, &error));
+    used[3].digest = 7;
+    EXPECT_FALSE(dt_pipeline_adapt_check(used, 4, 5, &error));
+    EXPECT_STREQ(error.text,
+                 "iteration 5: rank 3 has executed schedule 1 (0000000000000007), rank 2 schedule "
+                 "1 (0000000000000008)");
+    error = {};
+    used[2].number = used[3].number = 0;
+    used[3].digest = 8;
+    EXPECT_FALSE(dt_pipeline_adapt_check(used, 4, 5, &error));
+}

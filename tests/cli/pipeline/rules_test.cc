@@ -102,3 +102,12 @@ TEST(PipelineRules, TheOtherEndIsFoundInTheGrid)
         EXPECT_NE(std::string(error.text).find(one.peer), std::string::npos) << error.text;
     }
 }
+
+TEST(PipelineRules, ProcessesOfOneMachineHaveItsName)
+{
+    dt_pipeline_process a = {"node:12"}, b = {"node:345"}, c = {"node7:12"};
+
+    EXPECT_TRUE(dt_pipeline_process_is_near(&a, &b));
+    EXPECT_FALSE(dt_pipeline_process_is_near(&a, &c));
+    EXPECT_FALSE(dt_pipeline_process_is_near(&c, &a));
+}
