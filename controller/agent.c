@@ -126,17 +126,23 @@ static void begin_observation(struct dt_agent *agent, const struct detour_stat_p
     observation->number = agent->number;
 }
 
-/* The pace of the job, if there were iterations since the last report: an old one is no new sample. */
-static void add_pace(struct dt_agent *agent, const struct detour_stat_process *process)
+/* The load of the process's threads, and the pace of the job if there were iterations since the last report:
+ * an old one is no new sample. */
+static void add_process(struct dt_agent *agent, const struct detour_stat_process *process)
 {
     struct dt_observation *observation = &agent->observation;
-    uint64_t iterations;
+    struct dt_window_process grown;
+    struct dt_run_queue run_queue;
 
-    if (!dt_window_take_process(&agent->window, process, &iterations) || !iterations)
+    dt_run_queue_read(process->pid, &run_queue); /* of a process that has just ended: zero */
+    if (!dt_window_take_process(&agent->window, process, &run_queue, &grown))
+        return;
+    observation->processor_share = grown.processor_share;
+    if (!grown.iterations)
         return;
     observation->iteration_ns = to_i64(process->iteration_ns);
     observation->compute_ns = to_i64(process->compute_ns);
-    observation->iterations = to_i64(iterations);
+    observation->iterations = to_i64(grown.iterations);
 }
 
 static enum dt_status report_process(struct dt_agent *agent, const struct detour_stat_process *process,
@@ -146,7 +152,7 @@ static enum dt_status report_process(struct dt_agent *agent, const struct detour
     int64_t window_ns = dt_window_length_ns(&agent->window, time_ns);
 
     begin_observation(agent, process, time_ns, window_ns);
-    add_pace(agent, process);
+    add_process(agent, process);
     for (size_t i = 0; status == DT_OK && i < process->connection_count; i++) {
         const struct detour_stat_connection *c = detour_stat_get_connection(process, i);
         struct dt_window_counts grown;

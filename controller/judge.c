@@ -485,8 +485,8 @@ static uint64_t burst_ns(struct dt_judge *judge)
 }
 
 /*
- * A cause once found stays as long as the link is slow, except that the cause of a link may turn out to be
- * its NIC, or a host that is clearly busy.
+ * A cause once found stays as long as the link is slow, with two exceptions. The cause of a link may turn
+ * out to be its NIC, or a host that is clearly busy; and other links may show that no processor is the cause.
  */
 static struct dt_judge_cause cause_of(const struct dt_judge *judge, const struct dt_judge_member *member,
                                       struct dt_judge_cause cause)
@@ -494,12 +494,14 @@ static struct dt_judge_cause cause_of(const struct dt_judge *judge, const struct
     if (member->finding == DT_JUDGE_NONE)
         return cause;
     enum dt_finding_kind kind = judge->findings.list[member->finding].kind;
-    bool is_open = kind == DT_FINDING_LINK || kind == DT_FINDING_DEVICE;
+    uint32_t at = judge->findings.keys[member->finding][0];
+    bool is_open = kind == DT_FINDING_LINK || kind == DT_FINDING_DEVICE ||
+                   (kind == DT_FINDING_PROCESSOR && (cause.refuted[0] == at || cause.refuted[1] == at));
     bool is_clear = cause.kind != DT_FINDING_PROCESSOR || judge->hosts[cause.at].share >= 2 * DT_JUDGE_BUSY;
 
     if (is_open && cause.is_known && is_clear)
         return cause;
-    return (struct dt_judge_cause){true, kind, judge->findings.keys[member->finding][0]};
+    return (struct dt_judge_cause){true, kind, at, {DT_JUDGE_NONE, DT_JUDGE_NONE}};
 }
 
 static void find_causes(struct dt_judge *judge)

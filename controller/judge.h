@@ -21,7 +21,9 @@
  *
  * 1. PROCESSOR. The threads of the host at either end waited for a processor, and that explains at least half
  * of the extra time (the rule of detect/processor.h), or the sending process itself found so
- *    (DETOUR_STAT_CAUSE_OWN_PROCESSOR). No link, NIC or device of it is blamed.
+ *    (DETOUR_STAT_CAUSE_OWN_PROCESSOR). No link, NIC or device of it is blamed. The other links of the rank
+ *    refute it if this one takes twice its healthy time and they have less than a quarter of its rise: a busy
+ *    processor delays all of them.
  * 2. NIC. The other links of the NIC at one end, to or from other NICs, are slow as well: their mean rise
  * since then is more than half of that of the link.
  * 3. LINK. The others are not. Both ends are named; both directions are one finding.

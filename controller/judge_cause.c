@@ -3,8 +3,10 @@
 
 #include <math.h>
 
-#define CLEAR_ERRORS 2.5 /* standard errors from half of the link's rise */
-#define PART         0.5 /* of the extra time that waits must explain: detect/processor.h */
+#define CLEAR_ERRORS   2.5 /* standard errors from half of the link's rise */
+#define REFUTED_FACTOR 2
+#define REFUTED_PART   4   /* a quarter */
+#define PART           0.5 /* of the extra time that waits must explain: detect/processor.h */
 
 /* Do the waits of this host's threads for a processor explain a rise? */
 static bool explains(const struct dt_judge *judge, uint32_t host, double rise)
@@ -16,7 +18,8 @@ static bool explains(const struct dt_judge *judge, uint32_t host, double rise)
     return one->share >= PART * (1 - exp(-rise));
 }
 
-/* The other links of one NIC, except those to the NIC at the other end of `link`. */
+/* Links that share something with a slow one: of one NIC, except those to the NIC at the other end of `link`.
+ */
 struct others {
     double sum, squares; /* of means, and of their standard errors */
     uint32_t count;
@@ -64,10 +67,10 @@ static struct others together(struct others a, struct others b)
     return (struct others){a.sum + b.sum, a.squares + b.squares, a.count + b.count};
 }
 
-/* Standard errors by which their mean is above half of the rise; below: negative. */
-static double above_half(const struct others *others, double rise)
+/* Standard errors by which their mean is above a level; below: negative. */
+static double above(const struct others *others, double level)
 {
-    return (others->sum / others->count - rise / 2) / (sqrt(others->squares) / others->count);
+    return (others->sum / others->count - level) / (sqrt(others->squares) / others->count);
 }
 
 struct side {
@@ -87,7 +90,7 @@ static struct side side_of(const struct dt_judge *judge, const struct dt_judge_l
     for (uint32_t i = 0; i < 3; i++) {
         if (groups[i]->count == 0)
             continue;
-        double score = above_half(groups[i], rise);
+        double score = above(groups[i], rise / 2);
 
         side.score = fmax(side.score, score);
         side.is_clear = side.is_clear && score < (i == 0 ? -CLEAR_ERRORS : 0);
@@ -95,26 +98,63 @@ static struct side side_of(const struct dt_judge *judge, const struct dt_judge_l
     return side;
 }
 
+/*
+ * A busy processor delays all that the rank sends, and at the peer also what it receives. True: this link
+ * takes more than REFUTED_FACTOR times its healthy time, and other such links have less than a part of its
+ * rise. A link with a smaller rise may stand out of the links of a busy host by chance.
+ */
+static bool is_refuted(const struct dt_judge *judge, const struct dt_judge_link *link, bool is_peer)
+{
+    const struct dt_judge_nic *end = &judge->nics[is_peer ? link->peer_nic : link->nic];
+    uint32_t rank = is_peer ? link->to_rank : link->from_rank;
+    uint64_t since_ns = dt_judge_since_ns(&link->member);
+    double rise = dt_judge_rise(&link->member);
+    struct others others = {0};
+
+    if (rise < log(REFUTED_FACTOR))
+        return false;
+    for (uint32_t i = end->first_out; i != DT_JUDGE_NONE; i = judge->links[i].next_out) {
+        if (&judge->links[i] != link && judge->links[i].from_rank == rank)
+            add_other(&others, judge, &judge->links[i], since_ns);
+    }
+    for (uint32_t i = is_peer ? end->first_in : DT_JUDGE_NONE; i != DT_JUDGE_NONE;
+         i = judge->links[i].next_in) {
+        if (&judge->links[i] != link && judge->links[i].to_rank == rank)
+            add_other(&others, judge, &judge->links[i], since_ns);
+    }
+    return others.count > 0 && above(&others, rise / REFUTED_PART) < -CLEAR_ERRORS;
+}
+
 struct dt_judge_cause dt_judge_cause_of_link(const struct dt_judge *judge, const struct dt_judge_link *link)
 {
     double rise = dt_judge_rise(&link->member);
     uint32_t host = judge->nics[link->nic].host, peer_host = judge->nics[link->peer_nic].host;
+    bool is_own = !is_refuted(judge, link, false), is_peer = !is_refuted(judge, link, true);
 
-    if (link->is_own_processor || explains(judge, host, rise))
-        return (struct dt_judge_cause){true, DT_FINDING_PROCESSOR, host};
-    if (explains(judge, peer_host, rise))
-        return (struct dt_judge_cause){true, DT_FINDING_PROCESSOR, peer_host};
+    struct dt_judge_cause cause = {true,
+                                   DT_FINDING_PROCESSOR,
+                                   host,
+                                   {is_own ? DT_JUDGE_NONE : host, is_peer ? DT_JUDGE_NONE : peer_host}};
+
+    if (is_own && (link->is_own_processor || explains(judge, host, rise)))
+        return cause;
+    cause.at = peer_host;
+    if (is_peer && explains(judge, peer_host, rise))
+        return cause;
     struct side own = side_of(judge, link, link->nic), peer = side_of(judge, link, link->peer_nic);
 
-    if (fmax(own.score, peer.score) > CLEAR_ERRORS)
-        return (struct dt_judge_cause){true, DT_FINDING_NIC,
-                                       own.score >= peer.score ? link->nic : link->peer_nic};
-    return (struct dt_judge_cause){own.is_clear && peer.is_clear, DT_FINDING_LINK, DT_JUDGE_NONE};
+    bool is_nic = fmax(own.score, peer.score) > CLEAR_ERRORS;
+
+    cause.kind = is_nic ? DT_FINDING_NIC : DT_FINDING_LINK;
+    cause.at = !is_nic ? DT_JUDGE_NONE : own.score >= peer.score ? link->nic : link->peer_nic;
+    cause.is_known = is_nic || (own.is_clear && peer.is_clear);
+    return cause;
 }
 
 struct dt_judge_cause dt_judge_cause_of_rank(const struct dt_judge *judge, const struct dt_judge_rank *rank)
 {
     if (explains(judge, rank->host, dt_judge_rise(&rank->member)))
-        return (struct dt_judge_cause){true, DT_FINDING_PROCESSOR, rank->host};
-    return (struct dt_judge_cause){true, DT_FINDING_DEVICE, DT_JUDGE_NONE};
+        return (struct dt_judge_cause){
+            true, DT_FINDING_PROCESSOR, rank->host, {DT_JUDGE_NONE, DT_JUDGE_NONE}};
+    return (struct dt_judge_cause){true, DT_FINDING_DEVICE, DT_JUDGE_NONE, {DT_JUDGE_NONE, DT_JUDGE_NONE}};
 }

@@ -8,7 +8,8 @@
 struct dt_judge_cause {
     bool is_known; /* false: wait for the next reports */
     enum dt_finding_kind kind;
-    uint32_t at; /* PROCESSOR: a host; NIC: a NIC; LINK, DEVICE: DT_JUDGE_NONE */
+    uint32_t at;         /* PROCESSOR: a host; NIC: a NIC; LINK, DEVICE: DT_JUDGE_NONE */
+    uint32_t refuted[2]; /* hosts whose processors are not the cause, whatever their load; or DT_JUDGE_NONE */
 };
 
 /* Of a slow link. */

@@ -148,6 +148,7 @@ void dt_known_take(struct dt_known *known, const struct dt_observation *observat
                                   .stage = DT_JUDGE_UNKNOWN,
                                   .iteration_ns = (uint64_t)observation->iteration_ns,
                                   .compute_ns = (uint64_t)observation->compute_ns,
+                                  .processor_share = observation->processor_share,
                                   .samples = (uint64_t)observation->iterations};
 
     if (own_ns <= 0)
@@ -156,7 +157,7 @@ void dt_known_take(struct dt_known *known, const struct dt_observation *observat
     if (observation->rank >= 0 && observation->rank < DT_KNOWN_RANKS_MAX)
         memcpy(known->rank_hosts[observation->rank], observation->host, sizeof known->rank_hosts[0]);
     snprintf(rank.host, sizeof rank.host, "%s", observation->host);
-    if (observation->rank >= 0 && observation->compute_ns > 0)
+    if (observation->rank >= 0)
         dt_judge_add_rank(judge, &rank);
     for (size_t i = 0; i < observation->link_count; i++)
         take_link(known, observation, &observation->links[i], (uint64_t)own_ns, judge);

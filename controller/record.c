@@ -67,6 +67,7 @@ static const struct member observation_members[] = {
     COUNT(dt_observation, iteration_ns),
     COUNT(dt_observation, compute_ns),
     COUNT(dt_observation, iterations),
+    MEMBER(dt_observation, processor_share, REAL, 0, 1),
     COUNT(dt_observation, number),
     END,
 };

@@ -79,8 +79,9 @@ struct dt_observation {
     int64_t window_ns;    /* since the agent's previous observation of the process; 0: it is the first */
     int64_t iteration_ns; /* 0: not known, or none since the previous observation; as the next two */
     int64_t compute_ns;
-    int64_t iterations; /* since the previous observation */
-    int64_t number;     /* of the last decision that the agent has taken; 0: none */
+    int64_t iterations;     /* since the previous observation */
+    double processor_share; /* of the time its threads wanted to run, the part they waited: run_queue.h */
+    int64_t number;         /* of the last decision that the agent has taken; 0: none */
     size_t link_count;
     struct dt_observed_link links[DT_RECORD_LINKS_MAX];
 };

@@ -40,22 +40,16 @@ static bool make_room(struct dt_window *window)
     return true;
 }
 
-static bool take(struct dt_window *window, const struct dt_window_entry *entry,
-                 struct dt_window_counts *grown)
+/* Keeps the entry; *before takes the one of the previous look, or NULL. */
+static bool keep(struct dt_window *window, const struct dt_window_entry *entry,
+                 const struct dt_window_entry **before)
 {
-    const struct dt_window_entry *before =
-        window->before_count
-            ? bsearch(entry, window->before, window->before_count, sizeof *entry, entry_order)
-            : NULL;
-
+    *before = window->before_count
+                  ? bsearch(entry, window->before, window->before_count, sizeof *entry, entry_order)
+                  : NULL;
     if (!make_room(window))
         return false;
     window->now[window->now_count++] = *entry;
-    *grown = (struct dt_window_counts){0};
-    if (before)
-        *grown = (struct dt_window_counts){grown_by(entry->counts.messages, before->counts.messages),
-                                           grown_by(entry->counts.bytes, before->counts.bytes),
-                                           grown_by(entry->counts.service_ns, before->counts.service_ns)};
     return true;
 }
 
@@ -67,19 +61,33 @@ bool dt_window_take(struct dt_window *window, int32_t pid, const struct detour_s
         .pid = pid,
         .counts = {connection->messages, connection->bytes, connection->service_ns}};
 
-    return take(window, &entry, grown);
+    const struct dt_window_entry *before;
+
+    if (!keep(window, &entry, &before))
+        return false;
+    *grown = (struct dt_window_counts){0};
+    if (before)
+        *grown = (struct dt_window_counts){grown_by(entry.counts.messages, before->counts.messages),
+                                           grown_by(entry.counts.bytes, before->counts.bytes),
+                                           grown_by(entry.counts.service_ns, before->counts.service_ns)};
+    return true;
 }
 
 /* The entry of a process is the one without a connection: the ids of connections are not 0. */
 bool dt_window_take_process(struct dt_window *window, const struct detour_stat_process *process,
-                            uint64_t *iterations)
+                            const struct dt_run_queue *run_queue, struct dt_window_process *grown)
 {
-    const struct dt_window_entry entry = {.pid = process->pid, .counts.messages = process->iterations};
-    struct dt_window_counts grown;
+    const struct dt_window_entry entry = {
+        .pid = process->pid, .counts.messages = process->iterations, .run_queue = *run_queue};
+    const struct dt_window_entry *before;
 
-    if (!take(window, &entry, &grown))
+    if (!keep(window, &entry, &before))
         return false;
-    *iterations = grown.messages;
+    *grown = (struct dt_window_process){0};
+    if (before) {
+        grown->iterations = grown_by(entry.counts.messages, before->counts.messages);
+        grown->processor_share = dt_run_queue_share(&before->run_queue, run_queue);
+    }
     return true;
 }
 

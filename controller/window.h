@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "controller/run_queue.h"
 #include "detour/stat.h"
 
 #ifdef __cplusplus
@@ -32,6 +33,7 @@ struct dt_window_entry {
     uint64_t connection;
     int32_t pid;
     struct dt_window_counts counts;
+    struct dt_run_queue run_queue; /* of a process */
 };
 
 /* Starts zeroed. */
@@ -49,9 +51,15 @@ void dt_window_begin(struct dt_window *window);
 bool dt_window_take(struct dt_window *window, int32_t pid, const struct detour_stat_connection *connection,
                     struct dt_window_counts *grown);
 
-/* The iterations of the job that the process has completed since the previous look. Otherwise the same. */
+/* Of a process, since the previous look. */
+struct dt_window_process {
+    uint64_t iterations;    /* of the job, completed */
+    double processor_share; /* run_queue.h */
+};
+
+/* Otherwise the same. `run_queue`: sums of its threads now. */
 bool dt_window_take_process(struct dt_window *window, const struct detour_stat_process *process,
-                            uint64_t *iterations);
+                            const struct dt_run_queue *run_queue, struct dt_window_process *grown);
 
 void dt_window_end(struct dt_window *window, int64_t time_ns);
 

@@ -122,6 +122,40 @@ TEST(JudgeCause, TheSendersOwnVerdictOnItsProcessorCounts)
     EXPECT_STREQ(found[0].host, "h0");
 }
 
+// Half of the time, h0's threads wait, and the sender of 0 to 4 blames them; but what 0 sends to 8 is
+// healthy.
+TEST(JudgeCause, OtherLinksOfTheRankRefuteItsProcessor)
+{
+    SmallJob job;
+
+    job.waits = [](const std::string &host) { return host == "h0" || host == "h1" ? 0.6 : 0.01; };
+    job.cause = [](uint32_t from, uint32_t to) {
+        return from == 0 && to == 4 ? DETOUR_STAT_CAUSE_OWN_PROCESSOR : DETOUR_STAT_CAUSE_NONE;
+    };
+    job.Steps(80);
+    job.link = [](uint32_t from, uint32_t to) { return from == 0 && to == 4 ? 20.0 : 1; };
+    dt_finding finding = First(job);
+    EXPECT_EQ(finding.kind, DT_FINDING_LINK);
+    EXPECT_EQ(finding.rank, 0u);
+    EXPECT_EQ(finding.peer_rank, 4u);
+}
+
+// All that rank 0 sends is slow at first, so its processor is blamed; later only one link is.
+TEST(JudgeCause, AProcessorThatIsRefutedLaterIsALink)
+{
+    SmallJob job;
+
+    job.waits = [](const std::string &host) { return host == "h0" ? 0.6 : 0.01; };
+    job.Steps(80);
+    job.link = [](uint32_t from, uint32_t) { return from == 0 ? 3.0 : 1; };
+    EXPECT_EQ(First(job).kind, DT_FINDING_PROCESSOR);
+    job.Steps(20);
+    job.link = [](uint32_t from, uint32_t to) { return from == 0 && to == 4 ? 3.0 : 1; };
+    job.Steps(200);
+    ASSERT_EQ(job.findings.size(), 1u);
+    EXPECT_EQ(job.findings[0].kind, DT_FINDING_LINK);
+}
+
 TEST(JudgeCause, TwoIncidentsAreTwoFindings)
 {
     SmallJob job;

@@ -34,6 +34,7 @@ class Known : public ::testing::Test
         observation->rank = from;
         observation->time_ns = time_ns;
         observation->link_count = 1;
+        observation->processor_share = host[0] == busy_host ? 0.9 : 0.01;
         link->connection = 100 + (uint64_t)from;
         link->from_rank = from;
         link->to_rank = to;
@@ -65,6 +66,7 @@ class Known : public ::testing::Test
         return nullptr;
     }
 
+    char busy_host = 0;
     dt_known *known = dt_known_create();
     dt_judge *judge = dt_judge_create(64, 64);
 };
@@ -98,6 +100,31 @@ TEST_F(Known, AProcessorThatExplainsTheDelayIsBlamed)
     });
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->kind, DT_FINDING_PROCESSOR);
+}
+
+/* At the receiver too, whose threads the sender's own verdict cannot know. */
+TEST_F(Known, TheBusyProcessorsOfEitherEndAreBlamed)
+{
+    for (char host : {'a', 'b'}) {
+        dt_known_destroy(known);
+        dt_judge_destroy(judge);
+        known = dt_known_create();
+        judge = dt_judge_create(64, 64);
+        busy_host = host;
+        /* Both directions, since what a busy host sends is slow as well. */
+        const dt_finding *found = nullptr;
+        for (int64_t i = 1; i <= 60 && !found; i++) {
+            int64_t at_ns = 1000 * kS + i * kS / 5;
+            Report("a", 0, 1, i < 30 ? 1000000 : 3000000, at_ns, at_ns);
+            Report("b", 1, 0, i < 30 ? 1000000 : 3000000, at_ns, at_ns);
+            uint32_t count = 0;
+            const dt_finding *list = dt_judge_decide(judge, (uint64_t)at_ns, &count);
+            found = count ? list : nullptr;
+        }
+        ASSERT_NE(found, nullptr);
+        EXPECT_EQ(found->kind, DT_FINDING_PROCESSOR);
+        EXPECT_EQ(found->host, std::string(1, host));
+    }
 }
 
 TEST_F(Known, AVerdictAboutSomethingSmallerIsNotTheCause)

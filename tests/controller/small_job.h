@@ -21,6 +21,7 @@ struct SmallJob {
     std::function<double(uint32_t, uint32_t)> link = [](uint32_t, uint32_t) { return 1.0; };
     std::function<double(uint32_t)> compute = [](uint32_t) { return 1.0; };
     std::function<double(const std::string &)> waits = [](const std::string &) { return 0.0; };
+    std::function<uint32_t(uint32_t, uint32_t)> cause = [](uint32_t, uint32_t) { return 0; };
     std::function<bool(uint32_t)> is_silent = [](uint32_t) { return false; };
     std::unique_ptr<dt_judge, void (*)(dt_judge *)> judge{dt_judge_create(64, kRanks), dt_judge_destroy};
     uint64_t now_ns = 1000000000;
@@ -81,6 +82,7 @@ struct SmallJob {
                 uint32_t to = (rank + distance) % kRanks;
                 dt_link_report report =
                     Link(rank, to, uint64_t(1e6 * link(rank, to) * Ripple(rank + to)), now_ns);
+                report.cause = cause(rank, to);
                 dt_judge_add_link(judge.get(), &report);
             }
             dt_rank_report report =

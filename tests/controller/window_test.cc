@@ -60,4 +60,26 @@ TEST_F(Window, AProcessThatWasReplacedHasNoNegativeDifference)
     EXPECT_EQ(Take(1, 7, 3).messages, 0u);
     dt_window_end(&window, 2);
 }
+
+TEST_F(Window, AProcessHasItsIterationsAndTheShareOfItsWaits)
+{
+    detour_stat_process process = {};
+    dt_window_process grown = {99, 99};
+    dt_run_queue run_queue = {1000, 0};
+
+    process.pid = 7;
+    process.iterations = 5;
+    dt_window_begin(&window);
+    ASSERT_TRUE(dt_window_take_process(&window, &process, &run_queue, &grown));
+    EXPECT_EQ(grown.iterations, 0u);
+    EXPECT_EQ(grown.processor_share, 0);
+    dt_window_end(&window, 1);
+    process.iterations = 8;
+    run_queue = {1300, 100};
+    dt_window_begin(&window);
+    ASSERT_TRUE(dt_window_take_process(&window, &process, &run_queue, &grown));
+    EXPECT_EQ(grown.iterations, 3u);
+    EXPECT_DOUBLE_EQ(grown.processor_share, 0.25);
+    dt_window_end(&window, 2);
+}
 } // namespace
