@@ -1,25 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <argp.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
 #include "cli/control.h"
+#include "cli/metrics_server.h"
 #include "cli/rounds.h"
+#include "cli/stat_metrics.h"
 #include "controller/agent.h"
+#include "detour/stat.h"
 
 #define COMMAND "detour agent"
 
-enum { KEY_REDIS = 256, KEY_HOST, KEY_JOB, KEY_PERIOD };
+#define TEXTFILE_S 15 /* between two versions of the file of metrics */
+
+enum { KEY_REDIS = 256, KEY_HOST, KEY_JOB, KEY_PERIOD, KEY_LISTEN, KEY_TEXTFILE };
 
 struct request {
     const char *redis;
     const char *job;
     char host[DT_STORE_NAME_BYTES];
     uint32_t period_ms;
+    struct dt_metrics_server_options server; /* port 0: none */
+    const char *textfile;                    /* or NULL */
+    uint64_t written_ns;                     /* the last version; 0: none */
+    bool has_failed;                         /* that one */
     struct dt_rounds rounds;
 };
 
@@ -47,6 +58,13 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_PERIOD:
         return dt_arg_unsigned(COMMAND, "--period", arg, 10, 60000, &request->period_ms);
+    case KEY_LISTEN:
+        return dt_metrics_server_parse(arg, &request->server)
+                   ? 0
+                   : dt_arg_refuse(COMMAND, "--listen %s: expected PORT or an IPv4 ADDRESS:PORT", arg);
+    case KEY_TEXTFILE:
+        request->textfile = arg;
+        return 0;
     case ARGP_KEY_ARG:
         return dt_arg_refuse(COMMAND, "unexpected argument '%s'", arg);
     case ARGP_KEY_INIT:
@@ -58,11 +76,14 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"redis", KEY_REDIS, "URL", 0,
-     "the store of the job: redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss:// with TLS", 0},
+    {"redis", KEY_REDIS, "URL", 0, "the store of the job: redis://[USER:PASSWORD@]HOST[:PORT][/DB]", 0},
     {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
     {"host", KEY_HOST, "NAME", 0, "this host's name in reports and decisions (default: the host name)", 0},
     {"period", KEY_PERIOD, "MS", 0, "milliseconds between two reports (default 200)", 0},
+    {"listen", KEY_LISTEN, "[ADDRESS:]PORT", 0,
+     "answer Prometheus at GET /metrics, as `detour stat --metrics --listen`", 0},
+    {"textfile", KEY_TEXTFILE, "FILE", 0,
+     "write the same metrics to FILE every 15 seconds, for node_exporter's textfile directory", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -99,26 +120,76 @@ static void print_note(void *arg, bool is_error, const char *text)
     dt_rounds_line(&request->rounds, is_error, text);
 }
 
+/* Every TEXTFILE_S, also without a process: that none is left is a result. A failure is one line. */
+static void write_textfile(struct request *request, const char *runtime_dir)
+{
+    struct detour_stat_snapshot *snapshot = NULL;
+    char error[DETOUR_STAT_ERROR_BYTES] = "";
+    uint64_t now_ns = dt_clock_now_ns();
+    char line[320];
+    enum detour_stat_status status;
+    bool is_written;
+
+    if (!request->textfile ||
+        (request->written_ns && now_ns < request->written_ns + TEXTFILE_S * DT_NS_PER_S))
+        return;
+    request->written_ns = now_ns;
+    status = detour_stat_read(runtime_dir, 0, &snapshot, error);
+    if (status == DETOUR_STAT_NOT_FOUND) /* no process has created the directory yet */
+        return;
+    is_written = status == DETOUR_STAT_OK && dt_metrics_save(request->textfile, snapshot, request->job);
+    if (!is_written && !request->has_failed) {
+        snprintf(line, sizeof line, "--textfile %.120s: %.160s", request->textfile,
+                 error[0] ? error : strerror(errno));
+        dt_rounds_line(&request->rounds, true, line);
+    }
+    request->has_failed = !is_written;
+    if (status == DETOUR_STAT_OK)
+        detour_stat_free(snapshot);
+}
+
+/* NULL with a line: the port is in use, or the library is missing. */
+static struct dt_metrics_server *listen_on(struct request *request, const char *runtime_dir)
+{
+    char reason[DT_STORE_REASON_BYTES];
+    struct dt_metrics_server *server;
+
+    request->server.runtime_dir = runtime_dir;
+    request->server.job = request->job;
+    server = dt_metrics_server_start(&request->server, reason, sizeof reason);
+    if (!server)
+        dt_arg_refuse(COMMAND, "--listen: %s", reason);
+    return server;
+}
+
 static int run(struct request *request, struct dt_store *store)
 {
+    const char *runtime_dir = dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR");
     const struct dt_agent_options options = {.host = request->host,
-                                             .runtime_dir = dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"),
+                                             .runtime_dir = runtime_dir,
                                              .store = store,
                                              .note = print_note,
                                              .note_arg = request};
     struct dt_agent *agent = dt_agent_create(&options);
+    struct dt_metrics_server *server = NULL;
     enum dt_status status;
 
     if (!agent) {
         dt_arg_refuse(COMMAND, "out of memory");
         return DT_EXIT_FAILED;
     }
+    if (request->server.port && !(server = listen_on(request, runtime_dir))) {
+        dt_agent_destroy(agent);
+        return DT_EXIT_FAILED;
+    }
     do {
+        write_textfile(request, runtime_dir);
         status = dt_agent_report(agent);
         if (status == DT_OK)
             status = dt_agent_follow(agent, dt_rounds_time_ns());
         dt_rounds_result(&request->rounds, store, status);
     } while (dt_rounds_wait(&request->rounds));
+    dt_metrics_server_stop(server);
     dt_agent_destroy(agent);
     return DT_EXIT_OK;
 }

@@ -120,9 +120,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
     {"redis", KEY_REDIS, "URL", 0,
-     "the store that agents and controllers share: redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss:// with "
-     "TLS",
-     0},
+     "the store that agents and controllers share: redis://[USER:PASSWORD@]HOST[:PORT][/DB]", 0},
     {"host", KEY_HOST, "NAME=DIR", 0,
      "without --redis: a host and its runtime directory (repeatable; default: this machine)", 0},
     {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},

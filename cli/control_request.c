@@ -91,8 +91,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"redis", KEY_REDIS, "URL", 0,
-     "the store of the job: redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://", 0},
+    {"redis", KEY_REDIS, "URL", 0, "the store of the job: redis://[USER:PASSWORD@]HOST[:PORT][/DB]", 0},
     {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
     {"for", KEY_FOR, "TIME", 0, "hold: how long, a number with ms, s, min; at most 10min", 0},
     {"host", KEY_HOST, "NAME", 0, "only this host (default: all)", 0},

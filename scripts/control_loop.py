@@ -8,6 +8,7 @@ a redis-server with a password, for a user that may reach the keys of the job on
 
     the link from rank 2 to rank 3 becomes slow: `detour inject` on host c
     the controller names it, and all ranks change to another schedule at the same iteration
+    all messages are held for a moment: `detour control hold` and `release`
     Redis is killed; a while later it starts again         (--redis stop: it is stopped, which no client sees at once)
     the link is healthy again: the schedule of the beginning returns
 
@@ -20,6 +21,7 @@ import argparse
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import signal
 import socket
@@ -29,6 +31,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 HOSTS = "abcd"
 SLOW = (2, 3)
@@ -79,10 +82,12 @@ class Redis:
         self.start()
 
     def start(self):
-        rules = ["user", "default", "off", "user", "detour", "on", ">" + PASSWORD, *ALLOWED]
+        # With "user default off", Redis 7.0 refuses the transactions in its own file when it starts again, and goes on
+        # without them. A password that is not known protects as well.
+        rules = " ".join(["detour", "on", ">" + PASSWORD, *ALLOWED])
         (self.folder / "redis.conf").write_text(
             f"bind 127.0.0.1\nport {self.port}\ndir {self.folder}\nsave \"\"\nappendonly yes\nappendfsync always\n"
-            f"user default off\nuser {' '.join(rules[4:])}\n")
+            f"user default on >{secrets.token_hex(16)} ~* +@all\nuser {rules}\n")
         self.process = Process(["redis-server", str(self.folder / "redis.conf")], self.folder / "redis.log")
 
     def url(self):
@@ -115,7 +120,10 @@ class Run:
         self.redis = Redis(self.folder)
         store = ["--redis", self.redis.url(), "--job", JOB]
         self.controllers = [self.start(["control", *store, "--json"], f"control{i}") for i in range(2)]
-        self.agents = [self.start(["agent", *store, "--host", host], f"agent-{host}", host) for host in HOSTS]
+        self.ports = [free_port() for _ in HOSTS]
+        self.agents = [self.start(["agent", *store, "--host", host, "--listen", str(port), "--textfile",
+                                   str(self.folder / f"{host}.prom")], f"agent-{host}", host)
+                       for host, port in zip(HOSTS, self.ports)]
         rendezvous = f"127.0.0.1:{free_port()}"
         self.ranks = []
         for rank, host in enumerate(HOSTS):
@@ -161,12 +169,17 @@ class Run:
         return True
 
     def show_records(self):
-        """What the controllers have found and decided since the last call; of two that judge, the same twice."""
+        """What has been found and decided since the last call. Both controllers judge: the same within two seconds is
+        shown once."""
         for kind in ("finding", "decision"):
             records = self.records(kind)
-            for _, one in records[self.shown.get(kind, 0):]:
-                ended = "ended, " if one.get("ended") else ""
-                print(f"    {kind}: {one['kind']}, {ended}{one['from_rank']} to {one['to_rank']}, {one['reason']}", flush=True)
+            for when, one in records[self.shown.get(kind, 0):]:
+                what = f"{one['number']}, fencing number {one['fence']}: {one['kind']}" if kind == "decision" else one["kind"] + (f" of host {one['from_host']}" if one["kind"] == "processor" else
+                                      f" {one['from_rank']} to {one['to_rank']}")
+                key = (what, one.get("ended"))
+                if when > self.shown.get(key, 0) + 2:
+                    print(f"    {kind}: {what}{' ended' if one.get('ended') else ''}: {one['reason']}", flush=True)
+                self.shown[key] = when
             self.shown[kind] = len(records)
 
     def wait_iterations(self, count):
@@ -201,6 +214,26 @@ class Run:
             self.redis.process.child.send_signal(signal.SIGCONT)
         self.note("redis-server answers again")
 
+    def has_metrics(self):
+        """Each agent answers Prometheus and has written its file, both with the links of its host's process."""
+        for host, port in zip(HOSTS, self.ports):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANG_S) as answer:
+                text = answer.read().decode()
+            path = self.folder / f"{host}.prom"
+            for metrics in (text, path.read_text() if path.exists() else ""):
+                if f'job="{JOB}"' not in metrics or "detour_is_slow{" not in metrics:
+                    return False
+        return True
+
+    def hold(self):
+        """Holds the messages of all hosts and releases them; both commands wait for every host."""
+        store = ["--redis", self.redis.url(), "--job", JOB, "--timeout", str(HANG_S)]
+        for words in (["hold", "--for", "60s"], ["release"]):
+            done = subprocess.run([self.detour, "control", *words, *store], stdout=subprocess.PIPE, text=True)
+            self.check(f"detour control {words[0]} has reached every host: {done.stdout}",
+                       done.returncode == 0 and len(done.stdout.splitlines()) == len(HOSTS))
+            self.note(f"detour control {words[0]}")
+
     def schedules(self):
         """The schedule of each iteration, without repetitions."""
         numbers = [number for _, number in self.iterations()]
@@ -213,14 +246,23 @@ class Run:
         if not self.wait("the controller names the link", lambda: self.link_findings(0)):
             return
         self.named_time = self.link_findings(0)[0][0]
-        if not self.wait("all ranks have another schedule", lambda: len(self.schedules()) == 2):
+        if not self.wait("all ranks have another schedule", lambda: len(self.schedules()) > 1):
             return
         self.wait_iterations(20)
+        self.hold()
         self.disturb_redis()
         self.wait_iterations(20)
         self.healthy_time = self.inject(False)
-        self.wait("the controller finds the link healthy", lambda: self.link_findings(1))
-        self.wait("all ranks have the schedule of the beginning again", lambda: len(self.schedules()) == 3)
+        self.wait("the controller finds the link healthy", lambda: any(
+            when > self.healthy_time for when, _ in self.link_findings(1)))
+        self.wait("the controller decides for the schedule of the beginning", self.planned_again)
+        decided, schedule = len(self.iterations()), self.schedules()[-1]
+        self.wait("every agent has the metrics of its host", self.has_metrics)
+        self.wait("all ranks have it", lambda: self.schedules()[-1] > schedule or len(self.iterations()) > decided + 60)
+
+    def planned_again(self):
+        return any(when > self.healthy_time and one["kind"] == "replan" and not one["links"]
+                   for when, one in self.records("decision"))
 
     def finish(self):
         codes = [rank.child.wait(timeout=HANG_S * 4) for rank in self.ranks]
@@ -253,9 +295,15 @@ class Run:
             (one["from_host"], one["to_host"]) == (HOSTS[one["from_rank"]], HOSTS[one["to_rank"]]) for one in slow))
         others = [one for _, one in self.records("finding") if one["kind"] in ("link", "nic") and
                   {one["from_rank"], one["to_rank"]} != set(SLOW)]
-        decisions = {one["number"]: one for one in self.read_stream("decisions")}
-        self.check("two re-plans: for the slow link, and back",
-                   [bool(one["links"]) for one in decisions.values() if one["kind"] == "replan"][:1] == [True])
+        records = self.read_stream("decisions")
+        decisions = {one["number"]: one for one in records}
+        self.check("Redis has the decisions that the controllers have made", {one["number"] for _, one in
+                                                                              self.records("decision")} == set(decisions))
+        self.check("each number is one decision", all(one == decisions[one["number"]] for one in records))
+        plans = [decisions[number] for number in sorted(decisions) if decisions[number]["kind"] == "replan"]
+        self.check("the first re-plan is for the slow link, the last one for none",
+                   plans and not plans[-1]["links"] and
+                   {(one["from"], one["to"]) for one in plans[0]["links"]} <= {SLOW, SLOW[::-1]})
         answers = self.read_stream("acknowledgements")
         for number in decisions:
             for host in HOSTS:
@@ -269,6 +317,9 @@ class Run:
         times = [one["time_ms"] for one in pipeline]
         whens = [when for when, _ in self.iterations()]
         others, decisions, answers = self.check_facts()
+        self.check("the schedule has changed for the slow link and back", len(set(one["schedule"] for one in pipeline)) >= 3)
+        if self.failures:
+            return None
         changes = [i for i in range(1, len(pipeline)) if pipeline[i]["schedule"] != pipeline[i - 1]["schedule"]]
         first_slow = next(i for i, when in enumerate(whens) if when > self.slow_time) + 1
         first_healthy = next(i for i, when in enumerate(whens) if when > self.healthy_time) + 1
@@ -306,7 +357,7 @@ def draw(result, path, title):
     """Iteration time over iterations; bands for schedules, lines for events."""
     left, top, width, height = 60, 60, 860, 300
     times = result["times_ms"]
-    high = max(times[5:]) * 1.15
+    high = sorted(times)[len(times) * 95 // 100] * 1.4  # a few longer ones are cut off
 
     def x(iteration):
         return left + width * iteration / len(times)
@@ -368,9 +419,9 @@ def main():
             run.finish()
         if not run.failures:
             result = run.report()
-            if options.json:
+            if options.json and result:
                 options.json.write_text(json.dumps(result, indent=1))
-            if options.svg:
+            if options.svg and result:
                 draw(result, options.svg, f"Four ranks; the link {SLOW[0]}-{SLOW[1]} is {DELAY_MS} ms slow from A on; "
                      f"{time.strftime('%Y-%m-%d')}")
         for failure in run.failures:

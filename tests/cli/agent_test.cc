@@ -32,6 +32,8 @@ TEST_F(AgentCommand, BadInputIsOneLine)
         {{"--redis", "http://h"},
          "detour agent: the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DB] or "
          "rediss://...\n"},
+        {{"--redis", "redis://h", "--listen", "host:1"},
+         "detour agent: --listen host:1: expected PORT or an IPv4 ADDRESS:PORT\n"},
         {{"--period", "0"}, "detour agent: --period 0: expected a whole number from 10 to 60000\n"},
     };
 

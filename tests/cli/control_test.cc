@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The command lines of `detour control`, and one short life; tests/process/control_test.cc has jobs. */
+/* The command lines of `detour control`, and one short life; scripts/control_loop.py has a job. */
 #include "cli/control.h"
 
 #include <signal.h>
