@@ -150,7 +150,11 @@ static const struct argp argp = {
            "Nothing is done about a busy processor. A second controller of the same job waits until the "
            "first one "
            "ends. A controller that ends or dies changes nothing in the job.\n"
-           "`detour control hold --help`: hold and release the messages of all hosts.\n"
+           "\n"
+           "Commands:\n"
+           "  hold      all hosts of the job hold their messages\n"
+           "  release   and send them\n"
+           "\n"
            "Ends with SIGINT or SIGTERM. Exit code: 0 ended by a signal; 1 a failure; 2 bad input.",
 };
 

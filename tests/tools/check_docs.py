@@ -92,7 +92,7 @@ def unknown_options(path, text, known):
             words = command.split()
             if words[:1] != ["detour"] or len(words) < 2 or words[1].endswith(":"):
                 continue  # another program, or what detour says
-            name = tuple(words[1:3]) if words[1] == "sched" else tuple(words[1:2])
+            name = tuple(words[1:3]) if words[1] == "sched" or tuple(words[1:3]) in known else tuple(words[1:2])
             if name[-1].endswith(":") or name[-1].startswith("-"):
                 continue
             if name not in known:
