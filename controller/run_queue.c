@@ -5,12 +5,13 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* One thread of an open task folder; false: it has ended. */
 static bool read_thread(int folder, const char *thread, struct dt_run_queue *times)
 {
-    char path[300], text[128];
+    char path[300], text[128], *end;
     ssize_t bytes;
     int fd;
 
@@ -23,7 +24,9 @@ static bool read_thread(int folder, const char *thread, struct dt_run_queue *tim
     if (bytes <= 0)
         return false;
     text[bytes] = '\0';
-    return sscanf(text, "%" SCNu64 " %" SCNu64, &times->run_ns, &times->wait_ns) == 2;
+    times->run_ns = strtoull(text, &end, 10);
+    times->wait_ns = strtoull(end, &end, 10);
+    return *end == ' '; /* a third number follows */
 }
 
 bool dt_run_queue_read(int32_t pid, struct dt_run_queue *sums)
