@@ -2,6 +2,7 @@
 #include "cli/control.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +14,16 @@
 #include "cli/arg.h"
 #include "cli/command.h"
 #include "cli/control_request.h"
+#include "cli/file.h"
 #include "cli/rounds.h"
 #include "controller/agent.h"
 #include "controller/control.h"
+#include "detour/sched_format.h"
 
 #define COMMAND   "detour control"
 #define HOSTS_MAX 64
 
-enum { KEY_REDIS = 256, KEY_HOST, KEY_JOB, KEY_DRY_RUN, KEY_DO, KEY_PERIOD };
+enum { KEY_REDIS = 256, KEY_HOST, KEY_JOB, KEY_DRY_RUN, KEY_DO, KEY_PERIOD, KEY_CLUSTER, KEY_RECHECK };
 
 struct host {
     char name[DT_STORE_NAME_BYTES];
@@ -35,6 +38,9 @@ struct request {
     size_t host_count;
     bool dry_run, json;
     uint32_t period_ms;
+    const char *cluster_path;   /* NULL: no remedies */
+    struct detour_arena *arena; /* has the next */
+    struct detour_cluster *cluster;
     struct dt_decide_options decide;
     struct dt_rounds rounds;
 };
@@ -85,6 +91,16 @@ static error_t parse_measures(struct request *request, const char *text)
     return 0;
 }
 
+static error_t parse_recheck(struct request *request, const char *text)
+{
+    uint32_t seconds;
+    error_t error = dt_arg_unsigned(COMMAND, "--recheck", text, 1, 86400, &seconds);
+
+    if (!error)
+        request->decide.drained_ns = seconds * DT_NS_PER_S;
+    return error;
+}
+
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
     struct request *request = state->input;
@@ -105,6 +121,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return parse_measures(request, arg);
     case KEY_PERIOD:
         return dt_arg_unsigned(COMMAND, "--period", arg, 10, 60000, &request->period_ms);
+    case KEY_CLUSTER:
+        request->cluster_path = arg;
+        return 0;
+    case KEY_RECHECK:
+        return parse_recheck(request, arg);
     case 'J':
         request->json = true;
         return 0;
@@ -126,6 +147,11 @@ static const struct argp_option argp_options[] = {
     {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "only print what would be decided", 0},
     {"do", KEY_DO, "LIST", 0, "measures: replan, hostpath, migrate (default: replan,migrate)", 0},
+    {"cluster", KEY_CLUSTER, "FILE", 0,
+     "the job, as for `detour mitigate`: remedies for its slow links and ranks as well", 0},
+    {"recheck", KEY_RECHECK, "SECONDS", 0,
+     "after a drain or an exchange of ranks, how long a part without traffic counts as slow (default 600)",
+     0},
     {"period", KEY_PERIOD, "MS", 0, "milliseconds between two rounds (default 200)", 0},
     {"json", 'J', NULL, 0, "one JSON object per line: findings and decisions", 0},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -146,6 +172,10 @@ static const struct argp argp = {
            "            (DETOUR_HOSTPATH=on or auto in the processes)\n"
            "  migrate   a slow RNIC is drained when another one of its host is measured\n"
            "            and faster\n"
+           "  remedy    with --cluster: other microbatches (S2), other ranks at the\n"
+           "            positions (S3), a restart (S4), in remedy.json of each runtime\n"
+           "            directory, when waiting has cost as much as the step does;\n"
+           "            `detour pipeline --adapt control` follows it\n"
            "\n"
            "Nothing is done about a busy processor. A second controller of the same job waits until the "
            "first one "
@@ -211,6 +241,20 @@ static void print_finding(void *arg, const struct dt_finding_record *finding)
     dt_rounds_line(&request->rounds, false, line);
 }
 
+/* The first microbatches, and the first ranks that are not at their number's position. */
+static void describe_remedy(const struct dt_decision *decision, char *text, size_t room)
+{
+    int used = snprintf(text, room, " microbatches");
+
+    for (size_t i = 0; i < decision->replica_count && used > 0 && (size_t)used + 40 < room; i++)
+        used += snprintf(text + used, room - (size_t)used, " %" PRId32, decision->counts[i]);
+    for (size_t i = 0; i < decision->node_count && used > 0 && (size_t)used + 40 < room; i++) {
+        if (decision->nodes[i] != (int32_t)i)
+            used += snprintf(text + used, room - (size_t)used, ", rank %" PRId32 " at %zu",
+                             decision->nodes[i], i);
+    }
+}
+
 static void print_decision(void *arg, const struct dt_decision *decision)
 {
     const struct request *request = arg;
@@ -222,6 +266,8 @@ static void print_decision(void *arg, const struct dt_decision *decision)
     }
     if (decision->kind == DT_DECISION_REPLAN)
         snprintf(what, sizeof what, " for %zu slow links", decision->link_count);
+    else if (decision->kind == DT_DECISION_REMEDY)
+        describe_remedy(decision, what, sizeof what);
     else if (decision->nic[0])
         snprintf(what, sizeof what, " %s of %s", decision->nic, decision->host);
     else if (decision->connection)
@@ -271,6 +317,7 @@ static int run(struct request *request, struct dt_store *store)
         .lease_ms = DT_CONTROL_LEASE_MS,
         .dry_run = request->dry_run,
         .decide = request->decide,
+        .cluster = request->cluster,
         .funcs = {.note = print_note, .finding = print_finding, .decision = print_decision},
         .funcs_arg = request,
     };
@@ -292,6 +339,42 @@ static int run(struct request *request, struct dt_store *store)
     return DT_EXIT_OK;
 }
 
+/* DT_EXIT_OK, also without a cluster. */
+static int read_cluster(struct request *request)
+{
+    char reason[DT_RECORD_REASON_BYTES];
+    struct dt_remedy *remedy = NULL;
+    struct detour_error error;
+    char *text;
+    size_t bytes;
+    FILE *file;
+
+    if (!request->cluster_path)
+        return DT_EXIT_OK;
+    request->arena = detour_arena_create();
+    file = fopen(request->cluster_path, "rb");
+    text = file ? dt_file_read(file, DETOUR_INPUT_BYTES_MAX, &bytes) : NULL;
+    snprintf(reason, sizeof reason, "%s: %.150s", request->cluster_path, strerror(errno));
+    if (file)
+        fclose(file);
+    if (!text || !request->arena) {
+        dt_arg_refuse(COMMAND, "--cluster %s", request->arena ? reason : "out of memory");
+        free(text);
+        return DT_EXIT_USAGE;
+    }
+    if (detour_cluster_from_json(request->arena, request->cluster_path, text, bytes, &request->cluster,
+                                 &error))
+        snprintf(reason, sizeof reason, "%.250s", error.text);
+    else if (dt_remedy_create(request->cluster, request->decide.drained_ns, &remedy, reason) == DT_OK)
+        reason[0] = '\0';
+    dt_remedy_destroy(remedy);
+    free(text);
+    if (!reason[0])
+        return DT_EXIT_OK;
+    dt_arg_refuse(COMMAND, "--cluster: %s", reason);
+    return DT_EXIT_USAGE;
+}
+
 int dt_control_command(int argc, char **argv)
 {
     static struct request request;
@@ -302,8 +385,11 @@ int dt_control_command(int argc, char **argv)
     if (argc > 1 && (!strcmp(argv[1], "hold") || !strcmp(argv[1], "release")))
         return dt_control_request_command(argc, argv);
     request = (struct request){.job = "job", .period_ms = 200, .decide = dt_decide_defaults()};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
+    if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request) ||
+        read_cluster(&request) != DT_EXIT_OK) {
+        detour_arena_destroy(request.arena);
         return DT_EXIT_USAGE;
+    }
     switch (dt_store_open(request.redis ? request.redis : "memory:", request.job, &store, reason)) {
     case DT_OK:
         break;
@@ -319,5 +405,6 @@ int dt_control_command(int argc, char **argv)
     for (size_t i = 0; i < request.host_count; i++)
         dt_agent_destroy(request.hosts[i].agent);
     store->ops->close(store);
+    detour_arena_destroy(request.arena);
     return code;
 }

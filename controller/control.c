@@ -14,16 +14,18 @@
 #define LINKS_MAX     16384 /* of the judge */
 #define RANKS_MAX     4096
 #define SLOW_MAX      256
-#define DECIDED_MAX   16 /* in one round */
-#define DECISIONS_MAX (DECIDED_MAX + REQUESTS_MAX)
-#define RECORDS_MAX   8192 /* of a stream in one round, so that a round ends */
-#define REQUESTS_MAX  4    /* in one round, so that there is room for decisions */
+#define DECIDED_MAX   16                               /* in one round */
+#define DECISIONS_MAX (DECIDED_MAX + REQUESTS_MAX + 1) /* the last one for a remedy */
+#define RECORDS_MAX   8192                             /* of a stream in one round, so that a round ends */
+#define REQUESTS_MAX  4                                /* in one round, so that there is room for decisions */
 
 struct dt_control {
     struct dt_control_options options;
     struct dt_known *known;
     struct dt_judge *judge;
     struct dt_decider *decide;
+    struct dt_remedy *remedy; /* NULL: none */
+    int64_t remedy_number;    /* of the decision that is to be acknowledged; 0: none */
     struct dt_observation *observation;
     /* The lease. */
     bool is_leader;
@@ -36,13 +38,27 @@ struct dt_control {
     char after_observation[DT_STORE_ID_BYTES];
     char after_acknowledgement[DT_STORE_ID_BYTES];
     char after_request[DT_STORE_ID_BYTES]; /* that was decided last */
-    int64_t time_ns;                       /* of this round */
-    int64_t number;                        /* of the last decision of the job */
-    uint64_t refused;                      /* records */
+    int64_t time_ns;                       /* of this round, as the next */
+    uint64_t now_ns;
+    int64_t number;   /* of the last decision of the job */
+    uint64_t refused; /* records */
     /* Decisions of this or an earlier round that are not in the stream yet. */
     size_t pending_count;
     struct dt_decision pending[DECISIONS_MAX];
 };
+
+/* True: there is none to create, or it is created anew. */
+static bool create_remedy(struct dt_control *control)
+{
+    char reason[DT_RECORD_REASON_BYTES];
+
+    dt_remedy_destroy(control->remedy);
+    control->remedy = NULL;
+    control->remedy_number = 0;
+    return !control->options.cluster ||
+           dt_remedy_create(control->options.cluster, control->options.decide.drained_ns, &control->remedy,
+                            reason) == DT_OK;
+}
 
 struct dt_control *dt_control_create(const struct dt_control_options *options)
 {
@@ -55,7 +71,7 @@ struct dt_control *dt_control_create(const struct dt_control_options *options)
     control->judge = dt_judge_create(LINKS_MAX, RANKS_MAX);
     control->decide = dt_decide_create(&options->decide);
     control->observation = calloc(1, sizeof *control->observation);
-    if (control->known && control->judge && control->decide && control->observation)
+    if (control->known && control->judge && control->decide && control->observation && create_remedy(control))
         return control;
     dt_control_destroy(control);
     return NULL;
@@ -71,6 +87,7 @@ void dt_control_destroy(struct dt_control *control)
     dt_known_destroy(control->known);
     dt_judge_destroy(control->judge);
     dt_decide_destroy(control->decide);
+    dt_remedy_destroy(control->remedy);
     free(control->observation);
     free(control);
 }
@@ -123,6 +140,8 @@ static bool take_observation(void *arg, const char *id, const char *record, size
     }
     if (observation->number > control->number)
         control->number = observation->number;
+    if (control->remedy)
+        dt_remedy_observe(control->remedy, observation);
     dt_known_take(control->known, observation, control->time_ns, control->judge);
     return true;
 }
@@ -132,6 +151,10 @@ static void pass_on(struct dt_control *control, const struct dt_acknowledgement 
     if (acknowledgement->status != DT_OK && control->is_leader)
         note(control, true, "decision %" PRId64 " failed on host %s: %s", acknowledgement->number,
              acknowledgement->host, acknowledgement->text);
+    if (control->remedy && acknowledgement->number == control->remedy_number) {
+        control->remedy_number = 0;
+        dt_remedy_done(control->remedy, control->now_ns, acknowledgement->status == DT_OK);
+    }
     if (control->options.funcs.acknowledged)
         control->options.funcs.acknowledged(control->options.funcs_arg, acknowledgement);
 }
@@ -215,6 +238,8 @@ static bool adopt(void *arg, const char *id, const char *record, size_t bytes)
     if (decision.request[0])
         copy_id(control->after_request, decision.request);
     dt_decide_adopt(control->decide, &decision, adoption->now_ns);
+    if (control->remedy)
+        dt_remedy_adopt(control->remedy, &decision, adoption->now_ns);
     return true;
 }
 
@@ -224,8 +249,10 @@ static enum dt_status take_over(struct dt_control *control, uint64_t now_ns)
     struct adoption adoption = {control, now_ns};
     struct dt_decider *fresh = dt_decide_create(&control->options.decide);
 
-    if (!fresh)
+    if (!fresh || !create_remedy(control)) {
+        dt_decide_destroy(fresh);
         return DT_NO_MEMORY;
+    }
     dt_decide_destroy(control->decide);
     control->decide = fresh;
     control->after_request[0] = '\0';
@@ -419,6 +446,19 @@ static enum dt_status take_requests(struct dt_control *control)
     return read_stream(control, DT_STREAM_REQUESTS, after, REQUESTS_MAX, take_request, control);
 }
 
+/* A dry run carries out nothing, so its step fails, and has to be paid for again. */
+static void decide_remedy(struct dt_control *control, const struct dt_situation *situation, uint64_t now_ns)
+{
+    struct dt_decision decision;
+
+    if (!control->remedy || !dt_remedy_decide(control->remedy, situation, now_ns, &decision))
+        return;
+    add_pending(control, &decision);
+    control->remedy_number = control->number;
+    if (control->options.dry_run)
+        dt_remedy_done(control->remedy, now_ns, false);
+}
+
 static void decide(struct dt_control *control, const struct dt_finding *findings, uint32_t count,
                    uint64_t now_ns)
 {
@@ -437,6 +477,7 @@ static void decide(struct dt_control *control, const struct dt_finding *findings
     decided_count = dt_decide(control->decide, &situation, now_ns, decided, DECIDED_MAX);
     for (size_t i = 0; i < decided_count; i++)
         add_pending(control, &decided[i]);
+    decide_remedy(control, &situation, now_ns);
 }
 
 enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int64_t time_ns)
@@ -446,6 +487,7 @@ enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int6
     uint32_t count = 0;
 
     control->time_ns = time_ns;
+    control->now_ns = now_ns;
     status = keep_lease(control, now_ns);
     if (status == DT_OK)
         status = read_all(control);

@@ -21,6 +21,7 @@
 
 #include "controller/decide.h"
 #include "controller/record.h"
+#include "controller/remedy.h"
 #include "controller/store.h"
 
 #ifdef __cplusplus
@@ -50,11 +51,12 @@ struct dt_control_options {
     uint32_t lease_ms;
     bool dry_run; /* takes no lease and appends nothing */
     struct dt_decide_options decide;
+    const struct detour_cluster *cluster; /* the job, for remedies (remedy.h); NULL: none */
     struct dt_control_funcs funcs;
     void *funcs_arg;
 };
 
-/* NULL when out of memory. */
+/* NULL when out of memory, or if the cluster is none for remedies: dt_remedy_create() has the reason. */
 struct dt_control *dt_control_create(const struct dt_control_options *options);
 
 /* Releases the lease if it is held. */

@@ -13,7 +13,7 @@
  *                                     measured and faster
  *                                     (SHIFT section 4.3)
  *
- * Nothing is done about a busy processor, or about a slow device (`detour mitigate` plans for those).
+ * Nothing is done about a busy processor, or about a slow device (remedy.h does).
  *
  * Pure: no clock, no allocation after creation. Owner: one thread. A decision that it returns counts as
  * taken; its number, fencing number and point in time are the caller's to fill in.

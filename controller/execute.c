@@ -45,18 +45,27 @@ bool dt_execute_line(const struct dt_decision *decision, char line[DT_EXECUTE_LI
                  (int)strcspn(scope, " "), scope);
         return true;
     case DT_DECISION_REPLAN:
+    case DT_DECISION_REMEDY:
     case DT_DECISION_KIND_COUNT:
         break;
     }
     return false;
 }
 
-/* ---- decision.json ---- */
-static enum dt_status fail_file(const struct dt_runtime_dir *dir, const char *call,
+/* ---- decision.json and remedy.json ---- */
+
+/* NULL: the decision is one for command sockets. */
+static const char *file_of(const struct dt_decision *decision)
+{
+    if (decision->kind == DT_DECISION_REPLAN)
+        return DT_DECISION_FILE;
+    return decision->kind == DT_DECISION_REMEDY ? DT_REMEDY_FILE : NULL;
+}
+
+static enum dt_status fail_file(const struct dt_runtime_dir *dir, const char *name, const char *call,
                                 char text[DT_RECORD_TEXT_BYTES])
 {
-    snprintf(text, DT_RECORD_TEXT_BYTES, "%.150s/" DT_DECISION_FILE ": %s: %s", dir->path, call,
-             strerror(errno));
+    snprintf(text, DT_RECORD_TEXT_BYTES, "%.150s/%s: %s: %s", dir->path, name, call, strerror(errno));
     return DT_SYSTEM;
 }
 
@@ -75,25 +84,27 @@ static bool write_all(int fd, const char *text, size_t bytes)
     return true;
 }
 
-static enum dt_status write_file(const struct dt_runtime_dir *dir, const char *record,
+static enum dt_status write_file(const struct dt_runtime_dir *dir, const char *name, const char *record,
                                  char text[DT_RECORD_TEXT_BYTES])
 {
-    static const char temporary[] = DT_DECISION_FILE ".new";
+    char temporary[32];
+
+    snprintf(temporary, sizeof temporary, "%s.new", name);
     int fd = openat(dir->fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool is_written;
 
     if (fd < 0)
-        return fail_file(dir, "open", text);
+        return fail_file(dir, name, "open", text);
     is_written = write_all(fd, record, strlen(record));
     if (close(fd) != 0 || !is_written) {
-        enum dt_status status = fail_file(dir, "write", text);
+        enum dt_status status = fail_file(dir, name, "write", text);
 
         unlinkat(dir->fd, temporary, 0);
         return status;
     }
-    if (renameat(dir->fd, temporary, dir->fd, DT_DECISION_FILE) != 0)
-        return fail_file(dir, "rename", text);
-    snprintf(text, DT_RECORD_TEXT_BYTES, "written to %.200s/" DT_DECISION_FILE, dir->path);
+    if (renameat(dir->fd, temporary, dir->fd, name) != 0)
+        return fail_file(dir, name, "rename", text);
+    snprintf(text, DT_RECORD_TEXT_BYTES, "written to %.200s/%s", dir->path, name);
     return DT_OK;
 }
 
@@ -101,7 +112,7 @@ static enum dt_status write_decision(const struct dt_runtime_dir *dir, const str
                                      char text[DT_RECORD_TEXT_BYTES])
 {
     char *record = dt_decision_write(decision);
-    enum dt_status status = record ? write_file(dir, record, text) : DT_NO_MEMORY;
+    enum dt_status status = record ? write_file(dir, file_of(decision), record, text) : DT_NO_MEMORY;
 
     if (!record)
         snprintf(text, DT_RECORD_TEXT_BYTES, "out of memory");
@@ -148,15 +159,14 @@ enum dt_status dt_execute(const char *runtime_dir, const struct dt_decision *dec
     char line[DT_EXECUTE_LINE_BYTES];
     enum dt_status status;
 
-    if (decision->kind != DT_DECISION_REPLAN && !dt_execute_line(decision, line)) {
+    if (!file_of(decision) && !dt_execute_line(decision, line)) {
         snprintf(text, DT_RECORD_TEXT_BYTES, "the decision does not name what it is about");
         return DT_INVALID;
     }
     status = dt_runtime_dir_open(runtime_dir, 0, &dir, text, DT_RECORD_TEXT_BYTES);
     if (status != DT_OK)
         return status;
-    status = decision->kind == DT_DECISION_REPLAN ? write_decision(&dir, decision, text)
-                                                  : order_all(&dir, line, text);
+    status = file_of(decision) ? write_decision(&dir, decision, text) : order_all(&dir, line, text);
     dt_runtime_dir_close(&dir);
     return status;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Executes a decision on a host: a command line for the command sockets of its processes (obs/server.h), or
- * decision.json for a re-plan. Blocks for as long as the processes take to answer, a few seconds at most.
+ * decision.json for a re-plan, remedy.json for a remedy. Blocks for as long as the processes take to answer,
+ * a few seconds at most.
  */
 #ifndef DETOUR_CONTROLLER_EXECUTE_H
 #define DETOUR_CONTROLLER_EXECUTE_H
@@ -18,11 +19,14 @@ extern "C" {
  */
 #define DT_DECISION_FILE "decision.json"
 
+/* Likewise of the newest remedy. */
+#define DT_REMEDY_FILE "remedy.json"
+
 #define DT_EXECUTE_LINE_BYTES 160
 
 /*
- * The command line of a decision. False: the decision is none for a command socket (replan), or its members
- * do not suffice for its kind.
+ * The command line of a decision. False: the decision is none for a command socket (replan, remedy), or its
+ * members do not suffice for its kind.
  */
 bool dt_execute_line(const struct dt_decision *decision, char line[DT_EXECUTE_LINE_BYTES]);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "detour/mitigate.h"
 
 #define HEX_DIGITS   16
 #define TEXT_OF(x)   #x
@@ -207,6 +208,28 @@ static bool add_list(json_t *object, const char *key, const struct member *membe
     return true;
 }
 
+/* Of remedy. */
+static bool add_numbers(json_t *object, const char *key, const int32_t *numbers, size_t count)
+{
+    json_t *list = json_array();
+
+    if (json_object_set_new(object, key, list))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (json_array_append_new(list, json_integer(numbers[i])))
+            return false;
+    }
+    return true;
+}
+
+static bool add_remedy(json_t *object, const struct dt_decision *decision)
+{
+    return decision->kind != DT_DECISION_REMEDY ||
+           (!json_object_set_new(object, "step", json_integer(decision->step)) &&
+            add_numbers(object, "microbatches", decision->counts, decision->replica_count) &&
+            add_numbers(object, "nodes", decision->nodes, decision->node_count));
+}
+
 static json_t *begin(const char *type)
 {
     return json_pack("{s:i, s:s}", "version", DT_RECORD_VERSION, "type", type);
@@ -237,7 +260,8 @@ char *dt_decision_write(const struct dt_decision *decision)
     return finish(object, object && !json_object_set_new(object, "kind", json_string(kind)) &&
                               add_members(object, decision_members, decision) &&
                               add_list(object, "links", decided_link_members, decision->links,
-                                       decision->link_count, sizeof *decision->links));
+                                       decision->link_count, sizeof *decision->links) &&
+                              add_remedy(object, decision));
 }
 
 char *dt_request_write(const struct dt_request *request)
@@ -443,6 +467,52 @@ static bool read_kind(const json_t *object, int32_t *found, char *reason)
     return refuse(reason, "kind", "a kind of decision that this version knows");
 }
 
+static bool read_numbers(const json_t *object, const char *key, int64_t low, int64_t high, int32_t *numbers,
+                         size_t *count, char *reason)
+{
+    const json_t *list = json_object_get(object, key);
+    const struct member element = {key, INT32, 0, low, high};
+
+    *count = json_array_size(list);
+    if (!*count || *count > DT_RECORD_NODES_MAX)
+        return refuse(reason, key, "an array of 1 to " DIGITS_OF(DT_RECORD_NODES_MAX) " integers");
+    for (size_t i = 0; i < *count; i++) {
+        if (!read_number(&element, json_array_get(list, i), (char *)&numbers[i], reason))
+            return false;
+    }
+    return true;
+}
+
+static bool is_permutation(const struct dt_decision *decision, char *reason)
+{
+    bool is_used[DT_RECORD_NODES_MAX] = {false};
+
+    for (size_t i = 0; i < decision->node_count; i++) {
+        size_t node = (size_t)decision->nodes[i];
+
+        if (node >= decision->node_count || is_used[node])
+            return refuse(reason, "nodes", "each number from 0 to that of the elements once");
+        is_used[node] = true;
+    }
+    return true;
+}
+
+static bool read_remedy(const json_t *object, struct dt_decision *decision, char *reason)
+{
+    static const struct member step = {"step", INT32, 0, DETOUR_STEP_S1, DETOUR_STEP_COUNT - 1};
+
+    if (decision->kind != DT_DECISION_REMEDY)
+        return true;
+    if (!read_number(&step, json_object_get(object, "step"), (char *)&decision->step, reason) ||
+        !read_numbers(object, "microbatches", 1, DT_RECORD_RANK_MAX, decision->counts,
+                      &decision->replica_count, reason) ||
+        !read_numbers(object, "nodes", 0, DT_RECORD_RANK_MAX, decision->nodes, &decision->node_count, reason))
+        return false;
+    if (decision->node_count % decision->replica_count)
+        return refuse(reason, "nodes", "as many elements for each replica of \"microbatches\"");
+    return is_permutation(decision, reason);
+}
+
 /* A device name becomes a word of a command. */
 static bool is_word(const char *text)
 {
@@ -461,7 +531,8 @@ enum dt_status dt_decision_read(const char *text, size_t bytes, struct dt_decisi
                                       read_members(object, decision_members, decision, reason) &&
                                       (is_word(decision->nic) || refuse(reason, "nic", "one word")) &&
                                       read_list(object, decided_link_members, decision->links,
-                                                &decision->link_count, sizeof *decision->links, reason));
+                                                &decision->link_count, sizeof *decision->links, reason) &&
+                                      read_remedy(object, decision, reason));
 }
 
 static bool is_hold_or_release(const struct dt_request *request, char *reason)

@@ -36,6 +36,7 @@ extern "C" {
 #define DT_RECORD_NIC_BYTES    64
 #define DT_RECORD_PEER_BYTES   96 /* "host:pid" */
 #define DT_RECORD_LINKS_MAX    96 /* keeps the largest record below DT_STORE_RECORD_BYTES */
+#define DT_RECORD_NODES_MAX    1024
 #define DT_RECORD_RANK_MAX     ((1 << 24) - 1)
 #define DT_RECORD_HOLD_NS_MAX  600000000000 /* ten minutes: the limit of `detour hold` */
 
@@ -94,7 +95,8 @@ struct dt_observation {
     X(MIGRATE, "migrate") /* an RNIC of a host is drained: traffic to backups */   \
     X(BACK, "back")       /* the drain ends */                                     \
     X(HOLD, "hold")       /* new messages wait, see `connection` */                \
-    X(RELEASE, "release")
+    X(RELEASE, "release")                                                          \
+    X(REMEDY, "remedy") /* a step of detour/mitigate.h: remedy.json */
 
 enum dt_decision_kind {
 #define DT_DECISION_ENUM(name, text) DT_DECISION_##name,
@@ -132,6 +134,12 @@ struct dt_decision {
     char request[DT_STORE_ID_BYTES]; /* the id of the request that it fulfills; "": none */
     size_t link_count;               /* of replan: all links with a delay; none: the planned schedule again */
     struct dt_decided_link links[DT_RECORD_LINKS_MAX];
+    /* Of remedy, whose record alone has these members: the whole arrangement of the job, not a change. */
+    int32_t step;                        /* enum detour_step; S1: as the job began */
+    size_t replica_count;                /* that have a count; at least 1 */
+    int32_t counts[DT_RECORD_NODES_MAX]; /* [replica]: microbatches, at least 1 */
+    size_t node_count;                   /* positions: replicas * stages */
+    int32_t nodes[DT_RECORD_NODES_MAX];  /* [position]: rank, each once */
 };
 
 /* A hold or a release of all connections of a host, or of all hosts. */

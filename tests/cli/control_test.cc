@@ -42,6 +42,11 @@ TEST_F(ControlCommand, BadInputIsOneLine)
          "detour control: --host is for use without --redis; with it, run `detour agent` on the host\n"},
         {{"--job", "a b"},
          "detour control: the name of the job: expected letters, digits, '-', '_' and '.', at most 63\n"},
+        {{"--recheck", "0"}, "detour control: --recheck 0: expected a whole number from 1 to 86400\n"},
+        {{"--cluster", "/nonexistent"},
+         "detour control: --cluster /nonexistent: No such file or directory\n"},
+        {{"--cluster", "/dev/null"},
+         "detour control: --cluster: /dev/null: line 1, column 0: '[' or '{' expected near end of file\n"},
         {{"more"}, "detour control: unexpected argument 'more'\n"},
     };
 

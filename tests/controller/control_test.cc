@@ -98,6 +98,7 @@ class Control : public ::testing::Test
         options.lease_ms = 3000;
         options.dry_run = dry_run;
         options.decide = dt_decide_defaults();
+        options.cluster = cluster;
         options.funcs = {Note, Finding, Decision, Acknowledged};
         options.funcs_arg = this;
         controls.push_back(dt_control_create(&options));
@@ -149,6 +150,8 @@ class Control : public ::testing::Test
         observation->rank = rank;
         observation->time_ns = TimeNs();
         observation->number = agent_number;
+        observation->iteration_ns = iteration_ns;
+        observation->iterations = iteration_ns > 0;
         observation->link_count = 1;
         link->connection = 100 + (uint64_t)rank;
         link->from_rank = rank;
@@ -205,6 +208,8 @@ class Control : public ::testing::Test
     Lines notes, findings, decided, acknowledged;
     uint64_t now_ns = 1000 * DT_NS_PER_S;
     int64_t agent_number = 0;
+    int64_t iteration_ns = 0;
+    const detour_cluster *cluster = nullptr;
     enum dt_status status = DT_OK;
 };
 
@@ -391,5 +396,79 @@ TEST_F(Control, AnOrderIsADecisionOfTheLeader)
     EXPECT_GT(room, 1);
     Rounds(2, false);
     EXPECT_EQ(decided.size(), 1u + (size_t)room);
+}
+
+/* Two replicas of one rank each, whose link no exchange avoids: S4. */
+class ControlRemedy : public Control
+{
+  protected:
+    ControlRemedy()
+    {
+        job.name = "job";
+        job.replica_count = job.microbatch_count = 2;
+        job.stage_count = 1;
+        job.stage_ns = &stage_ns;
+        job.cost_ns[DETOUR_STEP_S4] = 500000000;
+        cluster = &job;
+    }
+    /* The link is slow until a round has made a remedy, at most so many. */
+    bool SlowUntilARemedy(int rounds)
+    {
+        iteration_ns = 138000000;
+        for (size_t before = Remedies(); rounds > 0 && Remedies() == before; rounds--)
+            Rounds(1, true);
+        return rounds > 0;
+    }
+    size_t Remedies() const
+    {
+        size_t count = 0;
+        for (const std::string &one : decided)
+            count += one.find("remedy") != std::string::npos;
+        return count;
+    }
+    void Acknowledge(int64_t number, dt_status result)
+    {
+        dt_acknowledgement acknowledgement = {};
+
+        acknowledgement.number = number;
+        acknowledgement.fence = 1;
+        acknowledgement.status = result;
+        strcpy(acknowledgement.host, "a");
+        char *text = dt_acknowledgement_write(&acknowledgement);
+        store.inner->ops->append(store.inner, DT_STREAM_ACKNOWLEDGEMENTS, text, nullptr);
+        free(text);
+    }
+
+    int64_t stage_ns = 100000000;
+    detour_cluster job = {};
+};
+
+TEST_F(ControlRemedy, AStepThatFailsOnAHostIsDecidedAgain)
+{
+    Make("x");
+    iteration_ns = 100000000;
+    Rounds(100, false);
+    EXPECT_EQ(Remedies(), 0u);
+    ASSERT_TRUE(SlowUntilARemedy(200));
+    EXPECT_FALSE(SlowUntilARemedy(100)) << "it is not done yet";
+    Acknowledge(std::stoll(decided.back()), DT_SYSTEM);
+    EXPECT_TRUE(SlowUntilARemedy(100));
+    EXPECT_TRUE(SlowUntilARemedy(300)) << "no host has acknowledged it for 30 s";
+}
+
+TEST_F(ControlRemedy, ADryRunDecidesEachTimeWaitingHasCostAsMuch)
+{
+    Make("x", true);
+    iteration_ns = 100000000;
+    Rounds(100, false);
+    ASSERT_TRUE(SlowUntilARemedy(200));
+    EXPECT_TRUE(SlowUntilARemedy(100));
+    EXPECT_EQ(Stream().size(), 0u);
+}
+
+TEST_F(ControlRemedy, AClusterThatIsNoneIsRefused)
+{
+    job.microbatch_count = 1;
+    EXPECT_EQ(Make("x"), nullptr);
 }
 } // namespace

@@ -235,4 +235,61 @@ TEST(Record, DamagedRecordsAreReadOrRefused)
     }
     EXPECT_GT(refused, count / 2);
 }
+
+/* The largest remedy. */
+std::string RemedyText(size_t replicas, size_t nodes)
+{
+    auto remedy = std::make_unique<dt_decision>(Decision());
+
+    remedy->kind = DT_DECISION_REMEDY;
+    remedy->step = 2;
+    remedy->replica_count = replicas;
+    remedy->node_count = nodes;
+    for (size_t i = 0; i < replicas; i++)
+        remedy->counts[i] = DT_RECORD_RANK_MAX;
+    for (size_t i = 0; i < nodes; i++)
+        remedy->nodes[i] = (int32_t)(nodes - 1 - i);
+    return Text(dt_decision_write(remedy.get()));
+}
+
+TEST(Record, ARemedyHasTheWholeArrangement)
+{
+    const std::string text = RemedyText(DT_RECORD_NODES_MAX, DT_RECORD_NODES_MAX);
+    auto read = std::make_unique<dt_decision>();
+    char reason[DT_RECORD_REASON_BYTES];
+
+    ASSERT_LT(text.size(), (size_t)DT_STORE_RECORD_BYTES);
+    ASSERT_EQ(dt_decision_read(text.data(), text.size(), read.get(), reason), DT_OK) << reason;
+    EXPECT_EQ(read->step, 2);
+    ASSERT_EQ(read->replica_count, (size_t)DT_RECORD_NODES_MAX);
+    ASSERT_EQ(read->node_count, (size_t)DT_RECORD_NODES_MAX);
+    EXPECT_EQ(read->counts[1023], DT_RECORD_RANK_MAX);
+    EXPECT_EQ(read->nodes[0], 1023);
+    EXPECT_EQ(Text(dt_decision_write(read.get())), text);
+    EXPECT_EQ(Text(dt_decision_write(std::make_unique<dt_decision>(Decision()).get())).find("microbatches"),
+              std::string::npos)
+        << "other decisions have none";
+}
+
+TEST(Record, ARemedyThatIsNoneIsRefused)
+{
+    const std::string text = RemedyText(2, 4);
+
+    EXPECT_EQ(Refused(text), "");
+    EXPECT_NE(Refused(Replaced(text, "\"step\":2", "\"step\":4")), "");
+    EXPECT_NE(Refused(Replaced(text, "\"step\":2", "\"step\":-1")), "");
+    EXPECT_NE(Refused(Replaced(text, "\"step\":2", "\"steps\":2")), "");
+    EXPECT_NE(Refused(Replaced(text, "[16777215,16777215]", "[16777215,0]")), "");
+    EXPECT_NE(Refused(Replaced(text, "[16777215,16777215]", "[16777215,\"1\"]")), "");
+    EXPECT_NE(Refused(Replaced(text, "[16777215,16777215]", "[]")), "");
+    EXPECT_NE(Refused(Replaced(text, "[16777215,16777215]", "7")), "");
+    EXPECT_EQ(Refused(Replaced(text, "[16777215,16777215]", "[1,2,3]")),
+              "nodes: expected as many elements for each replica of \"microbatches\"");
+    for (const char *nodes : {"[3,2,1,1]", "[4,2,1,0]", "[3,2,1,-1]", "[3,2,1,0.5]", "[]"})
+        EXPECT_NE(Refused(Replaced(text, "[3,2,1,0]", nodes)), "") << nodes;
+    EXPECT_NE(Refused(RemedyText(2, DT_RECORD_NODES_MAX)
+                          .insert(RemedyText(2, DT_RECORD_NODES_MAX).rfind(']'), ",1024")),
+              "")
+        << "too many";
+}
 } // namespace

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/remedy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/util.h"
+
+#define PERMILLE        1000
+#define SLOW_MAX        DT_JUDGE_FINDINGS
+#define CHANGE_PERMILLE 200 /* of a slowness: a smaller change is none */
+#define PACE_COUNT      64
+#define BUDGET          20000 /* exchanges of nodes to try */
+#define DOUBLINGS_MAX   6
+#define TRIAL_COUNT     5     /* iterations with a remedy; the first ones may have begun before it */
+#define ITERATIONS_MAX  10000 /* of one observation */
+
+struct arrangement {
+    int32_t counts[DT_RECORD_NODES_MAX]; /* [replica] */
+    int32_t nodes[DT_RECORD_NODES_MAX];  /* [position] */
+};
+
+/* Everything that is slow. */
+struct slowness {
+    int32_t node_count, link_count;
+    struct detour_slow_node nodes[SLOW_MAX];
+    struct detour_slow_link links[SLOW_MAX];
+};
+
+struct dt_remedy {
+    const struct detour_cluster *cluster;
+    size_t positions;
+    uint64_t recheck_ns;
+    /* The ladder, in the time of iterations. */
+    struct detour_ladder ladder;
+    int64_t ladder_ns;
+    int32_t rank;                /* whose iterations count; -1: none yet */
+    int64_t pace_ns[PACE_COUNT]; /* of iterations while nothing is slow */
+    size_t pace_count;
+    /* What is slow, and the plan for it. */
+    bool has_plan;
+    struct slowness slowness;
+    int64_t estimate_ns[DETOUR_STEP_COUNT];
+    int64_t healthy_ns; /* estimates; the next one with the present arrangement */
+    int64_t present_ns;
+    struct arrangement plans[DETOUR_STEP_COUNT];
+    /* In force, and being taken. */
+    struct arrangement present;
+    bool is_due; /* the ladder has decided, and the decision is not out yet */
+    enum detour_step due;
+    uint64_t since_ns; /* of the present arrangement; of a decision, its beginning */
+    uint32_t taken;    /* how often S3 was */
+    /* Whether the present remedy helps. */
+    int64_t recent_ns;                  /* the last iteration */
+    int64_t before_ns;                  /* the last iteration before the remedy */
+    int64_t shortest_ns;                /* since then */
+    int trial;                          /* iterations that are left; the remedy is judged at the last one */
+    bool has_grown;                     /* more is slow than when the remedy was taken */
+    bool is_useless[DETOUR_STEP_COUNT]; /* has not helped against what is slow */
+};
+
+static void arrange_at_start(const struct dt_remedy *remedy, struct arrangement *to)
+{
+    const struct detour_cluster *cluster = remedy->cluster;
+    int32_t replicas = cluster->replica_count, count = cluster->microbatch_count;
+
+    for (int32_t i = 0; i < replicas; i++)
+        to->counts[i] = count / replicas + (i < count % replicas);
+    for (size_t i = 0; i < remedy->positions; i++)
+        to->nodes[i] = cluster->nodes ? cluster->nodes[i] : (int32_t)i;
+}
+
+enum dt_status dt_remedy_create(const struct detour_cluster *cluster, uint64_t recheck_ns,
+                                struct dt_remedy **remedy, char reason[DT_RECORD_REASON_BYTES])
+{
+    struct detour_error error;
+    size_t positions;
+
+    if (detour_cluster_check(cluster, &error)) {
+        snprintf(reason, DT_RECORD_REASON_BYTES, "%.200s", error.text);
+        return DT_INVALID;
+    }
+    positions = (size_t)cluster->replica_count * (size_t)cluster->stage_count;
+    if (positions > DT_RECORD_NODES_MAX) {
+        snprintf(reason, DT_RECORD_REASON_BYTES, "%zu positions; the controller has remedies for %d at most",
+                 positions, DT_RECORD_NODES_MAX);
+        return DT_INVALID;
+    }
+    *remedy = calloc(1, sizeof **remedy);
+    if (!*remedy) {
+        snprintf(reason, DT_RECORD_REASON_BYTES, "out of memory");
+        return DT_NO_MEMORY;
+    }
+    (*remedy)->cluster = cluster;
+    (*remedy)->positions = positions;
+    (*remedy)->recheck_ns = recheck_ns;
+    (*remedy)->rank = -1;
+    arrange_at_start(*remedy, &(*remedy)->present);
+    detour_ladder_init(&(*remedy)->ladder, NULL, 0);
+    return DT_OK;
+}
+
+void dt_remedy_destroy(struct dt_remedy *remedy)
+{
+    free(remedy);
+}
+
+/* ---- Iterations. ---- */
+static int compare_ns(const void *left, const void *right)
+{
+    int64_t a_ns = *(const int64_t *)left, b_ns = *(const int64_t *)right;
+
+    return (a_ns > b_ns) - (a_ns < b_ns);
+}
+
+/* A healthy iteration: the lower quartile, since a slowness is found only after some slow iterations. */
+static int64_t pace_ns(const struct dt_remedy *remedy)
+{
+    size_t count = dt_min_u64(remedy->pace_count, PACE_COUNT);
+    int64_t sorted[PACE_COUNT];
+
+    if (!count)
+        return remedy->healthy_ns;
+    memcpy(sorted, remedy->pace_ns, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, compare_ns);
+    return sorted[count / 4];
+}
+
+static int32_t replica_of(const struct dt_remedy *remedy, int32_t rank)
+{
+    for (size_t i = 0; i < remedy->positions; i++) {
+        if (remedy->present.nodes[i] == rank)
+            return (int32_t)i / remedy->cluster->stage_count;
+    }
+    return -1;
+}
+
+/* An estimate may be wrong, or what is slow something else: a step counts by what it brings. */
+static void judge_remedy(struct dt_remedy *remedy)
+{
+    if (remedy->trial == 0 || --remedy->trial > 0)
+        return;
+    if (remedy->shortest_ns < remedy->before_ns)
+        return;
+    remedy->is_useless[remedy->ladder.current] = true;
+    remedy->has_plan = false;
+}
+
+static void count_iterations(struct dt_remedy *remedy, int64_t iteration_ns, int64_t iterations)
+{
+    enum detour_step step;
+
+    for (int64_t i = 0; i < iterations && i < ITERATIONS_MAX && !remedy->is_due; i++) {
+        remedy->ladder_ns += iteration_ns;
+        remedy->recent_ns = iteration_ns;
+        if (iteration_ns < remedy->shortest_ns)
+            remedy->shortest_ns = iteration_ns;
+        judge_remedy(remedy);
+        if (remedy->ladder.state == DETOUR_LADDER_QUIET)
+            remedy->pace_ns[remedy->pace_count++ % PACE_COUNT] = iteration_ns;
+        if (!detour_ladder_boundary(&remedy->ladder, remedy->ladder_ns, &step))
+            continue;
+        remedy->is_due = true;
+        remedy->due = step;
+    }
+}
+
+void dt_remedy_observe(struct dt_remedy *remedy, struct dt_observation *observation)
+{
+    const struct detour_cluster *cluster = remedy->cluster;
+    int32_t replica = replica_of(remedy, observation->rank);
+
+    if (replica < 0 || observation->iterations <= 0)
+        return;
+    if (remedy->rank < 0 || observation->rank < remedy->rank)
+        remedy->rank = observation->rank;
+    if (observation->rank == remedy->rank && observation->iteration_ns > 0 &&
+        observation->iteration_ns <= DETOUR_TIME_MAX_NS)
+        count_iterations(remedy, observation->iteration_ns, observation->iterations);
+    observation->compute_ns =
+        (int64_t)dt_min_u64((uint64_t)((double)observation->compute_ns * cluster->microbatch_count /
+                                       cluster->replica_count / remedy->present.counts[replica]),
+                            INT64_MAX);
+}
+
+/* ---- What is slow. ---- */
+static int32_t permille_of(double factor)
+{
+    double permille = factor * PERMILLE;
+
+    if (!(permille > PERMILLE))
+        return PERMILLE;
+    return permille < DETOUR_SLOW_PERMILLE_MAX ? (int32_t)permille : DETOUR_SLOW_PERMILLE_MAX;
+}
+
+static void add_node(struct slowness *slowness, uint32_t rank, int32_t compute_permille,
+                     int32_t network_permille)
+{
+    struct detour_slow_node *node = slowness->nodes;
+
+    while (node < slowness->nodes + slowness->node_count && node->node != (int32_t)rank)
+        node++;
+    if (node == slowness->nodes + SLOW_MAX)
+        return;
+    if (node == slowness->nodes + slowness->node_count) {
+        *node = (struct detour_slow_node){(int32_t)rank, PERMILLE, PERMILLE};
+        slowness->node_count++;
+    }
+    if (compute_permille > node->compute_permille)
+        node->compute_permille = compute_permille;
+    if (network_permille > node->network_permille)
+        node->network_permille = network_permille;
+}
+
+static bool has_link(const struct slowness *slowness, const struct detour_slow_link *link)
+{
+    for (int32_t i = 0; i < slowness->link_count; i++) {
+        if (slowness->links[i].a == link->a && slowness->links[i].b == link->b)
+            return true;
+    }
+    return false;
+}
+
+static void add_link(struct slowness *slowness, const struct detour_slow_link *link)
+{
+    if (slowness->link_count < SLOW_MAX && !has_link(slowness, link))
+        slowness->links[slowness->link_count++] = *link;
+}
+
+static void add_finding(const struct dt_remedy *remedy, const struct dt_finding *finding,
+                        struct slowness *slowness)
+{
+    const uint32_t ranks = (uint32_t)remedy->positions;
+
+    if (finding->state == DT_FINDING_ENDED || finding->rank >= ranks)
+        return;
+    if (finding->kind == DT_FINDING_DEVICE)
+        add_node(slowness, finding->rank, permille_of(finding->factor), PERMILLE);
+    else if (finding->kind == DT_FINDING_NIC)
+        add_node(slowness, finding->rank, PERMILLE, permille_of(finding->factor));
+    if (finding->kind != DT_FINDING_LINK || finding->peer_rank >= ranks ||
+        finding->peer_rank == finding->rank)
+        return;
+    struct detour_slow_link link = {.a = (int32_t)dt_min_u64(finding->rank, finding->peer_rank),
+                                    .b = (int32_t)dt_max_u64(finding->rank, finding->peer_rank),
+                                    .factor_permille = PERMILLE};
+    if (remedy->cluster->bytes_per_s)
+        link.factor_permille = permille_of(finding->factor);
+    else
+        link.delay_ns = (int64_t)dt_min_u64(finding->delay_ns, DETOUR_TIME_MAX_NS);
+    add_link(slowness, &link);
+}
+
+/* Links that S3 may have taken out of use: nothing shows their recovery. */
+static bool keeps_links(const struct dt_remedy *remedy, uint64_t now_ns)
+{
+    uint32_t doublings = remedy->taken ? remedy->taken - 1 : 0;
+
+    return remedy->ladder.current == DETOUR_STEP_S3 &&
+           now_ns <
+               dt_deadline_ns(remedy->since_ns, remedy->recheck_ns << dt_min_u64(doublings, DOUBLINGS_MAX));
+}
+
+static struct slowness slowness_of(const struct dt_remedy *remedy, const struct dt_situation *situation,
+                                   uint64_t now_ns)
+{
+    struct slowness slowness = {0};
+
+    for (size_t i = 0; i < situation->finding_count; i++)
+        add_finding(remedy, &situation->findings[i], &slowness);
+    for (int32_t i = 0; keeps_links(remedy, now_ns) && i < remedy->slowness.link_count; i++)
+        add_link(&slowness, &remedy->slowness.links[i]);
+    return slowness;
+}
+
+static bool is_near(int64_t a, int64_t b)
+{
+    int64_t larger = a > b ? a : b;
+
+    return llabs(a - b) <= larger / PERMILLE * CHANGE_PERMILLE;
+}
+
+static bool is_same(const struct slowness *a, const struct slowness *b)
+{
+    bool same = a->node_count == b->node_count && a->link_count == b->link_count;
+
+    for (int32_t i = 0; same && i < a->node_count; i++)
+        same = a->nodes[i].node == b->nodes[i].node &&
+               is_near(a->nodes[i].compute_permille, b->nodes[i].compute_permille) &&
+               is_near(a->nodes[i].network_permille, b->nodes[i].network_permille);
+    for (int32_t i = 0; same && i < a->link_count; i++)
+        same = a->links[i].a == b->links[i].a && a->links[i].b == b->links[i].b &&
+               is_near(a->links[i].factor_permille, b->links[i].factor_permille) &&
+               is_near(a->links[i].delay_ns, b->links[i].delay_ns);
+    return same;
+}
+
+static int32_t count_of(const struct slowness *slowness)
+{
+    return slowness->node_count + slowness->link_count;
+}
+
+/* ---- The plan. ---- */
+static void keep_plan(struct dt_remedy *remedy, const struct detour_mitigation *mitigation)
+{
+    const size_t counts_bytes = (size_t)remedy->cluster->replica_count * sizeof(int32_t);
+
+    for (int step = 0; step < DETOUR_STEP_COUNT; step++) {
+        remedy->estimate_ns[step] = mitigation->steps[step].iteration.iteration_ns;
+        arrange_at_start(remedy, &remedy->plans[step]);
+    }
+    remedy->healthy_ns = mitigation->healthy.iteration_ns;
+    memcpy(remedy->plans[DETOUR_STEP_S2].counts, mitigation->microbatches.counts, counts_bytes);
+    memcpy(remedy->plans[DETOUR_STEP_S3].counts, mitigation->topology.counts, counts_bytes);
+    memcpy(remedy->plans[DETOUR_STEP_S3].nodes, mitigation->topology.nodes,
+           remedy->positions * sizeof(int32_t));
+    remedy->has_plan = true;
+}
+
+/* False: out of memory, or an event that the planner refuses; the plan before it stays. */
+static bool plan(struct dt_remedy *remedy, const struct slowness *slowness)
+{
+    const struct detour_mitigate_options options = {.budget = BUDGET};
+    const struct detour_event event = {.slowness = {.node_count = slowness->node_count,
+                                                    .link_count = slowness->link_count,
+                                                    .nodes = slowness->nodes,
+                                                    .links = slowness->links}};
+    struct detour_arena *arena = detour_arena_create();
+    struct detour_mitigation mitigation;
+    struct detour_error error;
+    struct detour_iteration present;
+    bool is_made = arena && !detour_mitigate(arena, remedy->cluster, &event, &options, &mitigation, &error) &&
+                   !detour_iteration_estimate(arena, remedy->cluster, &event.slowness, remedy->present.nodes,
+                                              remedy->present.counts, &present, &error);
+
+    if (is_made) {
+        keep_plan(remedy, &mitigation);
+        remedy->present_ns = present.iteration_ns;
+    }
+    detour_arena_destroy(arena);
+    return is_made;
+}
+
+static bool is_present(const struct dt_remedy *remedy, const struct arrangement *plan)
+{
+    return !memcmp(plan, &remedy->present, sizeof *plan);
+}
+
+/* A step that the estimate finds no better than the present arrangement does not help, however long an
+ * iteration takes for reasons that no finding names. */
+static bool helps(const struct dt_remedy *remedy, int step)
+{
+    return !remedy->is_useless[step] && remedy->estimate_ns[step] < remedy->present_ns;
+}
+
+/* Estimates in the scale of the measured iterations. */
+static void set_ladder(struct dt_remedy *remedy)
+{
+    struct detour_ladder_step steps[DETOUR_STEP_COUNT];
+    const double scale = (double)pace_ns(remedy) / (double)dt_max_u64((uint64_t)remedy->healthy_ns, 1);
+
+    for (int step = 0; step < DETOUR_STEP_COUNT; step++) {
+        double ns = (double)remedy->estimate_ns[step] * scale;
+
+        steps[step].cost_ns = remedy->cluster->cost_ns[step];
+        steps[step].iteration_ns = !helps(remedy, step)              ? INT64_MAX
+                                   : ns < (double)DETOUR_TIME_MAX_NS ? (int64_t)ns
+                                                                     : DETOUR_TIME_MAX_NS;
+        steps[step].is_other = !is_present(remedy, &remedy->plans[step]);
+    }
+    if (remedy->is_useless[remedy->ladder.current]) /* back, at once */
+        steps[DETOUR_STEP_S1] = (struct detour_ladder_step){.iteration_ns = 1, .is_other = true};
+    detour_ladder_change(&remedy->ladder, count_of(&remedy->slowness), steps);
+}
+
+static void update(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns)
+{
+    const struct slowness slowness = slowness_of(remedy, situation, now_ns);
+
+    if (remedy->has_plan && is_same(&slowness, &remedy->slowness))
+        return;
+    if (!plan(remedy, &slowness))
+        return;
+    if (count_of(&slowness) > count_of(&remedy->slowness)) {
+        remedy->has_grown = true;
+        remedy->trial = 0;
+    }
+    remedy->slowness = slowness;
+    if (count_of(&slowness) == 0)
+        memset(remedy->is_useless, 0, sizeof remedy->is_useless);
+    set_ladder(remedy);
+}
+
+/* ---- Decisions. ---- */
+static void describe(const struct dt_remedy *remedy, struct dt_decision *decision)
+{
+    const struct arrangement *plan = &remedy->plans[remedy->due];
+    double scale = (double)pace_ns(remedy) / (double)dt_max_u64((uint64_t)remedy->healthy_ns, 1);
+
+    *decision = (struct dt_decision){.kind = DT_DECISION_REMEDY,
+                                     .from_rank = -1,
+                                     .to_rank = -1,
+                                     .step = remedy->due,
+                                     .replica_count = (size_t)remedy->cluster->replica_count,
+                                     .node_count = remedy->positions};
+    memcpy(decision->counts, plan->counts, sizeof decision->counts);
+    memcpy(decision->nodes, plan->nodes, sizeof decision->nodes);
+    if (remedy->is_useless[remedy->ladder.current]) {
+        snprintf(decision->reason, sizeof decision->reason,
+                 "%s: %s has not made the iterations shorter: %.1f ms, before it %.1f ms",
+                 detour_step_name(remedy->due), detour_step_name(remedy->ladder.current),
+                 (double)remedy->shortest_ns / DT_NS_PER_MS, (double)remedy->before_ns / DT_NS_PER_MS);
+        return;
+    }
+    if (remedy->due == DETOUR_STEP_S1) {
+        snprintf(decision->reason, sizeof decision->reason,
+                 "S1: nothing is slow, and the remedy has cost as much as taking it back (%.1f s)",
+                 (double)remedy->cluster->cost_ns[DETOUR_STEP_S1] / DT_NS_PER_S);
+        return;
+    }
+    snprintf(decision->reason, sizeof decision->reason,
+             "%s: %" PRId32 " slow ranks, %" PRId32 " slow links; waiting has cost as much as the step (%.1f "
+             "s); an iteration of %.1f ms would take %.1f ms",
+             detour_step_name(remedy->due), remedy->slowness.node_count, remedy->slowness.link_count,
+             (double)remedy->cluster->cost_ns[remedy->due] / DT_NS_PER_S,
+             (double)remedy->present_ns * scale / DT_NS_PER_MS,
+             (double)remedy->estimate_ns[remedy->due] * scale / DT_NS_PER_MS);
+}
+
+bool dt_remedy_decide(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns,
+                      struct dt_decision *decision)
+{
+    if (remedy->is_due) {
+        remedy->is_due = false;
+        remedy->since_ns = now_ns;
+        describe(remedy, decision);
+        return true;
+    }
+    if (remedy->ladder.state == DETOUR_LADDER_TAKING) {
+        if (now_ns >= dt_deadline_ns(remedy->since_ns, DT_REMEDY_TIMEOUT_NS))
+            dt_remedy_done(remedy, now_ns, false);
+        return false;
+    }
+    update(remedy, situation, now_ns);
+    return false;
+}
+
+void dt_remedy_done(struct dt_remedy *remedy, uint64_t now_ns, bool success)
+{
+    const enum detour_step step = remedy->ladder.taking, previous = remedy->ladder.current;
+
+    if (remedy->is_due || !detour_ladder_done(&remedy->ladder, remedy->ladder_ns, success))
+        return;
+    if (success) {
+        remedy->present = remedy->plans[step];
+        if (step != previous || remedy->has_grown) /* otherwise the same remedy in other numbers */
+            remedy->before_ns = remedy->recent_ns;
+        remedy->has_grown = false;
+        remedy->shortest_ns = INT64_MAX;
+        remedy->trial = step == DETOUR_STEP_S1 ? 0 : TRIAL_COUNT;
+        remedy->since_ns = now_ns;
+        remedy->taken += step == DETOUR_STEP_S3;
+    }
+    remedy->has_plan = false; /* S4 and failures change what is open: plan anew */
+}
+
+void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decision, uint64_t now_ns)
+{
+    struct detour_ladder_step steps[DETOUR_STEP_COUNT] = {0};
+    enum detour_step step;
+
+    if (decision->kind != DT_DECISION_REMEDY || decision->node_count != remedy->positions ||
+        decision->replica_count != (size_t)remedy->cluster->replica_count)
+        return;
+    detour_ladder_init(&remedy->ladder, NULL, 0);
+    remedy->is_due = remedy->has_plan = false;
+    remedy->ladder_ns = 1;
+    for (int i = 0; i < DETOUR_STEP_COUNT; i++)
+        steps[i].iteration_ns = i == decision->step ? 0 : INT64_MAX;
+    detour_ladder_change(&remedy->ladder, 1, steps);
+    if (detour_ladder_boundary(&remedy->ladder, remedy->ladder_ns, &step))
+        detour_ladder_done(&remedy->ladder, remedy->ladder_ns, true);
+    memcpy(remedy->present.counts, decision->counts, decision->replica_count * sizeof *decision->counts);
+    memcpy(remedy->present.nodes, decision->nodes, decision->node_count * sizeof *decision->nodes);
+    remedy->since_ns = now_ns;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Remedies for a job as a whole, by the ladder of detour/mitigate.h: what the judge finds slow becomes an
+ * event, the planner has the steps S1 to S4 for it, and the observed times of iterations add up what waiting
+ * for each step costs. A decision has the whole arrangement of the job: microbatches of each replica, and the
+ * rank at each position.
+ *
+ *   finding   in the event
+ *   link      a slow link; by its factor, or by its delay if the job's file gives no bandwidth
+ *   NIC       a slow network of its rank, if one rank uses it
+ *   device    a slow rank
+ *   other     nothing
+ *
+ * After S3, a slow link may have no traffic, and nothing measures it: it counts as slow for `recheck_ns`,
+ * twice as long each time it is found slow again.
+ *
+ * An estimate may be wrong. A remedy under which no iteration of the first five is shorter than the last one
+ * without it is taken back at once, and its step is not taken again before everything has recovered.
+ *
+ * Pure: no clock. Owner: one thread. Planning takes up to some tenths of a second for large jobs.
+ */
+#ifndef DETOUR_CONTROLLER_REMEDY_H
+#define DETOUR_CONTROLLER_REMEDY_H
+
+#include "controller/decide.h"
+#include "controller/record.h"
+#include "detour/mitigate.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_remedy;
+
+/*
+ * The cluster outlives the remedy; its nodes are ranks, each at one position. DT_INVALID: it is not such a
+ * cluster, or has more than DT_RECORD_NODES_MAX positions, with the reason in one line. DT_NO_MEMORY.
+ */
+enum dt_status dt_remedy_create(const struct detour_cluster *cluster, uint64_t recheck_ns,
+                                struct dt_remedy **remedy, char reason[DT_RECORD_REASON_BYTES]);
+void dt_remedy_destroy(struct dt_remedy *remedy);
+
+/*
+ * The iterations of an observation: those of the rank with the smallest number count. The computing time of a
+ * rank becomes that of equal microbatches, so that the judge finds neither S2 nor its end.
+ */
+void dt_remedy_observe(struct dt_remedy *remedy, struct dt_observation *observation);
+
+/* Once in a round. True: *decision is to be taken; dt_remedy_done() has to follow. */
+bool dt_remedy_decide(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns,
+                      struct dt_decision *decision);
+
+/* The decision has been carried out, or not. No effect without one. */
+void dt_remedy_done(struct dt_remedy *remedy, uint64_t now_ns, bool success);
+
+/* A decision that is not done for this long counts as failed: dt_remedy_decide() sees to it. */
+#define DT_REMEDY_TIMEOUT_NS 30000000000ull
+
+/* A decision of an earlier controller: it is in force. One for another job is ignored. */
+void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decision, uint64_t now_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

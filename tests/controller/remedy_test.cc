@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/remedy.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace
+{
+const int64_t kMs = DT_NS_PER_MS;
+
+/* Two replicas of two stages, 16 microbatches: 8 * 10 + 10 = 90 ms. Rank 0 to 3 at the positions. */
+class Remedy : public ::testing::Test
+{
+  protected:
+    Remedy()
+    {
+        cluster.name = "job";
+        cluster.replica_count = cluster.stage_count = 2;
+        cluster.microbatch_count = 16;
+        cluster.stage_ns = stage_ns;
+        cluster.cost_ns[DETOUR_STEP_S2] = 2000 * kMs;
+        cluster.cost_ns[DETOUR_STEP_S3] = 60000 * kMs;
+        cluster.cost_ns[DETOUR_STEP_S4] = 10000000 * kMs;
+        Restart();
+    }
+    ~Remedy() override
+    {
+        dt_remedy_destroy(remedy);
+    }
+    void Restart()
+    {
+        char reason[DT_RECORD_REASON_BYTES];
+
+        dt_remedy_destroy(remedy);
+        remedy = nullptr;
+        ASSERT_EQ(dt_remedy_create(&cluster, 600 * DT_NS_PER_S, &remedy, reason), DT_OK) << reason;
+    }
+    std::string Refused()
+    {
+        char reason[DT_RECORD_REASON_BYTES] = "";
+        dt_remedy *made = nullptr;
+
+        EXPECT_EQ(dt_remedy_create(&cluster, 1, &made, reason), DT_INVALID);
+        dt_remedy_destroy(made);
+        return reason;
+    }
+    void Find(dt_finding_kind kind, uint32_t rank, uint32_t peer, double factor, uint64_t delay_ms)
+    {
+        dt_finding finding = {};
+
+        finding.kind = kind;
+        finding.state = DT_FINDING_GOES_ON;
+        finding.rank = rank;
+        finding.peer_rank = peer;
+        finding.factor = factor;
+        finding.delay_ns = delay_ms * kMs;
+        findings.push_back(finding);
+    }
+    /* One iteration, and a round. True: *decision is made; it is done at once. */
+    bool Iterate(int64_t iteration_ms, bool success = true)
+    {
+        dt_situation situation = {};
+
+        observation = {};
+        observation.iteration_ns = iteration_ms * kMs;
+        observation.compute_ns = 80 * kMs;
+        observation.iterations = 1;
+        dt_remedy_observe(remedy, &observation);
+        situation.findings = findings.data();
+        situation.finding_count = findings.size();
+        now_ns += (uint64_t)(iteration_ms * kMs);
+        if (!dt_remedy_decide(remedy, &situation, now_ns, &decision))
+            return false;
+        dt_remedy_done(remedy, now_ns, success);
+        return true;
+    }
+    /* Iterations until a decision, at most `count`; their number, or -1. */
+    int Until(int64_t iteration_ms, int count)
+    {
+        for (int i = 0; i < count; i++) {
+            if (Iterate(iteration_ms))
+                return i;
+        }
+        return -1;
+    }
+    std::vector<int32_t> Counts() const
+    {
+        return {decision.counts, decision.counts + decision.replica_count};
+    }
+    std::vector<int32_t> Nodes() const
+    {
+        return {decision.nodes, decision.nodes + decision.node_count};
+    }
+
+    const int64_t stage_ns[2] = {10 * kMs, 10 * kMs};
+    detour_cluster cluster = {};
+    dt_remedy *remedy = nullptr;
+    std::vector<dt_finding> findings;
+    dt_observation observation = {};
+    dt_decision decision = {};
+    uint64_t now_ns = 1;
+};
+
+using Numbers = std::vector<int32_t>;
+
+TEST_F(Remedy, NothingIsDecidedWhileNothingIsSlow)
+{
+    EXPECT_EQ(Until(90, 10000), -1);
+    EXPECT_EQ(Until(200, 10000), -1); /* slow for a reason that no finding names */
+}
+
+TEST_F(Remedy, ASlowRankHasFewerMicrobatchesAndItsRecoveryBringsThemBack)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    /* 170 ms instead of 130 ms with S2 lose 40 ms an iteration: some 50 iterations make 2 s. */
+    int waited = Until(170, 1000);
+    EXPECT_GT(waited, 20);
+    EXPECT_LT(waited, 60);
+    EXPECT_EQ(decision.kind, DT_DECISION_REMEDY);
+    EXPECT_EQ(decision.step, DETOUR_STEP_S2);
+    EXPECT_LT(Counts()[1], Counts()[0]);
+    EXPECT_EQ(Counts()[0] + Counts()[1], 16);
+    EXPECT_EQ(Nodes(), (Numbers{0, 1, 2, 3}));
+    EXPECT_EQ(Until(125, 100), -1) << decision.reason; /* S3 would bring no more */
+    findings.clear();
+    ASSERT_GE(Until(125, 1000), 0);
+    EXPECT_EQ(decision.step, DETOUR_STEP_S1);
+    EXPECT_EQ(Counts(), (Numbers{8, 8}));
+    EXPECT_EQ(Until(90, 1000), -1);
+}
+
+TEST_F(Remedy, ComputingIsThatOfEqualMicrobatches)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    ASSERT_GE(Until(170, 1000), 0);
+    observation.rank = 2;
+    observation.iterations = 1;
+    observation.compute_ns = decision.counts[1] * 20 * kMs;
+    dt_remedy_observe(remedy, &observation);
+    EXPECT_EQ(observation.compute_ns, 160 * kMs);
+}
+
+TEST_F(Remedy, ASlowLinkBetweenReplicasIsTakenOutOfUseUntilItsRecheck)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_LINK, 2, 0, 0, 500);
+    ASSERT_GE(Until(2000, 1000), 0); /* the estimate is 1,090 ms; S2 helps with neither */
+    EXPECT_EQ(decision.step, DETOUR_STEP_S3);
+    EXPECT_NE(Nodes(), (Numbers{0, 1, 2, 3}));
+    EXPECT_EQ(Counts(), (Numbers{8, 8}));
+    findings.clear(); /* it has no traffic */
+    EXPECT_EQ(Until(95, 100), -1);
+    EXPECT_EQ(Until(95, 7000), -1); /* over for 600 s; the exchange costs nothing, so it stays */
+}
+
+TEST_F(Remedy, ASecondIncidentIsPlannedForWithTheFirst)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    ASSERT_GE(Until(170, 1000), 0);
+    Find(DT_FINDING_LINK, 0, 2, 0, 500);
+    ASSERT_GE(Until(2100, 1000), 0);
+    EXPECT_EQ(decision.step, DETOUR_STEP_S3);
+    EXPECT_EQ(Counts()[0] + Counts()[1], 16);
+    EXPECT_NE(Counts(), (Numbers{8, 8})); /* for the slow rank, wherever it is */
+}
+
+TEST_F(Remedy, AFailedStepIsPaidForAgain)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    int first = 0, second = 0;
+    while (!Iterate(170, false) && first < 1000)
+        first++;
+    while (!Iterate(170, false) && second < 1000)
+        second++;
+    EXPECT_LT(first, 1000);
+    EXPECT_GT(second, first / 2);
+    EXPECT_LT(second, 1000);
+}
+
+TEST_F(Remedy, AnotherControllerTakesBackWhatIsInForce)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    ASSERT_GE(Until(170, 1000), 0);
+    dt_decision taken = decision;
+    Restart();
+    dt_remedy_adopt(remedy, &taken, now_ns);
+    EXPECT_EQ(Until(125, 100), -1) << "it is in force";
+    findings.clear();
+    ASSERT_GE(Until(125, 1000), 0);
+    EXPECT_EQ(decision.step, DETOUR_STEP_S1);
+}
+
+TEST_F(Remedy, ARemedyThatDoesNotHelpIsTakenBackOnce)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    ASSERT_GE(Until(170, 1000), 0);
+    ASSERT_EQ(decision.step, DETOUR_STEP_S2);
+    EXPECT_EQ(Until(200, 100), 5);
+    EXPECT_EQ(decision.step, DETOUR_STEP_S1);
+    EXPECT_EQ(Counts(), (Numbers{8, 8}));
+    EXPECT_EQ(std::string(decision.reason),
+              "S1: S2 has not made the iterations shorter: 200.0 ms, before it 170.0 ms");
+    EXPECT_EQ(Until(170, 500), -1);
+    findings.clear();
+    EXPECT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    EXPECT_GE(Until(170, 1000), 0) << "a new incident";
+}
+
+TEST_F(Remedy, FindingsThatNameNoRankOfTheJobAreNone)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_DEVICE, 4, DT_JUDGE_UNKNOWN, 2.0, 0);
+    Find(DT_FINDING_NIC, DT_JUDGE_UNKNOWN, DT_JUDGE_UNKNOWN, 2.0, 0);
+    Find(DT_FINDING_LINK, 0, 4, 2.0, 100);
+    Find(DT_FINDING_LINK, 1, 1, 2.0, 100);
+    Find(DT_FINDING_PROCESSOR, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    EXPECT_EQ(Until(170, 1000), -1);
+}
+
+TEST_F(Remedy, NodesAreRanks)
+{
+    const int32_t beyond[] = {0, 1, 2, 4};
+
+    cluster.nodes = beyond;
+    EXPECT_NE(Refused(), "");
+    cluster.nodes = nullptr;
+    cluster.microbatch_count = 1;
+    EXPECT_NE(Refused(), "");
+}
+} // namespace
