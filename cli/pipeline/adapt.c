@@ -126,6 +126,18 @@ void dt_pipeline_delays_of_replicas(const struct detour_profile *profile, int32_
     }
 }
 
+int64_t dt_pipeline_least_delay_ns(const struct detour_profile *profile)
+{
+    int64_t least_ns = INT64_MAX;
+
+    for (int32_t i = 0; i < profile->stage_count; i++) {
+        int64_t longest_ns = later(profile->stages[i].f_ns, profile->stages[i].b_ns);
+
+        least_ns = longest_ns < least_ns ? longest_ns : least_ns;
+    }
+    return least_ns / 1000 * DT_PIPELINE_CHANGE_PERMILLE;
+}
+
 /* The plan's profile with delays; the links lie in `links`. */
 static struct detour_profile with_delays(const struct dt_pipeline_plan *plan,
                                          const struct dt_pipeline_delays *delays,

@@ -55,6 +55,9 @@ void dt_pipeline_delays_of_replicas(const struct detour_profile *profile, int32_
                                     const struct dt_pipeline_verdicts *verdicts,
                                     struct dt_pipeline_delays *delays);
 
+/* Smaller delays change neither the schedule nor the host path; the links of a busy machine have them. */
+int64_t dt_pipeline_least_delay_ns(const struct detour_profile *profile);
+
 /* Identifies the order of operations; not 0. */
 uint64_t dt_pipeline_schedule_digest(const struct detour_schedule *schedule);
 

@@ -11,9 +11,9 @@
 #include "obs/runtime_dir.h"
 
 /* The bytes of the file, at most `room`; 0: it cannot be read. A FIFO in its place must not block. */
-static size_t read_file(const struct dt_runtime_dir *dir, char *text, size_t room)
+static size_t read_file(const struct dt_runtime_dir *dir, const char *name, char *text, size_t room)
 {
-    int fd = openat(dir->fd, DT_DECISION_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = openat(dir->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     size_t bytes = 0;
     ssize_t got = 1;
 
@@ -29,8 +29,9 @@ static size_t read_file(const struct dt_runtime_dir *dir, char *text, size_t roo
     return bytes;
 }
 
-static bool read_decision(struct dt_decision *decision)
+bool dt_pipeline_follow_decision(enum dt_decision_kind kind, struct dt_decision *decision)
 {
+    const char *name = kind == DT_DECISION_REMEDY ? DT_REMEDY_FILE : DT_DECISION_FILE;
     char *text = malloc(DT_STORE_RECORD_BYTES);
     char reason[DT_RECORD_REASON_BYTES];
     struct dt_runtime_dir dir;
@@ -38,10 +39,10 @@ static bool read_decision(struct dt_decision *decision)
 
     if (text && dt_runtime_dir_open(dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"), 0, &dir, reason,
                                     sizeof reason) == DT_OK) {
-        size_t bytes = read_file(&dir, text, DT_STORE_RECORD_BYTES);
+        size_t bytes = read_file(&dir, name, text, DT_STORE_RECORD_BYTES);
 
         is_read = bytes && dt_decision_read(text, bytes, decision, reason) == DT_OK &&
-                  decision->kind == DT_DECISION_REPLAN;
+                  decision->kind == (int32_t)kind;
         dt_runtime_dir_close(&dir);
     }
     free(text);
@@ -62,7 +63,7 @@ void dt_pipeline_follow_start(struct dt_pipeline_follow *follow)
     struct dt_decision decision;
 
     *follow = (struct dt_pipeline_follow){0};
-    if (read_decision(&decision))
+    if (dt_pipeline_follow_decision(DT_DECISION_REPLAN, &decision))
         is_new(follow, &decision);
 }
 
@@ -77,12 +78,24 @@ static void add(struct dt_pipeline_verdicts *verdicts, const struct dt_decided_l
     }
 }
 
+/* Of a rank; ranks have exchanged their positions. */
+static int32_t position_of(const struct dt_pipeline_follow *follow, int32_t rank, uint32_t ranks)
+{
+    uint32_t position = 0;
+
+    if (!follow->ranks)
+        return rank;
+    while (position < ranks && follow->ranks[position] != (unsigned)rank)
+        position++;
+    return (int32_t)position;
+}
+
 bool dt_pipeline_follow_read(struct dt_pipeline_follow *follow, struct dt_pipeline_verdicts *verdicts,
                              uint32_t ranks)
 {
     struct dt_decision decision;
 
-    if (!read_decision(&decision) || !is_new(follow, &decision))
+    if (!dt_pipeline_follow_decision(DT_DECISION_REPLAN, &decision) || !is_new(follow, &decision))
         return false;
     for (uint32_t rank = 0; rank < ranks; rank++) {
         verdicts[rank] = (struct dt_pipeline_verdicts){0};
@@ -90,10 +103,12 @@ bool dt_pipeline_follow_read(struct dt_pipeline_follow *follow, struct dt_pipeli
             verdicts[rank].slow[i].to_rank = -1;
     }
     for (size_t i = 0; i < decision.link_count; i++) {
-        const struct dt_decided_link *link = &decision.links[i];
+        struct dt_decided_link link = decision.links[i];
 
-        if ((uint32_t)link->from_rank < ranks && (uint32_t)link->to_rank < ranks)
-            add(&verdicts[link->from_rank], link);
+        link.from_rank = position_of(follow, link.from_rank, ranks);
+        link.to_rank = position_of(follow, link.to_rank, ranks);
+        if ((uint32_t)link.from_rank < ranks && (uint32_t)link.to_rank < ranks)
+            add(&verdicts[link.from_rank], &link);
     }
     return true;
 }

@@ -9,6 +9,7 @@
 #define DETOUR_CLI_PIPELINE_FOLLOW_H
 
 #include "cli/pipeline/adapt.h"
+#include "controller/record.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,13 +23,17 @@ struct dt_pipeline_follow {
     int64_t fence;
     int tries; /* that are left; the caller sets 0 when the decision is adopted */
     struct dt_pipeline_delays delays;
+    const unsigned *ranks; /* [position]: who is there now; NULL: the rank of that number */
 };
+
+/* The newest decision of this kind (re-plan or remedy) in the runtime directory. False: there is none. */
+bool dt_pipeline_follow_decision(enum dt_decision_kind kind, struct dt_decision *decision);
 
 /* A decision that is there already is one about an earlier job. */
 void dt_pipeline_follow_start(struct dt_pipeline_follow *follow);
 
 /*
- * True: there is a new decision, and its delays are in `verdicts`, one element for each of `ranks` ranks.
+ * True: there is a new decision, and its delays are in `verdicts`, one element for each of `ranks` positions.
  * Links of other ranks, and more than DT_PIPELINE_VERDICTS_MAX of one rank, are left out. Reads a file of at
  * most 64 KiB.
  */

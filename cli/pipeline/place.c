@@ -19,7 +19,8 @@ void dt_pipeline_place_init(struct dt_pipeline_place *place, const struct dt_pip
 bool dt_pipeline_place_create_parameters(struct dt_pipeline_place *place,
                                          const struct detour_profile *profile)
 {
-    return place->options->exchanges.count == 0 ||
+    return (place->options->exchanges.count == 0 && place->options->adapt != DT_PIPELINE_ADAPT_CONTROL) ||
+           place->options->replicas == 1 ||
            dt_pipeline_parameters_create(
                &place->parameters, place->position.device,
                dt_pipeline_replicas_gradients(place->options, profile, place->position).places);

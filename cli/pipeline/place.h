@@ -23,7 +23,8 @@ struct dt_pipeline_place {
 void dt_pipeline_place_init(struct dt_pipeline_place *place, const struct dt_pipeline_options *options,
                             unsigned rank);
 
-/* With --exchange: those of the device, a parameter for each gradient. False when out of memory. */
+/* With --exchange, or remedies of a controller: those of the device, a parameter for each gradient. False
+ * when out of memory. */
 bool dt_pipeline_place_create_parameters(struct dt_pipeline_place *place,
                                          const struct detour_profile *profile);
 void dt_pipeline_place_free(struct dt_pipeline_place *place);

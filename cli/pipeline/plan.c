@@ -200,6 +200,15 @@ static bool make_variants(struct dt_pipeline_plan *plan, struct detour_error *er
     return made;
 }
 
+bool dt_pipeline_plan_vary(struct dt_pipeline_plan *plan, struct detour_error *error)
+{
+    free(plan->variants);
+    plan->variants = NULL;
+    plan->variant_count = 0;
+    *error = (struct detour_error){.status = DETOUR_NO_MEMORY, .text = "out of memory"};
+    return make_variants(plan, error);
+}
+
 struct dt_pipeline_variant dt_pipeline_plan_of(const struct dt_pipeline_plan *plan, int32_t replica,
                                                uint32_t iteration)
 {

@@ -35,6 +35,10 @@ struct dt_pipeline_plan {
 /* False with the reason in *error. dt_pipeline_plan_free() in both cases. */
 bool dt_pipeline_plan_make(struct dt_pipeline_plan *plan, const struct dt_pipeline_options *options,
                            struct detour_error *error);
+
+/* The schedules for the options' numbers of microbatches, which have changed. False with the reason. */
+bool dt_pipeline_plan_vary(struct dt_pipeline_plan *plan, struct detour_error *error);
+
 void dt_pipeline_plan_free(struct dt_pipeline_plan *plan);
 
 /* What a replica executes in an iteration, as planned. */

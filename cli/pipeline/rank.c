@@ -18,11 +18,13 @@
 #include "cli/pipeline/follow.h"
 #include "cli/pipeline/place.h"
 #include "cli/pipeline/plan.h"
+#include "cli/pipeline/remedy.h"
 #include "cli/pipeline/replicas.h"
 #include "cli/pipeline/rules.h"
 #include "cli/pipeline/staging.h"
 #include "cli/pipeline/timeline.h"
 #include "delay/timer.h"
+#include "detour/mitigate.h"
 #include "job/rank.h"
 #include "pipeline/agreement.h"
 #include "pipeline/executor.h"
@@ -35,7 +37,8 @@ struct result {
     struct dt_pipeline_verdicts verdicts;
     struct dt_pipeline_used used;
     struct dt_agreement_part part;
-    struct dt_pipeline_delays proposed; /* of rank 0 */
+    struct dt_pipeline_delays proposed; /* of rank 0; as the next */
+    struct dt_pipeline_remedy remedy;   /* that was read last */
 };
 
 /* Decided after iteration k, sent after k + 1, confirmed after k + 2, used from k + 3 on. */
@@ -43,7 +46,8 @@ struct result {
 
 struct rank {
     struct dt_job_rank job;
-    const struct dt_pipeline_options *options;
+    struct dt_pipeline_options options_now;    /* with the controller's remedies */
+    const struct dt_pipeline_options *options; /* = &options_now */
     struct dt_pipeline_plan plan;
     struct dt_pipeline_place place;
     struct dt_executor *executor;
@@ -67,6 +71,9 @@ struct rank {
     uint64_t staged_messages;             /* of all ranks, before this iteration (rank 0); as the next */
     uint64_t pool_full;
     struct dt_pipeline_staging staging;
+    struct dt_pipeline_remedy offered; /* rank 0 */
+    struct dt_pipeline_remedy remedy;  /* in force */
+    uint32_t remedied;                 /* before this iteration the grid changes */
 };
 
 /* ---- Work of the progress thread. ---- */
@@ -229,27 +236,6 @@ static bool make_plan(struct rank *rank)
                        detour_algorithm_name(options->algorithm), reason.text);
 }
 
-/* The RNIC of --kill exists; its name goes to the rules. */
-static bool find_kill(struct rank *rank)
-{
-    const struct dt_job_plugin *plugin = &rank->job.net.plugin;
-    const char *nic = rank->options->slow.kill.nic;
-
-    if (!nic[0])
-        return true;
-    if (!strcmp(nic, DT_PIPELINE_FIRST_NIC))
-        nic = plugin->devices[0].name;
-    for (int i = 0; i < plugin->device_count; i++) {
-        if (strcmp(plugin->devices[i].name, nic) != 0)
-            continue;
-        snprintf(rank->rules.nic, sizeof rank->rules.nic, "%s", nic);
-        return true;
-    }
-    return dt_job_fail(rank->job.error, DT_EXIT_USAGE,
-                       "--kill %s: the plugin has no such device; its first is %s", nic,
-                       plugin->devices[0].name);
-}
-
 static bool set_up(struct rank *rank)
 {
     struct dt_pipeline_process self;
@@ -267,7 +253,8 @@ static bool set_up(struct rank *rank)
                                    .devices = rank->options->devices,
                                    .processes = rank->processes,
                                    .kill_after_ns = dt_pipeline_plan_predict_ns(&rank->plan, NULL, 0) / 2};
-    if (!find_kill(rank))
+    if (!dt_pipeline_rules_find_kill(&rank->rules, &rank->options->slow.kill, &rank->job.net.plugin,
+                                     rank->job.error))
         return false;
     return dt_job_rank_connect(&rank->job, dt_pipeline_courier_connections(rank->courier),
                                dt_pipeline_courier_connection_count(rank->courier));
@@ -303,24 +290,11 @@ static uint64_t beyond(uint64_t count, uint64_t *before)
     return grown;
 }
 
-/* Smaller delays change neither the schedule nor the host path; the links of a busy machine have them. */
-static int64_t least_shown_ns(const struct detour_profile *profile)
-{
-    int64_t least_ns = INT64_MAX;
-
-    for (int32_t i = 0; i < profile->stage_count; i++) {
-        int64_t longest_ns = later(profile->stages[i].f_ns, profile->stages[i].b_ns);
-
-        least_ns = longest_ns < least_ns ? longest_ns : least_ns;
-    }
-    return least_ns / 1000 * DT_PIPELINE_CHANGE_PERMILLE;
-}
-
 /* What the plugins of all ranks report, and what was ordered. */
 static void describe_links(struct rank *rank, const struct result *results,
                            struct dt_pipeline_iteration *iteration)
 {
-    const int64_t least_ns = least_shown_ns(&rank->plan.profile);
+    const int64_t least_ns = dt_pipeline_least_delay_ns(&rank->plan.profile);
     uint64_t staged = 0, full = 0;
 
     for (int32_t from = 0; from < (int32_t)rank->job.net.ranks; from++) {
@@ -348,6 +322,7 @@ static void send_iteration(struct rank *rank, const struct result *results)
         .schedule = rank->schedule,
         .predicted_ns = dt_pipeline_plan_predict_ns(&rank->plan, rank->present.schedule, rank->iteration),
         .pause_ns = rank->pause_ns,
+        .remedy = rank->remedy.step,
     };
     uint64_t compute_ns = 0, cpu_ns = 0;
     int64_t pipeline_ns = 0;
@@ -393,7 +368,7 @@ static void propose(struct rank *rank, const struct result *results)
 {
     struct dt_pipeline_delays measured;
 
-    if (rank->agreement.own.number)
+    if (rank->agreement.own.number || !dt_pipeline_remedy_is_even(rank->options, rank->iteration + 1))
         return;
     if (rank->options->adapt == DT_PIPELINE_ADAPT_CONTROL
             ? !dt_pipeline_follow_next(&rank->follow, &rank->plan.profile, rank->options->replicas, &measured)
@@ -432,6 +407,20 @@ static bool adopt(struct rank *rank)
     rank->follow.tries = 0;
     return dt_pipeline_staging_set(&rank->staging, &rank->plan.profile, &rank->staged, rank->job.link->rank,
                                    rank->processes, rank->job.error);
+}
+
+/* Every rank: the remedy of this round holds from the next iteration on, with the plan's schedules. */
+static bool take_remedy(struct rank *rank, const struct dt_pipeline_remedy *remedy)
+{
+    rank->remedy = *remedy;
+    if (remedy->step == DETOUR_STEP_S4)
+        return true; /* this iteration was the last one */
+    rank->remedied = rank->iteration + 1;
+    dt_pipeline_candidate_free(&rank->present);
+    dt_pipeline_candidate_free(&rank->next);
+    rank->schedule = 0;
+    rank->planned = (struct dt_pipeline_delays){0};
+    return dt_pipeline_remedy_set(remedy, rank->remedied, &rank->options_now, &rank->plan, rank->job.error);
 }
 
 /* The round between this iteration and the next. */
@@ -493,6 +482,9 @@ static bool run_iteration(struct rank *rank)
         return false;
     uint64_t cpu_ns = cpu_now_ns();
     dt_job_rank_doing(&rank->job, "executing iteration %u", rank->iteration);
+    if (rank->options->adapt == DT_PIPELINE_ADAPT_CONTROL && rank->job.link->rank == 0 &&
+        !rank->agreement.own.number)
+        dt_pipeline_remedy_read(rank->options, &rank->offered);
     if (!dt_job_rank_do_work(&rank->job, work_iteration, rank))
         return false;
     mine = (struct result){.account = dt_executor_get_account(rank->executor),
@@ -501,7 +493,8 @@ static bool run_iteration(struct rank *rank)
                            .used = {rank->schedule, rank->place.position.replica,
                                     dt_pipeline_schedule_digest(present_schedule(rank))},
                            .part = rank->agreement.own,
-                           .proposed = rank->proposed};
+                           .proposed = rank->proposed,
+                           .remedy = rank->offered};
     dt_pipeline_verdicts_read(&mine.verdicts);
     if (!send_records(rank))
         return false;
@@ -510,6 +503,8 @@ static bool run_iteration(struct rank *rank)
         return false;
     if (rank->job.link->rank == 0)
         send_iteration(rank, results);
+    if (results[0].remedy.counts[0] && results[0].remedy.number > rank->remedy.number)
+        return take_remedy(rank, &results[0].remedy);
     return !rank->options->adapt || adapt(rank, results);
 }
 
@@ -535,7 +530,8 @@ static bool exchange_ranks(struct rank *rank)
     uint64_t began_ns;
 
     rank->pause_ns = 0;
-    if (!dt_pipeline_exchanges_has(&rank->options->exchanges, rank->iteration))
+    if (rank->remedied != rank->iteration &&
+        !dt_pipeline_exchanges_has(&rank->options->exchanges, rank->iteration))
         return true;
     if (!dt_job_exchange(rank->job.link, NULL, 0, NULL, rank->job.error))
         return false;
@@ -558,7 +554,11 @@ static bool run_all(struct rank *rank)
         !dt_pipeline_staging_start(&rank->staging, rank->job.error))
         return false;
     dt_pipeline_follow_start(&rank->follow);
-    for (rank->iteration = 0; rank->iteration < rank->options->iterations; rank->iteration++) {
+    rank->follow.ranks = rank->place.ranks;
+    dt_pipeline_remedy_start(&rank->offered);
+    rank->remedied = UINT32_MAX;
+    for (; rank->iteration < rank->options->iterations && rank->remedy.step != DETOUR_STEP_S4;
+         rank->iteration++) {
         if (!exchange_ranks(rank) || !run_iteration(rank))
             return false;
     }
@@ -585,8 +585,9 @@ bool dt_pipeline_rank_run(const struct dt_pipeline_options *options, struct dt_j
     if (!rank || !results)
         return dt_job_fail(error, DT_EXIT_FAILED, "rank %u: out of memory", link->rank);
     rank->results = results;
-    rank->options = options;
-    dt_pipeline_place_init(&rank->place, options, link->rank);
+    rank->options_now = *options;
+    rank->options = &rank->options_now;
+    dt_pipeline_place_init(&rank->place, rank->options, link->rank);
     rank->job.options = &options->job;
     rank->job.link = link;
     rank->job.error = error;

@@ -44,7 +44,8 @@ struct dt_pipeline_iteration {
     double cpu;           /* share of this machine's cores that the ranks used */
     uint64_t staged;      /* messages that went over the host path */
     uint64_t pool_full;   /* sends that found the staging memory full */
-    int64_t pause_ns;     /* before the iteration: an exchange of ranks; 0: none */
+    int64_t pause_ns;     /* before the iteration: an exchange of ranks or a remedy; 0: none */
+    int32_t remedy;       /* of a controller, in force: enum detour_step; S4: the run ends */
     uint32_t slow_count;
     uint32_t hostpath_count;
     struct dt_pipeline_flow slow[DT_PIPELINE_FLOWS_SHOWN];     /* by the verdicts after the iteration */

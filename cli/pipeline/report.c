@@ -11,6 +11,7 @@
 #include "base/exit.h"
 #include "base/util.h"
 #include "cli/pipeline/picture.h"
+#include "detour/mitigate.h"
 #include "detour/version.h"
 
 #define BAR_COLUMNS 15
@@ -142,14 +143,15 @@ static void add_to_json(json_t *iterations, const struct dt_pipeline_iteration *
 {
     json_array_append_new(
         iterations,
-        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:I, s:f, s:o, s:o}", "iteration",
-                  (json_int_t)iteration->number, "time_ms", (double)iteration->time_ns / 1e6, "model_ms",
-                  (double)iteration->predicted_ns / 1e6, "bubble", iteration->bubble, "held_ms",
+        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:I, s:f, s:s, s:o, s:o}",
+                  "iteration", (json_int_t)iteration->number, "time_ms", (double)iteration->time_ns / 1e6,
+                  "model_ms", (double)iteration->predicted_ns / 1e6, "bubble", iteration->bubble, "held_ms",
                   (double)iteration->held_ns / 1e6, "wait_ms", (double)iteration->wait_ns / 1e6, "dp_ms",
                   (double)iteration->dp_ns / 1e6, "cpu", iteration->cpu, "comparable", !is_busy, "schedule",
                   (json_int_t)iteration->schedule, "staged_messages", (json_int_t)iteration->staged,
                   "pool_full", (json_int_t)iteration->pool_full, "pause_ms",
-                  (double)iteration->pause_ns / 1e6, "slow",
+                  (double)iteration->pause_ns / 1e6, "remedy",
+                  detour_step_name((enum detour_step)iteration->remedy), "slow",
                   flows_to_json(iteration->slow, iteration->slow_count, true), "hostpath",
                   flows_to_json(iteration->hostpath, iteration->hostpath_count, false)));
 }
@@ -197,8 +199,10 @@ void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
     if (report->options->draw)
         draw_bar(report, iteration);
     print_links(iteration);
+    if (iteration->remedy)
+        printf("  remedy %s", detour_step_name((enum detour_step)iteration->remedy));
     if (iteration->pause_ns)
-        printf("  ranks exchanged: pause of %.1f ms", (double)iteration->pause_ns / 1e6);
+        printf("  connections made anew: pause of %.1f ms", (double)iteration->pause_ns / 1e6);
     putchar('\n');
     fflush(stdout);
     report->count++;

@@ -147,3 +147,22 @@ bool dt_pipeline_rules_set(struct dt_pipeline_rules *rules, const struct dt_pipe
     bool has_kill = slow->kill.nic[0] && (slow->kill.devices >> rules->position.device & 1);
     return !has_kill || set_kill(rules, &slow->kill, iteration, error);
 }
+
+bool dt_pipeline_rules_find_kill(struct dt_pipeline_rules *rules, const struct dt_pipeline_kill *kill,
+                                 const struct dt_job_plugin *plugin, struct dt_job_error *error)
+{
+    const char *nic = kill->nic;
+
+    if (!nic[0])
+        return true;
+    if (!strcmp(nic, DT_PIPELINE_FIRST_NIC))
+        nic = plugin->devices[0].name;
+    for (int i = 0; i < plugin->device_count; i++) {
+        if (strcmp(plugin->devices[i].name, nic) != 0)
+            continue;
+        snprintf(rules->nic, sizeof rules->nic, "%s", nic);
+        return true;
+    }
+    return dt_job_fail(error, DT_EXIT_USAGE, "--kill %s: the plugin has no such device; its first is %s", nic,
+                       plugin->devices[0].name);
+}

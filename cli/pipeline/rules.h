@@ -9,6 +9,7 @@
 #include "cli/pipeline/slow.h"
 #include "detour/sched.h"
 #include "job/error.h"
+#include "job/plugin.h"
 #include "obs/command.h"
 
 #ifdef __cplusplus
@@ -43,6 +44,10 @@ bool dt_pipeline_rules_order(const char *line, char answer[DT_COMMAND_ANSWER_BYT
 enum { DT_PIPELINE_RULE_BYTES = 160 };
 void dt_pipeline_rule_text(const struct dt_pipeline_slow_link *link, const struct dt_pipeline_process *peer,
                            char text[DT_PIPELINE_RULE_BYTES]);
+
+/* The RNIC of --kill exists; its name goes to the rules. */
+bool dt_pipeline_rules_find_kill(struct dt_pipeline_rules *rules, const struct dt_pipeline_kill *kill,
+                                 const struct dt_job_plugin *plugin, struct dt_job_error *error);
 
 /*
  * Sets, for the whole run, the delays that the profile's links give the messages of this rank; links between

@@ -16,6 +16,7 @@
 
 #include "tests/process/command.h"
 
+using detour_test::Await;
 using detour_test::Command;
 using detour_test::LineCount;
 using detour_test::Outcome;
@@ -364,6 +365,64 @@ TEST(PipelineLoop, ASlowLinkChangesTheSchedule)
               json_real_value(json_object_get(first, "model_ms")));
     json_decref(fixed);
     json_decref(adapted);
+}
+
+/* As an agent writes it: whole. */
+void WriteRemedy(const std::string &folder, int number, int step, const std::string &counts,
+                 const std::string &nodes)
+{
+    std::ofstream(folder + "/new") << "{\"version\":1,\"type\":\"decision\",\"kind\":\"remedy\",\"number\":"
+                                   << number
+                                   << ",\"fence\":1,\"time_ns\":0,\"reason\":\"a test\",\"host\":\"\","
+                                      "\"from_rank\":-1,\"to_rank\":-1,\"connection\":\"0000000000000000\","
+                                      "\"nic\":\"\",\"hold_ns\":0,\"request\":\"\",\"links\":[],\"step\":"
+                                   << step << ",\"microbatches\":" << counts << ",\"nodes\":" << nodes << "}";
+    std::filesystem::rename(folder + "/new", folder + "/remedy.json");
+}
+
+bool EndsWithout(const std::string &out, const std::string &text)
+{
+    size_t end = out.rfind('\n'), begin = end == std::string::npos ? end : out.rfind('\n', end - 1);
+
+    return begin != std::string::npos && out.substr(begin, end - begin).find(text) == std::string::npos;
+}
+
+/*
+ * The remedies of a controller, one after the other: fewer microbatches for a replica, ranks that exchange
+ * their positions, both, nothing, and the end of the run for a restart. Every rank checks that the sums of
+ * the gradients and the parameters are exactly those of a run without remedies.
+ */
+TEST(PipelineLoop, RemediesOfAControllerAreCarriedOutAndTakenBack)
+{
+    const struct {
+        int step;
+        const char *name, *counts, *nodes;
+    } remedies[] = {{1, "remedy S2", "[1,7]", "[0,1,2,3]"},
+                    {2, "remedy S3", "[4,4]", "[3,1,0,2]"},
+                    {2, "pause", "[5,3]", "[1,0,2,3]"},
+                    {0, NULL, "[4,4]", "[0,1,2,3]"}};
+    std::string folder = (std::filesystem::temp_directory_path() / "detour-remedy-XXXXXX").string();
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    Command command(Pipeline({"--dp", "2", "--adapt", "control", "-n", "1000000"}),
+                    {{"DETOUR_RUNTIME_DIR", folder}});
+    int number = 0;
+
+    ASSERT_TRUE(Await([&] { return Rows(command.Written()) > 2; })) << command.Written();
+    for (const auto &remedy : remedies) {
+        size_t before = command.Written().size();
+
+        WriteRemedy(folder, ++number, remedy.step, remedy.counts, remedy.nodes);
+        ASSERT_TRUE(Await([&] {
+            std::string out = command.Written();
+            return remedy.name ? out.find(remedy.name, before) != std::string::npos
+                               : out.size() > before && EndsWithout(out, "remedy");
+        })) << number;
+    }
+    WriteRemedy(folder, ++number, 3, "[4,4]", "[0,1,2,3]");
+    Outcome outcome = command.Wait();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_LT(Rows(outcome.out), 1000000u);
+    std::filesystem::remove_all(folder);
 }
 
 TEST(Pipeline, APlantedCorruptionIsNoticed)

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/pipeline/remedy.h"
+
+#include "base/check.h"
+#include "base/exit.h"
+#include "cli/pipeline/follow.h"
+#include "controller/record.h"
+#include "detour/mitigate.h"
+
+static bool is_newer(const struct dt_pipeline_remedy *remedy, const struct dt_decision *decision)
+{
+    return decision->fence >= remedy->fence && decision->number > remedy->number;
+}
+
+void dt_pipeline_remedy_start(struct dt_pipeline_remedy *remedy)
+{
+    struct dt_decision decision;
+
+    *remedy = (struct dt_pipeline_remedy){0};
+    if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision))
+        return;
+    remedy->number = decision.number;
+    remedy->fence = decision.fence;
+}
+
+static bool has_place_changes(const struct dt_decision *decision)
+{
+    for (size_t i = 0; i < decision->node_count; i++) {
+        if (decision->nodes[i] != (int32_t)i)
+            return true;
+    }
+    return false;
+}
+
+/* As the options of the same names demand. */
+static bool fits(const struct dt_pipeline_options *options, const struct dt_decision *decision)
+{
+    int64_t sum = 0;
+
+    if (options->replicas < 2 || decision->replica_count != (size_t)options->replicas ||
+        decision->node_count != options->job.ranks || (options->input && options->input->schedule))
+        return false;
+    for (size_t i = 0; i < decision->replica_count; i++) {
+        sum += decision->counts[i];
+        if (decision->counts[i] > DT_PIPELINE_SHARE_MICROBATCHES_MAX)
+            return false;
+    }
+    return sum == (int64_t)options->replicas * options->microbatches &&
+           (!has_place_changes(decision) ||
+            !(options->input || options->slow.kill.nic[0] || dt_pipeline_options_has_timeline(options)));
+}
+
+void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct dt_pipeline_remedy *remedy)
+{
+    struct dt_decision decision;
+
+    if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision) || !is_newer(remedy, &decision) ||
+        !fits(options, &decision))
+        return;
+    *remedy = (struct dt_pipeline_remedy){
+        .number = decision.number, .fence = decision.fence, .step = decision.step};
+    for (size_t i = 0; i < decision.replica_count; i++)
+        remedy->counts[i] = decision.counts[i];
+    for (size_t i = 0; i < decision.node_count; i++)
+        remedy->ranks[i] = decision.nodes[i];
+}
+
+/* From each rank at the position of its number to the remedy's positions. */
+static void set_exchanges(const struct dt_pipeline_remedy *remedy, unsigned count, uint32_t iteration,
+                          struct dt_pipeline_exchanges *exchanges)
+{
+    int32_t ranks[DT_JOB_RANKS_MAX]; /* [position] */
+
+    exchanges->count = 0;
+    for (unsigned i = 0; i < count; i++)
+        ranks[i] = (int32_t)i;
+    for (unsigned position = 0; position < count; position++) {
+        unsigned from = position;
+
+        while (ranks[from] != remedy->ranks[position])
+            from++;
+        if (from == position)
+            continue;
+        DT_CHECK(exchanges->count < DT_PIPELINE_EXCHANGES_MAX);
+        exchanges->list[exchanges->count++] = (struct dt_pipeline_exchange){
+            .a = (unsigned)ranks[position], .b = (unsigned)ranks[from], .before = iteration};
+        ranks[from] = ranks[position];
+        ranks[position] = remedy->ranks[position];
+    }
+}
+
+bool dt_pipeline_remedy_set(const struct dt_pipeline_remedy *remedy, uint32_t iteration,
+                            struct dt_pipeline_options *options, struct dt_pipeline_plan *plan,
+                            struct dt_job_error *error)
+{
+    struct detour_error reason;
+    struct dt_pipeline_share_set *set = &options->shares.sets[0];
+
+    *set = (struct dt_pipeline_share_set){.from = iteration, .replicas = options->replicas};
+    for (int32_t i = 0; i < options->replicas; i++)
+        set->counts[i] = remedy->counts[i];
+    options->shares.set_count = 1; /* earlier iterations are over */
+    set_exchanges(remedy, options->job.ranks, iteration, &options->exchanges);
+    plan->options = options;
+    return dt_pipeline_plan_vary(plan, &reason) ||
+           dt_job_fail(error, DT_EXIT_FAILED, "%s of the controller: %s",
+                       detour_step_name((enum detour_step)remedy->step), reason.text);
+}
+
+bool dt_pipeline_remedy_is_even(const struct dt_pipeline_options *options, uint32_t iteration)
+{
+    for (int32_t i = 0; i < options->replicas; i++) {
+        if (dt_pipeline_options_share(options, i, iteration).count != options->microbatches)
+            return false;
+    }
+    return true;
+}

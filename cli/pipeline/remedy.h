@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The remedies of a controller (`detour control --cluster`), as all ranks carry them out with --adapt
+ * control: rank 0 reads remedy.json, and its result of an iteration brings the remedy to all ranks, which
+ * change their options before the next one. A file that is not there, or is no remedy for this run, changes
+ * nothing.
+ */
+#ifndef DETOUR_CLI_PIPELINE_REMEDY_H
+#define DETOUR_CLI_PIPELINE_REMEDY_H
+
+#include "cli/pipeline/plan.h"
+#include "job/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_pipeline_remedy {
+    int64_t number; /* of the decision */
+    int64_t fence;
+    int32_t step;                     /* enum detour_step */
+    int32_t counts[DT_JOB_RANKS_MAX]; /* [replica]: microbatches; [0] is 0: there is no remedy */
+    int32_t ranks[DT_JOB_RANKS_MAX];  /* [position] */
+};
+
+/* A remedy that is there already is one for an earlier job. */
+void dt_pipeline_remedy_start(struct dt_pipeline_remedy *remedy);
+
+/* Rank 0. *remedy, the last one that was read, becomes a newer one if that fits the run. */
+void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct dt_pipeline_remedy *remedy);
+
+/* The microbatches and exchanges of the options from that iteration on, and the plan's schedules for them.
+ * False with the reason in *error. */
+bool dt_pipeline_remedy_set(const struct dt_pipeline_remedy *remedy, uint32_t iteration,
+                            struct dt_pipeline_options *options, struct dt_pipeline_plan *plan,
+                            struct dt_job_error *error);
+
+/* All replicas have as many microbatches, and so one schedule for all. */
+bool dt_pipeline_remedy_is_even(const struct dt_pipeline_options *options, uint32_t iteration);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/pipeline/remedy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "controller/execute.h"
+#include "tests/obs/folder.h"
+
+namespace
+{
+/* Two replicas of two devices with 8 microbatches each. */
+class PipelineRemedy : public ::testing::Test
+{
+  protected:
+    PipelineRemedy()
+    {
+        setenv("DETOUR_RUNTIME_DIR", folder.path.c_str(), 1);
+        options.devices = options.replicas = 2;
+        options.microbatches = 8;
+        options.job.ranks = 4;
+    }
+    ~PipelineRemedy() override
+    {
+        unsetenv("DETOUR_RUNTIME_DIR");
+    }
+    /* As the agent of this host writes it. */
+    void Decide(int64_t number, std::vector<int32_t> counts, std::vector<int32_t> nodes)
+    {
+        auto decision = std::make_unique<dt_decision>();
+        char text[DT_RECORD_TEXT_BYTES];
+
+        decision->number = number;
+        decision->fence = 1;
+        decision->kind = DT_DECISION_REMEDY;
+        decision->step = 2;
+        decision->replica_count = counts.size();
+        std::copy(counts.begin(), counts.end(), decision->counts);
+        decision->node_count = nodes.size();
+        std::copy(nodes.begin(), nodes.end(), decision->nodes);
+        ASSERT_EQ(dt_execute(folder.path.c_str(), decision.get(), text), DT_OK) << text;
+    }
+    /* The number of the remedy that is read; 0: none that fits is new. */
+    int64_t Read()
+    {
+        int64_t before = remedy.number;
+
+        dt_pipeline_remedy_read(&options, &remedy);
+        return remedy.number > before ? remedy.number : 0;
+    }
+
+    Folder folder;
+    dt_pipeline_options options = {};
+    dt_pipeline_remedy remedy = {};
+};
+
+TEST_F(PipelineRemedy, OneThatWasThereBeforeTheRunIsNone)
+{
+    Decide(4, {6, 10}, {0, 1, 2, 3});
+    dt_pipeline_remedy_start(&remedy);
+    EXPECT_EQ(Read(), 0);
+    EXPECT_EQ(remedy.counts[0], 0);
+    Decide(5, {6, 10}, {0, 1, 2, 3});
+    EXPECT_EQ(Read(), 5);
+    EXPECT_EQ(Read(), 0);
+    Decide(3, {7, 9}, {0, 1, 2, 3});
+    EXPECT_EQ(Read(), 0) << "an older one";
+}
+
+TEST_F(PipelineRemedy, OneThatDoesNotFitTheRunIsNone)
+{
+    Decide(1, {6, 11}, {0, 1, 2, 3}); /* 17 microbatches */
+    EXPECT_EQ(Read(), 0);
+    Decide(2, {16}, {0, 1, 2, 3});
+    EXPECT_EQ(Read(), 0);
+    Decide(3, {8, 8}, {0, 1, 2, 3, 4, 5});
+    EXPECT_EQ(Read(), 0);
+    options.slow.kill.nic[0] = 'x'; /* --exchange goes without --kill */
+    Decide(4, {8, 8}, {1, 0, 2, 3});
+    EXPECT_EQ(Read(), 0);
+    Decide(5, {7, 9}, {0, 1, 2, 3});
+    EXPECT_EQ(Read(), 5);
+    options.replicas = 1;
+    Decide(6, {16}, {0, 1, 2, 3});
+    EXPECT_EQ(Read(), 0);
+}
+
+/* All 24 arrangements of four ranks: the exchanges lead to it from the start. */
+TEST_F(PipelineRemedy, ExchangesLeadToThePositions)
+{
+    std::vector<int32_t> ranks = {0, 1, 2, 3};
+
+    dt_pipeline_plan plan = {};
+    dt_job_error error = {};
+    detour_error reason;
+    options.algorithm = DETOUR_ALGORITHM_1F1B;
+    options.f_ns = options.b_ns = options.w_ns = 1000000;
+    ASSERT_TRUE(dt_pipeline_plan_make(&plan, &options, &reason)) << reason.text;
+    do {
+        remedy = {};
+        remedy.counts[0] = 5;
+        remedy.counts[1] = 11;
+        std::copy(ranks.begin(), ranks.end(), remedy.ranks);
+        ASSERT_TRUE(dt_pipeline_remedy_set(&remedy, 7, &options, &plan, &error)) << error.text;
+        for (unsigned position = 0; position < 4; position++) {
+            EXPECT_EQ(dt_pipeline_exchanges_rank_at(&options.exchanges, position, 7),
+                      (unsigned)ranks[position]);
+            EXPECT_EQ(dt_pipeline_exchanges_rank_at(&options.exchanges, position, 6), position);
+        }
+        EXPECT_EQ(dt_pipeline_options_share(&options, 1, 7).count, 11);
+        EXPECT_EQ(dt_pipeline_plan_of(&plan, 1, 7).profile.microbatch_count, 11);
+        EXPECT_FALSE(dt_pipeline_remedy_is_even(&options, 7));
+    } while (std::next_permutation(ranks.begin(), ranks.end()));
+    remedy.counts[0] = remedy.counts[1] = 8;
+    ASSERT_TRUE(dt_pipeline_remedy_set(&remedy, 9, &options, &plan, &error)) << error.text;
+    EXPECT_TRUE(dt_pipeline_remedy_is_even(&options, 9));
+    dt_pipeline_plan_free(&plan);
+}
+} // namespace
