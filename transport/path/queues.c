@@ -9,11 +9,9 @@
 #include "failover/planted.h"
 #include "transport/path/nic.h"
 #include "transport/protocol/work_id.h"
+#include "verbs/mlx5_size.h"
 
 #define PROBE_DEPTH       16
-#define SEND_BYTES        64
-#define RECEIVE_BYTES     16
-#define COMPLETION_BYTES  64
 #define RNR_RETRY_FOREVER 7
 #define RNR_TIMER         12 /* 0.64 ms */
 
@@ -29,10 +27,13 @@ static uint32_t sender_depth(uint32_t slots)
     return slots * DT_PARTS_MAX + DT_WRITES_PER_MESSAGE_MAX;
 }
 
-/* A CTS write per slot, and as many whose completion is not known yet. */
+/*
+ * A receiver has at most one CTS write per slot whose completion is not known (may_send_cts() in receive.c),
+ * and the marker of a fence behind them. With half as many more, elements of ConnectX still fit 32 KiB.
+ */
 static uint32_t receiver_depth(uint32_t slots)
 {
-    return 2 * slots;
+    return slots + slots / 2;
 }
 
 /* One receive per part and slot, and two per eager bounce buffer (EAGER and DISCARD), plus a
@@ -60,13 +61,15 @@ uint32_t dt_path_slots_max(const struct dt_device_info *info, enum dt_posting_ki
 uint64_t dt_path_bytes(const struct dt_path *path)
 {
     const struct dt_path_group *group = path->group;
-    uint64_t sends = group->is_sender ? sender_depth(group->slots) : receiver_depth(group->slots);
-    uint64_t receives = group->is_sender ? 1 : receive_depth(group->slots);
-    uint64_t completions = sends + receives;
-    uint64_t of_probe = PROBE_DEPTH * (SEND_BYTES + RECEIVE_BYTES + 2 * COMPLETION_BYTES);
+    enum dt_posting_kind posting = dt_path_posting(&group->environment->params, &path->nic->info);
+    uint32_t depth = group->is_sender ? sender_depth(group->slots) : receiver_depth(group->slots);
+    uint32_t sends = dt_qp_wr_count(posting, depth, DT_INLINE_BYTES);
+    uint32_t receives = group->is_sender ? 1 : receive_depth(group->slots);
+    uint64_t of_pair = dt_mlx5_qp_bytes(sends, DT_INLINE_BYTES, receives) + dt_mlx5_cq_bytes(depth);
+    uint64_t of_probe = dt_mlx5_qp_bytes(PROBE_DEPTH, 0, PROBE_DEPTH) + dt_mlx5_cq_bytes(2 * PROBE_DEPTH);
 
-    return path->control_bytes + of_probe +
-           path->qp_count * (sends * SEND_BYTES + receives * RECEIVE_BYTES + completions * COMPLETION_BYTES);
+    return path->control_bytes + of_probe + path->qp_count * of_pair +
+           dt_mlx5_cq_bytes(path->qp_count * receives);
 }
 
 /* ------------------------------------------------------------------------------------------------------------

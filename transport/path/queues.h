@@ -50,8 +50,8 @@ struct dt_last_receives {
 };
 
 /*
- * Memory of the queues of one epoch of the path, at 64 bytes for a send or a completion and 16 for a receive,
- * as on ConnectX, and of its control memory; the overhead of the driver is not known.
+ * Memory of the queues of one epoch of the path, as ConnectX's library allocates it (verbs/mlx5_size.h), and
+ * of its control memory. What the device itself keeps is not known.
  */
 uint64_t dt_path_bytes(const struct dt_path *path);
 

@@ -30,4 +30,30 @@ TEST(PathSlots, AreAsManyAsTheSendQueueHoldsWithThatBackEnd)
     EXPECT_EQ(0u, dt_path_slots_max(&info, DT_POSTING_STD));
     EXPECT_EQ(0u, dt_path_slots_max(&info, DT_POSTING_DV));
 }
+
+/* One path of one queue pair, as dt_path_bytes() needs it. */
+uint64_t PathBytes(bool is_sender, const char *posting)
+{
+    static dt_environment environment;
+    dt_nic nic = {};
+    dt_path_group group = {};
+    dt_path path = {};
+    snprintf(environment.params.posting, sizeof environment.params.posting, "%s", posting);
+    group.environment = &environment;
+    group.is_sender = is_sender;
+    group.slots = DT_SLOTS_MAX;
+    path.group = &group;
+    path.nic = &nic;
+    path.qp_count = 1;
+    path.control_bytes = 36 << 10;
+    return dt_path_bytes(&path) >> 10;
+}
+
+/* Calculated by hand from rdma-core; probe: 8 KiB for 16 sends and receives, 4 KiB for 32 completions. */
+TEST(PathBytes, AreWhatConnectXAllocates)
+{
+    EXPECT_EQ(36u + (256 + 4) + 64 + 4 + 8 + 4, PathBytes(true, "std")) << "648 sends";
+    EXPECT_EQ(36u + (32 + 16) + 8 + 64 + 8 + 4, PathBytes(false, "std")) << "96 sends, 592 receives";
+    EXPECT_EQ(36u + (512 + 4) + 64 + 4 + 8 + 4, PathBytes(true, "dv")) << "1,296 elements";
+}
 } // namespace
