@@ -60,7 +60,7 @@ uint64_t dt_executor_sim_next_ns(void)
     if (!sim.task_count)
         return next_ns;
     for (uint32_t i = 0; i < sim.count; i++)
-        if (!dt_list_is_empty(&sim.thread[i].executor->tasks) && sim.thread[i].free_ns > now_ns())
+        if (!dt_executor_is_empty(sim.thread[i].executor) && sim.thread[i].free_ns > now_ns())
             next_ns = dt_earlier_ns(next_ns, sim.thread[i].free_ns);
     return next_ns;
 }
@@ -75,7 +75,7 @@ bool dt_executor_sim_has_some(const struct dt_net *net)
     if (!sim.task_count)
         return false;
     for (uint32_t i = 0; i < sim.count; i++)
-        if (nic_of(&sim.thread[i])->net == net && !dt_list_is_empty(&sim.thread[i].executor->tasks) &&
+        if (nic_of(&sim.thread[i])->net == net && !dt_executor_is_empty(sim.thread[i].executor) &&
             sim.thread[i].free_ns <= now_ns())
             return true;
     return false;
@@ -99,16 +99,17 @@ enum dt_status dt_executor_init(struct dt_executor *executor, bool has_thread)
 {
     DT_CHECK(!has_thread && sim.count < EXECUTORS_MAX);
     memset(executor, 0, sizeof *executor);
+    dt_list_init(&executor->urgent);
     dt_list_init(&executor->tasks);
     sim.thread[sim.count++] = (struct thread){executor, 0};
     return DT_OK;
 }
 
-enum dt_status dt_executor_submit(struct dt_executor *executor, struct dt_task *task)
+enum dt_status dt_executor_submit(struct dt_executor *executor, struct dt_task *task, bool is_urgent)
 {
-    if (dt_list_is_empty(&executor->tasks))
+    if (dt_executor_is_empty(executor))
         enter_verb(thread_of(executor));
-    dt_list_push_back(&executor->tasks, &task->node);
+    dt_list_push_back(is_urgent ? &executor->urgent : &executor->tasks, &task->node);
     sim.task_count++;
     return DT_OK;
 }
@@ -118,15 +119,15 @@ unsigned dt_executor_run(struct dt_executor *executor)
     struct thread *thread = thread_of(executor);
     unsigned count = 0;
 
-    while (!dt_list_is_empty(&executor->tasks) && thread->free_ns <= now_ns()) {
-        struct dt_task *task = dt_container_of(dt_list_pop_front(&executor->tasks), struct dt_task, node);
+    while (!dt_executor_is_empty(executor) && thread->free_ns <= now_ns()) {
+        struct dt_task *task = dt_executor_pop(executor);
 
         DT_CHECK(sim.task_count > 0);
         sim.task_count--;
         task->run(task);
         executor->finished++;
         count++;
-        if (!dt_list_is_empty(&executor->tasks))
+        if (!dt_executor_is_empty(executor))
             enter_verb(thread);
     }
     return count;
@@ -135,11 +136,9 @@ unsigned dt_executor_run(struct dt_executor *executor)
 void dt_executor_stop(struct dt_executor *executor)
 {
     struct thread *thread = thread_of(executor);
-    struct dt_list *node;
+    struct dt_task *task;
 
-    while ((node = dt_list_pop_front(&executor->tasks))) {
-        struct dt_task *task = dt_container_of(node, struct dt_task, node);
-
+    while ((task = dt_executor_pop(executor))) {
         DT_CHECK(sim.task_count > 0);
         sim.task_count--;
         task->run(task);

@@ -17,6 +17,7 @@ enum dt_status dt_executor_init(struct dt_executor *executor, bool has_thread)
         pthread_mutex_destroy(&executor->mutex);
         return DT_SYSTEM;
     }
+    dt_list_init(&executor->urgent);
     dt_list_init(&executor->tasks);
     executor->has_thread = has_thread;
     return DT_OK;
@@ -25,12 +26,10 @@ enum dt_status dt_executor_init(struct dt_executor *executor, bool has_thread)
 /* Takes the next task and runs it outside the lock. False: there is none. Called with the lock. */
 static bool run_one(struct dt_executor *executor)
 {
-    struct dt_list *node = dt_list_pop_front(&executor->tasks);
-    struct dt_task *task;
+    struct dt_task *task = dt_executor_pop(executor);
 
-    if (!node)
+    if (!task)
         return false;
-    task = dt_container_of(node, struct dt_task, node);
     pthread_mutex_unlock(&executor->mutex);
     task->run(task);
     dt_fetch_add_relaxed(&executor->finished, 1);
@@ -63,7 +62,7 @@ static int start_thread(struct dt_executor *executor)
     return error;
 }
 
-enum dt_status dt_executor_submit(struct dt_executor *executor, struct dt_task *task)
+enum dt_status dt_executor_submit(struct dt_executor *executor, struct dt_task *task, bool is_urgent)
 {
     pthread_mutex_lock(&executor->mutex);
     if (executor->has_thread && !executor->is_started) {
@@ -74,7 +73,7 @@ enum dt_status dt_executor_submit(struct dt_executor *executor, struct dt_task *
         executor->is_started = true;
     }
     DT_CHECK(!task->node.next || dt_list_is_empty(&task->node)); /* queued at most once at a time */
-    dt_list_push_back(&executor->tasks, &task->node);
+    dt_list_push_back(is_urgent ? &executor->urgent : &executor->tasks, &task->node);
     pthread_cond_signal(&executor->wake);
     pthread_mutex_unlock(&executor->mutex);
     return DT_OK;
@@ -102,7 +101,7 @@ void dt_executor_stop(struct dt_executor *executor)
         pthread_join(executor->thread, NULL);
     else
         dt_executor_run(executor);
-    DT_CHECK(dt_list_is_empty(&executor->tasks));
+    DT_CHECK(dt_executor_is_empty(executor));
     pthread_cond_destroy(&executor->wake);
     pthread_mutex_destroy(&executor->mutex);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control thread of a device: runs tasks one after the other, in the order of their submission. Verbs
- * that may block (create, modify, destroy, register) are such tasks; the submitter polls for the result.
+ * The control thread of a device: runs tasks one after the other, urgent ones first, each kind in the order
+ * of its submission. Verbs that may block (create, modify, destroy, register) are such tasks; the submitter
+ * polls for the result. Fences are urgent: a failed path waits for its fence, and a communicator that is
+ * set up meanwhile queues hundreds of creations. A task that runs is not interrupted.
  *
  * The thread starts with the first task. An executor without a thread runs its tasks when dt_executor_run()
  * is called, for simulations.
@@ -30,7 +32,8 @@ struct dt_task {
 struct dt_executor {
     pthread_mutex_t mutex;
     pthread_cond_t wake; /* a task was submitted, or stop */
-    struct dt_list tasks;
+    struct dt_list urgent;
+    struct dt_list tasks; /* the others */
     pthread_t thread;
     bool has_thread; /* may start one */
     bool is_started;
@@ -44,7 +47,22 @@ enum dt_status dt_executor_init(struct dt_executor *executor, bool has_thread);
 /*
  * Any thread. DT_SYSTEM (one WARN) when the thread cannot be started: the task was not queued then.
  */
-enum dt_status dt_executor_submit(struct dt_executor *executor, struct dt_task *task);
+enum dt_status dt_executor_submit(struct dt_executor *executor, struct dt_task *task, bool is_urgent);
+
+/* For implementations of this interface, with their lock: takes the next task; NULL: there is none. */
+static inline struct dt_task *dt_executor_pop(struct dt_executor *executor)
+{
+    struct dt_list *node = dt_list_pop_front(&executor->urgent);
+
+    if (!node)
+        node = dt_list_pop_front(&executor->tasks);
+    return node ? dt_container_of(node, struct dt_task, node) : NULL;
+}
+
+static inline bool dt_executor_is_empty(const struct dt_executor *executor)
+{
+    return dt_list_is_empty(&executor->urgent) && dt_list_is_empty(&executor->tasks);
+}
 
 /* Without a thread: runs the queued tasks and those that they submit. Returns how many ran. */
 unsigned dt_executor_run(struct dt_executor *executor);

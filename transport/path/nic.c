@@ -6,10 +6,20 @@
 #include "base/atomics.h"
 #include "base/check.h"
 
+static void submit(struct dt_nic *nic, struct dt_task *task, bool is_urgent)
+{
+    if (dt_executor_submit(&nic->executor, task, is_urgent) != DT_OK)
+        task->run(task);
+}
+
 void dt_nic_submit(struct dt_nic *nic, struct dt_task *task)
 {
-    if (dt_executor_submit(&nic->executor, task) != DT_OK)
-        task->run(task);
+    submit(nic, task, false);
+}
+
+void dt_nic_submit_urgent(struct dt_nic *nic, struct dt_task *task)
+{
+    submit(nic, task, true);
 }
 
 void dt_nic_wake(struct dt_nic *nic)

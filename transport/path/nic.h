@@ -62,6 +62,8 @@ struct dt_nic {
 
 /* Runs the task on the control thread; on the caller's thread if the control thread cannot be started. */
 void dt_nic_submit(struct dt_nic *nic, struct dt_task *task);
+/* The same, before all queued tasks that are not urgent. */
+void dt_nic_submit_urgent(struct dt_nic *nic, struct dt_task *task);
 
 /*
  * Has the device thread do a round now. Any thread; one system call, or none if a wake-up is already pending.

@@ -182,14 +182,25 @@ static void run_create(struct dt_task *task)
     setup_end(path, status, is_taken);
 }
 
-static void submit(struct dt_path *path, struct dt_task *task, void (*run)(struct dt_task *))
+static void prepare(struct dt_path *path, struct dt_task *task, void (*run)(struct dt_task *))
 {
     uint32_t references = dt_fetch_add_acq_rel(&path->group->references, 1);
 
     DT_CHECK(references > 0);                                    /* the submitter holds one */
     DT_CHECK(!task->node.next || dt_list_is_empty(&task->node)); /* queued at most once at a time */
     task->run = run;
+}
+
+static void submit(struct dt_path *path, struct dt_task *task, void (*run)(struct dt_task *))
+{
+    prepare(path, task, run);
     dt_nic_submit(path->nic, task);
+}
+
+static void submit_urgent(struct dt_path *path, struct dt_task *task, void (*run)(struct dt_task *))
+{
+    prepare(path, task, run);
+    dt_nic_submit_urgent(path->nic, task);
 }
 
 static void submit_setup(struct dt_path *path, struct dt_task *task, void (*run)(struct dt_task *))
@@ -251,7 +262,7 @@ static void run_link(struct dt_task *task)
     bool is_taken;
 
     memcpy(peer.qp, path->peer_qp, sizeof peer.qp);
-    status = dt_path_queues_link(path, path->probe, path->qp, &peer, false);
+    status = path->is_fenced ? DT_CLOSED : dt_path_queues_link(path, path->probe, path->qp, &peer, false);
     verbs_ns = time_since(path, begun);
     is_taken = setup_take(path);
     if (is_taken) {
@@ -311,6 +322,7 @@ static void run_fence(struct dt_task *task)
     struct dt_path_group *group = path->group;
     uint32_t pending;
 
+    path->is_fenced = true;
     dt_path_fence(path);
     pending = dt_fetch_sub_acq_rel(&group->fences_pending, 1);
     DT_CHECK(pending > 0);
@@ -321,7 +333,7 @@ static void run_fence(struct dt_task *task)
 
 void dt_path_submit_fence(struct dt_path *path)
 {
-    submit(path, &path->fence_task, run_fence);
+    submit_urgent(path, &path->fence_task, run_fence);
 }
 
 static void destroy_set(struct dt_path *path, struct dt_path_queues *queues)
@@ -468,13 +480,22 @@ static void run_op(struct dt_task *task)
     dt_path_group_release(group);
 }
 
+/* A fence, and the destruction that replaces one. The destruction of queue pairs that are fenced has time. */
+static bool is_urgent(const struct dt_path *path, enum dt_path_op op)
+{
+    return op == DT_PATH_OP_FENCE || (op == DT_PATH_OP_DESTROY && path->fence.is_active);
+}
+
 void dt_path_submit_op(struct dt_path *path, enum dt_path_op op)
 {
     DT_CHECK(op != DT_PATH_OP_MAKE || (!path->fresh && path->make_epoch >= path->epoch));
     DT_CHECK((op == DT_PATH_OP_DESTROY) == (path->doomed != NULL));
     path->op = op;
     op_enter(path, DT_PATH_OP_IS_BUSY);
-    submit(path, &path->op_task, run_op);
+    if (is_urgent(path, op))
+        submit_urgent(path, &path->op_task, run_op);
+    else
+        submit(path, &path->op_task, run_op);
 }
 
 /* ------------------------------------------------------------------------------------------------------------

@@ -85,6 +85,7 @@ struct dt_path {
     enum dt_status link_status; /* of the last link task; DT_AGAIN: it may be repeated [the same] */
     uint32_t link_repeats;      /* [set-up] */
     uint32_t setup_state;       /* enum dt_path_setup [atomic] */
+    bool is_fenced;             /* the fence task ran, maybe before a queued link task [control thread] */
     uint64_t peer_control_addr;
     uint32_t peer_control_rkey;
 
@@ -203,7 +204,10 @@ void dt_path_accept_offer(struct dt_path *path, const struct dt_path_offer *offe
  * is DT_AGAIN: the task may be submitted again after a pause. */
 void dt_path_submit_link(struct dt_path *path);
 
-/* Moves the queue pairs to the error state; then brings group->fences_pending down by one. */
+/*
+ * For the end of a connection: moves the queue pairs to the error state, before queued tasks that are not
+ * fences; then brings group->fences_pending down by one. A link task that runs later does nothing.
+ */
 void dt_path_submit_fence(struct dt_path *path);
 
 /* The same on the calling thread. Blocks as the device does. */
@@ -217,7 +221,8 @@ void dt_path_submit_destroy(struct dt_path *path);
 
 /*
  * One of failover's tasks; path->op_state becomes DONE, with path->op_status, and the device thread is woken.
- * One task at a time: op_state is IDLE.
+ * One task at a time: op_state is IDLE. FENCE, and DESTROY during a fence, run before queued tasks that are
+ * not fences.
  *
  *   FENCE    the queue pairs go to ERR, as far as the device does it
  *   DESTROY  path->doomed is destroyed and freed; completions of its receives until then are in

@@ -32,7 +32,7 @@ void RunAll(bool has_thread)
     ASSERT_EQ(DT_OK, dt_executor_init(&executor, has_thread));
     for (int i = 0; i < 100; i++) {
         jobs[i] = {{Run, {}}, &log, i, &thread};
-        ASSERT_EQ(DT_OK, dt_executor_submit(&executor, &jobs[i].job));
+        ASSERT_EQ(DT_OK, dt_executor_submit(&executor, &jobs[i].job, false));
     }
     if (!has_thread) {
         EXPECT_TRUE(log.empty());
@@ -54,6 +54,34 @@ TEST(Executor, RunsJobsInOrderOnItsThread)
 TEST(Executor, WithoutAThreadRunsThemWhenAsked)
 {
     RunAll(false);
+}
+
+TEST(Executor, UrgentJobsRunBeforeTheOthersAndInTheirOrder)
+{
+    dt_executor executor;
+    std::vector<int> log;
+    std::thread::id thread;
+    std::vector<Job> jobs(6);
+    ASSERT_EQ(DT_OK, dt_executor_init(&executor, false));
+    for (int i = 0; i < 6; i++) {
+        jobs[i] = {{Run, {}}, &log, i, &thread};
+        ASSERT_EQ(DT_OK, dt_executor_submit(&executor, &jobs[i].job, i == 2 || i == 5));
+    }
+    EXPECT_EQ(6u, dt_executor_run(&executor));
+    EXPECT_EQ((std::vector<int>{2, 5, 0, 1, 3, 4}), log);
+    dt_executor_stop(&executor);
+}
+
+TEST(Executor, StopRunsUrgentJobsToo)
+{
+    dt_executor executor;
+    std::vector<int> log;
+    std::thread::id thread;
+    Job job = {{Run, {}}, &log, 1, &thread};
+    ASSERT_EQ(DT_OK, dt_executor_init(&executor, true));
+    ASSERT_EQ(DT_OK, dt_executor_submit(&executor, &job.job, true));
+    dt_executor_stop(&executor);
+    EXPECT_EQ(1u, log.size());
 }
 
 TEST(Executor, StopWithoutAJobHasNothingToJoin)

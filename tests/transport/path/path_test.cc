@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+
+#include "transport/path/queues.h"
 
 namespace
 {
@@ -88,6 +91,59 @@ TEST_F(Path, TheLastFenceCallsFenced)
     EXPECT_EQ(0u, group.fences_pending);
     EXPECT_EQ(65u, group.slots) << "once";
     EXPECT_EQ(1u, group.references);
+}
+
+/* Another communicator is being set up: its creations are queued. */
+struct Creation {
+    dt_task task;
+    const dt_path *path;
+    uint32_t seen; /* the path's operation when it ran */
+};
+
+void Create(dt_task *task)
+{
+    Creation *creation = reinterpret_cast<Creation *>(task);
+    creation->seen = creation->path->op_state;
+}
+
+TEST_F(Path, AFenceDoesNotWaitBehindQueuedCreations)
+{
+    Creation creation = {{Create, {}}, &path, 0};
+    dt_nic_submit(&nic, &creation.task);
+    dt_path_submit_op(&path, DT_PATH_OP_FENCE);
+    dt_executor_run(&nic.executor);
+    EXPECT_EQ((uint32_t)DT_PATH_OP_IS_DONE, creation.seen);
+    dt_path_finish_op(&path);
+
+    path.fence.is_active = true; // it did not flush
+    path.doomed = static_cast<dt_path_queues *>(calloc(1, sizeof *path.doomed));
+    dt_list_init(&path.doomed->node);
+    dt_nic_submit(&nic, &creation.task);
+    dt_path_submit_op(&path, DT_PATH_OP_DESTROY);
+    dt_executor_run(&nic.executor);
+    EXPECT_EQ((uint32_t)DT_PATH_OP_IS_DONE, creation.seen);
+    dt_path_finish_op(&path);
+
+    path.fence.is_active = false;
+    dt_nic_submit(&nic, &creation.task);
+    dt_path_submit_op(&path, DT_PATH_OP_QUERY);
+    dt_executor_run(&nic.executor);
+    EXPECT_EQ((uint32_t)DT_PATH_OP_IS_BUSY, creation.seen) << "no fence: in its turn";
+}
+
+/* A connection over a device that is late fails during its set-up. */
+TEST_F(Path, TheFenceOfAConnectionOvertakesItsLinkTaskWhichThenDoesNothing)
+{
+    path.state = DT_PATH_UP;
+    path.qp_count = 1; // linking the queue pairs, which do not exist, would end in a crash
+    group.fences_pending = 1;
+    dt_path_submit_link(&path);
+    dt_path_submit_fence(&path);
+    EXPECT_EQ(2u, dt_executor_run(&nic.executor));
+    EXPECT_EQ(0u, group.fences_pending);
+    EXPECT_EQ(0u, group.setup_pending);
+    EXPECT_EQ((uint32_t)DT_PATH_NONE, path.state);
+    EXPECT_EQ(DT_CLOSED, path.link_status);
 }
 
 TEST_F(Path, APathWithoutADeviceIsNotUpAfterItsCreation)
