@@ -227,4 +227,20 @@ TEST_F(HangingBackup, WhereQueuePairsAreConnectedDelaysNoOther)
 {
     DelaysNoOther("modify_qp");
 }
+
+TEST_F(HangingBackup, WhereCompletionQueuesAreMadeDelaysNoOther)
+{
+    DelaysNoOther("create_cq");
+}
+
+TEST_F(HangingBackup, WhereControlMemoryIsRegisteredDelaysNoOther)
+{
+    DelaysNoOther("reg_mr");
+}
+
+/* Of a connection that was closed: later ones wait for it no longer than for another call. */
+TEST_F(HangingBackup, WhereQueuePairsAreDestroyedDelaysNoOther)
+{
+    DelaysNoOther("destroy_qp");
+}
 } // namespace

@@ -122,6 +122,11 @@ class Traffic
         }
     }
 
+    int Received() const
+    {
+        return received_;
+    }
+
     bool HasBegun(int end) const
     {
         return begun_ == end;
