@@ -38,6 +38,12 @@ static void fail(struct dt_copy *copy)
     enter(copy, copy->in_flight > 0 ? DT_COPY_FAILING : DT_COPY_FAILED);
 }
 
+void dt_copy_abandon(struct dt_copy *copy)
+{
+    if (dt_copy_state(copy) == DT_COPY_RUNNING && copy->started_bytes < copy->bytes)
+        fail(copy);
+}
+
 void dt_copy_start(struct dt_copy *copy, struct dt_copy_lane *lane, void *to, const void *from,
                    uint64_t bytes, uint32_t chunk_bytes, uint32_t flags)
 {

@@ -98,6 +98,9 @@ void dt_copy_lane_init(struct dt_copy_lane *lane, const struct dt_copy_lane_ops 
 void dt_copy_start(struct dt_copy *copy, struct dt_copy_lane *lane, void *to, const void *from,
                    uint64_t bytes, uint32_t chunk_bytes, uint32_t flags);
 
+/* No chunk of the copy is started any more. If some were left, it fails once none is in flight. */
+void dt_copy_abandon(struct dt_copy *copy);
+
 /* Collects the finished chunks and starts as many as there is room for. */
 void dt_copy_lane_progress(struct dt_copy_lane *lane, uint64_t now_ns);
 

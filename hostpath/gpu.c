@@ -33,6 +33,22 @@ static void take_pushed(struct dt_gpus *gpus)
     }
 }
 
+static void drop_unwanted(struct dt_gpus *gpus)
+{
+    dt_list_for_each(node, &gpus->active)
+    {
+        struct dt_gpu_copy *copy = dt_container_of(node, struct dt_gpu_copy, node);
+
+        if (dt_load_relaxed(&copy->is_unwanted))
+            dt_copy_abandon(&copy->copy);
+    }
+}
+
+void dt_gpu_copy_abandon(struct dt_gpu_copy *copy)
+{
+    dt_store_relaxed(&copy->is_unwanted, 1u);
+}
+
 static void progress_lanes(struct dt_gpus *gpus, uint64_t now_ns)
 {
     for (int i = 0; i < DT_CUDA_GPUS_MAX; i++) {
@@ -68,6 +84,7 @@ static bool complete(struct dt_gpus *gpus)
 bool dt_gpus_run(struct dt_gpus *gpus, uint64_t now_ns)
 {
     take_pushed(gpus);
+    drop_unwanted(gpus);
     progress_lanes(gpus, now_ns);
     return complete(gpus);
 }

@@ -48,6 +48,7 @@ struct dt_gpu_copy {
     uint64_t bytes;
     uint32_t chunk_bytes; /* 0: DT_GPU_CHUNK_BYTES */
     uint32_t flags;       /* enum dt_copy_flag */
+    uint32_t is_unwanted; /* dt_gpu_copy_abandon() was called [atomic] */
     bool is_failed;       /* valid after *left was decremented: the copy failed, which was logged */
     uint32_t *left;       /* decremented, with release, when no chunk is in flight any more [atomic] */
 };
@@ -97,6 +98,13 @@ struct dt_gpu *dt_gpus_find(struct dt_gpus *gpus, const void *address);
  * the copy fails at once.
  */
 void dt_gpus_push(struct dt_gpus *gpus, struct dt_gpu_copy *copy);
+
+/*
+ * Any thread, before *left was decremented: no chunk of the copy is started any more, except one that the
+ * thread is starting now. The copy ends, as one that has failed, when no chunk is in flight; *left is
+ * decremented then.
+ */
+void dt_gpu_copy_abandon(struct dt_gpu_copy *copy);
 
 /* Called by the thread, or without threads by the simulation: starts the pushed copies and completes the
  * finished ones. False: no copy was completed. */

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "hostpath/staged/stage_late.h"
 #include "transport/message/memory.h"
 #include "transport/path/nic.h"
 
@@ -61,6 +62,7 @@ static void fill(struct dt_stage *stage, struct dt_connection *c)
     }
     dt_list_init(&stage->queue);
     dt_list_init(&stage->free);
+    dt_list_init(&stage->late);
     for (uint32_t i = 0; i < DT_STAGED_MAX; i++)
         dt_list_push_back(&stage->free, &stage->entry[i].node);
 }
@@ -114,10 +116,10 @@ void dt_stage_close(struct dt_sender *s)
  */
 void dt_stage_free_entry(struct dt_sender *s, struct dt_staged *entry)
 {
-    DT_CHECK(entry->is_delivered && !entry->request.is_open && !entry->at);
+    DT_CHECK(entry->is_delivered && !entry->request.is_open && (!entry->at || entry->is_direct));
     DT_CHECK(dt_list_is_empty(&entry->node) && s->connection.open_requests > 0);
-    dt_list_push_back(&s->stage->free, &entry->node);
     dt_count(&s->connection.open_requests, -1u);
+    dt_list_push_back(entry->at ? &s->stage->late : &s->stage->free, &entry->node);
 }
 
 /* NCCL calls isend again and again until it gets a request; a wait for room is one. */
@@ -132,6 +134,7 @@ struct dt_staged *dt_stage_take_entry(struct dt_stage *stage, uint32_t bytes)
     struct dt_staged *entry;
     void *at = NULL;
 
+    dt_stage_late_collect(stage);
     if (dt_list_is_empty(&stage->free))
         return find_no_room(stage);
     /* The one that has been free for longest; a delegate that has slept since then may still hold its job. */

@@ -15,6 +15,7 @@
  *
  *   stage.h           this: the stage as data, opening and closing
  *   stage_copy.h      copies into the pool, and how far they have come
+ *   stage_late.h      copies that take too long
  *   stage_inflight.h  bytes in flight, and the decision of DETOUR_HOSTPATH=auto
  *   stage_match.h     from the queue into messages; bringing ready_bytes and bodies up to date; posting
  *   stage_deliver.h   delivered messages release their memory
@@ -54,6 +55,7 @@ struct dt_staged {
     bool is_delivered;
     bool is_of_gpu;
     bool is_by_delegates;
+    bool is_direct;          /* its copy is late: the device reads `memory` (stage_late.h) */
     bool is_candidate;       /* in the queue, may be sent eagerly, and was not */
     uint64_t queued;         /* when it came into the queue [stamp] */
     uint8_t eager;           /* DT_EAGER_NONE, the number of its place plus 1, or DT_EAGER_RELEASED */
@@ -80,6 +82,8 @@ struct dt_stage {
     struct dt_memory memory; /* the pool, as the paths' devices know it */
     struct dt_list queue;    /* entries without a message, the oldest first */
     struct dt_list free;
+    struct dt_list late;   /* entries that are free but for a late copy */
+    bool has_late;         /* there may be a late copy that has not ended */
     uint64_t reclaim_next; /* messages before it are delivered, and hold nothing here */
     /* A copy of more is made by delegates: up to here, a copy by NCCL's own thread is faster than waking
        another one. No piece is larger than the writes that it goes out in. */

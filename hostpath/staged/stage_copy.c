@@ -67,7 +67,8 @@ void dt_stage_copy_help(struct dt_staged *entry)
 
 bool dt_stage_copy_has_failed(const struct dt_staged *entry)
 {
-    if (!entry->is_of_gpu || dt_load_acquire(&entry->copies_left) > 0 || !entry->gpu_copy.is_failed)
+    if (!entry->is_of_gpu || entry->is_direct || dt_load_acquire(&entry->copies_left) > 0 ||
+        !entry->gpu_copy.is_failed)
         return false;
     dt_connection_fail(entry->request.connection, DT_SYSTEM,
                        "a message of %u bytes could not be copied out of the GPU's memory", entry->bytes);

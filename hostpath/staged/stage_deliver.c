@@ -11,8 +11,11 @@
 /* ------------------------------------------------------------------------------------------------------------
  * Delivered
  */
+/* A late copy may still write to it: it is freed with the entry (stage_late.h). */
 static void free_memory(struct dt_stage *stage, struct dt_staged *entry)
 {
+    if (entry->is_direct)
+        return;
     if (entry->at)
         dt_pool_free(stage->pool, entry->at, entry->bytes);
     entry->at = NULL;
@@ -27,7 +30,7 @@ static void free_slot_memory(struct dt_sender *s, const struct dt_staged_slot *s
 /* The receiver has the entry's payload, and its memory is free. */
 static void deliver(struct dt_sender *s, struct dt_staged *entry)
 {
-    DT_CHECK(!entry->is_delivered && !entry->at && s->stage->undelivered > 0);
+    DT_CHECK(!entry->is_delivered && (!entry->at || entry->is_direct) && s->stage->undelivered > 0);
     entry->is_delivered = true;
     dt_eager_delivered(s, entry);
     dt_count(&s->stage->undelivered, -1u);

@@ -8,6 +8,7 @@
 #include "hostpath/staged/eager_take.h"
 #include "hostpath/staged/stage_copy.h"
 #include "hostpath/staged/stage_inflight.h"
+#include "hostpath/staged/stage_late.h"
 #include "transport/message/send.h"
 #include "transport/message/send_again.h"
 
@@ -73,10 +74,18 @@ void dt_stage_match(struct dt_sender *s)
 /* ------------------------------------------------------------------------------------------------------------
  * Posting
  */
-static void update_ready_bytes(struct dt_send_part *part, const struct dt_staged *entry)
+static void update_ready_bytes(struct dt_sender *s, struct dt_send_slot *slot, uint32_t i)
 {
+    struct dt_send_part *part = &slot->part[i];
+    struct dt_staged *entry = dt_stage_slot(s, slot)->entry[i];
     bool is_copied = dt_stage_is_copied(entry);
-    uint64_t copied = is_copied ? entry->bytes : dt_stage_copied_bytes(entry);
+    uint64_t copied;
+
+    if (!is_copied)
+        dt_stage_late_check(s, slot, i, entry);
+    if (entry->is_direct)
+        return;
+    copied = is_copied ? entry->bytes : dt_stage_copied_bytes(entry);
 
     DT_CHECK(copied <= part->bytes);
     part->ready_bytes = (uint32_t)dt_max_u64(part->ready_bytes, copied);
@@ -91,7 +100,7 @@ static void update(struct dt_sender *s, struct dt_send_slot *slot)
         return;
     for (uint32_t i = 0; i < slot->parts; i++) {
         if (staged->mask & 1u << i && slot->part[i].ready_bytes < slot->part[i].bytes)
-            update_ready_bytes(&slot->part[i], staged->entry[i]);
+            update_ready_bytes(s, slot, i);
     }
     /* Where an eager payload is, and whether it has arrived, may change until TAKE is posted. */
     if (slot->state == DT_SEND_READY && slot->body.kind > DT_BODY_SIZED && dt_send_is_payload_ready(slot))

@@ -7,6 +7,7 @@
 #include "hostpath/staged/eager_send.h"
 #include "hostpath/staged/stage_copy.h"
 #include "hostpath/staged/stage_deliver.h"
+#include "hostpath/staged/stage_late.h"
 #include "hostpath/staged/stage_match.h"
 #include "transport/message/memory.h"
 #include "transport/message/send.h"
@@ -37,6 +38,7 @@ static struct dt_staged *stage_payload(struct dt_sender *s, const void *data, ui
     entry->is_delivered = false;
     entry->is_of_gpu = bytes > 0 && memory->gpu;
     entry->is_by_delegates = false;
+    entry->is_direct = false;
     dt_page_add(&s->connection.meter.row->staged_count, 1);
     dt_page_add(&s->connection.meter.row->staged_bytes, bytes);
     dt_stage_copy_start(stage, entry, data);
@@ -70,7 +72,7 @@ static bool may_stage(const struct dt_sender *s, const struct dt_memory *memory)
 
     if (mode == DT_HOSTPATH_OFF || (mode == DT_HOSTPATH_AUTO && !s->stage->decision.is_on))
         return false;
-    return !memory || memory->is_host || memory->gpu;
+    return !memory || memory->is_host || (memory->gpu && !dt_stage_late_is_any(s->stage));
 }
 
 enum dt_status dt_stage_isend(struct dt_sender *s, void *data, uint32_t bytes, int tag,
@@ -145,7 +147,7 @@ static void report(struct dt_sender *s, struct dt_staged *entry, int *bytes)
         dt_stage_free_entry(s, entry);
 }
 
-/* Of an isend that is staged: it is done when its payload is copied. */
+/* Of an isend that is staged: it is done when its payload is copied, or delivered without that. */
 static enum dt_status test_staged(struct dt_request *request, int *done, int *bytes)
 {
     struct dt_sender *s = dt_sender_of(request->connection);
@@ -162,9 +164,11 @@ static enum dt_status test_staged(struct dt_request *request, int *done, int *by
     /* The copy may still read the caller's memory; deregistering it, and closing, wait for that. */
     if (status != DT_OK && !entry->is_delivered)
         return status == DT_AGAIN ? DT_OK : status;
+    if (entry->is_direct && !entry->is_delivered) /* the device reads the caller's memory */
+        return DT_OK;
     if (!was_copied)
         dt_stage_copy_help(entry);
-    if (dt_load_acquire(&entry->copies_left) > 0 || dt_stage_copy_has_failed(entry))
+    if ((dt_load_acquire(&entry->copies_left) > 0 && !entry->is_direct) || dt_stage_copy_has_failed(entry))
         return DT_OK;
     if (!was_copied) /* the next call may be far away */
         dt_stage_progress(s);

@@ -212,6 +212,30 @@ TEST(Copy, AChunkThatCannotBeStartedFailsItsCopyAlone)
     EXPECT_EQ(dt_copy_state(&other), DT_COPY_DONE);
 }
 
+TEST(Copy, AnAbandonedCopyStartsNoFurtherChunk)
+{
+    Lane lane(2);
+    std::vector<uint8_t> from = Noise(1000), to(1000), next(100);
+    dt_copy copy = {}, other = {};
+
+    dt_copy_start(&copy, &lane.lane, to.data(), from.data(), 1000, 100, 0);
+    dt_copy_start(&other, &lane.lane, next.data(), from.data(), 100, 100, 0);
+    lane.Progress();
+    dt_copy_abandon(&copy);
+    dt_copy_abandon(&copy);
+    EXPECT_EQ(dt_copy_state(&copy), DT_COPY_FAILING);
+    lane.Drain();
+    EXPECT_EQ(dt_copy_state(&copy), DT_COPY_FAILED);
+    EXPECT_EQ(dt_copy_done_bytes(&copy), 200u);
+    EXPECT_EQ(dt_copy_state(&other), DT_COPY_DONE);
+
+    dt_copy_start(&copy, &lane.lane, to.data(), from.data(), 100, 100, 0);
+    lane.Progress();
+    dt_copy_abandon(&copy); // all of it is on its way
+    lane.Drain();
+    EXPECT_EQ(dt_copy_state(&copy), DT_COPY_DONE);
+}
+
 TEST(Copy, ABrokenLaneFailsEverythingInItAndAllThatComes)
 {
     Lane lane(4);

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <climits>
+
 #include "base/prng.h"
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
@@ -149,6 +151,74 @@ TEST_F(GpuSend, AnIsendIsNotDoneWhileItsMemoryIsRead)
     }
     pair_.Wait(receive);
     EXPECT_EQ(0u, CountWrong(to_->data(), 1000, 1));
+}
+
+/*
+ * The driver holds every copy back, as while an application's thread in cudaFree waits for a kernel that
+ * waits for this message. The RNIC reads other bytes at these addresses than the driver does, so the bytes
+ * that arrive show which of them has read.
+ */
+TEST_F(GpuSend, ACopyThatTheDriverHoldsBackIsNotWaitedFor)
+{
+    const size_t bytes = 100000;
+    uint8_t *direct = static_cast<uint8_t *>(memory_);
+
+    fake_cuda_let(0);
+    Fill(direct, bytes, 1);
+    Fill(direct + bytes, bytes, 2);
+    void *first = pair_.Receive(to_->data(), bytes, 0, to_->mhandle);
+    void *second = pair_.Receive(to_->data() + bytes, bytes, 0, to_->mhandle);
+    void *sends[2] = {Send(0, bytes), Send(bytes, bytes)};
+    EXPECT_FALSE(pair_.TestOnce(sends[0]));
+    pair_.Wait(first);
+    pair_.Wait(second);
+    pair_.Wait(sends[0]);
+    pair_.Wait(sends[1]);
+    EXPECT_EQ(0u, CountWrong(to_->data(), bytes, 1));
+    EXPECT_EQ(0u, CountWrong(to_->data() + bytes, bytes, 2));
+
+    unsigned copies = fake_cuda_calls("cuMemcpyDtoHAsync_v2");
+    Fill(direct, bytes, 3);
+    void *third = pair_.Receive(to_->data(), bytes, 0, to_->mhandle);
+    pair_.Wait(Send(0, bytes));
+    pair_.Wait(third);
+    EXPECT_EQ(0u, CountWrong(to_->data(), bytes, 3));
+    EXPECT_EQ(copies, fake_cuda_calls("cuMemcpyDtoHAsync_v2")) << "while a copy is late nothing is staged";
+
+    /* The late copies end, and disturb no message that is staged afterwards. */
+    fake_cuda_let(UINT_MAX);
+    for (int i = 4; i < 40; i++) {
+        Fill(bytes_, bytes, i);
+        Fill(direct, bytes, i);
+        void *receive = pair_.Receive(to_->data(), bytes, 0, to_->mhandle);
+        pair_.Wait(Send(0, bytes));
+        pair_.Wait(receive);
+        ASSERT_EQ(0u, CountWrong(to_->data(), bytes, i));
+    }
+    Until([&] {
+        void *receive = pair_.Receive(to_->data(), bytes, 0, to_->mhandle);
+        pair_.Wait(Send(0, bytes));
+        pair_.Wait(receive);
+        return fake_cuda_calls("cuMemcpyDtoHAsync_v2") > copies;
+    });
+}
+
+/* The first chunks are copied, posted, and partly there already; the rest comes from the GPU itself. */
+TEST_F(GpuSend, TheRestOfAMessageIsSentDirectlyWhenItsCopyStops)
+{
+    const size_t bytes = 3 << 20, chunk = DT_GPU_CHUNK_BYTES;
+
+    fake_cuda_let(2); // a chunk, and what tells of it
+    Fill(bytes_, bytes, 1);
+    Fill(static_cast<uint8_t *>(memory_), bytes, 2);
+    memset(to_->data(), 0, bytes);
+    void *receive = pair_.Receive(to_->data(), bytes, 0, to_->mhandle);
+    void *send = Send(0, bytes);
+    pair_.Wait(receive);
+    pair_.Wait(send);
+    EXPECT_EQ(0, memcmp(to_->data() + chunk, static_cast<uint8_t *>(memory_) + chunk, bytes - chunk));
+    EXPECT_EQ(0, memcmp(to_->data(), bytes_, 128 << 10)) << "what was posted from the pool";
+    fake_cuda_let(UINT_MAX);
 }
 
 TEST_F(GpuSend, MemoryIsNotReadAfterItIsDeregistered)

@@ -18,6 +18,10 @@
 #define OPERATIONS_MAX (4 * DT_COPY_DEPTH_MAX)
 #define LATENCY_NS_MAX 300000
 #define BYTES_PER_NS   10
+/* In one run of four, one copy of so many to the host is held back by the driver, for up to so long. */
+#define STALL_RUNS   4
+#define STALL_COPIES 8
+#define STALL_NS_MAX (800 * DT_NS_PER_MS)
 /* Directions of a GPU's copies. */
 enum { TO_HOST, TO_GPU, DIRECTIONS };
 
@@ -45,7 +49,8 @@ struct stream {
 };
 
 static struct {
-    struct dt_prng prng;
+    struct dt_prng prng, stalls;
+    bool has_stalls;
     struct {
         uintptr_t at;
         size_t bytes;
@@ -133,6 +138,8 @@ void dt_cuda_sim_start(uint64_t seed)
 {
     memset(&sim, 0, sizeof sim);
     dt_prng_init_stream(&sim.prng, seed, 300);
+    dt_prng_init_stream(&sim.stalls, seed, 301);
+    sim.has_stalls = dt_prng_below(&sim.stalls, STALL_RUNS) == 0;
 }
 
 void dt_cuda_sim_set_rates(const struct dt_cuda_sim_rates *rates)
@@ -289,12 +296,19 @@ static int unpin(void *memory)
     return DT_CUDA_SUCCESS;
 }
 
+static uint64_t stall_ns(void)
+{
+    if (!sim.has_stalls || dt_prng_below(&sim.stalls, STALL_COPIES) > 0)
+        return 0;
+    return dt_prng_below(&sim.stalls, STALL_NS_MAX);
+}
+
 static int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
 {
     struct operation operation = {.to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes, .rows = 1};
 
     return enqueue_copy(stream, operation, TO_HOST,
-                        dt_prng_below(&sim.prng, LATENCY_NS_MAX) + bytes / BYTES_PER_NS);
+                        dt_prng_below(&sim.prng, LATENCY_NS_MAX) + bytes / BYTES_PER_NS + stall_ns());
 }
 
 static int copy_to_gpu(uint64_t to, const void *from, size_t bytes, void *stream)

@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-/* No GPU memory, nothing under way. The seed decides how long copies take. */
+/* No GPU memory, nothing under way. The seed decides how long copies take, and which ones the driver holds
+ * back for longer than a message waits (stage_late.h). */
 void dt_cuda_sim_start(uint64_t seed);
 
 /* The memory is a GPU's until the next start. */
