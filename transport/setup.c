@@ -379,13 +379,15 @@ const struct dt_step dt_steps_after_agreement[] = {
 /* ------------------------------------------------------------------------------------------------------------
  * The listener
  */
-static void serve_listener(void *arg, uint64_t now_ns)
+static bool serve_listener(void *arg, uint64_t now_ns)
 {
     struct dt_net *net = arg;
+    bool has_more;
 
     pthread_mutex_lock(&net->mutex);
-    dt_listener_progress(net->session_host.listener, now_ns);
+    has_more = dt_listener_progress(net->session_host.listener, now_ns);
     pthread_mutex_unlock(&net->mutex);
+    return has_more;
 }
 
 /* Without the thread of the control channels their work is done by the calls that need it. */

@@ -297,7 +297,7 @@ static void add_stream(struct dt_listener *listener, struct dt_stream *stream, u
     read_peer(listener, pending_peer, now_ns);
 }
 
-void dt_listener_progress(struct dt_listener *listener, uint64_t now_ns)
+bool dt_listener_progress(struct dt_listener *listener, uint64_t now_ns)
 {
     struct dt_stream *stream;
 
@@ -307,9 +307,10 @@ void dt_listener_progress(struct dt_listener *listener, uint64_t now_ns)
     }
     for (int i = 0; i < DT_STREAMS_PER_ROUND; i++) {
         if (listener->network->ops->accept(listener->port, &stream) != DT_OK)
-            break;
+            return false;
         add_stream(listener, stream, now_ns);
     }
+    return true;
 }
 
 void dt_listener_query_stats(const struct dt_listener *listener, struct dt_listener_stats *stats)

@@ -75,8 +75,9 @@ void dt_listener_remove_endpoint(struct dt_listener *listener, struct dt_endpoin
  * Constant: needs no mutex. */
 int dt_listener_fd(const struct dt_listener *listener);
 
-/* Accepts new streams, reads from pending peers, drops those whose time is over. */
-void dt_listener_progress(struct dt_listener *listener, uint64_t now_ns);
+/* Accepts new streams, reads from pending peers, drops those whose time is over. True: more streams may wait.
+ */
+bool dt_listener_progress(struct dt_listener *listener, uint64_t now_ns);
 
 /* For tests and counters. */
 struct dt_listener_stats {

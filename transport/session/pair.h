@@ -66,8 +66,8 @@ bool dt_pairs_progress(struct dt_pairs *pairs);
 
 /* What the thread does for a listener: accept streams. Called without the mutex. */
 struct dt_pairs_listener {
-    int fd; /* readable: there is something to accept */
-    void (*serve)(void *arg, uint64_t now_ns);
+    int fd;                                    /* readable: there is something to accept */
+    bool (*serve)(void *arg, uint64_t now_ns); /* true: there may be more */
     void *arg;
 };
 

@@ -76,11 +76,11 @@ void dt_pair_unwatch(struct dt_pair *pair)
     pair->watched = 0;
 }
 
-/* Sleeps, then marks what has become ready. Returns whether the listener has. */
-static bool sleep_and_collect(struct dt_pairs *pairs)
+/* Sleeps unless there is more to do, then marks what has become ready. Returns whether the listener has. */
+static bool sleep_and_collect(struct dt_pairs *pairs, bool has_more)
 {
     struct epoll_event event[EVENTS_MAX];
-    int count = epoll_wait(pairs->epoll_fd, event, EVENTS_MAX, -1);
+    int count = epoll_wait(pairs->epoll_fd, event, EVENTS_MAX, has_more ? 0 : -1);
     bool is_listener_ready = false;
     uint64_t ignored;
 
@@ -100,13 +100,14 @@ static bool sleep_and_collect(struct dt_pairs *pairs)
 static void *thread_main(void *arg)
 {
     struct dt_pairs *pairs = arg;
+    bool has_more = false;
 
     prctl(PR_SET_TIMERSLACK, 1ul);
     while (!dt_load_acquire(&pairs->is_stopping)) {
-        bool is_listener_ready = sleep_and_collect(pairs);
+        bool is_listener_ready = sleep_and_collect(pairs, has_more);
 
-        if (dt_pairs_progress(pairs) || is_listener_ready)
-            pairs->listener.serve(pairs->listener.arg, dt_clock_now_ns());
+        if (dt_pairs_progress(pairs) || is_listener_ready || has_more)
+            has_more = pairs->listener.serve(pairs->listener.arg, dt_clock_now_ns());
     }
     dt_pairs_progress(pairs);
     return NULL;

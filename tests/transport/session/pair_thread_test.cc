@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "tests/harness/harness.h"
 #include "transport/session/listener.h"
 #include "transport/session/pair.h"
+#include "transport/session/pair_state.h"
 #include "transport/session/poller.h"
 #include "transport/session/stream_tcp.h"
 
@@ -22,7 +24,6 @@ struct Served {
     dt_listener *listener = nullptr;
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     dt_listen listen = {};
-    std::atomic<int> serves{0};
 
     explicit Served(uint64_t identity) : pairs(dt_pairs_create(dt_network_tcp(), identity))
     {
@@ -41,13 +42,13 @@ struct Served {
         dt_listener_destroy(listener);
         dt_pairs_destroy(pairs);
     }
-    static void Serve(void *arg, uint64_t now_ns)
+    static bool Serve(void *arg, uint64_t now_ns)
     {
         auto *self = static_cast<Served *>(arg);
         pthread_mutex_lock(&self->mutex);
-        dt_listener_progress(self->listener, now_ns);
+        bool has_more = dt_listener_progress(self->listener, now_ns);
         pthread_mutex_unlock(&self->mutex);
-        self->serves++;
+        return has_more;
     }
     dt_pairs_stats Stats()
     {
@@ -168,6 +169,61 @@ TEST_F(PairThread, ManyThreadsShareOneCarrier)
         dt_channel_close(&near_end[i]);
         dt_channel_free(far_end[i]);
     }
+}
+
+/* The listener takes a number of streams at a time; the thread must not sleep while there are more. */
+TEST_F(PairThread, StreamsThatComeAtOnceAreAllAccepted)
+{
+    const uint64_t kStreams = 4 * DT_STREAMS_PER_ROUND;
+    std::vector<dt_listen> listens(kStreams);
+    std::vector<dt_stream *> streams;
+    pthread_mutex_lock(&there.mutex);
+    for (uint64_t i = 0; i < kStreams; i++) {
+        memset(&listens[i], 0, sizeof listens[i]);
+        listens[i].id = i + 1;
+        listens[i].nonce = i + 2;
+        dt_listener_add(there.listener, &listens[i]);
+    }
+    pthread_mutex_unlock(&there.mutex);
+    streams.push_back(Dial());
+    Wait(streams[0]);
+    dt_pairs_stop(here.pairs);
+    here.pairs->is_progressing = true; // so that all go out at once
+    for (uint64_t i = 0; i < kStreams; i++) {
+        uint8_t bytes[DT_FRAME_BYTES_MAX];
+        dt_writer w = {bytes, sizeof bytes, 0, false};
+        dt_hello hello = {};
+        size_t sent = 0;
+        hello.listen_id = listens[i].id;
+        hello.nonce = listens[i].nonce;
+        hello.version_min = hello.version_max = 2;
+        hello.wanted = {1, 1, 64, 65536};
+        hello.devices.count = 1;
+        dt_hello_encode(&hello, &w);
+        if (i > 0)
+            streams.push_back(Dial());
+        ASSERT_EQ(DT_OK, streams[i]->ops->send(streams[i], bytes, w.used, &sent));
+    }
+    here.pairs->is_progressing = false;
+    uint64_t accepted = 0, until_ns = dt_clock_now_ns() + 30 * DT_NS_PER_S;
+    while (accepted < kStreams && dt_clock_now_ns() < until_ns) {
+        dt_pairs_progress(here.pairs);
+        usleep(1000);
+        pthread_mutex_lock(&there.mutex);
+        accepted = 0;
+        for (const dt_listen &listen : listens)
+            accepted += listen.incoming != nullptr;
+        pthread_mutex_unlock(&there.mutex);
+    }
+    EXPECT_EQ(kStreams, accepted);
+    pthread_mutex_lock(&there.mutex);
+    for (dt_listen &listen : listens) {
+        dt_listener_remove(there.listener, &listen);
+        dt_channel_free(listen.incoming);
+    }
+    pthread_mutex_unlock(&there.mutex);
+    for (dt_stream *stream : streams)
+        stream->ops->close(stream);
 }
 
 TEST_F(PairThread, WakesWhoWaitsForACarrierAndForItsLoss)
