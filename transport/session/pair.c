@@ -134,7 +134,8 @@ static void lose(struct dt_pair *pair, enum dt_status status)
  * Dialing
  */
 
-/* The attempt has ended without PAIRED: the parked carrier is taken, or who waits gets `status`. */
+/* The attempt has ended without PAIRED: the parked carrier is taken, or the streams that wait end with
+ * `status`. */
 static void end_attempt(struct dt_pair *pair, enum dt_status status)
 {
     struct dt_channel *parked = pair->parked;

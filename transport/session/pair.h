@@ -18,7 +18,7 @@
  *
  *   IDLE -> CONNECTING -> JOINING -> UP     this process has dialed
  *   any -> UP                               the other has
- *   any -> IDLE                             the attempt failed or nobody waits for it, or the carrier is lost
+ *   any -> IDLE                             the attempt failed, no stream waits, or it is lost
  *
  * When the carrier is lost, all of its streams end with the status of its TCP connection, after the bytes
  * that have arrived. Refused: all streams that wait for it end with DT_PEER_ERROR, so one dial decides for

@@ -19,7 +19,7 @@ static struct dt_pairs *pairs_of(struct dt_network *network)
     return dt_container_of(network, struct dt_pairs, network);
 }
 
-/* Without the thread its work is done by those who call. */
+/* Without the thread the calls do its work. */
 static void progress_inline(struct dt_pairs *pairs)
 {
     if (!dt_load_acquire(&pairs->has_thread))

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that owns the carriers: it sleeps until one is ready, records were appended, or somebody dials.
- */
+/* The thread that owns the carriers: it sleeps until one is ready, or records were appended. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
