@@ -52,6 +52,7 @@ static void fill(struct dt_stage *stage, struct dt_connection *c)
     stage->delegates = &c->nic->delegates;
     stage->gpus = &c->environment->hostpath->gpus;
     stage->piece_bytes = (uint32_t)dt_min_u64(DT_COPY_PIECE_BYTES, c->chunk_bytes);
+    stage->late_ns = DT_STAGE_LATE_NS;
     dt_auto_init(&stage->decision);
     stage->memory.is_host = true;
     stage->memory.addr = (uintptr_t)stage->pool->base;

@@ -84,6 +84,7 @@ struct dt_stage {
     struct dt_list free;
     struct dt_list late;   /* entries that are free but for a late copy */
     bool has_late;         /* there may be a late copy that has not ended */
+    uint64_t late_ns;      /* DT_STAGE_LATE_NS; tests that hold copies back set another */
     uint64_t reclaim_next; /* messages before it are delivered, and hold nothing here */
     /* A copy of more is made by delegates: up to here, a copy by NCCL's own thread is faster than waking
        another one. No piece is larger than the writes that it goes out in. */

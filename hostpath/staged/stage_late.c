@@ -18,7 +18,7 @@ static bool is_late(const struct dt_sender *s, const struct dt_staged *entry)
     if (!entry->is_of_gpu || entry->is_direct || !is_copying(entry))
         return false;
     now = dt_ticks_now(ticks);
-    return now > entry->queued && dt_ticks_to_ns(ticks, now - entry->queued) >= DT_STAGE_LATE_NS;
+    return now > entry->queued && dt_ticks_to_ns(ticks, now - entry->queued) >= s->stage->late_ns;
 }
 
 /* A PARTIAL message stays on its path. */
@@ -43,7 +43,7 @@ static void log_late(const struct dt_sender *s, const struct dt_staged *entry)
         "connection %016llx to %s: the driver has not copied %u bytes out of the GPU's memory within %llu "
         "ms: sends of GPU memory go directly until it has",
         (unsigned long long)c->id, c->peer, entry->bytes,
-        (unsigned long long)(DT_STAGE_LATE_NS / DT_NS_PER_MS));
+        (unsigned long long)(s->stage->late_ns / DT_NS_PER_MS));
 }
 
 void dt_stage_late_check(struct dt_sender *s, struct dt_send_slot *slot, uint32_t i, struct dt_staged *entry)

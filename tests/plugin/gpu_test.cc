@@ -11,6 +11,7 @@
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
 #include "tests/hostpath/fake_cuda.h"
+#include "tests/plugin/late.h"
 #include "tests/plugin/pair.h"
 #include "transport/net_state.h"
 
@@ -35,6 +36,7 @@ class GpuSend : public ::testing::Test
         memory_ = fake_cuda_alloc_for_rnic(0, kBytes);
         bytes_ = static_cast<uint8_t *>(fake_cuda_alias(memory_));
         pair_.Connect();
+        detour_test::SetLate(pair_.send, DT_NEVER_NS); // on a busy machine any copy may take long
         ASSERT_EQ(ncclSuccess, pair_.net->regMr(pair_.send, memory_, kBytes, NCCL_PTR_CUDA, &mhandle_));
         to_ = &pair_.Register(pair_.recv, kBytes, 0);
     }
@@ -163,6 +165,7 @@ TEST_F(GpuSend, ACopyThatTheDriverHoldsBackIsNotWaitedFor)
     const size_t bytes = 100000;
     uint8_t *direct = static_cast<uint8_t *>(memory_);
 
+    detour_test::SetLate(pair_.send, DT_STAGE_LATE_NS);
     fake_cuda_let(0);
     Fill(direct, bytes, 1);
     Fill(direct + bytes, bytes, 2);
@@ -186,6 +189,7 @@ TEST_F(GpuSend, ACopyThatTheDriverHoldsBackIsNotWaitedFor)
     EXPECT_EQ(copies, fake_cuda_calls("cuMemcpyDtoHAsync_v2")) << "while a copy is late nothing is staged";
 
     /* The late copies end, and disturb no message that is staged afterwards. */
+    detour_test::SetLate(pair_.send, DT_NEVER_NS);
     fake_cuda_let(UINT_MAX);
     for (int i = 4; i < 40; i++) {
         Fill(bytes_, bytes, i);
@@ -208,6 +212,7 @@ TEST_F(GpuSend, TheRestOfAMessageIsSentDirectlyWhenItsCopyStops)
 {
     const size_t bytes = 3 << 20, chunk = DT_GPU_CHUNK_BYTES;
 
+    detour_test::SetLate(pair_.send, DT_STAGE_LATE_NS);
     fake_cuda_let(2); // a chunk, and what tells of it
     Fill(bytes_, bytes, 1);
     Fill(static_cast<uint8_t *>(memory_), bytes, 2);
