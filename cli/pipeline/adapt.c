@@ -15,21 +15,6 @@
 #define CONFIRM_COUNT 2
 #define SEARCH_US     20000 /* on every rank */
 
-bool dt_pipeline_adapt_find(const char *name, enum dt_pipeline_adapt *adapt)
-{
-    static const char *const names[] = {[DT_PIPELINE_ADAPT_OFF] = "off",
-                                        [DT_PIPELINE_ADAPT_ITERATION] = "iteration",
-                                        [DT_PIPELINE_ADAPT_CONTROL] = "control"};
-
-    for (size_t i = 0; i < DT_COUNT_OF(names); i++) {
-        if (strcmp(name, names[i]) != 0)
-            continue;
-        *adapt = (enum dt_pipeline_adapt)i;
-        return true;
-    }
-    return false;
-}
-
 static void count_staged(const struct detour_stat_snapshot *snapshot, struct dt_pipeline_verdicts *verdicts)
 {
     const struct detour_stat_process *process =

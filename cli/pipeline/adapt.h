@@ -14,9 +14,6 @@
 extern "C" {
 #endif
 
-/* The value of --adapt: "off", "iteration" or "control". False: it is none. */
-bool dt_pipeline_adapt_find(const char *name, enum dt_pipeline_adapt *adapt);
-
 /* A delay matters from this share of the longest forward or backward next to it. */
 #define DT_PIPELINE_CHANGE_PERMILLE 200
 

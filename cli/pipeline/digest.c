@@ -27,7 +27,10 @@ uint64_t dt_pipeline_digest(const struct dt_pipeline_options *options, uint64_t 
                                (int64_t)options->slow.link_count,
                                (int64_t)options->slow.device_count,
                                (int64_t)options->shares.set_count,
-                               (int64_t)options->exchanges.count};
+                               (int64_t)options->exchanges.count,
+                               options->checkpoints.directory != NULL,
+                               options->checkpoints.every,
+                               options->checkpoints.resumes};
     uint64_t hash = dt_digest_add(DT_DIGEST_EMPTY, numbers, sizeof numbers);
 
     hash = dt_digest_add(hash, options->launch->name, strlen(options->launch->name));

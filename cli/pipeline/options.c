@@ -10,9 +10,10 @@
 
 #include "base/job_env.h"
 #include "base/param.h"
+#include "base/util.h"
 #include "cli/arg.h"
 #include "cli/command.h"
-#include "cli/pipeline/adapt.h"
+#include "cli/pipeline/check.h"
 #include "cli/pipeline/digest.h"
 #include "cli/pipeline/trace.h"
 #include "pipeline/gradients.h"
@@ -49,6 +50,9 @@ enum {
     KEY_DP_MICROBATCHES,
     KEY_GRADIENTS,
     KEY_EXCHANGE,
+    KEY_CHECKPOINT,
+    KEY_EVERY,
+    KEY_RESUME,
 };
 
 static const struct argp_option argp_options[] = {
@@ -83,6 +87,13 @@ static const struct argp_option argp_options[] = {
      0},
     {"launch", KEY_LAUNCH, "HOW", 0,
      "nccl: how kernels are launched: sends (default), isend, isend-free, batched or batched-free", 0},
+    {"checkpoint", KEY_CHECKPOINT, "DIR", 0,
+     "with --dp: write the parameters to files in DIR, with --every and when a file checkpoint-now appears "
+     "there",
+     0},
+    {"every", KEY_EVERY, "K", 0, "a checkpoint after every K iterations", 0},
+    {"resume", KEY_RESUME, NULL, 0,
+     "continue from the newest checkpoint in DIR; from the beginning if there is none yet", 0},
     {NULL, 0, NULL, 0, "What is slow:", 2},
     {"slow-link", KEY_SLOW_LINK, "A-B=TIME[,serial][,from=N][,to=N]", 0,
      "messages between devices A and B, as in 2-3=20ms; in the iterations from N to (not including) N; with "
@@ -213,8 +224,16 @@ static error_t parse_kill(struct dt_pipeline_options *options, const char *text)
 
 static error_t parse_adapt(struct dt_pipeline_options *options, const char *text)
 {
-    if (dt_pipeline_adapt_find(text, &options->adapt))
+    static const char *const names[] = {[DT_PIPELINE_ADAPT_OFF] = "off",
+                                        [DT_PIPELINE_ADAPT_ITERATION] = "iteration",
+                                        [DT_PIPELINE_ADAPT_CONTROL] = "control"};
+
+    for (size_t i = 0; i < DT_COUNT_OF(names); i++) {
+        if (strcmp(text, names[i]) != 0)
+            continue;
+        options->adapt = (enum dt_pipeline_adapt)i;
         return 0;
+    }
     return refuse("--adapt %s: expected off, iteration or control%s", text,
                   strcmp(text, "intra") ? "" : "; see docs/experiments.md");
 }
@@ -294,6 +313,25 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
     }
 }
 
+/* --checkpoint and its companions; else the options of the run. */
+static error_t parse_checkpoints(int key, char *arg, struct parse *parse)
+{
+    struct dt_pipeline_checkpoints *checkpoints = &parse->options->checkpoints;
+
+    switch (key) {
+    case KEY_CHECKPOINT:
+        checkpoints->directory = arg;
+        return 0;
+    case KEY_EVERY:
+        return parse_count("--every", arg, 1000000, &checkpoints->every);
+    case KEY_RESUME:
+        checkpoints->resumes = true;
+        return 0;
+    default:
+        return parse_what(key, arg, parse);
+    }
+}
+
 static error_t parse_timeline(struct dt_pipeline_options *options, const char *text)
 {
     options->has_timeline_option = true;
@@ -333,7 +371,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_ARG:
         return refuse("unexpected argument '%s'", arg);
     default:
-        return parse_what(key, arg, parse);
+        return parse_checkpoints(key, arg, parse);
     }
 }
 
@@ -367,81 +405,6 @@ static error_t take_rank_of_launcher(struct parse *parse)
                       env.launcher, env.rank, env.ranks, options->devices, replicas);
     options->devices = (int32_t)devices;
     options->job.rank = (int)env.rank;
-    return 0;
-}
-
-/* Names the option and the position in its error. */
-static error_t check_position(const struct dt_pipeline_options *options, const char *option,
-                              struct dt_pipeline_position position)
-{
-    char text[DT_PIPELINE_POSITION_BYTES];
-
-    if (position.device >= options->devices)
-        return refuse("%s %s: devices are 0 to %" PRId32, option, dt_pipeline_position_text(position, text),
-                      options->devices - 1);
-    if (position.replica >= options->replicas)
-        return refuse("%s %s: with --dp %" PRId32 " replicas are 0 to %" PRId32, option,
-                      dt_pipeline_position_text(position, text), options->replicas, options->replicas - 1);
-    return 0;
-}
-
-static error_t check_link(const struct dt_pipeline_options *options, const struct dt_pipeline_slow_link *link)
-{
-    int32_t distance = abs(link->a.replica - link->b.replica);
-
-    if (check_position(options, "--slow-link", link->a) || check_position(options, "--slow-link", link->b))
-        return EINVAL;
-    if (dt_pipeline_slow_link_is_dp(link) && distance != 1 && distance != options->replicas - 1)
-        return refuse("--slow-link: the replicas %" PRId32 " and %" PRId32 " of device %" PRId32
-                      " are no neighbors in their ring of %" PRId32,
-                      link->a.replica, link->b.replica, link->a.device, options->replicas);
-    return 0;
-}
-
-static error_t check_slow(const struct dt_pipeline_options *options)
-{
-    for (size_t i = 0; i < options->slow.link_count; i++) {
-        if (check_link(options, &options->slow.links[i]))
-            return EINVAL;
-    }
-    for (size_t i = 0; i < options->slow.device_count; i++) {
-        if (check_position(options, "--slow-device", options->slow.devices[i].position))
-            return EINVAL;
-    }
-    return 0;
-}
-
-static error_t check_shares(const struct dt_pipeline_options *options)
-{
-    char text[DT_PIPELINE_SHARES_TEXT_BYTES];
-
-    if (options->shares.set_count == 0)
-        return 0;
-    if (options->replicas == 1)
-        return refuse("--dp-microbatches belongs to --dp: there is one replica, with --microbatches");
-    if (dt_pipeline_shares_find_wrong(&options->shares, options->replicas, options->microbatches,
-                                      options->iterations, text))
-        return refuse("--dp-microbatches: %s", text);
-    if (options->input && options->input->schedule)
-        return refuse("--dp-microbatches: --plan is a schedule of %" PRId32
-                      " microbatches for all replicas; use --schedule",
-                      options->microbatches);
-    if (options->adapt)
-        return refuse(
-            "--dp-microbatches needs --adapt off: the ranks agree on one schedule for all replicas");
-    return 0;
-}
-
-static error_t check_exchanges(const struct dt_pipeline_options *options)
-{
-    char text[DT_PIPELINE_EXCHANGE_TEXT_BYTES];
-
-    if (options->exchanges.count > 0 && (options->adapt || options->input || options->slow.kill.nic[0] ||
-                                         dt_pipeline_options_has_timeline(options)))
-        return refuse("--exchange goes without --profile, --adapt, --kill and pictures");
-    if (dt_pipeline_exchanges_find_wrong(&options->exchanges, options->devices, options->replicas,
-                                         options->iterations, text))
-        return refuse("--exchange %s", text);
     return 0;
 }
 
@@ -512,8 +475,7 @@ static error_t check(struct parse *parse)
         return refuse("--slice belongs to --mode nccl; in the others a message is not cut");
     if (parse->has_launch && options->mode != DT_PIPELINE_NCCL)
         return refuse("--launch belongs to --mode nccl; in the others no kernel waits");
-    return check_timeline(options) || check_shares(options) || check_exchanges(options) ? EINVAL
-                                                                                        : check_slow(options);
+    return check_timeline(options) || dt_pipeline_check(options) ? EINVAL : 0;
 }
 
 static void set_defaults(struct dt_pipeline_options *options)
@@ -552,7 +514,8 @@ static void set_demonstration(struct dt_pipeline_options *options)
 {
     options->f_ns = options->b_ns = options->w_ns = 5000000;
     options->iterations = 60;
-    options->draw = dt_pipeline_adapt_find("iteration", &options->adapt);
+    options->draw = true;
+    options->adapt = DT_PIPELINE_ADAPT_ITERATION;
     dt_pipeline_slow_add_link(&options->slow, "2-3=30ms,from=10,to=35");
 }
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/pipeline/checkpoint.h"
 #include "cli/pipeline/exchange.h"
 #include "cli/pipeline/input.h"
 #include "cli/pipeline/slow.h"
@@ -44,7 +45,8 @@ struct dt_pipeline_options {
     int64_t b_ns;
     int64_t w_ns;
     struct dt_pipeline_slow slow;
-    struct dt_pipeline_exchanges exchanges; /* replicas > 1 */
+    struct dt_pipeline_exchanges exchanges;     /* replicas > 1 */
+    struct dt_pipeline_checkpoints checkpoints; /* replicas > 1; the folder may differ between ranks */
     enum dt_pipeline_adapt adapt;
     bool draw;             /* a bar behind each iteration */
     const char *json_path; /* NULL: none, as the next */

@@ -19,11 +19,23 @@ void dt_pipeline_place_init(struct dt_pipeline_place *place, const struct dt_pip
 bool dt_pipeline_place_create_parameters(struct dt_pipeline_place *place,
                                          const struct detour_profile *profile)
 {
-    return (place->options->exchanges.count == 0 && place->options->adapt != DT_PIPELINE_ADAPT_CONTROL) ||
-           place->options->replicas == 1 ||
-           dt_pipeline_parameters_create(
-               &place->parameters, place->position.device,
-               dt_pipeline_replicas_gradients(place->options, profile, place->position).places);
+    const struct dt_pipeline_options *options = place->options;
+    bool is_needed = options->checkpoints.directory || options->exchanges.count > 0 ||
+                     (options->adapt == DT_PIPELINE_ADAPT_CONTROL && options->replicas > 1);
+
+    return !is_needed || dt_pipeline_parameters_create(
+                             &place->parameters, place->position.device,
+                             dt_pipeline_replicas_gradients(place->options, profile, place->position).places);
+}
+
+struct dt_checkpoint_id dt_pipeline_place_checkpoint(const struct dt_pipeline_place *place, unsigned rank,
+                                                     uint32_t iterations)
+{
+    return (struct dt_checkpoint_id){
+        .rank = rank,
+        .device = place->position.device,
+        .microbatches = dt_pipeline_options_share(place->options, place->position.replica, iterations).total,
+        .iterations = iterations};
 }
 
 void dt_pipeline_place_free(struct dt_pipeline_place *place)
@@ -77,4 +89,20 @@ bool dt_pipeline_place_check(const struct dt_pipeline_place *place, uint32_t ite
                        "rank %u: parameter %" PRIu64 " of device %" PRId32 " is not what %" PRIu32
                        " iterations make it",
                        rank, wrong, place->position.device, iterations);
+}
+
+bool dt_pipeline_place_resume(struct dt_pipeline_place *place, struct dt_job_rank *job, uint32_t *iteration)
+{
+    struct dt_checkpoint_id id = dt_pipeline_place_checkpoint(place, job->link->rank, 0);
+
+    if (!dt_pipeline_checkpoint_begin(&place->options->checkpoints, &id, &place->parameters, job->link,
+                                      job->error))
+        return false;
+    *iteration = id.iterations;
+    if (*iteration >= place->options->iterations)
+        return dt_job_fail(job->error, DT_EXIT_USAGE,
+                           "--resume: the checkpoint is of %" PRIu32
+                           " iterations; nothing is left of --iterations %" PRIu32,
+                           *iteration, place->options->iterations);
+    return dt_pipeline_place_check(place, *iteration, job->error);
 }

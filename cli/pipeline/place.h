@@ -16,18 +16,22 @@ struct dt_pipeline_place {
     struct dt_pipeline_position home; /* at the start: what is slow belongs to it */
     struct dt_pipeline_position position;
     unsigned ranks[DT_JOB_RANKS_MAX];         /* [position]: who is there */
-    struct dt_pipeline_parameters parameters; /* --exchange */
+    struct dt_pipeline_parameters parameters; /* --exchange, --checkpoint */
     struct dt_pipeline_options moved;         /* with what is slow where it is now */
 };
 
 void dt_pipeline_place_init(struct dt_pipeline_place *place, const struct dt_pipeline_options *options,
                             unsigned rank);
 
-/* With --exchange, or remedies of a controller: those of the device, a parameter for each gradient. False
- * when out of memory. */
+/* With --exchange, --checkpoint, or remedies of a controller: those of the device, a parameter for each
+ * gradient. False when out of memory. */
 bool dt_pipeline_place_create_parameters(struct dt_pipeline_place *place,
                                          const struct detour_profile *profile);
 void dt_pipeline_place_free(struct dt_pipeline_place *place);
+
+/* What a checkpoint of this rank is of, after that many iterations. */
+struct dt_checkpoint_id dt_pipeline_place_checkpoint(const struct dt_pipeline_place *place, unsigned rank,
+                                                     uint32_t iterations);
 
 /*
  * Takes the position of that iteration, with its parameters, while no connection is open: every rank calls
@@ -35,10 +39,15 @@ void dt_pipeline_place_free(struct dt_pipeline_place *place);
  */
 bool dt_pipeline_place_change(struct dt_pipeline_place *place, struct dt_job_rank *job, uint32_t iteration);
 
-/* After that many iterations every parameter is what it would be without exchanges. False with the reason in
+/* After that many iterations every parameter is what it would be without exchanges
+ * and restarts. False with the reason in
  * *error. */
 bool dt_pipeline_place_check(const struct dt_pipeline_place *place, uint32_t iterations,
                              struct dt_job_error *error);
+
+/* The start of a run: *iteration is its first one, with the parameters of the checkpoint before it, compared
+ * with what they are to be; 0: a new run. False with the reason in job->error. */
+bool dt_pipeline_place_resume(struct dt_pipeline_place *place, struct dt_job_rank *job, uint32_t *iteration);
 
 #ifdef __cplusplus
 }

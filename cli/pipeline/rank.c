@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,7 +22,7 @@
 #include "cli/pipeline/rules.h"
 #include "cli/pipeline/staging.h"
 #include "cli/pipeline/timeline.h"
-#include "delay/timer.h"
+#include "cli/pipeline/wait.h"
 #include "detour/mitigate.h"
 #include "job/rank.h"
 #include "pipeline/agreement.h"
@@ -39,6 +38,7 @@ struct result {
     struct dt_agreement_part part;
     struct dt_pipeline_delays proposed; /* of rank 0; as the next */
     struct dt_pipeline_remedy remedy;   /* that was read last */
+    bool wants_checkpoint;
 };
 
 /* Decided after iteration k, sent after k + 1, confirmed after k + 2, used from k + 3 on. */
@@ -53,7 +53,8 @@ struct rank {
     struct dt_executor *executor;
     struct dt_gradients *gradients; /* NULL without replicas */
     struct dt_pipeline_courier *courier;
-    int64_t pause_ns; /* before this iteration: an exchange of ranks */
+    int64_t pause_ns;                                /* before this iteration: an exchange of ranks */
+    struct dt_pipeline_checkpoint_result checkpoint; /* after this iteration */
     struct dt_pipeline_process processes[DT_JOB_RANKS_MAX];
     struct dt_pipeline_rules rules;
     struct dt_delay_timer timer;
@@ -77,35 +78,6 @@ struct rank {
 };
 
 /* ---- Work of the progress thread. ---- */
-
-static void sleep_until(uint64_t until_ns)
-{
-    const struct timespec until = {.tv_sec = (time_t)(until_ns / DT_NS_PER_S),
-                                   .tv_nsec = (long)(until_ns % DT_NS_PER_S)};
-
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-}
-
-/* Sleeps until the device is due, by the timer's means, or until it is time to poll, whichever is earlier. */
-static void wait_a_moment(struct rank *rank, uint64_t now_ns)
-{
-    uint64_t due_ns = dt_executor_due_ns(rank->executor);
-    uint64_t poll_ns = now_ns + DT_PIPELINE_POLL_US * DT_NS_PER_US;
-
-    if (due_ns > poll_ns) {
-        sleep_until(poll_ns);
-        return;
-    }
-    uint64_t until_ns = dt_delay_timer_sleep_until_ns(&rank->timer, due_ns);
-    if (until_ns > now_ns) {
-        sleep_until(until_ns);
-        dt_delay_timer_slept(&rank->timer, now_ns, until_ns, dt_clock_now_ns());
-    }
-    uint64_t began_ns = dt_clock_now_ns(), at_ns = began_ns;
-    while (at_ns < due_ns)
-        at_ns = dt_clock_now_ns();
-    dt_delay_timer_spun(&rank->timer, at_ns - began_ns);
-}
 
 static const struct detour_program *present_program(const struct rank *rank)
 {
@@ -171,7 +143,7 @@ static void work_iteration(void *arg)
         dt_fetch_add_relaxed(&rank->job.net.heartbeat,
                              completed + (dt_executor_due_ns(rank->executor) != DT_NEVER_NS));
         if (!completed && !is_done(rank))
-            wait_a_moment(rank, dt_clock_now_ns());
+            dt_pipeline_wait(&rank->timer, dt_executor_due_ns(rank->executor), dt_clock_now_ns());
     }
     dt_pipeline_courier_reset(rank->courier);
     check_gradients(rank);
@@ -264,11 +236,10 @@ static bool set_up(struct rank *rank)
 
 static uint64_t cpu_now_ns(void)
 {
-    struct rusage usage;
+    struct timespec used = {0};
 
-    getrusage(RUSAGE_SELF, &usage);
-    return ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * DT_NS_PER_S +
-           ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * DT_NS_PER_US;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * DT_NS_PER_S + (uint64_t)used.tv_nsec;
 }
 
 static const struct detour_schedule *present_schedule(const struct rank *rank)
@@ -315,6 +286,29 @@ static void describe_links(struct rank *rank, const struct result *results,
     iteration->pool_full = beyond(full, &rank->pool_full);
 }
 
+/* After an iteration, when one is due at any rank. */
+static bool save_checkpoint(struct rank *rank, const struct result *results)
+{
+    const struct dt_pipeline_checkpoints *checkpoints = &rank->options->checkpoints;
+    const struct dt_checkpoint_id id =
+        dt_pipeline_place_checkpoint(&rank->place, rank->job.link->rank, rank->iteration + 1);
+    uint64_t began_ns = dt_clock_now_ns();
+    bool is_requested = false;
+
+    for (unsigned i = 0; i < rank->job.net.ranks; i++)
+        is_requested |= results[i].wants_checkpoint;
+    rank->checkpoint = (struct dt_pipeline_checkpoint_result){
+        .kind = dt_pipeline_checkpoint_due(checkpoints, rank->iteration + 1, is_requested)};
+    if (!rank->checkpoint.kind)
+        return true;
+    dt_job_rank_doing(&rank->job, "writing a checkpoint");
+    if (!dt_pipeline_checkpoint_save(checkpoints, &id, &rank->place.parameters, rank->job.link,
+                                     &rank->checkpoint.kind, rank->checkpoint.reason, rank->job.error))
+        return false;
+    rank->checkpoint.took_ns = (int64_t)(dt_clock_now_ns() - began_ns);
+    return true;
+}
+
 static void send_iteration(struct rank *rank, const struct result *results)
 {
     struct dt_pipeline_iteration iteration = {
@@ -323,6 +317,7 @@ static void send_iteration(struct rank *rank, const struct result *results)
         .predicted_ns = dt_pipeline_plan_predict_ns(&rank->plan, rank->present.schedule, rank->iteration),
         .pause_ns = rank->pause_ns,
         .remedy = rank->remedy.step,
+        .checkpoint = rank->checkpoint,
     };
     uint64_t compute_ns = 0, cpu_ns = 0;
     int64_t pipeline_ns = 0;
@@ -449,7 +444,8 @@ static bool adapt(struct rank *rank, const struct result *results)
     return true;
 }
 
-/* The times of the iteration that the options ask for, of the first replica, go to the launcher. */
+/* The times of the iteration that the options ask for, of the first replica, go to the launcher, before its
+ * result. */
 static bool send_records(struct rank *rank)
 {
     const struct dt_job_link *link = rank->job.link;
@@ -487,19 +483,21 @@ static bool run_iteration(struct rank *rank)
         dt_pipeline_remedy_read(rank->options, &rank->offered);
     if (!dt_job_rank_do_work(&rank->job, work_iteration, rank))
         return false;
-    mine = (struct result){.account = dt_executor_get_account(rank->executor),
-                           .summed_ns = rank->gradients ? dt_gradients_end_ns(rank->gradients) : 0,
-                           .cpu_ns = cpu_now_ns() - cpu_ns,
-                           .used = {rank->schedule, rank->place.position.replica,
-                                    dt_pipeline_schedule_digest(present_schedule(rank))},
-                           .part = rank->agreement.own,
-                           .proposed = rank->proposed,
-                           .remedy = rank->offered};
+    mine =
+        (struct result){.account = dt_executor_get_account(rank->executor),
+                        .summed_ns = rank->gradients ? dt_gradients_end_ns(rank->gradients) : 0,
+                        .cpu_ns = cpu_now_ns() - cpu_ns,
+                        .used = {rank->schedule, rank->place.position.replica,
+                                 dt_pipeline_schedule_digest(present_schedule(rank))},
+                        .part = rank->agreement.own,
+                        .proposed = rank->proposed,
+                        .remedy = rank->offered,
+                        .wants_checkpoint = rank->options->checkpoints.directory &&
+                                            dt_checkpoint_take_request(rank->options->checkpoints.directory)};
     dt_pipeline_verdicts_read(&mine.verdicts);
-    if (!send_records(rank))
-        return false;
-    if (!dt_job_exchange(rank->job.link, &mine, sizeof mine, results, rank->job.error) ||
-        !check_schedules(rank, results))
+    if (!send_records(rank) ||
+        !dt_job_exchange(rank->job.link, &mine, sizeof mine, results, rank->job.error) ||
+        !check_schedules(rank, results) || !save_checkpoint(rank, results))
         return false;
     if (rank->job.link->rank == 0)
         send_iteration(rank, results);
@@ -557,6 +555,8 @@ static bool run_all(struct rank *rank)
     rank->follow.ranks = rank->place.ranks;
     dt_pipeline_remedy_start(&rank->offered);
     rank->remedied = UINT32_MAX;
+    if (!dt_pipeline_place_resume(&rank->place, &rank->job, &rank->iteration))
+        return false;
     for (; rank->iteration < rank->options->iterations && rank->remedy.step != DETOUR_STEP_S4;
          rank->iteration++) {
         if (!exchange_ranks(rank) || !run_iteration(rank))

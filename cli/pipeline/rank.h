@@ -15,8 +15,6 @@
 extern "C" {
 #endif
 
-#define DT_PIPELINE_POLL_US 150
-
 enum dt_pipeline_frame_kind {
     DT_PIPELINE_FRAME_ITERATION = DT_JOB_FRAME_COMMAND, /* rank 0 -> launcher: struct dt_pipeline_iteration */
     DT_PIPELINE_FRAME_RECORDS,                          /* rank -> launcher: timeline.h */
@@ -29,6 +27,13 @@ struct dt_pipeline_flow {
     int32_t from;
     int32_t to;
     int64_t delay_ns; /* that the plugin has measured; 0: not slow */
+};
+
+/* The checkpoint after an iteration. */
+struct dt_pipeline_checkpoint_result {
+    enum dt_pipeline_checkpoint_kind kind;
+    int64_t took_ns;                         /* on all ranks, rank 0's clock */
+    char reason[DT_CHECKPOINT_REASON_BYTES]; /* FAILED */
 };
 
 /* An iteration of all devices. */
@@ -46,6 +51,7 @@ struct dt_pipeline_iteration {
     uint64_t pool_full;   /* sends that found the staging memory full */
     int64_t pause_ns;     /* before the iteration: an exchange of ranks or a remedy; 0: none */
     int32_t remedy;       /* of a controller, in force: enum detour_step; S4: the run ends */
+    struct dt_pipeline_checkpoint_result checkpoint;
     uint32_t slow_count;
     uint32_t hostpath_count;
     struct dt_pipeline_flow slow[DT_PIPELINE_FLOWS_SHOWN];     /* by the verdicts after the iteration */

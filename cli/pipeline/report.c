@@ -125,6 +125,28 @@ static void print_links(const struct dt_pipeline_iteration *iteration)
                iteration->hostpath[i].to);
 }
 
+static const char *const checkpoint_names[] = {
+    [DT_PIPELINE_CHECKPOINT_NONE] = NULL,
+    [DT_PIPELINE_CHECKPOINT_PERIODIC] = "periodic",
+    [DT_PIPELINE_CHECKPOINT_EARLY] = "early",
+    [DT_PIPELINE_CHECKPOINT_FAILED] = "failed",
+};
+
+static void print_checkpoint(struct dt_pipeline_report *report, const struct dt_pipeline_iteration *iteration)
+{
+    const struct dt_pipeline_checkpoint_result *checkpoint = &iteration->checkpoint;
+
+    if (!checkpoint->kind)
+        return;
+    report->checkpoints[checkpoint->kind]++;
+    printf("  checkpoint %s: %.1f ms", checkpoint_names[checkpoint->kind], (double)checkpoint->took_ns / 1e6);
+    if (checkpoint->kind == DT_PIPELINE_CHECKPOINT_FAILED)
+        fprintf(stderr,
+                "detour pipeline: no checkpoint after iteration %" PRIu32
+                ": %.*s; the one before it stays, and the run goes on\n",
+                iteration->number, (int)sizeof checkpoint->reason, checkpoint->reason);
+}
+
 static json_t *flows_to_json(const struct dt_pipeline_flow *flows, uint32_t count, bool has_delay)
 {
     json_t *array = json_array();
@@ -143,17 +165,19 @@ static void add_to_json(json_t *iterations, const struct dt_pipeline_iteration *
 {
     json_array_append_new(
         iterations,
-        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:I, s:f, s:s, s:o, s:o}",
-                  "iteration", (json_int_t)iteration->number, "time_ms", (double)iteration->time_ns / 1e6,
-                  "model_ms", (double)iteration->predicted_ns / 1e6, "bubble", iteration->bubble, "held_ms",
-                  (double)iteration->held_ns / 1e6, "wait_ms", (double)iteration->wait_ns / 1e6, "dp_ms",
-                  (double)iteration->dp_ns / 1e6, "cpu", iteration->cpu, "comparable", !is_busy, "schedule",
-                  (json_int_t)iteration->schedule, "staged_messages", (json_int_t)iteration->staged,
-                  "pool_full", (json_int_t)iteration->pool_full, "pause_ms",
-                  (double)iteration->pause_ns / 1e6, "remedy",
-                  detour_step_name((enum detour_step)iteration->remedy), "slow",
-                  flows_to_json(iteration->slow, iteration->slow_count, true), "hostpath",
-                  flows_to_json(iteration->hostpath, iteration->hostpath_count, false)));
+        json_pack(
+            "{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:I, s:f, s:s, s:s*, s:f, s:o, s:o}",
+            "iteration", (json_int_t)iteration->number, "time_ms", (double)iteration->time_ns / 1e6,
+            "model_ms", (double)iteration->predicted_ns / 1e6, "bubble", iteration->bubble, "held_ms",
+            (double)iteration->held_ns / 1e6, "wait_ms", (double)iteration->wait_ns / 1e6, "dp_ms",
+            (double)iteration->dp_ns / 1e6, "cpu", iteration->cpu, "comparable", !is_busy, "schedule",
+            (json_int_t)iteration->schedule, "staged_messages", (json_int_t)iteration->staged, "pool_full",
+            (json_int_t)iteration->pool_full, "pause_ms", (double)iteration->pause_ns / 1e6, "remedy",
+            detour_step_name((enum detour_step)iteration->remedy), "checkpoint",
+            checkpoint_names[iteration->checkpoint.kind], "checkpoint_ms",
+            (double)iteration->checkpoint.took_ns / 1e6, "slow",
+            flows_to_json(iteration->slow, iteration->slow_count, true), "hostpath",
+            flows_to_json(iteration->hostpath, iteration->hostpath_count, false)));
 }
 
 /* Iterations and the largest delay of each slow link. */
@@ -186,6 +210,8 @@ void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
     const struct dt_pipeline_kill *kill = &report->options->slow.kill;
     bool is_busy = iteration->cpu > DT_PIPELINE_CPU_MAX;
 
+    if (report->count == 0 && iteration->number > 0)
+        printf("# continued from the checkpoint after iteration %" PRIu32 "\n", iteration->number - 1);
     printf("%11" PRIu32 "  %10.2f  %12.2f  %6.1f%%  %8.2f  %5.1f%%  %8" PRIu32 "  %6" PRIu64,
            iteration->number, time_ms, predicted_ms, 100 * iteration->bubble,
            (double)iteration->held_ns / 1e6, 100 * iteration->cpu, iteration->schedule, iteration->staged);
@@ -203,6 +229,7 @@ void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
         printf("  remedy %s", detour_step_name((enum detour_step)iteration->remedy));
     if (iteration->pause_ns)
         printf("  connections made anew: pause of %.1f ms", (double)iteration->pause_ns / 1e6);
+    print_checkpoint(report, iteration);
     putchar('\n');
     fflush(stdout);
     report->count++;
@@ -232,6 +259,13 @@ static void print_summary(const struct dt_pipeline_report *report)
     if (report->options->exchanges.count)
         printf("# every parameter is what a run without exchanges has; pauses of %.1f ms\n",
                (double)report->pause_sum_ns / 1e6);
+    if (report->options->checkpoints.directory)
+        printf("# every parameter is what a run without a restart has; %" PRIu32 " checkpoints, %" PRIu32
+               " of them early; %" PRIu32 " failed\n",
+               report->checkpoints[DT_PIPELINE_CHECKPOINT_PERIODIC] +
+                   report->checkpoints[DT_PIPELINE_CHECKPOINT_EARLY],
+               report->checkpoints[DT_PIPELINE_CHECKPOINT_EARLY],
+               report->checkpoints[DT_PIPELINE_CHECKPOINT_FAILED]);
     printf("# every message had the expected identity and content; cores in use: %.1f %% at most\n",
            100 * report->cpu_max);
     for (uint32_t i = 0; i < report->slow_count; i++)

@@ -31,8 +31,9 @@ struct dt_pipeline_report {
     int64_t time_sum_ns;
     int64_t predicted_sum_ns;
     int64_t dp_sum_ns;
-    int64_t pause_sum_ns; /* of exchanges of ranks */
-    double error_sum;     /* of |measured / predicted - 1| */
+    int64_t pause_sum_ns;                                    /* of exchanges of ranks */
+    uint32_t checkpoints[DT_PIPELINE_CHECKPOINT_FAILED + 1]; /* [kind] */
+    double error_sum;                                        /* of |measured / predicted - 1| */
     double cpu_max;
     int64_t scale_ns;        /* of the bars: the model's time of the first iteration */
     uint32_t busy_count;     /* iterations above DT_PIPELINE_CPU_MAX */

@@ -49,6 +49,12 @@ TEST(PipelineDigest, DiffersWithWhatRanksMustShare)
     EXPECT_NE(Digest({"--dp", "2", "--slow-link", "0@0-0@1=1ms"}),
               Digest({"--dp", "2", "--slow-link", "1@0-1@1=1ms"}));
     EXPECT_NE(Digest({"--dp", "2", "--gradients", "1K"}), Digest({"--dp", "2"}));
+    EXPECT_NE(Digest({"--dp", "2", "--checkpoint", "a"}), Digest({"--dp", "2"}));
+    EXPECT_EQ(Digest({"--dp", "2", "--checkpoint", "a"}), Digest({"--dp", "2", "--checkpoint", "b"}));
+    EXPECT_NE(Digest({"--dp", "2", "--checkpoint", "a", "--every", "2"}),
+              Digest({"--dp", "2", "--checkpoint", "a"}));
+    EXPECT_NE(Digest({"--dp", "2", "--checkpoint", "a", "--resume"}),
+              Digest({"--dp", "2", "--checkpoint", "a"}));
     EXPECT_NE(Digest({"--slow-device", "0=2x"}), Digest({"--slow-device", "1=2x"}));
     EXPECT_NE(Digest({"--dp", "2", "--dp-microbatches", "15,17"}), Digest({"--dp", "2"}));
     EXPECT_NE(Digest({"--dp", "2", "--dp-microbatches", "15,17"}),
