@@ -18,6 +18,7 @@
 #include "cli/metrics_server.h"
 #include "cli/processes.h"
 #include "cli/stat_events.h"
+#include "cli/stat_job.h"
 #include "cli/stat_metrics.h"
 #include "cli/stat_trace.h"
 
@@ -32,9 +33,12 @@ struct request {
     const char *metrics_file, *trace_file;   /* NULL: standard output; no trace */
     struct dt_metrics_server_options server; /* port 0: none */
     const char *job;                         /* NULL: not known */
+    struct dt_stat_job hosts;                /* with --redis or --host: of all hosts */
     uint64_t every_s;
     uint64_t for_s;
 };
+
+enum { KEY_REDIS = 256, KEY_HOST };
 
 /* ---- Command line. ---- */
 static error_t parse_one(int key, char *arg, struct argp_state *state)
@@ -61,6 +65,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case 'J':
         request->job = arg;
         return 0;
+    case KEY_REDIS:
+        request->hosts.redis = arg;
+        return 0;
+    case KEY_HOST:
+        return dt_stat_job_add_host(&request->hosts, arg);
     case 'e':
         request->is_events = true;
         return 0;
@@ -95,7 +104,13 @@ static const struct argp_option argp_options[] = {
     {"prometheus", 'P', NULL, OPTION_HIDDEN, "the name of --metrics in Detour 0.1", 0},
     {"listen", 'L', "[ADDRESS:]PORT", 0,
      "with --metrics: answer GET /metrics until Control-C; on 127.0.0.1, or on the IPv4 address", 0},
-    {"job", 'J', "NAME", 0, "with --metrics: the label `job` (default: SLURM_JOB_ID)", 0},
+    {"job", 'J', "NAME", 0,
+     "with --redis or --host: the links of all hosts of this job, as `detour agent` reports them, and what "
+     "`detour control` has found and decided; with --metrics: the label `job` (default: SLURM_JOB_ID)",
+     0},
+    {"redis", KEY_REDIS, "URL", 0, "with --job: the store that the job's agents and controller share", 0},
+    {"host", KEY_HOST, "NAME=DIR", 0,
+     "with --job: a host of this machine and its runtime directory (repeatable)", 0},
     {"trace", 'T', "FILE", 0,
      "write traffic, verdicts and failovers to FILE, for ui.perfetto.dev, until Control-C or the end of "
      "--for",
@@ -124,6 +139,26 @@ static const struct argp argp = {
            "Exit code: 0 done; 1 no process of yours uses Detour; 2 bad input.",
 };
 
+static int check_job(const struct request *request)
+{
+    const struct dt_stat_job *hosts = &request->hosts;
+
+    if (!hosts->redis && !hosts->host_count)
+        return request->job && !request->is_metrics
+                   ? dt_arg_refuse(COMMAND,
+                                   "--job needs --redis URL or --host NAME=DIR, where the job's hosts "
+                                   "are found; or --metrics, whose label it is")
+                   : 0;
+    if (!request->job)
+        return dt_arg_refuse(COMMAND, "%s needs --job NAME", hosts->redis ? "--redis" : "--host");
+    if (hosts->redis && hosts->host_count)
+        return dt_arg_refuse(COMMAND, "one of --redis and --host");
+    if (request->is_metrics || request->is_events || request->is_watch || request->trace_file ||
+        request->choice.pid)
+        return dt_arg_refuse(COMMAND, "--job with --redis or --host goes with --json or alone");
+    return 0;
+}
+
 static int check_request(const struct request *request)
 {
     bool is_trace = request->trace_file != NULL;
@@ -141,9 +176,7 @@ static int check_request(const struct request *request)
         return dt_arg_refuse(COMMAND, "--for belongs to --watch, --follow or --trace");
     if (request->server.port && (!request->is_metrics || request->metrics_file))
         return dt_arg_refuse(COMMAND, "--listen belongs to --metrics without a file");
-    if (request->job && !request->is_metrics)
-        return dt_arg_refuse(COMMAND, "--job belongs to --metrics");
-    return 0;
+    return check_job(request);
 }
 
 /* ---- Reading. ---- */
@@ -377,6 +410,9 @@ int dt_stat_command(int argc, char **argv)
         dt_arg_refuse(COMMAND, "%s", reason);
         return DT_EXIT_USAGE;
     }
+    request.hosts.name = request.job;
+    if (request.hosts.redis || request.hosts.host_count)
+        return dt_stat_job_show(&request.hosts, request.is_json);
     if (!request.job)
         request.job = getenv("SLURM_JOB_ID");
     if (request.is_follow)

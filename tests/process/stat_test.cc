@@ -114,6 +114,33 @@ TEST_F(Stat, ASlowLinkIsDetectedAndItsRecoveryToo)
     EXPECT_NE(std::string::npos, events.find("verdict    to ")) << events;
 }
 
+/* Both ranks of each of two jobs, whose runtime folders are hosts. */
+TEST_F(Stat, AllHostsOfAJobAreInOneTable)
+{
+    const std::vector<std::string> words = {"perf",       "sendrecv",   "-b", "16K",       "-n",
+                                            "4000000000", "--channels", "1",  "--timeout", "600"};
+    const std::string other = folder + "/other";
+    std::filesystem::create_directory(other);
+    std::filesystem::permissions(other, std::filesystem::perms::owner_all);
+    auto environment = Environment();
+    environment[0].second = other;
+    Command first(words, Environment()), second(words, environment);
+    Until(
+        second,
+        [&] {
+            Outcome outcome =
+                RunDetour({"stat", "--job", "j", "--host", "alpha=" + folder, "--host", "beta=" + other});
+            table = outcome.out + outcome.err;
+            size_t alpha = 0, beta = 0;
+            for (size_t at = 0; (at = table.find("\nalpha ", at)) != std::string::npos; at++)
+                alpha++;
+            for (size_t at = 0; (at = table.find("\nbeta ", at)) != std::string::npos; at++)
+                beta++;
+            return alpha == 2 && beta == 2;
+        },
+        "both hosts have two sending links");
+}
+
 /* As SHIFT's early checkpoint: a path fails, and each rank runs its command while traffic goes on. */
 TEST_F(Stat, AFailedPathRunsTheEventCommand)
 {
