@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "failover/switchover/faults.h"
 #include "failover/switchover/fencing.h"
-#include "failover/switchover/post.h"
 #include "failover/switchover/recover.h"
 #include "failover/switchover/replay.h"
 #include "failover/switchover/report.h"
@@ -22,6 +21,7 @@
 #include "transport/message/receive.h"
 #include "transport/message/send.h"
 #include "transport/path/queues.h"
+#include "transport/session/session.h"
 
 /* After a fault the device thread polls for this long before it sleeps: control thread and peer answer soon.
  */
@@ -259,10 +259,10 @@ void dt_switchover_step(struct dt_path *path, enum dt_path_event event, uint64_t
 void dt_switchover_send(struct dt_path *path, enum dt_path_message message)
 {
     struct dt_connection *c = path->connection;
+    struct dt_writer *out = dt_session_out(c->session);
     struct dt_path_frame frame;
-    struct dt_post post;
 
-    if (message == DT_PATH_MSG_NONE)
+    if (message == DT_PATH_MSG_NONE || !out)
         return;
     memset(&frame, 0, sizeof frame);
     frame.message = message;
@@ -272,7 +272,6 @@ void dt_switchover_send(struct dt_path *path, enum dt_path_message message)
     frame.resume = path->switchover->resume;
     if (message == DT_PATH_MSG_OPEN || message == DT_PATH_MSG_OPENED)
         dt_path_get_offer(path, true, &frame.offer);
-    dt_post_begin(&post);
-    dt_path_frame_encode(&frame, c->qps, &post.writer);
-    dt_post_frame(c, &post);
+    dt_path_frame_encode(&frame, c->qps, out); /* a frame that does not fit is retransmitted */
+    dt_session_flush(c->session);
 }

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "failover/planted.h"
-#include "failover/switchover/post.h"
+#include "transport/session/session.h"
 #include "transport/path/nic.h"
 #include "transport/path/path.h"
 #include "transport/path/queues.h"
@@ -139,7 +139,7 @@ static void check_probe_age(struct dt_path *path, uint64_t now_ns)
              (unsigned long long)(waited_ns / DT_NS_PER_MS));
 }
 
-void dt_stall_watch_poll(struct dt_path *path, uint64_t now_ns)
+static void poll_answer(struct dt_path *path, uint64_t now_ns)
 {
     struct dt_completion completion[POLL_MAX];
     bool is_awaited = path->probe && dt_qp_sends_outstanding(path->probe) > 0;
@@ -162,7 +162,6 @@ static void probe(struct dt_path *path, uint64_t now_ns)
 {
     if (path->switchover->stall.asked_ns != 0 || !path->probe)
         return;
-    dt_stall_watch_poll(path, now_ns); /* a frame in band that was answered long ago proves nothing now */
     if (dt_qp_sends_outstanding(path->probe) == 0) {
         if (dt_path_send_probe(path, false) != DT_OK)
             return;
@@ -185,11 +184,12 @@ static void probe_all(struct dt_connection *c, uint64_t now_ns)
  */
 static void send_fact(struct dt_connection *c, enum dt_frame_type type, const struct dt_fact *fact)
 {
-    struct dt_post post;
+    struct dt_writer *out = dt_session_out(c->session);
 
-    dt_post_begin(&post);
-    dt_fact_encode(type, fact, &post.writer);
-    dt_post_frame(c, &post);
+    if (!out)
+        return;
+    dt_fact_encode(type, fact, out); /* a frame that does not fit is sent again at a later look */
+    dt_session_flush(c->session);
 }
 
 static const struct dt_send_slot *sent_slot(struct dt_connection *c, uint64_t sequence)
@@ -364,7 +364,7 @@ static bool look(struct dt_path *path, bool *is_queried, uint64_t now_ns)
     struct dt_stall *stall = &path->switchover->stall;
 
     DT_CHECK(path->state == DT_PATH_UP && path->epoch == path->machine.epoch);
-    dt_stall_watch_poll(path, now_ns);
+    poll_answer(path, now_ns);
     check_probe_age(path, now_ns);
     query_device(path);
     if (!dt_stall_observe(stall, mark_of(path, now_ns), limit_ns(c), now_ns))

@@ -12,7 +12,6 @@
  *   READY   (paths that reach the peer)    READY
  *   ... then, either end: PATH (SWITCH, SETTLED, RESUME, STOP, OPEN, OPENED, USED: failover/path_table.h)
  *   ... or QUERY (is this message complete?)   COMPLETE (it is), or no answer
- *       these and CLOSE, CLOSE_ACK go over the paths' mailboxes as well (mailbox.h)
  *   ... or, once, a receiver's GRANT (memory that eager sends may write: eager.h)
  *   ... at last, either end: CLOSE         CLOSE_ACK, from the other
  *
