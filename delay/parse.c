@@ -269,10 +269,12 @@ static bool parse_for(struct dt_scan *scan, struct dt_delay_rule *rule)
     size_t start = scan->at;
 
     rule->effect = DT_DELAY_HOLD;
-    return dt_scan_time(scan, &rule->to_ns) &&
-           (rule->to_ns > 0 || dt_scan_fail(scan, start, "for= must be above 0")) &&
-           (rule->to_ns <= DT_DELAY_HOLD_NS_MAX ||
-            dt_scan_fail(scan, start, "a hold lasts at most 10min; a further hold prolongs it"));
+    if (!dt_scan_time(scan, &rule->to_ns))
+        return false;
+    if (rule->to_ns == 0)
+        return dt_scan_fail(scan, start, "for= must be above 0");
+    return rule->to_ns <= DT_DELAY_HOLD_NS_MAX ||
+           dt_scan_fail(scan, start, "a hold lasts at most 10min; a further hold prolongs it");
 }
 
 static bool parse_scope(struct dt_scan *scan, enum key key, struct dt_delay_scope *scope)
@@ -307,6 +309,7 @@ static bool parse_keyword(struct dt_scan *scan, const struct dt_delay_keywords *
 static bool parse_count(struct dt_scan *scan, uint64_t *count)
 {
     size_t start = scan->at;
+
     return dt_scan_number(scan, UINT32_MAX, "how often, a whole number", count) &&
            (*count > 0 || dt_scan_fail(scan, start, "count= must be above 0"));
 }
