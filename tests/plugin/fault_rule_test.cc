@@ -118,45 +118,6 @@ TEST_F(Fault, ADestructionThatIsRefusedIsNoProofOfTheFence)
     traffic->Move(100);
 }
 
-/* The receiver's device discards what was not polled once its queue pairs are in the error state (ionic), and
- * takes its time for that. Its operator takes it out of use under load: the sender stops first, so no message
- * that the sender counts as acknowledged is discarded. */
-TEST_F(Fault, AReceiverFencesADeviceThatDiscardsCompletionsWithoutALoss)
-{
-    AddRule("device=soft2 personality=ionic");
-    for (int round = 1; round <= 3 && !HasFailure(); round++) {
-        std::string hang = AddRule("device=soft2 hang=modify_qp");
-        char answer[256];
-        traffic->Move(20); /* the rules are in force */
-        ASSERT_EQ(DT_OK, dt_net_drain(dt_plugin_current()->net, "soft2", true, answer, sizeof answer));
-        auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
-        auto free = end - std::chrono::milliseconds(20);
-        for (bool is_free = false; std::chrono::steady_clock::now() < end && !HasFailure();) {
-            traffic->PostReceives(1 << 20);
-            traffic->PostSends(1 << 20);
-            traffic->Reap();
-            if (!is_free && std::chrono::steady_clock::now() >= free)
-                Inject("remove " + hang);
-            is_free |= std::chrono::steady_clock::now() >= free;
-        }
-        Until([&] {
-            traffic->PostReceives(1 << 20);
-            traffic->PostSends(1 << 20);
-            traffic->Reap();
-            return (CountLines("is settled") >= round && CountLines("is fenced") >= round) || HasFailure();
-        });
-        ASSERT_EQ(DT_OK, dt_net_drain(dt_plugin_current()->net, "soft2", false, answer, sizeof answer));
-        Until([&] {
-            traffic->PostReceives(1 << 20);
-            traffic->PostSends(1 << 20);
-            traffic->Reap();
-            return CountLines("is in use again") == 2 * round || HasFailure();
-        });
-    }
-    EXPECT_EQ(3, CountLines("is fenced: soft2 was drained by the operator"));
-    EXPECT_EQ(0, CountLines("has not confirmed"));
-}
-
 /* The driver reports that a completion queue is lost, although its queue pairs work. */
 TEST_F(Fault, ACompletionQueueThatFailsIsAFaultOfItsPath)
 {
