@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/atomics.h"
@@ -236,10 +236,11 @@ static bool set_up(struct rank *rank)
 
 static uint64_t cpu_now_ns(void)
 {
-    struct timespec used = {0};
+    struct rusage usage;
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * DT_NS_PER_S + (uint64_t)used.tv_nsec;
+    getrusage(RUSAGE_SELF, &usage);
+    return ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * DT_NS_PER_S +
+           ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * DT_NS_PER_US;
 }
 
 static const struct detour_schedule *present_schedule(const struct rank *rank)
@@ -444,8 +445,7 @@ static bool adapt(struct rank *rank, const struct result *results)
     return true;
 }
 
-/* The times of the iteration that the options ask for, of the first replica, go to the launcher, before its
- * result. */
+/* The launcher gets the times of the iteration that the options ask for, before its result. */
 static bool send_records(struct rank *rank)
 {
     const struct dt_job_link *link = rank->job.link;
