@@ -51,7 +51,8 @@ bool dt_pipeline_follow_decision(enum dt_decision_kind kind, struct dt_decision 
 
 static bool is_new(struct dt_pipeline_follow *follow, const struct dt_decision *decision)
 {
-    if (decision->fence < follow->fence || decision->number <= follow->number)
+    if (decision->fence < follow->fence ||
+        (decision->fence == follow->fence && decision->number <= follow->number))
         return false;
     follow->fence = decision->fence;
     follow->number = decision->number;

@@ -28,11 +28,11 @@ bool dt_pipeline_place_create_parameters(struct dt_pipeline_place *place,
                              dt_pipeline_replicas_gradients(place->options, profile, place->position).places);
 }
 
-struct dt_checkpoint_id dt_pipeline_place_checkpoint(const struct dt_pipeline_place *place, unsigned rank,
+struct dt_checkpoint_id dt_pipeline_place_checkpoint(const struct dt_pipeline_place *place,
                                                      uint32_t iterations)
 {
     return (struct dt_checkpoint_id){
-        .rank = rank,
+        .rank = dt_pipeline_rank_of(place->options->devices, place->position),
         .device = place->position.device,
         .microbatches = dt_pipeline_options_share(place->options, place->position.replica, iterations).total,
         .iterations = iterations};
@@ -93,7 +93,7 @@ bool dt_pipeline_place_check(const struct dt_pipeline_place *place, uint32_t ite
 
 bool dt_pipeline_place_resume(struct dt_pipeline_place *place, struct dt_job_rank *job, uint32_t *iteration)
 {
-    struct dt_checkpoint_id id = dt_pipeline_place_checkpoint(place, job->link->rank, 0);
+    struct dt_checkpoint_id id = dt_pipeline_place_checkpoint(place, 0);
 
     if (!dt_pipeline_checkpoint_begin(&place->options->checkpoints, &id, &place->parameters, job->link,
                                       job->error))

@@ -29,8 +29,9 @@ bool dt_pipeline_place_create_parameters(struct dt_pipeline_place *place,
                                          const struct detour_profile *profile);
 void dt_pipeline_place_free(struct dt_pipeline_place *place);
 
-/* What a checkpoint of this rank is of, after that many iterations. */
-struct dt_checkpoint_id dt_pipeline_place_checkpoint(const struct dt_pipeline_place *place, unsigned rank,
+/* The checkpoint of this rank after that many iterations. It belongs to the position: its number is that of
+ * the rank which begins there, so that a new run finds it whatever was exchanged. */
+struct dt_checkpoint_id dt_pipeline_place_checkpoint(const struct dt_pipeline_place *place,
                                                      uint32_t iterations);
 
 /*

@@ -287,14 +287,13 @@ static void describe_links(struct rank *rank, const struct result *results,
     iteration->pool_full = beyond(full, &rank->pool_full);
 }
 
-/* After an iteration, when one is due at any rank. */
+/* After an iteration, when one is due at any rank, and before a remedy ends the run. */
 static bool save_checkpoint(struct rank *rank, const struct result *results)
 {
     const struct dt_pipeline_checkpoints *checkpoints = &rank->options->checkpoints;
-    const struct dt_checkpoint_id id =
-        dt_pipeline_place_checkpoint(&rank->place, rank->job.link->rank, rank->iteration + 1);
+    const struct dt_checkpoint_id id = dt_pipeline_place_checkpoint(&rank->place, rank->iteration + 1);
     uint64_t began_ns = dt_clock_now_ns();
-    bool is_requested = false;
+    bool is_requested = dt_pipeline_remedy_ends_run(&rank->remedy, &results[0].remedy);
 
     for (unsigned i = 0; i < rank->job.net.ranks; i++)
         is_requested |= results[i].wants_checkpoint;
@@ -317,7 +316,8 @@ static void send_iteration(struct rank *rank, const struct result *results)
         .schedule = rank->schedule,
         .predicted_ns = dt_pipeline_plan_predict_ns(&rank->plan, rank->present.schedule, rank->iteration),
         .pause_ns = rank->pause_ns,
-        .remedy = rank->remedy.step,
+        .remedy = dt_pipeline_remedy_ends_run(&rank->remedy, &results[0].remedy) ? (int32_t)DETOUR_STEP_S4
+                                                                                 : rank->remedy.step,
         .checkpoint = rank->checkpoint,
     };
     uint64_t compute_ns = 0, cpu_ns = 0;
@@ -501,7 +501,7 @@ static bool run_iteration(struct rank *rank)
         return false;
     if (rank->job.link->rank == 0)
         send_iteration(rank, results);
-    if (results[0].remedy.counts[0] && results[0].remedy.number > rank->remedy.number)
+    if (dt_pipeline_remedy_is_new(&rank->remedy, &results[0].remedy))
         return take_remedy(rank, &results[0].remedy);
     return !rank->options->adapt || adapt(rank, results);
 }

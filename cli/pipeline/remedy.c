@@ -9,7 +9,8 @@
 
 static bool is_newer(const struct dt_pipeline_remedy *remedy, const struct dt_decision *decision)
 {
-    return decision->fence >= remedy->fence && decision->number > remedy->number;
+    return decision->fence > remedy->fence ||
+           (decision->fence == remedy->fence && decision->number > remedy->number);
 }
 
 void dt_pipeline_remedy_start(struct dt_pipeline_remedy *remedy)
@@ -21,6 +22,18 @@ void dt_pipeline_remedy_start(struct dt_pipeline_remedy *remedy)
         return;
     remedy->number = decision.number;
     remedy->fence = decision.fence;
+}
+
+bool dt_pipeline_remedy_is_new(const struct dt_pipeline_remedy *present,
+                               const struct dt_pipeline_remedy *read)
+{
+    return read->counts[0] && (read->fence != present->fence || read->number != present->number);
+}
+
+bool dt_pipeline_remedy_ends_run(const struct dt_pipeline_remedy *present,
+                                 const struct dt_pipeline_remedy *read)
+{
+    return dt_pipeline_remedy_is_new(present, read) && read->step == DETOUR_STEP_S4;
 }
 
 static bool has_place_changes(const struct dt_decision *decision)
@@ -38,7 +51,8 @@ static bool fits(const struct dt_pipeline_options *options, const struct dt_deci
     int64_t sum = 0;
 
     if (options->replicas < 2 || decision->replica_count != (size_t)options->replicas ||
-        decision->node_count != options->job.ranks || (options->input && options->input->schedule))
+        decision->node_count != options->job.ranks || (options->input && options->input->schedule) ||
+        dt_pipeline_options_has_timeline(options))
         return false;
     for (size_t i = 0; i < decision->replica_count; i++) {
         sum += decision->counts[i];
@@ -46,8 +60,7 @@ static bool fits(const struct dt_pipeline_options *options, const struct dt_deci
             return false;
     }
     return sum == (int64_t)options->replicas * options->microbatches &&
-           (!has_place_changes(decision) ||
-            !(options->input || options->slow.kill.nic[0] || dt_pipeline_options_has_timeline(options)));
+           (!has_place_changes(decision) || !(options->input || options->slow.kill.nic[0]));
 }
 
 void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct dt_pipeline_remedy *remedy)

@@ -26,6 +26,14 @@ struct dt_pipeline_remedy {
 /* A remedy that is there already is one for an earlier job. */
 void dt_pipeline_remedy_start(struct dt_pipeline_remedy *remedy);
 
+/* `read` was read after `present` had come into force. */
+bool dt_pipeline_remedy_is_new(const struct dt_pipeline_remedy *present,
+                               const struct dt_pipeline_remedy *read);
+
+/* It is new, and ends the run: step S4. */
+bool dt_pipeline_remedy_ends_run(const struct dt_pipeline_remedy *present,
+                                 const struct dt_pipeline_remedy *read);
+
 /* Rank 0. *remedy, the last one that was read, becomes a newer one if that fits the run. */
 void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct dt_pipeline_remedy *remedy);
 

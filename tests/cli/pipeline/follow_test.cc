@@ -75,6 +75,8 @@ TEST_F(PipelineFollow, TheDecisionOfAnEarlierJobIsNotFollowed)
     EXPECT_FALSE(Read());
     Decide(8, 4, {{2, 3, 20000000}});
     EXPECT_TRUE(Read());
+    Decide(1, 5, {{2, 3, 20000000}}); /* of a later controller, whose numbers begin anew */
+    EXPECT_TRUE(Read());
 }
 
 TEST_F(PipelineFollow, ADecisionIsProposedAgainUntilItIsAdopted)

@@ -29,15 +29,16 @@ class PipelineRemedy : public ::testing::Test
         unsetenv("DETOUR_RUNTIME_DIR");
     }
     /* As the agent of this host writes it. */
-    void Decide(int64_t number, std::vector<int32_t> counts, std::vector<int32_t> nodes)
+    void Decide(int64_t number, std::vector<int32_t> counts, std::vector<int32_t> nodes, int64_t fence = 1,
+                int32_t step = 2)
     {
         auto decision = std::make_unique<dt_decision>();
         char text[DT_RECORD_TEXT_BYTES];
 
         decision->number = number;
-        decision->fence = 1;
+        decision->fence = fence;
         decision->kind = DT_DECISION_REMEDY;
-        decision->step = 2;
+        decision->step = step;
         decision->replica_count = counts.size();
         std::copy(counts.begin(), counts.end(), decision->counts);
         decision->node_count = nodes.size();
@@ -47,10 +48,12 @@ class PipelineRemedy : public ::testing::Test
     /* The number of the remedy that is read; 0: none that fits is new. */
     int64_t Read()
     {
-        int64_t before = remedy.number;
+        dt_pipeline_remedy before = remedy;
 
         dt_pipeline_remedy_read(&options, &remedy);
-        return remedy.number > before ? remedy.number : 0;
+        EXPECT_EQ(dt_pipeline_remedy_is_new(&before, &remedy),
+                  remedy.number != before.number || remedy.fence != before.fence);
+        return dt_pipeline_remedy_is_new(&before, &remedy) ? remedy.number : 0;
     }
 
     Folder folder;
@@ -69,6 +72,8 @@ TEST_F(PipelineRemedy, OneThatWasThereBeforeTheRunIsNone)
     EXPECT_EQ(Read(), 0);
     Decide(3, {7, 9}, {0, 1, 2, 3});
     EXPECT_EQ(Read(), 0) << "an older one";
+    Decide(1, {7, 9}, {0, 1, 2, 3}, 2);
+    EXPECT_EQ(Read(), 1) << "of a later controller, whose numbers begin anew";
 }
 
 TEST_F(PipelineRemedy, OneThatDoesNotFitTheRunIsNone)
@@ -84,9 +89,27 @@ TEST_F(PipelineRemedy, OneThatDoesNotFitTheRunIsNone)
     EXPECT_EQ(Read(), 0);
     Decide(5, {7, 9}, {0, 1, 2, 3});
     EXPECT_EQ(Read(), 5);
+    options.svg_path = "run.svg"; /* of a schedule for equal replicas */
+    Decide(6, {6, 10}, {0, 1, 2, 3});
+    EXPECT_EQ(Read(), 0);
+    options.svg_path = nullptr;
     options.replicas = 1;
     Decide(6, {16}, {0, 1, 2, 3});
     EXPECT_EQ(Read(), 0);
+}
+
+TEST_F(PipelineRemedy, StepFourEndsTheRun)
+{
+    dt_pipeline_remedy present = {};
+
+    Decide(1, {8, 8}, {0, 1, 2, 3}, 1, 3);
+    EXPECT_EQ(Read(), 1);
+    EXPECT_TRUE(dt_pipeline_remedy_ends_run(&present, &remedy));
+    present = remedy;
+    EXPECT_FALSE(dt_pipeline_remedy_ends_run(&present, &remedy)) << "it is no news";
+    Decide(2, {8, 8}, {1, 0, 2, 3}, 1, 2);
+    EXPECT_EQ(Read(), 2);
+    EXPECT_FALSE(dt_pipeline_remedy_ends_run(&present, &remedy));
 }
 
 /* All 24 arrangements of four ranks: the exchanges lead to it from the start. */
