@@ -14,6 +14,7 @@
 #include "controller/agent.h"
 #include "controller/record.h"
 #include "detour/stat.h"
+#include "detour/mitigate.h"
 
 #define COMMAND "detour stat"
 
@@ -235,6 +236,7 @@ static enum dt_decision_kind effect_of(const struct dt_decision *decision, bool 
         [DT_DECISION_BACK] = {DT_DECISION_MIGRATE, false},
         [DT_DECISION_HOLD] = {DT_DECISION_HOLD, true},
         [DT_DECISION_RELEASE] = {DT_DECISION_HOLD, false},
+        [DT_DECISION_REMEDY] = {DT_DECISION_REMEDY, true},
     };
 
     *begins = effects[decision->kind].begins;
@@ -280,7 +282,9 @@ static bool is_in_force(const struct dt_decision *decision, int64_t now_ns)
     case DT_DECISION_REPLAN:
         return decision->link_count > 0; /* none: the planned schedule again */
     case DT_DECISION_HOLD:
-        return begins && now_ns < decision->time_ns + decision->hold_ns;
+        return begins && now_ns - decision->time_ns < decision->hold_ns;
+    case DT_DECISION_REMEDY:
+        return decision->step != DETOUR_STEP_S1;
     default:
         return begins;
     }

@@ -98,6 +98,11 @@ class StatJob : public ::testing::Test
         decision.fence = decision.time_ns = 1;
         decision.kind = kind;
         decision.from_rank = decision.to_rank = -1;
+        if (kind == DT_DECISION_REMEDY) { /* S2 for one replica of one rank */
+            decision.step = 1;
+            decision.replica_count = decision.node_count = 1;
+            decision.counts[0] = 1;
+        }
         strcpy(decision.host, host);
         strcpy(decision.nic, nic);
         snprintf(decision.reason, sizeof decision.reason, "reason %d", static_cast<int>(number));
@@ -159,6 +164,9 @@ TEST_F(StatJob, ShowsWhatIsInForce)
     EXPECT_TRUE(Has("in force: decision 2, migrate on alpha: reason 2\n")) << out;
     EXPECT_FALSE(Has("decision 1,")) << out;
     EXPECT_FALSE(Has("decision 3,") || Has("decision 4,")) << out;
+    Decide(5, DT_DECISION_REMEDY, "", "");
+    ASSERT_EQ(Show(), DT_EXIT_OK) << err;
+    EXPECT_TRUE(Has("in force: decision 5, remedy")) << out;
 }
 
 TEST_F(StatJob, RecordsOfAnyoneDoNoHarm)
