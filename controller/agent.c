@@ -17,8 +17,11 @@ struct dt_agent {
     struct dt_window window;
     bool has_begun; /* the members below are those of the store */
     char after[DT_STORE_ID_BYTES];
-    int64_t number; /* of the last decision taken */
-    int64_t fence;  /* the highest seen */
+    int64_t number;                 /* of the last decision taken */
+    int64_t fence;                  /* the highest seen */
+    struct dt_acknowledgement owed; /* not appended yet */
+    bool owes;
+    char last_error[DETOUR_STAT_ERROR_BYTES]; /* why nothing is reported now; "": there is no reason */
     struct dt_observation observation;
     struct dt_decision decision;
 };
@@ -176,11 +179,14 @@ enum dt_status dt_agent_report(struct dt_agent *agent)
 
     switch (detour_stat_read(agent->options.runtime_dir, 0, &snapshot, error)) {
     case DETOUR_STAT_OK:
+        agent->last_error[0] = '\0';
         break;
     case DETOUR_STAT_NOT_FOUND: /* no process has created it yet */
         return DT_OK;
     default:
-        note(agent, true, "%s", error);
+        if (strcmp(agent->last_error, error) != 0)
+            note(agent, true, "%s", error);
+        copy_text(agent->last_error, sizeof agent->last_error, error);
         return DT_OK;
     }
     dt_window_begin(&agent->window);
@@ -237,24 +243,30 @@ static enum dt_status remember(struct dt_agent *agent, const struct dt_decision 
     return store->ops->set(store, field, value);
 }
 
-static enum dt_status acknowledge(struct dt_agent *agent, const struct dt_decision *decision, int64_t time_ns,
-                                  enum dt_status result, const char *text)
+/* A store that fails here gets it at the next call; that it gets it twice does no harm. */
+static enum dt_status append_owed(struct dt_agent *agent)
 {
     struct dt_store *store = agent->options.store;
-    struct dt_acknowledgement acknowledgement = {
-        .number = decision->number, .fence = decision->fence, .time_ns = time_ns, .status = (int32_t)result};
     enum dt_status status = DT_NO_MEMORY;
-    char *record;
+    char *record = dt_acknowledgement_write(&agent->owed);
 
-    copy_text(acknowledgement.host, sizeof acknowledgement.host, agent->options.host);
-    copy_text(acknowledgement.text, sizeof acknowledgement.text, text);
-    record = dt_acknowledgement_write(&acknowledgement);
     if (record)
         status = store->ops->append(store, DT_STREAM_ACKNOWLEDGEMENTS, record, NULL);
     free(record);
+    agent->owes = status != DT_OK;
+    return status;
+}
+
+static enum dt_status acknowledge(struct dt_agent *agent, const struct dt_decision *decision, int64_t time_ns,
+                                  enum dt_status result, const char *text)
+{
+    agent->owed = (struct dt_acknowledgement){
+        .number = decision->number, .fence = decision->fence, .time_ns = time_ns, .status = (int32_t)result};
+    copy_text(agent->owed.host, sizeof agent->owed.host, agent->options.host);
+    copy_text(agent->owed.text, sizeof agent->owed.text, text);
     note(agent, result != DT_OK, "decision %" PRId64 " (%s): %s", decision->number,
          dt_decision_kind_text((enum dt_decision_kind)decision->kind), text);
-    return status;
+    return append_owed(agent);
 }
 
 static bool is_for_host(const struct dt_agent *agent, const struct dt_decision *decision)
@@ -310,6 +322,8 @@ enum dt_status dt_agent_follow(struct dt_agent *agent, int64_t time_ns)
     struct dt_store *store = agent->options.store;
     enum dt_status status = agent->has_begun ? DT_OK : find_begin(agent);
 
+    if (status == DT_OK && agent->owes)
+        status = append_owed(agent);
     while (status == DT_OK) {
         struct taken taken = {.decision = &agent->decision};
 

@@ -3,6 +3,7 @@
 #include "controller/agent.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -220,6 +221,51 @@ TEST_F(Agent, EachDecisionIsExecutedOnceEvenIfItsRecordIsThereTwice)
     ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
     EXPECT_EQ(executed, Lines(2, "soft0 migrate"));
     EXPECT_EQ(Acknowledged(), (Lines{"1 0", "3 0"}));
+}
+
+/* The store fails when a decision is acknowledged. */
+static const struct dt_store_ops *whole;
+static bool is_cut;
+static enum dt_status AppendUnlessCut(struct dt_store *store, const char *stream, const char *record,
+                                      char id[DT_STORE_ID_BYTES])
+{
+    return is_cut && !strcmp(stream, DT_STREAM_ACKNOWLEDGEMENTS) ? DT_SYSTEM
+                                                                 : whole->append(store, stream, record, id);
+}
+
+TEST_F(Agent, AnAcknowledgementThatTheStoreLosesIsAppendedLater)
+{
+    Served process(folder.dir, 11, "rank0", "nic", Executes());
+    struct dt_store_ops ops = *store->ops;
+
+    whole = store->ops;
+    ops.append = AppendUnlessCut;
+    store->ops = &ops;
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    Append(1, 1);
+    is_cut = true;
+    EXPECT_EQ(dt_agent_follow(agent, 77), DT_SYSTEM);
+    EXPECT_EQ(dt_agent_follow(agent, 77), DT_SYSTEM);
+    is_cut = false;
+    EXPECT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    EXPECT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    EXPECT_EQ(executed, Lines{"soft0 migrate"});
+    EXPECT_EQ(Acknowledged(), Lines{"1 0"});
+    store->ops = whole;
+}
+
+TEST_F(Agent, WhyNothingIsReportedIsOneLine)
+{
+    ASSERT_EQ(chmod(folder.path.c_str(), 0755), 0);
+    EXPECT_EQ(dt_agent_report(agent), DT_OK);
+    EXPECT_EQ(dt_agent_report(agent), DT_OK);
+    EXPECT_EQ(errors.size(), 1u);
+    ASSERT_EQ(chmod(folder.path.c_str(), 0700), 0);
+    EXPECT_EQ(dt_agent_report(agent), DT_OK);
+    ASSERT_EQ(chmod(folder.path.c_str(), 0755), 0);
+    EXPECT_EQ(dt_agent_report(agent), DT_OK);
+    EXPECT_EQ(errors.size(), 2u);
+    ASSERT_EQ(chmod(folder.path.c_str(), 0700), 0);
 }
 
 TEST_F(Agent, ADecisionWithAnOlderFencingNumberIsRefused)
