@@ -151,9 +151,11 @@ static void pass_on(struct dt_control *control, const struct dt_acknowledgement 
     if (acknowledgement->status != DT_OK && control->is_leader)
         note(control, true, "decision %" PRId64 " failed on host %s: %s", acknowledgement->number,
              acknowledgement->host, acknowledgement->text);
-    if (control->remedy && acknowledgement->number == control->remedy_number) {
+    /* One host is enough: hosts without ranks of the job execute nothing. */
+    if (control->remedy && acknowledgement->status == DT_OK &&
+        acknowledgement->number == control->remedy_number) {
         control->remedy_number = 0;
-        dt_remedy_done(control->remedy, control->now_ns, acknowledgement->status == DT_OK);
+        dt_remedy_done(control->remedy, control->now_ns, true);
     }
     if (control->options.funcs.acknowledged)
         control->options.funcs.acknowledged(control->options.funcs_arg, acknowledgement);

@@ -95,7 +95,8 @@ static bool is_same(const struct measure *a, const struct measure *b)
            (a->kind == DT_DECISION_HOSTPATH_ON || !strcmp(a->nic, b->nic));
 }
 
-/* NULL: there is no room. Measures that are off make room for others. */
+/* NULL: there is no room. Measures that are off make room for others, but for the counts of drains, from
+ * which the time of the next one follows. */
 static struct measure *find_measure(struct dt_decider *decide, const struct measure *like)
 {
     struct measure *unused = NULL;
@@ -105,7 +106,8 @@ static struct measure *find_measure(struct dt_decider *decide, const struct meas
 
         if (is_same(measure, like))
             return measure;
-        if (measure->state == OFF && !measure->is_wanted && !measure->enacted_count)
+        if (measure->state == OFF && !measure->is_wanted &&
+            (measure->kind == DT_DECISION_HOSTPATH_ON || !measure->enacted_count))
             unused = measure;
     }
     if (decide->measure_count < DT_DECIDE_MEASURES_MAX)

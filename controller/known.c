@@ -54,8 +54,8 @@ static int64_t to_own_time(struct dt_known *known, const struct dt_observation *
         memcpy(host->name, observation->host, sizeof host->name);
         host->offset_ns = offset_ns;
     }
-    if (offset_ns < host->offset_ns)
-        host->offset_ns = offset_ns;
+    if (offset_ns < host->offset_ns || offset_ns - host->offset_ns > (int64_t)DT_JUDGE_STALE_NS)
+        host->offset_ns = offset_ns; /* or the host's clock was set back */
     return observation->time_ns + host->offset_ns;
 }
 

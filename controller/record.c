@@ -29,6 +29,7 @@ struct member {
     {                                                       \
 #name, kind, offsetof(struct type, name), low, high \
     }
+#define NUMBER_MAX         (INT64_MAX / 2) /* further numbers are counted from there */
 #define RANK(type, name)   MEMBER(type, name, INT32, -1, DT_RECORD_RANK_MAX)
 #define COUNT(type, name)  MEMBER(type, name, INT64, 0, INT64_MAX)
 #define STRING(type, name) MEMBER(type, name, TEXT, 0, (int64_t)sizeof(((struct type *)0)->name))
@@ -69,7 +70,7 @@ static const struct member observation_members[] = {
     COUNT(dt_observation, compute_ns),
     COUNT(dt_observation, iterations),
     MEMBER(dt_observation, processor_share, REAL, 0, 1),
-    COUNT(dt_observation, number),
+    MEMBER(dt_observation, number, INT64, 0, NUMBER_MAX),
     END,
 };
 
@@ -82,8 +83,8 @@ static const struct member decided_link_members[] = {
 
 /* `kind` is written and read as its text. */
 static const struct member decision_members[] = {
-    MEMBER(dt_decision, number, INT64, 1, INT64_MAX),
-    MEMBER(dt_decision, fence, INT64, 1, INT64_MAX),
+    MEMBER(dt_decision, number, INT64, 1, NUMBER_MAX),
+    MEMBER(dt_decision, fence, INT64, 1, NUMBER_MAX),
     COUNT(dt_decision, time_ns),
     STRING(dt_decision, reason),
     STRING(dt_decision, host),
@@ -123,8 +124,8 @@ static const struct member finding_members[] = {
 };
 
 static const struct member acknowledgement_members[] = {
-    MEMBER(dt_acknowledgement, number, INT64, 1, INT64_MAX),
-    MEMBER(dt_acknowledgement, fence, INT64, 1, INT64_MAX),
+    MEMBER(dt_acknowledgement, number, INT64, 1, NUMBER_MAX),
+    MEMBER(dt_acknowledgement, fence, INT64, 1, NUMBER_MAX),
     COUNT(dt_acknowledgement, time_ns),
     STRING(dt_acknowledgement, host),
     MEMBER(dt_acknowledgement, status, INT32, 0, 255),

@@ -190,16 +190,14 @@ static bool connect_to(struct dt_redis_link *link, const struct addrinfo *addres
 static bool connect_any(struct dt_redis_link *link)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    uint64_t deadline_ns;
     int failed = getaddrinfo(link->url.host, link->url.port, &hints, &found);
 
     if (failed) {
         snprintf(link->last, sizeof link->last, "no address: %s", gai_strerror(failed));
         return false;
     }
-    deadline_ns = dt_clock_now_ns() + DT_REDIS_CALL_MS * DT_NS_PER_MS;
     for (const struct addrinfo *at = found; at && link->fd < 0; at = at->ai_next)
-        (void)connect_to(link, at, deadline_ns);
+        (void)connect_to(link, at, dt_clock_now_ns() + DT_REDIS_CALL_MS * DT_NS_PER_MS);
     freeaddrinfo(found);
     return link->fd >= 0;
 }

@@ -86,6 +86,19 @@ TEST_F(Known, AHostWhoseClockIsAnHourOffIsJudgedLikeOthers)
     ASSERT_NE(Run(20000000, -3600 * kS), nullptr);
 }
 
+TEST_F(Known, AHostWhoseClockIsSetBackIsJudgedAgain)
+{
+    uint32_t count = 0;
+
+    for (int64_t i = 1; i <= 120 && !count; i++) {
+        int64_t at_ns = 10000 * kS + i * kS / 5;
+        Report("a", 0, 1, i < 60 ? 1000000 : 20000000, i < 20 ? at_ns : at_ns - 3600 * kS, at_ns);
+        Report("b", 1, 0, 1000000, at_ns, at_ns);
+        dt_judge_decide(judge, (uint64_t)at_ns, &count);
+    }
+    EXPECT_GT(count, 0u);
+}
+
 TEST_F(Known, AHealthyJobHasNoFinding)
 {
     EXPECT_EQ(Run(1000000, 0), nullptr);
