@@ -23,6 +23,7 @@ enum { KEY_REDIS = 256, KEY_JOB, KEY_FOR, KEY_HOST, KEY_REASON, KEY_TIMEOUT };
 
 struct host {
     char name[DT_STORE_NAME_BYTES];
+    bool has_reported;
     bool has_answered;
 };
 
@@ -161,11 +162,12 @@ static bool see_observation(void *arg, const char *id, const char *record, size_
     struct request *request = arg;
     char reason[DT_RECORD_REASON_BYTES];
     const char *only = request->record.host;
+    struct host *host;
 
     skip_to(request->observation, id, record, bytes);
     if (dt_observation_read(record, bytes, &request->last, reason) == DT_OK &&
-        (!only[0] || !strcmp(only, request->last.host)))
-        host_of(request, request->last.host);
+        (!only[0] || !strcmp(only, request->last.host)) && (host = host_of(request, request->last.host)))
+        host->has_reported = true;
     return true;
 }
 
@@ -192,7 +194,10 @@ static bool see_acknowledgement(void *arg, const char *id, const char *record, s
         acknowledgement.number == request->number && (host = host_of(request, acknowledgement.host)) &&
         !host->has_answered) {
         host->has_answered = true;
-        request->has_failed = request->has_failed || acknowledgement.status != DT_OK;
+        /* A host that reports nothing has no process of the job. */
+        request->has_failed =
+            request->has_failed || (acknowledgement.status != DT_OK &&
+                                    (host->has_reported || acknowledgement.status != DT_NOT_FOUND));
         printf("%s: %s\n", acknowledgement.host, acknowledgement.text);
     }
     skip_to(request->acknowledgement, id, record, bytes);

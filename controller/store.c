@@ -70,6 +70,6 @@ enum dt_status dt_store_open(const char *url, const char *job, struct dt_store *
             return schemes[i].open(url, job, store, reason);
     }
     snprintf(reason, DT_STORE_REASON_BYTES,
-             "the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DB] or rediss://...");
+             "the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DB]");
     return DT_INVALID;
 }
