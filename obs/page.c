@@ -81,8 +81,11 @@ static bool rename_file(const struct dt_page *page, const char *new_name, const 
 {
     struct stat own, found;
 
-    if (renameat(page->dir_fd, new_name, page->dir_fd, name))
+    if (renameat(page->dir_fd, new_name, page->dir_fd, name)) {
+        if (errno == ENOENT) /* renamed by a process with the same number */
+            errno = EEXIST;
         return false;
+    }
     if (!fstat(page->file_fd, &own) && !fstatat(page->dir_fd, name, &found, AT_SYMLINK_NOFOLLOW) &&
         own.st_ino == found.st_ino)
         return true;

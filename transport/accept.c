@@ -162,6 +162,7 @@ static enum dt_status await_peer(struct dt_listen *listen, uint64_t now_ns)
     if (!listen->setup && (!dt_pairs_has_thread(net->pairs) || now_ns - net->tidied_ns >= DT_NS_PER_S)) {
         net->tidied_ns = now_ns;
         dt_listener_progress(net->session_host.listener, now_ns);
+        dt_setups_abandon(net, now_ns);
     }
     if (listen->setup)
         status = DT_OK;

@@ -111,6 +111,8 @@ void dt_stage_progress(struct dt_sender *s)
     dt_stage_reclaim(s);
     dt_stage_match(s);
     dt_eager_progress(s);
+    if (!dt_list_is_empty(&s->stage->late)) /* other connections wait for its memory */
+        dt_stage_late_collect(s->stage);
 }
 
 /* Of an isend that went directly: staged ones progress as well, since the two may be parts of one message. */

@@ -119,15 +119,21 @@ static void accept_carrier(struct dt_pair *pair, struct dt_channel *channel, uin
     go_up(pair, paired.round);
 }
 
+/* The line is written without the mutex: NCCL's logger may block. */
 static void lose(struct dt_pair *pair, enum dt_status status)
 {
-    if (pair->stream_count > 0)
-        dt_info("carrier-lost", "process %016llx: the control channel of %u connections is lost (%s)",
-                (unsigned long long)pair->identity, pair->stream_count, dt_status_text(status));
+    uint32_t streams = pair->stream_count;
+
     pair->pairs->stats.lost++;
     close_carrier(pair);
     enter(pair, DT_PAIR_IDLE);
     dt_pair_streams_lost(pair, status);
+    if (streams == 0)
+        return;
+    pthread_mutex_unlock(&pair->pairs->mutex);
+    dt_info("carrier-lost", "process %016llx: the control channel of %u connections is lost (%s)",
+            (unsigned long long)pair->identity, streams, dt_status_text(status));
+    pthread_mutex_lock(&pair->pairs->mutex);
 }
 
 /* ------------------------------------------------------------------------------------------------------------
@@ -299,7 +305,7 @@ static void progress_up(struct dt_pair *pair)
     enum dt_status status = pair->is_broken ? DT_SYSTEM : dt_pair_write(pair);
 
     pair->is_readable = false;
-    if ((status == DT_OK || status == DT_AGAIN || status == DT_PEER_ERROR) && is_readable) {
+    if (status == DT_PEER_ERROR || ((status == DT_OK || status == DT_AGAIN) && is_readable)) {
         enum dt_status read = dt_pair_read(pair);
 
         status = status == DT_PEER_ERROR ? status : read; /* what came before a reset still counts */
@@ -313,7 +319,7 @@ static void progress_up(struct dt_pair *pair)
 void dt_pair_progress(struct dt_pair *pair)
 {
     if (pair->waiting_count == 0 && (pair->state == DT_PAIR_CONNECTING || pair->state == DT_PAIR_JOINING))
-        end_attempt(pair, DT_CLOSED);
+        end_attempt(pair, DT_TIMED_OUT); /* who waits since a moment ago dials again */
     if (pair->state == DT_PAIR_IDLE && pair->waiting_count > 0)
         dial(pair);
     if (pair->state == DT_PAIR_CONNECTING)

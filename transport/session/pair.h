@@ -29,7 +29,7 @@
  *
  * Threads: one thread per process (dt_pairs_start()) does all reading, writing and dialing. Every other
  * thread appends records to a buffer in memory and wakes it; the mutex is held for copying, never for a
- * system call on a socket, and is a leaf. Without the thread (simulations) the calls of streams and
+ * call that may block, and is a leaf. Without the thread (simulations) the calls of streams and
  * dt_pairs_progress() do its work.
  */
 #ifndef DETOUR_TRANSPORT_SESSION_PAIR_H

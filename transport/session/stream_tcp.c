@@ -23,7 +23,8 @@ struct tcp_stream {
     struct dt_stream stream;
     int fd;
     bool is_established;
-    enum dt_status ended; /* DT_OK while it goes on */
+    enum dt_status ended;      /* DT_OK while it goes on */
+    enum dt_status send_ended; /* DT_OK, or why nothing can be sent; received bytes may be left to read */
 };
 
 struct tcp_port {
@@ -131,9 +132,15 @@ static enum dt_status tcp_send(struct dt_stream *stream, const void *from, size_
 
     if (tcp->ended != DT_OK)
         return tcp->ended;
+    if (tcp->send_ended != DT_OK)
+        return tcp->send_ended;
     done = send(tcp->fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (done < 0)
-        return end(tcp, status_of_errno(errno));
+    if (done < 0) {
+        enum dt_status status = status_of_errno(errno);
+
+        tcp->send_ended = status == DT_AGAIN ? DT_OK : status;
+        return status;
+    }
     *sent = (size_t)done;
     return DT_OK;
 }
@@ -149,7 +156,7 @@ static enum dt_status tcp_receive(struct dt_stream *stream, void *to, size_t byt
     if (done < 0)
         return end(tcp, status_of_errno(errno));
     if (done == 0)
-        return end(tcp, DT_CLOSED);
+        return end(tcp, tcp->send_ended != DT_OK ? tcp->send_ended : DT_CLOSED);
     *received = (size_t)done;
     return DT_OK;
 }
