@@ -4,6 +4,7 @@
 
 #include <endian.h>
 
+#include "base/atomics.h"
 #include "base/check.h"
 #include "transport/message/memory.h"
 #include "transport/message/send_multi.h"
@@ -268,12 +269,13 @@ static bool fetch_cts(struct dt_sender *s, struct dt_send_slot *slot)
     size_t offset = (s->next & (c->slots - 1)) * sizeof(struct dt_cts_row);
 
     for (uint32_t p = 0; p < c->path_count; p++) {
+        const uint8_t *control = dt_load_acquire(&c->path[p].control); /* a late path's is made meanwhile */
         const struct dt_cts_row *row;
         bool is_broken;
 
-        if (!c->path[p].control)
+        if (!control)
             continue;
-        row = (const struct dt_cts_row *)(const void *)(c->path[p].control + offset);
+        row = (const struct dt_cts_row *)(const void *)(control + offset);
         if (dt_cts_read(row, s->next, slot->entry, &is_broken))
             return true;
         if (is_broken)

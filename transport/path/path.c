@@ -48,7 +48,8 @@ static enum dt_status create_control(struct dt_path *path, struct dt_device *dev
     if (DT_PLANTED(ONE_RING) && group->is_sender)
         path->control = first_of(path)->control;
     if (!path->control)
-        path->control = dt_node_memory_alloc(path->control_bytes, path->nic->info.numa_node);
+        dt_store_release(&path->control,
+                         (uint8_t *)dt_node_memory_alloc(path->control_bytes, path->nic->info.numa_node));
     if (DT_PLANTED(ONE_RING) && group->is_sender)
         first_of(path)->control = path->control;
     if (!path->control)
