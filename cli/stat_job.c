@@ -18,7 +18,7 @@
 
 #define COMMAND "detour stat"
 
-/* A process of which its host reports nothing for so long, while it reports others, has ended. */
+/* A process has ended if its host has sent no report about it for this time, but reports about others. */
 #define ENDED_NS (5 * (int64_t)DT_NS_PER_S)
 
 /* A link as one observation has it. */

@@ -18,7 +18,7 @@
 #define OPERATIONS_MAX (4 * DT_COPY_DEPTH_MAX)
 #define LATENCY_NS_MAX 300000
 #define BYTES_PER_NS   10
-/* In one run of four, one copy of so many to the host is held back by the driver, for up to so long. */
+/* In one run of four, the driver holds back one of this many copies to the host, for at most this time. */
 #define STALL_RUNS   4
 #define STALL_COPIES 8
 #define STALL_NS_MAX (800 * DT_NS_PER_MS)
