@@ -166,6 +166,8 @@ struct dt_rnic_qp {
     struct dt_wire_link *link; /* from RTR on */
     struct dt_rnic_cq *send_cq;
     struct dt_rnic_cq *recv_cq;
+    uint8_t *memory; /* of its queues (qp.c) */
+    uint64_t memory_bytes;
     struct dt_list send_node;
     struct dt_list reply_node;
     struct dt_list timer_node;

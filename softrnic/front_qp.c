@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/atomics.h"
+#include "base/node_memory.h"
 #include "softrnic/front.h"
 
 /* ---- creation -------------------------------------------------------------------------------------------
@@ -102,13 +103,18 @@ static void init_public(struct dt_front_qp *qp, struct ibv_pd *pd)
     dt_front_fill_wr_ops(qp);
 }
 
+static size_t sent_bytes(const struct dt_front_qp *qp)
+{
+    return (size_t)qp->ring.blocks * sizeof *qp->sent;
+}
+
 static void free_qp(struct dt_front_qp *qp)
 {
     pthread_mutex_destroy(&qp->send_lock);
     pthread_mutex_destroy(&qp->recv_lock);
     pthread_mutex_destroy(&qp->ex.qp_base.mutex);
     pthread_cond_destroy(&qp->ex.qp_base.cond);
-    free(qp->sent);
+    dt_node_memory_free(qp->sent, sent_bytes(qp));
     free(qp);
 }
 
@@ -136,7 +142,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
     dt_driver_charge(qp->device);
     error = create_engine_qp(qp, dt_front_pd_of(pd));
     if (!error) {
-        qp->sent = calloc(qp->ring.blocks, sizeof *qp->sent);
+        qp->sent = dt_node_memory_alloc(sent_bytes(qp), -1);
         if (!qp->sent) {
             destroy_engine_qp(qp);
             error = ENOMEM;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/node_memory.h"
 #include "softrnic/qp_state.h"
 #include "softrnic/engine_state.h"
 
@@ -53,42 +54,35 @@ static int check_options(const struct dt_rnic *rnic, const struct dt_rnic_qp_opt
     return rnic->qp_count < DT_RNIC_QP_MAX ? 0 : ENOMEM;
 }
 
-/* At least one page of whole pages, zeroed. */
-static void *alloc_pages(uint64_t bytes)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    void *memory;
-
-    bytes = dt_align_up(bytes ? bytes : 1, page);
-    memory = aligned_alloc(page, bytes);
-    if (memory)
-        memset(memory, 0, bytes);
-    return memory;
-}
-
-static void free_queues(struct dt_rnic_qp *qp)
-{
-    free(qp->req.ring.buffer);
-    free(qp->req.entries);
-    free(qp->req.doorbell);
-    free(qp->resp.recvs);
-}
-
+/*
+ * The queues of a queue pair, in one mapping: the ring, its doorbell records on a page of their own, the
+ * decoded elements and the receives. The kernel gives zeroed pages when they are first used, so a queue pair
+ * of a backup path costs no more than its deepest use.
+ */
 static int alloc_queues(struct dt_rnic_qp *qp, const struct dt_rnic_qp_options *options)
 {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint32_t blocks = (uint32_t)dt_round_up_power_of_two(options->sq_blocks);
     uint32_t recvs = (uint32_t)dt_round_up_power_of_two(options->rq_entries);
-
-    qp->req.ring.blocks = blocks;
-    qp->req.ring.buffer = alloc_pages((uint64_t)blocks * DT_WQE_BLOCK_BYTES);
-    qp->req.entries = calloc(blocks, sizeof *qp->req.entries);
-    qp->req.doorbell = alloc_pages(2 * sizeof *qp->req.doorbell);
-    qp->resp.recv_sge_max = options->recv_sge_max;
-    qp->resp.recv_stride_bytes =
+    uint32_t stride_bytes =
         (uint32_t)(sizeof(struct dt_recv) + options->recv_sge_max * sizeof(struct dt_wqe_sge));
-    qp->resp.recvs = calloc(recvs, qp->resp.recv_stride_bytes);
+    uint64_t doorbell = dt_align_up((uint64_t)blocks * DT_WQE_BLOCK_BYTES, page);
+    uint64_t entries = doorbell + page;
+    uint64_t receives = dt_align_up(entries + (uint64_t)blocks * sizeof *qp->req.entries, 64);
+
+    qp->memory_bytes = receives + (uint64_t)recvs * stride_bytes;
+    qp->memory = dt_node_memory_alloc(qp->memory_bytes, -1);
+    if (!qp->memory)
+        return ENOMEM;
+    qp->req.ring.blocks = blocks;
+    qp->req.ring.buffer = qp->memory;
+    qp->req.doorbell = (void *)(qp->memory + doorbell);
+    qp->req.entries = (void *)(qp->memory + entries);
+    qp->resp.recvs = (void *)(qp->memory + receives);
+    qp->resp.recv_sge_max = options->recv_sge_max;
+    qp->resp.recv_stride_bytes = stride_bytes;
     dt_ring_init(&qp->resp.ring, recvs);
-    return qp->req.ring.buffer && qp->req.entries && qp->req.doorbell && qp->resp.recvs ? 0 : ENOMEM;
+    return 0;
 }
 
 struct dt_rnic_qp *dt_rnic_qp_create(struct dt_rnic *rnic, const struct dt_rnic_qp_options *options)
@@ -103,7 +97,6 @@ struct dt_rnic_qp *dt_rnic_qp_create(struct dt_rnic *rnic, const struct dt_rnic_
         return NULL;
     }
     if (alloc_queues(qp, options)) {
-        free_queues(qp);
         free(qp);
         errno = ENOMEM;
         return NULL;
@@ -141,7 +134,7 @@ void dt_rnic_qp_destroy(struct dt_rnic_qp *qp)
     dt_list_remove(&qp->send_node);
     dt_list_remove(&qp->reply_node);
     dt_list_remove(&qp->timer_node);
-    free_queues(qp);
+    dt_node_memory_free(qp->memory, qp->memory_bytes);
     free(qp);
 }
 
