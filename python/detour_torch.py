@@ -207,9 +207,20 @@ class Pipeline:
         return number
 
     def step(self, *args, **kwargs):
-        """The schedule's step(), after the round of this step."""
-        self._round()
-        self._steps += 1
+        """The schedule's step(), after the round of this step. An error of either, such as the process group's about a
+        rank that has died, is one line of the log and is raised on."""
+        number = self._steps
+        try:
+            self._round()
+            self._steps += 1
+            return self._run(*args, **kwargs)
+        except Exception as error:
+            pending = self._agreement.own.number
+            log.error("rank %d: step %d with schedule %d failed%s: %s", self._rank, number, self.number,
+                      f" while schedule {pending} was proposed" if pending else "", _line(error))
+            raise
+
+    def _run(self, *args, **kwargs):
         skip, count = self._left
         if skip or not count:
             self._left = max(0, skip - 1), count

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -297,14 +298,66 @@ def run_rank(rank, folder):
     dist.destroy_process_group()
 
 
+def run_dying(rank, folder):
+    """Rank 2 dies while it prepares the next schedule; the others find that out by an error in this or the next round."""
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=RANKS)
+    logging.basicConfig(format="LINE %(message)s")
+
+    class Dies(Case):
+        follow = "next.csv"
+
+        def before(self, step):
+            if step == 1:
+                self.write("next.csv", plan("zb-h1"))
+                if self.rank == 2:
+                    detour_torch._prepare = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    train(Dies(rank, folder))
+
+
+def run_restarted(rank, folder):
+    """After the restart the same file is followed from the first round on."""
+    class Restarted(Case):
+        follow = "next.csv"
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store2", rank=rank, world_size=RANKS)
+    result = train(Restarted(rank, folder))
+    pathlib.Path(folder, f"rank{rank}.json").write_text(json.dumps(result))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def start_ranks(folder, what):
+    env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    return [subprocess.Popen([sys.executable, __file__, what, str(rank), folder], env=env, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True) for rank in range(RANKS)]
+
+
+class Death(unittest.TestCase):
+    def test_a_rank_that_dies_in_a_swap_ends_the_others_and_a_restart_follows_the_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for what, codes in ("--dying", [1, 1, -signal.SIGKILL, 1]), ("--restarted", [0] * RANKS):
+                running = start_ranks(folder, what)
+                try:
+                    outputs = [process.communicate(timeout=240)[0] for process in running]
+                finally:
+                    for process in running:
+                        process.kill()
+                self.assertEqual([process.returncode for process in running], codes, outputs)
+                for rank in (0, 1, 3) if what == "--dying" else ():
+                    lines = [line for line in outputs[rank].splitlines() if line.startswith("LINE rank")]
+                    self.assertEqual(len(lines), 1, outputs[rank])
+                    self.assertIn(f"rank {rank}: step 1 with schedule 0 failed while schedule 1 was proposed: ", lines[0])
+            results = [json.loads(pathlib.Path(folder, f"rank{rank}.json").read_text()) for rank in range(RANKS)]
+            for result in results:
+                self.assertEqual(result["numbers"], [0] + [1] * (STEPS - 1), result["log"])
+                self.assertEqual(result["equal"], [True] * STEPS)
+
+
 class Training(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-        running = [subprocess.Popen([sys.executable, __file__, "--rank", str(rank), folder.name], env=env,
-                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(RANKS)]
+        running = start_ranks(folder.name, "--rank")
         try:
             for process in running:
                 output, _ = process.communicate(timeout=240)
@@ -384,7 +437,9 @@ class Training(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if os.environ.get("PYTHON") and "--rank" not in sys.argv:
+    runs = {"--rank": run_rank, "--dying": run_dying, "--restarted": run_restarted}
+    run = runs.get(sys.argv[1]) if len(sys.argv) == 4 else None  # else this is the test itself
+    if os.environ.get("PYTHON") and not run:
         os.execvp(os.environ["PYTHON"], [os.environ.pop("PYTHON"), *sys.argv])
     try:
         import numpy  # noqa: F401 (torch sends objects between ranks through it)
@@ -397,11 +452,11 @@ if __name__ == "__main__":
     except ImportError as error:
         print(f"skipped: {error}")
         sys.exit(77)
-    if "--rank" not in sys.argv:
+    if not run:
         os.environ["DETOUR_SCHED_LIBRARY"] = sys.argv.pop(1)
     import detour_sched
     import detour_torch
-    if "--rank" in sys.argv:
-        run_rank(int(sys.argv[2]), sys.argv[3])
+    if run:
+        run(int(sys.argv[2]), sys.argv[3])
     else:
         unittest.main()
