@@ -36,17 +36,20 @@ class _Watched:
     def __init__(self, path, bytes_max):
         self.path, self._bytes_max, self._seen = os.fspath(path), bytes_max, None
 
-    def _new_text(self):
-        """The text of a version that was not read before, else None."""
+    def _version(self):
+        """None: there is no file."""
         try:
             found = os.stat(self.path)
         except OSError:
-            self._seen = None
             return None
-        version = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
-        if version == self._seen:
+        return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _new_text(self):
+        """The text of a version that was not read before, else None."""
+        version = self._version()
+        is_new, self._seen = version not in (None, self._seen), version
+        if not is_new:
             return None
-        self._seen = version
         try:
             return self._read()
         except (OSError, ValueError) as error:
@@ -102,10 +105,13 @@ def _decision(text):
 
 
 class Decisions(_Watched):
-    """decision.json: the controller found delays of links, for which the schedule may have to change."""
+    """decision.json: the controller found delays of links, for which the schedule may have to change. A decision that is
+    there already was made before this job started, about the links of another job. Its number is no bound for later
+    ones, because the controller of another job counts from 1."""
 
     def __init__(self, path, ranks):
         super().__init__(path, _DECISION_BYTES)
+        self._seen = self._version()
         self._ranks, self._last, self._made = ranks, (-1, -1), ("", None)
 
     def look(self, profile, current):

@@ -96,6 +96,13 @@ class FollowedDecisions(Watched):
             self.assertEqual(self.decide({**GOOD, **older}), (None, []))
         self.assertIsNotNone(self.decide({**GOOD, "fence": 4, "number": 0})[0])
 
+    def test_a_decision_from_before_the_start_is_no_decision_about_this_job(self):
+        self.replace(json.dumps({**GOOD, "fence": 9, "number": 4}))
+        self.source = detour_follow.source(self.path, [0, 1, 2, 3])
+        self.assertEqual(self.looks(self.source, self.current, PROFILE), (None, []))
+        self.assertIsNotNone(self.decide({**GOOD, "fence": 1, "number": 1})[0])  # of this job's own controller
+        self.assertEqual(self.decide({**GOOD, "fence": 0, "number": 5}), (None, []))
+
     def test_malformed_decisions_are_one_warning_and_leave_the_number_free(self):
         for wrong, part in [("", "Expecting value"), ("[" * 100000, "nested too deeply"), ("[]", "must be an object"),
                             ({**GOOD, "version": 2}, "version is 2"), ({**GOOD, "version": True}, "version is true"),

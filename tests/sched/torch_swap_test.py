@@ -162,6 +162,23 @@ class FollowsDecisions(Case):
             self.write(name, decision(3, slow(300, 2, 3)))
 
 
+class FollowsAController(Case):
+    follow, with_profile, algorithm = "decision.json", True, "zb"
+    # As the agent wrote it in a run of scripts/control_loop.py.
+    recorded = """{"version":1,"type":"decision","kind":"replan","number":1,"fence":1795559614535,\
+"time_ns":1795559628590310074,"reason":"1460 % (24.869 ms a transfer) slower than its kind; other links of both NICs are not",\
+"host":"","from_rank":-1,"to_rank":-1,"connection":"0000000000000000","nic":"","hold_ns":0,"request":"",\
+"links":[{"from":2,"to":3,"delay_ms":24.869212}]}"""
+
+    def __init__(self, rank, folder):
+        super().__init__(rank, folder)
+        self.write(self.follow, decision(7, slow(300, 0, 1), fence=1795559614536))  # of another job's controller
+
+    def before(self, step):
+        if step == 2:
+            self.write(self.follow, self.recorded)
+
+
 class Delayed(torch_function):
     """The identity, which takes time of a clock that nothing else moves."""
     clock_ns = 0
@@ -222,7 +239,8 @@ class Measured(Case):
         return Slow(module, stage)
 
 
-CASES = [Measured, Swapped, SwappedV, SwappedWithMessages, Refusals, OneRankFails, OneRankDiffers, FollowsAFile, FollowsDecisions]
+CASES = [Measured, Swapped, SwappedV, SwappedWithMessages, Refusals, OneRankFails, OneRankDiffers, FollowsAFile, FollowsDecisions,
+         FollowsAController]
 
 
 class Lines(logging.Handler):
@@ -434,6 +452,13 @@ class Training(unittest.TestCase):
             self.assertIn("decision.json: ignored: ", line)
             self.assertIn(part, line)
         self.assertTrue(any("1.1: change" in line for line in found[0]["log"]))
+
+    def test_a_recorded_decision_of_a_controller_is_followed_and_an_earlier_one_is_not(self):
+        found = self.check(FollowsAController, [0, 0, 0, 1, 1, 1, 1])
+        self.assertEqual(self.warnings(found), [[]] * RANKS)
+        changed = [line for line in found[0]["log"] if line.startswith("INFO decision ")]
+        self.assertEqual(len(changed), 1)
+        self.assertIn("1795559614535.1: change", changed[0])
 
 
 if __name__ == "__main__":
