@@ -155,6 +155,10 @@ struct dt_param_info {
 /* The table, of *count rows; static. */
 const struct dt_param_info *dt_param_table(size_t *count);
 
+/* The URL of a job's store, for the commands alone: no setting of the plugin, and a secret if it has a
+ * password. */
+#define DT_ENV_REDIS "DETOUR_REDIS"
+
 /* getenv(3), or a test double: the value of a name, or NULL. */
 typedef const char *dt_getenv_func(void *arg, const char *name);
 

@@ -10,6 +10,7 @@
 #include "cli/arg.h"
 #include "cli/command.h"
 #include "cli/control.h"
+#include "cli/job_store.h"
 #include "cli/metrics_server.h"
 #include "cli/rounds.h"
 #include "cli/stat_metrics.h"
@@ -49,7 +50,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case KEY_REDIS:
-        request->redis = arg;
+        request->redis = dt_job_store_take(arg);
         return 0;
     case KEY_HOST:
         return parse_host(request, arg);
@@ -76,7 +77,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"redis", KEY_REDIS, "URL", 0, "the store of the job: redis://[USER:PASSWORD@]HOST[:PORT][/DB]", 0},
+    {"redis", KEY_REDIS, "URL", 0, "the store of the job: " DT_JOB_STORE_FORM, 0},
     {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
     {"host", KEY_HOST, "NAME", 0, "this host's name in reports and decisions (default: the host name)", 0},
     {"period", KEY_PERIOD, "MS", 0, "milliseconds between two reports (default 200)", 0},
@@ -104,7 +105,7 @@ static int check_request(struct request *request)
 {
     char host[65] = "";
 
-    if (!request->redis)
+    if (!request->redis && !(request->redis = dt_job_store_of_environment()))
         return dt_arg_refuse(COMMAND,
                              "--redis URL is missing; on one machine, `detour control` needs no agent");
     if (request->host[0])
@@ -197,18 +198,14 @@ static int run(struct request *request, struct dt_store *store)
 int dt_agent_command(int argc, char **argv)
 {
     struct request request = {.job = "job", .period_ms = 200};
-    char reason[DT_STORE_REASON_BYTES];
     struct dt_store *store;
-    enum dt_status status;
     int code;
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
         return DT_EXIT_USAGE;
-    status = dt_store_open(request.redis, request.job, &store, reason);
-    if (status != DT_OK) {
-        dt_arg_refuse(COMMAND, "%s", reason);
-        return status == DT_INVALID ? DT_EXIT_USAGE : DT_EXIT_FAILED;
-    }
+    code = dt_job_store_open(COMMAND, request.redis, request.job, &store);
+    if (code != DT_EXIT_OK)
+        return code;
     dt_rounds_begin(&request.rounds, COMMAND, request.period_ms);
     code = run(&request, store);
     store->ops->close(store);

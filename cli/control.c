@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/control_request.h"
 #include "cli/file.h"
+#include "cli/job_store.h"
 #include "cli/rounds.h"
 #include "controller/agent.h"
 #include "controller/control.h"
@@ -108,7 +109,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case KEY_REDIS:
-        request->redis = arg;
+        request->redis = dt_job_store_take(arg);
         return 0;
     case KEY_HOST:
         return parse_host(request, arg);
@@ -141,8 +142,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"redis", KEY_REDIS, "URL", 0,
-     "the store that agents and controllers share: redis://[USER:PASSWORD@]HOST[:PORT][/DB]", 0},
+    {"redis", KEY_REDIS, "URL", 0, "the store that agents and controllers share: " DT_JOB_STORE_FORM, 0},
     {"host", KEY_HOST, "NAME=DIR", 0,
      "without --redis: a host and its runtime directory (repeatable; default: this machine)", 0},
     {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
@@ -204,6 +204,8 @@ static int check_request(struct request *request)
     if (request->redis && request->host_count)
         return dt_arg_refuse(COMMAND,
                              "--host is for use without --redis; with it, run `detour agent` on the host");
+    if (!request->redis && !request->host_count)
+        request->redis = dt_job_store_of_environment();
     if (request->redis || request->host_count)
         return 0;
     snprintf(request->hosts[0].name, sizeof request->hosts[0].name, "%s", own_host());
@@ -383,7 +385,6 @@ static int read_cluster(struct request *request)
 int dt_control_command(int argc, char **argv)
 {
     static struct request request;
-    char reason[DT_STORE_REASON_BYTES];
     struct dt_store *store;
     int code;
 
@@ -395,15 +396,10 @@ int dt_control_command(int argc, char **argv)
         detour_arena_destroy(request.arena);
         return DT_EXIT_USAGE;
     }
-    switch (dt_store_open(request.redis ? request.redis : "memory:", request.job, &store, reason)) {
-    case DT_OK:
-        break;
-    case DT_INVALID:
-        dt_arg_refuse(COMMAND, "%s", reason);
-        return DT_EXIT_USAGE;
-    default:
-        dt_arg_refuse(COMMAND, "%s", reason);
-        return DT_EXIT_FAILED;
+    code = dt_job_store_open(COMMAND, request.redis, request.job, &store);
+    if (code != DT_EXIT_OK) {
+        detour_arena_destroy(request.arena);
+        return code;
     }
     dt_rounds_begin(&request.rounds, COMMAND, request.period_ms);
     code = run(&request, store);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/job_store.h"
 #include "cli/rounds.h"
 #include "controller/record.h"
 #include "delay/rule.h"
@@ -67,7 +68,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case KEY_REDIS:
-        request->redis = arg;
+        request->redis = dt_job_store_take(arg);
         return 0;
     case KEY_JOB:
         request->job = arg;
@@ -92,7 +93,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"redis", KEY_REDIS, "URL", 0, "the store of the job: redis://[USER:PASSWORD@]HOST[:PORT][/DB]", 0},
+    {"redis", KEY_REDIS, "URL", 0, "the store of the job: " DT_JOB_STORE_FORM, 0},
     {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
     {"for", KEY_FOR, "TIME", 0, "hold: how long, a number with ms, s, min; at most 10min", 0},
     {"host", KEY_HOST, "NAME", 0, "only this host (default: all)", 0},
@@ -119,7 +120,7 @@ static int check_request(struct request *request)
     struct dt_delay_rule rule;
     char text[64];
 
-    if (!request->redis)
+    if (!request->redis && !(request->redis = dt_job_store_of_environment()))
         return dt_arg_refuse(COMMAND, "--redis URL is missing; on one machine, use `detour %s`",
                              dt_decision_kind_text((enum dt_decision_kind)request->record.kind));
     if (request->record.kind == DT_DECISION_RELEASE)
@@ -304,20 +305,16 @@ static int run(struct request *request, struct dt_store *store)
 int dt_control_request_command(int argc, char **argv)
 {
     static struct request request;
-    char reason[DT_STORE_REASON_BYTES];
     struct dt_store *store;
-    enum dt_status status;
     int code;
 
     request = (struct request){.job = "job", .timeout_s = 10, .record.kind = DT_DECISION_KIND_COUNT};
     snprintf(request.record.reason, sizeof request.record.reason, "requested by a command");
     if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
         return DT_EXIT_USAGE;
-    status = dt_store_open(request.redis, request.job, &store, reason);
-    if (status != DT_OK) {
-        dt_arg_refuse(COMMAND, "%s", reason);
-        return status == DT_INVALID ? DT_EXIT_USAGE : DT_EXIT_FAILED;
-    }
+    code = dt_job_store_open(COMMAND, request.redis, request.job, &store);
+    if (code != DT_EXIT_OK)
+        return code;
     code = run(&request, store);
     store->ops->close(store);
     return code;

@@ -15,6 +15,7 @@
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/job_store.h"
 #include "cli/metrics_server.h"
 #include "cli/processes.h"
 #include "cli/stat_events.h"
@@ -66,7 +67,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         request->job = arg;
         return 0;
     case KEY_REDIS:
-        request->hosts.redis = arg;
+        request->hosts.redis = dt_job_store_take(arg);
         return 0;
     case KEY_HOST:
         return dt_stat_job_add_host(&request->hosts, arg);
@@ -108,7 +109,8 @@ static const struct argp_option argp_options[] = {
      "with --redis or --host: the links of all hosts of this job, as `detour agent` reports them, and what "
      "`detour control` has found and decided; with --metrics: the label `job` (default: SLURM_JOB_ID)",
      0},
-    {"redis", KEY_REDIS, "URL", 0, "with --job: the store that the job's agents and controller share", 0},
+    {"redis", KEY_REDIS, "URL", 0,
+     "with --job: the store that the job's agents and controller share (default: DETOUR_REDIS)", 0},
     {"host", KEY_HOST, "NAME=DIR", 0,
      "with --job: a host of this machine and its runtime directory (repeatable)", 0},
     {"trace", 'T', "FILE", 0,
@@ -139,10 +141,12 @@ static const struct argp argp = {
            "Exit code: 0 done; 1 no process of yours uses Detour; 2 bad input.",
 };
 
-static int check_job(const struct request *request)
+static int check_job(struct request *request)
 {
-    const struct dt_stat_job *hosts = &request->hosts;
+    struct dt_stat_job *hosts = &request->hosts;
 
+    if (request->job && !request->is_metrics && !hosts->redis && !hosts->host_count)
+        hosts->redis = dt_job_store_of_environment();
     if (!hosts->redis && !hosts->host_count)
         return request->job && !request->is_metrics
                    ? dt_arg_refuse(COMMAND,
@@ -159,7 +163,7 @@ static int check_job(const struct request *request)
     return 0;
 }
 
-static int check_request(const struct request *request)
+static int check_request(struct request *request)
 {
     bool is_trace = request->trace_file != NULL;
 

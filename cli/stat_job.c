@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/exit.h"
 #include "cli/arg.h"
+#include "cli/command.h"
+#include "cli/job_store.h"
 #include "cli/rounds.h"
 #include "controller/agent.h"
 #include "controller/record.h"
@@ -447,15 +449,11 @@ static int read_and_print(const struct dt_stat_job *job, struct dt_store *store,
 int dt_stat_job_show(const struct dt_stat_job *job, bool is_json)
 {
     struct reading reading = {0};
-    char reason[DT_STORE_REASON_BYTES];
     struct dt_store *store;
-    enum dt_status status = dt_store_open(job->redis ? job->redis : "memory:", job->name, &store, reason);
-    int code;
+    int code = dt_job_store_open(COMMAND, job->redis, job->name, &store);
 
-    if (status != DT_OK) {
-        dt_arg_refuse(COMMAND, "%s", reason);
-        return status == DT_INVALID ? DT_EXIT_USAGE : DT_EXIT_FAILED;
-    }
+    if (code != DT_EXIT_OK)
+        return code;
     code = read_and_print(job, store, is_json, &reading);
     store->ops->close(store);
     free(reading.rows.list);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "base/param.h"
 #include "base/util.h"
 #include "doctor/doctor.h"
 
@@ -43,7 +44,8 @@ static json_t *environment_fact(const struct dt_doctor_options *options)
         if (!value || (strncmp(*entry, "NCCL_", 5) != 0 && strncmp(*entry, "DETOUR_", 7) != 0))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)(value - *entry), *entry);
-        json_object_set_new(fact, name, json_string(value + 1));
+        if (strcmp(name, DT_ENV_REDIS) != 0)
+            json_object_set_new(fact, name, json_string(value + 1));
     }
     return fact;
 }

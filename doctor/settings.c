@@ -47,7 +47,8 @@ static void look_for_unknown(const struct dt_doctor_options *options, struct dt_
 
     for (char *const *entry = options->environment; entry && *entry; entry++) {
         size_t length = strcspn(*entry, "=");
-        bool is_known = strncmp(*entry, "DETOUR_", 7) != 0;
+        bool is_known =
+            strncmp(*entry, "DETOUR_", 7) != 0 || !strncmp(*entry, DT_ENV_REDIS "=", sizeof DT_ENV_REDIS);
 
         for (size_t i = 0; i < count && !is_known; i++)
             is_known = strlen(table[i].name) == length && strncmp(table[i].name, *entry, length) == 0;

@@ -52,8 +52,8 @@ TEST_F(Bundle, HasFirmwareAndTheVariablesOfDetourAndNcclAlone)
     Write("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
     Write("/etc/os-release", "PRETTY_NAME=\"Made up 1\"\n");
     char hca[] = "NCCL_IB_HCA=mlx5", stall[] = "DETOUR_STALL_MS=500", key[] = "API_TOKEN=hidden",
-         odd[] = "NCCL_WITHOUT_A_VALUE";
-    char *environment[] = {hca, stall, key, odd, nullptr};
+         odd[] = "NCCL_WITHOUT_A_VALUE", redis[] = "DETOUR_REDIS=redis://u:hidden@h";
+    char *environment[] = {hca, stall, key, odd, redis, nullptr};
     exam.options.environment = environment;
     dt_doctor_bundle(&exam.options, &exam.report);
     EXPECT_EQ("28.39.1002", Examination::Text(exam.Fact("rnics", 0), "fw_ver"));

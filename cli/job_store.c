@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/job_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/param.h"
+#include "cli/arg.h"
+#include "cli/command.h"
+
+const char *dt_job_store_take(char *arg)
+{
+    static char *copy;
+    char *at = strrchr(arg, '@'), *begin = strstr(arg, "://");
+
+    free(copy);
+    copy = strdup(arg);
+    if (!copy)
+        return arg;
+    begin = begin && begin < at ? begin + 3 : arg;
+    if (at)
+        memset(begin, '*', (size_t)(at - begin));
+    return copy;
+}
+
+const char *dt_job_store_of_environment(void)
+{
+    const char *url = dt_getenv_process(NULL, DT_ENV_REDIS);
+
+    return url && *url ? url : NULL;
+}
+
+int dt_job_store_open(const char *command, const char *url, const char *job, struct dt_store **store)
+{
+    char reason[DT_STORE_REASON_BYTES];
+    enum dt_status status = dt_store_open(url ? url : "memory:", job, store, reason);
+
+    if (status == DT_OK)
+        return DT_EXIT_OK;
+    dt_arg_refuse(command, "%s", reason);
+    return status == DT_INVALID ? DT_EXIT_USAGE : DT_EXIT_FAILED;
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/job_store.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "cli/command.h"
+#include "tests/cli/served.h"
+
+namespace
+{
+/* What is left in argv of an URL, of which the command has all. */
+std::string Left(std::string url)
+{
+    const std::string given = url;
+
+    EXPECT_EQ(given, dt_job_store_take(url.data()));
+    return url;
+}
+
+TEST(JobStore, HidesUserAndPasswordInTheArgument)
+{
+    EXPECT_EQ("redis://***********@head:7000/1", Left("redis://user:secret@head:7000/1"));
+    EXPECT_EQ("redis://*******@head", Left("redis://:secret@head"));
+    EXPECT_EQ("redis://head", Left("redis://head"));
+    EXPECT_EQ("memory:", Left("memory:"));
+    EXPECT_EQ("", Left(""));
+    /* No URLs, but perhaps with a password. */
+    EXPECT_EQ("*************@head", Left("//user:secret@head"));
+    EXPECT_EQ("redis://************@h", Left("redis://user:secret@@h"));
+    EXPECT_EQ("redis://*****************@h", Left("redis://user:se@cr://et/1@h"));
+}
+
+TEST(JobStore, OfTheEnvironment)
+{
+    unsetenv("DETOUR_REDIS");
+    EXPECT_EQ(nullptr, dt_job_store_of_environment());
+    setenv("DETOUR_REDIS", "", 1);
+    EXPECT_EQ(nullptr, dt_job_store_of_environment());
+    setenv("DETOUR_REDIS", "redis://head", 1);
+    EXPECT_STREQ("redis://head", dt_job_store_of_environment());
+    unsetenv("DETOUR_REDIS");
+}
+
+TEST(JobStore, OpensWithAnExitCode)
+{
+    struct dt_store *store = nullptr;
+
+    ASSERT_EQ(DT_EXIT_OK, dt_job_store_open("detour test", nullptr, "job", &store));
+    store->ops->close(store);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(DT_EXIT_USAGE, dt_job_store_open("detour test", "http://h", "job", &store));
+    EXPECT_EQ("detour test: the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DB]\n",
+              testing::internal::GetCapturedStderr());
+}
+} // namespace
