@@ -408,7 +408,10 @@ enum dt_status dt_store_redis_open(const char *url, const char *job, struct dt_s
     snprintf(redis->job, sizeof redis->job, "%s", job);
     status = dt_redis_library_load(&redis->library, reason, DT_STORE_REASON_BYTES);
     if (status == DT_OK && parsed.is_tls) {
-        snprintf(reason, DT_STORE_REASON_BYTES, "the URL of the store: TLS is not supported yet");
+        snprintf(
+            reason, DT_STORE_REASON_BYTES,
+            "the URL of the store: no TLS here: run stunnel (Debian's stunnel4) on this host, and give the "
+            "redis:// URL of its local port (docs/control.md)");
         status = DT_UNSUPPORTED;
     }
     if (status == DT_OK && !(redis->link = dt_redis_link_create(&parsed, &redis->library))) {

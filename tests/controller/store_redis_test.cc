@@ -385,6 +385,16 @@ TEST_F(StoreRedis, EntriesOfOthersArePassedOver)
     EXPECT_GT(store.Acquire("decider-1"), 0u) << "garbage holds no lease";
 }
 
+TEST_F(StoreRedis, TlsIsRefusedWithWhatDoesItInstead)
+{
+    char reason[DT_STORE_REASON_BYTES];
+    struct dt_store *store = nullptr;
+
+    EXPECT_EQ(dt_store_open("rediss://u:secret@h", "job", &store, reason), DT_UNSUPPORTED);
+    EXPECT_NE(std::string(reason).find("stunnel4"), std::string::npos) << reason;
+    EXPECT_EQ(std::string(reason).find("secret"), std::string::npos) << reason;
+}
+
 TEST_F(StoreRedis, AWrongPasswordIsReportedWithoutIt)
 {
     RedisServer server({"--requirepass", "the-right-one"});
