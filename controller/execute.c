@@ -23,12 +23,12 @@ bool dt_execute_line(const struct dt_decision *decision, char line[DT_EXECUTE_LI
     char scope[24] = ""; /* of hold and release: one connection, or all */
 
     if (has_connection)
-        snprintf(scope, sizeof scope, "id=%" PRIx64 " ", decision->connection);
+        snprintf(scope, sizeof scope, "id=%016" PRIx64 " ", decision->connection);
 
     switch ((enum dt_decision_kind)decision->kind) {
     case DT_DECISION_HOSTPATH_ON:
     case DT_DECISION_HOSTPATH_OFF:
-        snprintf(line, DT_EXECUTE_LINE_BYTES, "hostpath %s id=%" PRIx64,
+        snprintf(line, DT_EXECUTE_LINE_BYTES, "hostpath %s id=%016" PRIx64,
                  decision->kind == DT_DECISION_HOSTPATH_ON ? "on" : "off", decision->connection);
         return has_connection;
     case DT_DECISION_MIGRATE:

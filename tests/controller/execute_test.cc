@@ -56,9 +56,12 @@ TEST_F(Execute, EachKindHasItsCommandLine)
         dt_decision_kind kind;
         const char *line;
     } kinds[] = {
-        {DT_DECISION_HOSTPATH_ON, "hostpath on id=ab12"}, {DT_DECISION_HOSTPATH_OFF, "hostpath off id=ab12"},
-        {DT_DECISION_MIGRATE, "nic mlx5_1 migrate"},      {DT_DECISION_BACK, "nic mlx5_1 back"},
-        {DT_DECISION_HOLD, "hold id=ab12 for=2500ms"},    {DT_DECISION_RELEASE, "release id=ab12"},
+        {DT_DECISION_HOSTPATH_ON, "hostpath on id=000000000000ab12"},
+        {DT_DECISION_HOSTPATH_OFF, "hostpath off id=000000000000ab12"},
+        {DT_DECISION_MIGRATE, "nic mlx5_1 migrate"},
+        {DT_DECISION_BACK, "nic mlx5_1 back"},
+        {DT_DECISION_HOLD, "hold id=000000000000ab12 for=2500ms"},
+        {DT_DECISION_RELEASE, "release id=000000000000ab12"},
     };
     char line[DT_EXECUTE_LINE_BYTES];
 
@@ -92,8 +95,8 @@ TEST_F(Execute, TheProcessWithTheConnectionExecutesIt)
     Served owner(folder.dir, 12, "rank1", "hostpath", Answers(DT_OK, "on: 1 connections"));
 
     EXPECT_EQ(Run(Of(DT_DECISION_HOSTPATH_ON)), DT_OK);
-    EXPECT_EQ(lines, std::vector<std::string>(2, "on id=ab12"));
-    EXPECT_STREQ(text, "process 12: `hostpath on id=ab12`: on: 1 connections");
+    EXPECT_EQ(lines, std::vector<std::string>(2, "on id=000000000000ab12"));
+    EXPECT_STREQ(text, "process 12: `hostpath on id=000000000000ab12`: on: 1 connections");
 }
 
 TEST_F(Execute, AFailureIsReportedWithItsProcess)
@@ -101,7 +104,7 @@ TEST_F(Execute, AFailureIsReportedWithItsProcess)
     Served one(folder.dir, 11, "rank0", "hostpath", Answers(DT_UNSUPPORTED, "no memory was set aside"));
 
     EXPECT_EQ(Run(Of(DT_DECISION_HOSTPATH_ON)), DT_UNSUPPORTED);
-    EXPECT_STREQ(text, "process 11: `hostpath on id=ab12`: no memory was set aside");
+    EXPECT_STREQ(text, "process 11: `hostpath on id=000000000000ab12`: no memory was set aside");
     EXPECT_EQ(Run(Of(DT_DECISION_MIGRATE)), DT_NOT_FOUND); /* it has no such command, nor the device */
 }
 
