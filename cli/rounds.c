@@ -57,6 +57,7 @@ void dt_rounds_line(const struct dt_rounds *rounds, bool is_error, const char *t
         fprintf(stderr, "%s: ", rounds->command);
     fprintf(is_error ? stderr : stdout, "%s.%03d %s\n", clock,
             (int)(time_ns % (int64_t)DT_NS_PER_S / (int64_t)DT_NS_PER_MS), text);
+    fflush(stdout); /* into a file too: the command runs as long as the job */
 }
 
 void dt_rounds_result(struct dt_rounds *rounds, const struct dt_store *store, enum dt_status status)
