@@ -3,7 +3,7 @@
 """Runs pipelines of real processes (`detour pipeline`) beside their simulation and writes the section "Runs of real
 processes" of docs/experiments.md; the tables in virtual time stay as they are.
 
-  processes.py BUILD              all runs, about 15 minutes, on an otherwise idle machine
+  processes.py BUILD              all runs, about 18 minutes, on an otherwise idle machine
   processes.py BUILD --quick      the same runs with few iterations, to try the script: printed, not written"""
 import argparse
 import datetime
@@ -39,8 +39,8 @@ class Pipeline:
         self.cpu = 0.0
         self.busy = 0
 
-    def run(self, *options, rules=""):
-        environment = {**os.environ, "DETOUR_INJECT": rules}
+    def run(self, *options, rules="", event_command=""):
+        environment = {**os.environ, "DETOUR_INJECT": rules, "DETOUR_EVENT_COMMAND": event_command}
         with tempfile.TemporaryDirectory(prefix="detour-experiments-") as folder:
             path = pathlib.Path(folder, "result.json")
             command = [self.program, "pipeline", *map(str, options), "--json", path]
@@ -132,6 +132,43 @@ def failure_lines(pipeline, repeats):
     return lines
 
 
+# A job as in SHIFT's figure 10 that makes checkpoints: its RNICs fail in the middle of an iteration, traffic goes over the
+# backup, some iterations later the job ends, and is started again.
+CHECKPOINT_EVERY, CHECKPOINT_FAILS, CHECKPOINT_ENDS, CHECKPOINT_ITERATIONS = 4, 5, 7, 10
+
+
+def repeated(rows, resumed):
+    """How many iterations of a job the restarted job runs a second time."""
+    return rows[-1]["iteration"] + 1 - resumed[0]["iteration"]
+
+
+def restart(pipeline, is_early):
+    """A job and its restart: the rows of both."""
+    with tempfile.TemporaryDirectory(prefix="detour-checkpoints-") as folder:
+        base = ["--devices", 2, "--dp", 2, "--microbatches", 12, "--times", TIMES_MS, "--payload", PAYLOAD,
+                "--gradients", "1M", "--checkpoint", folder, "--every", CHECKPOINT_EVERY]
+        command = f"touch {folder}/checkpoint-now" if is_early else ""
+        rows = pipeline.run(*base, "-n", CHECKPOINT_ENDS, "--kill", f"first@iteration={CHECKPOINT_FAILS}",
+                            event_command=command)["iterations"]
+        return rows, pipeline.run(*base, "-n", CHECKPOINT_ITERATIONS, "--resume")["iterations"]
+
+
+def checkpoint_lines(pipeline, repeats):
+    lines = ["| checkpoints | iterations without one, ms | time of a checkpoint, ms | the iteration of the failure, ms | "
+             "iterations repeated |", "| --- | --- | --- | --- | --- |"]
+    for name, is_early in (f"every {CHECKPOINT_EVERY} iterations", False), ("and one made by the event command", True):
+        runs = [restart(pipeline, is_early) for _ in range(repeats)]
+        rows = [row for first, _ in runs for row in first]
+        values = ([row["time_ms"] for row in rows if "checkpoint" not in row and row["iteration"] != CHECKPOINT_FAILS],
+                  [row["checkpoint_ms"] for row in rows if "checkpoint" in row],
+                  [row["time_ms"] for row in rows if row["iteration"] == CHECKPOINT_FAILS],
+                  [repeated(first, resumed) for first, resumed in runs])
+        cells = [f"{statistics.median(column):.4g}, {max(column):.4g}" for column in values]
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+        print(lines[-1], flush=True)
+    return lines
+
+
 def cpu_name():
     for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
@@ -152,6 +189,7 @@ def section(build, iterations, repeats):
     start = time.monotonic()
     table, errors = prediction(pipeline, build, iterations)
     failures = failure_lines(pipeline, repeats)
+    checkpoints = checkpoint_lines(pipeline, repeats)
     sizes = [abs(error) for error in errors]
     lines = [f"## {run.PROCESSES}", "", run.wrap(state(before, os.getloadavg()[0], pipeline)), "", run.wrap(
         "`make experiments-processes` runs `detour pipeline`: processes with software RNICs, computing is a timed wait. "
@@ -162,7 +200,10 @@ def section(build, iterations, repeats):
         "mean of 2.12 % for its model)."), "", run.wrap(
         f"The cases of SHIFT's figure 10 (\"nearly unaffected\", \"almost no degradation\"), {repeats} runs of "
         f"{FAILURE_ITERATIONS} iterations with 4 devices and zb-h1 each: the first RNIC of every rank fails in the middle "
-        "of iteration 4, and traffic goes over the second one."), "", *failures, ""]
+        "of iteration 4, and traffic goes over the second one."), "", *failures, "", run.wrap(
+        f"The same with checkpoints, {repeats} runs with 2 devices and 2 replicas: the RNICs fail in iteration "
+        f"{CHECKPOINT_FAILS}, the job ends after {CHECKPOINT_ENDS} iterations and is started again with `--resume`. Cells: "
+        "median and largest."), "", *checkpoints, ""]
     print(f"{time.monotonic() - start:.0f} s")
     return "\n".join(lines)
 
