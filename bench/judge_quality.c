@@ -3,122 +3,74 @@
  * Accuracy of the judge of a job (controller/judge.h) on made-up jobs of 1,024 ranks with a known truth
  * (tests/controller/cluster_trace.h). Trace number n has the row n mod 18, so that the rows take equal parts.
  *
- *   bench-judge-quality [FIRST_SEED [TRACES [LOCAL_EVERY]]]
+ *   bench-judge-quality [FIRST_SEED [TRACES [EXTENT [STEP [FIRST]]]]]
  *
- * Every LOCAL_EVERY-th trace of a row also runs the monitor of detect/ on each of its links, for comparison
- * (0: none).
+ * EXTENT: `whole` traces (default), `named`: until their incidents have been named, `local`: whole traces,
+ * with the monitor of detect/ on each link. STEP and FIRST: every STEP-th trace from number FIRST on, for
+ * several processes at once. Prints one JSON line for each trace, which scripts/judge_quality.py sums up.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/util.h"
 #include "tests/controller/judge_score.h"
 
-#define ROWS_MAX     32
-#define LATENCY_ROOM 8192
-#define WEEK_S       604800.
+static const char *const named_texts[DT_FINDING_COUNT + 1] = {"link", "NIC", "device", "processor",
+                                                              "not named"};
 
-struct row {
-    uint32_t traces, incidents, right, in_time, wrong;
-    uint32_t named_as[DT_FINDING_COUNT + 1];
-    uint32_t false_alarms;
-    uint32_t local_incidents, local_named, local_false_alarms;
-    uint64_t simulated_ns, local_simulated_ns;
-    double latency_s[LATENCY_ROOM];
-    uint32_t latency_count;
-    double local_latency_s[LATENCY_ROOM];
-};
-
-static struct row rows[ROWS_MAX];
-
-static int compare(const void *a, const void *b)
+static double seconds(uint64_t ns)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
+    return (double)ns / 1e9;
 }
 
-static double quantile(double *values, uint32_t count, uint32_t permille)
+static void print_incident(const struct score_incident *one)
 {
-    if (count == 0)
-        return 0;
-    qsort(values, count, sizeof *values, compare);
-    return values[(uint64_t)(count - 1) * permille / 1000];
+    printf("{\"kind\":\"%s\",\"rank\":%u,\"peer\":%u,\"factor\":%.3f,\"start_s\":%.3f,\"duration_s\":%.3f,"
+           "\"named\":\"%s\",\"right\":%s",
+           cluster_trace_kind_name(one->truth.kind), one->truth.rank, one->truth.peer,
+           one->truth.factor / 1000., seconds(one->truth.start_ns), seconds(one->truth.duration_ns),
+           named_texts[one->named_as], one->is_right ? "true" : "false");
+    if (one->named_as != SCORE_NOT_NAMED)
+        printf(",\"latency_s\":%.3f", seconds(one->latency_ns));
+    if (one->local_ns != UINT64_MAX)
+        printf(",\"local_s\":%.3f", seconds(one->local_ns));
+    printf(",\"later_wrong\":%u}", one->wrong);
 }
 
-/* Only the first incident is of the row; a second one counts among the findings about an incident. */
-static void add(struct row *row, const struct score *score, bool has_local)
+static void print_alarm(const struct dt_finding *alarm, uint64_t at_ns)
 {
-    const struct score_incident *one = &score->incidents[0];
+    printf("{\"kind\":\"%s\",\"at_s\":%.1f,\"rank\":%" PRId64 ",\"peer\":%" PRId64 ",\"factor\":%.3f}",
+           dt_finding_kind_text(alarm->kind), seconds(at_ns),
+           alarm->rank == DT_JUDGE_UNKNOWN ? -1 : (int64_t)alarm->rank,
+           alarm->peer_rank == DT_JUDGE_UNKNOWN ? -1 : (int64_t)alarm->peer_rank, alarm->factor);
+}
 
-    row->traces++;
-    row->false_alarms += score->false_alarms;
-    row->simulated_ns += score->simulated_ns;
-    if (has_local) {
-        row->local_false_alarms += score->local_false_alarms;
-        row->local_simulated_ns += score->simulated_ns;
+static void print_trace(const struct score *score, enum trace_kind kind, enum trace_band band, uint64_t seed,
+                        enum score_extent extent)
+{
+    printf("{\"kind\":\"%s\",\"band\":\"%s\",\"seed\":%" PRIu64
+           ",\"simulated_s\":%.1f,\"limit_s\":%.3f,\"incidents\":[",
+           cluster_trace_kind_name(kind), cluster_trace_band_name(band), seed, seconds(score->simulated_ns),
+           seconds(SCORE_LIMIT_NS));
+    for (uint32_t i = 0; i < score->incident_count; i++) {
+        printf("%s", i ? "," : "");
+        print_incident(&score->incidents[i]);
     }
-    if (score->incident_count == 0 || one->truth.kind == TRACE_KIND_FABRIC)
-        return;
-    row->incidents++;
-    row->named_as[one->named_as]++;
-    row->right += one->is_right;
-    row->in_time += one->is_right && one->latency_ns <= SCORE_LIMIT_NS;
-    row->wrong += one->wrong;
-    if (one->is_right && row->latency_count < LATENCY_ROOM)
-        row->latency_s[row->latency_count++] = (double)one->latency_ns / 1e9;
-    row->local_incidents += has_local;
-    if (has_local && one->local_ns != UINT64_MAX && row->local_named < LATENCY_ROOM)
-        row->local_latency_s[row->local_named++] = (double)one->local_ns / 1e9;
-}
-
-static void print_row(struct row *row, enum trace_kind kind, enum trace_band band)
-{
-    printf("| %s | %s | %u |", cluster_trace_kind_name(kind), cluster_trace_band_name(band), row->incidents);
-    for (uint32_t i = 0; i <= DT_FINDING_COUNT; i++)
-        printf(" %u |", row->named_as[i]);
-    printf(" %u | %u | %.1f / %.1f | %u | %u", row->right, row->in_time,
-           quantile(row->latency_s, row->latency_count, 500),
-           quantile(row->latency_s, row->latency_count, 990), row->wrong, row->false_alarms);
-    if (row->local_incidents)
-        printf(" | %u of %u, %.1f s", row->local_named, row->local_incidents,
-               quantile(row->local_latency_s, row->local_named, 500));
-    printf(" |\n");
-}
-
-static void print_sums(void)
-{
-    uint32_t incidents[TRACE_BAND_COUNT] = {0}, right[TRACE_BAND_COUNT] = {0},
-             in_time[TRACE_BAND_COUNT] = {0};
-    uint32_t false_alarms = 0, local_false_alarms = 0;
-    double weeks = 0, local_weeks = 0;
-    enum trace_kind kind;
-    enum trace_band band;
-
-    for (uint32_t i = 0; score_row(i, &kind, &band); i++) {
-        incidents[band] += rows[i].incidents;
-        right[band] += rows[i].right;
-        in_time[band] += rows[i].in_time;
-        false_alarms += rows[i].false_alarms;
-        weeks += (double)rows[i].simulated_ns / 1e9 / WEEK_S;
-        local_false_alarms += rows[i].local_false_alarms;
-        local_weeks += (double)rows[i].local_simulated_ns / 1e9 / WEEK_S;
+    printf("],\"false_alarms\":%u,\"alarms\":[", score->false_alarms);
+    for (uint32_t i = 0; i < score->false_alarms && i < SCORE_ALARMS; i++) {
+        printf("%s", i ? "," : "");
+        print_alarm(&score->alarms[i], score->alarm_ns[i]);
     }
-    for (uint32_t b = 0; b < TRACE_BAND_COUNT; b++)
-        printf("%s: %u of %u right (%.2f %%), %u of them within two iterations (%.2f %%)\n",
-               cluster_trace_band_name((enum trace_band)b), right[b], incidents[b],
-               incidents[b] ? 100. * right[b] / incidents[b] : 0, in_time[b],
-               incidents[b] ? 100. * in_time[b] / incidents[b] : 0);
-    printf("false alarms: %u in %.3f weeks of the job\n", false_alarms, weeks);
-    if (local_weeks > 0)
-        printf("false alarms of the %d monitors of single links: %u in %.3f weeks\n", TRACE_LINKS,
-               local_false_alarms, local_weeks);
+    printf("]");
+    if (extent == SCORE_LOCAL)
+        printf(",\"local_false_alarms\":%u", score->local_false_alarms);
+    printf("}\n");
+    fflush(stdout);
 }
 
-static bool parse(const char *text, uint64_t *value)
+static bool parse_number(const char *text, uint64_t *value)
 {
     char *end;
 
@@ -126,38 +78,43 @@ static bool parse(const char *text, uint64_t *value)
     return *text >= '0' && *text <= '9' && !*end;
 }
 
+static bool parse_extent(const char *text, enum score_extent *extent)
+{
+    static const char *const texts[] = {"whole", "named", "local"};
+
+    for (uint32_t i = 0; i < DT_COUNT_OF(texts); i++) {
+        if (strcmp(text, texts[i]) == 0) {
+            *extent = (enum score_extent)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
-    uint64_t values[] = {1, 180, 0};
-    uint32_t row_count = 0;
+    uint64_t first_seed = 1, traces = 180, step = 1, first = 0;
+    enum score_extent extent = SCORE_WHOLE;
+    uint32_t rows = 0;
     enum trace_kind kind;
     enum trace_band band;
 
-    for (int i = 1; i < argc; i++) {
-        if (i > 3 || !parse(argv[i], &values[i - 1])) {
-            fprintf(stderr, "usage: bench-judge-quality [FIRST_SEED [TRACES [LOCAL_EVERY]]]\n");
-            return 2;
-        }
+    if (argc > 6 || (argc > 1 && !parse_number(argv[1], &first_seed)) ||
+        (argc > 2 && !parse_number(argv[2], &traces)) || (argc > 3 && !parse_extent(argv[3], &extent)) ||
+        (argc > 4 && (!parse_number(argv[4], &step) || step == 0)) ||
+        (argc > 5 && !parse_number(argv[5], &first))) {
+        fprintf(stderr,
+                "usage: bench-judge-quality [FIRST_SEED [TRACES [whole|named|local [STEP [FIRST]]]]]\n");
+        return 2;
     }
-    while (score_row(row_count, &kind, &band))
-        row_count++;
-    for (uint64_t i = 0; i < values[1]; i++) {
-        uint32_t at = (uint32_t)(i % row_count);
-        bool has_local = values[2] > 0 && i / row_count % values[2] == 0;
+    while (score_row(rows, &kind, &band))
+        rows++;
+    for (uint64_t i = first; i < traces; i += step) {
         struct score score;
 
-        score_row(at, &kind, &band);
-        score_trace(&score, kind, band, values[0] + i / row_count, has_local);
-        add(&rows[at], &score, has_local);
+        score_row((uint32_t)(i % rows), &kind, &band);
+        score_trace(&score, kind, band, first_seed + i / rows, extent);
+        print_trace(&score, kind, band, first_seed + i / rows, extent);
     }
-    printf("%" PRIu64 " traces, seeds from %" PRIu64 "\n", values[1], values[0]);
-    printf("| kind | band | incidents | named link | NIC | device | processor | not named | right | in two "
-           "iterations | "
-           "latency s, p50 / p99 | wrong later | false alarms | monitors alone |\n");
-    for (uint32_t i = 0; i < row_count; i++) {
-        score_row(i, &kind, &band);
-        print_row(&rows[i], kind, band);
-    }
-    print_sums();
     return 0;
 }

@@ -312,6 +312,7 @@ static void add_share(struct dt_judge_host *host, double share, uint64_t time_ns
         host->share_before = host->share;
         host->share = 0;
     }
+    host->share_last = fmax(time_ns > host->share_ns ? 0 : host->share_last, share);
     host->share_ns = time_ns;
     host->share = fmax(host->share, host->share_before + SHARE_WEIGHT * (share - host->share_before));
 }
@@ -438,7 +439,7 @@ static void measure_kind(struct dt_judge *judge, uint32_t at)
     kind->change = median(judge->scratch, kind->count);
     if (kind->rounds++ % SLOW_EVERY != 0)
         return;
-    for (uint32_t w = 0; w < DT_SERIES_WINDOWS; w++)
+    for (uint32_t w = kind->is_spiky; w < DT_SERIES_WINDOWS; w++)
         kind->errors[w] = window_error(judge, at, w);
     kind->level = median(judge->scratch, collect(judge, at, LEVEL));
     kind->spread = SCALE_MEDIAN * median(judge->scratch, collect(judge, at, SPREAD));
@@ -458,15 +459,20 @@ static void judge_outlier(struct dt_judge_member *member, const struct dt_judge_
 
 static void judge_member(struct dt_judge *judge, struct dt_judge_member *member)
 {
-    const struct dt_judge_kind *kind = &judge->kinds[member->kind];
+    struct dt_judge_kind *kind = &judge->kinds[member->kind];
 
     if (member->samples > 0) {
         dt_series_add(&member->series, member->sum / (double)member->samples - kind->change, member->samples,
                       member->last_ns);
-        dt_series_judge(&member->series, kind->count < DT_JUDGE_KIND_MIN ? NULL : kind->errors,
-                        judge->span_ns);
+        if (!dt_series_judge(&member->series, kind->count < DT_JUDGE_KIND_MIN ? NULL : kind->errors,
+                             judge->span_ns) &&
+            member->finding != DT_JUDGE_NONE) {
+            kind->is_spiky = true;
+            kind->errors[0] = 0;
+        }
         member->sum = 0;
         member->samples = 0;
+        member->round = judge->round;
     }
     if (dt_series_is_learned(&member->series))
         judge_outlier(member, kind);
@@ -580,15 +586,4 @@ struct dt_judge_counts dt_judge_get_counts(const struct dt_judge *judge)
     counts.ranks = judge->rank_count;
     counts.hosts = judge->host_count;
     return counts;
-}
-
-const char *dt_finding_kind_text(enum dt_finding_kind kind)
-{
-    static const char *const texts[] = {
-#define FINDING_TEXT(name, text) text,
-        DT_FINDINGS(FINDING_TEXT)
-#undef FINDING_TEXT
-    };
-
-    return (uint32_t)kind < DT_COUNT_OF(texts) ? texts[kind] : "unknown";
 }

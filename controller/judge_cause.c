@@ -75,7 +75,8 @@ static double above(const struct others *others, double level)
 
 struct side {
     double score;  /* the highest of all, of the outgoing and of the incoming others */
-    bool is_clear; /* the others are healthy */
+    bool is_clear; /* the others are healthy, or there are none */
+    bool is_alone; /* there are none with reports since then */
 };
 
 /* A NIC may be slow in both directions or in one. */
@@ -84,7 +85,7 @@ static struct side side_of(const struct dt_judge *judge, const struct dt_judge_l
     double rise = dt_judge_rise(&link->member);
     struct others out = others_of(judge, link, nic, true), in = others_of(judge, link, nic, false);
     struct others all = together(out, in);
-    struct side side = {.score = -INFINITY, .is_clear = true};
+    struct side side = {.score = -INFINITY, .is_clear = true, .is_alone = all.count == 0};
     const struct others *groups[] = {&all, &out, &in};
 
     for (uint32_t i = 0; i < 3; i++) {
@@ -131,7 +132,12 @@ struct dt_judge_cause dt_judge_cause_of_link(const struct dt_judge *judge, const
     uint32_t host = judge->nics[link->nic].host, peer_host = judge->nics[link->peer_nic].host;
     bool is_own = !is_refuted(judge, link, false), is_peer = !is_refuted(judge, link, true);
 
-    struct dt_judge_cause cause = {true,
+    /*
+     * One report may be of a burst of a NIC or a processor. Only other links of both NICs that report healthy
+     * times at once exclude that; later, their reports are of the time after the burst.
+     */
+    bool is_early = dt_judge_is_early(&link->member);
+    struct dt_judge_cause cause = {!is_early,
                                    DT_FINDING_PROCESSOR,
                                    host,
                                    {is_own ? DT_JUDGE_NONE : host, is_peer ? DT_JUDGE_NONE : peer_host}};
@@ -147,14 +153,24 @@ struct dt_judge_cause dt_judge_cause_of_link(const struct dt_judge *judge, const
 
     cause.kind = is_nic ? DT_FINDING_NIC : DT_FINDING_LINK;
     cause.at = !is_nic ? DT_JUDGE_NONE : own.score >= peer.score ? link->nic : link->peer_nic;
-    cause.is_known = is_nic || (own.is_clear && peer.is_clear);
+    if (!is_nic)
+        cause.is_known =
+            own.is_clear && peer.is_clear &&
+            (!is_early || (link->member.round == judge->round && !own.is_alone && !peer.is_alone));
     return cause;
 }
 
 struct dt_judge_cause dt_judge_cause_of_rank(const struct dt_judge *judge, const struct dt_judge_rank *rank)
 {
-    if (explains(judge, rank->host, dt_judge_rise(&rank->member)))
+    double rise = dt_judge_rise(&rank->member);
+    bool is_early = dt_judge_is_early(&rank->member);
+
+    if (explains(judge, rank->host, rise))
         return (struct dt_judge_cause){
-            true, DT_FINDING_PROCESSOR, rank->host, {DT_JUDGE_NONE, DT_JUDGE_NONE}};
-    return (struct dt_judge_cause){true, DT_FINDING_DEVICE, DT_JUDGE_NONE, {DT_JUDGE_NONE, DT_JUDGE_NONE}};
+            !is_early, DT_FINDING_PROCESSOR, rank->host, {DT_JUDGE_NONE, DT_JUDGE_NONE}};
+    /* The smoothed share of the waits follows a host that has just become busy only after some reports. */
+    bool is_certain = !is_early || judge->hosts[rank->host].share_last < PART * (1 - exp(-rise));
+
+    return (struct dt_judge_cause){
+        is_certain, DT_FINDING_DEVICE, DT_JUDGE_NONE, {DT_JUDGE_NONE, DT_JUDGE_NONE}};
 }

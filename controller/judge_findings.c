@@ -212,3 +212,14 @@ void dt_judge_findings_finish(struct dt_judge *judge)
             findings->list[i].state = DT_FINDING_ENDED;
     }
 }
+
+const char *dt_finding_kind_text(enum dt_finding_kind kind)
+{
+    static const char *const texts[] = {
+#define FINDING_TEXT(name, text) text,
+        DT_FINDINGS(FINDING_TEXT)
+#undef FINDING_TEXT
+    };
+
+    return (uint32_t)kind < DT_COUNT_OF(texts) ? texts[kind] : "unknown";
+}

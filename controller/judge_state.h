@@ -22,6 +22,7 @@ struct dt_judge_kind {
     double level, spread;             /* of the members' references: median, robust deviation */
     uint64_t rounds;                  /* with enough members */
     bool is_news;                     /* a member has a new report */
+    bool is_spiky;                    /* a finding that rested on one report was wrong: two are required */
 };
 
 /* What links and ranks have in common. */
@@ -32,6 +33,7 @@ struct dt_judge_member {
     uint64_t samples;  /* of these reports; 0: none */
     double last;       /* logarithm of the last report */
     uint64_t last_ns;  /* time of the last report; 0: none yet */
+    uint64_t round;    /* the last one with a report */
     uint64_t first_ns; /* time of the first report */
     double outlier;    /* logarithm above the median of its kind; 0: no outlier */
     uint32_t finding;  /* index among the judge's findings, or DT_JUDGE_NONE */
@@ -62,6 +64,7 @@ struct dt_judge_host {
     char name[DT_JUDGE_HOST_BYTES];
     double share;        /* of waits for a processor, smoothed */
     double share_before; /* the same before the last time of a report */
+    double share_last;   /* not smoothed: of the last time of a report */
     uint64_t share_ns;
 };
 
@@ -95,6 +98,12 @@ struct dt_judge {
 };
 
 bool dt_judge_is_recent(const struct dt_judge *judge, const struct dt_judge_member *member);
+
+/* Slow because of one report alone. */
+static inline bool dt_judge_is_early(const struct dt_judge_member *member)
+{
+    return dt_series_is_early(&member->series) && member->outlier <= 0;
+}
 
 static inline bool dt_judge_is_slow(const struct dt_judge_member *member)
 {

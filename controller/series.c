@@ -9,6 +9,7 @@
 #define DEVIATION_MIN   0.002 /* the resolution of clocks */
 #define FLOOR           0.005 /* a standard error is not smaller: levels wander slowly */
 #define DEVIATION_SHARE 0.02  /* weight of one report in the running deviation */
+#define CLIP            2     /* deviations */
 #define END_PART        0.4   /* of the rise that began it */
 #define END_WINDOW      4     /* reports that end it, at least */
 #define FASTER          0.03
@@ -16,7 +17,7 @@
 #define SCALE_MEDIAN    1.4826 /* standard deviation by median absolute deviation, of a normal distribution */
 #define SCALE_MEAN      1.2533 /* the same by mean absolute deviation */
 
-static const uint8_t lengths[DT_SERIES_WINDOWS] = {2, 4, 6, 8, 16, 32, 64, 128};
+static const uint8_t lengths[DT_SERIES_WINDOWS] = {1, 2, 4, 5, 7, 16, 32, 64, 128};
 
 DT_STATIC_CHECK(DT_SERIES_HISTORY >= 128, "the longest window");
 
@@ -43,7 +44,7 @@ static uint64_t available(const struct dt_series *series)
     return count < DT_SERIES_HISTORY ? count : DT_SERIES_HISTORY;
 }
 
-/* Of up to DT_SERIES_LEARN values; sorts them by insertion. */
+/* Of a few values; sorts them by insertion. */
 static double median(double *values, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
@@ -150,15 +151,18 @@ static double standard_error(const struct dt_series *series, double weights)
 
 /*
  * A mean that a burst has raised is not typical of its window: of few reports all must be near it, of many
- * most. The noise of single reports hides a small rise of many reports, so the bounds fall.
+ * most. The noise of single reports hides a small rise of many reports, so the bounds fall. A report that is
+ * above the reference without doubt is near enough: delays of a slow link may differ by a factor of ten.
  */
 static bool is_typical(const struct dt_series *series, uint64_t length, double mean)
 {
-    double part = length <= 4 ? 0.6 : 0.4, share = length <= 4 ? 1 : length <= 16 ? 0.75 : 0.625;
+    double part = length <= 5 ? 0.6 : 0.4, share = length <= 5 ? 1 : length <= 16 ? 0.75 : 0.625;
+    double certain = fmax(DT_SERIES_ONE_RISE, DT_SERIES_ERRORS * series->deviation);
+    double bound = fmin(part * mean, certain);
     uint64_t high = 0;
 
     for (uint64_t i = series->count - length; i < series->count; i++)
-        high += series->excess[slot(i)] > part * mean;
+        high += series->excess[slot(i)] > bound;
     return (double)high >= share * (double)length;
 }
 
@@ -170,20 +174,57 @@ bool dt_series_window(const struct dt_series *series, uint32_t window, double *m
     return true;
 }
 
+/*
+ * Does the last report last `span_ns`, by the time since the one before it? Agents report at multiples of
+ * their period, so that the reports of iterations come up to a period early.
+ */
+static bool is_long(const struct dt_series *series, uint64_t span_ns)
+{
+    if (available(series) < 2 || span_ns == 0)
+        return false;
+    uint64_t lasted_ns = series->time_ns[slot(series->count - 1)] - series->time_ns[slot(series->count - 2)];
+
+    return lasted_ns >= span_ns - span_ns / 8;
+}
+
+/*
+ * The mean of the last reports without bursts: a report that is more than CLIP deviations above their median
+ * counts as if it were just that. A mean that noise alone leaves below the bound is not lifted over it by one
+ * burst.
+ */
+static double clipped_mean(const struct dt_series *series, uint64_t length)
+{
+    double values[DT_SERIES_HISTORY], sum = 0, weights = 0;
+
+    for (uint64_t i = 0; i < length; i++)
+        values[i] = series->excess[slot(series->count - length + i)];
+    double top = median(values, (uint32_t)length) + CLIP * series->deviation;
+    for (uint64_t i = series->count - length; i < series->count; i++) {
+        double weight = series->weight[slot(i)];
+
+        sum += weight * fmin(top, series->excess[slot(i)]);
+        weights += weight;
+    }
+    return sum / weights;
+}
+
 static bool is_above(const struct dt_series *series, uint32_t w, double error, uint64_t span_ns)
 {
     uint64_t length = lengths[w];
+    double bound = fmax(length == 1 ? DT_SERIES_ONE_RISE : DT_SERIES_RISE,
+                        DT_SERIES_ERRORS * fmax(error, standard_error(series, series->weights[w])));
     double mean;
 
-    if (!dt_series_window(series, w, &mean) || mean < DT_SERIES_RISE ||
-        mean < DT_SERIES_ERRORS * fmax(error, standard_error(series, series->weights[w])))
+    if (!dt_series_window(series, w, &mean) || mean < bound)
         return false;
+    if (length == 1)
+        return is_long(series, span_ns);
     uint64_t first_ns = series->time_ns[slot(series->count - length)];
     uint64_t last_ns = series->time_ns[slot(series->count - 1)];
     /* Reports are of the time before them: `length` of them last one interval more than their difference. */
     uint64_t lasted_ns = (last_ns - first_ns) / (length - 1) * length;
 
-    return lasted_ns >= span_ns && is_typical(series, length, mean);
+    return lasted_ns >= span_ns && is_typical(series, length, mean) && clipped_mean(series, length) >= bound;
 }
 
 /* The first of the reports up to the present from which on all but a few are above half of the rise. */
@@ -214,6 +255,25 @@ static uint32_t window_of(uint32_t length)
     return w;
 }
 
+static void end(struct dt_series *series)
+{
+    series->is_slow = false;
+    series->start = series->count;
+    memset(series->sums, 0, sizeof series->sums);
+    memset(series->weights, 0, sizeof series->weights);
+}
+
+/* The report after the one that alone has made the series slow. */
+static bool confirm(struct dt_series *series)
+{
+    if (series->excess[slot(series->count - 1)] < series->began_rise / 2) {
+        end(series);
+        return false;
+    }
+    series->window = 2;
+    return true;
+}
+
 /* A longer window estimates the rise better, and the end waits until the window is full of what comes after.
  */
 static void watch_end(struct dt_series *series)
@@ -223,12 +283,8 @@ static void watch_end(struct dt_series *series)
     if (available(series) < lengths[w] || !(series->weights[w] > 0))
         return;
     series->rise = series->sums[w] / series->weights[w];
-    if (series->rise >= fmin(END_PART * series->began_rise, DT_SERIES_END))
-        return;
-    series->is_slow = false;
-    series->start = series->count;
-    memset(series->sums, 0, sizeof series->sums);
-    memset(series->weights, 0, sizeof series->weights);
+    if (series->rise < fmin(END_PART * series->began_rise, DT_SERIES_END))
+        end(series);
 }
 
 /* The last window is full, healthy, and faster than the reference. */
@@ -248,21 +304,24 @@ static void follow(struct dt_series *series)
     memset(series->weights, 0, sizeof series->weights);
 }
 
-void dt_series_judge(struct dt_series *series, const double errors[DT_SERIES_WINDOWS], uint64_t span_ns)
+bool dt_series_judge(struct dt_series *series, const double errors[DT_SERIES_WINDOWS], uint64_t span_ns)
 {
     if (!dt_series_is_learned(series) || available(series) == 0)
-        return;
+        return true;
+    if (dt_series_is_early(series))
+        return confirm(series);
     if (series->is_slow) {
         watch_end(series);
-        return;
+        return true;
     }
-    for (uint32_t w = 0; w < DT_SERIES_WINDOWS; w++) {
+    for (uint32_t w = errors ? 0 : 1; w < DT_SERIES_WINDOWS; w++) {
         if ((!errors || errors[w] > 0) && is_above(series, w, errors ? errors[w] : 0, span_ns)) {
             begin(series, w);
-            return;
+            return true;
         }
     }
     follow(series);
+    return true;
 }
 
 struct dt_series_level dt_series_level_since(const struct dt_series *series, uint64_t since_ns)

@@ -5,12 +5,16 @@
  *
  * Values are logarithms of durations with the common change of their kind subtracted (judge.h), so that a
  * level is a factor. The first DT_SERIES_LEARN reports give the reference, later ones refine it up to
- * DT_SERIES_REFINE reports. From then on the mean of the last 2, 4, 6, 8, 16, ... 128 reports is compared
+ * DT_SERIES_REFINE reports. From then on the mean of the last 1, 2, 4, 5, 7, 16, ... 128 reports is compared
  * with it: a series becomes slow when one of these means is DT_SERIES_ERRORS standard errors above the
  * reference and when most of its reports are. So a large change is found in a few reports and a drift of some
  * percent in 128. A short burst fills no window: a window must last `span_ns`, and its mean must be typical
  * of most of its reports. A slow series is healthy again when the mean over as many reports as began it falls
  * below DT_SERIES_END and below 0.4 of the rise that began it.
+ *
+ * One report alone makes a series slow only if it lasts `span_ns` itself and is DT_SERIES_ONE_RISE high, and
+ * only with errors measured from the kind; the user may want more evidence (dt_series_is_early). If the next
+ * report is healthy, so is the series.
  *
  * A report has a weight: its transfers divided by those of a typical report, at most 1. The reference follows
  * a series that becomes permanently faster, never one that becomes slower.
@@ -33,11 +37,12 @@ extern "C" {
 #define DT_SERIES_LEARN   16  /* reports before the first verdict */
 #define DT_SERIES_REFINE  64  /* reports that the reference is a mean of */
 #define DT_SERIES_HISTORY 128 /* reports kept; a power of two */
-#define DT_SERIES_WINDOWS 8   /* of 2, 4, 6, 8, 16, 32, 64 and 128 reports */
+#define DT_SERIES_WINDOWS 9   /* of 1, 2, 4, 5, 7, 16, 32, 64 and 128 reports */
 
-#define DT_SERIES_ERRORS 6.5   /* standard errors above the reference: chances for error are many */
-#define DT_SERIES_RISE   0.03  /* the smallest rise that is reported, a logarithm */
-#define DT_SERIES_END    0.048 /* logarithm of 1.05: healthy again below it */
+#define DT_SERIES_ERRORS   6.5   /* standard errors above the reference: chances for error are many */
+#define DT_SERIES_RISE     0.03  /* the smallest rise that is reported, a logarithm */
+#define DT_SERIES_ONE_RISE 0.13  /* the smallest rise that one report alone shows: a logarithm, of 1.14 */
+#define DT_SERIES_END      0.048 /* logarithm of 1.05: healthy again below it */
 
 struct dt_series {
     float excess[DT_SERIES_HISTORY]; /* rings; logarithms above the reference */
@@ -68,6 +73,12 @@ void dt_series_init(struct dt_series *series);
 
 bool dt_series_is_learned(const struct dt_series *series);
 
+/* Slow because of one report, which the next one may refute. */
+static inline bool dt_series_is_early(const struct dt_series *series)
+{
+    return series->is_slow && series->window == 1;
+}
+
 /*
  * A report: the logarithm of a duration with the common change already subtracted, of `samples` transfers (>
  * 0), that ended at `time_ns`, which does not decrease. `value` is finite.
@@ -75,13 +86,13 @@ bool dt_series_is_learned(const struct dt_series *series);
 void dt_series_add(struct dt_series *series, double value, uint64_t samples, uint64_t time_ns);
 
 /*
- * Updates the verdict after a report. `errors`: for each window, the standard error of
- * their means as the series of the kind show it: it contains noise that lasts over reports,
- * and a series whose own noise seems smaller by chance is not believed. 0: not measured yet,
- * the window does not decide. NULL: the kind has none. A window lasts
+ * Updates the verdict after a report. Returns false if the report refutes the one that alone has made the
+ * series slow. `errors`: for each window, the standard error of their means as the series of the kind show
+ * it: it contains noise that lasts over reports, and a series whose own noise seems smaller by chance is not
+ * believed. 0: not measured yet, the window does not decide. NULL: the kind has none. A window lasts
  * `span_ns` at least.
  */
-void dt_series_judge(struct dt_series *series, const double errors[DT_SERIES_WINDOWS], uint64_t span_ns);
+bool dt_series_judge(struct dt_series *series, const double errors[DT_SERIES_WINDOWS], uint64_t span_ns);
 
 /* The mean of a window (0 to DT_SERIES_WINDOWS - 1), as a logarithm above the reference. False: there are not
  * so many. */

@@ -85,6 +85,18 @@ TEST_F(MetricsServer, AnswersWithTheMetricsOfThisMoment)
     EXPECT_EQ(0u, Get("/metrics", "HEAD").rfind("HTTP/1.1 200", 0));
 }
 
+/* An agent starts before the job, whose first process creates the directory. */
+TEST_F(MetricsServer, WithoutTheRuntimeDirectoryThereIsNoProcess)
+{
+    std::string moved = folder.path + ".moved";
+
+    ASSERT_EQ(0, rename(folder.path.c_str(), moved.c_str()));
+    std::string answer = Get("/metrics");
+    EXPECT_EQ(0u, answer.rfind("HTTP/1.1 200", 0)) << answer;
+    EXPECT_NE(std::string::npos, answer.find("\ndetour_processes 0\n")) << answer;
+    ASSERT_EQ(0, rename(moved.c_str(), folder.path.c_str()));
+}
+
 TEST_F(MetricsServer, RefusesAnythingElse)
 {
     EXPECT_EQ(0u, Get("/").rfind("HTTP/1.1 404", 0)) << Get("/");

@@ -179,7 +179,20 @@ static void compare(struct score *score, const struct dt_finding *finding, uint6
             return;
         }
     }
+    if (score->false_alarms < SCORE_ALARMS) {
+        score->alarms[score->false_alarms] = *finding;
+        score->alarm_ns[score->false_alarms] = at_ns - START_NS;
+    }
     score->false_alarms++;
+}
+
+static bool is_named(const struct score *score)
+{
+    for (uint32_t i = 0; i < score->incident_count; i++) {
+        if (score->incidents[i].named_as == SCORE_NOT_NAMED)
+            return false;
+    }
+    return score->incident_count > 0;
 }
 
 /* ---- the monitors of detect/, each on its own link ---- */
@@ -235,8 +248,9 @@ static void run_local(struct score *score, struct run *run)
 }
 
 void score_trace(struct score *score, enum trace_kind kind, enum trace_band band, uint64_t seed,
-                 bool has_local)
+                 enum score_extent extent)
 {
+    uint64_t end_tick = TRACE_TICKS;
     struct run *run = calloc(1, sizeof *run);
 
     DT_CHECK(run);
@@ -249,7 +263,7 @@ void score_trace(struct score *score, enum trace_kind kind, enum trace_band band
     for (uint32_t i = 0; i < score->incident_count; i++)
         score->incidents[i] = (struct score_incident){
             .truth = run->trace.incidents[i], .named_as = SCORE_NOT_NAMED, .local_ns = UINT64_MAX};
-    while (run->trace.next_tick < TRACE_TICKS) {
+    while (run->trace.next_tick < end_tick) {
         uint32_t count;
 
         cluster_trace_step(&run->trace);
@@ -260,10 +274,12 @@ void score_trace(struct score *score, enum trace_kind kind, enum trace_band band
             if (findings[i].state == DT_FINDING_NEW)
                 compare(score, &findings[i], now_ns(run));
         }
-        if (has_local)
+        if (extent == SCORE_LOCAL)
             run_local(score, run);
+        if (extent == SCORE_NAMED && end_tick == TRACE_TICKS && is_named(score))
+            end_tick = dt_min_u64(end_tick, run->trace.next_tick + SCORE_AFTER_TICKS);
     }
-    score->simulated_ns = TRACE_TICKS * TRACE_TICK_NS;
+    score->simulated_ns = end_tick * TRACE_TICK_NS;
     dt_judge_destroy(run->judge);
     free(run);
 }

@@ -15,6 +15,7 @@ extern "C" {
 #endif
 
 #define SCORE_NOT_NAMED DT_FINDING_COUNT /* column of `named_as` */
+#define SCORE_ALARMS    8                /* false alarms of a trace that are kept */
 #define SCORE_LIMIT_NS \
     (2 * TRACE_TICKS_PER_ITERATION * TRACE_TICK_NS) /* two iterations; more than a second */
 
@@ -34,14 +35,23 @@ struct score {
     struct score_incident incidents[2];
     uint32_t incident_count;
     uint32_t false_alarms;
+    struct dt_finding alarms[SCORE_ALARMS]; /* the first ones of them */
+    uint64_t alarm_ns[SCORE_ALARMS];        /* when they were made */
     uint32_t local_false_alarms; /* monitors of detect/ that call a link slow that no incident concerns */
     uint64_t simulated_ns;
 };
 
-/* Runs the trace. `has_local`: runs the monitor of detect/ of each link as well, which takes most of the
- * time. */
+/*
+ * How to run a trace. SCORE_WHOLE: to its end. SCORE_NAMED: until SCORE_AFTER_TICKS after all of its
+ * incidents have been named, which is what latencies and the confusion matrix need, in a third of the time.
+ * SCORE_LOCAL: to its end, with the monitor of detect/ of each link, which takes most of the time.
+ */
+enum score_extent { SCORE_WHOLE, SCORE_NAMED, SCORE_LOCAL };
+
+#define SCORE_AFTER_TICKS 32
+
 void score_trace(struct score *score, enum trace_kind kind, enum trace_band band, uint64_t seed,
-                 bool has_local);
+                 enum score_extent extent);
 
 /* The rows that are measured: a kind and a band. Returns false behind the last one. */
 bool score_row(uint32_t row, enum trace_kind *kind, enum trace_band *band);

@@ -58,6 +58,58 @@ class Series : public ::testing::Test
     uint64_t time_ns = 0, span_ns = 0;
 };
 
+TEST_F(Series, DelaysThatDifferByAFactorOfTenAreNoBurst)
+{
+    span_ns = 4 * kSecond; // only a window of four reports is long enough
+    Add(40, 1);
+    for (double factor : {30., 3., 60.}) {
+        Add(factor);
+        EXPECT_FALSE(series.is_slow);
+    }
+    EXPECT_EQ(AddUntilSlow(25, 1), 1);
+}
+
+TEST_F(Series, ABurstDoesNotLiftTheNoiseOverTheBound)
+{
+    Add(80, 1, 0.001);
+    series.deviation = 0.07;
+    for (double excess : {0.14, 0.15, 0.68, 0.07, 0.12, 0.16, 0.09}) {
+        time_ns += kSecond;
+        dt_series_add(&series, std::log(1e6) + excess, 16, time_ns);
+        dt_series_judge(&series, nullptr, 7 * kSecond);
+        EXPECT_FALSE(series.is_slow);
+    }
+    double mean;
+    ASSERT_TRUE(dt_series_window(&series, 4, &mean)); // of seven
+    EXPECT_GT(mean, DT_SERIES_ERRORS * 0.07 * std::sqrt(1. / 7 + 1.57 / 64));
+}
+
+TEST_F(Series, OneLongReportIsEnoughAndTheNextOneMayRefuteIt)
+{
+    const double errors[DT_SERIES_WINDOWS] = {0.02, 0, 0, 0, 0, 0, 0, 0, 0};
+    auto report = [&](double factor, uint64_t interval_ns, uint64_t judged_span_ns) {
+        time_ns += interval_ns;
+        dt_series_add(&series, std::log(1e6 * factor), 16, time_ns);
+        return dt_series_judge(&series, errors, judged_span_ns);
+    };
+
+    Add(40, 1, 0.01);
+    EXPECT_TRUE(report(1.3, kSecond / 2, kSecond)); // shorter than an iteration
+    EXPECT_FALSE(series.is_slow);
+    EXPECT_TRUE(report(1, kSecond, kSecond));
+    EXPECT_TRUE(report(1.1, kSecond, kSecond)); // too low
+    EXPECT_FALSE(series.is_slow);
+    EXPECT_TRUE(report(1.3, kSecond * 9 / 10, kSecond));
+    EXPECT_TRUE(dt_series_is_early(&series));
+    EXPECT_FALSE(report(1, kSecond, kSecond));
+    EXPECT_FALSE(series.is_slow);
+    EXPECT_TRUE(report(1, kSecond, kSecond));
+    EXPECT_TRUE(report(1.3, kSecond, kSecond));
+    EXPECT_TRUE(report(1.3, kSecond, kSecond));
+    EXPECT_TRUE(series.is_slow);
+    EXPECT_FALSE(dt_series_is_early(&series));
+}
+
 TEST_F(Series, LearnsBeforeItJudges)
 {
     for (int i = 0; i < DT_SERIES_LEARN; i++) {
