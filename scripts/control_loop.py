@@ -95,6 +95,9 @@ class Redis:
 
 
 class Run:
+    hosts = HOSTS
+    slow = SLOW
+
     def __init__(self, options):
         self.options = options
         self.build = pathlib.Path(options.build).resolve()
@@ -151,7 +154,7 @@ class Run:
 
     def link_findings(self, ended):
         return [(when, one) for when, one in self.records("finding") if one["kind"] == "link" and one["ended"] == ended and
-                {one["from_rank"], one["to_rank"]} == set(SLOW)]
+                {one["from_rank"], one["to_rank"]} == set(self.slow)]
 
     def wait(self, what, condition):
         """Until the condition is true; a job without progress, and one that has ended, end the wait."""

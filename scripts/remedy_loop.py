@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A remedy for a job, from a slow link to the remedy's end: `detour control --cluster` beside `detour pipeline`.
+
+Four ranks on software RNICs are two replicas of two stages, each with a runtime directory of its own as if it had a host of
+its own; one `detour control` is controller and agents. Then:
+
+    the link between the stages of replica 0 becomes slow: `detour inject` on both of its hosts
+    the controller names it, and decides for S2 when waiting has cost as much: replica 0 gets fewer microbatches
+    all ranks take them before one iteration
+    the link is healthy again: the controller finds it so, and takes the remedy back
+
+Facts decide about the exit code: the link is named, S2 gives replica 0 fewer microbatches, the ranks have it in force, it
+is taken back after the recovery, every host has executed every decision, every message and every sum of gradients is the
+expected one. Times decide nothing. On a busy machine a rank may be taken for a slow device first; such a remedy is counted
+and printed, and the controller takes it back.
+
+usage: remedy_loop.py BUILD [--iterations N]"""
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+
+from control_loop import Run, free_port
+
+DELAY_MS = 40
+STAGE_MS = 12  # --times 4,4,4
+JOB = {"version": 1, "name": "remedy-loop", "replicas": 2, "stages": 2, "microbatches": 8, "stage_ms": [STAGE_MS, STAGE_MS],
+       "message_bytes": 65536, "gradient_bytes": 65536, "bytes_per_s": 0, "latency_ms": 0.1,
+       "costs_ms": {"S1": 500, "S2": 500, "S3": 600000, "S4": 1200000}}
+
+
+class RemedyRun(Run):
+    slow = (0, 1)
+
+    # ---- Set-up. ----
+    def start_all(self):
+        for host in self.hosts:
+            (self.folder / host).mkdir(mode=0o700)
+        (self.folder / "job.json").write_text(json.dumps(JOB))
+        words = ["control", "--json", "--do", "migrate", "--cluster", str(self.folder / "job.json")]
+        for host in self.hosts:
+            words += ["--host", f"{host}={self.folder / host}"]
+        self.controllers = [self.start(words, "control")]
+        self.agents = []
+        rendezvous = f"127.0.0.1:{free_port()}"
+        self.ranks = []
+        for rank, host in enumerate(self.hosts):
+            words = ["pipeline", "--devices", "2", "--dp", "2", "--microbatches", "4", "--times", "4,4,4", "--gradients", "64K",
+                     "--adapt", "control", "-n", str(self.options.iterations), "--timeout", "120", "--rank", str(rank),
+                     "--rendezvous", rendezvous]
+            if rank == 0:
+                words += ["--json", str(self.folder / "pipeline.json")]
+            self.ranks.append(self.start(words, f"rank{rank}", host))
+
+    def inject(self, is_slow):
+        """The link is slow in both directions."""
+        for own, other in (self.slow, self.slow[::-1]):
+            peer = f"peer={socket.gethostname()}:{self.ranks[other].child.pid}"
+            words = ["add", peer, f"latency={DELAY_MS}ms"] if is_slow else ["clear"]
+            subprocess.run([self.detour, "inject", *words], check=True, stdout=subprocess.DEVNULL,
+                           env=dict(os.environ, DETOUR_RUNTIME_DIR=str(self.folder / self.hosts[own])))
+        self.note(f"the link {self.slow[0]}-{self.slow[1]} is {'%d ms slow' % DELAY_MS if is_slow else 'healthy'}")
+
+    # ---- What is seen. ----
+    def remedies(self):
+        return [one for _, one in self.records("decision") if one["kind"] == "remedy"]
+
+    def right_remedies(self):
+        """For the slow link: the other replica gets microbatches of its replica."""
+        return [one for one in self.remedies() if one["step"] == 1 and one["microbatches"][0] < one["microbatches"][1]]
+
+    def remedy_in_force(self):
+        """Of the last iteration, as rank 0 prints it."""
+        lines = [line for _, line in list(self.ranks[0].lines) if line[:1] == " " and line.split()[0].isdigit()]
+        return lines[-1].partition("remedy ")[2].split()[:1] if lines else []
+
+    # ---- The story. ----
+    def story(self):
+        if not self.wait("the pipeline runs", lambda: len(self.iterations()) > 0) or not self.wait_iterations(60):
+            return
+        self.inject(True)
+        if not self.wait("the controller names the link", lambda: self.link_findings(0)):
+            return
+        if not self.wait("the controller decides for fewer microbatches of replica 0", self.right_remedies):
+            return
+        if not self.wait("all ranks have the remedy", lambda: self.remedy_in_force() == ["S2"]):
+            return
+        self.wait_iterations(5)
+        self.inject(False)
+        before = len(self.remedies())
+        if not self.wait("the controller takes the remedy back", lambda: any(
+                one["step"] == 0 for one in self.remedies()[before:])):
+            return
+        self.wait("all ranks are without it", lambda: self.remedy_in_force() == [])
+
+    # ---- The facts. ----
+    def report(self):
+        rows = json.loads((self.folder / "pipeline.json").read_text())["iterations"]
+        remedies = self.remedies()
+        self.check("the link is named before its remedy", self.link_findings(0) and self.right_remedies() and
+                   self.link_findings(0)[0][1]["time_ns"] <= self.right_remedies()[0]["time_ns"])
+        self.check("the remedy keeps all microbatches", all(sum(one["microbatches"]) == JOB["microbatches"]
+                                                            for one in remedies))
+        self.check("iterations had the remedy", any(row["remedy"] == "S2" for row in rows))
+        self.check("no remedy is in force at the end", rows[-1]["remedy"] in (None, "S1"))
+        self.check(f"all {self.options.iterations} iterations are there", len(rows) == self.options.iterations)
+        wrong = len([one for one in remedies if one["step"] > 0]) - len(self.right_remedies())
+        print(f"{len(remedies)} decisions about remedies, {wrong} of them for something else than the link")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build")
+    parser.add_argument("--iterations", type=int, default=400)
+    run = RemedyRun(parser.parse_args())
+    try:
+        run.start_all()
+        run.story()
+        if not run.failures:
+            run.finish()
+        if not run.failures:
+            run.report()
+        for failure in run.failures:
+            print(f"remedy_loop: not so: {failure}", file=sys.stderr)
+        return 1 if run.failures else 0
+    finally:
+        run.clean_up()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
