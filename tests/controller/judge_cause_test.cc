@@ -140,6 +140,21 @@ TEST(JudgeCause, OtherLinksOfTheRankRefuteItsProcessor)
     EXPECT_EQ(finding.peer_rank, 4u);
 }
 
+// As a pipeline of few ranks: what 4 sends back to 0 is slow as well, and only two other links of 4 are
+// healthy.
+TEST(JudgeCause, TheOtherDirectionOfALinkDoesNotBlameTheProcessor)
+{
+    SmallJob job;
+
+    job.waits = [](const std::string &) { return 0.6; };
+    job.is_silent = [](uint32_t rank) { return rank != 0 && rank != 4; };
+    job.Steps(80);
+    job.link = [](uint32_t from, uint32_t to) { return IsAt(from, to, 0) && IsAt(from, to, 4) ? 20.0 : 1; };
+    dt_finding finding = First(job);
+    EXPECT_EQ(finding.kind, DT_FINDING_LINK);
+    EXPECT_EQ(finding.rank + finding.peer_rank, 4u);
+}
+
 // All that rank 0 sends is slow at first, so its processor is blamed; later only one link is.
 TEST(JudgeCause, AProcessorThatIsRefutedLaterIsALink)
 {
