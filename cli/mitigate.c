@@ -28,7 +28,7 @@ static const struct argp_option options[] = {
     {"event", KEY_EVENT, "FILE", 0, "what is slow, as JSON; - is standard input", 0},
     {"cluster", KEY_CLUSTER, "FILE", 0, "the job, as JSON; - is standard input", 0},
     {"json", KEY_JSON, NULL, 0, "print JSON instead of a table", 0},
-    {"validation", KEY_VALIDATION, "ring|tree", 0,
+    {"validation", KEY_VALIDATION, "ring|tree|LINKS", 0,
      "print the passes of a validation of this many --ranks, as `detour perf --pairs` runs it", 0},
     {"ranks", KEY_RANKS, "N", 0, "with --validation", 0},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -52,7 +52,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         request->validation = arg;
         return dt_validation_is_known(arg)
                    ? 0
-                   : dt_arg_refuse(COMMAND, "--validation %s: expected ring or tree", arg);
+                   : dt_arg_refuse(COMMAND, "--validation %s: expected ring, tree or links such as 0-1,2-3",
+                                   arg);
     case KEY_RANKS:
         return dt_arg_int(COMMAND, "--ranks", arg, 2, DETOUR_RANKS_MAX, &request->ranks);
     case ARGP_KEY_ARG:

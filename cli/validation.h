@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Validation plans (detour/mitigate.h) on the command line: their names, and how they are printed. */
+/* Validation plans (detour/mitigate.h) on the command line: how they are named and printed. */
 #ifndef DETOUR_CLI_VALIDATION_H
 #define DETOUR_CLI_VALIDATION_H
 
@@ -12,10 +12,12 @@
 extern "C" {
 #endif
 
-/* True for "ring" and "tree". */
+#define DT_VALIDATION_LINKS_MAX 256 /* of a list */
+
+/* True for "ring", "tree" and a list of links: "0-1,2-3,0-2". */
 bool dt_validation_is_known(const char *name);
 
-/* The plan of this name, which is known. */
+/* The plan of this name, which is known; a list may have ranks that are not there: DETOUR_INVALID. */
 enum detour_status dt_validation_make(struct detour_arena *arena, const char *name, int32_t ranks,
                                       const struct detour_validation **validation,
                                       struct detour_error *error);

@@ -55,9 +55,10 @@ static const struct argp_option argp_options[] = {
     {"window", KEY_WINDOW, "N", 0, "with --raw: messages in flight per connection and direction (default 8)",
      0},
     {"flush", KEY_FLUSH, NULL, 0, "call iflush after every receive, as NCCL does for GPU memory", 0},
-    {"pairs", KEY_PAIRS, "ring|tree", 0,
-     "instead of an operation: validate every link of this plan, messages of -b bytes (default 1M), -n round "
-     "trips, and the ranks' computing; say which is slow",
+    {"pairs", KEY_PAIRS, "ring|tree|LINKS", 0,
+     "instead of an operation: validate every link of this plan (LINKS: for example 0-1,2-3,0-2), messages "
+     "of -b "
+     "bytes (default 1M), -n round trips, and the ranks' computing; print which is slow",
      0},
     {"slow", KEY_SLOW, "FACTOR", 0,
      "with --pairs: slow is what takes longer than FACTOR medians (default 1.1)", 0},
@@ -205,7 +206,10 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
         return 0;
     case KEY_PAIRS:
         options->pairs = arg;
-        return dt_validation_is_known(arg) ? 0 : refuse("--pairs %s: expected ring or tree", arg);
+        return dt_validation_is_known(arg)
+                   ? 0
+                   : refuse("--pairs %s: expected ring, tree or up to %d links such as 0-1,2-3", arg,
+                            DT_VALIDATION_LINKS_MAX);
     case KEY_SLOW:
         return parse_slow(parse, arg);
     default:
@@ -281,7 +285,7 @@ static char *help_filter(int key, const char *text, void *input)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .args_doc = "OPERATION\n--pairs=ring|tree",
+    .args_doc = "OPERATION\n--pairs=ring|tree|LINKS",
     .doc = "Runs a communication pattern through an ncclNet v8 plugin the way NCCL does, checks every byte "
            "and prints times and bandwidths.",
     .help_filter = help_filter,
@@ -393,6 +397,21 @@ static void set_defaults(struct dt_perf_options *options)
     };
 }
 
+/* The ranks of a list of links are there. */
+static error_t check_plan(const struct dt_perf_options *options)
+{
+    struct detour_arena *arena = detour_arena_create();
+    struct detour_error reason = {DETOUR_NO_MEMORY, "out of memory"};
+    const struct detour_validation *plan;
+    error_t error = 0;
+
+    if (!arena ||
+        dt_validation_make(arena, options->pairs, (int32_t)options->job.ranks, &plan, &reason) != DETOUR_OK)
+        error = refuse("--pairs: %s", reason.text);
+    detour_arena_destroy(arena);
+    return error;
+}
+
 int dt_perf_options_parse(int argc, char **argv, struct dt_perf_options *options)
 {
     struct parse parse = {.options = options};
@@ -410,6 +429,8 @@ int dt_perf_options_parse(int argc, char **argv, struct dt_perf_options *options
     }
     if ((options->pairs ? check_pairs(&parse) : check_what(&parse)) || check_where(&parse))
         return DT_EXIT_USAGE;
+    if (options->pairs && check_plan(options))
+        return DT_EXIT_USAGE;
     options->job.digest = dt_perf_options_digest(options);
     return DT_EXIT_OK;
 }
@@ -421,12 +442,14 @@ uint64_t dt_perf_options_digest(const struct dt_perf_options *options)
     snprintf(text, sizeof text,
              "%s %s %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
              " %d %d %d %u %d %u %u %u %d",
-             options->pairs ? options->pairs : options->op->name, options->type->name, options->redop,
+             options->pairs ? "pairs" : options->op->name, options->type->name, options->redop,
              options->bytes_min, options->bytes_max, options->step_bytes, options->step_factor,
              options->iterations, options->warmup_iterations, options->check, options->protocol, options->raw,
              options->window, options->flush, options->job.ranks, options->channels, options->seconds,
              (int)options->slow_permille);
-    return dt_digest_add(DT_DIGEST_EMPTY, text, strlen(text));
+    uint64_t digest = dt_digest_add(DT_DIGEST_EMPTY, text, strlen(text));
+
+    return options->pairs ? dt_digest_add(digest, options->pairs, strlen(options->pairs)) : digest;
 }
 
 uint64_t dt_perf_next_size(const struct dt_perf_options *options, uint64_t bytes)

@@ -59,6 +59,16 @@ DETOUR_API enum detour_status detour_validation_double_tree(struct detour_arena 
                                                             const struct detour_validation **validation,
                                                             struct detour_error *error);
 
+/*
+ * These links, each once, in as few passes as are found: at most one more than the links of a rank. A link
+ * has two different ranks. DETOUR_UNSUPPORTED: more than eight passes are needed.
+ */
+DETOUR_API enum detour_status detour_validation_links(struct detour_arena *arena, int32_t rank_count,
+                                                      const struct detour_rank_pair *links,
+                                                      int32_t link_count,
+                                                      const struct detour_validation **validation,
+                                                      struct detour_error *error);
+
 /* ---- validation: where the slowness is --------------------------------------------------------------- */
 
 /* Of the same message for all pairs and the same computation for all ranks, each from 1 to
@@ -210,6 +220,15 @@ DETOUR_API enum detour_status detour_cluster_check(const struct detour_cluster *
 DETOUR_API enum detour_status detour_slowness_check(const struct detour_cluster *cluster,
                                                     const struct detour_slowness *slowness,
                                                     struct detour_error *error);
+
+/*
+ * The validation of every link that the job uses with these nodes at its positions (NULL: the cluster's):
+ * between the stages of each replica, and in the rings of gradients. A rank has at most four, so that the
+ * passes are five at most, however many ranks there are. At least two positions.
+ */
+DETOUR_API enum detour_status
+detour_validation_job(struct detour_arena *arena, const struct detour_cluster *cluster, const int32_t *nodes,
+                      const struct detour_validation **validation, struct detour_error *error);
 
 /* ---- how long an iteration takes --------------------------------------------------------------------- */
 

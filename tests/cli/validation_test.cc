@@ -47,8 +47,40 @@ TEST_F(Validation, JsonHasThePairsOfEachPass)
               Print("ring", 4, true));
 }
 
-TEST_F(Validation, OnlyTwoNamesAreKnown)
+TEST_F(Validation, AListOfLinksIsSpreadOverPasses)
 {
+    EXPECT_EQ("pass 0: 0-1 2-3\npass 1: 0-2 3-1\n", Print("0-1,0-2,2-3,3-1", 4, false));
+}
+
+TEST_F(Validation, WhatIsNoListIsNotKnown)
+{
+    for (const char *text : {"", "0", "0-", "-1", "0-1,", ",0-1", "0-1;2-3", "0 -1", "0-1 ", "+0-1", "0x1-2",
+                             "0-65536", "0-99999999999999999999", "ring,tree"})
+        EXPECT_FALSE(dt_validation_is_known(text)) << text;
+    std::string most = "0-1";
+    for (int i = 1; i < DT_VALIDATION_LINKS_MAX; i++)
+        most += ",0-1";
+    EXPECT_TRUE(dt_validation_is_known(most.c_str()));
+    EXPECT_FALSE(dt_validation_is_known((most + ",0-1").c_str()));
+}
+
+TEST_F(Validation, LinksOfRanksThatAreNotThereAreRefused)
+{
+    detour_arena *arena = detour_arena_create();
+    const detour_validation *plan = nullptr;
+    detour_error error = {};
+
+    EXPECT_EQ(dt_validation_make(arena, "0-1,3-4", 4, &plan, &error), DETOUR_INVALID);
+    EXPECT_STREQ(error.text, "link 3-4: expected two different ranks below 4");
+    EXPECT_EQ(dt_validation_make(arena, "1-1", 4, &plan, &error), DETOUR_INVALID);
+    EXPECT_EQ(dt_validation_make(arena, "0-1,2-3,1-0", 4, &plan, &error), DETOUR_INVALID);
+    EXPECT_STREQ(error.text, "link 0-1 is there twice");
+    detour_arena_destroy(arena);
+}
+
+TEST_F(Validation, NamesAndListsAreKnown)
+{
+    EXPECT_TRUE(dt_validation_is_known("0-1"));
     EXPECT_TRUE(dt_validation_is_known("ring"));
     EXPECT_TRUE(dt_validation_is_known("tree"));
     EXPECT_FALSE(dt_validation_is_known("star"));

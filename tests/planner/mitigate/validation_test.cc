@@ -92,4 +92,79 @@ TEST(Validation, NumbersOfRanksOutsideTheLimitsAreRefused)
     EXPECT_STREQ(error.text, "rank_count is 65537; at most 65536 are possible");
     EXPECT_EQ(validation, nullptr);
 }
+
+/* The links of the job, and how many passes they take. */
+int32_t PassesOfJob(int32_t replicas, int32_t stages, const std::vector<int32_t> &nodes,
+                    std::set<Link> *links)
+{
+    Arena arena;
+    const struct detour_validation *validation = nullptr;
+    const std::vector<int64_t> stage_ns(stages, 1000);
+    struct detour_cluster cluster = {};
+    cluster.name = "job";
+    cluster.replica_count = cluster.microbatch_count = replicas;
+    cluster.stage_count = stages;
+    cluster.stage_ns = stage_ns.data();
+    EXPECT_EQ(
+        detour_validation_job(arena, &cluster, nodes.empty() ? nullptr : nodes.data(), &validation, nullptr),
+        DETOUR_OK);
+    *links = CheckPasses(validation);
+    return validation->pass_count;
+}
+
+TEST(Validation, EveryLinkOfAJobTakesAtMostFivePassesWhateverItsSize)
+{
+    for (int32_t replicas = 1; replicas <= 128; replicas = replicas < 9 ? replicas + 1 : replicas * 2 - 1) {
+        for (int32_t stages = replicas > 1 ? 1 : 2; stages <= 32;
+             stages = stages < 6 ? stages + 1 : stages * 2) {
+            std::set<Link> links, expected;
+            int32_t passes = PassesOfJob(replicas, stages, {}, &links);
+            for (int32_t i = 0; i < replicas * stages; i++) {
+                if (i % stages + 1 < stages)
+                    expected.insert(LinkOf(i, i + 1));
+                if (replicas > 1)
+                    expected.insert(LinkOf(i, (i + stages) % (replicas * stages)));
+            }
+            EXPECT_EQ(links, expected) << replicas << " " << stages;
+            EXPECT_LE(passes, 5) << replicas << " " << stages;
+        }
+    }
+}
+
+TEST(Validation, LinksOfAJobFollowItsNodes)
+{
+    std::set<Link> links;
+    EXPECT_EQ(PassesOfJob(2, 2, {2, 1, 0, 3}, &links), 2);
+    EXPECT_EQ(links, (std::set<Link>{LinkOf(2, 1), LinkOf(0, 3), LinkOf(2, 0), LinkOf(1, 3)}));
+}
+
+TEST(Validation, NodesThatAreNoneAreRefused)
+{
+    Arena arena;
+    const struct detour_validation *validation = nullptr;
+    const int64_t stage_ns[2] = {1000, 1000};
+    const int32_t nodes[4] = {0, 1, 1, 3};
+    struct detour_cluster cluster = {};
+    struct detour_error error = {};
+    cluster.name = "job";
+    cluster.replica_count = cluster.microbatch_count = cluster.stage_count = 2;
+    cluster.stage_ns = stage_ns;
+    EXPECT_EQ(detour_validation_job(arena, &cluster, nodes, &validation, &error), DETOUR_INVALID);
+    cluster.replica_count = cluster.stage_count = 1;
+    EXPECT_EQ(detour_validation_job(arena, &cluster, nullptr, &validation, &error), DETOUR_INVALID);
+    EXPECT_STREQ(error.text, "rank_count is 1; a validation needs at least 2 ranks");
+}
+
+TEST(Validation, AStarNeedsMorePassesThanThereAre)
+{
+    Arena arena;
+    const struct detour_validation *validation = nullptr;
+    struct detour_error error = {};
+    std::vector<struct detour_rank_pair> links;
+    for (int32_t rank = 1; rank <= 9; rank++)
+        links.push_back({0, rank});
+    EXPECT_EQ(detour_validation_links(arena, 10, links.data(), 8, &validation, &error), DETOUR_OK);
+    EXPECT_EQ(validation->pass_count, 8);
+    EXPECT_EQ(detour_validation_links(arena, 10, links.data(), 9, &validation, &error), DETOUR_UNSUPPORTED);
+}
 } // namespace
