@@ -18,6 +18,7 @@
 #include "cli/file.h"
 #include "cli/job_store.h"
 #include "cli/rounds.h"
+#include "cli/validate_command.h"
 #include "controller/agent.h"
 #include "controller/control.h"
 #include "detour/sched_format.h"
@@ -25,7 +26,17 @@
 #define COMMAND   "detour control"
 #define HOSTS_MAX 64
 
-enum { KEY_REDIS = 256, KEY_HOST, KEY_JOB, KEY_DRY_RUN, KEY_DO, KEY_PERIOD, KEY_CLUSTER, KEY_RECHECK };
+enum {
+    KEY_REDIS = 256,
+    KEY_HOST,
+    KEY_JOB,
+    KEY_DRY_RUN,
+    KEY_DO,
+    KEY_PERIOD,
+    KEY_CLUSTER,
+    KEY_RECHECK,
+    KEY_VALIDATE
+};
 
 struct host {
     char name[DT_STORE_NAME_BYTES];
@@ -40,8 +51,9 @@ struct request {
     size_t host_count;
     bool dry_run, json;
     uint32_t period_ms;
-    const char *cluster_path;   /* NULL: no remedies */
-    struct detour_arena *arena; /* has the next */
+    const char *cluster_path;            /* NULL: no remedies */
+    struct dt_validate_command validate; /* without a text: none */
+    struct detour_arena *arena;          /* has the next */
     struct detour_cluster *cluster;
     struct dt_decide_options decide;
     struct dt_rounds rounds;
@@ -128,6 +140,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_RECHECK:
         return parse_recheck(request, arg);
+    case KEY_VALIDATE:
+        request->validate.text = arg;
+        return arg[0] ? 0 : dt_arg_refuse(COMMAND, "--validate '': expected a shell command");
     case 'J':
         request->json = true;
         return 0;
@@ -152,6 +167,13 @@ static const struct argp_option argp_options[] = {
      "the job, as for `detour mitigate`: remedies for its slow links and ranks as well", 0},
     {"recheck", KEY_RECHECK, "SECONDS", 0,
      "after a drain or an exchange of ranks, how long a part without traffic counts as slow (default 600)",
+     0},
+    {"validate", KEY_VALIDATE, "COMMAND", 0,
+     "with --cluster: before a remedy, hold all messages and run this shell command, which measures the "
+     "links "
+     "$DETOUR_VALIDATION_PAIRS of $DETOUR_VALIDATION_RANKS ranks and writes $DETOUR_VALIDATION_JSON, as "
+     "`detour perf "
+     "--pairs` does",
      0},
     {"period", KEY_PERIOD, "MS", 0, "milliseconds between two rounds (default 200)", 0},
     {"json", 'J', NULL, 0, "one JSON object per line: findings and decisions", 0},
@@ -201,6 +223,8 @@ static const char *own_host(void)
 
 static int check_request(struct request *request)
 {
+    if (request->validate.text && !request->cluster_path)
+        return dt_arg_refuse(COMMAND, "--validate needs --cluster: a validation precedes a remedy");
     if (request->redis && request->host_count)
         return dt_arg_refuse(COMMAND,
                              "--host is for use without --redis; with it, run `detour agent` on the host");
@@ -239,8 +263,11 @@ static void print_finding(void *arg, const struct dt_finding_record *finding)
         print_json(dt_finding_write(finding));
         return;
     }
-    snprintf(line, sizeof line, "%s %s: %s", finding->ended ? "no longer slow:" : "slow:", finding->kind,
-             finding->reason);
+    if (!strcmp(finding->kind, "validation"))
+        snprintf(line, sizeof line, "validation %s", finding->reason);
+    else
+        snprintf(line, sizeof line, "%s %s: %s", finding->ended ? "no longer slow:" : "slow:", finding->kind,
+                 finding->reason);
     dt_rounds_line(&request->rounds, false, line);
 }
 
@@ -311,6 +338,29 @@ static enum dt_status run_round(struct request *request, struct dt_control *cont
     return status;
 }
 
+/* ---- Validations. ---- */
+static bool start_validation(void *arg, const struct detour_validation *links,
+                             char reason[DT_RECORD_REASON_BYTES])
+{
+    struct request *request = arg;
+
+    return dt_validate_command_start(&request->validate, links, reason);
+}
+
+static enum dt_status poll_validation(void *arg, struct dt_validate_report *report)
+{
+    struct request *request = arg;
+
+    return dt_validate_command_poll(&request->validate, report);
+}
+
+static void stop_validation(void *arg)
+{
+    struct request *request = arg;
+
+    dt_validate_command_stop(&request->validate);
+}
+
 static int run(struct request *request, struct dt_store *store)
 {
     char holder[DT_STORE_NAME_BYTES];
@@ -322,6 +372,9 @@ static int run(struct request *request, struct dt_store *store)
         .dry_run = request->dry_run,
         .decide = request->decide,
         .cluster = request->cluster,
+        .validate = {.start = request->validate.text ? start_validation : NULL,
+                     .poll = poll_validation,
+                     .stop = stop_validation},
         .funcs = {.note = print_note, .finding = print_finding, .decision = print_decision},
         .funcs_arg = request,
     };

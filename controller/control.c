@@ -10,12 +10,13 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "controller/known.h"
+#include "controller/treatment.h"
 
 #define LINKS_MAX     16384 /* of the judge */
 #define RANKS_MAX     4096
 #define SLOW_MAX      256
 #define DECIDED_MAX   16                               /* in one round */
-#define DECISIONS_MAX (DECIDED_MAX + REQUESTS_MAX + 1) /* the last one for a remedy */
+#define DECISIONS_MAX (DECIDED_MAX + REQUESTS_MAX + 2) /* the last ones for a remedy and its hold */
 #define RECORDS_MAX   8192                             /* of a stream in one round, so that a round ends */
 #define REQUESTS_MAX  4                                /* in one round, so that there is room for decisions */
 
@@ -24,8 +25,7 @@ struct dt_control {
     struct dt_known *known;
     struct dt_judge *judge;
     struct dt_decider *decide;
-    struct dt_remedy *remedy; /* NULL: none */
-    int64_t remedy_number;    /* of the decision that is to be acknowledged; 0: none */
+    struct dt_treatment *treatment; /* NULL: no remedies */
     struct dt_observation *observation;
     /* The lease. */
     bool is_leader;
@@ -47,17 +47,24 @@ struct dt_control {
     struct dt_decision pending[DECISIONS_MAX];
 };
 
+static int64_t give_decision(void *arg, const struct dt_decision *decision);
+static void report_record(void *arg, const struct dt_finding_record *record);
+
 /* True: there is none to create, or it is created anew. */
-static bool create_remedy(struct dt_control *control)
+static bool create_treatment(struct dt_control *control)
 {
+    const struct dt_treatment_funcs funcs = {.validate = control->options.validate,
+                                             .validate_arg = control->options.funcs_arg,
+                                             .give = give_decision,
+                                             .record = report_record,
+                                             .arg = control};
     char reason[DT_RECORD_REASON_BYTES];
 
-    dt_remedy_destroy(control->remedy);
-    control->remedy = NULL;
-    control->remedy_number = 0;
+    dt_treatment_destroy(control->treatment);
+    control->treatment = NULL;
     return !control->options.cluster ||
-           dt_remedy_create(control->options.cluster, control->options.decide.drained_ns, &control->remedy,
-                            reason) == DT_OK;
+           dt_treatment_create(control->options.cluster, control->options.decide.drained_ns, &funcs,
+                               &control->treatment, reason) == DT_OK;
 }
 
 struct dt_control *dt_control_create(const struct dt_control_options *options)
@@ -71,7 +78,8 @@ struct dt_control *dt_control_create(const struct dt_control_options *options)
     control->judge = dt_judge_create(LINKS_MAX, RANKS_MAX);
     control->decide = dt_decide_create(&options->decide);
     control->observation = calloc(1, sizeof *control->observation);
-    if (control->known && control->judge && control->decide && control->observation && create_remedy(control))
+    if (control->known && control->judge && control->decide && control->observation &&
+        create_treatment(control))
         return control;
     dt_control_destroy(control);
     return NULL;
@@ -87,7 +95,7 @@ void dt_control_destroy(struct dt_control *control)
     dt_known_destroy(control->known);
     dt_judge_destroy(control->judge);
     dt_decide_destroy(control->decide);
-    dt_remedy_destroy(control->remedy);
+    dt_treatment_destroy(control->treatment);
     free(control->observation);
     free(control);
 }
@@ -140,8 +148,8 @@ static bool take_observation(void *arg, const char *id, const char *record, size
     }
     if (observation->number > control->number)
         control->number = observation->number;
-    if (control->remedy)
-        dt_remedy_observe(control->remedy, observation);
+    if (control->treatment)
+        dt_treatment_observe(control->treatment, observation);
     dt_known_take(control->known, observation, control->time_ns, control->judge);
     return true;
 }
@@ -151,12 +159,8 @@ static void pass_on(struct dt_control *control, const struct dt_acknowledgement 
     if (acknowledgement->status != DT_OK && control->is_leader)
         note(control, true, "decision %" PRId64 " failed on host %s: %s", acknowledgement->number,
              acknowledgement->host, acknowledgement->text);
-    /* One host is enough: hosts without ranks of the job execute nothing. */
-    if (control->remedy && acknowledgement->status == DT_OK &&
-        acknowledgement->number == control->remedy_number) {
-        control->remedy_number = 0;
-        dt_remedy_done(control->remedy, control->now_ns, true);
-    }
+    if (control->treatment)
+        dt_treatment_acknowledged(control->treatment, acknowledgement, control->now_ns);
     if (control->options.funcs.acknowledged)
         control->options.funcs.acknowledged(control->options.funcs_arg, acknowledgement);
 }
@@ -240,8 +244,8 @@ static bool adopt(void *arg, const char *id, const char *record, size_t bytes)
     if (decision.request[0])
         copy_id(control->after_request, decision.request);
     dt_decide_adopt(control->decide, &decision, adoption->now_ns);
-    if (control->remedy)
-        dt_remedy_adopt(control->remedy, &decision, adoption->now_ns);
+    if (control->treatment)
+        dt_treatment_adopt(control->treatment, &decision, adoption->now_ns);
     return true;
 }
 
@@ -251,7 +255,7 @@ static enum dt_status take_over(struct dt_control *control, uint64_t now_ns)
     struct adoption adoption = {control, now_ns};
     struct dt_decider *fresh = dt_decide_create(&control->options.decide);
 
-    if (!fresh || !create_remedy(control)) {
+    if (!fresh || !create_treatment(control)) {
         dt_decide_destroy(fresh);
         return DT_NO_MEMORY;
     }
@@ -268,6 +272,7 @@ static void lose(struct dt_control *control, const char *why)
     note(control, true, "no longer the controller of the job: %s%s", why,
          control->pending_count ? "; decisions that the store has not got are dropped" : "");
     control->pending_count = 0;
+    create_treatment(control); /* ends a validation; its hold ends by itself */
 }
 
 static void hold(struct dt_control *control, uint64_t now_ns)
@@ -356,6 +361,16 @@ static void append_finding(struct dt_control *control, const struct dt_finding_r
     free(text);
 }
 
+static void report_record(void *arg, const struct dt_finding_record *record)
+{
+    struct dt_control *control = arg;
+
+    if (control->options.funcs.finding)
+        control->options.funcs.finding(control->options.funcs_arg, record);
+    if (control->is_leader)
+        append_finding(control, record);
+}
+
 static void report_findings(struct dt_control *control, const struct dt_finding *findings, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -364,10 +379,7 @@ static void report_findings(struct dt_control *control, const struct dt_finding 
         if (findings[i].state == DT_FINDING_GOES_ON)
             continue;
         record = record_of(&findings[i], control->time_ns);
-        if (control->options.funcs.finding)
-            control->options.funcs.finding(control->options.funcs_arg, &record);
-        if (control->is_leader)
-            append_finding(control, &record);
+        report_record(control, &record);
     }
 }
 
@@ -405,6 +417,14 @@ static void add_pending(struct dt_control *control, const struct dt_decision *wa
     decision->number = ++control->number;
     decision->fence = control->options.dry_run ? 1 : (int64_t)control->fence;
     decision->time_ns = control->time_ns;
+}
+
+static int64_t give_decision(void *arg, const struct dt_decision *decision)
+{
+    struct dt_control *control = arg;
+
+    add_pending(control, decision);
+    return control->number;
 }
 
 enum dt_status dt_control_order(struct dt_control *control, const struct dt_decision *wanted, int64_t *number)
@@ -448,19 +468,6 @@ static enum dt_status take_requests(struct dt_control *control)
     return read_stream(control, DT_STREAM_REQUESTS, after, REQUESTS_MAX, take_request, control);
 }
 
-/* A dry run carries out nothing, so its step fails, and has to be paid for again. */
-static void decide_remedy(struct dt_control *control, const struct dt_situation *situation, uint64_t now_ns)
-{
-    struct dt_decision decision;
-
-    if (!control->remedy || !dt_remedy_decide(control->remedy, situation, now_ns, &decision))
-        return;
-    add_pending(control, &decision);
-    control->remedy_number = control->number;
-    if (control->options.dry_run)
-        dt_remedy_done(control->remedy, now_ns, false);
-}
-
 static void decide(struct dt_control *control, const struct dt_finding *findings, uint32_t count,
                    uint64_t now_ns)
 {
@@ -479,7 +486,9 @@ static void decide(struct dt_control *control, const struct dt_finding *findings
     decided_count = dt_decide(control->decide, &situation, now_ns, decided, DECIDED_MAX);
     for (size_t i = 0; i < decided_count; i++)
         add_pending(control, &decided[i]);
-    decide_remedy(control, &situation, now_ns);
+    if (control->treatment)
+        dt_treatment_step(control->treatment, &situation, dt_known_host_count(control->known),
+                          control->options.dry_run, now_ns, control->time_ns);
 }
 
 enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int64_t time_ns)

@@ -23,6 +23,7 @@
 #include "controller/record.h"
 #include "controller/remedy.h"
 #include "controller/store.h"
+#include "controller/validate.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +53,7 @@ struct dt_control_options {
     bool dry_run; /* takes no lease and appends nothing */
     struct dt_decide_options decide;
     const struct detour_cluster *cluster; /* the job, for remedies (remedy.h); NULL: none */
+    struct dt_validate_funcs validate;    /* before a remedy; not with dry_run */
     struct dt_control_funcs funcs;
     void *funcs_arg;
 };

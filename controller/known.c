@@ -37,6 +37,11 @@ const struct dt_known_link *dt_known_links(const struct dt_known *known)
     return known->links;
 }
 
+size_t dt_known_host_count(const struct dt_known *known)
+{
+    return known->host_count;
+}
+
 /* The host's time on this clock. */
 static int64_t to_own_time(struct dt_known *known, const struct dt_observation *observation, int64_t time_ns)
 {

@@ -33,6 +33,9 @@ void dt_known_take(struct dt_known *known, const struct dt_observation *observat
 /* All places of the table: DT_KNOWN_LINKS_MAX; the unused ones have connection 0. */
 const struct dt_known_link *dt_known_links(const struct dt_known *known);
 
+/* Hosts that have reported, as far as they are remembered. */
+size_t dt_known_host_count(const struct dt_known *known);
+
 #ifdef __cplusplus
 }
 #endif

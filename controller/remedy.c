@@ -18,6 +18,7 @@
 #define DOUBLINGS_MAX   6
 #define TRIAL_COUNT     5     /* iterations with a remedy; the first ones may have begun before it */
 #define ITERATIONS_MAX  10000 /* of one observation */
+#define CHECKED_MAX     (2 * DT_JUDGE_FINDINGS)
 
 struct arrangement {
     int32_t counts[DT_RECORD_NODES_MAX]; /* [replica] */
@@ -29,6 +30,13 @@ struct slowness {
     int32_t node_count, link_count;
     struct detour_slow_node nodes[SLOW_MAX];
     struct detour_slow_link links[SLOW_MAX];
+};
+
+/* A finding that was validated. */
+struct checked {
+    uint64_t number;
+    bool is_confirmed;
+    uint64_t until_ns; /* it is refuted */
 };
 
 struct dt_remedy {
@@ -56,11 +64,17 @@ struct dt_remedy {
     uint32_t taken;    /* how often S3 was */
     /* Whether the present remedy helps. */
     int64_t recent_ns;                  /* the last iteration */
+    int64_t unremedied_ns;              /* the one before the last decision; a validation holds later ones */
     int64_t before_ns;                  /* the last iteration before the remedy */
     int64_t shortest_ns;                /* since then */
     int trial;                          /* iterations that are left; the remedy is judged at the last one */
     bool has_grown;                     /* more is slow than when the remedy was taken */
     bool is_useless[DETOUR_STEP_COUNT]; /* has not helped against what is slow */
+    /* Validations. */
+    size_t suspect_count;
+    struct dt_suspect suspects[DT_JUDGE_FINDINGS];
+    size_t checked_count;
+    struct checked checked[CHECKED_MAX]; /* the last ones */
 };
 
 static void arrange_at_start(const struct dt_remedy *remedy, struct arrangement *to)
@@ -231,19 +245,38 @@ static void add_link(struct slowness *slowness, const struct detour_slow_link *l
         slowness->links[slowness->link_count++] = *link;
 }
 
-static void add_finding(const struct dt_remedy *remedy, const struct dt_finding *finding,
-                        struct slowness *slowness)
+static const struct checked *checked_of(const struct dt_remedy *remedy, uint64_t number)
+{
+    for (size_t i = 0; i < dt_min_u64(remedy->checked_count, CHECKED_MAX); i++) {
+        if (remedy->checked[i].number == number)
+            return &remedy->checked[i];
+    }
+    return NULL;
+}
+
+/* About ranks of the job, and not refuted. */
+static bool counts(const struct dt_remedy *remedy, const struct dt_finding *finding, uint64_t now_ns)
 {
     const uint32_t ranks = (uint32_t)remedy->positions;
+    const struct checked *checked = checked_of(remedy, finding->number);
 
-    if (finding->state == DT_FINDING_ENDED || finding->rank >= ranks)
+    if (finding->state == DT_FINDING_ENDED || finding->rank >= ranks ||
+        (checked && !checked->is_confirmed && now_ns < checked->until_ns))
+        return false;
+    return finding->kind != DT_FINDING_LINK ||
+           (finding->peer_rank < ranks && finding->peer_rank != finding->rank);
+}
+
+static void add_finding(const struct dt_remedy *remedy, const struct dt_finding *finding, uint64_t now_ns,
+                        struct slowness *slowness)
+{
+    if (!counts(remedy, finding, now_ns))
         return;
     if (finding->kind == DT_FINDING_DEVICE)
         add_node(slowness, finding->rank, permille_of(finding->factor), PERMILLE);
     else if (finding->kind == DT_FINDING_NIC)
         add_node(slowness, finding->rank, PERMILLE, permille_of(finding->factor));
-    if (finding->kind != DT_FINDING_LINK || finding->peer_rank >= ranks ||
-        finding->peer_rank == finding->rank)
+    if (finding->kind != DT_FINDING_LINK)
         return;
     struct detour_slow_link link = {.a = (int32_t)dt_min_u64(finding->rank, finding->peer_rank),
                                     .b = (int32_t)dt_max_u64(finding->rank, finding->peer_rank),
@@ -271,7 +304,7 @@ static struct slowness slowness_of(const struct dt_remedy *remedy, const struct 
     struct slowness slowness = {0};
 
     for (size_t i = 0; i < situation->finding_count; i++)
-        add_finding(remedy, &situation->findings[i], &slowness);
+        add_finding(remedy, &situation->findings[i], now_ns, &slowness);
     for (int32_t i = 0; keeps_links(remedy, now_ns) && i < remedy->slowness.link_count; i++)
         add_link(&slowness, &remedy->slowness.links[i]);
     return slowness;
@@ -431,13 +464,60 @@ static void describe(const struct dt_remedy *remedy, struct dt_decision *decisio
              (double)remedy->estimate_ns[remedy->due] * scale / DT_NS_PER_MS);
 }
 
+/* ---- Validations. ---- */
+static void list_suspects(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns)
+{
+    remedy->suspect_count = 0;
+    if (remedy->due == DETOUR_STEP_S1)
+        return;
+    for (size_t i = 0; i < situation->finding_count && remedy->suspect_count < DT_JUDGE_FINDINGS; i++) {
+        const struct dt_finding *finding = &situation->findings[i];
+        const struct checked *checked = checked_of(remedy, finding->number);
+
+        if (!counts(remedy, finding, now_ns) || finding->kind == DT_FINDING_PROCESSOR ||
+            (checked && checked->is_confirmed))
+            continue;
+        remedy->suspects[remedy->suspect_count++] =
+            (struct dt_suspect){finding->number, finding->kind, (int32_t)finding->rank,
+                                finding->kind == DT_FINDING_LINK ? (int32_t)finding->peer_rank : -1};
+    }
+}
+
+size_t dt_remedy_suspects(const struct dt_remedy *remedy, const struct dt_suspect **list)
+{
+    *list = remedy->suspects;
+    return remedy->suspect_count;
+}
+
+void dt_remedy_validated(struct dt_remedy *remedy, uint64_t number, bool is_confirmed, uint64_t now_ns)
+{
+    struct checked *checked = (struct checked *)checked_of(remedy, number);
+
+    if (!checked)
+        checked = &remedy->checked[remedy->checked_count++ % CHECKED_MAX];
+    *checked = (struct checked){number, is_confirmed, dt_deadline_ns(now_ns, remedy->recheck_ns)};
+}
+
+void dt_remedy_begin(struct dt_remedy *remedy, uint64_t now_ns)
+{
+    remedy->since_ns = now_ns;
+}
+
+enum detour_status dt_remedy_links(const struct dt_remedy *remedy, struct detour_arena *arena,
+                                   const struct detour_validation **links, struct detour_error *error)
+{
+    return detour_validation_job(arena, remedy->cluster, remedy->present.nodes, links, error);
+}
+
 bool dt_remedy_decide(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns,
                       struct dt_decision *decision)
 {
     if (remedy->is_due) {
         remedy->is_due = false;
         remedy->since_ns = now_ns;
+        remedy->unremedied_ns = remedy->recent_ns;
         describe(remedy, decision);
+        list_suspects(remedy, situation, now_ns);
         return true;
     }
     if (remedy->ladder.state == DETOUR_LADDER_TAKING) {
@@ -458,7 +538,7 @@ void dt_remedy_done(struct dt_remedy *remedy, uint64_t now_ns, bool success)
     if (success) {
         remedy->present = remedy->plans[step];
         if (step != previous || remedy->has_grown) /* otherwise the same remedy in other numbers */
-            remedy->before_ns = remedy->recent_ns;
+            remedy->before_ns = remedy->unremedied_ns;
         remedy->has_grown = false;
         remedy->shortest_ns = INT64_MAX;
         remedy->trial = step == DETOUR_STEP_S1 ? 0 : TRIAL_COUNT;

@@ -24,6 +24,7 @@
 
 #include "controller/decide.h"
 #include "controller/record.h"
+#include "controller/validate.h"
 #include "detour/mitigate.h"
 
 #ifdef __cplusplus
@@ -49,6 +50,25 @@ void dt_remedy_observe(struct dt_remedy *remedy, struct dt_observation *observat
 /* Once in a round. True: *decision is to be taken; dt_remedy_done() has to follow. */
 bool dt_remedy_decide(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns,
                       struct dt_decision *decision);
+
+/*
+ * The findings that the last decision is for and that no validation has confirmed; none for one that takes a
+ * remedy back. Their number; `list` is the remedy's until the next round.
+ */
+size_t dt_remedy_suspects(const struct dt_remedy *remedy, const struct dt_suspect **list);
+
+/*
+ * A validation has confirmed a finding, or refuted it: then it counts for nothing until it ends, or for
+ * `recheck_ns`. To be followed by dt_remedy_begin() or, if one was refuted, dt_remedy_done().
+ */
+void dt_remedy_validated(struct dt_remedy *remedy, uint64_t number, bool is_confirmed, uint64_t now_ns);
+
+/* The decision is given out now, after a validation. */
+void dt_remedy_begin(struct dt_remedy *remedy, uint64_t now_ns);
+
+/* The validation of every link that the job uses at present (detour_validation_job()). */
+enum detour_status dt_remedy_links(const struct dt_remedy *remedy, struct detour_arena *arena,
+                                   const struct detour_validation **links, struct detour_error *error);
 
 /* The decision has been carried out, or not. No effect without one. */
 void dt_remedy_done(struct dt_remedy *remedy, uint64_t now_ns, bool success);

@@ -3,22 +3,26 @@
 """A remedy for a job, from a slow link to the remedy's end: `detour control --cluster` beside `detour pipeline`.
 
 Four ranks on software RNICs are two replicas of two stages, each with a runtime directory of its own as if it had a host of
-its own; one `detour control` is controller and agents. Then:
+its own; one `detour control` is controller and agents. Before a remedy it holds all messages and starts `detour perf --pairs`
+(this script with --measure). Then:
 
-    the link between the stages of replica 0 becomes slow: `detour inject` on both of its hosts
-    the controller names it, and decides for S2 when waiting has cost as much: replica 0 gets fewer microbatches
-    all ranks take them before one iteration
+    the messages of the job between the stages of replica 1 take longer, those of other processes do not: the validation
+    refutes the finding, and no remedy is taken
+    the link is slow for all processes: `detour inject` on both of its hosts, and for the processes of the validation
+    the controller names it, and S2 is due when waiting has cost as much; the validation confirms it
+    all ranks take fewer microbatches of replica 1, before one iteration
     the link is healthy again: the controller finds it so, and takes the remedy back
 
-Facts decide about the exit code: the link is named, S2 gives replica 0 fewer microbatches, the ranks have it in force, it
-is taken back after the recovery, every host has executed every decision, every message and every sum of gradients is the
-expected one. Times decide nothing. On a busy machine a rank may be taken for a slow device first; such a remedy is counted
-and printed, and the controller takes it back.
+Facts decide about the exit code: the link is named, refuted and confirmed, S2 gives replica 1 fewer microbatches, the ranks
+have it in force, it is taken back after the recovery, every message and every sum of gradients is the expected one. Times
+decide nothing.
 
 usage: remedy_loop.py BUILD [--iterations N]"""
 import argparse
 import json
 import os
+import pathlib
+import shlex
 import socket
 import subprocess
 import sys
@@ -26,6 +30,7 @@ import sys
 from control_loop import Run, free_port
 
 DELAY_MS = 40
+SLOW_FACTOR = 3  # of a validation: software RNICs on a busy machine
 STAGE_MS = 12  # --times 4,4,4
 JOB = {"version": 1, "name": "remedy-loop", "replicas": 2, "stages": 2, "microbatches": 8, "stage_ms": [STAGE_MS, STAGE_MS],
        "message_bytes": 65536, "gradient_bytes": 65536, "bytes_per_s": 0, "latency_ms": 0.1,
@@ -33,14 +38,15 @@ JOB = {"version": 1, "name": "remedy-loop", "replicas": 2, "stages": 2, "microba
 
 
 class RemedyRun(Run):
-    slow = (0, 1)
+    slow = (2, 3)
 
     # ---- Set-up. ----
     def start_all(self):
         for host in self.hosts:
             (self.folder / host).mkdir(mode=0o700)
         (self.folder / "job.json").write_text(json.dumps(JOB))
-        words = ["control", "--json", "--do", "migrate", "--cluster", str(self.folder / "job.json")]
+        words = ["control", "--json", "--do", "migrate", "--cluster", str(self.folder / "job.json"), "--validate",
+                 shlex.join([sys.executable, __file__, str(self.build), "--measure", str(self.folder)])]
         for host in self.hosts:
             words += ["--host", f"{host}={self.folder / host}"]
         self.controllers = [self.start(words, "control")]
@@ -55,22 +61,36 @@ class RemedyRun(Run):
                 words += ["--json", str(self.folder / "pipeline.json")]
             self.ranks.append(self.start(words, f"rank{rank}", host))
 
-    def inject(self, is_slow):
-        """The link is slow in both directions."""
+    def inject(self, is_slow, for_all=True):
+        """The link is slow in both directions, for the job or for all processes."""
+        if is_slow and for_all:
+            (self.folder / "slow").touch()
+        else:
+            (self.folder / "slow").unlink(missing_ok=True)
         for own, other in (self.slow, self.slow[::-1]):
             peer = f"peer={socket.gethostname()}:{self.ranks[other].child.pid}"
             words = ["add", peer, f"latency={DELAY_MS}ms"] if is_slow else ["clear"]
             subprocess.run([self.detour, "inject", *words], check=True, stdout=subprocess.DEVNULL,
                            env=dict(os.environ, DETOUR_RUNTIME_DIR=str(self.folder / self.hosts[own])))
-        self.note(f"the link {self.slow[0]}-{self.slow[1]} is {'%d ms slow' % DELAY_MS if is_slow else 'healthy'}")
+        self.note(f"the link {self.slow[0]}-{self.slow[1]} is {'%d ms slow' % DELAY_MS if is_slow else 'healthy'}"
+                  f"{'' if for_all else ' for the job only'}")
 
     # ---- What is seen. ----
     def remedies(self):
         return [one for _, one in self.records("decision") if one["kind"] == "remedy"]
 
+    def validations(self, result):
+        """Those of the link: "confirmed" or "refuted"."""
+        return [one for _, one in self.records("finding") if one["kind"] == "validation" and
+                one["reason"].startswith(f"{result}: link ") and {one["from_rank"], one["to_rank"]} == set(self.slow)]
+
+    def confirmed(self):
+        """Validations of anything: a busy machine may have a slow rank."""
+        return [one for _, one in self.records("finding") if one["reason"].startswith("confirmed: ")]
+
     def right_remedies(self):
         """For the slow link: the other replica gets microbatches of its replica."""
-        return [one for one in self.remedies() if one["step"] == 1 and one["microbatches"][0] < one["microbatches"][1]]
+        return [one for one in self.remedies() if one["step"] == 1 and one["microbatches"][1] < one["microbatches"][0]]
 
     def remedy_in_force(self):
         """Of the last iteration, as rank 0 prints it."""
@@ -81,10 +101,20 @@ class RemedyRun(Run):
     def story(self):
         if not self.wait("the pipeline runs", lambda: len(self.iterations()) > 0) or not self.wait_iterations(60):
             return
-        self.inject(True)
-        if not self.wait("the controller names the link", lambda: self.link_findings(0)):
+        self.inject(True, for_all=False)
+        if not self.wait("the validation refutes the slow link", lambda: self.validations("refuted")):
             return
-        if not self.wait("the controller decides for fewer microbatches of replica 0", self.right_remedies):
+        self.inject(False)
+        if not self.wait("the controller finds the link healthy", lambda: self.link_findings(1)):
+            return
+        self.check("nothing is done about a refuted finding", not self.right_remedies() or self.confirmed())
+        found = len(self.link_findings(0))
+        self.inject(True)
+        if not self.wait("the controller names the link again", lambda: len(self.link_findings(0)) > found):
+            return
+        if not self.wait("the validation confirms the slow link", lambda: self.validations("confirmed")):
+            return
+        if not self.wait("the controller decides for fewer microbatches of replica 1", self.right_remedies):
             return
         if not self.wait("all ranks have the remedy", lambda: self.remedy_in_force() == ["S2"]):
             return
@@ -100,22 +130,47 @@ class RemedyRun(Run):
     def report(self):
         rows = json.loads((self.folder / "pipeline.json").read_text())["iterations"]
         remedies = self.remedies()
-        self.check("the link is named before its remedy", self.link_findings(0) and self.right_remedies() and
-                   self.link_findings(0)[0][1]["time_ns"] <= self.right_remedies()[0]["time_ns"])
+        self.check("the link is confirmed before its remedy",
+                   self.validations("confirmed")[0]["time_ns"] <= self.right_remedies()[0]["time_ns"])
+        holds = [one["kind"] for _, one in self.records("decision") if one["kind"] in ("hold", "release")]
+        self.check(f"each hold is released: {holds}", holds == ["hold", "release"] * (len(holds) // 2))
         self.check("the remedy keeps all microbatches", all(sum(one["microbatches"]) == JOB["microbatches"]
                                                             for one in remedies))
         self.check("iterations had the remedy", any(row["remedy"] == "S2" for row in rows))
         self.check("no remedy is in force at the end", rows[-1]["remedy"] in (None, "S1"))
         self.check(f"all {self.options.iterations} iterations are there", len(rows) == self.options.iterations)
+        held = [(one["time_ns"], one["kind"]) for _, one in self.records("decision") if one["kind"] in ("hold", "release")]
+        seconds = [(held[i + 1][0] - held[i][0]) / 1e9 for i in range(0, len(held) - 1, 2)]
+        print(f"validations held the messages for {', '.join(f'{one:.2f}' for one in seconds)} s")
         wrong = len([one for one in remedies if one["step"] > 0]) - len(self.right_remedies())
         print(f"{len(remedies)} decisions about remedies, {wrong} of them for something else than the link")
+
+
+def measure(build, folder):
+    """The validation: a process for each rank. The link is slow in them as it is in the job, if it is for all."""
+    words = [str(build / "bin/detour"), "perf", "--pairs", os.environ["DETOUR_VALIDATION_PAIRS"], "--ranks",
+             os.environ["DETOUR_VALIDATION_RANKS"], "-b", "64K", "-n", "5", "--slow", str(SLOW_FACTOR), "--rendezvous",
+             f"127.0.0.1:{free_port()}"]
+    ranks = []
+    for rank in range(int(os.environ["DETOUR_VALIDATION_RANKS"])):
+        environment = dict(os.environ)
+        if rank == max(RemedyRun.slow) and (folder / "slow").exists():
+            peer = ranks[min(RemedyRun.slow)].pid
+            environment["DETOUR_INJECT"] = f"peer={socket.gethostname()}:{peer} latency={DELAY_MS}ms"
+        output = ["-J", os.environ["DETOUR_VALIDATION_JSON"]] if rank == 0 else []
+        ranks.append(subprocess.Popen([*words, "--rank", str(rank), *output], env=environment))
+    return max(rank.wait() for rank in ranks)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("--iterations", type=int, default=400)
-    run = RemedyRun(parser.parse_args())
+    parser.add_argument("--iterations", type=int, default=600)
+    parser.add_argument("--measure", type=pathlib.Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        return measure(pathlib.Path(options.build), options.measure)
+    run = RemedyRun(options)
     try:
         run.start_all()
         run.story()

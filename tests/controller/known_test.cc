@@ -79,6 +79,7 @@ TEST_F(Known, TheHostOfBothEndsIsThatOfTheirRanks)
     EXPECT_EQ(found->kind, DT_FINDING_LINK);
     EXPECT_STREQ(found->host, "a");
     EXPECT_STREQ(found->peer_host, "b");
+    EXPECT_EQ(dt_known_host_count(known), 2u);
 }
 
 TEST_F(Known, AHostWhoseClockIsAnHourOffIsJudgedLikeOthers)

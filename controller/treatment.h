@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A remedy (remedy.h) from its decision to its execution: if there is a command for it, the findings that it
+ * is for are validated first (validate.h), then the decision is given out, and it is done when a host has
+ * executed it.
+ *
+ * Pure: no clock. Owner: one thread.
+ */
+#ifndef DETOUR_CONTROLLER_TREATMENT_H
+#define DETOUR_CONTROLLER_TREATMENT_H
+
+#include "controller/remedy.h"
+#include "controller/validate.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dt_treatment;
+
+/* Of the controller. */
+struct dt_treatment_funcs {
+    struct dt_validate_funcs validate; /* of its command; `start` is NULL: no validation */
+    void *validate_arg;
+    /* Gives out a decision, at most two in a round; returns its number. */
+    int64_t (*give)(void *arg, const struct dt_decision *decision);
+    /* The result of a validation: a record of the kind "validation", `ended` if nothing was confirmed. */
+    void (*record)(void *arg, const struct dt_finding_record *record);
+    void *arg;
+};
+
+/* As dt_remedy_create(). */
+enum dt_status dt_treatment_create(const struct detour_cluster *cluster, uint64_t recheck_ns,
+                                   const struct dt_treatment_funcs *funcs, struct dt_treatment **treatment,
+                                   char reason[DT_RECORD_REASON_BYTES]);
+/* A command that runs is ended. */
+void dt_treatment_destroy(struct dt_treatment *treatment);
+
+/* As dt_remedy_observe() and dt_remedy_adopt(). */
+void dt_treatment_observe(struct dt_treatment *treatment, struct dt_observation *observation);
+void dt_treatment_adopt(struct dt_treatment *treatment, const struct dt_decision *decision, uint64_t now_ns);
+
+/* A host has executed a decision, or failed. */
+void dt_treatment_acknowledged(struct dt_treatment *treatment,
+                               const struct dt_acknowledgement *acknowledgement, uint64_t now_ns);
+
+/*
+ * Once in a round. `hosts`: of the job, whose holds are waited for. A dry run carries out nothing, so its
+ * step fails, and has to be paid for again.
+ */
+void dt_treatment_step(struct dt_treatment *treatment, const struct dt_situation *situation, size_t hosts,
+                       bool is_dry_run, uint64_t now_ns, int64_t time_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
