@@ -553,7 +553,7 @@ static bool run_all(struct rank *rank)
         return false;
     dt_pipeline_follow_start(&rank->follow);
     rank->follow.ranks = rank->place.ranks;
-    dt_pipeline_remedy_start(&rank->offered);
+    dt_pipeline_remedy_start(rank->options, &rank->offered);
     rank->remedied = UINT32_MAX;
     if (!dt_pipeline_place_resume(&rank->place, &rank->job, &rank->iteration))
         return false;

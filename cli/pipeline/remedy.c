@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/pipeline/remedy.h"
 
+#include <inttypes.h>
+
 #include "base/check.h"
 #include "base/exit.h"
+#include "cli/arg.h"
 #include "cli/pipeline/follow.h"
 #include "controller/record.h"
 #include "detour/mitigate.h"
@@ -13,12 +16,14 @@ static bool is_newer(const struct dt_pipeline_remedy *remedy, const struct dt_de
            (decision->fence == remedy->fence && decision->number > remedy->number);
 }
 
-void dt_pipeline_remedy_start(struct dt_pipeline_remedy *remedy)
+void dt_pipeline_remedy_start(const struct dt_pipeline_options *options, struct dt_pipeline_remedy *remedy)
 {
     struct dt_decision decision;
 
     *remedy = (struct dt_pipeline_remedy){0};
     if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision))
+        return;
+    if (options->checkpoints.resumes && (decision.step == DETOUR_STEP_S2 || decision.step == DETOUR_STEP_S3))
         return;
     remedy->number = decision.number;
     remedy->fence = decision.fence;
@@ -45,31 +50,59 @@ static bool has_place_changes(const struct dt_decision *decision)
     return false;
 }
 
-/* As the options of the same names demand. */
-static bool fits(const struct dt_pipeline_options *options, const struct dt_decision *decision)
+static const char *misfit_of_counts(const struct dt_pipeline_options *options,
+                                    const struct dt_decision *decision)
 {
     int64_t sum = 0;
 
-    if (options->replicas < 2 || decision->replica_count != (size_t)options->replicas ||
-        decision->node_count != options->job.ranks || (options->input && options->input->schedule) ||
-        dt_pipeline_options_has_timeline(options))
-        return false;
     for (size_t i = 0; i < decision->replica_count; i++) {
         sum += decision->counts[i];
         if (decision->counts[i] > DT_PIPELINE_SHARE_MICROBATCHES_MAX)
-            return false;
+            return "a replica has too many microbatches";
     }
-    return sum == (int64_t)options->replicas * options->microbatches &&
-           (!has_place_changes(decision) || !(options->input || options->slow.kill.nic[0]));
+    return sum != (int64_t)options->replicas * options->microbatches
+               ? "the run has another sum of microbatches"
+               : NULL;
+}
+
+/* As the options of the same names demand. NULL: it fits. */
+static const char *misfit(const struct dt_pipeline_options *options, const struct dt_decision *decision)
+{
+    if (options->replicas < 2)
+        return "the run has one replica";
+    if (decision->replica_count != (size_t)options->replicas)
+        return "the run has another number of replicas";
+    if (decision->node_count != options->job.ranks)
+        return "the run has another number of ranks";
+    if ((options->input && options->input->schedule) || dt_pipeline_options_has_timeline(options))
+        return "the run has --plan or a picture";
+    if (has_place_changes(decision) && (options->input || options->slow.kill.nic[0]))
+        return "it exchanges ranks, and the run has --profile or --kill";
+    return misfit_of_counts(options, decision);
+}
+
+static void refuse(struct dt_pipeline_remedy *remedy, const struct dt_decision *decision, const char *reason)
+{
+    if (remedy->refused_number == decision->number && remedy->refused_fence == decision->fence)
+        return;
+    remedy->refused_number = decision->number;
+    remedy->refused_fence = decision->fence;
+    dt_arg_refuse("detour pipeline", "remedy %" PRId64 " of the controller (%s) is not taken: %s",
+                  decision->number, detour_step_name((enum detour_step)decision->step), reason);
 }
 
 void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct dt_pipeline_remedy *remedy)
 {
     struct dt_decision decision;
+    const char *reason;
 
-    if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision) || !is_newer(remedy, &decision) ||
-        !fits(options, &decision))
+    if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision) || !is_newer(remedy, &decision))
         return;
+    reason = misfit(options, &decision);
+    if (reason) {
+        refuse(remedy, &decision, reason);
+        return;
+    }
     *remedy = (struct dt_pipeline_remedy){
         .number = decision.number, .fence = decision.fence, .step = decision.step};
     for (size_t i = 0; i < decision.replica_count; i++)

@@ -3,7 +3,7 @@
  * The remedies of a controller (`detour control --cluster`), as all ranks carry them out with --adapt
  * control: rank 0 reads remedy.json, and its result of an iteration brings the remedy to all ranks, which
  * change their options before the next one. A file that is not there, or is no remedy for this run, changes
- * nothing.
+ * nothing but a line on standard error.
  */
 #ifndef DETOUR_CLI_PIPELINE_REMEDY_H
 #define DETOUR_CLI_PIPELINE_REMEDY_H
@@ -18,13 +18,19 @@ extern "C" {
 struct dt_pipeline_remedy {
     int64_t number; /* of the decision */
     int64_t fence;
+    int64_t refused_number; /* the last one that does not fit, as the next; 0: none */
+    int64_t refused_fence;
     int32_t step;                     /* enum detour_step */
     int32_t counts[DT_JOB_RANKS_MAX]; /* [replica]: microbatches; [0] is 0: there is no remedy */
     int32_t ranks[DT_JOB_RANKS_MAX];  /* [position] */
 };
 
-/* A remedy that is there already is one for an earlier job. */
-void dt_pipeline_remedy_start(struct dt_pipeline_remedy *remedy);
+/*
+ * A remedy that is there already is one for an earlier job. With --resume it is the job's, and its
+ * microbatches and positions are taken again, since the controller counts them as in force; but not a
+ * restart, which this run is.
+ */
+void dt_pipeline_remedy_start(const struct dt_pipeline_options *options, struct dt_pipeline_remedy *remedy);
 
 /* `read` was read after `present` had come into force. */
 bool dt_pipeline_remedy_is_new(const struct dt_pipeline_remedy *present,
@@ -34,7 +40,8 @@ bool dt_pipeline_remedy_is_new(const struct dt_pipeline_remedy *present,
 bool dt_pipeline_remedy_ends_run(const struct dt_pipeline_remedy *present,
                                  const struct dt_pipeline_remedy *read);
 
-/* Rank 0. *remedy, the last one that was read, becomes a newer one if that fits the run. */
+/* Rank 0. *remedy, the last one that was read, becomes a newer one if that fits the run; otherwise
+ * one line has the reason. */
 void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct dt_pipeline_remedy *remedy);
 
 /* The microbatches and exchanges of the options from that iteration on, and the plan's schedules for them.

@@ -15,12 +15,14 @@
 #include <vector>
 
 #include "tests/process/command.h"
+#include "tests/process/remedy_file.h"
 
 using detour_test::Await;
 using detour_test::Command;
 using detour_test::LineCount;
 using detour_test::Outcome;
 using detour_test::RunDetour;
+using detour_test::WriteRemedy;
 
 namespace fs = std::filesystem;
 
@@ -170,4 +172,47 @@ TEST_F(PipelineCheckpoint, ADamagedOneIsNamed)
     ExpectRefused(Job("/job", {"-n", "4", "--resume"}), "rank 3: ");
     fs::remove(folder + "/job/checkpoint-3.2");
     ExpectRefused(Job("/job", {"-n", "4", "--resume"}), "rank 3: it has none");
+}
+
+/*
+ * The controller's S4 ends the run with a checkpoint and exit code 0, and the launcher starts it again: it
+ * goes on, and S4 is not taken again. A restart for another reason takes the S2 that is in force. No
+ * parameter differs from that of a run without all this.
+ */
+TEST_F(PipelineCheckpoint, ARestartOfTheControllerGoesOnAndKeepsWhatIsInForce)
+{
+    const std::string runtime = folder + "/runtime";
+    const std::vector<std::pair<std::string, std::string>> environment = {{"DETOUR_RUNTIME_DIR", runtime}};
+    const Words followed = {"--adapt", "control", "--resume", "-n"};
+    auto job = [&](const std::string &end, Words more = {}) {
+        Words words = followed;
+        words.push_back(end);
+        words.insert(words.end(), more.begin(), more.end());
+        return Job("/job", words);
+    };
+
+    fs::create_directory(runtime);
+    fs::permissions(runtime, fs::perms::owner_all);
+    Command first(job("1000000"), environment);
+    ASSERT_TRUE(Await([&] { return first.Written().find("\n     ") != std::string::npos; }));
+    WriteRemedy(runtime, 1, 3, "[4,4]", "[0,1,2,3]");
+    Outcome outcome = first.Wait();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("remedy S4"), std::string::npos) << outcome.out;
+    ASSERT_GT(Newest(), 0u);
+
+    std::string end = std::to_string(Newest() + 4);
+    outcome = RunDetour(job(end, {"--every", end}), environment);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("# continued from the checkpoint after iteration "), std::string::npos)
+        << outcome.out;
+    EXPECT_EQ(outcome.out.find("remedy"), std::string::npos) << outcome.out;
+
+    WriteRemedy(runtime, 2, 1, "[1,7]", "[0,1,2,3]");
+    end = std::to_string(Newest() + 4);
+    outcome = RunDetour(job(end, {"--every", end}), environment);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("remedy S2"), std::string::npos) << outcome.out;
+    ASSERT_EQ(RunDetour(Job("/plain", {"-n", end, "--every", end})).exit_code, 0);
+    ExpectSame(end);
 }

@@ -15,12 +15,14 @@
 #include <vector>
 
 #include "tests/process/command.h"
+#include "tests/process/remedy_file.h"
 
 using detour_test::Await;
 using detour_test::Command;
 using detour_test::LineCount;
 using detour_test::Outcome;
 using detour_test::RunDetour;
+using detour_test::WriteRemedy;
 
 namespace
 {
@@ -365,19 +367,6 @@ TEST(PipelineLoop, ASlowLinkChangesTheSchedule)
               json_real_value(json_object_get(first, "model_ms")));
     json_decref(fixed);
     json_decref(adapted);
-}
-
-/* As an agent writes it: whole. */
-void WriteRemedy(const std::string &folder, int number, int step, const std::string &counts,
-                 const std::string &nodes)
-{
-    std::ofstream(folder + "/new") << "{\"version\":1,\"type\":\"decision\",\"kind\":\"remedy\",\"number\":"
-                                   << number
-                                   << ",\"fence\":1,\"time_ns\":0,\"reason\":\"a test\",\"host\":\"\","
-                                      "\"from_rank\":-1,\"to_rank\":-1,\"connection\":\"0000000000000000\","
-                                      "\"nic\":\"\",\"hold_ns\":0,\"request\":\"\",\"links\":[],\"step\":"
-                                   << step << ",\"microbatches\":" << counts << ",\"nodes\":" << nodes << "}";
-    std::filesystem::rename(folder + "/new", folder + "/remedy.json");
 }
 
 bool EndsWithout(const std::string &out, const std::string &text)

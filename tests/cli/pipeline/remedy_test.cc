@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "controller/execute.h"
+#include "detour/mitigate.h"
 #include "tests/obs/folder.h"
 
 namespace
@@ -64,7 +65,7 @@ class PipelineRemedy : public ::testing::Test
 TEST_F(PipelineRemedy, OneThatWasThereBeforeTheRunIsNone)
 {
     Decide(4, {6, 10}, {0, 1, 2, 3});
-    dt_pipeline_remedy_start(&remedy);
+    dt_pipeline_remedy_start(&options, &remedy);
     EXPECT_EQ(Read(), 0);
     EXPECT_EQ(remedy.counts[0], 0);
     Decide(5, {6, 10}, {0, 1, 2, 3});
@@ -74,6 +75,36 @@ TEST_F(PipelineRemedy, OneThatWasThereBeforeTheRunIsNone)
     EXPECT_EQ(Read(), 0) << "an older one";
     Decide(1, {7, 9}, {0, 1, 2, 3}, 2);
     EXPECT_EQ(Read(), 1) << "of a later controller, whose numbers begin anew";
+}
+
+TEST_F(PipelineRemedy, AResumedRunTakesTheOneOfItsJob)
+{
+    options.checkpoints.resumes = true;
+    Decide(4, {6, 10}, {0, 1, 2, 3}, 1, DETOUR_STEP_S2);
+    dt_pipeline_remedy_start(&options, &remedy);
+    EXPECT_EQ(Read(), 4);
+    EXPECT_EQ(remedy.counts[0], 6);
+    for (int32_t step : {DETOUR_STEP_S1, DETOUR_STEP_S4}) {
+        Decide(5 + step, {8, 8}, {0, 1, 2, 3}, 1, step);
+        dt_pipeline_remedy_start(&options, &remedy);
+        EXPECT_EQ(Read(), 0) << "the run begins like that";
+    }
+}
+
+TEST_F(PipelineRemedy, TheReasonOfAMisfitIsOneLine)
+{
+    testing::internal::CaptureStderr();
+    Decide(1, {6, 11}, {0, 1, 2, 3}, 1, DETOUR_STEP_S2);
+    EXPECT_EQ(Read(), 0);
+    EXPECT_EQ(Read(), 0);
+    Decide(2, {6, 10}, {0, 1, 2, 3});
+    EXPECT_EQ(Read(), 2);
+    Decide(3, {16}, {0, 1, 2, 3});
+    EXPECT_EQ(Read(), 0);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "detour pipeline: remedy 1 of the controller (S2) is "
+                                                      "not taken: the run has another sum of microbatches\n"
+                                                      "detour pipeline: remedy 3 of the controller (S3) is "
+                                                      "not taken: the run has another number of replicas\n");
 }
 
 TEST_F(PipelineRemedy, OneThatDoesNotFitTheRunIsNone)
