@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""FALCON's figures 18 and 19 with `detour pipeline`: what the controller costs a healthy iteration, and the pause of S3
+through the plugin and through files. Runs in pairs, one after the other and in changing order, so that slow changes of the
+machine meet both; the differences of the pairs are printed, with the load. Numbers are those of an idle machine.
+
+  overhead.py BUILD [--pairs N] [--iterations N] [--parameters SIZES] [--folder DIR]"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+BUSY = 0.25  # load per core above which the machine is not idle
+JOB = ["--devices", "2", "--dp", "2", "--microbatches", "8", "--times", "4,4,4", "--gradients", "64K"]
+
+
+class Runs:
+    def __init__(self, build):
+        self.detour = str(pathlib.Path(build, "bin/detour").resolve())
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="detour-overhead-"))
+        self.environment = dict(os.environ, DETOUR_VERBS="soft", DETOUR_SOCKET_IFNAME="=lo",
+                                DETOUR_RUNTIME_DIR=str(self.folder / "runtime"))
+        (self.folder / "runtime").mkdir(mode=0o700)
+
+    def pipeline(self, *words):
+        path = self.folder / "result.json"
+        done = subprocess.run([self.detour, "pipeline", *words, "--json", str(path)], env=self.environment, text=True,
+                              capture_output=True, check=False)
+        if done.returncode:
+            sys.exit(f"overhead.py: detour pipeline {' '.join(words)}: {done.stderr.strip()}")
+        return json.loads(path.read_text(encoding="utf-8"))["iterations"]
+
+    def iteration_ms(self, iterations, is_controlled):
+        """The median iteration; the first tenth warms up. With a controller: agent, judge and decisions every 200 ms."""
+        controller = subprocess.Popen([self.detour, "control"], env=self.environment,
+                                      stdout=subprocess.DEVNULL) if is_controlled else None
+        try:
+            rows = self.pipeline(*JOB, "-n", str(iterations))
+        finally:
+            if controller:
+                controller.terminate()
+                controller.wait()
+        return statistics.median(row["time_ms"] for row in rows[iterations // 10:])
+
+    def pause_ms(self, size, folder):
+        exchange = "1-2@1" + (f",through={folder}" if folder else "")
+        rows = self.pipeline("--devices", "2", "--dp", "2", "--microbatches", "4", "--times", "1,1,1", "-n", "3", "--gradients",
+                             size, "--exchange", exchange)
+        return max(row["pause_ms"] for row in rows)
+
+
+def pairs(count, without, with_it):
+    """(without, with) of each pair; every second one begins with the other."""
+    found = []
+    for i in range(count):
+        if i % 2:
+            second = with_it()
+            found.append((without(), second))
+        else:
+            first = without()
+            found.append((first, with_it()))
+    return found
+
+
+def print_overhead(runs, options):
+    found = pairs(options.pairs, lambda: runs.iteration_ms(options.iterations, False),
+                  lambda: runs.iteration_ms(options.iterations, True))
+    percent = sorted(100 * (with_it / without - 1) for without, with_it in found)
+    print(f"figure 18: {options.pairs} pairs of {options.iterations} iterations, without and with a controller: "
+          f"{', '.join(f'{a:.3f} and {b:.3f} ms' for a, b in found)}")
+    print(f"  overhead: median {statistics.median(percent):+.2f} %, {percent[0]:+.2f} to {percent[-1]:+.2f} % (paper: 0.39 %)",
+          flush=True)
+
+
+def print_pauses(runs, options):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="detour-overhead-", dir=options.folder))
+    try:
+        for size in options.parameters.split(","):
+            found = pairs(options.pairs, lambda size=size: runs.pause_ms(size, None),
+                          lambda size=size: runs.pause_ms(size, folder))
+            ratios = sorted(disk / plugin for plugin, disk in found)
+            print(f"figure 19: {size} of parameters per rank, pause through the plugin and through files: "
+                  f"{', '.join(f'{a:.1f} and {b:.1f} ms' for a, b in found)}")
+            print(f"  through files {statistics.median(ratios):.2f} times as long, {ratios[0]:.2f} to {ratios[-1]:.2f} "
+                  "(paper: up to 6.72)", flush=True)
+    finally:
+        shutil.rmtree(folder)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--iterations", type=int, default=300)
+    parser.add_argument("--parameters", default="1M,16M,128M")
+    parser.add_argument("--folder", type=pathlib.Path, help="of the files, on the disk to compare with")
+    options = parser.parse_args()
+    before = os.getloadavg()[0]
+    runs = Runs(options.build)
+    try:
+        print_overhead(runs, options)
+        print_pauses(runs, options)
+    finally:
+        shutil.rmtree(runs.folder)
+    busy = "" if before < BUSY * os.cpu_count() else "; NOT IDLE: times of other work are in the results"
+    print(f"{os.cpu_count()} cores, load {before:.2f} before and {os.getloadavg()[0]:.2f} after{busy}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
