@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command of `detour control --validate`: a shell command that measures the links of a job, usually
- * `detour perf
- * --pairs` through the launcher of the job. Its environment has, beside that of this process,
+ * `detour perf --pairs` through the launcher of the job. Its environment has, beside that of this process,
  *
  *   DETOUR_VALIDATION_RANKS   how many ranks the job has
  *   DETOUR_VALIDATION_PAIRS   its links, for --pairs: "0-1,2-3,0-2"

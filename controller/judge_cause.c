@@ -99,16 +99,22 @@ static struct side side_of(const struct dt_judge *judge, const struct dt_judge_l
     return side;
 }
 
+/* The link itself, or its other direction if that is slow as well. */
+static bool is_same(const struct dt_judge_link *link, const struct dt_judge_link *other)
+{
+    return other == link || (other->nic == link->peer_nic && other->peer_nic == link->nic &&
+                             dt_judge_rise(&other->member) >= dt_judge_rise(&link->member) / REFUTED_PART);
+}
+
 /*
  * A busy processor delays all that the rank sends, and at the peer also what it receives. True: this link
  * takes more than REFUTED_FACTOR times its healthy time, and other such links have less than a part of its
- * rise. A link with a smaller rise may stand out of the links of a busy host by chance. Links between the
- * same two NICs are not others: a slow link is slow in both directions.
+ * rise. A link with a smaller rise may stand out of the links of a busy host by chance. The other direction
+ * of a link that is slow both ways is not another link: is_same() leaves it out.
  */
 static bool is_refuted(const struct dt_judge *judge, const struct dt_judge_link *link, bool is_peer)
 {
-    const uint32_t nic = is_peer ? link->peer_nic : link->nic, pair = other_end(link, nic);
-    const struct dt_judge_nic *end = &judge->nics[nic];
+    const struct dt_judge_nic *end = &judge->nics[is_peer ? link->peer_nic : link->nic];
     uint32_t rank = is_peer ? link->to_rank : link->from_rank;
     uint64_t since_ns = dt_judge_since_ns(&link->member);
     double rise = dt_judge_rise(&link->member);
@@ -117,12 +123,12 @@ static bool is_refuted(const struct dt_judge *judge, const struct dt_judge_link 
     if (rise < log(REFUTED_FACTOR))
         return false;
     for (uint32_t i = end->first_out; i != DT_JUDGE_NONE; i = judge->links[i].next_out) {
-        if (other_end(&judge->links[i], nic) != pair && judge->links[i].from_rank == rank)
+        if (!is_same(link, &judge->links[i]) && judge->links[i].from_rank == rank)
             add_other(&others, judge, &judge->links[i], since_ns);
     }
     for (uint32_t i = is_peer ? end->first_in : DT_JUDGE_NONE; i != DT_JUDGE_NONE;
          i = judge->links[i].next_in) {
-        if (other_end(&judge->links[i], nic) != pair && judge->links[i].to_rank == rank)
+        if (!is_same(link, &judge->links[i]) && judge->links[i].to_rank == rank)
             add_other(&others, judge, &judge->links[i], since_ns);
     }
     return others.count > 0 && above(&others, rise / REFUTED_PART) < -CLEAR_ERRORS;
