@@ -2,6 +2,7 @@
 /* Armed allocation failures: linked with --wrap, real until a test arms one, per thread. */
 #include <errno.h>
 #include <stddef.h>
+#include <sys/mman.h>
 
 #include "tests/harness/harness.h"
 
@@ -9,12 +10,14 @@ void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *old, size_t bytes);
 void *__real_aligned_alloc(size_t align, size_t bytes);
+void *__real_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
 /* Visible, as the linker refuses to hide what a shared library under test seems to refer to. */
 #define VISIBLE __attribute__((visibility("default")))
 VISIBLE void *__wrap_malloc(size_t bytes);
 VISIBLE void *__wrap_calloc(size_t count, size_t bytes);
 VISIBLE void *__wrap_realloc(void *old, size_t bytes);
 VISIBLE void *__wrap_aligned_alloc(size_t align, size_t bytes);
+VISIBLE void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
 
 static _Thread_local int countdown = -1;
 static _Thread_local int delivered;
@@ -57,4 +60,12 @@ void *__wrap_realloc(void *old, size_t bytes)
 void *__wrap_aligned_alloc(size_t align, size_t bytes)
 {
     return fails_now() ? NULL : __real_aligned_alloc(align, bytes);
+}
+
+/* Files are not memory that runs short. */
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    if ((flags & MAP_ANONYMOUS) && fails_now())
+        return MAP_FAILED;
+    return __real_mmap(address, bytes, protection, flags, fd, offset);
 }
