@@ -321,12 +321,16 @@ static void draw_ahead(struct dt_scenario *s)
 /*
  * In a quarter of the runs nearly everything is staged, of one part and longer than a write, so that faults
  * find messages of which a part is posted and the rest still being copied (transport/message/send_partial.c).
- * More flows than elsewhere are of a GPU, whose copies take time. Drawn apart, too.
+ * More flows than elsewhere are of a GPU, whose copies take time, except where passing.c excludes flushes.
+ * Drawn apart, too.
  */
 static void draw_overlap(struct dt_scenario *s)
 {
     struct dt_prng prng;
+    bool can_flush = true;
 
+    for (uint32_t i = 0; i < s->chaos.count; i++)
+        can_flush &= s->chaos.list[i].kind != DT_CHAOS_HALF_SILENT;
     dt_prng_init_stream(&prng, s->seed, 1007);
     if (s->profile == DT_PROFILE_SCRIPT || !dt_draw_one_in(&prng, 4))
         return;
@@ -340,7 +344,7 @@ static void draw_overlap(struct dt_scenario *s)
     for (uint32_t i = 0; i < s->flow_count; i++) {
         s->flow[i].plan.bytes_max = 40000;
         s->flow[i].plan.parts_max = 1;
-        s->flow[i].is_gpu = s->flow[i].is_gpu || dt_draw_one_in(&prng, 2);
+        s->flow[i].is_gpu = s->flow[i].is_gpu || (can_flush && dt_draw_one_in(&prng, 2));
     }
 }
 
