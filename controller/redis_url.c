@@ -106,9 +106,8 @@ bool dt_redis_url_parse(const char *url, struct dt_redis_url *parsed, char *reas
             is_good = take_number(slash + 1, strlen(slash + 1), 0, DATABASE_MAX, parsed->database);
     }
     if (!is_good)
-        snprintf(
-            reason, reason_bytes,
-            "the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], "
-            "with '@', ':', '/' and '%%' in USER and PASSWORD as %%40, %%3A, %%2F and %%25");
+        snprintf(reason, reason_bytes,
+                 "the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], "
+                 "with '@', ':', '/' and '%%' in USER and PASSWORD as %%40, %%3A, %%2F and %%25");
     return is_good;
 }

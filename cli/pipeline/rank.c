@@ -580,11 +580,11 @@ bool dt_pipeline_rank_run(const struct dt_pipeline_options *options, struct dt_j
                           struct dt_job_error *error)
 {
     struct rank *rank = calloc(1, sizeof *rank);
-    struct result *results = calloc(link->ranks, sizeof *results);
 
-    if (!rank || !results)
+    if (!rank || !(rank->results = calloc(link->ranks, sizeof *rank->results))) {
+        free(rank);
         return dt_job_fail(error, DT_EXIT_FAILED, "rank %u: out of memory", link->rank);
-    rank->results = results;
+    }
     rank->options_now = *options;
     rank->options = &rank->options_now;
     dt_pipeline_place_init(&rank->place, rank->options, link->rank);
@@ -594,7 +594,7 @@ bool dt_pipeline_rank_run(const struct dt_pipeline_options *options, struct dt_j
     rank->job.context = rank;
     if (!set_up(rank) || !run_all(rank) || !tear_down(rank))
         return false;
-    free(results);
+    free(rank->results);
     free(rank);
     return true;
 }
