@@ -16,6 +16,11 @@
  * The same traffic; then the other process is killed. Prints the median and the longest time from the kill to
  * the error that NCCL sees, of all connections in both directions.
  *
+ *   bench-failure PLUGIN threads CONNECTIONS BUSY
+ *
+ * The first BUSY connections send a message in each direction every 10 ms, the others only one at the start.
+ * Prints the processor time of the plugin's threads in one of the processes, as parts of a core.
+ *
  *   bench-failure PLUGIN bandwidth CONNECTIONS RATE[,RATE...]
  *
  * Connection i is device i's; RATE is each device's, in bytes per second. Messages of 1 MiB go one way, 8 at
@@ -24,7 +29,6 @@
  *
  * DETOUR_RUNTIME_DIR must name a folder of mode 0700.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -40,17 +44,21 @@
 
 #include "base/atomics.h"
 #include "base/clock.h"
+#include "bench/threads.h"
 #include "cli/perf/ring.h"
 #include "obs/client.h"
 
 #define WARM_NS     (300 * DT_NS_PER_MS)
 #define MEASURE_NS  (2 * DT_NS_PER_S)
+#define REST_NS     (3 * DT_NS_PER_S) /* until resting connections are left out of the rounds */
+#define RHYTHM_NS   (10 * DT_NS_PER_MS)
 #define PATIENCE_NS (60 * DT_NS_PER_S)
 #define TIMEOUT_MS  10000
 #define WINDOW_MAX  8
 #define DEVICES_MAX 16
+#define PIECE_BYTES 16384
 
-enum measure { MEASURE_PAUSE, MEASURE_BANDWIDTH, MEASURE_DEATH };
+enum measure { MEASURE_PAUSE, MEASURE_BANDWIDTH, MEASURE_DEATH, MEASURE_THREADS };
 
 struct plan {
     const char *plugin;
@@ -63,6 +71,7 @@ struct plan {
     unsigned devices; /* in use, as backups too */
     size_t bytes;     /* of a message */
     unsigned window;  /* messages in flight in a lane */
+    unsigned busy;    /* THREADS: connections with traffic in a rhythm */
 };
 
 /* One direction of a connection. */
@@ -88,15 +97,6 @@ struct rank {
     uint64_t obeyed_ns; /* atomic; 0: the order was not given yet */
 };
 
-/* Totals of the plugin's threads of one name. */
-struct threads {
-    char name[16];
-    uint64_t busy_ns;
-    uint64_t sleeps; /* each ends with a wake-up */
-};
-
-#define THREADS_MAX 16
-
 static _Noreturn void die(const char *what)
 {
     fprintf(stderr, "bench-failure: %s\n", what);
@@ -113,11 +113,15 @@ static void sleep_ns(uint64_t ns)
 
 /* ---- Set-up. ---- */
 
+/* In pieces that fit the socket's buffer, since both processes send first. */
 static void transfer(int fd, char *mine, char *theirs, size_t bytes)
 {
-    if (send(fd, mine, bytes, MSG_NOSIGNAL) != (ssize_t)bytes ||
-        recv(fd, theirs, bytes, MSG_WAITALL) != (ssize_t)bytes)
-        die("the other process has ended");
+    for (size_t at = 0, piece; at < bytes; at += piece) {
+        piece = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        if (send(fd, mine + at, piece, MSG_NOSIGNAL) != (ssize_t)piece ||
+            recv(fd, theirs + at, piece, MSG_WAITALL) != (ssize_t)piece)
+            die("the other process has ended");
+    }
 }
 
 /* Passes the handles of the receiving connections to the other process. */
@@ -184,13 +188,14 @@ static void fail(const struct rank *rank, struct lane *lane)
     dt_store_release(&lane->failed_ns, dt_clock_now_ns());
 }
 
-static void post(struct rank *rank, struct lane *lane)
+/* Up to `limit` messages since the start. */
+static void post(struct rank *rank, struct lane *lane, uint64_t limit)
 {
     struct dt_job_connection *c = lane->connection;
     unsigned i = lane->posted % rank->plan->window;
     char *data = c->buffer + i * rank->plan->bytes;
 
-    if (lane->posted - lane->done == rank->plan->window || lane->failed_ns)
+    if (lane->posted - lane->done == rank->plan->window || lane->failed_ns || lane->posted >= limit)
         return;
     bool ok = c->sends ? dt_job_isend(&rank->net.plugin, c->comm, data, rank->plan->bytes, c->mhandle,
                                       &lane->request[i], &rank->error)
@@ -227,21 +232,44 @@ static void test(struct rank *rank, struct lane *lane)
 static void *progress(void *arg)
 {
     struct rank *rank = arg;
+    bool is_both_ways = rank->plan->measure != MEASURE_BANDWIDTH;
 
     for (;;) {
         for (unsigned i = 0; i < rank->ring.channels; i++) {
-            bool is_both_ways = rank->plan->measure != MEASURE_BANDWIDTH;
-
             if (is_both_ways || rank->net.rank == 1) {
-                post(rank, &rank->receives[i]);
+                post(rank, &rank->receives[i], UINT64_MAX);
                 test(rank, &rank->receives[i]);
             }
             if (is_both_ways || rank->net.rank == 0) {
-                post(rank, &rank->sends[i]);
+                post(rank, &rank->sends[i], UINT64_MAX);
                 test(rank, &rank->sends[i]);
             }
         }
         sched_yield();
+    }
+    return NULL;
+}
+
+/* All connections carry a message; then the busy ones have a rhythm, and the others are not called. */
+static void *keep_rhythm(void *arg)
+{
+    struct rank *rank = arg;
+    uint64_t start_ns = dt_clock_now_ns();
+    unsigned count = rank->ring.channels, first = 0;
+
+    for (;;) {
+        uint64_t limit = 1 + (dt_clock_now_ns() - start_ns) / RHYTHM_NS;
+
+        while (first < count && rank->sends[first].done && rank->receives[first].done)
+            first++;
+        unsigned visited = first < count ? count : rank->plan->busy;
+        for (unsigned i = 0; i < visited; i++) {
+            post(rank, &rank->receives[i], i < rank->plan->busy ? limit : 1);
+            test(rank, &rank->receives[i]);
+            post(rank, &rank->sends[i], i < rank->plan->busy ? limit : 1);
+            test(rank, &rank->sends[i]);
+        }
+        sleep_ns(DT_NS_PER_MS);
     }
     return NULL;
 }
@@ -298,78 +326,22 @@ static int compare(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static uint64_t number_in(const char *folder, const char *file, const char *behind)
-{
-    char path[128], line[256];
-    uint64_t value = 0;
-
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    FILE *in = fopen(path, "re");
-    while (in && fgets(line, sizeof line, in)) {
-        if (!strncmp(line, behind, strlen(behind))) {
-            value = strtoull(line + strlen(behind), NULL, 10);
-            break;
-        }
-    }
-    if (in)
-        fclose(in);
-    return value;
-}
-
-static void look_at_thread(const char *folder, struct threads *all)
-{
-    char path[128], name[16] = "";
-    int i = 0;
-
-    snprintf(path, sizeof path, "%s/comm", folder);
-    FILE *in = fopen(path, "re");
-    if (in && fscanf(in, "%15s", name) != 1)
-        name[0] = '\0';
-    if (in)
-        fclose(in);
-    if (strncmp(name, "detour-", 7) != 0)
-        return;
-    while (i < THREADS_MAX - 1 && all[i].name[0] && strcmp(all[i].name, name) != 0)
-        i++;
-    memcpy(all[i].name, name, sizeof name);
-    all[i].busy_ns += number_in(folder, "schedstat", "");
-    all[i].sleeps += number_in(folder, "status", "voluntary_ctxt_switches:");
-}
-
-/* In the order of their numbers: the same order each time, since no thread begins or ends in between. */
-static void look_at_threads(struct threads all[THREADS_MAX])
-{
-    char folder[64];
-    DIR *tasks = opendir("/proc/self/task");
-    struct dirent *task;
-
-    memset(all, 0, THREADS_MAX * sizeof *all);
-    while (tasks && (task = readdir(tasks)) != NULL) {
-        if (task->d_name[0] == '.')
-            continue;
-        snprintf(folder, sizeof folder, "/proc/self/task/%.20s", task->d_name);
-        look_at_thread(folder, all);
-    }
-    if (tasks)
-        closedir(tasks);
-}
-
 static void measure_pause(struct rank *rank)
 {
     const struct plan *plan = rank->plan;
     unsigned count = plan->connections;
     uint64_t *pause_ns = calloc(count, sizeof *pause_ns);
-    struct threads before[THREADS_MAX], after[THREADS_MAX];
+    struct bench_threads before[BENCH_THREADS], after[BENCH_THREADS];
     uint64_t median_ns;
 
     if (!pause_ns)
         die("out of memory");
-    look_at_threads(before);
+    bench_threads_read(before);
     rank->order_ns = dt_clock_now_ns();
     order(plan->is_silent ? "nic soft0 drop 100%" : "nic soft0 down");
     dt_store_release(&rank->obeyed_ns, dt_clock_now_ns());
     await(rank, true);
-    look_at_threads(after);
+    bench_threads_read(after);
     for (unsigned i = 0; i < count; i++)
         pause_ns[i] = rank->sends[i].resumed_ns - rank->order_ns;
     qsort(pause_ns, count, sizeof *pause_ns, compare);
@@ -377,11 +349,35 @@ static void measure_pause(struct rank *rank)
     printf("connections %u verb_us %s fault %s median_us %.1f longest_us %.1f\n", count, plan->verb_us,
            plan->is_silent ? "silent" : "down", (double)median_ns / DT_NS_PER_US,
            (double)pause_ns[count - 1] / DT_NS_PER_US);
-    for (int i = 0; i < THREADS_MAX && after[i].name[0]; i++)
+    for (int i = 0; i < BENCH_THREADS && after[i].name[0]; i++)
         printf("thread %s busy_us %.1f wake-ups %llu\n", after[i].name,
                (double)(after[i].busy_ns - before[i].busy_ns) / DT_NS_PER_US,
                (unsigned long long)(after[i].sleeps - before[i].sleeps));
     free(pause_ns);
+}
+
+static void measure_threads(struct rank *rank)
+{
+    unsigned busy = rank->plan->busy;
+    struct bench_threads before[BENCH_THREADS], after[BENCH_THREADS];
+    uint64_t messages = 0;
+
+    sleep_ns(REST_NS);
+    for (unsigned i = 0; i < busy; i++)
+        messages -= dt_load_acquire(&rank->sends[i].done);
+    bench_threads_read(before);
+    uint64_t start_ns = dt_clock_now_ns();
+    sleep_ns(MEASURE_NS);
+    bench_threads_read(after);
+    double ns = (double)(dt_clock_now_ns() - start_ns);
+    for (unsigned i = 0; i < busy; i++)
+        messages += dt_load_acquire(&rank->sends[i].done);
+    printf("connections %u busy %u messages_per_s %.0f\n", rank->plan->connections, busy,
+           (double)messages * DT_NS_PER_S / ns);
+    for (int i = 0; i < BENCH_THREADS && after[i].name[0]; i++)
+        printf("thread %s core_percent %.2f wake-ups_per_s %.0f\n", after[i].name,
+               100 * (double)(after[i].busy_ns - before[i].busy_ns) / ns,
+               (double)(after[i].sleeps - before[i].sleeps) * DT_NS_PER_S / ns);
 }
 
 static bool all_failed(const struct rank *rank)
@@ -453,7 +449,8 @@ static void measure_bandwidth(struct rank *rank)
 static void run(const struct plan *plan, unsigned index, int peer_fd)
 {
     struct rank *rank = calloc(1, sizeof *rank);
-    static void (*const measures[])(struct rank *) = {measure_pause, measure_bandwidth, measure_death};
+    static void (*const measures[])(struct rank *) = {measure_pause, measure_bandwidth, measure_death,
+                                                      measure_threads};
     const char *verb_us[] = {plan->verb_us, plan->verb_us};
     pthread_t thread;
     char byte = 0;
@@ -469,7 +466,7 @@ static void run(const struct plan *plan, unsigned index, int peer_fd)
     else if (plan->measure == MEASURE_BANDWIDTH)
         order_each("rate", plan->rate, plan->devices);
     transfer(peer_fd, &byte, &byte, 1);
-    if (pthread_create(&thread, NULL, progress, rank))
+    if (pthread_create(&thread, NULL, plan->measure == MEASURE_THREADS ? keep_rhythm : progress, rank))
         die("cannot start a thread");
     if (index == 1) {
         recv(peer_fd, &byte, 1, 0); /* until the other process ends */
@@ -504,6 +501,13 @@ static bool parse_pause(int argc, char **argv, struct plan *plan)
     return argc == 6 && (plan->is_silent || !strcmp(argv[5], "down"));
 }
 
+static bool parse_threads(int argc, char **argv, struct plan *plan)
+{
+    plan->measure = MEASURE_THREADS;
+    plan->busy = argc == 5 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
+    return plan->busy > 0 && plan->busy <= plan->connections;
+}
+
 static bool parse_bandwidth(int argc, char **argv, struct plan *plan)
 {
     unsigned rates = 0;
@@ -535,6 +539,8 @@ static bool parse(int argc, char **argv, struct plan *plan)
         return parse_pause(argc, argv, plan);
     if (!strcmp(argv[2], "bandwidth"))
         return parse_bandwidth(argc, argv, plan);
+    if (!strcmp(argv[2], "threads"))
+        return parse_threads(argc, argv, plan);
     return argc == 4 && !strcmp(argv[2], "death");
 }
 
@@ -546,6 +552,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &plan)) {
         fprintf(stderr, "usage: bench-failure PLUGIN pause CONNECTIONS VERB_US down|silent\n"
                         "       bench-failure PLUGIN death CONNECTIONS\n"
+                        "       bench-failure PLUGIN threads CONNECTIONS BUSY\n"
                         "       bench-failure PLUGIN bandwidth CONNECTIONS RATE,RATE[,RATE...]\n");
         return 2;
     }
