@@ -74,12 +74,15 @@ static size_t upper_bound(const struct dt_mr_cache *cache, uint64_t addr)
     return low;
 }
 
+/* Up to the first entry that is as it was: those behind depend on it alone. */
 static void update_end_max(struct dt_mr_cache *cache, size_t from)
 {
     uint64_t end_max = from ? cache->entries[from - 1]->end_max : 0;
 
     for (size_t i = from; i < cache->count; i++) {
         end_max = dt_max_u64(end_max, entry_end(cache->entries[i]));
+        if (cache->entries[i]->end_max == end_max)
+            break;
         cache->entries[i]->end_max = end_max;
     }
 }
