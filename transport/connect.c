@@ -156,14 +156,25 @@ static struct dt_setup *begin(struct dt_net *net, struct dt_nic *nic, const stru
     return setup;
 }
 
+/*
+ * The list begins behind the attempt from then on. A caller polls its attempts in turn, so the next one is at
+ * the front, and with thousands of attempts no call goes through all of them.
+ */
 static struct dt_setup *find(struct dt_net *net, uint64_t cookie)
 {
     dt_list_for_each(node, &net->setups)
     {
         struct dt_setup *setup = dt_container_of(node, struct dt_setup, node);
 
-        if (setup->cookie == cookie)
+        if (setup->cookie == cookie) {
+            if (node->next != &net->setups) {
+                struct dt_list *first = node->next;
+
+                dt_list_remove(&net->setups);
+                dt_list_push_back(first, &net->setups);
+            }
             return setup;
+        }
     }
     return NULL;
 }

@@ -68,6 +68,7 @@ struct dt_net {
     /* Its listener is made by the first listen() or connect(), and kept until the net is destroyed. */
     struct dt_session_host session_host;
     struct dt_list setups; /* connects under way, found by their cookie */
+    uint64_t abandoned_ns; /* when attempts were last checked for their time limit */
     uint64_t tidied_ns;    /* when pending peers and abandoned connects were last removed */
 };
 

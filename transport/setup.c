@@ -19,6 +19,7 @@
 #include "transport/message/send.h"
 #include "transport/message/receive.h"
 
+#define ABANDON_EVERY_NS (100 * DT_NS_PER_MS) /* each look goes through all attempts */
 /* A connect that NCCL still calls reports its timeout itself; this time later, NCCL has abandoned it. */
 #define ABANDON_WAIT_NS (10 * DT_NS_PER_S)
 /* Creating and connecting queue pairs takes milliseconds; a firmware that hangs takes up to a minute. */
@@ -543,6 +544,9 @@ struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_
 
 void dt_setups_abandon(struct dt_net *net, uint64_t now_ns)
 {
+    if (now_ns != DT_NEVER_NS && now_ns - net->abandoned_ns < ABANDON_EVERY_NS)
+        return;
+    net->abandoned_ns = now_ns;
     dt_list_for_each(node, &net->setups)
     {
         struct dt_setup *setup = dt_container_of(node, struct dt_setup, node);
