@@ -333,6 +333,8 @@ static enum dt_status run_round(struct request *request, struct dt_control *cont
         status = dt_agent_report(request->hosts[i].agent);
     if (status == DT_OK)
         status = dt_control_step(control, dt_clock_now_ns(), dt_rounds_time_ns());
+    if (status == DT_OK)
+        status = dt_control_append(control, dt_clock_now_ns());
     for (size_t i = 0; status == DT_OK && i < request->host_count; i++)
         status = dt_agent_follow(request->hosts[i].agent, dt_rounds_time_ns());
     return status;

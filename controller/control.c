@@ -512,5 +512,12 @@ enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int6
         status = control->options.dry_run ? DT_OK : take_requests(control);
         decide(control, findings, count, now_ns);
     }
+    return status;
+}
+
+enum dt_status dt_control_append(struct dt_control *control, uint64_t now_ns)
+{
+    enum dt_status status = control->pending_count ? keep_lease(control, now_ns) : DT_OK;
+
     return status == DT_OK ? append_pending(control) : status;
 }

@@ -8,6 +8,7 @@
  * The controller also decides what a command requests (struct dt_request): once, since the decision names the
  * request, and only while the request is recent.
  *
+ *   long planning   the lease is checked, and renewed where due, between planning and appending
  *   store cut off   the controller stops deciding when its lease may have ended; decisions that it could not
  *                   append are appended later under the same number, or dropped with the lease
  *   controller dies nothing changes in the job; another continues from the decisions in the stream
@@ -65,10 +66,18 @@ struct dt_control *dt_control_create(const struct dt_control_options *options);
 void dt_control_destroy(struct dt_control *control);
 
 /*
- * One round; call it a few times a second. Returns the store's status; after a failure the next round goes on
- * where this one ended.
+ * The first part of a round, a few times a second: reads, judges and plans. Returns the store's status; after
+ * a failure the next round goes on where this one ended.
  */
 enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int64_t time_ns);
+
+/*
+ * The second part, in each round: appends what was decided. now_ns is read after dt_control_step(), since
+ * reading and planning may have taken longer than the lease. A decision whose lease has ended by then is
+ * dropped; the next holder of the lease, this controller or another, plans anew. An append may still reach
+ * the store late: the fencing number is what agents refuse it by.
+ */
+enum dt_status dt_control_append(struct dt_control *control, uint64_t now_ns);
 
 /*
  * A decision of the caller instead of the judge, for example a hold of all hosts: `kind`, `host` ("": every

@@ -17,7 +17,8 @@
  * An estimate may be wrong. A remedy under which no iteration of the first five is shorter than the last one
  * without it is taken back at once, and its step is not taken again before everything has recovered.
  *
- * Pure: no clock. Owner: one thread. Planning takes up to some tenths of a second for large jobs.
+ * Pure: no clock. Owner: one thread. Planning is bounded by a number of exchanges to try: up to half a second
+ * of a processor for 1,024 ranks, whatever is slow. The controller checks its lease after it (control.h).
  */
 #ifndef DETOUR_CONTROLLER_REMEDY_H
 #define DETOUR_CONTROLLER_REMEDY_H

@@ -172,8 +172,15 @@ class Control : public ::testing::Test
                 Report("b", 1000000);
             }
             for (dt_control *control : controls)
-                status = dt_control_step(control, now_ns, TimeNs());
+                status = Round(control);
         }
+    }
+    enum dt_status Round(dt_control *control)
+    {
+        enum dt_status result = dt_control_step(control, now_ns, TimeNs());
+
+        now_ns += planning_ns;
+        return result == DT_OK ? dt_control_append(control, now_ns) : result;
     }
     int64_t TimeNs() const
     {
@@ -207,6 +214,7 @@ class Control : public ::testing::Test
     std::vector<dt_control *> controls;
     Lines notes, findings, decided, acknowledged;
     uint64_t now_ns = 1000 * DT_NS_PER_S;
+    uint64_t planning_ns = 0; /* passes between the two parts of a round */
     int64_t agent_number = 0;
     int64_t iteration_ns = 0;
     const detour_cluster *cluster = nullptr;
@@ -328,6 +336,61 @@ TEST_F(Control, AFailureOnAHostIsReported)
     Rounds(2, false);
     EXPECT_TRUE(HasNote("decision 1 failed on host b: no process"));
     EXPECT_EQ(acknowledged, Lines{"1 b"});
+}
+
+/* In the round in which a decision is made, as the dry run shows, planning takes as long as the lease. */
+TEST_F(Control, ADecisionThatIsPlannedLongerThanTheLeaseIsDroppedAndMadeAnew)
+{
+    dt_control *dry_run = Make("dry", true), *control = Make("one");
+
+    Rounds(50, false);
+    for (int round = 0; round < 50 && decided.empty(); round++, now_ns += 200 * DT_NS_PER_MS) {
+        Report("a", 20000000);
+        Report("b", 1000000);
+        Round(dry_run);
+        planning_ns = decided.empty() ? 0 : 3000 * DT_NS_PER_MS;
+        Round(control);
+    }
+    planning_ns = 0;
+    EXPECT_EQ(decided, Lines{"1 replan 1"}); /* of the dry run */
+    EXPECT_TRUE(HasNote("decisions that the store has not got are dropped"));
+    EXPECT_EQ(Stream(), Lines());
+    Rounds(50, true);
+    EXPECT_EQ(Stream(), Lines{"2 fence 2"}) << "made under a new lease, with a number of its own";
+}
+
+TEST_F(Control, WhatIsPlannedWhileAnotherTakesTheLeaseIsDecidedByTheOtherAlone)
+{
+    dt_control *first = Make("one"), *second = Make("two");
+
+    Rounds(50, false);
+    Request(DT_DECISION_HOLD);
+    EXPECT_EQ(dt_control_step(first, now_ns, TimeNs()), DT_OK); /* plans; its lease ends meanwhile */
+    now_ns += 3100 * DT_NS_PER_MS;
+    EXPECT_EQ(Round(second), DT_OK);
+    EXPECT_TRUE(dt_control_is_leader(second));
+    EXPECT_EQ(Round(second), DT_OK);
+    EXPECT_EQ(dt_control_append(first, now_ns), DT_OK);
+    EXPECT_FALSE(dt_control_is_leader(first));
+    EXPECT_EQ(Stream(), Lines{"1 fence 2"});
+    Rounds(5, false);
+    EXPECT_EQ(Stream(), Lines{"1 fence 2"});
+}
+
+TEST_F(Control, ALeaseIsRenewedBeforeWhatWasPlannedForMostOfItIsAppended)
+{
+    uint64_t fence = 0;
+
+    Make("one");
+    Rounds(2, false);
+    Request(DT_DECISION_HOLD);
+    planning_ns = 2500 * DT_NS_PER_MS;
+    EXPECT_EQ(Round(controls[0]), DT_OK);
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"});
+    now_ns += 2500 * DT_NS_PER_MS;
+    EXPECT_EQ(
+        store.inner->ops->lease_acquire(store.inner, DT_LEASE_CONTROLLER, "other", 1000, now_ns, &fence),
+        DT_AGAIN);
 }
 
 TEST_F(Control, ARequestIsDecidedOnceAlsoAfterATakeover)
