@@ -76,12 +76,31 @@ void dt_rank_time_remove_receiver(struct dt_rank_time *rank, struct dt_rank_rece
     forget(rank);
 }
 
-void dt_rank_time_wanted(struct dt_rank_sender *sender, uint64_t wanted_ns, uint64_t messages)
+/* The last message that had left by then; 0: none, or long ago. */
+static uint64_t left_until(const struct dt_rank_sender *sender, uint64_t ns)
+{
+    uint64_t oldest = sender->left_count - dt_min_u64(sender->left_count, DT_RANK_TIME_FLIGHT);
+
+    for (uint64_t number = sender->left_count; number > oldest; number--) {
+        uint64_t left_ns = sender->left_ns[(number - 1) % DT_RANK_TIME_FLIGHT];
+
+        if (left_ns <= ns)
+            return left_ns;
+    }
+    return 0;
+}
+
+void dt_rank_time_wanted(struct dt_rank_sender *sender, uint64_t wanted_ns, uint64_t left_ns,
+                         uint64_t messages)
 {
     struct dt_iteration *iteration = &sender->iteration;
+    uint64_t burst = iteration->mark_count;
 
     if (dt_iteration_add(iteration, wanted_ns, messages))
         sender->ends_ns[iteration->iterations % DT_RANK_TIME_ENDS] = iteration->end_ns;
+    if (iteration->mark_count > burst)
+        sender->after_ns[burst % DT_ITERATION_MARKS] = left_until(sender, wanted_ns);
+    sender->left_ns[sender->left_count++ % DT_RANK_TIME_FLIGHT] = left_ns;
 }
 
 void dt_rank_time_arrived(struct dt_rank_receiver *receiver, uint64_t arrived_ns, uint64_t messages)
@@ -297,6 +316,7 @@ static bool add_gaps(struct dt_rank_time *rank, uint64_t from_ns, uint64_t to_ns
             if (needed > sender->offset)
                 begin_ns = dt_max_u64(begin_ns, arrival_ns(sender->input, needed - sender->offset - 1));
             begin_ns = dt_max_u64(begin_ns, answers_ns(rank, wanted_ns));
+            begin_ns = dt_max_u64(begin_ns, sender->after_ns[number % DT_ITERATION_MARKS]);
             if (wanted_ns > begin_ns)
                 *gaps_ns += wanted_ns - begin_ns;
         }

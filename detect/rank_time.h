@@ -18,9 +18,11 @@
  * messages older. This number, the offset, is the smallest one with which no input arrived after its output
  * was wanted. When all that such a device has sent is answered, at the end of an iteration, the last answer
  * is the input. An input that arrives while the burst before it is still computed hides a part of that time:
- * the gap is a lower bound of the computation. A gap whose input is not known does not count. With several
- * stages per device, inputs from two peers alternate; there the computing gap may contain waiting, and it is
- * as large as the iteration at most.
+ * the gap is a lower bound of the computation. A sender has a limited number of messages in flight; where a
+ * slow link fills this window, the rest of a transfer is wanted as earlier messages leave, long after its
+ * input came. So a gap begins after the last message of the connection that left before the burst was wanted,
+ * too. A gap whose input is not known does not count. With several stages per device, inputs from two peers
+ * alternate; there the computing gap may contain waiting, and it is as large as the iteration at most.
  *
  * Pure, no allocation. One thread, or under one mutex.
  */
@@ -43,6 +45,7 @@ extern "C" {
 /* An iteration is evaluated this long after its end: by then the times of all connections are here. */
 #define DT_RANK_TIME_SETTLE_NS 50000000ull
 #define DT_RANK_TIME_ENDS      64 /* of iterations, remembered until they are evaluated */
+#define DT_RANK_TIME_FLIGHT    64 /* messages in flight at most; NCCL has 32 */
 
 /* A connection that receives. */
 struct dt_rank_receiver {
@@ -63,6 +66,9 @@ struct dt_rank_sender {
     uint64_t answered_phase;        /* of a period, in messages: where that was */
     uint64_t next_burst;            /* the first one that is not evaluated */
     uint64_t ends_ns[DT_RANK_TIME_ENDS]; /* of its iterations, a ring by their number */
+    uint64_t left_count;
+    uint64_t left_ns[DT_RANK_TIME_FLIGHT]; /* when its messages left, a ring */
+    uint64_t after_ns[DT_ITERATION_MARKS]; /* [burst]: the last message before it that had left, left */
 };
 
 struct dt_rank_time {
@@ -88,9 +94,11 @@ void dt_rank_time_remove_sender(struct dt_rank_time *rank, struct dt_rank_sender
 void dt_rank_time_add_receiver(struct dt_rank_time *rank, struct dt_rank_receiver *receiver, uint32_t peer);
 void dt_rank_time_remove_receiver(struct dt_rank_time *rank, struct dt_rank_receiver *receiver);
 
-/* Messages wanted, the first of them at this time, and messages arrived, the last of them at this time; in
- * the order of the connection. */
-void dt_rank_time_wanted(struct dt_rank_sender *sender, uint64_t wanted_ns, uint64_t messages);
+/* Messages wanted, the first of them at this time, that have left, the last of them at left_ns: the sender
+ * may use their place. And messages arrived, the last of them at this time. In the order of the connection.
+ */
+void dt_rank_time_wanted(struct dt_rank_sender *sender, uint64_t wanted_ns, uint64_t left_ns,
+                         uint64_t messages);
 void dt_rank_time_arrived(struct dt_rank_receiver *receiver, uint64_t arrived_ns, uint64_t messages);
 
 /*

@@ -91,7 +91,7 @@ static uint32_t take_all(struct dt_health_net *net, struct dt_health *health, st
     for (; sample && taken < DT_METER_SAMPLES; taken++) {
         take(health, meter->ticks, sample);
         dt_rank_time_wanted(&health->rank, dt_ticks_moment_ns(meter->ticks, sample->requested),
-                            sample->messages);
+                            dt_ticks_moment_ns(meter->ticks, sample->done), sample->messages);
         dt_meter_taken(meter);
         sample = dt_meter_sample(meter);
     }

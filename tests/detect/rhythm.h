@@ -21,9 +21,10 @@ namespace detour_test
 struct Change {
     int iteration = -1; /* from it on; -1: never */
     int until = 1 << 30;
-    int device = 0;    /* whose computations, or whose link to the next device */
-    double factor = 1; /* of computations */
-    double link_ms = 0;
+    int device = 0;      /* whose computations, or whose link to the next device */
+    double factor = 1;   /* of computations */
+    double link_ms = 0;  /* of a transfer: its bytes take longer */
+    double delay_ms = 0; /* of each of its messages; with a window */
 };
 
 struct Rhythm {
@@ -37,6 +38,7 @@ struct Rhythm {
     double link_ms = 0.2;
     double noise = 0.02; /* standard deviation of a computation, relative */
     int chunks = 1;      /* messages per transfer */
+    int window = 0;      /* messages in flight, as NCCL has; a further one is wanted when one has arrived */
     double missed = 0;   /* share of the messages that are not seen */
     int iterations = 80;
     int schedule_change = -1; /* from this iteration on, has_w and depth are the other ones */
@@ -47,6 +49,7 @@ struct Rhythm {
 struct Message {
     uint64_t ns; /* wanted, or arrived */
     int iteration;
+    uint64_t left_ns; /* of one that is sent: it has arrived */
 };
 
 struct DeviceTraffic {
@@ -116,7 +119,12 @@ inline std::vector<std::vector<Action>> Orders(const Rhythm &r, bool has_w, int 
 class Generator
 {
   public:
-    explicit Generator(const Rhythm &rhythm) : r(rhythm), random(rhythm.seed), traffic(rhythm.devices) {}
+    explicit Generator(const Rhythm &rhythm)
+        : r(rhythm), random(rhythm.seed), traffic(rhythm.devices), links{{}, {}}
+    {
+        for (std::vector<Pipe> &direction : links)
+            direction.resize(rhythm.devices);
+    }
 
     std::vector<DeviceTraffic> Run()
     {
@@ -151,12 +159,57 @@ class Generator
         return ms;
     }
 
-    void Send(std::vector<Message> *messages, double ms, int iteration)
+    /* Of one direction of a link: when its messages have arrived. */
+    struct Pipe {
+        double free_ms = 0;
+        std::vector<double> arrived_ms;
+    };
+
+    double Delay(int device, int iteration) const
+    {
+        double ms = 0;
+        for (const Change &c : r.changes) {
+            if (c.iteration >= 0 && iteration >= c.iteration && iteration < c.until && c.device == device)
+                ms += c.delay_ms;
+        }
+        return ms;
+    }
+
+    /* A transfer over the link between a device and the next; returns when its last message has arrived. */
+    double Transfer(int device, int direction, double ms, int iteration)
+    {
+        std::vector<Message> *sent = &traffic[device + direction].sent[direction];
+        std::vector<Message> *received = &traffic[device + 1 - direction].received[1 - direction];
+        double link_ms = Link(device, iteration), end_ms = ms + 0.05 * r.chunks + link_ms;
+        Pipe *pipe = &links[direction][device];
+
+        if (r.window == 0) {
+            Send(sent, ms, end_ms, iteration);
+            Receive(received, end_ms, iteration);
+            return end_ms;
+        }
+        for (int chunk = 0; chunk < r.chunks; chunk++) {
+            size_t number = pipe->arrived_ms.size(), window = static_cast<size_t>(r.window);
+            double wanted = ms + 0.05 * chunk;
+            if (number >= window)
+                wanted = std::max(wanted, pipe->arrived_ms[number - window]);
+            pipe->free_ms = std::max(wanted, pipe->free_ms) + 0.05 + link_ms / r.chunks;
+            end_ms = pipe->free_ms + Delay(device, iteration);
+            pipe->arrived_ms.push_back(end_ms);
+            sent->push_back(
+                {static_cast<uint64_t>(wanted * 1e6), iteration, static_cast<uint64_t>(end_ms * 1e6)});
+            received->push_back({static_cast<uint64_t>(end_ms * 1e6), iteration, 0});
+        }
+        return end_ms;
+    }
+
+    void Send(std::vector<Message> *messages, double ms, double end_ms, int iteration)
     {
         std::uniform_real_distribution<double> draw(0, 1);
         for (int chunk = 0; chunk < r.chunks; chunk++) {
             if (draw(random) >= r.missed)
-                messages->push_back({static_cast<uint64_t>((ms + 0.05 * chunk) * 1e6), iteration});
+                messages->push_back({static_cast<uint64_t>((ms + 0.05 * chunk) * 1e6), iteration,
+                                     static_cast<uint64_t>((end_ms - 0.05 * (r.chunks - 1 - chunk)) * 1e6)});
         }
     }
 
@@ -164,7 +217,7 @@ class Generator
     {
         for (int chunk = 0; chunk < r.chunks; chunk++)
             messages->push_back(
-                {static_cast<uint64_t>((ms - 0.05 * (r.chunks - 1 - chunk)) * 1e6), iteration});
+                {static_cast<uint64_t>((ms - 0.05 * (r.chunks - 1 - chunk)) * 1e6), iteration, 0});
     }
 
     void Iterate(int iteration, const std::vector<std::vector<Action>> &orders, bool has_w,
@@ -195,16 +248,10 @@ class Generator
                         traffic[d].begin_ms.back() = begin;
                     traffic[d].compute_ms.back() += takes;
                     free[d] = begin + takes;
-                    if (a.kind == kF && d < p - 1) {
-                        act[d + 1][a.microbatch] = free[d] + 0.05 * r.chunks + Link(d, iteration);
-                        Send(&traffic[d].sent[0], free[d], iteration);
-                        Receive(&traffic[d + 1].received[1], act[d + 1][a.microbatch], iteration);
-                    }
-                    if (a.kind == kB && d > 0) {
-                        grad[d - 1][a.microbatch] = free[d] + 0.05 * r.chunks + Link(d - 1, iteration);
-                        Send(&traffic[d].sent[1], free[d], iteration);
-                        Receive(&traffic[d - 1].received[0], grad[d - 1][a.microbatch], iteration);
-                    }
+                    if (a.kind == kF && d < p - 1)
+                        act[d + 1][a.microbatch] = Transfer(d, 0, free[d], iteration);
+                    if (a.kind == kB && d > 0)
+                        grad[d - 1][a.microbatch] = Transfer(d - 1, 1, free[d], iteration);
                     at[d]++;
                     has_moved = true;
                 }
@@ -221,6 +268,7 @@ class Generator
     Rhythm r;
     std::mt19937_64 random;
     std::vector<DeviceTraffic> traffic;
+    std::vector<Pipe> links[2]; /* to the next device, and back */
 };
 
 /* Errors, for a line of the output. */

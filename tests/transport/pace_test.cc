@@ -53,7 +53,7 @@ class Pace : public ::testing::Test
             dt_receiver_stamp(dt_receiver_of(connection), sequence++);
             dt_pace_feed(&mutex, dt_receiver_of(connection));
             now_ns += compute_ns;
-            dt_rank_time_wanted(sender.get(), now_ns, 1);
+            dt_rank_time_wanted(sender.get(), now_ns, now_ns, 1);
         }
         now_ns += 100 * kMs;
         dt_pace_judge(&pace, page, is_disturbed, now_ns);
