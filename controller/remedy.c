@@ -407,7 +407,7 @@ static void set_ladder(struct dt_remedy *remedy)
     }
     if (remedy->is_useless[remedy->ladder.current]) /* back, at once */
         steps[DETOUR_STEP_S1] = (struct detour_ladder_step){.iteration_ns = 1, .is_other = true};
-    detour_ladder_change(&remedy->ladder, count_of(&remedy->slowness), steps);
+    detour_ladder_change(&remedy->ladder, count_of(&remedy->slowness), pace_ns(remedy), steps);
 }
 
 static void update(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns)
@@ -561,7 +561,7 @@ void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decisio
     remedy->ladder_ns = 1;
     for (int i = 0; i < DETOUR_STEP_COUNT; i++)
         steps[i].iteration_ns = i == decision->step ? 0 : INT64_MAX;
-    detour_ladder_change(&remedy->ladder, 1, steps);
+    detour_ladder_change(&remedy->ladder, 1, 0, steps);
     if (detour_ladder_boundary(&remedy->ladder, remedy->ladder_ns, &step))
         detour_ladder_done(&remedy->ladder, remedy->ladder_ns, true);
     memcpy(remedy->present.counts, decision->counts, decision->replica_count * sizeof *decision->counts);

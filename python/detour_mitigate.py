@@ -93,8 +93,9 @@ def plan(job, event, noise_percent=0, budget=0):
     """Every step with its cost and what it brings, as `detour mitigate --json`; 0 stands for the defaults.
 
     `steps` has cost_ms, iteration_ms and taken_after (slow iterations, None: never) of S1 to S4; `due` is the last step
-    that the ladder has taken after the event's slow_iterations. S2 has microbatches and weights of the replicas, S3
-    the node of each position and the microbatches with them."""
+    that the ladder has taken after the event's slow_iterations. An iteration that is longer by up to noise_percent (0:
+    10) is a jitter, for which no step is taken. S2 has microbatches and weights of the replicas, S3 the node of each
+    position and the microbatches with them."""
     with detour_sched._Call() as call:
         cluster, found = _read(call, job, event)
         options, made = _Options(round(10 * noise_percent), budget), _Mitigation()

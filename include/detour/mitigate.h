@@ -324,7 +324,16 @@ detour_topology_adjust(struct detour_arena *arena, const struct detour_cluster *
  * helps or not. Here every step has its own sum, so a step that saves nothing is never taken, and one that
  * pays before a cheaper one is taken before it. Going back to S1 after a recovery is a step like the others:
  * its cost is weighed against what the remedy costs each iteration that nothing is slow.
+ *
+ * Noise. A change of the mean iteration by less than 10 % is a jitter and no incident (section 4.2). The rule
+ * is about the incident as a whole: once it is verified, every step counts that saves more of an iteration
+ * than plans resolve, also where it removes only a part of the slowdown or another step has removed most of
+ * it, and an iteration shorter than with the step makes the step's sum smaller, so that jitter around the
+ * step's time does not add up.
  */
+
+/* A step that changes an iteration by up to this part of its time changes nothing. */
+#define DETOUR_SAVING_NOISE_PERMILLE 10
 
 /*
  * What a step would bring, at present. The step in force is taken again only where is_other is set: for a
@@ -338,8 +347,8 @@ struct detour_ladder_step {
 
 /* Zero is the default of every field. */
 struct detour_ladder_options {
-    /* A loss below this part of a step's iteration is noise; 0 means 100 (section 4.2). For the way back
-     * after a recovery it is 10. */
+    /* Incidents that make the mean iteration longer by up to this part of a healthy one are noise; 0 means
+     * 100 (section 4.2). */
     int32_t noise_permille;
     int32_t confirm_count; /* iterations without an incident that confirm a recovery; 0 means 3 */
     int64_t timeout_ns;    /* after which a step in progress counts as failed; 0 means one hour */
@@ -365,8 +374,12 @@ struct detour_ladder {
     int32_t incidents;        /* open ones */
     int32_t calm_count;       /* iterations since all have recovered, up to confirm_count */
     bool is_first;            /* this iteration is the one in which an incident opened */
+    bool is_verified;         /* the open incidents are more than noise */
+    int64_t healthy_ns;       /* as last given */
+    int64_t slow_ns;          /* of slow_count iterations since the last change */
+    int64_t slow_count;
     struct detour_ladder_step steps[DETOUR_STEP_COUNT]; /* as last given */
-    int64_t lost_ns[DETOUR_STEP_COUNT];                 /* by not having taken the step */
+    int64_t lost_ns[DETOUR_STEP_COUNT];                 /* by not having taken the step; at least 0 */
     int64_t began_ns;                 /* of this iteration; of a step in progress, its begin */
     int64_t taken[DETOUR_STEP_COUNT]; /* how often */
 };
@@ -377,12 +390,13 @@ DETOUR_API void detour_ladder_init(struct detour_ladder *ladder, const struct de
 
 /*
  * What is slow has changed, or what the steps would bring: `incidents` are open (0: all have recovered), and
- * steps[] ([step]) holds for all of them together. Sums stay as they are, so that a second incident does not
- * delay what the first has nearly paid for. They begin anew confirm_count iterations after all have
- * recovered; a link that flaps faster is one incident. While a step is in progress, it is completed, and the
- * new values hold after it.
+ * steps[] ([step]) holds for all of them together. healthy_ns is an iteration when nothing is slow, in the
+ * scale of measured ones; 0: not known, and every incident is more than noise. Sums stay as they are, so that
+ * a second incident does not delay what the first has nearly paid for. They begin anew confirm_count
+ * iterations after all have recovered; a link that flaps faster is one incident. While a step is in progress,
+ * it is completed, and the new values hold after it.
  */
-DETOUR_API void detour_ladder_change(struct detour_ladder *ladder, int32_t incidents,
+DETOUR_API void detour_ladder_change(struct detour_ladder *ladder, int32_t incidents, int64_t healthy_ns,
                                      const struct detour_ladder_step *steps);
 
 /*

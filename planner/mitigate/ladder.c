@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "detour/mitigate.h"
 
-enum { PERMILLE = 1000, DEFAULT_NOISE_PERMILLE = 100, PLAN_NOISE_PERMILLE = 10, DEFAULT_CONFIRM_COUNT = 3 };
+enum { PERMILLE = 1000, DEFAULT_NOISE_PERMILLE = 100, DEFAULT_CONFIRM_COUNT = 3 };
 #define DEFAULT_TIMEOUT_NS 3600000000000
 #define LOST_MAX_NS        (INT64_MAX / 4)
 
@@ -55,8 +55,14 @@ static void enter(struct detour_ladder *ladder, enum input input)
     ladder->state = (enum detour_ladder_state)next;
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void forget_losses(struct detour_ladder *ladder)
 {
+    ladder->is_verified = false;
     memset(ladder->lost_ns, 0, sizeof(ladder->lost_ns));
 }
 
@@ -76,10 +82,12 @@ void detour_ladder_init(struct detour_ladder *ladder, const struct detour_ladder
         ladder->steps[step].iteration_ns = INT64_MAX;
 }
 
-void detour_ladder_change(struct detour_ladder *ladder, int32_t incidents,
+void detour_ladder_change(struct detour_ladder *ladder, int32_t incidents, int64_t healthy_ns,
                           const struct detour_ladder_step *steps)
 {
     memcpy(ladder->steps, steps, sizeof(ladder->steps));
+    ladder->healthy_ns = healthy_ns;
+    ladder->slow_ns = ladder->slow_count = 0;
     if ((incidents > 0) != (ladder->incidents > 0)) {
         ladder->is_first = incidents > 0;
         ladder->calm_count = 0;
@@ -93,21 +101,37 @@ static bool is_calm(const struct detour_ladder *ladder)
     return ladder->incidents == 0 && ladder->calm_count >= ladder->options.confirm_count;
 }
 
-/* What the step would have saved of an iteration; 0 within the noise. Without incidents only the way back
- * counts, once the recovery is confirmed. */
+/*
+ * What the step would have saved of an iteration, negative where it would have cost more; 0 for a difference
+ * that plans do not resolve. An incident counts once it is verified, and without incidents only the way back,
+ * once the recovery is confirmed.
+ */
 static int64_t gain_ns(const struct detour_ladder *ladder, enum detour_step step, int64_t iteration_ns)
 {
-    int64_t target_ns = ladder->steps[step].iteration_ns, noise_permille = ladder->options.noise_permille;
+    int64_t target_ns = ladder->steps[step].iteration_ns, gain = iteration_ns - target_ns;
+    bool counts = ladder->incidents > 0 ? ladder->is_verified : step == DETOUR_STEP_S1 && is_calm(ladder);
 
-    if (ladder->incidents == 0) {
-        if (step != DETOUR_STEP_S1 || !is_calm(ladder))
-            return 0;
-        noise_permille = PLAN_NOISE_PERMILLE;
-    }
-    if ((step == ladder->current && !ladder->steps[step].is_other) || iteration_ns <= target_ns ||
-        (__int128)(iteration_ns - target_ns) * PERMILLE <= (__int128)target_ns * noise_permille)
+    if (!counts || target_ns == INT64_MAX || (step == ladder->current && !ladder->steps[step].is_other))
         return 0;
-    return iteration_ns - target_ns;
+    __int128 size = gain < 0 ? -(__int128)gain : gain;
+
+    return size * PERMILLE <= (__int128)target_ns * DETOUR_SAVING_NOISE_PERMILLE ? 0 : gain;
+}
+
+/* The mean iteration since what is slow changed. The one in which it changed was healthy in part: it counts
+ * by itself alone. */
+static void verify(struct detour_ladder *ladder, int64_t iteration_ns, bool is_first)
+{
+    int64_t slow_ns = ladder->slow_ns + iteration_ns, count = ladder->slow_count + 1;
+
+    if (ladder->incidents > 0 &&
+        (__int128)slow_ns * PERMILLE >
+            (__int128)ladder->healthy_ns * count * (PERMILLE + ladder->options.noise_permille))
+        ladder->is_verified = true;
+    if (is_first)
+        return;
+    ladder->slow_ns = slow_ns;
+    ladder->slow_count = count;
 }
 
 /* The step that one more iteration would make due; of several, the one that saves most. NEVER: none. */
@@ -129,8 +153,9 @@ static int find_due(const struct detour_ladder *ladder, int64_t iteration_ns)
 static void add_losses(struct detour_ladder *ladder, int64_t iteration_ns)
 {
     for (int step = 0; step < DETOUR_STEP_COUNT; step++) {
-        int64_t gain = gain_ns(ladder, (enum detour_step)step, iteration_ns);
-        ladder->lost_ns[step] += gain < LOST_MAX_NS - ladder->lost_ns[step] ? gain : 0;
+        int64_t lost_ns = ladder->lost_ns[step] +
+                          smaller(gain_ns(ladder, (enum detour_step)step, iteration_ns), LOST_MAX_NS);
+        ladder->lost_ns[step] = lost_ns < 0 ? 0 : smaller(lost_ns, LOST_MAX_NS);
     }
 }
 
@@ -156,6 +181,7 @@ bool detour_ladder_boundary(struct detour_ladder *ladder, int64_t now_ns, enum d
     count_calm(ladder);
     if (ladder->state == DETOUR_LADDER_QUIET || iteration_ns <= 0)
         return false;
+    verify(ladder, iteration_ns, is_first);
     if (!is_first)
         add_losses(ladder, iteration_ns);
     int due = find_due(ladder, iteration_ns);

@@ -12,7 +12,6 @@ enum { PERMILLE = 1000, DEFAULT_NOISE_PERMILLE = 100 };
 /* The ladder's sums as a formula: they grow by the same gain each iteration until a step is taken. */
 struct forecast {
     struct detour_mitigation_step *steps;
-    int64_t noise_permille;
     int64_t lost_ns[DETOUR_STEP_COUNT];
     int64_t now; /* boundaries so far */
     int current;
@@ -22,7 +21,9 @@ static int64_t gain_ns(const struct forecast *f, int step)
 {
     int64_t now_ns = f->steps[f->current].iteration.iteration_ns, ns = f->steps[step].iteration.iteration_ns;
 
-    return (__int128)(now_ns - ns) * PERMILLE > (__int128)ns * f->noise_permille ? now_ns - ns : 0;
+    __int128 size = now_ns < ns ? ns - now_ns : now_ns - ns;
+
+    return size * PERMILLE > (__int128)ns * DETOUR_SAVING_NOISE_PERMILLE ? now_ns - ns : 0;
 }
 
 /* Iterations until one more makes the sum reach the cost. */
@@ -33,6 +34,14 @@ static int64_t wait_for(const struct forecast *f, int step)
     int64_t wait = missing_ns > 0 ? (missing_ns + gain - 1) / gain - 1 : 0;
 
     return wait > least ? wait : least;
+}
+
+/* After `count` further iterations. A step that is worse than the present one has its sum made smaller. */
+static int64_t lost_ns(const struct forecast *f, int step, int64_t count)
+{
+    __int128 lost_ns = f->lost_ns[step] + (__int128)count * gain_ns(f, step);
+
+    return lost_ns < 0 ? 0 : (int64_t)lost_ns;
 }
 
 /* The first iteration counts for nothing: boundary 1 is where the first step may be taken, with no loss. */
@@ -54,7 +63,7 @@ static void find_due(struct forecast *f)
         if (first == INT64_MAX)
             return;
         for (int step = 0; step < DETOUR_STEP_COUNT; step++)
-            f->lost_ns[step] = step <= next ? 0 : f->lost_ns[step] + first * gain_ns(f, step);
+            f->lost_ns[step] = step <= next ? 0 : lost_ns(f, step, first);
         f->now += f->now ? first : first + 1;
         f->current = next;
         f->steps[next].due_iterations = f->now;
@@ -110,13 +119,16 @@ static enum detour_status plan_topology(struct detour_arena *arena, const struct
 static void forecast(struct detour_mitigation *mitigation, const struct detour_cluster *cluster,
                      int64_t slow_iterations, int32_t noise_permille)
 {
-    struct forecast f = {.steps = mitigation->steps, .noise_permille = noise_permille};
+    struct forecast f = {.steps = mitigation->steps};
+    int64_t slow_ns = mitigation->steps[DETOUR_STEP_S1].iteration.iteration_ns;
 
     for (int step = 0; step < DETOUR_STEP_COUNT; step++) {
         mitigation->steps[step].cost_ns = cluster->cost_ns[step];
         mitigation->steps[step].due_iterations = step == DETOUR_STEP_S1 ? 0 : -1;
     }
-    find_due(&f);
+    if ((__int128)slow_ns * PERMILLE >
+        (__int128)mitigation->healthy.iteration_ns * (PERMILLE + noise_permille))
+        find_due(&f);
     mitigation->due = DETOUR_STEP_S1;
     for (int step = 0; step < DETOUR_STEP_COUNT; step++)
         if (mitigation->steps[step].due_iterations > mitigation->steps[mitigation->due].due_iterations &&

@@ -11,7 +11,7 @@
 /* Exchanges of nodes that a plan of S3 tries: with 64 nodes and a few slow ones, more find nothing better. */
 #define S3_BUDGET 4000
 
-enum { NOISE_PART = 10 }; /* a step at once has to save more than this part of an iteration */
+enum { PERMILLE = 1000, NOISE_PERMILLE = 100 }; /* as the ladder's; for the steps at once */
 
 static const struct detour_slowness nothing;
 
@@ -31,6 +31,7 @@ struct run {
     struct detour_ladder_step steps[DETOUR_STEP_COUNT];
     struct dt_incidents_phase phase;
     int64_t iteration_ns;
+    bool is_verified; /* as in the ladder, for the steps at once */
     int32_t *nodes, *counts, *first_nodes, *even;
 };
 
@@ -166,7 +167,7 @@ static enum detour_status replan(struct run *run, struct detour_error *error)
     if (status)
         return status;
     if (run->options->policy == DT_INCIDENTS_LADDER)
-        detour_ladder_change(&run->ladder, incident_count(run), run->steps);
+        detour_ladder_change(&run->ladder, incident_count(run), run->result->healthy_ns, run->steps);
     if (run->iteration_ns > run->result->longest_ns)
         run->result->longest_ns = run->iteration_ns;
     return DETOUR_OK;
@@ -231,6 +232,11 @@ static enum detour_status take(struct run *run, enum detour_step step, struct de
     return replan(run, error);
 }
 
+static bool is_longer(int64_t iteration_ns, int64_t than_ns, int32_t permille)
+{
+    return (__int128)iteration_ns * PERMILLE > (__int128)than_ns * (PERMILLE + permille);
+}
+
 /* At the end of an iteration. */
 static bool is_due(struct run *run, enum detour_step *step)
 {
@@ -238,10 +244,12 @@ static bool is_due(struct run *run, enum detour_step *step)
         return detour_ladder_boundary(&run->ladder, run->now_ns, step);
     if (run->options->policy == DT_INCIDENTS_NEVER)
         return false;
-    *step = incident_count(run) ? run->options->step : DETOUR_STEP_S1;
-    int64_t target_ns = run->steps[*step].iteration_ns;
-
-    return target_ns < run->iteration_ns && run->iteration_ns - target_ns > target_ns / NOISE_PART;
+    bool is_slow = incident_count(run);
+    *step = is_slow ? run->options->step : DETOUR_STEP_S1;
+    run->is_verified = is_slow && (run->is_verified ||
+                                   is_longer(run->iteration_ns, run->result->healthy_ns, NOISE_PERMILLE));
+    return (!is_slow || run->is_verified) &&
+           is_longer(run->iteration_ns, run->steps[*step].iteration_ns, DETOUR_SAVING_NOISE_PERMILLE);
 }
 
 /* ---- the run ---- */

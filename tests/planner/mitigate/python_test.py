@@ -41,7 +41,9 @@ class Module(unittest.TestCase):
             self.assertEqual(plan["S3"][key], printed["S3"][key])
 
     def test_options(self):
-        self.assertIsNone(detour_mitigate.plan(JOB, EVENT, noise_percent=90)["steps"]["S2"]["taken_after"])
+        # The slowness as a whole, 3 times as long, is beyond 90 % and within 300 %.
+        self.assertEqual(detour_mitigate.plan(JOB, EVENT, noise_percent=90)["steps"]["S2"]["taken_after"], 1)
+        self.assertIsNone(detour_mitigate.plan(JOB, EVENT, noise_percent=300)["steps"]["S2"]["taken_after"])
         quick = {**EVENT, "links": [], "slow_iterations": 2}
         self.assertEqual(detour_mitigate.plan(JOB, quick)["due"], "S2")
         self.assertEqual(detour_mitigate.plan(JOB, quick, noise_percent=90)["due"], "S1")
