@@ -7,25 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "tests/controller/slow_job.h"
 
 namespace
 {
-const int64_t kMs = DT_NS_PER_MS;
-
-/* Two replicas of two stages, 16 microbatches: 8 * 10 + 10 = 90 ms. Rank 0 to 3 at the positions. */
-class Remedy : public ::testing::Test
+class Remedy : public SlowJob
 {
   protected:
-    Remedy()
+    Remedy() : SlowJob(60000 * kMs)
     {
-        cluster.name = "job";
-        cluster.replica_count = cluster.stage_count = 2;
-        cluster.microbatch_count = 16;
-        cluster.stage_ns = stage_ns;
-        cluster.cost_ns[DETOUR_STEP_S2] = 2000 * kMs;
-        cluster.cost_ns[DETOUR_STEP_S3] = 60000 * kMs;
-        cluster.cost_ns[DETOUR_STEP_S4] = 10000000 * kMs;
         Restart();
     }
     ~Remedy() override
@@ -49,30 +39,16 @@ class Remedy : public ::testing::Test
         dt_remedy_destroy(made);
         return reason;
     }
-    void Find(dt_finding_kind kind, uint32_t rank, uint32_t peer, double factor, uint64_t delay_ms)
-    {
-        dt_finding finding = {};
-
-        finding.kind = kind;
-        finding.state = DT_FINDING_GOES_ON;
-        finding.rank = rank;
-        finding.peer_rank = peer;
-        finding.factor = factor;
-        finding.delay_ns = delay_ms * kMs;
-        findings.push_back(finding);
-    }
     /* One iteration, and a round. True: *decision is made; it is done at once. */
     bool Iterate(int64_t iteration_ms, bool success = true)
     {
-        dt_situation situation = {};
+        const dt_situation situation = Situation();
 
         observation = {};
         observation.iteration_ns = iteration_ms * kMs;
         observation.compute_ns = 80 * kMs;
         observation.iterations = 1;
         dt_remedy_observe(remedy, &observation);
-        situation.findings = findings.data();
-        situation.finding_count = findings.size();
         now_ns += (uint64_t)(iteration_ms * kMs);
         if (!dt_remedy_decide(remedy, &situation, now_ns, &decision))
             return false;
@@ -97,13 +73,9 @@ class Remedy : public ::testing::Test
         return {decision.nodes, decision.nodes + decision.node_count};
     }
 
-    const int64_t stage_ns[2] = {10 * kMs, 10 * kMs};
-    detour_cluster cluster = {};
     dt_remedy *remedy = nullptr;
-    std::vector<dt_finding> findings;
     dt_observation observation = {};
     dt_decision decision = {};
-    uint64_t now_ns = 1;
 };
 
 using Numbers = std::vector<int32_t>;

@@ -9,28 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "tests/controller/slow_job.h"
 
 namespace
 {
-const int64_t kMs = DT_NS_PER_MS;
 using Lines = std::vector<std::string>;
 
-/* Two replicas of two stages; rank 2 computes slowly, so that S2 is due; the validation takes one more round.
- */
-class Treatment : public ::testing::Test
+/* Rank 2 computes slowly, so that S2 is due; the validation takes one more round. */
+class Treatment : public SlowJob
 {
   protected:
-    Treatment()
-    {
-        cluster.name = "job";
-        cluster.replica_count = cluster.stage_count = 2;
-        cluster.microbatch_count = 16;
-        cluster.stage_ns = stage_ns;
-        cluster.cost_ns[DETOUR_STEP_S2] = 2000 * kMs;
-        cluster.cost_ns[DETOUR_STEP_S3] = cluster.cost_ns[DETOUR_STEP_S4] = 10000000 * kMs;
-        measured = std::make_unique<dt_validate_report>();
-    }
+    Treatment() : SlowJob(10000000 * kMs), measured(std::make_unique<dt_validate_report>()) {}
     ~Treatment() override
     {
         dt_treatment_destroy(treatment);
@@ -91,15 +80,13 @@ class Treatment : public ::testing::Test
     {
         for (size_t before = lines.size(); count > 0 && lines.size() == before; count--) {
             auto observation = std::make_unique<dt_observation>();
-            dt_situation situation = {};
+            const dt_situation situation = Situation();
             dt_acknowledgement acknowledgement = {};
 
             *observation = {};
             observation->iteration_ns = iteration_ms * kMs;
             observation->iterations = 1;
             dt_treatment_observe(treatment, observation.get());
-            situation.findings = findings.data();
-            situation.finding_count = findings.size();
             now_ns += (uint64_t)(iteration_ms * kMs);
             dt_treatment_step(treatment, &situation, 1, is_dry_run, now_ns, (int64_t)now_ns);
             for (acknowledgement.number = 1; acknowledgement.number <= number; acknowledgement.number++)
@@ -108,31 +95,18 @@ class Treatment : public ::testing::Test
     }
     void Find(dt_finding_kind kind, uint32_t rank, uint32_t peer)
     {
-        dt_finding finding = {};
-
-        finding.number = findings.size() + 1;
-        finding.kind = kind;
-        finding.state = DT_FINDING_GOES_ON;
-        finding.rank = rank;
-        finding.peer_rank = peer;
-        finding.factor = 2;
-        finding.delay_ns = 40 * kMs;
-        findings.push_back(finding);
+        SlowJob::Find(kind, rank, peer, 2, 40);
     }
     void Measure(detour_slow_kind kind, int32_t rank, int32_t peer)
     {
         measured->slow[measured->slow_count++] = {kind, rank, peer, 2.5};
     }
 
-    const int64_t stage_ns[2] = {10 * kMs, 10 * kMs};
-    detour_cluster cluster = {};
     dt_treatment *treatment = nullptr;
-    std::vector<dt_finding> findings;
     std::unique_ptr<dt_validate_report> measured;
     dt_status result = DT_OK;
     Lines lines;
     int64_t number = 0;
-    uint64_t now_ns = 1;
 };
 
 TEST_F(Treatment, WithoutACommandARemedyIsGivenOutAtOnce)
