@@ -42,6 +42,10 @@ struct dt_control {
     uint64_t now_ns;
     int64_t number;   /* of the last decision of the job */
     uint64_t refused; /* records */
+    /* For dt_control_read(). */
+    struct dt_counts counts;
+    const struct dt_finding *findings; /* of the last round; the judge's */
+    uint32_t finding_count;
     /* Decisions of this or an earlier round that are not in the stream yet. */
     size_t pending_count;
     struct dt_decision pending[DECISIONS_MAX];
@@ -243,6 +247,7 @@ static bool adopt(void *arg, const char *id, const char *record, size_t bytes)
         control->number = decision.number;
     if (decision.request[0])
         copy_id(control->after_request, decision.request);
+    dt_counts_adopt(&control->counts, &decision);
     dt_decide_adopt(control->decide, &decision, adoption->now_ns);
     if (control->treatment)
         dt_treatment_adopt(control->treatment, &decision, adoption->now_ns);
@@ -399,6 +404,7 @@ static enum dt_status append_pending(struct dt_control *control)
         free(text);
         if (status != DT_OK)
             break;
+        dt_counts_decision(&control->counts, decision);
         if (control->options.funcs.decision)
             control->options.funcs.decision(control->options.funcs_arg, decision);
         done++;
@@ -505,6 +511,9 @@ enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int6
     if (status != DT_OK)
         return status;
     findings = dt_judge_decide(control->judge, (uint64_t)time_ns, &count);
+    control->findings = findings;
+    control->finding_count = count;
+    dt_counts_findings(&control->counts, findings, count);
     report_findings(control, findings, count);
     if (!control->is_leader && !control->options.dry_run)
         return DT_OK;
@@ -520,4 +529,23 @@ enum dt_status dt_control_append(struct dt_control *control, uint64_t now_ns)
     enum dt_status status = control->pending_count ? keep_lease(control, now_ns) : DT_OK;
 
     return status == DT_OK ? append_pending(control) : status;
+}
+
+void dt_control_read(const struct dt_control *control, struct dt_control_state *state)
+{
+    *state =
+        (struct dt_control_state){.is_leader = control->is_leader,
+                                  .hosts = dt_known_present_hosts(control->known, control->time_ns),
+                                  .iteration_ns = dt_known_iteration_ns(control->known, control->time_ns),
+                                  .counts = control->counts};
+    for (uint32_t i = 0; i < control->finding_count && state->finding_count < DT_JUDGE_FINDINGS; i++) {
+        if (control->findings[i].state != DT_FINDING_ENDED)
+            state->findings[state->finding_count++] = control->findings[i];
+    }
+    if (!control->is_leader)
+        return;
+    state->is_held = dt_counts_is_held(&control->counts, control->time_ns);
+    state->measures = dt_decide_in_force(control->decide);
+    if (control->treatment)
+        state->step = dt_treatment_in_force(control->treatment);
 }

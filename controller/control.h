@@ -20,6 +20,7 @@
 #ifndef DETOUR_CONTROLLER_CONTROL_H
 #define DETOUR_CONTROLLER_CONTROL_H
 
+#include "controller/counts.h"
 #include "controller/decide.h"
 #include "controller/record.h"
 #include "controller/remedy.h"
@@ -90,6 +91,22 @@ enum dt_status dt_control_order(struct dt_control *control, const struct dt_deci
 
 /* Holds the lease, as far as it knows. */
 bool dt_control_is_leader(const struct dt_control *control);
+
+/* The state of the job after the last round, for metrics. */
+struct dt_control_state {
+    bool is_leader;
+    size_t hosts;            /* that have reported lately: dt_known_present_hosts() */
+    uint64_t iteration_ns;   /* dt_known_iteration_ns() */
+    struct dt_counts counts; /* since dt_control_create() */
+    uint32_t finding_count;  /* open findings */
+    struct dt_finding findings[DT_JUDGE_FINDINGS];
+    /* What is in force. Without the lease, or in a dry run: nothing. */
+    bool is_held;
+    struct dt_in_force measures;
+    enum detour_step step;
+};
+
+void dt_control_read(const struct dt_control *control, struct dt_control_state *state);
 
 #ifdef __cplusplus
 }

@@ -431,3 +431,20 @@ void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decisi
     measure->since_ns = now_ns;
     measure->enacted_count += enacts;
 }
+
+struct dt_in_force dt_decide_in_force(const struct dt_decider *decide)
+{
+    struct dt_in_force in_force = {.links = decide->link_count};
+
+    for (size_t i = 0; i < decide->measure_count; i++) {
+        const struct measure *measure = &decide->measures[i];
+
+        if (measure->state != ON && measure->state != FALLING)
+            continue;
+        if (measure->kind == DT_DECISION_MIGRATE)
+            in_force.nics++;
+        else
+            in_force.connections++;
+    }
+    return in_force;
+}

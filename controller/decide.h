@@ -78,6 +78,15 @@ size_t dt_decide(struct dt_decider *decide, const struct dt_situation *situation
  */
 void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decision, uint64_t now_ns);
 
+/* What is in force by the decisions up to now. */
+struct dt_in_force {
+    size_t links;       /* delays in the schedule of the last replan */
+    size_t connections; /* that send through host memory */
+    size_t nics;        /* drained */
+};
+
+struct dt_in_force dt_decide_in_force(const struct dt_decider *decide);
+
 #ifdef __cplusplus
 }
 #endif

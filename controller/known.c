@@ -12,12 +12,20 @@
 struct host {
     char name[DT_STORE_NAME_BYTES];
     int64_t offset_ns; /* from its clock to this one's: the least that was seen, so the fastest record's */
+    int64_t seen_ns;   /* its last observation, on this clock */
+};
+
+struct pace {
+    int64_t iteration_ns; /* the last one that was reported; 0: none yet */
+    int64_t seen_ns;
 };
 
 struct dt_known {
     size_t host_count;
     struct host hosts[DT_KNOWN_HOSTS_MAX];
     char rank_hosts[DT_KNOWN_RANKS_MAX][DT_STORE_NAME_BYTES]; /* "": not known */
+    struct pace paces[DT_KNOWN_RANKS_MAX];                    /* of ranks */
+    int64_t sorted_ns[DT_KNOWN_RANKS_MAX];                    /* of dt_known_iteration_ns() */
     size_t link_count;
     struct dt_known_link links[DT_KNOWN_LINKS_MAX]; /* open addressing by connection and host */
 };
@@ -42,6 +50,39 @@ size_t dt_known_host_count(const struct dt_known *known)
     return known->host_count;
 }
 
+size_t dt_known_present_hosts(const struct dt_known *known, int64_t time_ns)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < known->host_count; i++)
+        count += time_ns - known->hosts[i].seen_ns < (int64_t)DT_JUDGE_STALE_NS;
+    return count;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    const int64_t *left = a, *right = b;
+
+    return (*left > *right) - (*left < *right);
+}
+
+uint64_t dt_known_iteration_ns(struct dt_known *known, int64_t time_ns)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < DT_KNOWN_RANKS_MAX; i++) {
+        const struct pace *pace = &known->paces[i];
+        int64_t age_ns = time_ns - pace->seen_ns;
+
+        if (pace->iteration_ns && (age_ns < (int64_t)DT_JUDGE_STALE_NS || age_ns / 3 < pace->iteration_ns))
+            known->sorted_ns[count++] = pace->iteration_ns;
+    }
+    if (!count)
+        return 0;
+    qsort(known->sorted_ns, count, sizeof *known->sorted_ns, compare_ns);
+    return (uint64_t)(known->sorted_ns[(count - 1) / 2] / 2 + known->sorted_ns[count / 2] / 2);
+}
+
 /* The host's time on this clock. */
 static int64_t to_own_time(struct dt_known *known, const struct dt_observation *observation, int64_t time_ns)
 {
@@ -61,6 +102,7 @@ static int64_t to_own_time(struct dt_known *known, const struct dt_observation *
     }
     if (offset_ns < host->offset_ns || offset_ns - host->offset_ns > (int64_t)DT_JUDGE_STALE_NS)
         host->offset_ns = offset_ns; /* or the host's clock was set back */
+    host->seen_ns = time_ns;
     return observation->time_ns + host->offset_ns;
 }
 
@@ -159,8 +201,11 @@ void dt_known_take(struct dt_known *known, const struct dt_observation *observat
     if (own_ns <= 0)
         return;
     rank.time_ns = (uint64_t)own_ns;
-    if (observation->rank >= 0 && observation->rank < DT_KNOWN_RANKS_MAX)
+    if (observation->rank >= 0 && observation->rank < DT_KNOWN_RANKS_MAX) {
         memcpy(known->rank_hosts[observation->rank], observation->host, sizeof known->rank_hosts[0]);
+        if (observation->iteration_ns > 0)
+            known->paces[observation->rank] = (struct pace){observation->iteration_ns, time_ns};
+    }
     snprintf(rank.host, sizeof rank.host, "%s", observation->host);
     if (observation->rank >= 0)
         dt_judge_add_rank(judge, &rank);

@@ -36,6 +36,15 @@ const struct dt_known_link *dt_known_links(const struct dt_known *known);
 /* Hosts that have reported, as far as they are remembered. */
 size_t dt_known_host_count(const struct dt_known *known);
 
+/* Those of them that have reported in the last DT_JUDGE_STALE_NS. */
+size_t dt_known_present_hosts(const struct dt_known *known, int64_t time_ns);
+
+/*
+ * The time of an iteration of the job: the median over its ranks of the last one that each has reported. A
+ * rank counts for DT_JUDGE_STALE_NS, or three of its iterations if they are longer. 0: not known.
+ */
+uint64_t dt_known_iteration_ns(struct dt_known *known, int64_t time_ns);
+
 #ifdef __cplusplus
 }
 #endif

@@ -568,3 +568,8 @@ void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decisio
     memcpy(remedy->present.nodes, decision->nodes, decision->node_count * sizeof *decision->nodes);
     remedy->since_ns = now_ns;
 }
+
+enum detour_step dt_remedy_step(const struct dt_remedy *remedy)
+{
+    return remedy->ladder.current;
+}

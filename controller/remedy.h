@@ -77,6 +77,9 @@ void dt_remedy_done(struct dt_remedy *remedy, uint64_t now_ns, bool success);
 /* A decision that is not done for this long counts as failed: dt_remedy_decide() sees to it. */
 #define DT_REMEDY_TIMEOUT_NS 30000000000ull
 
+/* The step in force; S1: no remedy. */
+enum detour_step dt_remedy_step(const struct dt_remedy *remedy);
+
 /* A decision of an earlier controller: it is in force. One for another job is ignored. */
 void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decision, uint64_t now_ns);
 

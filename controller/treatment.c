@@ -36,6 +36,11 @@ enum dt_status dt_treatment_create(const struct detour_cluster *cluster, uint64_
     return status;
 }
 
+enum detour_step dt_treatment_in_force(const struct dt_treatment *treatment)
+{
+    return dt_remedy_step(treatment->remedy);
+}
+
 static void end_validation(struct dt_treatment *treatment)
 {
     dt_validate_stop(&treatment->validate, &treatment->funcs.validate, treatment->funcs.validate_arg);

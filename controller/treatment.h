@@ -40,6 +40,9 @@ void dt_treatment_destroy(struct dt_treatment *treatment);
 void dt_treatment_observe(struct dt_treatment *treatment, struct dt_observation *observation);
 void dt_treatment_adopt(struct dt_treatment *treatment, const struct dt_decision *decision, uint64_t now_ns);
 
+/* As dt_remedy_step(). */
+enum detour_step dt_treatment_in_force(const struct dt_treatment *treatment);
+
 /* A host has executed a decision, or failed. */
 void dt_treatment_acknowledged(struct dt_treatment *treatment,
                                const struct dt_acknowledgement *acknowledgement, uint64_t now_ns);

@@ -461,6 +461,53 @@ TEST_F(Control, AnOrderIsADecisionOfTheLeader)
     EXPECT_EQ(decided.size(), 1u + (size_t)room);
 }
 
+/* For metrics. */
+TEST_F(Control, ItsStateIsThatOfTheJob)
+{
+    dt_control *first = Make("one"), *second = Make("two");
+    auto state = std::make_unique<dt_control_state>();
+
+    dt_control_read(first, state.get());
+    EXPECT_EQ(state->hosts, 0u);
+    iteration_ns = 138000000;
+    Rounds(50, false);
+    dt_control_read(first, state.get());
+    EXPECT_TRUE(state->is_leader);
+    EXPECT_EQ(state->hosts, 2u);
+    EXPECT_EQ(state->iteration_ns, 138000000u);
+    EXPECT_EQ(state->finding_count, 0u);
+    EXPECT_EQ(state->measures.links, 0u);
+    Rounds(50, true);
+    Request(DT_DECISION_HOLD);
+    Rounds(2, true);
+    dt_control_read(first, state.get());
+    ASSERT_EQ(state->finding_count, 1u);
+    EXPECT_EQ(state->findings[0].kind, DT_FINDING_LINK);
+    EXPECT_EQ(state->counts.found[DT_FINDING_LINK], 1u);
+    EXPECT_EQ(state->counts.decided[DT_DECISION_REPLAN], 1u);
+    EXPECT_EQ(state->measures.links, 1u);
+    EXPECT_TRUE(state->is_held);
+    dt_control_read(second, state.get());
+    EXPECT_FALSE(state->is_leader);
+    EXPECT_EQ(state->finding_count, 1u) << "it judges as well";
+    EXPECT_EQ(state->counts.decided[DT_DECISION_REPLAN], 0u);
+    EXPECT_EQ(state->measures.links, 0u);
+    controls = {second};
+    Rounds(20, true);
+    dt_control_read(second, state.get());
+    EXPECT_TRUE(state->is_leader);
+    EXPECT_EQ(state->counts.decided[DT_DECISION_REPLAN], 0u) << "it was the other's decision";
+    EXPECT_EQ(state->measures.links, 1u);
+    EXPECT_TRUE(state->is_held);
+    EXPECT_GT(state->counts.decided_ns, 0);
+    Rounds(100, false);
+    dt_control_read(second, state.get());
+    EXPECT_EQ(state->finding_count, 0u);
+    EXPECT_EQ(state->measures.links, 0u);
+    store.is_cut = true; /* so that it does not release the other's lease below */
+    controls = {first, second};
+}
+
 /* Two replicas of one rank each, whose link no exchange avoids: S4. */
 class ControlRemedy : public Control
 {

@@ -234,4 +234,29 @@ TEST_F(Decide, MeasuresWithoutRoomInOneCallFollowInTheNext)
     EXPECT_EQ(Until(300).size(), 4u);
     EXPECT_EQ(Until(500).size(), 6u);
 }
+
+TEST_F(Decide, WhatIsInForceFollowsTheDecisions)
+{
+    dt_decision migrate = {};
+
+    Link(2, 3, 7, "n0", 1000);
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(dt_decide_in_force(decide).links, 0u);
+    Until(0);
+    EXPECT_EQ(dt_decide_in_force(decide).connections, 0u) << "not confirmed";
+    Until(1000);
+    EXPECT_EQ(dt_decide_in_force(decide).links, 1u);
+    EXPECT_EQ(dt_decide_in_force(decide).connections, 1u);
+    EXPECT_EQ(dt_decide_in_force(decide).nics, 0u);
+    findings.clear();
+    slow.clear();
+    Until(2000);
+    EXPECT_EQ(dt_decide_in_force(decide).connections, 1u) << "until it is undone";
+    Until(20000);
+    EXPECT_EQ(dt_decide_in_force(decide).links, 0u);
+    EXPECT_EQ(dt_decide_in_force(decide).connections, 0u);
+    migrate.kind = DT_DECISION_MIGRATE;
+    dt_decide_adopt(decide, &migrate, now_ms * kMs);
+    EXPECT_EQ(dt_decide_in_force(decide).nics, 1u);
+}
 } // namespace

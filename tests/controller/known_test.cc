@@ -171,4 +171,50 @@ TEST_F(Known, TheLastReportOfEachConnectionIsThereAndTheTableIsBounded)
     for (uint64_t i = 1; i <= 2 * DT_KNOWN_LINKS_MAX; i++)
         Report("a", 0, 1, 1000, kS, kS, [i](dt_observed_link *link) { link->connection = i; });
 }
+
+/* A report of rank `rank` on host a or b, with this time of an iteration; 0: none since the last report. */
+class KnownPace : public Known
+{
+  protected:
+    void Pace(const char *host, int32_t rank, int64_t iteration_ns, int64_t at_ns)
+    {
+        auto observation = std::make_unique<dt_observation>();
+
+        *observation = {};
+        strcpy(observation->host, host);
+        observation->pid = 1;
+        observation->rank = rank;
+        observation->time_ns = at_ns - 3600 * kS; /* its clock is wrong */
+        observation->iteration_ns = iteration_ns;
+        dt_known_take(known, observation.get(), at_ns, judge);
+    }
+};
+
+TEST_F(KnownPace, TheIterationOfTheJobIsTheMedianOfItsRanks)
+{
+    const int64_t at_ns = 10000 * kS;
+
+    EXPECT_EQ(dt_known_iteration_ns(known, at_ns), 0u);
+    Pace("a", 0, 100, at_ns);
+    Pace("a", 1, 900, at_ns);
+    EXPECT_EQ(dt_known_iteration_ns(known, at_ns), 500u);
+    Pace("b", 2, 110, at_ns);
+    EXPECT_EQ(dt_known_iteration_ns(known, at_ns), 110u);
+    Pace("b", 2, 0, at_ns + kS);
+    EXPECT_EQ(dt_known_iteration_ns(known, at_ns + kS), 110u) << "no iteration is no news";
+}
+
+TEST_F(KnownPace, WhatIsNotReportedForLongIsNotPresent)
+{
+    const int64_t at_ns = 10000 * kS, stale_ns = (int64_t)DT_JUDGE_STALE_NS;
+
+    Pace("a", 0, 20 * kS, at_ns);
+    Pace("b", 1, 1000, at_ns);
+    EXPECT_EQ(dt_known_present_hosts(known, at_ns), 2u);
+    Pace("a", 0, 0, at_ns + stale_ns);
+    EXPECT_EQ(dt_known_present_hosts(known, at_ns + stale_ns), 1u);
+    EXPECT_EQ(dt_known_iteration_ns(known, at_ns + stale_ns), 20u * kS) << "a long iteration";
+    EXPECT_EQ(dt_known_iteration_ns(known, at_ns + 60 * kS), 0u);
+    EXPECT_EQ(dt_known_host_count(known), 2u) << "they are remembered";
+}
 } // namespace

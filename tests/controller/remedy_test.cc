@@ -167,6 +167,7 @@ TEST_F(Remedy, AnotherControllerTakesBackWhatIsInForce)
     Restart();
     dt_remedy_adopt(remedy, &taken, now_ns);
     EXPECT_EQ(Until(125, 100), -1) << "it is in force";
+    EXPECT_EQ(dt_remedy_step(remedy), taken.step);
     findings.clear();
     ASSERT_GE(Until(125, 1000), 0);
     EXPECT_EQ(decision.step, DETOUR_STEP_S1);
@@ -178,6 +179,7 @@ TEST_F(Remedy, ARemedyThatDoesNotHelpIsTakenBackOnce)
     Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
     ASSERT_GE(Until(170, 1000), 0);
     ASSERT_EQ(decision.step, DETOUR_STEP_S2);
+    EXPECT_EQ(dt_remedy_step(remedy), DETOUR_STEP_S2);
     EXPECT_EQ(Until(200, 100), 5);
     EXPECT_EQ(decision.step, DETOUR_STEP_S1);
     EXPECT_EQ(Counts(), (Numbers{8, 8}));
