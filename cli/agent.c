@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <argp.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,15 +10,12 @@
 #include "cli/command.h"
 #include "cli/control.h"
 #include "cli/job_store.h"
-#include "cli/metrics_server.h"
+#include "cli/metrics_output.h"
 #include "cli/rounds.h"
 #include "cli/stat_metrics.h"
 #include "controller/agent.h"
-#include "detour/stat.h"
 
 #define COMMAND "detour agent"
-
-#define TEXTFILE_S 15 /* between two versions of the file of metrics */
 
 enum { KEY_REDIS = 256, KEY_HOST, KEY_JOB, KEY_PERIOD, KEY_LISTEN, KEY_TEXTFILE };
 
@@ -28,10 +24,7 @@ struct request {
     const char *job;
     char host[DT_STORE_NAME_BYTES];
     uint32_t period_ms;
-    struct dt_metrics_server_options server; /* port 0: none */
-    const char *textfile;                    /* or NULL */
-    uint64_t written_ns;                     /* the last version; 0: none */
-    bool has_failed;                         /* that one */
+    struct dt_metrics_output output;
     struct dt_rounds rounds;
 };
 
@@ -60,11 +53,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case KEY_PERIOD:
         return dt_arg_unsigned(COMMAND, "--period", arg, 10, 60000, &request->period_ms);
     case KEY_LISTEN:
-        return dt_metrics_server_parse(arg, &request->server)
-                   ? 0
-                   : dt_arg_refuse(COMMAND, "--listen %s: expected PORT or an IPv4 ADDRESS:PORT", arg);
+        return dt_metrics_output_parse(COMMAND, arg, &request->output);
     case KEY_TEXTFILE:
-        request->textfile = arg;
+        request->output.textfile = arg;
         return 0;
     case ARGP_KEY_ARG:
         return dt_arg_refuse(COMMAND, "unexpected argument '%s'", arg);
@@ -81,7 +72,7 @@ static const struct argp_option argp_options[] = {
     {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
     {"host", KEY_HOST, "NAME", 0, "this host's name in reports and decisions (default: the host name)", 0},
     {"period", KEY_PERIOD, "MS", 0, "milliseconds between two reports (default 200)", 0},
-    {"listen", KEY_LISTEN, "[ADDRESS:]PORT", 0,
+    {"listen", KEY_LISTEN, DT_METRICS_LISTEN_FORM, 0,
      "answer Prometheus at GET /metrics, as `detour stat --metrics --listen`", 0},
     {"textfile", KEY_TEXTFILE, "FILE", 0,
      "write the same metrics to FILE every 15 seconds, for node_exporter's textfile directory", 0},
@@ -121,48 +112,6 @@ static void print_note(void *arg, bool is_error, const char *text)
     dt_rounds_line(&request->rounds, is_error, text);
 }
 
-/* Every TEXTFILE_S, also without a process: that none is left is a result. A failure is one line. */
-static void write_textfile(struct request *request, const char *runtime_dir)
-{
-    struct detour_stat_snapshot *snapshot = NULL;
-    char error[DETOUR_STAT_ERROR_BYTES] = "";
-    uint64_t now_ns = dt_clock_now_ns();
-    char line[320];
-    enum detour_stat_status status;
-    bool is_written;
-
-    if (!request->textfile ||
-        (request->written_ns && now_ns < request->written_ns + TEXTFILE_S * DT_NS_PER_S))
-        return;
-    request->written_ns = now_ns;
-    status = detour_stat_read(runtime_dir, 0, &snapshot, error);
-    if (status == DETOUR_STAT_NOT_FOUND) /* no process has created the directory yet */
-        return;
-    is_written = status == DETOUR_STAT_OK && dt_metrics_save(request->textfile, snapshot, request->job);
-    if (!is_written && !request->has_failed) {
-        snprintf(line, sizeof line, "--textfile %.120s: %.160s", request->textfile,
-                 error[0] ? error : strerror(errno));
-        dt_rounds_line(&request->rounds, true, line);
-    }
-    request->has_failed = !is_written;
-    if (status == DETOUR_STAT_OK)
-        detour_stat_free(snapshot);
-}
-
-/* NULL with a line: the port is in use, or the library is missing. */
-static struct dt_metrics_server *listen_on(struct request *request, const char *runtime_dir)
-{
-    char reason[DT_STORE_REASON_BYTES];
-    struct dt_metrics_server *server;
-
-    request->server.runtime_dir = runtime_dir;
-    request->server.job = request->job;
-    server = dt_metrics_server_start(&request->server, reason, sizeof reason);
-    if (!server)
-        dt_arg_refuse(COMMAND, "--listen: %s", reason);
-    return server;
-}
-
 static int run(struct request *request, struct dt_store *store)
 {
     const char *runtime_dir = dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR");
@@ -172,25 +121,27 @@ static int run(struct request *request, struct dt_store *store)
                                              .note = print_note,
                                              .note_arg = request};
     struct dt_agent *agent = dt_agent_create(&options);
-    struct dt_metrics_server *server = NULL;
+    struct dt_metrics_host host = {runtime_dir, request->job};
     enum dt_status status;
 
     if (!agent) {
         dt_arg_refuse(COMMAND, "out of memory");
         return DT_EXIT_FAILED;
     }
-    if (request->server.port && !(server = listen_on(request, runtime_dir))) {
+    request->output.listen.write_metrics = dt_metrics_write_host;
+    request->output.listen.arg = &host;
+    if (!dt_metrics_output_start(COMMAND, &request->output)) {
         dt_agent_destroy(agent);
         return DT_EXIT_FAILED;
     }
     do {
-        write_textfile(request, runtime_dir);
+        dt_metrics_output_step(&request->output, &request->rounds, dt_clock_now_ns());
         status = dt_agent_report(agent);
         if (status == DT_OK)
             status = dt_agent_follow(agent, dt_rounds_time_ns());
         dt_rounds_result(&request->rounds, store, status);
     } while (dt_rounds_wait(&request->rounds));
-    dt_metrics_server_stop(server);
+    dt_metrics_output_stop(&request->output);
     dt_agent_destroy(agent);
     return DT_EXIT_OK;
 }

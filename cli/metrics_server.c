@@ -9,12 +9,10 @@
 #ifdef DETOUR_MICROHTTPD
 #include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 
 #include "base/util.h"
-#include "cli/stat_metrics.h"
 #endif
 
 bool dt_metrics_server_parse(const char *text, struct dt_metrics_server_options *options)
@@ -63,8 +61,8 @@ struct library {
 struct dt_metrics_server {
     struct library library;
     struct MHD_Daemon *daemon;
-    char runtime_dir[PATH_MAX];
-    char job[256]; /* "": none */
+    dt_metrics_write_func *write_metrics;
+    void *arg;
 };
 
 static bool load(struct library *library, char *reason, size_t reason_bytes)
@@ -129,24 +127,17 @@ static enum MHD_Result answer_line(const struct dt_metrics_server *server, struc
 static enum MHD_Result answer_metrics(const struct dt_metrics_server *server,
                                       struct MHD_Connection *connection)
 {
-    struct detour_stat_snapshot *snapshot;
-    char error[DETOUR_STAT_ERROR_BYTES], *text = NULL;
+    char reason[512] = "out of memory", *text = NULL;
     size_t bytes = 0;
-    FILE *out;
-    bool is_written;
+    FILE *out = open_memstream(&text, &bytes);
+    bool is_written = out && server->write_metrics(server->arg, out, reason, sizeof reason);
 
-    if (detour_stat_read(server->runtime_dir, 0, &snapshot, error) != DETOUR_STAT_OK)
-        return answer_line(server, connection, MHD_HTTP_INTERNAL_SERVER_ERROR, error);
-    out = open_memstream(&text, &bytes);
-    if (out)
-        dt_metrics_write(out, snapshot, server->job[0] ? server->job : NULL);
-    is_written = out && !ferror(out);
+    is_written = out && !ferror(out) && is_written;
     is_written = out && !fclose(out) && is_written;
-    detour_stat_free(snapshot);
     if (is_written)
         return answer(server, connection, MHD_HTTP_OK, text, bytes);
     free(text);
-    return answer_line(server, connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+    return answer_line(server, connection, MHD_HTTP_INTERNAL_SERVER_ERROR, reason);
 }
 
 static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, const char *url,
@@ -185,9 +176,8 @@ struct dt_metrics_server *dt_metrics_server_start(const struct dt_metrics_server
         snprintf(reason, reason_bytes, "out of memory");
         return NULL;
     }
-    snprintf(server->runtime_dir, sizeof server->runtime_dir, "%s",
-             options->runtime_dir ? options->runtime_dir : "");
-    snprintf(server->job, sizeof server->job, "%s", options->job ? options->job : "");
+    server->write_metrics = options->write_metrics;
+    server->arg = options->arg;
     if (inet_pton(AF_INET, text, &address.sin_addr) != 1) {
         snprintf(reason, reason_bytes, "the address of the metrics: %s is no IPv4 address", text);
     } else if (load(&server->library, reason, reason_bytes)) {

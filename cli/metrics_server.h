@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metrics of this host (cli/stat_metrics.h) over HTTP, for Prometheus: GET /metrics. HTTP is
- * libmicrohttpd's, in one thread of its own; headers at build time, the library at run time. An answer is
- * made from the pages at the time of the request and never waits for a process. Bounded: 64 connections, 16
+ * A set of metrics (cli/metrics_text.h) over HTTP, for Prometheus: GET /metrics. HTTP is libmicrohttpd's, in
+ * one thread of its own; headers at build time, the library at run time. Bounded: 64 connections, 16
  * KiB of memory for each request, 10 s without progress end a connection.
  */
 #ifndef DETOUR_CLI_METRICS_SERVER_H
@@ -12,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/metrics_text.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -19,10 +20,10 @@ extern "C" {
 struct dt_metrics_server;
 
 struct dt_metrics_server_options {
-    char address[16];        /* IPv4; "": 127.0.0.1, this host only */
-    uint16_t port;           /* 0: any that is free */
-    const char *runtime_dir; /* as for detour_stat_read(); copied */
-    const char *job;         /* the label; NULL: none; copied */
+    char address[16];                     /* IPv4; "": 127.0.0.1, this host only */
+    uint16_t port;                        /* 0: any that is free */
+    dt_metrics_write_func *write_metrics; /* makes each answer, in the server's thread */
+    void *arg;                            /* its own; outlives the server */
 };
 
 /* "PORT" or "ADDRESS:PORT". False: neither; *options is as before. */

@@ -298,16 +298,34 @@ static int follow(const struct dt_params *params, const struct request *request)
 
 /* ---- Files. ---- */
 
+struct chosen {
+    const struct detour_stat_snapshot *snapshot;
+    const char *job;
+};
+
+static bool write_chosen(void *arg, FILE *out, char *reason, size_t reason_bytes)
+{
+    const struct chosen *chosen = arg;
+
+    (void)reason;
+    (void)reason_bytes;
+    dt_metrics_write(out, chosen->snapshot, chosen->job);
+    return true;
+}
+
 /* The file of --metrics is written without any process, too: that none is left is a result. */
 static int save_metrics(const struct dt_params *params, const struct request *request)
 {
     struct detour_stat_snapshot *snapshot;
+    struct chosen chosen = {.job = request->job};
+    char reason[256];
     int code = read_pages(params, request, &snapshot);
 
     if (code != DT_EXIT_OK)
         return code;
-    if (!dt_metrics_save(request->metrics_file, snapshot, request->job)) {
-        dt_arg_refuse(COMMAND, "--metrics %s: %s", request->metrics_file, strerror(errno));
+    chosen.snapshot = snapshot;
+    if (!dt_metrics_save(request->metrics_file, write_chosen, &chosen, reason, sizeof reason)) {
+        dt_arg_refuse(COMMAND, "--metrics %s: %s", request->metrics_file, reason);
         code = DT_EXIT_FAILED;
     }
     detour_stat_free(snapshot);
@@ -381,13 +399,14 @@ static int write_trace(const struct dt_params *params, const struct request *req
 static int listen_for_scrapes(const struct dt_params *params, const struct request *request)
 {
     struct dt_metrics_server_options options = request->server;
+    struct dt_metrics_host host = {params->runtime_dir, request->job};
     struct dt_metrics_server *server;
     sigset_t signals, old;
     char reason[256];
     int signal;
 
-    options.runtime_dir = params->runtime_dir;
-    options.job = request->job;
+    options.write_metrics = dt_metrics_write_host;
+    options.arg = &host;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);

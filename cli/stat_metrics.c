@@ -1,54 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/stat_metrics.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/util.h"
-
-#define FILE_MODE 0644 /* node_exporter is another user */
+#include "cli/metrics_text.h"
 
 /* ---- Labels. ---- */
 
-static void write_label(FILE *out, const char *name, const char *value)
-{
-    fprintf(out, "%s=\"", name);
-    for (; *value; value++) {
-        if (*value == '"' || *value == '\\')
-            putc('\\', out);
-        putc(*value >= ' ' && *value <= '~' ? *value : '?', out);
-    }
-    putc('"', out);
-}
-
 static void write_rank(FILE *out, const char *name, int32_t rank)
 {
-    char text[16] = "";
-
-    if (rank >= 0)
-        snprintf(text, sizeof text, "%" PRId32, rank);
-    write_label(out, name, rank == DETOUR_STAT_RANK_SEVERAL ? "many" : text);
+    if (rank == DETOUR_STAT_RANK_SEVERAL)
+        dt_metrics_label(out, name, "many");
+    else
+        dt_metrics_label_number(out, name, rank);
 }
 
 static void write_process_labels(FILE *out, const struct detour_stat_process *process, const char *job)
 {
     putc('{', out);
-    write_label(out, "host", process->host);
+    dt_metrics_label(out, "host", process->host);
     putc(',', out);
     write_rank(out, "rank", process->job_rank >= 0 ? process->job_rank : process->rank);
     if (job) {
         putc(',', out);
-        write_label(out, "job", job);
+        dt_metrics_label(out, "job", job);
     }
     fprintf(out, ",pid=\"%" PRId32 "\",", process->pid);
-    write_label(out, "process", process->name);
+    dt_metrics_label(out, "process", process->name);
 }
 
 /* A row of the tables below for one connection. */
@@ -73,22 +54,17 @@ static void write_sample(const struct sample *sample, const char *name, const ch
     putc(',', out);
     write_rank(out, "to", c->to_rank);
     putc(',', out);
-    write_label(out, "peer", c->peer);
+    dt_metrics_label(out, "peer", c->peer);
     if (sample->has_nics) {
         putc(',', out);
-        write_label(out, "nic", c->nic);
+        dt_metrics_label(out, "nic", c->nic);
         putc(',', out);
-        write_label(out, "peer_nic", c->peer_nic);
+        dt_metrics_label(out, "peer_nic", c->peer_nic);
     }
     fprintf(out, "%s} ", more);
 }
 
 /* ---- Counters. ---- */
-
-static void write_head(FILE *out, const char *name, const char *type, const char *help)
-{
-    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
 
 typedef void write_func(const struct sample *sample, const char *name, size_t offset);
 
@@ -164,7 +140,7 @@ static void write_counters(const struct sample *all, const struct detour_stat_sn
                  (int)(strlen(counters[i].name) - (is_time ? 3 : 0)), counters[i].name,
                  is_time ? "_seconds" : "");
         sample.has_nics = is_traffic(counters[i].name);
-        write_head(all->out, name, "counter", counters[i].help);
+        dt_metrics_head(all->out, name, "counter", counters[i].help);
         write_metric(&sample, snapshot, is_time ? write_seconds : write_count, name, counters[i].offset);
     }
 }
@@ -250,16 +226,17 @@ static void write_processes(FILE *out, const struct detour_stat_snapshot *snapsh
 {
     size_t count = detour_stat_process_count(snapshot);
 
-    write_head(out, "detour_processes", "gauge", "processes of this user on this host that use Detour");
+    dt_metrics_head(out, "detour_processes", "gauge", "processes of this user on this host that use Detour");
     fprintf(out, "detour_processes %zu\n", count);
-    write_head(out, "detour_process_start_time_seconds", "gauge", "when the process started to use Detour");
+    dt_metrics_head(out, "detour_process_start_time_seconds", "gauge",
+                    "when the process started to use Detour");
     for (size_t i = 0; i < count; i++) {
         const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
 
         fputs("detour_process_start_time_seconds", out);
         write_process_labels(out, process, job);
         putc(',', out);
-        write_label(out, "version", process->version);
+        dt_metrics_label(out, "version", process->version);
         fprintf(out, "} %.3f\n", (double)process->start_ns / 1e9);
     }
 }
@@ -270,54 +247,26 @@ void dt_metrics_write(FILE *out, const struct detour_stat_snapshot *snapshot, co
 
     write_processes(out, snapshot, job);
     write_counters(&all, snapshot);
-    write_head(out, "detour_service_seconds", "histogram", "time of a message from hand-over to completion");
+    dt_metrics_head(out, "detour_service_seconds", "histogram",
+                    "time of a message from hand-over to completion");
     write_metric(&all, snapshot, write_histogram, "detour_service_seconds", 0);
     for (size_t i = 0; i < DT_COUNT_OF(gauges); i++) {
-        write_head(out, gauges[i].name, "gauge", gauges[i].help);
+        dt_metrics_head(out, gauges[i].name, "gauge", gauges[i].help);
         write_metric(&all, snapshot, write_gauge, gauges[i].name, i);
     }
 }
 
-/* ---- The file. ---- */
-
-/* A name in the same folder that no collector takes: it begins with a dot and has no known ending. */
-static bool temporary_name(const char *path, char name[PATH_MAX])
+bool dt_metrics_write_host(void *arg, FILE *out, char *reason, size_t reason_bytes)
 {
-    const char *slash = strrchr(path, '/');
-    int folder_bytes = slash ? (int)(slash + 1 - path) : 0;
-    int bytes =
-        snprintf(name, PATH_MAX, "%.*s.%s.%d", folder_bytes, path, path + folder_bytes, (int)getpid());
+    const struct dt_metrics_host *host = arg;
+    struct detour_stat_snapshot *snapshot;
+    char error[DETOUR_STAT_ERROR_BYTES];
 
-    errno = ENAMETOOLONG;
-    return bytes < PATH_MAX;
-}
-
-bool dt_metrics_save(const char *path, const struct detour_stat_snapshot *snapshot, const char *job)
-{
-    char name[PATH_MAX];
-    bool is_written;
-    FILE *out;
-    int error, fd;
-
-    if (!temporary_name(path, name))
-        return false;
-    unlink(name); /* of a process of the same number that was killed */
-    fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
-    out = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!out) {
-        error = errno;
-        if (fd >= 0)
-            close(fd);
-        errno = error;
+    if (detour_stat_read(host->runtime_dir, 0, &snapshot, error) != DETOUR_STAT_OK) {
+        snprintf(reason, reason_bytes, "%s", error);
         return false;
     }
-    errno = 0;
-    dt_metrics_write(out, snapshot, job);
-    is_written = !fflush(out) && !ferror(out);
-    is_written = !fclose(out) && is_written && !rename(name, path);
-    error = errno;
-    if (!is_written)
-        unlink(name);
-    errno = error ? error : EIO;
-    return is_written;
+    dt_metrics_write(out, snapshot, host->job);
+    detour_stat_free(snapshot);
+    return true;
 }

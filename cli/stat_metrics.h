@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A snapshot in Prometheus' text format 0.0.4: counters and gauges of every connection, and of the host.
- * Label values are ASCII, whatever a peer calls itself, so that one hostile name cannot spoil a whole scrape.
- * docs/stat.md has the table of metrics.
+ * A snapshot in Prometheus' text format (metrics_text.h): counters and gauges of every connection, and of the
+ * host. docs/stat.md has the table of metrics.
  */
 #ifndef DETOUR_CLI_STAT_METRICS_H
 #define DETOUR_CLI_STAT_METRICS_H
@@ -19,12 +18,14 @@ extern "C" {
 /* Writes to `out`, whose error state tells whether that worked. `job`: the label of that name; NULL: none. */
 void dt_metrics_write(FILE *out, const struct detour_stat_snapshot *snapshot, const char *job);
 
-/*
- * Replaces the file `path` by the metrics, in one step: a reader has the old or the new content, in full. A
- * folder that takes it, such as node_exporter's textfile directory, sees the name `path` only. False: errno
- * has the reason, and `path` is as before.
- */
-bool dt_metrics_save(const char *path, const struct detour_stat_snapshot *snapshot, const char *job);
+/* The pages of this host at the time of the call. */
+struct dt_metrics_host {
+    const char *runtime_dir; /* as for detour_stat_read() */
+    const char *job;         /* the label; NULL: none */
+};
+
+/* A dt_metrics_write_func; `arg` is a struct dt_metrics_host. */
+bool dt_metrics_write_host(void *arg, FILE *out, char *reason, size_t reason_bytes);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "cli/stat_metrics.h"
 #include "tests/cli/stat_page.h"
 
 namespace
@@ -18,8 +19,8 @@ class MetricsServer : public testing::Test
   protected:
     void SetUp() override
     {
-        options.runtime_dir = folder.path.c_str();
-        options.job = "job-7";
+        options.write_metrics = dt_metrics_write_host;
+        options.arg = &host;
         server = dt_metrics_server_start(&options, reason, sizeof reason);
         if (!server && (strstr(reason, "libmicrohttpd12") || strstr(reason, "libmicrohttpd-dev")))
             GTEST_SKIP() << reason;
@@ -63,6 +64,7 @@ class MetricsServer : public testing::Test
     }
 
     Folder folder;
+    dt_metrics_host host = {folder.path.c_str(), "job-7"};
     dt_metrics_server_options options = {};
     dt_metrics_server *server = nullptr;
     char reason[256] = "";

@@ -4,9 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <vector>
 
@@ -107,28 +104,5 @@ TEST(StatMetrics, APeersNameIsAsciiOnOneLine)
     EXPECT_NE(std::string::npos, text.find("peer=\"a???b\\\"} 1?\"")) << text;
     EXPECT_TRUE(
         std::all_of(text.begin(), text.end(), [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
-}
-
-TEST(StatMetrics, AFileIsReplacedInOneStepOrNotAtAll)
-{
-    Folder pages, files;
-    StatPage page(pages);
-    detour_stat_snapshot *snapshot = StatPage::Read(pages);
-    std::string path = files.path + "/detour.prom", folder = files.path + "/folder";
-
-    std::ofstream(path) << "old";
-    EXPECT_TRUE(dt_metrics_save(path.c_str(), snapshot, nullptr));
-    std::ifstream file(path);
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    EXPECT_EQ(text, TextOf(pages, nullptr));
-    EXPECT_EQ(std::filesystem::status(path).permissions() & std::filesystem::perms::others_read,
-              std::filesystem::perms::others_read)
-        << "node_exporter is another user";
-    EXPECT_FALSE(dt_metrics_save((files.path + "/none/detour.prom").c_str(), snapshot, nullptr));
-    EXPECT_EQ(errno, ENOENT);
-    std::filesystem::create_directory(folder);
-    EXPECT_FALSE(dt_metrics_save(folder.c_str(), snapshot, nullptr));
-    EXPECT_EQ(files.Count(), 2u) << "nothing else is left behind";
-    detour_stat_free(snapshot);
 }
 } // namespace
