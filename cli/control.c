@@ -14,9 +14,11 @@
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/control_metrics.h"
 #include "cli/control_request.h"
 #include "cli/file.h"
 #include "cli/job_store.h"
+#include "cli/metrics_output.h"
 #include "cli/rounds.h"
 #include "cli/validate_command.h"
 #include "controller/agent.h"
@@ -35,7 +37,9 @@ enum {
     KEY_PERIOD,
     KEY_CLUSTER,
     KEY_RECHECK,
-    KEY_VALIDATE
+    KEY_VALIDATE,
+    KEY_LISTEN,
+    KEY_TEXTFILE
 };
 
 struct host {
@@ -56,6 +60,8 @@ struct request {
     struct detour_arena *arena;          /* has the next */
     struct detour_cluster *cluster;
     struct dt_decide_options decide;
+    struct dt_metrics_output output;
+    struct dt_control_metrics metrics;
     struct dt_rounds rounds;
 };
 
@@ -143,6 +149,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case KEY_VALIDATE:
         request->validate.text = arg;
         return arg[0] ? 0 : dt_arg_refuse(COMMAND, "--validate '': expected a shell command");
+    case KEY_LISTEN:
+        return dt_metrics_output_parse(COMMAND, arg, &request->output);
+    case KEY_TEXTFILE:
+        request->output.textfile = arg;
+        return 0;
     case 'J':
         request->json = true;
         return 0;
@@ -176,6 +187,10 @@ static const struct argp_option argp_options[] = {
      "--pairs` does",
      0},
     {"period", KEY_PERIOD, "MS", 0, "milliseconds between two rounds (default 200)", 0},
+    {"listen", KEY_LISTEN, DT_METRICS_LISTEN_FORM, 0,
+     "answer Prometheus at GET /metrics: findings, decisions, iterations of the job", 0},
+    {"textfile", KEY_TEXTFILE, "FILE", 0,
+     "write the same metrics to FILE every 15 seconds, for node_exporter's textfile directory", 0},
     {"json", 'J', NULL, 0, "one JSON object per line: findings and decisions", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -392,11 +407,18 @@ static int run(struct request *request, struct dt_store *store)
         dt_arg_refuse(COMMAND, "out of memory");
         return DT_EXIT_FAILED;
     }
+    if (!dt_metrics_output_start(COMMAND, &request->output)) {
+        dt_control_destroy(control);
+        return DT_EXIT_FAILED;
+    }
     if (request->dry_run)
         print_note(request, false, "dry run: decisions are printed and not carried out");
-    do
+    do {
         dt_rounds_result(&request->rounds, store, run_round(request, control));
-    while (dt_rounds_wait(&request->rounds));
+        dt_control_metrics_update(&request->metrics, control);
+        dt_metrics_output_step(&request->output, &request->rounds, dt_clock_now_ns());
+    } while (dt_rounds_wait(&request->rounds));
+    dt_metrics_output_stop(&request->output);
     dt_control_destroy(control);
     return DT_EXIT_OK;
 }
@@ -445,7 +467,12 @@ int dt_control_command(int argc, char **argv)
 
     if (argc > 1 && (!strcmp(argv[1], "hold") || !strcmp(argv[1], "release")))
         return dt_control_request_command(argc, argv);
-    request = (struct request){.job = "job", .period_ms = 200, .decide = dt_decide_defaults()};
+    request = (struct request){
+        .job = "job",
+        .period_ms = 200,
+        .decide = dt_decide_defaults(),
+        .output.listen = {.write_metrics = dt_control_metrics_answer, .arg = &request.metrics},
+        .metrics.lock = PTHREAD_MUTEX_INITIALIZER};
     if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request) ||
         read_cluster(&request) != DT_EXIT_OK) {
         detour_arena_destroy(request.arena);
@@ -456,6 +483,7 @@ int dt_control_command(int argc, char **argv)
         detour_arena_destroy(request.arena);
         return code;
     }
+    request.metrics.job = request.job;
     dt_rounds_begin(&request.rounds, COMMAND, request.period_ms);
     code = run(&request, store);
     for (size_t i = 0; i < request.host_count; i++)

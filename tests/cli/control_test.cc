@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "cli/command.h"
@@ -50,6 +52,7 @@ TEST_F(ControlCommand, BadInputIsOneLine)
          "detour control: --cluster /nonexistent: No such file or directory\n"},
         {{"--cluster", "/dev/null"},
          "detour control: --cluster: /dev/null: line 1, column 0: '[' or '{' expected near end of file\n"},
+        {{"--listen", "0"}, "detour control: --listen 0: expected PORT or an IPv4 ADDRESS:PORT\n"},
         {{"more"}, "detour control: unexpected argument 'more'\n"},
     };
 
@@ -72,8 +75,12 @@ TEST_F(ControlCommand, EndsBetweenTwoRoundsWhenItIsInterrupted)
     EXPECT_NE(out.find("dry run: decisions are printed and not carried out"), std::string::npos) << out;
     EXPECT_EQ(err, "");
     raise(SIGTERM);
-    EXPECT_EQ(Control({"--host", "a=" + folder.path}), DT_EXIT_OK) << err;
+    std::string path = folder.path + "/job.prom", text;
+    EXPECT_EQ(Control({"--host", "a=" + folder.path, "--job", "j", "--textfile", path}), DT_EXIT_OK) << err;
     EXPECT_NE(out.find("this is the controller of the job now"), std::string::npos) << out;
+    std::ifstream file(path);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+    EXPECT_NE(text.find("\ndetour_job_has_lease{job=\"j\"} 1\n"), std::string::npos) << text;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 } // namespace
