@@ -122,7 +122,9 @@ class Run:
             (self.folder / host).mkdir(mode=0o700)
         self.redis = Redis(self.folder)
         store = ["--redis", self.redis.url(), "--job", JOB]
-        self.controllers = [self.start(["control", *store, "--json"], f"control{i}") for i in range(2)]
+        self.control_ports = [free_port() for _ in range(2)]
+        self.controllers = [self.start(["control", *store, "--json", "--listen", str(port)], f"control{i}")
+                            for i, port in enumerate(self.control_ports)]
         self.ports = [free_port() for _ in HOSTS]
         self.agents = [self.start(["agent", *store, "--host", host, "--listen", str(port), "--textfile",
                                    str(self.folder / f"{host}.prom")], f"agent-{host}", host)
@@ -217,6 +219,24 @@ class Run:
             self.redis.process.child.send_signal(signal.SIGCONT)
         self.note("redis-server answers again")
 
+    def has_job_metrics(self):
+        """One of the controllers has the lease; the link was found, planned for, and planned for again when it was healthy."""
+        texts = []
+        for port in self.control_ports:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANG_S) as answer:
+                texts.append(answer.read().decode())
+        samples = {}
+        for line in "".join(texts).splitlines():
+            name, _, value = line.rpartition(" ")
+            if not line.startswith("#"):
+                samples.setdefault(name, []).append(float(value))
+
+        def of(metric, more=""):
+            return samples.get(f'detour_job_{metric}{{job="{JOB}"{more}}}', [])
+        return (sorted(of("has_lease")) == [0, 1] and of("hosts") == [len(HOSTS)] * 2 and len(of("iteration_seconds")) == 2 and
+                sum(of("findings_total", ',kind="link"')) >= 1 and sum(of("decisions_total", ',kind="replan"')) >= 2 and
+                len(of("in_force", ',kind="replan"')) == 1)
+
     def has_metrics(self):
         """Each agent answers Prometheus and has written its file, both with the links of its host's process."""
         for host, port in zip(HOSTS, self.ports):
@@ -261,6 +281,7 @@ class Run:
         self.wait("the controller decides for the schedule of the beginning", self.planned_again)
         decided, schedule = len(self.iterations()), self.schedules()[-1]
         self.wait("every agent has the metrics of its host", self.has_metrics)
+        self.wait("the controllers have the metrics of the job", self.has_job_metrics)
         self.wait("all ranks have it", lambda: self.schedules()[-1] > schedule or len(self.iterations()) > decided + 60)
 
     def planned_again(self):

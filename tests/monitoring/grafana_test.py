@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's promtool accepts the metrics of a running job, and evaluates each panel's query of monitoring/grafana.json
-on recorded metrics (record.py) to the value that this program computes from them. Skipped (77) without promtool."""
+"""Debian's promtool accepts the metrics of a running job and of its controller, and evaluates each panel's query of
+monitoring/grafana.json on recorded metrics (record.py, record_job.py) to the value that this program computes from them.
+Skipped (77) without promtool."""
 import json
 import os
 import pathlib
@@ -132,16 +133,46 @@ PANELS = {
 }
 
 
+def over_controllers(metric, by):
+    return lambda r, at: by_max(r.group(metric, by, r.last(at)))
+
+
+def grown(metric, combine):
+    return lambda r, at: {key: value for key, value in combine(r.group(metric, ["kind"], r.increase(at))).items() if value > 0}
+
+
+def age(r, at):
+    times = r.group("detour_job_last_decision_time_seconds", [], r.last(at))
+    return {key: at * r.step_s - value for key, value in by_max(times).items()}
+
+
+FINDING = ["kind", "host", "rank", "nic", "peer_host", "peer_rank", "peer_nic"]
+
+# The same for panels about the job, from the recording of its controllers.
+JOB_PANELS = {
+    "Controllers with the lease": [test_of("detour_job_has_lease", float)],
+    "Open findings": [lambda r, at: {(): sum(over_controllers("detour_job_open_findings", ["kind"])(r, at).values())}],
+    "Hosts that report": [lambda r, at: over_controllers("detour_job_hosts", [])(r, at)],
+    "Time since the last decision": [age],
+    "Factors of open findings": [over_controllers("detour_job_finding", FINDING)],
+    "Iteration time of the job": [over_controllers("detour_job_iteration_seconds", [])],
+    "Findings and decisions": [grown("detour_job_findings_total", by_max), grown("detour_job_decisions_total", by_sum)],
+    "Decisions in force": [lambda r, at: by_sum(r.group("detour_job_in_force", ["kind"], r.last(at)))],
+}
+
+
 def query_of(target):
     query = target["expr"].replace("$__rate_interval", f"{WINDOW_S}s").replace("$job", "recorded").replace("$host", ".*")
     assert "$" not in query, query
     return query
 
 
-def checks_of(dashboard, recording, at):
+def checks_of(dashboard, panels, recording, at):
     """Queries that are 1 when a panel's query gives the expected number of series, and the expected sum."""
     for panel in dashboard["panels"]:
-        expectations = PANELS[panel["title"]]
+        if panel["title"] not in panels:
+            continue
+        expectations = panels[panel["title"]]
         assert len(panel["targets"]) == len(expectations), panel["title"]
         for target, expected in zip(panel["targets"], expectations):
             query, values = query_of(target), expected(recording, at)
@@ -160,14 +191,56 @@ def promtool_values(values):
     return " ".join(words)
 
 
-def write_test(dashboard, recording, path):
+def group_of(dashboard, panels, recording):
     tests = [{"expr": query, "eval_time": f"{at * recording.step_s}s", "exp_samples": [{"labels": "{}", "value": value}]}
-             for at in range(4, recording.count) for _, query, value in checks_of(dashboard, recording, at)]
+             for at in range(4, recording.count) for _, query, value in checks_of(dashboard, panels, recording, at)]
     series = [{"series": name, "values": promtool_values(values)} for name, values in recording.series.items()]
-    document = {"evaluation_interval": f"{recording.step_s}s",
-                "tests": [{"interval": f"{recording.step_s}s", "input_series": series, "promql_expr_test": tests}]}
+    return {"interval": f"{recording.step_s}s", "input_series": series, "promql_expr_test": tests}
+
+
+def check_panels(dashboard, recordings, path):
+    """True: each query has the expected value, and has one at all at some time of its recording."""
+    groups = [group_of(dashboard, panels, recording) for panels, recording in recordings]
+    for panels, recording in recordings:
+        for title, expectations in panels.items():
+            for expected in expectations:
+                assert any(expected(recording, at) for at in range(4, recording.count)), f"{title}: never a value"
+    document = {"evaluation_interval": "15s", "tests": groups}
     path.write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
-    return len(tests)
+    result = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, check=False)
+    print((result.stdout + result.stderr)[:6000] if result.returncode else
+          f"{sum(len(group['promql_expr_test']) for group in groups)} queries on "
+          f"{sum(len(group['input_series']) for group in groups)} series")
+    return not result.returncode
+
+
+def check_text(text):
+    promtool = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert promtool.returncode == 0 and not promtool.stdout + promtool.stderr, promtool.stdout + promtool.stderr
+
+
+def shapes(names):
+    return {(name.partition("{")[0], tuple(label for label, _ in LABELS.findall(name) if label != "instance")) for name in names}
+
+
+def live_shapes(text):
+    return shapes(line.rpartition(" ")[0] for line in text.splitlines() if line and line[0] != "#")
+
+
+def check_live_job(detour, recording, folder):
+    """promtool accepts the metrics of a controller, whose names and labels are among those of the recording."""
+    path = pathlib.Path(folder, "job.prom")
+    control = subprocess.Popen([detour, "control", "--host", f"a={folder}", "--textfile", str(path)], stdout=subprocess.DEVNULL)
+    try:
+        while not path.exists():
+            assert control.poll() is None, "the controller ended"
+            time.sleep(0.1)
+    finally:
+        control.terminate()
+        control.wait()
+    text = path.read_text(encoding="utf-8")
+    check_text(text)
+    assert live_shapes(text) and live_shapes(text) <= shapes(recording.series), "record_job.py is to run again"
 
 
 def check_live(detour, recording, folder):
@@ -185,12 +258,8 @@ def check_live(detour, recording, folder):
     finally:
         job.terminate()
         job.wait()
-    promtool = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
-    assert promtool.returncode == 0 and not promtool.stdout + promtool.stderr, promtool.stdout + promtool.stderr
-
-    def shapes(names):
-        return {(name.partition("{")[0], tuple(label for label, _ in LABELS.findall(name))) for name in names}
-    live = shapes(line.rpartition(" ")[0] for line in text.splitlines() if line and line[0] != "#")
+    check_text(text)
+    live = live_shapes(text)
     assert live == shapes(recording.series), f"record.py is to run again: {live ^ shapes(recording.series)}"
 
 
@@ -199,18 +268,17 @@ def main(detour):
         print("promtool is not installed")
         return SKIP
     dashboard = json.loads((HERE.parent.parent / "monitoring/grafana.json").read_text(encoding="utf-8"))
-    recording = Recording(HERE / "recorded.json")
+    recording, of_job = Recording(HERE / "recorded.json"), Recording(HERE / "recorded_job.json")
+    page = (HERE.parent.parent / "docs/control.md").read_text(encoding="utf-8")
+    missing = {name for name, _, _ in of_job.parsed if f"| `{name}` |" not in page}
+    assert not missing, f"docs/control.md has no row of {missing}"
     titles = [panel["title"] for panel in dashboard["panels"]]
-    assert sorted(titles) == sorted(PANELS), set(titles) ^ set(PANELS)
+    assert sorted(titles) == sorted([*PANELS, *JOB_PANELS]), set(titles) ^ {*PANELS, *JOB_PANELS}
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "panels.json")
-        count = write_test(dashboard, recording, path)
-        result = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, check=False)
-        if result.returncode:
-            print((result.stdout + result.stderr)[:6000])
+        if not check_panels(dashboard, [(PANELS, recording), (JOB_PANELS, of_job)], pathlib.Path(folder, "panels.json")):
             return 1
-        print(f"{count} queries on {len(recording.series)} series")
         check_live(detour, recording, folder)
+        check_live_job(detour, of_job, folder)
     return 0
 
 
