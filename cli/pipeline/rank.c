@@ -106,8 +106,7 @@ static void check_gradients(struct rank *rank)
     if (rank->gradients && !dt_gradients_check(rank->gradients, &wrong))
         dt_job_fail(&rank->job.work_error, DT_EXIT_FAILED,
                     "rank %u: the gradients of iteration %" PRIu32
-                    " are not the sum over the replicas at byte "
-                    "%" PRIu64,
+                    " are not the sum over the replicas at byte %" PRIu64,
                     rank->job.net.rank, rank->iteration, wrong);
 }
 
@@ -313,6 +312,7 @@ static void send_iteration(struct rank *rank, const struct result *results)
 {
     struct dt_pipeline_iteration iteration = {
         .number = rank->iteration,
+        .begin_ns = (int64_t)results[0].account.start_ns,
         .schedule = rank->schedule,
         .predicted_ns = dt_pipeline_plan_predict_ns(&rank->plan, rank->present.schedule, rank->iteration),
         .pause_ns = rank->pause_ns,

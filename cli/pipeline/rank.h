@@ -40,6 +40,7 @@ struct dt_pipeline_checkpoint_result {
 struct dt_pipeline_iteration {
     uint32_t number;
     uint32_t schedule;    /* number; 0: the first one */
+    int64_t begin_ns;     /* of the first rank's device, on the clock of its host (base/clock.h) */
     int64_t time_ns;      /* of the device that took longest, with its gradients */
     int64_t dp_ns;        /* of these: behind the last action of all devices, for gradients alone */
     int64_t predicted_ns; /* by the model of the schedule library */

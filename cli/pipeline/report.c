@@ -165,19 +165,21 @@ static void add_to_json(json_t *iterations, const struct dt_pipeline_iteration *
 {
     json_array_append_new(
         iterations,
-        json_pack(
-            "{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:I, s:f, s:s, s:s*, s:f, s:o, s:o}",
-            "iteration", (json_int_t)iteration->number, "time_ms", (double)iteration->time_ns / 1e6,
-            "model_ms", (double)iteration->predicted_ns / 1e6, "bubble", iteration->bubble, "held_ms",
-            (double)iteration->held_ns / 1e6, "wait_ms", (double)iteration->wait_ns / 1e6, "dp_ms",
-            (double)iteration->dp_ns / 1e6, "cpu", iteration->cpu, "comparable", !is_busy, "schedule",
-            (json_int_t)iteration->schedule, "staged_messages", (json_int_t)iteration->staged, "pool_full",
-            (json_int_t)iteration->pool_full, "pause_ms", (double)iteration->pause_ns / 1e6, "remedy",
-            detour_step_name((enum detour_step)iteration->remedy), "checkpoint",
-            checkpoint_names[iteration->checkpoint.kind], "checkpoint_ms",
-            (double)iteration->checkpoint.took_ns / 1e6, "slow",
-            flows_to_json(iteration->slow, iteration->slow_count, true), "hostpath",
-            flows_to_json(iteration->hostpath, iteration->hostpath_count, false)));
+        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:I, s:f, s:s, s:s*, s:f, "
+                  "s:o, s:o}",
+                  "iteration", (json_int_t)iteration->number, "begin_ms", (double)iteration->begin_ns / 1e6,
+                  "time_ms", (double)iteration->time_ns / 1e6, "model_ms",
+                  (double)iteration->predicted_ns / 1e6, "bubble", iteration->bubble, "held_ms",
+                  (double)iteration->held_ns / 1e6, "wait_ms", (double)iteration->wait_ns / 1e6, "dp_ms",
+                  (double)iteration->dp_ns / 1e6, "cpu", iteration->cpu, "comparable", !is_busy, "schedule",
+                  (json_int_t)iteration->schedule, "staged_messages", (json_int_t)iteration->staged,
+                  "pool_full", (json_int_t)iteration->pool_full, "pause_ms",
+                  (double)iteration->pause_ns / 1e6, "remedy",
+                  detour_step_name((enum detour_step)iteration->remedy), "checkpoint",
+                  checkpoint_names[iteration->checkpoint.kind], "checkpoint_ms",
+                  (double)iteration->checkpoint.took_ns / 1e6, "slow",
+                  flows_to_json(iteration->slow, iteration->slow_count, true), "hostpath",
+                  flows_to_json(iteration->hostpath, iteration->hostpath_count, false)));
 }
 
 /* Iterations and the largest delay of each slow link. */

@@ -150,6 +150,7 @@ TEST(Pipeline, RanksExchangeTheirPositions)
         EXPECT_NE(outcome.out.find("every parameter is what a run without exchanges has"), std::string::npos);
         EXPECT_TRUE(fs::is_empty(folder));
         json_t *document = json_load_file(path.c_str(), 0, nullptr);
+        EXPECT_GT(Number(document, 1, "begin_ms"), Number(document, 0, "begin_ms"));
         EXPECT_EQ(Number(document, 0, "pause_ms"), 0);
         EXPECT_GT(Number(document, 1, "pause_ms"), 0);
         EXPECT_EQ(Number(document, 2, "pause_ms"), 0);

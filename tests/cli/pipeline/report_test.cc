@@ -36,6 +36,7 @@ class PipelineReport : public ::testing::Test
     {
         struct dt_pipeline_iteration iteration = {};
         iteration.number = number;
+        iteration.begin_ns = 7500000;
         iteration.time_ns = time_ms * 1000000;
         iteration.predicted_ns = 500000000;
         iteration.bubble = 0.25;
@@ -89,6 +90,7 @@ TEST_F(PipelineReport, ShowsTheTimeOfReplicas)
     EXPECT_EQ(json_integer_value(json_object_get(document, "gradient_bytes")), 65536);
     json_t *row = json_array_get(json_object_get(document, "iterations"), 0);
     EXPECT_EQ(json_real_value(json_object_get(row, "dp_ms")), 2.5);
+    EXPECT_EQ(json_real_value(json_object_get(row, "begin_ms")), 7.5);
     json_decref(document);
 }
 
