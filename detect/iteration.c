@@ -126,10 +126,11 @@ static void find(struct dt_iteration *it)
     lag = find_lag(pauses, count, it->strange < STRANGE_MAX ? it->period_marks : 0);
     messages = lag ? messages_of(it, lag) : 0;
     /*
-     * A slow link may make the pauses of all microbatches alike, or alternate: while the iterations begin
-     * where they are expected, their number of messages does not become smaller.
+     * A slow link may make the pauses of all microbatches alike, or alternate, and a busy processor may make
+     * them irregular: while the iterations begin where they are expected, their number of messages only
+     * becomes a multiple, since the one before may have been that of a part of the iteration.
      */
-    if (lag == 0 || (messages < it->period && it->strange < STRANGE_MAX)) {
+    if (lag == 0 || (it->period && messages % it->period && it->strange < STRANGE_MAX)) {
         it->find_step = dt_min_u64(it->find_step * 2, FIND_MAX);
         lag = 0;
     } else if (messages == it->period) {

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <random>
 #include <string>
 
 #include "tests/detect/rhythm.h"
@@ -180,5 +181,55 @@ TEST(Iteration, SurvivesMissedMessages)
     result.Print("1 of 1000 messages missed");
     EXPECT_EQ(result.lost, 0);
     EXPECT_LE(result.mean.Quantile(0.99), kBound);
+}
+
+/* The messages of a device that a busy processor delays: one in four of the iterations from 30 on, by a mean
+ * of `mean_ms`, and with it all that follow. */
+std::vector<Message> Delayed(const std::vector<Message> &sent, double mean_ms, uint64_t seed)
+{
+    std::mt19937_64 random(seed);
+    std::exponential_distribution<double> delay(1 / mean_ms);
+    std::vector<Message> late = sent;
+    double shift_ms = 0;
+
+    for (Message &message : late) {
+        if (message.iteration >= 30 && random() % 4 == 0)
+            shift_ms += delay(random);
+        message.ns += static_cast<uint64_t>(shift_ms * 1e6);
+    }
+    return late;
+}
+
+/* However irregular the pauses become, the number of an iteration's messages stays. */
+TEST(Iteration, OnABusyProcessorHasAsManyMessagesAsBefore)
+{
+    int connections = 0, changed = 0;
+
+    for (Rhythm r : Cases()) {
+        r.iterations = 150;
+        r.changes = {{30, 1 << 30, static_cast<int>(r.seed % (r.devices - 1)), 1, 15}};
+        for (const DeviceTraffic &device : Generator(r).Run()) {
+            for (const std::vector<Message> &sent : device.sent) {
+                auto connection = std::make_unique<dt_iteration>();
+                uint64_t period = 0;
+                bool is_changed = false;
+
+                dt_iteration_init(connection.get());
+                for (const Message &message : Delayed(sent, 4 * r.f_ms, r.seed)) {
+                    dt_iteration_add(connection.get(), message.ns, 1);
+                    if (message.iteration < 30)
+                        period = connection->period;
+                    is_changed |= connection->period != period;
+                }
+                if (period == static_cast<uint64_t>(r.microbatches * r.chunks)) {
+                    connections++;
+                    changed += is_changed;
+                }
+            }
+        }
+    }
+    printf("busy: %d connections, %d with another number of messages at some time\n", connections, changed);
+    EXPECT_GT(connections, 300);
+    EXPECT_EQ(changed, 0);
 }
 } // namespace
