@@ -159,6 +159,11 @@ const struct dt_param_info *dt_param_table(size_t *count);
  * password. */
 #define DT_ENV_REDIS "DETOUR_REDIS"
 
+/* Files for a URL with TLS (controller/redis_tls.h). */
+#define DT_ENV_REDIS_CA   "DETOUR_REDIS_CA"
+#define DT_ENV_REDIS_CERT "DETOUR_REDIS_CERT"
+#define DT_ENV_REDIS_KEY  "DETOUR_REDIS_KEY"
+
 /* getenv(3), or a test double: the value of a name, or NULL. */
 typedef const char *dt_getenv_func(void *arg, const char *name);
 

@@ -32,8 +32,15 @@ const char *dt_job_store_of_environment(void)
 
 int dt_job_store_open(const char *command, const char *url, const char *job, struct dt_store **store)
 {
+    const struct dt_store_options options = {
+        .url = url ? url : "memory:",
+        .job = job,
+        .tls = {.ca = dt_getenv_process(NULL, DT_ENV_REDIS_CA),
+                .certificate = dt_getenv_process(NULL, DT_ENV_REDIS_CERT),
+                .key = dt_getenv_process(NULL, DT_ENV_REDIS_KEY)},
+    };
     char reason[DT_STORE_REASON_BYTES];
-    enum dt_status status = dt_store_open(url ? url : "memory:", job, store, reason);
+    enum dt_status status = dt_store_open(&options, store, reason);
 
     if (status == DT_OK)
         return DT_EXIT_OK;

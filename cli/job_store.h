@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define DT_JOB_STORE_FORM "redis://[USER:PASSWORD@]HOST[:PORT][/DB] (default: DETOUR_REDIS)"
+#define DT_JOB_STORE_FORM "redis[s]://[USER:PASSWORD@]HOST[:PORT][/DB] (default: DETOUR_REDIS)"
 
 /*
  * A copy of `arg`, an element of argv, in which user and password are then overwritten with '*' (everything
@@ -24,8 +24,8 @@ const char *dt_job_store_take(char *arg);
 /* The URL in DETOUR_REDIS. NULL: it is unset or empty. */
 const char *dt_job_store_of_environment(void);
 
-/* Opens the store, NULL: in memory. Returns DT_EXIT_OK, or another exit code after one line on standard
- * error. */
+/* Opens the store, NULL: in memory. Files for TLS are those of DETOUR_REDIS_CA, _CERT and _KEY. Returns
+ * DT_EXIT_OK, or another exit code after one line on standard error. */
 int dt_job_store_open(const char *command, const char *url, const char *job, struct dt_store **store);
 
 #ifdef __cplusplus

@@ -5,6 +5,7 @@
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +14,17 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/param.h"
 #include "base/util.h"
+
+#define BUFFER_BYTES 16384
 
 struct dt_redis_link {
     struct dt_redis_url url;
     struct dt_redis_library library;
-    int fd; /* -1: not connected */
+    struct dt_redis_tls *tls; /* NULL: the URL is one without TLS */
+    bool is_unanswered;       /* nothing has arrived since the handshake of TLS */
+    int fd;                   /* -1: not connected */
     struct redisReader *reader;
     uint64_t next_attempt_ns; /* 0: at once */
     uint64_t pause_ms;
@@ -26,7 +32,7 @@ struct dt_redis_link {
 };
 
 struct dt_redis_link *dt_redis_link_create(const struct dt_redis_url *url,
-                                           const struct dt_redis_library *library)
+                                           const struct dt_redis_library *library, struct dt_redis_tls *tls)
 {
     struct dt_redis_link *link = calloc(1, sizeof *link);
 
@@ -34,6 +40,7 @@ struct dt_redis_link *dt_redis_link_create(const struct dt_redis_url *url,
         return NULL;
     link->url = *url;
     link->library = *library;
+    link->tls = tls;
     link->fd = -1;
     return link;
 }
@@ -46,16 +53,25 @@ static void disconnect(struct dt_redis_link *link)
         link->library.reader_free(link->reader);
     link->fd = -1;
     link->reader = NULL;
+    link->is_unanswered = false;
 }
 
 void dt_redis_link_destroy(struct dt_redis_link *link)
 {
     disconnect(link);
+    if (link->tls)
+        link->tls->ops->destroy(link->tls);
     explicit_bzero(&link->url, sizeof link->url);
     free(link);
 }
 
 /* ---- Bytes, up to a deadline. ---- */
+
+static bool fail_memory(struct dt_redis_link *link)
+{
+    snprintf(link->last, sizeof link->last, "out of memory");
+    return false;
+}
 
 static bool wait_for(struct dt_redis_link *link, short events, uint64_t deadline_ns)
 {
@@ -78,12 +94,24 @@ static bool wait_for(struct dt_redis_link *link, short events, uint64_t deadline
     }
 }
 
+/*
+ * In TLS 1.3 a client finishes its handshake before the server looks at the certificate of the client, and
+ * the end of the connection may overtake the reason.
+ */
+static bool fail_lost(struct dt_redis_link *link, const char *why)
+{
+    snprintf(link->last, sizeof link->last, "connection lost: %s%s", why,
+             link->is_unanswered ? ", after the handshake: does the server demand " DT_ENV_REDIS_CERT "?"
+                                 : "");
+    return false;
+}
+
 static bool is_later(int error)
 {
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
-static bool send_all(struct dt_redis_link *link, const char *bytes, size_t count, uint64_t deadline_ns)
+static bool send_bytes(struct dt_redis_link *link, const char *bytes, size_t count, uint64_t deadline_ns)
 {
     while (count > 0) {
         ssize_t sent = send(link->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -92,8 +120,7 @@ static bool send_all(struct dt_redis_link *link, const char *bytes, size_t count
             bytes += sent;
             count -= (size_t)sent;
         } else if (sent < 0 && !is_later(errno)) {
-            snprintf(link->last, sizeof link->last, "connection lost: %s", strerror(errno));
-            return false;
+            return fail_lost(link, strerror(errno));
         } else if (!wait_for(link, POLLOUT, deadline_ns)) {
             return false;
         }
@@ -101,29 +128,84 @@ static bool send_all(struct dt_redis_link *link, const char *bytes, size_t count
     return true;
 }
 
-/* Feeds what has arrived to the parser. */
-static bool receive_some(struct dt_redis_link *link, size_t *total, uint64_t deadline_ns)
+/* What the session of TLS has for the server. */
+static bool send_sealed(struct dt_redis_link *link, uint64_t deadline_ns)
 {
-    char bytes[16384];
-    ssize_t count;
+    char bytes[BUFFER_BYTES];
+    size_t count;
+
+    while ((count = link->tls->ops->give(link->tls, bytes, sizeof bytes)) > 0) {
+        if (!send_bytes(link, bytes, count, deadline_ns))
+            return false;
+    }
+    return true;
+}
+
+static bool send_all(struct dt_redis_link *link, const char *bytes, size_t count, uint64_t deadline_ns)
+{
+    if (!link->tls)
+        return send_bytes(link, bytes, count, deadline_ns);
+    if (link->tls->ops->write(link->tls, bytes, count) != DT_OK)
+        return fail_memory(link);
+    return send_sealed(link, deadline_ns);
+}
+
+/* What has arrived: at least one byte. */
+static bool receive_bytes(struct dt_redis_link *link, char bytes[BUFFER_BYTES], size_t *count,
+                          uint64_t deadline_ns)
+{
+    ssize_t got;
 
     do {
         if (!wait_for(link, POLLIN, deadline_ns))
             return false;
-        count = recv(link->fd, bytes, sizeof bytes, MSG_DONTWAIT);
-    } while (count < 0 && is_later(errno));
-    if (count <= 0) {
-        snprintf(link->last, sizeof link->last, "connection lost: %s",
-                 count ? strerror(errno) : "the server closed it");
+        got = recv(link->fd, bytes, BUFFER_BYTES, MSG_DONTWAIT);
+    } while (got < 0 && is_later(errno));
+    if (got <= 0)
+        return fail_lost(link, got ? strerror(errno) : "the server closed it");
+    *count = (size_t)got;
+    return true;
+}
+
+/* To the parser. */
+static bool feed(struct dt_redis_link *link, const char *bytes, size_t count)
+{
+    if (link->library.reader_feed(link->reader, bytes, count) == REDIS_OK)
+        return true;
+    snprintf(link->last, sizeof link->last, "an answer that is too long");
+    return false;
+}
+
+/* What has arrived, through the session of TLS. */
+static bool feed_sealed(struct dt_redis_link *link, char bytes[BUFFER_BYTES], size_t count)
+{
+    const struct dt_redis_tls_ops *ops = link->tls->ops;
+
+    if (ops->take(link->tls, bytes, count) != DT_OK)
+        return fail_memory(link);
+    do {
+        if (ops->read(link->tls, bytes, BUFFER_BYTES, &count, link->last, sizeof link->last) != DT_OK ||
+            (count > 0 && !feed(link, bytes, count)))
+            return false;
+        link->is_unanswered = link->is_unanswered && count == 0;
+    } while (count > 0);
+    return true;
+}
+
+/* Feeds what has arrived to the parser. */
+static bool receive_some(struct dt_redis_link *link, size_t *total, uint64_t deadline_ns)
+{
+    char bytes[BUFFER_BYTES];
+    size_t count = 0;
+
+    if (!receive_bytes(link, bytes, &count, deadline_ns))
         return false;
-    }
-    *total += (size_t)count;
-    if (*total > DT_REDIS_ANSWER_BYTES ||
-        link->library.reader_feed(link->reader, bytes, (size_t)count) != REDIS_OK) {
+    *total += count;
+    if (*total > DT_REDIS_ANSWER_BYTES) {
         snprintf(link->last, sizeof link->last, "an answer that is too long");
         return false;
     }
-    return true;
+    return link->tls ? feed_sealed(link, bytes, count) : feed(link, bytes, count);
 }
 
 static bool receive(struct dt_redis_link *link, struct redisReply **reply, uint64_t deadline_ns)
@@ -172,6 +254,10 @@ static bool connect_to(struct dt_redis_link *link, const struct addrinfo *addres
 
     link->fd =
         socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->ai_protocol);
+    /* A command may take several writes, none of which is to wait for the acknowledgement of the one before.
+     */
+    if (link->fd >= 0)
+        (void)setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     if (link->fd < 0 || (connect(link->fd, address->ai_addr, address->ai_addrlen) && errno != EINPROGRESS)) {
         error = errno;
     } else if (!wait_for(link, POLLOUT, deadline_ns)) {
@@ -202,6 +288,35 @@ static bool connect_any(struct dt_redis_link *link)
     return link->fd >= 0;
 }
 
+/* Until the session of TLS is there. A refusal by this end is also sent to the server, for its log. */
+static bool start_tls(struct dt_redis_link *link)
+{
+    const struct dt_redis_tls_ops *ops = link->tls->ops;
+    uint64_t deadline_ns = dt_clock_now_ns() + DT_REDIS_CALL_MS * DT_NS_PER_MS;
+    char bytes[BUFFER_BYTES], reason[sizeof link->last] = "out of memory";
+    enum dt_status status = ops->begin(link->tls);
+    bool is_connected = status == DT_OK;
+    size_t count;
+
+    while (is_connected) {
+        status = ops->handshake(link->tls, reason, sizeof reason);
+        is_connected = send_sealed(link, deadline_ns);
+        if (status != DT_AGAIN || !is_connected)
+            break;
+        is_connected = receive_bytes(link, bytes, &count, deadline_ns);
+        if (is_connected && ops->take(link->tls, bytes, count) != DT_OK)
+            return fail_memory(link);
+    }
+    link->is_unanswered = status == DT_OK && is_connected;
+    if (link->is_unanswered)
+        return true;
+    if (status == DT_OK || status == DT_AGAIN)
+        snprintf(reason, sizeof reason, "%.80s, in the handshake of TLS: is this the server's TLS port?",
+                 link->last);
+    memcpy(link->last, reason, sizeof link->last);
+    return false;
+}
+
 /* One command of the set-up. The text of a refusal may repeat the arguments: only its first word is kept. */
 static bool set_up(struct dt_redis_link *link, const char *what, int argc, const char **argv)
 {
@@ -223,7 +338,7 @@ static bool open_connection(struct dt_redis_link *link)
     const struct dt_redis_url *url = &link->url;
     const char *password_only[] = {"AUTH", url->password}, *both[] = {"AUTH", url->user, url->password};
     const char *select[] = {"SELECT", url->database};
-    bool is_good = connect_any(link);
+    bool is_good = connect_any(link) && (!link->tls || start_tls(link));
 
     if (is_good) {
         link->reader = link->library.reader_create();

@@ -107,7 +107,7 @@ bool dt_redis_url_parse(const char *url, struct dt_redis_url *parsed, char *reas
     }
     if (!is_good)
         snprintf(reason, reason_bytes,
-                 "the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], "
+                 "the URL of the store: expected redis[s]://[USER:PASSWORD@]HOST[:PORT][/DATABASE], "
                  "with '@', ':', '/' and '%%' in USER and PASSWORD as %%40, %%3A, %%2F and %%25");
     return is_good;
 }

@@ -7,14 +7,13 @@
 #include "controller/store_memory.h"
 #include "controller/store_redis.h"
 
-typedef enum dt_status open_func(const char *url, const char *job, struct dt_store **store,
+typedef enum dt_status open_func(const struct dt_store_options *options, struct dt_store **store,
                                  char reason[DT_STORE_REASON_BYTES]);
 
-static enum dt_status open_memory(const char *url, const char *job, struct dt_store **store,
+static enum dt_status open_memory(const struct dt_store_options *options, struct dt_store **store,
                                   char reason[DT_STORE_REASON_BYTES])
 {
-    (void)url;
-    (void)job;
+    (void)options;
     *store = dt_store_memory_create();
     if (*store)
         return DT_OK;
@@ -25,14 +24,14 @@ static enum dt_status open_memory(const char *url, const char *job, struct dt_st
 #ifdef DETOUR_HIREDIS
 #define open_redis dt_store_redis_open
 #else
-static enum dt_status open_redis(const char *url, const char *job, struct dt_store **store,
+static enum dt_status open_redis(const struct dt_store_options *options, struct dt_store **store,
                                  char reason[DT_STORE_REASON_BYTES])
 {
-    (void)url;
-    (void)job;
+    (void)options;
     (void)store;
-    snprintf(reason, DT_STORE_REASON_BYTES,
-             "this build of Detour has no client for Redis: build it where Debian's libhiredis-dev is installed");
+    snprintf(
+        reason, DT_STORE_REASON_BYTES,
+        "this build of Detour has no client for Redis: build it where Debian's libhiredis-dev is installed");
     return DT_UNSUPPORTED;
 }
 #endif
@@ -56,20 +55,20 @@ bool dt_store_is_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:") == length;
 }
 
-enum dt_status dt_store_open(const char *url, const char *job, struct dt_store **store,
+enum dt_status dt_store_open(const struct dt_store_options *options, struct dt_store **store,
                              char reason[DT_STORE_REASON_BYTES])
 {
-    if (!dt_store_is_name(job) || strchr(job, ':')) {
+    if (!dt_store_is_name(options->job) || strchr(options->job, ':')) {
         snprintf(reason, DT_STORE_REASON_BYTES,
                  "the name of the job: expected letters, digits, '-', '_' and '.', at most %d",
                  DT_STORE_NAME_BYTES - 1);
         return DT_INVALID;
     }
     for (size_t i = 0; schemes[i].scheme; i++) {
-        if (!strncmp(url, schemes[i].scheme, strlen(schemes[i].scheme)))
-            return schemes[i].open(url, job, store, reason);
+        if (!strncmp(options->url, schemes[i].scheme, strlen(schemes[i].scheme)))
+            return schemes[i].open(options, store, reason);
     }
     snprintf(reason, DT_STORE_REASON_BYTES,
-             "the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DB]");
+             "the URL of the store: expected redis[s]://[USER:PASSWORD@]HOST[:PORT][/DB]");
     return DT_INVALID;
 }

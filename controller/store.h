@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "controller/redis_tls.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -97,14 +98,19 @@ struct dt_store {
     char reason[DT_STORE_REASON_BYTES]; /* of the last call that failed; one line, without secrets */
 };
 
+struct dt_store_options {
+    const char *url; /* "memory:": new and empty; "redis://..." or "rediss://...": a server */
+    const char *job; /* separates the jobs on one server (a prefix of every key): letters, digits, '-', '_'
+                      * and '.', at most DT_STORE_NAME_BYTES - 1 */
+    struct dt_redis_tls_files tls; /* for "rediss://" */
+};
+
 /*
- * Opens the store that `url` names for one job: "memory:" is new and empty, "redis://..." a server. `job`
- * separates the jobs on one server (a prefix of every key): letters, digits, '-', '_' and '.', at most
- * DT_STORE_NAME_BYTES - 1. DT_INVALID: the URL or the name; DT_UNSUPPORTED: this build or machine has no
- * client library for the URL. A server that does not answer is no error here (DT_CLOSED of the first call).
- * `reason`: one line, without the URL's password.
+ * DT_INVALID: the URL, the name, or a file for TLS; DT_UNSUPPORTED: this build or machine has no client
+ * library for the URL. A server that does not answer is no error here (DT_CLOSED of the first call).
+ * `reason`: one line, without the URL's password. The store keeps no pointer of the options.
  */
-enum dt_status dt_store_open(const char *url, const char *job, struct dt_store **store,
+enum dt_status dt_store_open(const struct dt_store_options *options, struct dt_store **store,
                              char reason[DT_STORE_REASON_BYTES]);
 
 /* True for a name within the limits: letters, digits, '-', '_', '.', ':' and at least one of them. */

@@ -391,33 +391,41 @@ static const struct dt_store_ops ops = {
     .close = close_store,
 };
 
-enum dt_status dt_store_redis_open(const char *url, const char *job, struct dt_store **store,
+static enum dt_status make_link(struct redis *redis, const struct dt_redis_url *url,
+                                const struct dt_redis_tls_files *files, char reason[DT_STORE_REASON_BYTES])
+{
+    struct dt_redis_tls *tls = NULL;
+    enum dt_status status = dt_redis_library_load(&redis->library, reason, DT_STORE_REASON_BYTES);
+
+    if (status == DT_OK && url->is_tls)
+        status = dt_redis_tls_create(url->host, files, &tls, reason, DT_STORE_REASON_BYTES);
+    if (status != DT_OK)
+        return status;
+    redis->link = dt_redis_link_create(url, &redis->library, tls);
+    if (redis->link)
+        return DT_OK;
+    if (tls)
+        tls->ops->destroy(tls);
+    snprintf(reason, DT_STORE_REASON_BYTES, "out of memory");
+    return DT_NO_MEMORY;
+}
+
+enum dt_status dt_store_redis_open(const struct dt_store_options *options, struct dt_store **store,
                                    char reason[DT_STORE_REASON_BYTES])
 {
     struct dt_redis_url parsed;
     struct redis *redis;
     enum dt_status status;
 
-    if (!dt_redis_url_parse(url, &parsed, reason, DT_STORE_REASON_BYTES))
+    if (!dt_redis_url_parse(options->url, &parsed, reason, DT_STORE_REASON_BYTES))
         return DT_INVALID;
     if (!(redis = calloc(1, sizeof *redis))) {
         snprintf(reason, DT_STORE_REASON_BYTES, "out of memory");
         return DT_NO_MEMORY;
     }
     redis->store.ops = &ops;
-    snprintf(redis->job, sizeof redis->job, "%s", job);
-    status = dt_redis_library_load(&redis->library, reason, DT_STORE_REASON_BYTES);
-    if (status == DT_OK && parsed.is_tls) {
-        snprintf(
-            reason, DT_STORE_REASON_BYTES,
-            "the URL of the store: no TLS here: run stunnel (Debian's stunnel4) on this host, and give the "
-            "redis:// URL of its local port (docs/control.md)");
-        status = DT_UNSUPPORTED;
-    }
-    if (status == DT_OK && !(redis->link = dt_redis_link_create(&parsed, &redis->library))) {
-        snprintf(reason, DT_STORE_REASON_BYTES, "out of memory");
-        status = DT_NO_MEMORY;
-    }
+    snprintf(redis->job, sizeof redis->job, "%s", options->job);
+    status = make_link(redis, &parsed, &options->tls, reason);
     explicit_bzero(&parsed, sizeof parsed);
     if (status == DT_OK)
         *store = &redis->store;

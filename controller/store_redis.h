@@ -23,7 +23,7 @@ extern "C" {
 #define DT_STORE_REDIS_KEEP_S (30u * 24 * 3600)
 
 /* dt_store_open() for redis:// and rediss://. */
-enum dt_status dt_store_redis_open(const char *url, const char *job, struct dt_store **store,
+enum dt_status dt_store_redis_open(const struct dt_store_options *options, struct dt_store **store,
                                    char reason[DT_STORE_REASON_BYTES]);
 
 #ifdef __cplusplus

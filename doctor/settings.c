@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "doctor/doctor.h"
 
 static const char *nothing(void *arg, const char *name)
@@ -39,6 +40,9 @@ static void list_settings(const struct dt_doctor_options *options, struct dt_rep
     }
 }
 
+/* Of the commands for a job's store: no settings of the plugin. */
+static const char *const store_names[] = {DT_ENV_REDIS, DT_ENV_REDIS_CA, DT_ENV_REDIS_CERT, DT_ENV_REDIS_KEY};
+
 /* Names that begin with DETOUR_ and are none: a setting that was mistyped does nothing, without a word. */
 static void look_for_unknown(const struct dt_doctor_options *options, struct dt_report *report)
 {
@@ -47,9 +51,10 @@ static void look_for_unknown(const struct dt_doctor_options *options, struct dt_
 
     for (char *const *entry = options->environment; entry && *entry; entry++) {
         size_t length = strcspn(*entry, "=");
-        bool is_known =
-            strncmp(*entry, "DETOUR_", 7) != 0 || !strncmp(*entry, DT_ENV_REDIS "=", sizeof DT_ENV_REDIS);
+        bool is_known = strncmp(*entry, "DETOUR_", 7) != 0;
 
+        for (size_t i = 0; i < DT_COUNT_OF(store_names) && !is_known; i++)
+            is_known = strlen(store_names[i]) == length && strncmp(store_names[i], *entry, length) == 0;
         for (size_t i = 0; i < count && !is_known; i++)
             is_known = strlen(table[i].name) == length && strncmp(table[i].name, *entry, length) == 0;
         if (!is_known)

@@ -30,7 +30,7 @@ TEST_F(AgentCommand, BadInputIsOneLine)
         {{"--redis", "redis://h", "--job", ""},
          "detour agent: the name of the job: expected letters, digits, '-', '_' and '.', at most 63\n"},
         {{"--redis", "http://h"},
-         "detour agent: the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DB]\n"},
+         "detour agent: the URL of the store: expected redis[s]://[USER:PASSWORD@]HOST[:PORT][/DB]\n"},
         {{"--redis", "redis://h", "--listen", "host:1"},
          "detour agent: --listen host:1: expected PORT or an IPv4 ADDRESS:PORT\n"},
         {{"--period", "0"}, "detour agent: --period 0: expected a whole number from 10 to 60000\n"},

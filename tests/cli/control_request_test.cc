@@ -45,7 +45,7 @@ TEST_F(ControlRequest, BadInputIsOneLine)
         {{"release", "--redis", "redis://h", "--host", std::string(64, 'x')},
          "detour control: --host xxxxxxxxxxxxxxxxxxxx...: expected less than 64 characters\n"},
         {{"release", "--redis", "http://h"},
-         "detour control: the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DB]\n"},
+         "detour control: the URL of the store: expected redis[s]://[USER:PASSWORD@]HOST[:PORT][/DB]\n"},
     };
 
     for (const auto &one : cases) {

@@ -50,7 +50,26 @@ TEST(JobStore, OpensWithAnExitCode)
     store->ops->close(store);
     testing::internal::CaptureStderr();
     EXPECT_EQ(DT_EXIT_USAGE, dt_job_store_open("detour test", "http://h", "job", &store));
-    EXPECT_EQ("detour test: the URL of the store: expected redis://[USER:PASSWORD@]HOST[:PORT][/DB]\n",
+    EXPECT_EQ("detour test: the URL of the store: expected redis[s]://[USER:PASSWORD@]HOST[:PORT][/DB]\n",
               testing::internal::GetCapturedStderr());
+}
+
+TEST(JobStore, FilesForTlsAreOfTheEnvironment)
+{
+    struct dt_store *store = nullptr;
+
+    for (const char *name : {"DETOUR_REDIS_CA", "DETOUR_REDIS_CERT", "DETOUR_REDIS_KEY"})
+        setenv(name, "/nowhere/file.pem", 1);
+    testing::internal::CaptureStderr();
+    int code = dt_job_store_open("detour test", "rediss://u:secret@h", "job", &store);
+    std::string line = testing::internal::GetCapturedStderr();
+    for (const char *name : {"DETOUR_REDIS_CERT", "DETOUR_REDIS_KEY", "DETOUR_REDIS_CA"})
+        unsetenv(name);
+    EXPECT_EQ(line.find("secret"), std::string::npos) << line;
+    if (code == DT_EXIT_FAILED)
+        GTEST_SKIP() << line; /* no libhiredis or no OpenSSL here */
+    EXPECT_EQ(DT_EXIT_USAGE, code);
+    EXPECT_EQ(0u, line.find("detour test: DETOUR_REDIS_CA=/nowhere/file.pem: expected a file in PEM format"))
+        << line;
 }
 } // namespace

@@ -32,7 +32,8 @@ class StatJob : public ::testing::Test
         server = new RedisServer;
         url = server->Url();
         char reason[DT_STORE_REASON_BYTES];
-        ASSERT_EQ(dt_store_open(url.c_str(), "j", &store, reason), DT_OK) << reason;
+        const struct dt_store_options options = {url.c_str(), "j", {}};
+        ASSERT_EQ(dt_store_open(&options, &store, reason), DT_OK) << reason;
         /* It needs a moment to start. */
         for (int i = 0; i < 500 && store->ops->set(store, "x", "1") != DT_OK; i++)
             usleep(20000);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A redis-server of the test's own on a loopback port and in a folder of its own; killed at the end. */
+/* A redis-server of the test's own on a loopback port, with TLS or without, and in a folder of its own;
+ * killed at the end. */
 #ifndef DETOUR_TESTS_CONTROLLER_REDIS_SERVER_H
 #define DETOUR_TESTS_CONTROLLER_REDIS_SERVER_H
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +29,8 @@ class RedisServer
         return access("/usr/bin/redis-server", X_OK) == 0;
     }
 
-    explicit RedisServer(std::vector<std::string> more = {}) : options(std::move(more))
+    explicit RedisServer(std::vector<std::string> more = {}, bool with_tls = false)
+        : options(std::move(more)), has_tls(with_tls)
     {
         std::string pattern = (std::filesystem::temp_directory_path() / "detour-redis-XXXXXX").string();
 
@@ -44,11 +49,14 @@ class RedisServer
 
     void Start()
     {
+        const std::string port = address.substr(address.find(':') + 1);
         std::vector<std::string> words = {
-            "redis-server", "--bind", "127.0.0.1", "--port", address.substr(address.find(':') + 1),
+            "redis-server", "--bind", "127.0.0.1", "--port", has_tls ? "0" : port,
             "--dir",        folder,   "--save",    ""};
         std::vector<char *> argv;
 
+        if (has_tls)
+            words.insert(words.end(), {"--tls-port", port});
         words.insert(words.end(), options.begin(), options.end());
         for (std::string &word : words)
             argv.push_back(word.data());
@@ -64,6 +72,8 @@ class RedisServer
             _exit(127);
         }
         ASSERT_GT(pid, 0);
+        while (!Answers())
+            usleep(5000);
     }
 
     void Kill()
@@ -75,15 +85,35 @@ class RedisServer
         pid = -1;
     }
 
-    std::string Url(const std::string &credentials = "", const std::string &scheme = "redis") const
+    std::string Url(const std::string &credentials = "", std::string scheme = "") const
     {
+        if (scheme.empty())
+            scheme = has_tls ? "rediss" : "redis";
         return scheme + "://" + credentials + address;
     }
 
     std::string address, folder;
 
   private:
+    /* It listens, or has ended. */
+    bool Answers() const
+    {
+        struct sockaddr_in to = {};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        siginfo_t ended = {};
+        bool is_there;
+
+        to.sin_family = AF_INET;
+        to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.find(':') + 1))));
+        is_there = connect(fd, reinterpret_cast<struct sockaddr *>(&to), sizeof to) == 0;
+        close(fd);
+        waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT);
+        return is_there || ended.si_pid == pid;
+    }
+
     std::vector<std::string> options;
+    bool has_tls;
     pid_t pid = -1;
 };
 

@@ -71,7 +71,7 @@ TEST(RedisUrl, RefusesAnythingElseWithoutRepeatingIt)
         char reason[256] = "";
 
         EXPECT_FALSE(dt_redis_url_parse(url.c_str(), &parsed, reason, sizeof reason)) << url;
-        EXPECT_NE(std::string(reason).find("redis://[USER:PASSWORD@]HOST"), std::string::npos) << url;
+        EXPECT_NE(std::string(reason).find("redis[s]://[USER:PASSWORD@]HOST"), std::string::npos) << url;
         EXPECT_EQ(std::string(reason).find("secret"), std::string::npos) << url;
     }
 }

@@ -12,109 +12,14 @@
 #include "base/clock.h"
 #include "controller/redis_library.h"
 #include "controller/redis_link.h"
+#include "tests/controller/certificates.h"
+#include "tests/controller/opened_store.h"
 #include "tests/controller/redis_server.h"
 
 namespace
 {
-using Records = std::vector<std::string>;
-
-const uint32_t kLongMs = 600000;
-
-class Store
-{
-  public:
-    explicit Store(const std::string &url, const char *job = "job-1")
-    {
-        char reason[DT_STORE_REASON_BYTES] = "";
-
-        EXPECT_EQ(dt_store_open(url.c_str(), job, &store, reason), DT_OK) << reason;
-    }
-    ~Store()
-    {
-        store->ops->close(store);
-    }
-    Store(const Store &) = delete;
-
-    /* Repeats a call while there is no server: as agents and controllers do. */
-    template <typename Call>
-    dt_status Until(Call call)
-    {
-        for (;;) {
-            dt_status status = call();
-
-            if (status != DT_CLOSED)
-                return status;
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        }
-    }
-
-    dt_status Append(const std::string &record, std::string *id = nullptr, const char *stream = "s")
-    {
-        char text[DT_STORE_ID_BYTES] = "";
-        dt_status status = store->ops->append(store, stream, record.c_str(), text);
-
-        if (id)
-            *id = text;
-        return status;
-    }
-
-    Records Read(const std::string &after = "", size_t count = 100000, const char *stream = "s")
-    {
-        Visit visit;
-
-        visit.last = after;
-        EXPECT_EQ(store->ops->read(store, stream, after.c_str(), count, Take, &visit), DT_OK)
-            << store->reason;
-        return visit.records;
-    }
-
-    std::string Get(const char *field)
-    {
-        char value[100] = "";
-        dt_status status = store->ops->get(store, field, value, sizeof value);
-
-        return status == DT_OK ? value : dt_status_text(status);
-    }
-
-    uint64_t Acquire(const char *holder, uint32_t ttl_ms = kLongMs)
-    {
-        uint64_t fence = 0;
-        dt_status status =
-            Until([&] { return store->ops->lease_acquire(store, "decider", holder, ttl_ms, 0, &fence); });
-
-        EXPECT_TRUE(status == DT_OK || status == DT_AGAIN) << store->reason;
-        return status == DT_OK ? fence : 0;
-    }
-
-    dt_status Renew(const char *holder, uint64_t fence)
-    {
-        return store->ops->lease_renew(store, "decider", holder, fence, kLongMs, 0);
-    }
-
-    dt_status Release(const char *holder, uint64_t fence)
-    {
-        return store->ops->lease_release(store, "decider", holder, fence);
-    }
-
-    struct dt_store *store = nullptr;
-
-  private:
-    struct Visit {
-        Records records;
-        std::string last;
-    };
-
-    static bool Take(void *arg, const char *id, const char *record, size_t bytes)
-    {
-        Visit *visit = static_cast<Visit *>(arg);
-
-        EXPECT_LT(visit->last, id) << "ids are in the order of time, as text too";
-        EXPECT_EQ(strlen(record), bytes);
-        visit->last = id;
-        visit->records.emplace_back(record, bytes);
-        return true;
-    }
-};
+using detour_test::Records;
+using Store = detour_test::OpenedStore;
 
 /* Commands of another client, as of an operator or an attacker. */
 class Client
@@ -127,7 +32,7 @@ class Client
 
         EXPECT_TRUE(dt_redis_url_parse(url.c_str(), &parsed, reason, sizeof reason));
         EXPECT_EQ(dt_redis_library_load(&library, reason, sizeof reason), DT_OK) << reason;
-        link = dt_redis_link_create(&parsed, &library);
+        link = dt_redis_link_create(&parsed, &library, nullptr);
     }
     ~Client()
     {
@@ -269,13 +174,13 @@ TEST_F(StoreRedis, ALeaseThatEndedIsAnothersAndItsOldHolderChangesNothing)
 }
 
 /* A writer appends while the server is killed and started again. */
-void KillInTheMiddle(RedisServer &server, bool is_persistent)
+void KillInTheMiddle(RedisServer &server, bool is_persistent, struct dt_redis_tls_files tls = {})
 {
     std::atomic<int> written{0}, lost_calls{0};
     std::atomic<bool> is_over{false};
     Records accepted;
     std::thread writer([&] {
-        Store store(server.Url());
+        Store store(server.Url(), "job-1", tls);
 
         for (int i = 0; !is_over; i++) {
             std::string record = std::to_string(i);
@@ -289,7 +194,7 @@ void KillInTheMiddle(RedisServer &server, bool is_persistent)
             std::this_thread::sleep_for(std::chrono::milliseconds(1)); /* the stream is to keep all of them */
         }
     });
-    Store store(server.Url());
+    Store store(server.Url(), "job-1", tls);
     std::string early;
     uint64_t before = store.Acquire("decider-1");
     auto await = [](std::atomic<int> &count, int target) {
@@ -344,6 +249,19 @@ TEST_F(StoreRedis, KilledAndStartedAgainWithoutItsDataItGoesOn)
     KillInTheMiddle(server, false);
 }
 
+#ifdef DETOUR_OPENSSL
+TEST_F(StoreRedis, KilledAndStartedAgainWithTlsItGoesOn)
+{
+    if (!detour_test::Certificates::IsInstalled())
+        GTEST_SKIP() << "there is no openssl command";
+    detour_test::Certificates certificates;
+    const std::string ca = certificates.Path("ca", ".pem");
+    RedisServer server(certificates.Server(), true);
+
+    KillInTheMiddle(server, false, {ca.c_str(), nullptr, nullptr});
+}
+#endif
+
 TEST_F(StoreRedis, WithoutAServerCallsFailAtOnceBetweenAttempts)
 {
     Store store("redis://" + detour_test::FreeAddress());
@@ -383,16 +301,6 @@ TEST_F(StoreRedis, EntriesOfOthersArePassedOver)
     client.Do({"SET", "detour:{job-1}:lease:decider", "garbage"});
     client.Do({"SET", "detour:{job-1}:fence:decider", "garbage"});
     EXPECT_GT(store.Acquire("decider-1"), 0u) << "garbage holds no lease";
-}
-
-TEST_F(StoreRedis, TlsIsRefusedWithWhatDoesItInstead)
-{
-    char reason[DT_STORE_REASON_BYTES];
-    struct dt_store *store = nullptr;
-
-    EXPECT_EQ(dt_store_open("rediss://u:secret@h", "job", &store, reason), DT_UNSUPPORTED);
-    EXPECT_NE(std::string(reason).find("stunnel4"), std::string::npos) << reason;
-    EXPECT_EQ(std::string(reason).find("secret"), std::string::npos) << reason;
 }
 
 TEST_F(StoreRedis, AWrongPasswordIsReportedWithoutIt)

@@ -16,7 +16,8 @@ struct Opened {
     {
         struct dt_store *store = nullptr;
 
-        status = dt_store_open(url, job, &store, reason);
+        const struct dt_store_options options = {url, job, {}};
+        status = dt_store_open(&options, &store, reason);
         if (status == DT_OK)
             store->ops->close(store);
     }
@@ -32,7 +33,7 @@ TEST(Store, RefusesAnUnknownUrlInOneLine)
     Opened opened("http://host", "job");
 
     EXPECT_EQ(opened.status, DT_INVALID);
-    EXPECT_NE(std::string(opened.reason).find("redis://"), std::string::npos);
+    EXPECT_NE(std::string(opened.reason).find("redis[s]://"), std::string::npos);
     EXPECT_EQ(std::string(opened.reason).find('\n'), std::string::npos);
 }
 

@@ -141,8 +141,8 @@ TEST(DoctorSettings, NamesThatMeanNothingAndCountsThatAreCutAreWarnedOf)
     Examination exam;
     dt_params params;
     char mistyped[] = "DETOUR_STAL_MS=5", right[] = "DETOUR_STALL_MS=5", other[] = "PATH=/bin",
-         redis[] = "DETOUR_REDIS=redis://h";
-    char *const environment[] = {mistyped, right, other, redis, nullptr};
+         redis[] = "DETOUR_REDIS=redis://h", ca[] = "DETOUR_REDIS_CA=/ca.pem";
+    char *const environment[] = {mistyped, right, other, redis, ca, nullptr};
     exam.options.environment = environment;
     exam.environment = {{"NCCL_IB_QPS_PER_CONNECTION", "32"}};
     EXPECT_TRUE(dt_doctor_settings(&exam.options, &exam.report, &params));

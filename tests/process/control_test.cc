@@ -78,7 +78,9 @@ class ControlLoop : public ::testing::Test
         folder = mkdtemp(pattern.data());
         server = std::make_unique<RedisServer>();
         char reason[DT_STORE_REASON_BYTES];
-        ASSERT_EQ(dt_store_open(server->Url().c_str(), "job", &store, reason), DT_OK) << reason;
+        const std::string url = server->Url();
+        const struct dt_store_options options = {url.c_str(), "job", {}};
+        ASSERT_EQ(dt_store_open(&options, &store, reason), DT_OK) << reason;
         /* As an agent leaves it that ends before the first decision. */
         ASSERT_TRUE(Await([&] { return store->ops->set(store, "agent:a", "0 0") == DT_OK; }));
     }
