@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/param.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/rounds.h"
 
 const char *dt_job_store_take(char *arg)
 {
@@ -35,6 +37,7 @@ int dt_job_store_open(const char *command, const char *url, const char *job, str
     const struct dt_store_options options = {
         .url = url ? url : "memory:",
         .job = job,
+        .time_ms = (uint64_t)dt_rounds_time_ns() / DT_NS_PER_MS,
         .tls = {.ca = dt_getenv_process(NULL, DT_ENV_REDIS_CA),
                 .certificate = dt_getenv_process(NULL, DT_ENV_REDIS_CERT),
                 .key = dt_getenv_process(NULL, DT_ENV_REDIS_KEY)},

@@ -13,8 +13,7 @@ typedef enum dt_status open_func(const struct dt_store_options *options, struct 
 static enum dt_status open_memory(const struct dt_store_options *options, struct dt_store **store,
                                   char reason[DT_STORE_REASON_BYTES])
 {
-    (void)options;
-    *store = dt_store_memory_create();
+    *store = dt_store_memory_create(options->time_ms);
     if (*store)
         return DT_OK;
     snprintf(reason, DT_STORE_REASON_BYTES, "out of memory");

@@ -102,6 +102,9 @@ struct dt_store_options {
     const char *url; /* "memory:": new and empty; "redis://..." or "rediss://...": a server */
     const char *job; /* separates the jobs on one server (a prefix of every key): letters, digits, '-', '_'
                       * and '.', at most DT_STORE_NAME_BYTES - 1 */
+    /* Since 1970. Ids and fencing numbers of "memory:" begin there, and so are above those of earlier
+     * processes, as on a server. */
+    uint64_t time_ms;
     struct dt_redis_tls_files tls; /* for "rediss://" */
 };
 

@@ -39,7 +39,7 @@ struct lease {
 
 struct memory {
     struct dt_store store;
-    uint64_t last_id;
+    uint64_t start, last_id;
     size_t stream_count, field_count, lease_count;
     struct stream streams[DT_STORE_MEMORY_NAMES_MAX];
     struct field fields[DT_STORE_MEMORY_NAMES_MAX];
@@ -210,6 +210,7 @@ static struct lease *make_lease(struct memory *memory, const char *name)
     if (lease || memory->lease_count == DT_STORE_MEMORY_NAMES_MAX)
         return lease;
     lease = &memory->leases[memory->lease_count++];
+    lease->fence = memory->start;
     snprintf(lease->name, sizeof lease->name, "%s", name);
     return lease;
 }
@@ -286,12 +287,13 @@ static const struct dt_store_ops ops = {
     .close = close_store,
 };
 
-struct dt_store *dt_store_memory_create(void)
+struct dt_store *dt_store_memory_create(uint64_t start)
 {
     struct memory *memory = calloc(1, sizeof *memory);
 
     if (!memory)
         return NULL;
     memory->store.ops = &ops;
+    memory->start = memory->last_id = start;
     return &memory->store;
 }

@@ -17,8 +17,12 @@ extern "C" {
 #define DT_STORE_MEMORY_STREAM_BYTES (16u << 20)
 #define DT_STORE_MEMORY_NAMES_MAX    256 /* streams, fields and leases each */
 
-/* NULL when out of memory. ops->close() frees it. */
-struct dt_store *dt_store_memory_create(void);
+/*
+ * Ids and fencing numbers are greater than `start`. Processes of the job remember the largest fencing number
+ * that they have seen, and the next store is to be above it: `start` is the time in milliseconds since 1970.
+ * NULL when out of memory. ops->close() frees the store.
+ */
+struct dt_store *dt_store_memory_create(uint64_t start);
 
 #ifdef __cplusplus
 }

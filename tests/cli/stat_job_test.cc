@@ -32,7 +32,7 @@ class StatJob : public ::testing::Test
         server = new RedisServer;
         url = server->Url();
         char reason[DT_STORE_REASON_BYTES];
-        const struct dt_store_options options = {url.c_str(), "j", {}};
+        const struct dt_store_options options = {url.c_str(), "j", 0, {}};
         ASSERT_EQ(dt_store_open(&options, &store, reason), DT_OK) << reason;
         /* It needs a moment to start. */
         for (int i = 0; i < 500 && store->ops->set(store, "x", "1") != DT_OK; i++)

@@ -93,7 +93,7 @@ class Agent : public ::testing::Test
     }
 
     Folder folder;
-    struct dt_store *store = dt_store_memory_create();
+    struct dt_store *store = dt_store_memory_create(0);
     dt_agent *agent = nullptr;
     std::mutex mutex;
     std::vector<std::string> executed, errors;

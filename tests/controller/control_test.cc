@@ -5,12 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "controller/agent.h"
 #include "controller/store_memory.h"
+#include "tests/obs/folder.h"
 
 namespace
 {
@@ -19,13 +23,19 @@ using Lines = std::vector<std::string>;
 /* A store that can be cut off: passes the calls on to a memory store. */
 struct CutStore {
     struct dt_store store = {&ops, ""};
-    struct dt_store *inner = dt_store_memory_create();
+    struct dt_store *inner = dt_store_memory_create(0);
     bool is_cut = false;
     bool loses_answers = false; /* the record is appended and the caller does not get the answer */
 
     ~CutStore()
     {
         inner->ops->close(inner);
+    }
+    /* As the store of the next process at this time. */
+    void Restart(uint64_t time_ms)
+    {
+        inner->ops->close(inner);
+        inner = dt_store_memory_create(time_ms);
     }
     static CutStore *Of(struct dt_store *store)
     {
@@ -195,6 +205,11 @@ class Control : public ::testing::Test
                                              std::to_string(decision.fence));
         return true;
     }
+    static std::string File(const std::string &path)
+    {
+        std::ifstream file(path);
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
     Lines Stream()
     {
         Lines lines;
@@ -301,6 +316,36 @@ TEST_F(Control, NumbersGoOnAboveThoseThatAgentsHaveTaken)
     Rounds(50, false);
     Rounds(50, true);
     EXPECT_EQ(Stream(), Lines{"42 fence 1"});
+}
+
+/* The store ends with the process of the controller; what follows the decisions goes on. */
+TEST_F(Control, DecisionsOfARestartedControllerAreTaken)
+{
+    Folder folder;
+    const dt_agent_options options = {"a", folder.path.c_str(), &store.store, Note, this};
+    dt_agent *agent = dt_agent_create(&options);
+    const char first_has[] = "\"number\":1,\"fence\":1700000000001,",
+               second_has[] = "\"number\":2,\"fence\":1700000060001,";
+
+    store.Restart(1700000000000);
+    EXPECT_EQ(dt_agent_follow(agent, TimeNs()), DT_OK);
+    Make("one");
+    Rounds(50, false);
+    Rounds(20, true);
+    EXPECT_EQ(dt_agent_follow(agent, TimeNs()), DT_OK);
+    EXPECT_NE(File(folder.path + "/decision.json").find(first_has), std::string::npos);
+    dt_control_destroy(controls.back());
+    controls.clear();
+
+    agent_number = 1;
+    store.Restart(1700000060000);
+    Make("two");
+    Rounds(50, false);
+    Rounds(20, true);
+    EXPECT_EQ(dt_agent_follow(agent, TimeNs()), DT_OK);
+    EXPECT_NE(File(folder.path + "/decision.json").find(second_has), std::string::npos)
+        << File(folder.path + "/decision.json");
+    dt_agent_destroy(agent);
 }
 
 TEST_F(Control, HostileRecordsAreSkippedWithFewLines)

@@ -27,7 +27,7 @@ class OpenedStore
     {
         char reason[DT_STORE_REASON_BYTES] = "";
 
-        const struct dt_store_options options = {url.c_str(), job, tls};
+        const struct dt_store_options options = {url.c_str(), job, 0, tls};
 
         EXPECT_EQ(dt_store_open(&options, &store, reason), DT_OK) << reason;
     }

@@ -68,7 +68,7 @@ class RedisTls : public testing::Test
                         const std::string &key = "")
     {
         const struct dt_store_options options = {
-            "rediss://u:secret@h", "job", {ca.c_str(), certificate.c_str(), key.c_str()}};
+            "rediss://u:secret@h", "job", 0, {ca.c_str(), certificate.c_str(), key.c_str()}};
         char reason[DT_STORE_REASON_BYTES] = "";
         struct dt_store *store = nullptr;
 

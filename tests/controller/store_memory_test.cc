@@ -14,7 +14,7 @@ namespace
 class StoreMemory : public testing::Test
 {
   protected:
-    struct dt_store *store = dt_store_memory_create();
+    struct dt_store *store = dt_store_memory_create(0);
     const struct dt_store_ops *ops = store->ops;
 
     ~StoreMemory() override
@@ -136,6 +136,21 @@ TEST_F(StoreMemory, ALeaseHasOneHolderUntilItEnds)
     EXPECT_EQ(ops->lease_acquire(store, "lease", "b", 1000, 3 * s, &second), DT_OK);
     EXPECT_GT(second, first);
     EXPECT_EQ(ops->lease_renew(store, "lease", "a", first, 1000, 3 * s), DT_AGAIN);
+}
+
+TEST_F(StoreMemory, IdsAndFencingNumbersAreAboveItsStart)
+{
+    struct dt_store *later = dt_store_memory_create(1700000000000);
+    uint64_t fence = 0, other = 0;
+    char id[DT_STORE_ID_BYTES];
+
+    ASSERT_EQ(later->ops->append(later, "s", "x", id), DT_OK);
+    EXPECT_STREQ(id, "00000001700000000001");
+    ASSERT_EQ(later->ops->lease_acquire(later, "lease", "a", 1000, 5, &fence), DT_OK);
+    EXPECT_EQ(fence, 1700000000001u);
+    ASSERT_EQ(later->ops->lease_acquire(later, "another", "a", 1000, 5, &other), DT_OK);
+    EXPECT_EQ(other, 1700000000001u);
+    later->ops->close(later);
 }
 
 TEST_F(StoreMemory, AnEndedLeaseIsNotRenewed)

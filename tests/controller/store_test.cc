@@ -16,7 +16,7 @@ struct Opened {
     {
         struct dt_store *store = nullptr;
 
-        const struct dt_store_options options = {url, job, {}};
+        const struct dt_store_options options = {url, job, 0, {}};
         status = dt_store_open(&options, &store, reason);
         if (status == DT_OK)
             store->ops->close(store);

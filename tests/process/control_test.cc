@@ -79,7 +79,7 @@ class ControlLoop : public ::testing::Test
         server = std::make_unique<RedisServer>();
         char reason[DT_STORE_REASON_BYTES];
         const std::string url = server->Url();
-        const struct dt_store_options options = {url.c_str(), "job", {}};
+        const struct dt_store_options options = {url.c_str(), "job", 0, {}};
         ASSERT_EQ(dt_store_open(&options, &store, reason), DT_OK) << reason;
         /* As an agent leaves it that ends before the first decision. */
         ASSERT_TRUE(Await([&] { return store->ops->set(store, "agent:a", "0 0") == DT_OK; }));
