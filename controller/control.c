@@ -487,6 +487,7 @@ static void decide(struct dt_control *control, const struct dt_finding *findings
         .slow_count = dt_min_u64(dt_judge_slow_links(control->judge, slow, SLOW_MAX), SLOW_MAX),
         .links = dt_known_links(control->known),
         .link_count = DT_KNOWN_LINKS_MAX,
+        .job_starts = dt_known_job_starts(control->known),
     };
 
     decided_count = dt_decide(control->decide, &situation, now_ns, decided, DECIDED_MAX);

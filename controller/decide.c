@@ -57,7 +57,9 @@ struct dt_decider {
     uint64_t replan_since_ns;
     uint64_t replanned_ns;
     bool has_replanned;
-    size_t link_count; /* decided */
+    uint32_t job_starts; /* at the last call */
+    bool is_owed;        /* the decided links, to a job that has started again */
+    size_t link_count;   /* decided */
     struct dt_decided_link links[DT_RECORD_LINKS_MAX];
 };
 
@@ -339,6 +341,7 @@ static void set_links(struct dt_decider *decide, const struct dt_decided_link *l
     decide->replan_state = OFF;
     decide->replanned_ns = now_ns;
     decide->has_replanned = true;
+    decide->is_owed = false;
 }
 
 static void describe_replan(const struct dt_situation *situation, struct dt_decision *decision)
@@ -355,25 +358,38 @@ static void describe_replan(const struct dt_situation *situation, struct dt_deci
     }
 }
 
-static bool replan(struct dt_decider *decide, const struct dt_situation *situation, uint64_t now_ns,
-                   struct dt_decision *decision)
+static void look_for_start(struct dt_decider *decide, uint32_t job_starts)
 {
-    struct dt_decided_link links[DT_RECORD_LINKS_MAX];
-    size_t count = wanted_links(decide, situation, links);
-    enum change change = compare(decide, links, count);
+    if (decide->job_starts && job_starts != decide->job_starts)
+        decide->is_owed = decide->link_count > 0;
+    decide->job_starts = job_starts;
+}
+
+static bool is_due(struct dt_decider *decide, enum change change, uint64_t now_ns)
+{
     uint64_t after_ns = change == WORSE ? decide->options.confirm_ns : decide->options.clear_ns;
 
     if (change == SAME) {
         decide->replan_state = OFF;
-        return false;
+        return decide->is_owed;
     }
     if (decide->replan_state == OFF) {
         decide->replan_state = RISING;
         decide->replan_since_ns = now_ns;
     }
-    if (now_ns < dt_deadline_ns(decide->replan_since_ns, after_ns) ||
-        (decide->has_replanned &&
-         now_ns < dt_deadline_ns(decide->replanned_ns, decide->options.replan_gap_ns)))
+    return now_ns >= dt_deadline_ns(decide->replan_since_ns, after_ns) &&
+           (!decide->has_replanned ||
+            now_ns >= dt_deadline_ns(decide->replanned_ns, decide->options.replan_gap_ns));
+}
+
+static bool replan(struct dt_decider *decide, const struct dt_situation *situation, uint64_t now_ns,
+                   struct dt_decision *decision)
+{
+    struct dt_decided_link links[DT_RECORD_LINKS_MAX];
+    size_t count = wanted_links(decide, situation, links);
+
+    look_for_start(decide, situation->job_starts);
+    if (!is_due(decide, compare(decide, links, count), now_ns))
         return false;
     set_links(decide, links, count, now_ns);
     *decision =

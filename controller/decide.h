@@ -13,6 +13,9 @@
  *                                     measured and faster
  *                                     (SHIFT section 4.3)
  *
+ * A job that starts again does not follow decisions of its earlier processes: the re-plan in force is decided
+ * again for it.
+ *
  * Nothing is done about a busy processor, or about a slow device (remedy.h does).
  *
  * Pure: no clock, no allocation after creation. Owner: one thread. A decision that it returns counts as
@@ -60,6 +63,7 @@ struct dt_situation {
     size_t slow_count;
     const struct dt_known_link *links;
     size_t link_count;
+    uint32_t job_starts; /* dt_known_job_starts() */
 };
 
 struct dt_decider;

@@ -20,7 +20,15 @@ struct pace {
     int64_t seen_ns;
 };
 
+struct process {
+    char host[DT_STORE_NAME_BYTES];
+    int64_t pid;
+    int64_t reported_ns; /* the last time, on this clock */
+};
+
 struct dt_known {
+    uint32_t job_starts;
+    struct process first; /* of rank 0, once job_starts is not 0 */
     size_t host_count;
     struct host hosts[DT_KNOWN_HOSTS_MAX];
     char rank_hosts[DT_KNOWN_RANKS_MAX][DT_STORE_NAME_BYTES]; /* "": not known */
@@ -43,6 +51,11 @@ void dt_known_destroy(struct dt_known *known)
 const struct dt_known_link *dt_known_links(const struct dt_known *known)
 {
     return known->links;
+}
+
+uint32_t dt_known_job_starts(const struct dt_known *known)
+{
+    return known->job_starts;
 }
 
 size_t dt_known_host_count(const struct dt_known *known)
@@ -187,6 +200,26 @@ static void take_link(struct dt_known *known, const struct dt_observation *obser
     dt_judge_add_link(judge, &report);
 }
 
+/* A program beside the job, for example a measurement, may have a rank 0 too: it is no start of the job. */
+static void look_for_start(struct dt_known *known, const struct dt_observation *observation, int64_t time_ns)
+{
+    struct process *first = &known->first;
+
+    if (observation->rank != 0)
+        return;
+    if (known->job_starts && first->pid == observation->pid && !strcmp(first->host, observation->host)) {
+        first->reported_ns = time_ns;
+        return;
+    }
+    if (observation->iterations <= 0 ||
+        (known->job_starts && time_ns - first->reported_ns < DT_KNOWN_GONE_NS))
+        return;
+    memcpy(first->host, observation->host, sizeof first->host);
+    first->pid = observation->pid;
+    first->reported_ns = time_ns;
+    known->job_starts++;
+}
+
 void dt_known_take(struct dt_known *known, const struct dt_observation *observation, int64_t time_ns,
                    struct dt_judge *judge)
 {
@@ -200,6 +233,7 @@ void dt_known_take(struct dt_known *known, const struct dt_observation *observat
 
     if (own_ns <= 0)
         return;
+    look_for_start(known, observation, time_ns);
     rank.time_ns = (uint64_t)own_ns;
     if (observation->rank >= 0 && observation->rank < DT_KNOWN_RANKS_MAX) {
         memcpy(known->rank_hosts[observation->rank], observation->host, sizeof known->rank_hosts[0]);

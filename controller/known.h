@@ -19,6 +19,7 @@ extern "C" {
 #define DT_KNOWN_LINKS_MAX 16384 /* a power of two; half of it is used at most */
 #define DT_KNOWN_RANKS_MAX 8192
 #define DT_KNOWN_HOSTS_MAX 1024
+#define DT_KNOWN_GONE_NS   1000000000
 
 struct dt_known;
 
@@ -29,6 +30,12 @@ void dt_known_destroy(struct dt_known *known);
 /* Takes an observation that arrived at `time_ns` and passes its reports on to the judge. */
 void dt_known_take(struct dt_known *known, const struct dt_observation *observation, int64_t time_ns,
                    struct dt_judge *judge);
+
+/*
+ * How often the job has started: once for its first process of rank 0 that reports iterations, and once for
+ * each later one that does so after the one before has been silent for DT_KNOWN_GONE_NS. 0: not known yet.
+ */
+uint32_t dt_known_job_starts(const struct dt_known *known);
 
 /* All places of the table: DT_KNOWN_LINKS_MAX; the unused ones have connection 0. */
 const struct dt_known_link *dt_known_links(const struct dt_known *known);

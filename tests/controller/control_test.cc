@@ -156,7 +156,7 @@ class Control : public ::testing::Test
 
         *observation = {};
         strcpy(observation->host, host);
-        observation->pid = 1;
+        observation->pid = pid;
         observation->rank = rank;
         observation->time_ns = TimeNs();
         observation->number = agent_number;
@@ -177,7 +177,7 @@ class Control : public ::testing::Test
     void Rounds(int count, bool is_slow)
     {
         for (int i = 0; i < count; i++, now_ns += 200 * DT_NS_PER_MS) {
-            if (!store.is_cut) {
+            if (!store.is_cut && !is_silent) {
                 Report("a", is_slow ? 20000000 : 1000000);
                 Report("b", 1000000);
             }
@@ -232,6 +232,8 @@ class Control : public ::testing::Test
     uint64_t planning_ns = 0; /* passes between the two parts of a round */
     int64_t agent_number = 0;
     int64_t iteration_ns = 0;
+    int32_t pid = 1;        /* of each rank on its host */
+    bool is_silent = false; /* there is no process */
     const detour_cluster *cluster = nullptr;
     enum dt_status status = DT_OK;
 };
@@ -346,6 +348,33 @@ TEST_F(Control, DecisionsOfARestartedControllerAreTaken)
     EXPECT_NE(File(folder.path + "/decision.json").find(second_has), std::string::npos)
         << File(folder.path + "/decision.json");
     dt_agent_destroy(agent);
+}
+
+TEST_F(Control, AJobThatStartsAgainGetsThePlanInForceOnce)
+{
+    iteration_ns = 100000000;
+    Make("one");
+    Rounds(50, false);
+    Rounds(50, true);
+    EXPECT_EQ(decided, Lines{"1 replan 1"});
+    is_silent = true;
+    Rounds(10, true);
+    is_silent = false;
+    pid = 2;
+    Rounds(100, true);
+    EXPECT_EQ(decided, (Lines{"1 replan 1", "2 replan 1"}));
+}
+
+TEST_F(Control, AProcessBesideTheJobIsNoStart)
+{
+    iteration_ns = 100000000;
+    Make("one");
+    Rounds(50, false);
+    for (int i = 0; i < 50; i++) {
+        pid = 1 + i % 2;
+        Rounds(1, true);
+    }
+    EXPECT_EQ(decided, Lines{"1 replan 1"});
 }
 
 TEST_F(Control, HostileRecordsAreSkippedWithFewLines)

@@ -60,8 +60,8 @@ class Decide : public ::testing::Test
         std::vector<std::string> made;
 
         for (; now_ms <= until_ms; now_ms += 100) {
-            const dt_situation situation = {findings.data(), findings.size(), slow.data(),
-                                            slow.size(),     links.data(),    links.size()};
+            const dt_situation situation = {findings.data(), findings.size(), slow.data(), slow.size(),
+                                            links.data(),    links.size(),    job_starts};
             dt_decision decisions[4];
             size_t count = dt_decide(decide, &situation, now_ms * kMs, decisions, 4);
 
@@ -80,6 +80,7 @@ class Decide : public ::testing::Test
     std::vector<dt_slow_link> slow;
     std::vector<dt_known_link> links;
     uint64_t now_ms = 0;
+    uint32_t job_starts = 0;
     dt_decision last = {};
 };
 
@@ -121,6 +122,42 @@ TEST_F(Decide, ALinkThatIsHealthyAgainGetsThePlannedScheduleBack)
     slow.clear();
     EXPECT_EQ(Until(20000), Made{"10100 replan"}); /* 5 s after the first round without the finding */
     EXPECT_EQ(last.link_count, 0u);
+}
+
+TEST_F(Decide, ThePlanInForceIsDecidedAgainForAJobThatStartsAgain)
+{
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(5000), Made{"300 replan"});
+    job_starts = 1; /* it is known now: no new job */
+    EXPECT_EQ(Until(9900), Made());
+    job_starts = 2;
+    EXPECT_EQ(Until(20000), Made{"10000 replan"});
+    EXPECT_EQ(last.link_count, 1u);
+    /* The job starts while nothing measures the link. */
+    slow.clear();
+    job_starts = 3;
+    EXPECT_EQ(Until(22000), Made());
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(29900), Made{"22100 replan"});
+    EXPECT_EQ(last.link_count, 1u);
+    findings.clear();
+    slow.clear();
+    EXPECT_EQ(Until(39900), Made{"35000 replan"});
+    job_starts = 4; /* no plan is in force */
+    EXPECT_EQ(Until(60000), Made());
+}
+
+TEST_F(Decide, ANewControllerDoesNotRepeatThePlanOfARunningJob)
+{
+    dt_decision earlier = {};
+
+    earlier.kind = DT_DECISION_REPLAN;
+    earlier.link_count = 1;
+    earlier.links[0] = {2, 3, 20 * (int64_t)kMs};
+    job_starts = 1;
+    dt_decide_adopt(decide, &earlier, 0);
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(60000), Made());
 }
 
 TEST_F(Decide, OnlyADifferentDelayIsANewPlanAndNotTooOften)
@@ -210,7 +247,7 @@ TEST_F(Decide, ANewControllerDoesNotDecideTheSameAgain)
     Link(2, 3, 7, "n0", 1000);
     Find(DT_FINDING_LINK, 20);
     dt_decision made[2];
-    const dt_situation situation = {findings.data(), 1, slow.data(), 1, links.data(), 1};
+    const dt_situation situation = {findings.data(), 1, slow.data(), 1, links.data(), 1, 0};
 
     dt_decide(decide, &situation, 0, made, 2);
     ASSERT_EQ(dt_decide(decide, &situation, 300 * kMs, made, 2), 2u);

@@ -152,6 +152,30 @@ TEST_F(Known, AVerdictAboutSomethingSmallerIsNotTheCause)
     EXPECT_EQ(found->kind, DT_FINDING_LINK);
 }
 
+TEST_F(Known, AStartOfTheJobIsANewProcessOfRank0WithIterations)
+{
+    auto observation = std::make_unique<dt_observation>();
+    auto take = [&](int32_t rank, int32_t pid, int64_t iterations, int64_t at_ms) {
+        *observation = {};
+        strcpy(observation->host, "a");
+        observation->rank = rank;
+        observation->pid = pid;
+        observation->iterations = iterations;
+        observation->time_ns = kS + at_ms * 1000000;
+        dt_known_take(known, observation.get(), observation->time_ns, judge);
+        return dt_known_job_starts(known);
+    };
+
+    EXPECT_EQ(take(1, 10, 5, 0), 0u);
+    EXPECT_EQ(take(0, 11, 0, 0), 0u);
+    EXPECT_EQ(take(0, 11, 5, 200), 1u);
+    EXPECT_EQ(take(0, 11, 0, 900), 1u);
+    EXPECT_EQ(take(0, 12, 5, 1800), 1u) << "beside the job";
+    EXPECT_EQ(take(0, 12, 0, 2000), 1u) << "not in its iterations yet";
+    EXPECT_EQ(take(0, 12, 5, 2100), 2u);
+    EXPECT_EQ(take(0, 12, 5, 9000), 2u);
+}
+
 TEST_F(Known, ALinkWithoutTrafficIsNotReported)
 {
     Report("a", 0, 1, 1000, kS, kS, [](dt_observed_link *link) { link->messages = 0; });
