@@ -120,7 +120,7 @@ extern "C" {
     X(event_command, "DETOUR_EVENT_COMMAND", NULL, "",                                          \
       "shell command to run for each event of DETOUR_EVENT_KINDS; empty: none")                 \
     X(event_kinds, "DETOUR_EVENT_KINDS", NULL, "path",                                          \
-      "kinds of these events: process, device, path, verdict, control, computation")            \
+      "kinds of these events: process, device, path, verdict, control, computation, remedy")    \
     X(hostpath, "DETOUR_HOSTPATH", NULL, "off",                                                 \
       "send from memory of Detour's own, so that a slow link does not hold NCCL up: off, on or auto")
 

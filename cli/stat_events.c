@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct item {
@@ -147,6 +148,14 @@ static void set_verdict(json_t *object, const struct detour_stat_event *event)
         json_object_set_new(object, "since_s", json_real(seconds_of(event->since_ns)));
 }
 
+static void set_step(json_t *object, int64_t number)
+{
+    char step[24];
+
+    snprintf(step, sizeof step, "S%" PRId64, number);
+    set_text(object, "step", step);
+}
+
 static json_t *event_json(const struct item *item)
 {
     const struct detour_stat_event *event = item->event;
@@ -165,6 +174,8 @@ static json_t *event_json(const struct item *item)
         set_connection(object, event);
     if (event->verdict >= 0)
         set_verdict(object, event);
+    if (!strcmp(event->kind, "remedy"))
+        set_step(object, event->value);
     if (event->delay_ns)
         json_object_set_new(object, "delay_ms", json_real((double)event->delay_ns / 1e6));
     set_text(object, "text", event->text);

@@ -10,12 +10,24 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "detour/mitigate.h"
 #include "obs/client.h"
 #include "obs/command.h"
 #include "obs/runtime_dir.h"
 
 #define TIMEOUT_MS    2000 /* of one process's answer */
 #define PROCESSES_MAX 1024
+
+/* A reason of the controller begins with the step. */
+static void write_remedy(const struct dt_decision *decision, char line[DT_EXECUTE_LINE_BYTES])
+{
+    const char *step = detour_step_name((enum detour_step)decision->step);
+    const char *reason = decision->reason;
+
+    if (!strncmp(reason, step, strlen(step)) && !strncmp(reason + strlen(step), ": ", 2))
+        reason += strlen(step) + 2;
+    snprintf(line, DT_EXECUTE_LINE_BYTES, "remedy %s: %s", step, reason);
+}
 
 bool dt_execute_line(const struct dt_decision *decision, char line[DT_EXECUTE_LINE_BYTES])
 {
@@ -44,15 +56,17 @@ bool dt_execute_line(const struct dt_decision *decision, char line[DT_EXECUTE_LI
         snprintf(line, DT_EXECUTE_LINE_BYTES, "release%s%.*s", has_connection ? " " : "",
                  (int)strcspn(scope, " "), scope);
         return true;
-    case DT_DECISION_REPLAN:
     case DT_DECISION_REMEDY:
+        write_remedy(decision, line);
+        return true;
+    case DT_DECISION_REPLAN:
     case DT_DECISION_KIND_COUNT:
         break;
     }
     return false;
 }
 
-/* ---- decision.json and remedy.json ---- */
+/* ---- Files. ---- */
 
 /* NULL: the decision is one for command sockets. */
 static const char *file_of(const struct dt_decision *decision)
@@ -84,12 +98,10 @@ static bool write_all(int fd, const char *text, size_t bytes)
     return true;
 }
 
-static enum dt_status write_file(const struct dt_runtime_dir *dir, const char *name, const char *record,
-                                 char text[DT_RECORD_TEXT_BYTES])
+/* The file under another name, `temporary`. */
+static enum dt_status write_new(const struct dt_runtime_dir *dir, const char *name, const char *temporary,
+                                const char *record, char text[DT_RECORD_TEXT_BYTES])
 {
-    char temporary[32];
-
-    snprintf(temporary, sizeof temporary, "%s.new", name);
     int fd = openat(dir->fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool is_written;
 
@@ -102,26 +114,22 @@ static enum dt_status write_file(const struct dt_runtime_dir *dir, const char *n
         unlinkat(dir->fd, temporary, 0);
         return status;
     }
+    return DT_OK;
+}
+
+static enum dt_status publish(const struct dt_runtime_dir *dir, const char *name, const char *temporary,
+                              char text[DT_RECORD_TEXT_BYTES])
+{
     if (renameat(dir->fd, temporary, dir->fd, name) != 0)
         return fail_file(dir, name, "rename", text);
     snprintf(text, DT_RECORD_TEXT_BYTES, "written to %.200s/%s", dir->path, name);
     return DT_OK;
 }
 
-static enum dt_status write_decision(const struct dt_runtime_dir *dir, const struct dt_decision *decision,
-                                     char text[DT_RECORD_TEXT_BYTES])
-{
-    char *record = dt_decision_write(decision);
-    enum dt_status status = record ? write_file(dir, file_of(decision), record, text) : DT_NO_MEMORY;
-
-    if (!record)
-        snprintf(text, DT_RECORD_TEXT_BYTES, "out of memory");
-    free(record);
-    return status;
-}
-
 /* ---- Command sockets. ---- */
-static enum dt_status order_all(const struct dt_runtime_dir *dir, const char *line,
+
+/* `to_all`: also behind a process that fails. */
+static enum dt_status order_all(const struct dt_runtime_dir *dir, const char *line, bool to_all,
                                 char text[DT_RECORD_TEXT_BYTES])
 {
     char *answer = malloc(DT_COMMAND_ANSWER_BYTES);
@@ -143,13 +151,45 @@ static enum dt_status order_all(const struct dt_runtime_dir *dir, const char *li
             continue;
         if (status != DT_OK || result == DT_NOT_FOUND)
             snprintf(text, DT_RECORD_TEXT_BYTES, "process %d: `%.100s`: %.100s", pids[i], line, answer);
-        result = status;
-        if (status != DT_OK)
+        if (result == DT_NOT_FOUND || status != DT_OK)
+            result = status;
+        if (status != DT_OK && !to_all)
             break;
     }
     free(pids);
     free(answer);
     return result;
+}
+
+/* ---- decision.json and remedy.json ---- */
+
+/*
+ * A remedy is an event of every process, too, and before the job can read it: one that ends the job must not
+ * be quicker than its event. What counts is the file, whether or not a process answers.
+ */
+static enum dt_status write_decision(const struct dt_runtime_dir *dir, const struct dt_decision *decision,
+                                     char text[DT_RECORD_TEXT_BYTES])
+{
+    const char *name = file_of(decision);
+    char *record = dt_decision_write(decision);
+    char line[DT_EXECUTE_LINE_BYTES], temporary[32], answers[DT_RECORD_TEXT_BYTES];
+    enum dt_status status, event_status = DT_OK;
+
+    if (!record) {
+        snprintf(text, DT_RECORD_TEXT_BYTES, "out of memory");
+        return DT_NO_MEMORY;
+    }
+    snprintf(temporary, sizeof temporary, "%s.new", name);
+    status = write_new(dir, name, temporary, record, text);
+    free(record);
+    if (status != DT_OK)
+        return status;
+    if (dt_execute_line(decision, line))
+        event_status = order_all(dir, line, true, answers);
+    status = publish(dir, name, temporary, text);
+    if (status == DT_OK && event_status != DT_OK && event_status != DT_NOT_FOUND)
+        snprintf(text, DT_RECORD_TEXT_BYTES, "written; no event in %.200s", answers);
+    return status;
 }
 
 enum dt_status dt_execute(const char *runtime_dir, const struct dt_decision *decision,
@@ -166,7 +206,7 @@ enum dt_status dt_execute(const char *runtime_dir, const struct dt_decision *dec
     status = dt_runtime_dir_open(runtime_dir, 0, &dir, text, DT_RECORD_TEXT_BYTES);
     if (status != DT_OK)
         return status;
-    status = file_of(decision) ? write_decision(&dir, decision, text) : order_all(&dir, line, text);
+    status = file_of(decision) ? write_decision(&dir, decision, text) : order_all(&dir, line, false, text);
     dt_runtime_dir_close(&dir);
     return status;
 }

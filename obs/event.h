@@ -22,14 +22,15 @@ extern "C" {
 #define DT_EVENT_TEXT_BYTES 96u
 
 /* name, text for readers */
-#define DT_EVENT_KIND_LIST(X)                                                                         \
-    X(DT_EVENT_KIND_PROCESS, "process")         /* started, stopped */                                \
-    X(DT_EVENT_KIND_DEVICE, "device")           /* an asynchronous event of a device */               \
-    X(DT_EVENT_KIND_PATH, "path")               /* failover, step by step */                          \
-    X(DT_EVENT_KIND_VERDICT, "verdict")         /* detection: slow, healthy again */                  \
-    X(DT_EVENT_KIND_CONTROL, "control")         /* a command from the command socket */               \
-    X(DT_EVENT_KIND_COMMAND, "command")         /* DETOUR_EVENT_COMMAND ended, failed, was dropped */ \
-    X(DT_EVENT_KIND_COMPUTATION, "computation") /* this process computes longer than before, or no longer */
+#define DT_EVENT_KIND_LIST(X)                                                                                \
+    X(DT_EVENT_KIND_PROCESS, "process")         /* started, stopped */                                       \
+    X(DT_EVENT_KIND_DEVICE, "device")           /* an asynchronous event of a device */                      \
+    X(DT_EVENT_KIND_PATH, "path")               /* failover, step by step */                                 \
+    X(DT_EVENT_KIND_VERDICT, "verdict")         /* detection: slow, healthy again */                         \
+    X(DT_EVENT_KIND_CONTROL, "control")         /* a command from the command socket */                      \
+    X(DT_EVENT_KIND_COMMAND, "command")         /* DETOUR_EVENT_COMMAND ended, failed, was dropped */        \
+    X(DT_EVENT_KIND_COMPUTATION, "computation") /* this process computes longer than before, or no longer */ \
+    X(DT_EVENT_KIND_REMEDY, "remedy")           /* a controller's remedy for the job: S1 to S4 */
 
 enum dt_event_kind {
 #define DT_EVENT_KIND_ENUM(name, text) name,
@@ -49,7 +50,7 @@ struct dt_event_record {
     uint64_t time_ns; /* the writer's clock: CLOCK_MONOTONIC in a process */
     uint32_t kind;    /* enum dt_event_kind */
     uint32_t subject; /* row of the connection table; UINT32_MAX: none */
-    int64_t value;    /* depends on the kind, for instance nanoseconds */
+    int64_t value;    /* depends on the kind, for instance nanoseconds; remedy: 1 to 4 for S1 to S4 */
     /* Of the connection. */
     uint64_t connection; /* its number; 0: the event concerns no connection */
     uint32_t is_send;    /* 1: this end sends, 0: it receives */

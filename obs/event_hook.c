@@ -115,6 +115,8 @@ static void describe(const struct dt_event_hook *hook, const struct dt_event_rec
         set_connection(variables, event);
     if (event->verdict != DT_EVENT_NO_VERDICT)
         set_verdict(variables, event);
+    if (event->kind == DT_EVENT_KIND_REMEDY)
+        set(variables, "STEP", "S%" PRId64, event->value);
     if (event->delay_ns)
         set(variables, "DELAY_MS", "%.6f", (double)event->delay_ns / 1e6);
     set_text(variables, "TEXT", event->text);
@@ -355,8 +357,10 @@ void dt_event_hook_close(struct dt_event_hook *hook)
     uint64_t one = 1;
 
     if (hook->has_thread && hook->owner == getpid() &&
-        write(hook->stop_fd, &one, sizeof one) == (ssize_t)sizeof one)
+        write(hook->stop_fd, &one, sizeof one) == (ssize_t)sizeof one) {
         pthread_join(hook->thread, NULL);
+        dt_event_hook_round(hook, dt_clock_now_ns());
+    }
     if (hook->stop_fd >= 0)
         close(hook->stop_fd);
     for (size_t i = 0; hook->environment && i < hook->environment_count; i++)

@@ -45,8 +45,9 @@ enum dt_status dt_event_hook_start(struct dt_event_hook *hook);
 void dt_event_hook_round(struct dt_event_hook *hook, uint64_t now_ns);
 
 /*
- * Stops the thread and frees the hook. A command that runs goes on, since the process is about to end and a
- * checkpoint must not be cut off. In a child after fork() only memory is freed.
+ * Stops the thread, after a last round, and frees the hook: the end of the process may be what the last event
+ * is about. A command that runs goes on, since the process is about to end and a checkpoint must not be cut
+ * off. In a child after fork() only memory is freed.
  */
 void dt_event_hook_close(struct dt_event_hook *hook);
 

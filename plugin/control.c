@@ -105,17 +105,31 @@ static enum dt_status run_release(void *arg, const char *args, char *answer, siz
     return status;
 }
 
+/* `S4: REASON`, from the agent: the controller has a remedy for the job. The job itself carries it out. */
+static enum dt_status run_remedy(void *arg, const char *args, char *answer, size_t answer_bytes)
+{
+    struct dt_control *control = (struct dt_control *)arg;
+    struct dt_event_record event = dt_event_of(DT_EVENT_KIND_REMEDY, dt_clock_now_ns());
+
+    if (args[0] != 'S' || args[1] < '1' || args[1] > '4' || args[2] != ':') {
+        snprintf(answer, answer_bytes, "'%.40s': expected S1, S2, S3 or S4, a colon and a reason", args);
+        return DT_INVALID;
+    }
+    event.value = args[1] - '0';
+    dt_info("remedy", "remedy of the controller: %s", args);
+    dt_event_write(dt_page_events(control->page), &event, "%s", args);
+    snprintf(answer, answer_bytes, "noted");
+    return DT_OK;
+}
+
 /* The commands of a process; each is a function above. */
 static enum dt_status register_commands(struct dt_control *control)
 {
     static const struct {
         const char *name;
         dt_command_func *run;
-    } commands[] = {{"nic", run_nic},
-                    {"inject", run_inject},
-                    {"hostpath", run_hostpath},
-                    {"hold", run_hold},
-                    {"release", run_release}};
+    } commands[] = {{"nic", run_nic},   {"inject", run_inject},   {"hostpath", run_hostpath},
+                    {"hold", run_hold}, {"release", run_release}, {"remedy", run_remedy}};
     enum dt_status status = dt_command_table_create(&control->commands);
 
     for (size_t i = 0; i < DT_COUNT_OF(commands) && status == DT_OK; i++)
@@ -178,7 +192,7 @@ enum dt_status dt_control_event_kinds(const struct dt_params *params, uint32_t *
         return DT_OK;
     dt_warn("setting-event-kinds",
             "DETOUR_EVENT_KINDS=%.200s: '%.*s' is none of process, device, path, verdict, control, "
-            "computation",
+            "computation, remedy",
             params->event_kinds, (int)(bytes < 100 ? bytes : 100), unknown);
     return DT_INVALID;
 }

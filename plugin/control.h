@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The interface of a process to the `detour` command: its counter page and its command socket (obs/) with the
- * commands `nic`, `inject` and `hostpath`. If they cannot be created, the process runs without them, and one
+ * commands of `detour` and its agent. If they cannot be created, the process runs without them, and one
  * INFO line has the reason.
  */
 #ifndef DETOUR_PLUGIN_CONTROL_H

@@ -9,7 +9,8 @@ No build step: this file needs libdetour-stat.so, which it looks for in DETOUR_S
         for c in process["connections"]:
             print(process["pid"], c["from_rank"], c["to_rank"], c["verdict"], c["delay_ns"])
 
-Members are named as the fields in detour/stat.h; what is not known or does not apply is None.
+Members are named as the fields in detour/stat.h; an event has "step" as well, S1 to S4 of a remedy. What is not known or
+does not apply is None.
 """
 import ctypes
 import os
@@ -138,6 +139,7 @@ def _event(struct):
     is_verdict = struct.verdict >= 0
     row["verdict"] = _library.detour_stat_verdict_text(struct.verdict).decode() if is_verdict else None
     row["cause"] = _library.detour_stat_cause_text(struct.cause).decode() if is_verdict and struct.cause else None
+    row["step"] = f"S{struct.value}" if row["kind"] == "remedy" else None
     for name in ("nic", "since_ns", "factor", "delay_ns"):
         row[name] = row[name] or None
     return row

@@ -386,7 +386,8 @@ static const struct argp argp = {
         "Modes: nccl: messages go in slices over 8 slots, and a send without a slot holds back the next "
         "computation; hostpath: sends are free once handed over; delegated: receives are prefetched as well. "
         "With hostpath and delegated DETOUR_HOSTPATH is `on` unless it is set.\n\n"
-        "Exit code: 0 success; 1 a wrong message, a dead rank or a plugin error; 2 bad input.",
+        "Exit code: 0 success; 1 a wrong message, a dead rank or a plugin error; 2 bad input; 75 ended for a "
+        "restart that a controller has decided (S4).",
 };
 
 /* Without --rank: the rank comes from the launcher that started this process. */

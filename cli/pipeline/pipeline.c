@@ -47,7 +47,11 @@ static bool take_frame(void *context, struct dt_job_launcher *launcher, unsigned
 
 static int finish(void *context, const struct dt_job_error *error)
 {
-    return dt_pipeline_report_finish(context, error) ? DT_EXIT_OK : DT_EXIT_FAILED;
+    const struct dt_pipeline_report *report = context;
+
+    if (!dt_pipeline_report_finish(context, error))
+        return DT_EXIT_FAILED;
+    return report->is_restart ? DT_EXIT_RESTART : DT_EXIT_OK;
 }
 
 static const struct dt_job_funcs funcs = {.run_rank = run_rank, .take_frame = take_frame, .finish = finish};

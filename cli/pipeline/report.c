@@ -234,6 +234,8 @@ void dt_pipeline_report_iteration(struct dt_pipeline_report *report,
     print_checkpoint(report, iteration);
     putchar('\n');
     fflush(stdout);
+    report->is_restart =
+        iteration->remedy == DETOUR_STEP_S4 && iteration->number + 1 < report->options->iterations;
     report->count++;
     report->time_sum_ns += iteration->time_ns;
     report->predicted_sum_ns += iteration->predicted_ns;
@@ -268,6 +270,9 @@ static void print_summary(const struct dt_pipeline_report *report)
                    report->checkpoints[DT_PIPELINE_CHECKPOINT_EARLY],
                report->checkpoints[DT_PIPELINE_CHECKPOINT_EARLY],
                report->checkpoints[DT_PIPELINE_CHECKPOINT_FAILED]);
+    if (report->is_restart)
+        printf("# ended for the restart that the controller has decided (S4): exit code %d\n",
+               DT_EXIT_RESTART);
     printf("# every message had the expected identity and content; cores in use: %.1f %% at most\n",
            100 * report->cpu_max);
     for (uint32_t i = 0; i < report->slow_count; i++)

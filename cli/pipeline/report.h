@@ -35,6 +35,7 @@ struct dt_pipeline_report {
     uint32_t checkpoints[DT_PIPELINE_CHECKPOINT_FAILED + 1]; /* [kind] */
     double error_sum;                                        /* of |measured / predicted - 1| */
     double cpu_max;
+    bool is_restart;         /* S4 of a controller has ended the run before its last iteration */
     int64_t scale_ns;        /* of the bars: the model's time of the first iteration */
     uint32_t busy_count;     /* iterations above DT_PIPELINE_CPU_MAX */
     uint64_t staged;         /* messages over the host path */

@@ -149,10 +149,11 @@ struct detour_stat_connection {
  * communicators may number them otherwise.
  */
 struct detour_stat_event {
-    int64_t time_ns;  /* point in time */
-    const char *kind; /* "process", "device", "path", "verdict", "control", "command" or "computation" */
+    int64_t time_ns; /* point in time */
+    const char
+        *kind; /* "process", "device", "path", "verdict", "control", "command", "computation", "remedy" */
     const char *text; /* one line for people */
-    int64_t value;    /* depends on the kind */
+    int64_t value;    /* depends on the kind; remedy: 1 to 4 for S1 to S4 */
     /* Since DETOUR_STAT_API 2. */
     uint64_t number;      /* of the process, from 0; a gap: events that were overwritten */
     int32_t rank;         /* in the job, of the process */

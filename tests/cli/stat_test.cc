@@ -305,6 +305,19 @@ TEST_F(Stat, AnEventIsOneJsonObject)
     EXPECT_EQ(1u, Lines("\"rank\":3,\"peer_rank\":4,").size()) << out;
 }
 
+TEST_F(Stat, ARemedyHasItsStep)
+{
+    Process one(folder.dir, 11, "trainer", 3);
+    dt_event_record event = dt_event_of(DT_EVENT_KIND_REMEDY, 3000 * kMs);
+    event.value = 4;
+    dt_event_write(dt_page_events(one.page), &event, "S4: 1 slow ranks");
+    Run({"--events", "--json"});
+    EXPECT_EQ(1u, Lines("\"kind\":\"remedy\"").size()) << out;
+    EXPECT_EQ(1u, Lines("\"step\":\"S4\",\"text\":\"S4: 1 slow ranks\"}").size()) << out;
+    Run({"--events"});
+    EXPECT_EQ(1u, Lines("   3 remedy     S4: 1 slow ranks").size()) << out;
+}
+
 TEST_F(Stat, FollowPrintsEachEventOnceAndGapsAreSaid)
 {
     Process one(folder.dir, 11, "trainer");

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <fstream>
@@ -133,6 +134,34 @@ TEST_F(Execute, AReplanIsOneWholeFile)
     ASSERT_EQ(stat((folder.path + "/" DT_DECISION_FILE).c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600u);
     EXPECT_EQ(folder.Count(), 1u); /* nothing temporary is left */
+}
+
+/* The processes have the event before the file is there, also behind a process that does not know it. */
+TEST_F(Execute, ARemedyIsAnEventOfEveryProcessAndThenAFile)
+{
+    bool is_first = true;
+    auto note = [&](const std::string &line, std::string *answer) {
+        is_first = is_first && access((folder.path + "/" DT_REMEDY_FILE).c_str(), F_OK) != 0;
+        return Answers(DT_OK, "noted")(line, answer);
+    };
+    Served old(folder.dir, 11, "rank0", "hold", Answers(DT_OK, "held"));
+    Served broken(folder.dir, 12, "rank1", "remedy", Answers(DT_INVALID, "what is that?"));
+    Served one(folder.dir, 13, "rank2", "remedy", note), two(folder.dir, 14, "rank3", "remedy", note);
+    dt_decision decision = Of(DT_DECISION_REMEDY);
+
+    decision.step = 3;
+    decision.replica_count = decision.node_count = 2;
+    decision.counts[0] = decision.counts[1] = 4;
+    decision.nodes[1] = 1;
+    strcpy(decision.reason, "S4: 1 slow ranks");
+    EXPECT_EQ(Run(decision), DT_OK) << text;
+    EXPECT_EQ(lines, std::vector<std::string>(3, "S4: 1 slow ranks"));
+    EXPECT_TRUE(is_first);
+    EXPECT_STREQ(text, "written; no event in process 12: `remedy S4: 1 slow ranks`: what is that?");
+    EXPECT_EQ(access((folder.path + "/" DT_REMEDY_FILE).c_str(), F_OK), 0);
+    strcpy(decision.reason, std::string(DT_RECORD_TEXT_BYTES - 1, 'x').c_str());
+    EXPECT_EQ(Run(decision), DT_OK) << text;
+    EXPECT_EQ(lines.back(), "S4: " + std::string(DT_RECORD_TEXT_BYTES - 1, 'x'));
 }
 
 TEST_F(Execute, AReplanThatCannotBeWrittenIsAFailure)

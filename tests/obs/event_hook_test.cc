@@ -243,6 +243,22 @@ TEST_F(Hook, TheThreadRunsCommandsUntilItIsStopped)
     ExpectNoChild();
 }
 
+/* Of a remedy that ends the process, the thread may have no round left. */
+TEST_F(Hook, TheLastEventHasItsCommand)
+{
+    Open("echo $DETOUR_EVENT_KIND $DETOUR_EVENT_STEP > " + File("new") + "; mv " + File("new") + " " +
+             File("out"),
+         1u << DT_EVENT_KIND_REMEDY);
+    ASSERT_EQ(DT_OK, dt_event_hook_start(hook));
+    dt_event_record event = dt_event_of(DT_EVENT_KIND_REMEDY, now_ns);
+    event.value = 4;
+    dt_event_write(dt_page_events(page), &event, "S4: 1 slow ranks");
+    dt_event_hook_close(hook);
+    hook = nullptr;
+    ASSERT_EQ(waitpid(-1, nullptr, 0) > 0, true) << "it runs, or has run";
+    EXPECT_EQ("remedy S4\n", Content(File("out")));
+}
+
 TEST_F(Hook, AForkedChildClosesItWithoutTheThread)
 {
     Open("true");

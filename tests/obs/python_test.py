@@ -3,6 +3,7 @@
 import ctypes
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,13 @@ class Module(unittest.TestCase):
         self.folder = folder.name
         self.settings = {**os.environ, "DETOUR_RUNTIME_DIR": self.folder, "DETOUR_VERBS": "soft",
                          "DETOUR_SOCKET_IFNAME": "=lo"}
+
+    def call(self, pid, line):
+        """The answer to a line on the command socket."""
+        with socket.socket(socket.AF_UNIX) as one:
+            one.connect(f"{self.folder}/{pid}.sock")
+            one.sendall(line.encode() + b"\n")
+            return one.recv(1000).decode()
 
     def test_ranks_that_send_to_each_other(self):
         perf = subprocess.Popen([DETOUR, "perf", "sendrecv", "-b", "64K", "-n", "4000000000", "--timeout", "60"],
@@ -51,6 +59,11 @@ class Module(unittest.TestCase):
         self.assertLessEqual({(process["pid"], 0, "process") for process in processes}, starts)
         while (event := next(events)) is not None:
             self.assertNotIn((event["pid"], event["number"], event["kind"]), starts)
+        self.assertTrue(self.call(processes[0]["pid"], "remedy S4: 1 slow ranks").startswith("ok"))
+        self.assertTrue(self.call(processes[0]["pid"], "remedy S5: 1 slow ranks").startswith("error"))
+        remedies = [event for event in detour_stat.read(folder=self.folder)[0]["events"] if event["kind"] == "remedy"]
+        self.assertEqual([(event["step"], event["text"]) for event in remedies], [("S4", "S4: 1 slow ranks")])
+        self.assertIsNone(processes[0]["events"][0]["step"])
         one = detour_stat.read(processes[0]["pid"], self.folder)
         self.assertEqual([process["pid"] for process in one], [processes[0]["pid"]])
         for link in processes.links:

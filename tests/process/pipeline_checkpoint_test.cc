@@ -8,12 +8,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "controller/execute.h"
+#include "detour/mitigate.h"
 #include "tests/process/command.h"
 #include "tests/process/remedy_file.h"
 
@@ -94,6 +98,26 @@ class PipelineCheckpoint : public ::testing::Test
 
     std::string folder;
 };
+
+/* As the agent of the host does. */
+void ExecuteRestart(const std::string &runtime)
+{
+    auto decision = std::make_unique<dt_decision>();
+    char text[DT_RECORD_TEXT_BYTES];
+
+    decision->number = decision->fence = 1;
+    decision->kind = DT_DECISION_REMEDY;
+    decision->from_rank = decision->to_rank = -1;
+    decision->step = DETOUR_STEP_S4;
+    decision->replica_count = 2;
+    decision->node_count = 4;
+    for (int i = 0; i < 4; i++) {
+        decision->nodes[i] = i;
+        decision->counts[i] = 4;
+    }
+    strcpy(decision->reason, "S4: a test");
+    EXPECT_EQ(dt_execute(runtime.c_str(), decision.get(), text), DT_OK) << text;
+}
 } // namespace
 
 TEST_F(PipelineCheckpoint, ARestartChangesNoParameter)
@@ -175,9 +199,9 @@ TEST_F(PipelineCheckpoint, ADamagedOneIsNamed)
 }
 
 /*
- * The controller's S4 ends the run with a checkpoint and exit code 0, and the launcher starts it again: it
- * goes on, and S4 is not taken again. A restart for another reason takes the S2 that is in force. No
- * parameter differs from that of a run without all this.
+ * The controller's S4 is an event, ends the run with a checkpoint and an exit code of its own, and the
+ * launcher starts it again: it goes on, and S4 is not taken again. A restart for another reason takes the S2
+ * that is in force. No parameter differs from that of a run without all this.
  */
 TEST_F(PipelineCheckpoint, ARestartOfTheControllerGoesOnAndKeepsWhatIsInForce)
 {
@@ -193,11 +217,15 @@ TEST_F(PipelineCheckpoint, ARestartOfTheControllerGoesOnAndKeepsWhatIsInForce)
 
     fs::create_directory(runtime);
     fs::permissions(runtime, fs::perms::owner_all);
-    Command first(job("1000000"), environment);
+    auto hooked = environment;
+    hooked.emplace_back("DETOUR_EVENT_KINDS", "remedy");
+    hooked.emplace_back("DETOUR_EVENT_COMMAND", "echo $DETOUR_EVENT_STEP >> '" + folder + "/hook'");
+    Command first(job("1000000"), hooked);
     ASSERT_TRUE(Await([&] { return first.Written().find("\n     ") != std::string::npos; }));
-    WriteRemedy(runtime, 1, 3, "[4,4]", "[0,1,2,3]");
+    ExecuteRestart(runtime);
     Outcome outcome = first.Wait();
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.exit_code, 75) << outcome.err;
+    EXPECT_TRUE(Await([&] { return Content("/hook") == "S4\nS4\nS4\nS4\n"; })) << Content("/hook");
     EXPECT_NE(outcome.out.find("remedy S4"), std::string::npos) << outcome.out;
     ASSERT_GT(Newest(), 0u);
 

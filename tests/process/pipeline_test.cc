@@ -410,7 +410,7 @@ TEST(PipelineLoop, RemediesOfAControllerAreCarriedOutAndTakenBack)
     }
     WriteRemedy(folder, ++number, 3, "[4,4]", "[0,1,2,3]");
     Outcome outcome = command.Wait();
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.exit_code, 75) << outcome.err;
     EXPECT_LT(Rows(outcome.out), 1000000u);
     std::filesystem::remove_all(folder);
 }
