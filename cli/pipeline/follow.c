@@ -51,9 +51,11 @@ bool dt_pipeline_follow_decision(enum dt_decision_kind kind, struct dt_decision 
 
 static bool is_new(struct dt_pipeline_follow *follow, const struct dt_decision *decision)
 {
-    if (decision->fence < follow->fence ||
-        (decision->fence == follow->fence && decision->number <= follow->number))
+    if (decision->time_ns <= follow->time_ns && /* a controller with another store numbers anew */
+        (decision->fence < follow->fence ||
+         (decision->fence == follow->fence && decision->number <= follow->number)))
         return false;
+    follow->time_ns = decision->time_ns;
     follow->fence = decision->fence;
     follow->number = decision->number;
     return true;

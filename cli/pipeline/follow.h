@@ -21,7 +21,8 @@ extern "C" {
 struct dt_pipeline_follow {
     int64_t number; /* of the last decision that was seen */
     int64_t fence;
-    int tries; /* that are left; the caller sets 0 when the decision is adopted */
+    int64_t time_ns; /* of the last decision */
+    int tries;       /* that are left; the caller sets 0 when the decision is adopted */
     struct dt_pipeline_delays delays;
     const unsigned *ranks; /* [position]: who is there now; NULL: the rank of that number */
 };

@@ -553,9 +553,9 @@ static bool run_all(struct rank *rank)
         return false;
     dt_pipeline_follow_start(&rank->follow);
     rank->follow.ranks = rank->place.ranks;
-    dt_pipeline_remedy_start(rank->options, &rank->offered);
     rank->remedied = UINT32_MAX;
-    if (!dt_pipeline_place_resume(&rank->place, &rank->job, &rank->iteration))
+    if (!dt_pipeline_place_resume(&rank->place, &rank->job, &rank->iteration) ||
+        !dt_pipeline_remedy_begin(rank->options, &rank->job, rank->iteration, &rank->offered))
         return false;
     for (; rank->iteration < rank->options->iterations && rank->remedy.step != DETOUR_STEP_S4;
          rank->iteration++) {

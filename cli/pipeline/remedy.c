@@ -6,33 +6,23 @@
 #include "base/check.h"
 #include "base/exit.h"
 #include "cli/arg.h"
+#include "cli/pipeline/claim.h"
 #include "cli/pipeline/follow.h"
 #include "controller/record.h"
 #include "detour/mitigate.h"
 
+/* The numbers of a controller with another store begin anew. */
 static bool is_newer(const struct dt_pipeline_remedy *remedy, const struct dt_decision *decision)
 {
-    return decision->fence > remedy->fence ||
+    return decision->time_ns > remedy->time_ns || decision->fence > remedy->fence ||
            (decision->fence == remedy->fence && decision->number > remedy->number);
-}
-
-void dt_pipeline_remedy_start(const struct dt_pipeline_options *options, struct dt_pipeline_remedy *remedy)
-{
-    struct dt_decision decision;
-
-    *remedy = (struct dt_pipeline_remedy){0};
-    if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision))
-        return;
-    if (options->checkpoints.resumes && (decision.step == DETOUR_STEP_S2 || decision.step == DETOUR_STEP_S3))
-        return;
-    remedy->number = decision.number;
-    remedy->fence = decision.fence;
 }
 
 bool dt_pipeline_remedy_is_new(const struct dt_pipeline_remedy *present,
                                const struct dt_pipeline_remedy *read)
 {
-    return read->counts[0] && (read->fence != present->fence || read->number != present->number);
+    return read->counts[0] && (read->fence != present->fence || read->number != present->number ||
+                               read->time_ns != present->time_ns);
 }
 
 bool dt_pipeline_remedy_ends_run(const struct dt_pipeline_remedy *present,
@@ -91,6 +81,44 @@ static void refuse(struct dt_pipeline_remedy *remedy, const struct dt_decision *
                   decision->number, detour_step_name((enum detour_step)decision->step), reason);
 }
 
+void dt_pipeline_remedy_start(const struct dt_pipeline_options *options, uint32_t iteration,
+                              struct dt_pipeline_remedy *remedy)
+{
+    struct dt_decision decision;
+    const char *reason = NULL;
+
+    *remedy = (struct dt_pipeline_remedy){0};
+    if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision))
+        return;
+    if (options->checkpoints.resumes &&
+        (decision.step == DETOUR_STEP_S2 || decision.step == DETOUR_STEP_S3)) {
+        if (iteration == 0)
+            reason = "it is older than this job, which has no checkpoint";
+        else if (!dt_pipeline_claim_is(options->checkpoints.directory))
+            reason = "another job has used this runtime directory";
+        if (!reason)
+            return;
+        refuse(remedy, &decision, reason);
+    }
+    remedy->number = decision.number;
+    remedy->fence = decision.fence;
+    remedy->time_ns = decision.time_ns;
+}
+
+bool dt_pipeline_remedy_begin(const struct dt_pipeline_options *options, struct dt_job_rank *job,
+                              uint32_t iteration, struct dt_pipeline_remedy *remedy)
+{
+    if (options->adapt != DT_PIPELINE_ADAPT_CONTROL)
+        return true;
+    if (job->link->rank == 0)
+        dt_pipeline_remedy_start(options, iteration, remedy);
+    if (!dt_job_exchange(job->link, NULL, 0, NULL,
+                         job->error)) /* before any rank overwrites the claim of before */
+        return false;
+    dt_pipeline_claim_set(options->checkpoints.directory);
+    return true;
+}
+
 void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct dt_pipeline_remedy *remedy)
 {
     struct dt_decision decision;
@@ -103,8 +131,10 @@ void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct d
         refuse(remedy, &decision, reason);
         return;
     }
-    *remedy = (struct dt_pipeline_remedy){
-        .number = decision.number, .fence = decision.fence, .step = decision.step};
+    *remedy = (struct dt_pipeline_remedy){.number = decision.number,
+                                          .fence = decision.fence,
+                                          .time_ns = decision.time_ns,
+                                          .step = decision.step};
     for (size_t i = 0; i < decision.replica_count; i++)
         remedy->counts[i] = decision.counts[i];
     for (size_t i = 0; i < decision.node_count; i++)

@@ -10,6 +10,7 @@
 
 #include "cli/pipeline/plan.h"
 #include "job/error.h"
+#include "job/rank.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,6 +19,7 @@ extern "C" {
 struct dt_pipeline_remedy {
     int64_t number; /* of the decision */
     int64_t fence;
+    int64_t time_ns;        /* of the decision */
     int64_t refused_number; /* the last one that does not fit, as the next; 0: none */
     int64_t refused_fence;
     int32_t step;                     /* enum detour_step */
@@ -26,11 +28,18 @@ struct dt_pipeline_remedy {
 };
 
 /*
- * A remedy that is there already is one for an earlier job. With --resume it is the job's, and its
- * microbatches and positions are taken again, since the controller counts them as in force; but not a
- * restart, which this run is.
+ * Rank 0, before the run's first iteration, `iteration`. A remedy that is there already is one for an earlier
+ * job. A run that continues from a checkpoint takes the microbatches and positions of its own job again,
+ * since the controller counts them as in force; but not a restart, which this run is. Those of another job
+ * (claim.h) are one line on standard error.
  */
-void dt_pipeline_remedy_start(const struct dt_pipeline_options *options, struct dt_pipeline_remedy *remedy);
+void dt_pipeline_remedy_start(const struct dt_pipeline_options *options, uint32_t iteration,
+                              struct dt_pipeline_remedy *remedy);
+
+/* The start of a run, on every rank: dt_pipeline_remedy_start() on rank 0, then the claim (claim.h). False
+ * with *error: the job has ended. */
+bool dt_pipeline_remedy_begin(const struct dt_pipeline_options *options, struct dt_job_rank *job,
+                              uint32_t iteration, struct dt_pipeline_remedy *remedy);
 
 /* `read` was read after `present` had come into force. */
 bool dt_pipeline_remedy_is_new(const struct dt_pipeline_remedy *present,

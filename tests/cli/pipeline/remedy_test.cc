@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "cli/pipeline/claim.h"
 #include "controller/execute.h"
 #include "detour/mitigate.h"
 #include "tests/obs/folder.h"
@@ -38,6 +39,7 @@ class PipelineRemedy : public ::testing::Test
 
         decision->number = number;
         decision->fence = fence;
+        decision->time_ns = time_ns;
         decision->kind = DT_DECISION_REMEDY;
         decision->step = step;
         decision->replica_count = counts.size();
@@ -52,12 +54,21 @@ class PipelineRemedy : public ::testing::Test
         dt_pipeline_remedy before = remedy;
 
         dt_pipeline_remedy_read(&options, &remedy);
-        EXPECT_EQ(dt_pipeline_remedy_is_new(&before, &remedy),
-                  remedy.number != before.number || remedy.fence != before.fence);
+        EXPECT_EQ(dt_pipeline_remedy_is_new(&before, &remedy), remedy.number != before.number ||
+                                                                   remedy.fence != before.fence ||
+                                                                   remedy.time_ns != before.time_ns);
         return dt_pipeline_remedy_is_new(&before, &remedy) ? remedy.number : 0;
     }
 
-    Folder folder;
+    /* The checkpoints have a folder of their own. */
+    void Resume()
+    {
+        options.checkpoints.resumes = true;
+        options.checkpoints.directory = checkpoints.path.c_str();
+    }
+
+    Folder folder, checkpoints;
+    int64_t time_ns = 0; /* of decisions */
     dt_pipeline_options options = {};
     dt_pipeline_remedy remedy = {};
 };
@@ -65,7 +76,7 @@ class PipelineRemedy : public ::testing::Test
 TEST_F(PipelineRemedy, OneThatWasThereBeforeTheRunIsNone)
 {
     Decide(4, {6, 10}, {0, 1, 2, 3});
-    dt_pipeline_remedy_start(&options, &remedy);
+    dt_pipeline_remedy_start(&options, 0, &remedy);
     EXPECT_EQ(Read(), 0);
     EXPECT_EQ(remedy.counts[0], 0);
     Decide(5, {6, 10}, {0, 1, 2, 3});
@@ -79,16 +90,51 @@ TEST_F(PipelineRemedy, OneThatWasThereBeforeTheRunIsNone)
 
 TEST_F(PipelineRemedy, AResumedRunTakesTheOneOfItsJob)
 {
-    options.checkpoints.resumes = true;
+    Resume();
+    dt_pipeline_claim_set(options.checkpoints.directory);
     Decide(4, {6, 10}, {0, 1, 2, 3}, 1, DETOUR_STEP_S2);
-    dt_pipeline_remedy_start(&options, &remedy);
+    dt_pipeline_remedy_start(&options, 7, &remedy);
     EXPECT_EQ(Read(), 4);
     EXPECT_EQ(remedy.counts[0], 6);
     for (int32_t step : {DETOUR_STEP_S1, DETOUR_STEP_S4}) {
         Decide(5 + step, {8, 8}, {0, 1, 2, 3}, 1, step);
-        dt_pipeline_remedy_start(&options, &remedy);
+        dt_pipeline_remedy_start(&options, 7, &remedy);
         EXPECT_EQ(Read(), 0) << "the run begins like that";
     }
+}
+
+TEST_F(PipelineRemedy, AResumedRunTakesNoneOfAnotherJob)
+{
+    Resume();
+    Decide(4, {6, 10}, {0, 1, 2, 3}, 1, DETOUR_STEP_S2);
+    testing::internal::CaptureStderr();
+    dt_pipeline_remedy_start(&options, 7, &remedy);
+    EXPECT_EQ(Read(), 0);
+    dt_pipeline_claim_set(options.checkpoints.directory); /* by a job of before, in the same folder */
+    dt_pipeline_remedy_start(&options, 0, &remedy);
+    EXPECT_EQ(Read(), 0);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              "detour pipeline: remedy 4 of the controller (S2) is not taken: another job has used this "
+              "runtime directory\n"
+              "detour pipeline: remedy 4 of the controller (S2) is not taken: it is older than this job, "
+              "which has no checkpoint\n");
+    Decide(5, {6, 10}, {0, 1, 2, 3}, 1, DETOUR_STEP_S2);
+    EXPECT_EQ(Read(), 5);
+}
+
+/* A controller without Redis numbers its decisions from 1. */
+TEST_F(PipelineRemedy, TheNumbersOfAnotherControllerBeginAnew)
+{
+    Decide(4, {6, 10}, {0, 1, 2, 3}, 2);
+    dt_pipeline_remedy_start(&options, 0, &remedy);
+    time_ns = 1;
+    Decide(1, {6, 10}, {0, 1, 2, 3});
+    EXPECT_EQ(Read(), 1);
+    time_ns = 2;
+    Decide(1, {7, 9}, {0, 1, 2, 3});
+    EXPECT_EQ(Read(), 1);
+    EXPECT_EQ(remedy.counts[0], 7);
+    EXPECT_EQ(Read(), 0);
 }
 
 TEST_F(PipelineRemedy, TheReasonOfAMisfitIsOneLine)
