@@ -13,11 +13,16 @@ its own; one `detour control` is controller and agents. Before a remedy it holds
     all ranks take fewer microbatches of replica 1, before one iteration
     the link is healthy again: the controller finds it so, and takes the remedy back
 
+With --step S3 the job's file states a cost for the exchange of ranks that is soon reached, and the first part is left out. S2
+is taken, and the iterations stay longer than with a healthy link, so that S3 is due: the ranks exchange their positions, with
+their parameters, and the slow link has no traffic. S3 stays when the link is healthy again, since an iteration is as short
+with it as without. At the end all parameters are compared with those of a run without remedies.
+
 Facts decide about the exit code: the link is named, refuted and confirmed, S2 gives replica 1 fewer microbatches, the ranks
 have it in force, it is taken back after the recovery, every message and every sum of gradients is the expected one. Times
 decide nothing.
 
-usage: remedy_loop.py BUILD [--iterations N]"""
+usage: remedy_loop.py BUILD [--iterations N] [--step S3]"""
 import argparse
 import json
 import os
@@ -27,7 +32,7 @@ import socket
 import subprocess
 import sys
 
-from control_loop import Run, free_port
+from control_loop import HANG_S, Run, free_port
 
 DELAY_MS = 40
 SLOW_FACTOR = 3  # of a validation: software RNICs on a busy machine
@@ -37,14 +42,24 @@ JOB = {"version": 1, "name": "remedy-loop", "replicas": 2, "stages": 2, "microba
        "costs_ms": {"S1": 500, "S2": 500, "S3": 600000, "S4": 1200000}}
 
 
+JOB_WORDS = ["--devices", "2", "--dp", "2", "--microbatches", "4", "--gradients", "64K"]
+EXCHANGE_MS = 1500  # of JOB with --step S3
+
+
 class RemedyRun(Run):
     slow = (2, 3)
 
     # ---- Set-up. ----
+    def job(self):
+        return JOB
+
+    def rank_words(self):
+        return []
+
     def start_all(self):
         for host in self.hosts:
             (self.folder / host).mkdir(mode=0o700)
-        (self.folder / "job.json").write_text(json.dumps(JOB))
+        (self.folder / "job.json").write_text(json.dumps(self.job()))
         words = ["control", "--json", "--do", "migrate", "--cluster", str(self.folder / "job.json"), "--validate",
                  shlex.join([sys.executable, __file__, str(self.build), "--measure", str(self.folder)])]
         for host in self.hosts:
@@ -53,10 +68,10 @@ class RemedyRun(Run):
         self.agents = []
         rendezvous = f"127.0.0.1:{free_port()}"
         self.ranks = []
+        more_words = self.rank_words()
         for rank, host in enumerate(self.hosts):
-            words = ["pipeline", "--devices", "2", "--dp", "2", "--microbatches", "4", "--times", "4,4,4", "--gradients", "64K",
-                     "--adapt", "control", "-n", str(self.options.iterations), "--timeout", "120", "--rank", str(rank),
-                     "--rendezvous", rendezvous]
+            words = ["pipeline", *JOB_WORDS, "--times", "4,4,4", "--adapt", "control", "-n", str(self.options.iterations),
+                     "--timeout", "120", "--rank", str(rank), "--rendezvous", rendezvous, *more_words]
             if rank == 0:
                 words += ["--json", str(self.folder / "pipeline.json")]
             self.ranks.append(self.start(words, f"rank{rank}", host))
@@ -146,6 +161,53 @@ class RemedyRun(Run):
         print(f"{len(remedies)} decisions about remedies, {wrong} of them for something else than the link")
 
 
+class ExchangeRun(RemedyRun):
+    """S2 does not suffice, and S3 is due."""
+
+    def job(self):
+        return {**JOB, "costs_ms": {**JOB["costs_ms"], "S3": EXCHANGE_MS}}
+
+    def checkpoints(self, name):
+        """One at the end: of each position, the parameters with all sums of gradients."""
+        (self.folder / name).mkdir()
+        return ["--checkpoint", str(self.folder / name), "--every", str(self.options.iterations)]
+
+    def rank_words(self):
+        return self.checkpoints("job")
+
+    def exchanges(self):
+        """Those after which the slow link joins no two neighbours of two replicas of two stages."""
+        return [one for one in self.remedies() if one["step"] == 2 and not any(
+            {one["nodes"][a], one["nodes"][b]} == set(self.slow) for a, b in ((0, 1), (2, 3), (0, 2), (1, 3)))]
+
+    def story(self):
+        if not self.wait("the pipeline runs", lambda: len(self.iterations()) > 0) or not self.wait_iterations(40):
+            return
+        self.inject(True)
+        if not self.wait("the controller decides for fewer microbatches of replica 1", self.right_remedies):
+            return
+        if not self.wait("S2 does not suffice: ranks exchange their positions", self.exchanges):
+            return
+        if not self.wait("all ranks have the remedy", lambda: self.remedy_in_force() == ["S3"]):
+            return
+        self.wait_iterations(5)
+        self.inject(False)
+
+    def report(self):
+        rows = json.loads((self.folder / "pipeline.json").read_text())["iterations"]
+        self.check("the link is confirmed before its remedy",
+                   self.validations("confirmed")[0]["time_ns"] <= self.right_remedies()[0]["time_ns"])
+        self.check("S2 is before S3", self.right_remedies()[0]["time_ns"] < self.exchanges()[0]["time_ns"])
+        self.check(f"all {self.options.iterations} iterations are there", len(rows) == self.options.iterations)
+        print("pauses:", ", ".join(f"{row['pause_ms']:.0f} ms ({row['remedy']})" for row in rows if row["pause_ms"]))
+        plain = self.start(["pipeline", *JOB_WORDS, "--times", "0.1,0.1,0.1", "-n", str(self.options.iterations),
+                            *self.checkpoints("plain")], "plain")
+        self.check("a run without remedies ends well", plain.child.wait(timeout=HANG_S) == 0)
+        names = [f"checkpoint-{position}.{self.options.iterations}" for position in range(len(self.hosts))]
+        self.check("the sums of the gradients are those of a run without remedies", all(
+            (self.folder / "job" / name).read_bytes() == (self.folder / "plain" / name).read_bytes() for name in names))
+
+
 def measure(build, folder):
     """The validation: a process for each rank. The link is slow in them as it is in the job, if it is for all."""
     words = [str(build / "bin/detour"), "perf", "--pairs", os.environ["DETOUR_VALIDATION_PAIRS"], "--ranks",
@@ -165,12 +227,14 @@ def measure(build, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("--iterations", type=int, default=600)
+    parser.add_argument("--iterations", type=int, help="default: 600, with --step S3 220")
+    parser.add_argument("--step", choices=["S2", "S3"], default="S2", help="the last step of the ladder")
     parser.add_argument("--measure", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         return measure(pathlib.Path(options.build), options.measure)
-    run = RemedyRun(options)
+    options.iterations = options.iterations or (220 if options.step == "S3" else 600)
+    run = (ExchangeRun if options.step == "S3" else RemedyRun)(options)
     try:
         run.start_all()
         run.story()
