@@ -18,6 +18,8 @@ extern "C" {
 
 #define DT_PERF_PAIRS_MAX 256 /* of a plan for DT_JOB_RANKS_MAX ranks */
 
+#define DT_PERF_PAIRS_TEXT_BYTES 192
+
 /* Of all ranks; pairs in the order of their plan. Also a frame's payload, from rank 0 to the launcher. */
 struct dt_perf_pairs_times {
     uint32_t pair_count;
@@ -25,8 +27,10 @@ struct dt_perf_pairs_times {
     int64_t pair_ns[DT_PERF_PAIRS_MAX];
     int64_t confirm_ns[DT_PERF_PAIRS_MAX];
     int64_t compute_ns[DT_JOB_RANKS_MAX];
-    int64_t setup_ns;    /* connections and computing */
-    int64_t exchange_ns; /* all passes */
+    uint32_t is_gemm;                            /* 1: on GPUs (gemm.h); 0: a loop on the processor */
+    char compute_text[DT_PERF_PAIRS_TEXT_BYTES]; /* the library; why it is not the GPU */
+    int64_t setup_ns;                            /* connections and computing */
+    int64_t exchange_ns;                         /* all passes */
 };
 
 struct dt_perf_pairs_result {

@@ -4,13 +4,16 @@
 
 #include <inttypes.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/atomics.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/param.h"
 #include "cli/command.h"
+#include "cli/perf/gemm.h"
 #include "cli/perf/pairs_judge.h"
 #include "cli/validation.h"
 #include "job/rank.h"
@@ -248,7 +251,7 @@ static int64_t compute_once_ns(float (*m)[COMPUTE_SIDE][COMPUTE_SIDE])
 }
 
 /* All ranks at once, as they do in a job. */
-static bool compute(struct pairs_rank *rank)
+static bool run_loop(struct pairs_rank *rank)
 {
     float(*m)[COMPUTE_SIDE][COMPUTE_SIDE] = calloc(3, sizeof *m);
     int64_t least_ns = DETOUR_TIME_MAX_NS;
@@ -266,6 +269,75 @@ static bool compute(struct pairs_rank *rank)
     least_ns = least_ns > 0 ? least_ns : 1;
     return ok && dt_job_exchange(rank->job.link, &least_ns, sizeof least_ns, rank->times.compute_ns,
                                  rank->job.error);
+}
+
+static bool run_gemm(struct pairs_rank *rank, struct dt_gemm *gemm)
+{
+    char reason[DT_GEMM_REASON_BYTES];
+    int64_t median_ns;
+
+    if (!barrier(rank))
+        return false;
+    if (dt_gemm_run(gemm, &median_ns, reason) != DT_OK)
+        return dt_job_fail(rank->job.error, DT_EXIT_FAILED, "rank %u: the product on the GPU: %s",
+                           rank->job.net.rank, reason);
+    return dt_job_exchange(rank->job.link, &median_ns, sizeof median_ns, rank->times.compute_ns,
+                           rank->job.error);
+}
+
+/* What a rank can compute with. */
+struct offer {
+    uint32_t has_gemm;
+    char text[DT_GEMM_REASON_BYTES]; /* the library, or what is missing */
+};
+
+static struct dt_gemm *open_gemm(const struct pairs_rank *rank, struct offer *offer)
+{
+    static const char *const libraries[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", NULL};
+    const char *driver = dt_getenv_process(NULL, "DETOUR_CUDA_LIB");
+    struct dt_gemm *gemm = NULL;
+
+    *offer = (struct offer){0};
+    offer->has_gemm = dt_gemm_open(driver && *driver ? driver : "libcuda.so.1", libraries, rank->job.net.rank,
+                                   &gemm, offer->text) == DT_OK;
+    if (gemm)
+        snprintf(offer->text, sizeof offer->text, "%s", dt_gemm_library(gemm));
+    return gemm;
+}
+
+/* The times of all ranks have to be of the same work. */
+static void agree(struct pairs_rank *rank, const struct offer *offers)
+{
+    unsigned without = 0;
+
+    while (without < rank->job.net.ranks && offers[without].has_gemm)
+        without++;
+    rank->times.is_gemm = without == rank->job.net.ranks;
+    if (rank->times.is_gemm)
+        snprintf(rank->times.compute_text, sizeof rank->times.compute_text, "%s", offers[0].text);
+    else
+        snprintf(rank->times.compute_text, sizeof rank->times.compute_text, "rank %u: %s", without,
+                 offers[without].text);
+}
+
+static bool compute(struct pairs_rank *rank)
+{
+    struct offer mine, *offers = calloc(rank->job.net.ranks, sizeof *offers);
+    struct dt_gemm *gemm;
+    bool ok;
+
+    if (!offers)
+        return out_of_memory(rank);
+    dt_job_rank_doing(&rank->job, "computing");
+    gemm = open_gemm(rank, &mine);
+    ok = dt_job_exchange(rank->job.link, &mine, sizeof mine, offers, rank->job.error);
+    if (ok) {
+        agree(rank, offers);
+        ok = rank->times.is_gemm ? run_gemm(rank, gemm) : run_loop(rank);
+    }
+    dt_gemm_close(gemm);
+    free(offers);
+    return ok;
 }
 
 /* ---- The whole validation. ---- */

@@ -4,8 +4,9 @@
  * computes, and sends rank 0's collected times to the launcher.
  *
  * A pair's time is the median of the round trips that its first rank measures, a rank's computing time the
- * least of a few runs of a fixed loop on the processor (a test of the GPU is not made). Where all pairs of a
- * rank are slow, a further validation with healthy ranks follows, over connections made for it.
+ * median of some products on its GPU (gemm.h) or, if a rank has none, the least of a few runs of a fixed loop
+ * on the processor. Where all pairs of a rank are slow, a further validation with healthy ranks follows, over
+ * connections made for it.
  */
 #ifndef DETOUR_CLI_PERF_PAIRS_RANK_H
 #define DETOUR_CLI_PERF_PAIRS_RANK_H

@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 
+#include "cli/perf/gemm.h"
 #include "cli/validation.h"
 #include "detour/version.h"
 
@@ -15,6 +16,23 @@ static void print_pairs(FILE *out, const struct detour_validation *plan, const i
             fprintf(out, "%-8s %4d %5d %5d %12.3f\n", title, (int)pass, (int)plan->pairs[i].from,
                     (int)plan->pairs[i].to, (double)ns[i] / 1e6);
     }
+}
+
+static void print_compute(FILE *out, const struct dt_perf_options *options,
+                          const struct dt_perf_pairs_times *times)
+{
+    for (unsigned rank = 0; rank < options->job.ranks; rank++) {
+        fprintf(out, "%-8s %4s %5u %5s %12.3f", "compute", "-", rank, "-",
+                (double)times->compute_ns[rank] / 1e6);
+        if (times->is_gemm)
+            fprintf(out, "  %.2f TFLOP/s", dt_gemm_tflops(times->compute_ns[rank]));
+        fputc('\n', out);
+    }
+    if (times->is_gemm)
+        fprintf(out, "compute: products of %d x %d floats on the GPU, by %s\n", DT_GEMM_SIDE, DT_GEMM_SIDE,
+                times->compute_text);
+    else
+        fprintf(out, "compute: a loop on the processor: %s\n", times->compute_text);
 }
 
 static void print_slow(FILE *out, const struct detour_slow *slow)
@@ -36,9 +54,7 @@ void dt_perf_pairs_print(FILE *out, const struct dt_perf_options *options,
     print_pairs(out, result->plan, times->pair_ns, "pair");
     if (times->confirm_count > 0)
         print_pairs(out, result->confirm, times->confirm_ns, "confirm");
-    for (unsigned rank = 0; rank < options->job.ranks; rank++)
-        fprintf(out, "%-8s %4s %5u %5s %12.3f\n", "compute", "-", rank, "-",
-                (double)times->compute_ns[rank] / 1e6);
+    print_compute(out, options, times);
     for (int32_t i = 0; i < result->diagnosis.slow_count; i++)
         print_slow(out, &result->diagnosis.slow[i]);
     if (result->diagnosis.slow_count == 0)
@@ -85,20 +101,25 @@ bool dt_perf_pairs_print_json(FILE *out, const struct dt_perf_options *options,
                               const struct dt_perf_pairs_times *times,
                               const struct dt_perf_pairs_result *result)
 {
-    json_t *compute = json_array();
+    json_t *compute = json_array(), *tflops = times->is_gemm ? json_array() : json_null();
     json_t *document;
     bool is_written;
 
     for (unsigned rank = 0; rank < options->job.ranks; rank++)
         json_array_append_new(compute, json_real((double)times->compute_ns[rank] / 1e6));
-    document = json_pack(
-        "{s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:b, s:f, s:f}", "program", "detour perf",
-        "version", DETOUR_VERSION_STRING, "plan", options->pairs, "ranks", (int)options->job.ranks, "bytes",
-        (json_int_t)options->bytes_min, "iterations", (json_int_t)options->iterations, "threshold",
-        options->slow_permille / 1000.0, "pairs", pairs_json(result->plan, times->pair_ns), "confirm",
-        pairs_json(times->confirm_count > 0 ? result->confirm : NULL, times->confirm_ns), "compute_ms",
-        compute, "slow", slow_json(&result->diagnosis), "ambiguous", (int)result->diagnosis.ambiguous,
-        "setup_s", (double)times->setup_ns / 1e9, "exchange_s", (double)times->exchange_ns / 1e9);
+    for (unsigned rank = 0; times->is_gemm && rank < options->job.ranks; rank++)
+        json_array_append_new(tflops, json_real(dt_gemm_tflops(times->compute_ns[rank])));
+    document =
+        json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:b, s:f, s:f}",
+                  "program", "detour perf", "version", DETOUR_VERSION_STRING, "plan", options->pairs, "ranks",
+                  (int)options->job.ranks, "bytes", (json_int_t)options->bytes_min, "iterations",
+                  (json_int_t)options->iterations, "threshold", options->slow_permille / 1000.0, "pairs",
+                  pairs_json(result->plan, times->pair_ns), "confirm",
+                  pairs_json(times->confirm_count > 0 ? result->confirm : NULL, times->confirm_ns), "compute",
+                  times->is_gemm ? "gemm" : "loop", "compute_with", times->compute_text, "compute_tflops",
+                  tflops, "compute_ms", compute, "slow", slow_json(&result->diagnosis), "ambiguous",
+                  (int)result->diagnosis.ambiguous, "setup_s", (double)times->setup_ns / 1e9, "exchange_s",
+                  (double)times->exchange_ns / 1e9);
     is_written = document && json_dumpf(document, out, JSON_INDENT(1)) == 0 && fputc('\n', out) != EOF;
     json_decref(document);
     return is_written;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -109,6 +110,9 @@ class Pairs : public ::testing::Test
         ASSERT_EQ(options.job.ranks, json_array_size(compute));
         for (unsigned rank = 0; rank < options.job.ranks; rank++)
             times.compute_ns[rank] = std::llround(json_number_value(json_array_get(compute, rank)) * 1e6);
+        times.is_gemm = !strcmp(json_string_value(json_object_get(document, "compute")), "gemm");
+        snprintf(times.compute_text, sizeof times.compute_text, "%s",
+                 json_string_value(json_object_get(document, "compute_with")));
         times.setup_ns = Number(document, "setup_s", 1e9);
         times.exchange_ns = Number(document, "exchange_s", 1e9);
     }
@@ -201,6 +205,34 @@ TEST_F(Pairs, ATreeOfFourRanksIsDiagnosedByItsTimes)
 {
     Validate("tree", 4);
     ExpectDiagnosisOfItsTimes();
+}
+
+/* All ranks compute with the GPU, a double here, or none does: their times are compared. */
+TEST_F(Pairs, TheGpuComputesWhereEveryRankHasOne)
+{
+    const std::string gpu = DETOUR_BINARY_DIR "/tests/fake-gpu";
+    auto environment = Environment("");
+
+    environment.emplace_back("DETOUR_CUDA_LIB", gpu + "/libcublas.so.13");
+    environment.emplace_back("LD_LIBRARY_PATH", gpu);
+    const Words words = {"perf", "--pairs", "ring", "--ranks",      "2",           "-b",
+                         "4K",   "-n",      "3",    "--rendezvous", FreeAddress(), "--rank"};
+    auto of_rank = [&](const char *rank) {
+        Words own = words;
+        own.push_back(rank);
+        return own;
+    };
+    for (bool has_all : {true, false}) {
+        Command other(of_rank("1"), has_all ? environment : Environment(""));
+        Outcome outcome = RunDetour(of_rank("0"), environment);
+        EXPECT_EQ(0, outcome.exit_code) << outcome.err;
+        EXPECT_EQ(0, other.Wait().exit_code);
+        const char *line = has_all
+                               ? "compute: products of 4096 x 4096 floats on the GPU, by libcublas.so.13\n"
+                               : "compute: a loop on the processor: rank 1: no CUDA driver: ";
+        EXPECT_NE(std::string::npos, outcome.out.find(line)) << outcome.out;
+        EXPECT_EQ(has_all, outcome.out.find("TFLOP/s") != std::string::npos) << outcome.out;
+    }
 }
 
 TEST_F(Pairs, WrongDataIsAnError)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 namespace
@@ -60,6 +61,29 @@ TEST_F(PairsReport, HealthyTimesAreThoseOfNothingSlow)
     std::string text = Text([&](FILE *file) { dt_perf_pairs_print(file, &options, &times, &result); });
     EXPECT_NE(std::string::npos, text.find("\npair        1     7     0        1.000\n")) << text;
     EXPECT_NE(std::string::npos, text.find("\nslow: nothing\n")) << text;
+}
+
+TEST_F(PairsReport, ComputingIsOfALoopOrOfTheGpu)
+{
+    auto print = [&](FILE *file) { dt_perf_pairs_print(file, &options, &times, &result); };
+    auto print_json = [&](FILE *file) { dt_perf_pairs_print_json(file, &options, &times, &result); };
+    strcpy(times.compute_text, "rank 2: no GPU");
+    Judge();
+    std::string text = Text(print);
+    EXPECT_NE(std::string::npos, text.find("compute     -     7     -        0.500\n"
+                                           "compute: a loop on the processor: rank 2: no GPU\n"))
+        << text;
+    EXPECT_NE(std::string::npos, Text(print_json).find("\"compute\": \"loop\"")) << Text(print_json);
+    times.is_gemm = 1;
+    strcpy(times.compute_text, "libcublas.so.12");
+    text = Text(print);
+    EXPECT_NE(std::string::npos,
+              text.find("compute     -     7     -        0.500  274.88 TFLOP/s\n"
+                        "compute: products of 4096 x 4096 floats on the GPU, by libcublas.so.12\n"))
+        << text;
+    text = Text(print_json);
+    EXPECT_NE(std::string::npos, text.find("\"compute\": \"gemm\"")) << text;
+    EXPECT_NE(std::string::npos, text.find("\"compute_tflops\": [\n  274.8")) << text;
 }
 
 TEST_F(PairsReport, EachCauseIsALineAndAnObject)
