@@ -71,13 +71,24 @@ static void write_event(const struct dt_nic *nic, const struct dt_device_event *
                    dt_event_type_text(event->type));
 }
 
+/* A device whose events cannot be read any more is gone, whether it has reported that or not. */
+static bool next_event(const struct dt_nic *nic, struct dt_device *device, struct dt_device_event *event)
+{
+    enum dt_status status = dt_device_next_event(device, event);
+
+    if (status != DT_SYSTEM || dt_load_relaxed(&nic->is_dead))
+        return status == DT_OK;
+    *event = (struct dt_device_event){.type = DT_EVENT_DEVICE_FATAL, .name = "its events have ended"};
+    return true;
+}
+
 void dt_device_events_read(struct dt_nic *nic, uint64_t now_ns)
 {
     struct dt_device *device = dt_load_acquire(&nic->device);
     struct dt_device_event event;
 
     nic->service->is_event_ready = false;
-    while (device && dt_device_next_event(device, &event) == DT_OK) {
+    while (device && next_event(nic, device, &event)) {
         dt_info("device-event", "%s: %s (%s)", nic->name, dt_event_type_text(event.type), event.name);
         write_event(nic, &event, now_ns);
         if (event.type == DT_EVENT_DEVICE_FATAL)

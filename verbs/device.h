@@ -74,8 +74,9 @@ int dt_device_event_fd(const struct dt_device *device);
 
 /*
  * The next event, copied and acknowledged before this returns (an unacknowledged event blocks the destruction
- * of its QP or CQ for ever). DT_AGAIN when there is none. DT_SYSTEM when events can no longer be read: treat
- * it as fatal. One thread at a time.
+ * of its QP or CQ for ever). DT_AGAIN when there is none. DT_SYSTEM, once and with one WARN, when the device's
+ * events can no longer be read, as after its removal: treat it as fatal; there are none from then on, and the
+ * descriptor above is not readable for them. One thread at a time.
  */
 enum dt_status dt_device_next_event(struct dt_device *device, struct dt_device_event *event);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asynchronous events of a device: the library's, and those that a fault raises. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,6 +76,24 @@ int dt_device_event_fd(const struct dt_device *device)
     return device->faults.event_fd;
 }
 
+/* The kernel gives the descriptor of a removed device an error that stays, whatever reading it answers. */
+static bool is_hung_up(const struct dt_device *device)
+{
+    struct pollfd poll_fd = {.fd = device->context->async_fd, .events = POLLIN};
+
+    return poll(&poll_fd, 1, 0) > 0 && !(poll_fd.revents & POLLIN) && poll_fd.revents & (POLLERR | POLLHUP);
+}
+
+/* Nothing may wait for a descriptor any more that is always ready and has nothing to read. */
+static enum dt_status lose_events(struct dt_device *device, int error)
+{
+    device->has_lost_events = true;
+    dt_fault_layer_forget_events(&device->faults);
+    dt_warn("device-events-lost", "%s: events cannot be read any more: %s", device->info.name,
+            strerror(error));
+    return DT_SYSTEM;
+}
+
 enum dt_status dt_device_next_event(struct dt_device *device, struct dt_device_event *event)
 {
     const struct dt_verbs_table *table = &device->verbs->table;
@@ -83,12 +102,12 @@ enum dt_status dt_device_next_event(struct dt_device *device, struct dt_device_e
 
     if (dt_fault_layer_event(&device->faults, copy_raised, &copy))
         return DT_OK;
+    if (device->has_lost_events)
+        return DT_AGAIN;
     if (table->get_async_event(device->context, &raw)) {
-        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
-            return DT_AGAIN;
-        dt_warn("device-events-lost", "%s: events cannot be read any more: %s", device->info.name,
-                strerror(errno));
-        return DT_SYSTEM;
+        bool is_none = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+
+        return is_none && !is_hung_up(device) ? DT_AGAIN : lose_events(device, is_none ? EPIPE : errno);
     }
     copy_event(table, &raw, event);
     table->ack_async_event(&raw);

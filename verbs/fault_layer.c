@@ -78,6 +78,11 @@ enum dt_status dt_fault_layer_open(struct dt_fault_layer *layer, const struct dt
     return DT_OK;
 }
 
+void dt_fault_layer_forget_events(struct dt_fault_layer *layer)
+{
+    epoll_ctl(layer->event_fd, EPOLL_CTL_DEL, layer->context->async_fd, NULL);
+}
+
 void dt_fault_layer_close(struct dt_fault_layer *layer)
 {
     DT_CHECK(dt_list_is_empty(&layer->qps) && layer->broken_count == 0);

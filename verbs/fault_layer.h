@@ -68,6 +68,8 @@ struct dt_fault_layer {
 /* In front of an opened context. DT_SYSTEM (one WARN): no descriptor is left. */
 enum dt_status dt_fault_layer_open(struct dt_fault_layer *layer, const struct dt_verbs_table *below,
                                    struct ibv_context *context, uint32_t port);
+/* The context has no more events: event_fd is about those of the layer alone. */
+void dt_fault_layer_forget_events(struct dt_fault_layer *layer);
 /* Before the context is closed. */
 void dt_fault_layer_close(struct dt_fault_layer *layer);
 

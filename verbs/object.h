@@ -38,6 +38,7 @@ struct dt_device {
     struct dt_fault_layer faults; /* QPs, CQs and regions are made through dt_fault_table */
     struct dt_mr_cache mr_cache;
     uint64_t sysfs_inode; /* of its folder in sysfs when it was opened; 0: it has none */
+    bool has_lost_events; /* they cannot be read any more [the thread that reads them] */
     bool logged_dv;       /* that dv posts here, on ConnectX */
 };
 

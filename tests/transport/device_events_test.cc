@@ -77,10 +77,11 @@ TEST_F(DeviceEvents, ADeviceThatIsNotOpenHasNone)
 
 ibv_event_type next_event;
 bool has_event;
+int event_error = EAGAIN;
 
 int GetEvent(ibv_context *, ibv_async_event *event)
 {
-    errno = EAGAIN;
+    errno = event_error;
     if (!has_event)
         return -1;
     has_event = false;
@@ -118,5 +119,24 @@ TEST_F(OwnEvents, NewAddressesOfAPortHint)
         EXPECT_EQ(1u << 1, dt_load_relaxed(&receiver->hints)) << type;
         EXPECT_EQ(0u, dt_load_relaxed(&receiver->faults)) << "nothing has failed";
     }
+}
+
+/* Without DEVICE_FATAL: the descriptor of a device that was pulled out may be all that tells. */
+TEST_F(OwnEvents, ADeviceWhoseEventsHaveEndedIsDead)
+{
+    Listen();
+    Establish();
+    dt_nic *nic = receiver->path[1].nic;
+    detour_test::ExpectWarning("soft1: events cannot be read any more: Input/output error");
+    detour_test::AllowWarning("cannot go to ERR"); // at the close
+    event_error = EIO;
+    dt_device_events_read(nic, now_ns);
+    event_error = EAGAIN;
+    EXPECT_TRUE(dt_load_relaxed(&nic->is_dead));
+    EXPECT_EQ(DT_EVENT_DEVICE_FATAL, receiver->path[1].device_event.type);
+    EXPECT_EQ(1u << (DT_FAULT_EVENT + 1), dt_load_relaxed(&receiver->faults));
+    dt_store_relaxed(&receiver->faults, 0u);
+    dt_device_events_read(nic, now_ns);
+    EXPECT_EQ(0u, dt_load_relaxed(&receiver->faults)) << "once";
 }
 } // namespace

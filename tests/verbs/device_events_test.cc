@@ -2,9 +2,15 @@
 /* Asynchronous events: copied, acknowledged and named. */
 #include "tests/verbs/device_fixture.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstddef>
 
 #include "verbs/device.h"
+#include "verbs/fault.h"
+#include "verbs/object.h"
 
 namespace
 {
@@ -65,6 +71,40 @@ TEST_F(DeviceEvents, EventsAreCopiedAndAcknowledgedAtOnce)
     detour_test::ExpectWarning("fake0: events cannot be read any more");
     EXPECT_EQ(DT_SYSTEM, dt_device_next_event(device, &event));
     dt_device_close(device);
+}
+
+/*
+ * The kernel keeps the descriptor of a removed device ready for ever, and reading it finds nothing. A thread
+ * that waits for it would never sleep again.
+ */
+TEST_F(DeviceEvents, OfARemovedDeviceEndAndWakeNoThreadAgain)
+{
+    detour_test::ExpectWarning("fake0: events cannot be read any more");
+    for (int error : {EAGAIN, EIO}) {
+        Open();
+        pollfd ready = {dt_device_event_fd(device), POLLIN, 0};
+        dt_device_event event;
+        EXPECT_EQ(0, poll(&ready, 1, 0));
+        auto *context = reinterpret_cast<fake::Context *>(reinterpret_cast<char *>(device->context) -
+                                                          offsetof(verbs_context, context));
+        close(context->hang_up_fd);
+        context->hang_up_fd = -1;
+        EXPECT_EQ(1, poll(&ready, 1, 0));
+        fake::Fail("get_async_event", error);
+        EXPECT_EQ(DT_SYSTEM, dt_device_next_event(device, &event));
+        EXPECT_EQ(0, poll(&ready, 1, 0)) << "nothing can come any more";
+        EXPECT_EQ(DT_AGAIN, dt_device_next_event(device, &event)) << "it was reported";
+        dt_device_fault fatal = {};
+        fatal.kind = DT_DEVICE_FAULT_EVENT;
+        fatal.event = DT_EVENT_PORT_ERROR;
+        uint64_t fired = 0;
+        fatal.fired = &fired;
+        dt_device_set_faults(device, &fatal, 1);
+        EXPECT_EQ(1, poll(&ready, 1, 0)) << "an event of injection does";
+        EXPECT_EQ(DT_OK, dt_device_next_event(device, &event));
+        EXPECT_EQ(0, poll(&ready, 1, 0));
+        dt_device_close(device);
+    }
 }
 
 TEST_F(DeviceEvents, EveryEventTypeHasAText)

@@ -103,7 +103,7 @@ ibv_context *OpenDevice(ibv_device *device)
 
     if (!context || pipe(fds))
         return nullptr;
-    close(fds[1]);
+    context->hang_up_fd = fds[1];
     context->script = static_cast<Device *>(device)->script;
     context->context.device = device;
     context->context.async_fd = fds[0];
@@ -124,6 +124,8 @@ ibv_context *OpenDevice(ibv_device *device)
 int CloseDevice(ibv_context *context)
 {
     close(context->async_fd);
+    if (ContextOf(context)->hang_up_fd >= 0)
+        close(ContextOf(context)->hang_up_fd);
     delete ContextOf(context);
     return Release("context");
 }

@@ -99,6 +99,7 @@ struct Qp : ibv_qp {
 
 struct Context : verbs_context {
     DeviceScript *script;
+    int hang_up_fd; /* closed: the events are over for good; -1 then */
 };
 
 /* All state; made anew by Reset(). */
