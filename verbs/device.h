@@ -47,6 +47,21 @@ enum dt_status dt_device_refresh(struct dt_device *device);
  */
 bool dt_device_is_removed(const struct dt_device *device);
 
+/*
+ * A device that was removed (dt_device_is_removed()) is back: opens it again, found by its node GUID, and
+ * registers the memory of `old` with it. Every struct dt_mr stays valid and gets the new keys in place.
+ *
+ * `old` belongs to *device from then on. Its queue pairs and completion queues may still be destroyed, and it
+ * answers for memory as *device does; it is closed with *device, since a driver may hang in that.
+ *
+ * DT_AGAIN (silent): it is not there, or is not removed. Else one WARN, and `old` is as before. May block; the
+ * control thread of the device, while no other thread posts work on it.
+ */
+enum dt_status dt_device_reopen(struct dt_device *old, struct dt_device **device);
+
+/* How often it was opened again before; keys of one generation are not known to another. */
+uint32_t dt_device_generation(const struct dt_device *device);
+
 /* ------------------------------------------------------------------------------------------------------------
  * Asynchronous events
  */
@@ -99,7 +114,7 @@ enum dt_mr_access {
 struct dt_mr {
     uint64_t addr; /* first byte, page aligned */
     uint64_t bytes;
-    uint32_t lkey;
+    uint32_t lkey; /* both change when the device is opened again [atomic] */
     uint32_t rkey;
 };
 

@@ -43,7 +43,7 @@ static enum dt_status look_up_port(struct dt_device *device, uint32_t port)
 }
 
 /* The inode of its folder in sysfs, which is a new one if the device comes back; 0: there is none. */
-static uint64_t sysfs_inode(const struct dt_device *device)
+uint64_t dt_device_sysfs_inode(const struct dt_device *device)
 {
     const char *root = device->verbs->table.root ? device->verbs->table.root : "";
     char path[PATH_MAX];
@@ -61,77 +61,97 @@ bool dt_device_is_removed(const struct dt_device *device)
 
     if (table->is_removed)
         return table->is_removed(device->context);
-    return device->sysfs_inode && sysfs_inode(device) != device->sysfs_inode;
+    return device->sysfs_inode && dt_device_sysfs_inode(device) != device->sysfs_inode;
 }
 
-static enum dt_status set_up(struct dt_device *device, uint32_t port)
+enum dt_status dt_device_set_up(struct dt_device *device)
 {
-    enum dt_status status = look_up_port(device, port);
+    enum dt_status status = make_events_non_blocking(device);
 
     if (status == DT_OK)
-        status = make_events_non_blocking(device);
-    if (status != DT_OK)
-        return status;
-    status = dt_fault_layer_open(&device->faults, &device->verbs->table, device->context, port);
+        status =
+            dt_fault_layer_open(&device->faults, &device->verbs->table, device->context, device->info.port);
     if (status != DT_OK)
         return status;
     device->pd = device->verbs->table.alloc_pd(device->context);
-    if (!device->pd) {
-        dt_warn("device-domain", "%s: no protection domain: %s", device->info.name, strerror(errno));
-        dt_fault_layer_close(&device->faults);
-        return DT_SYSTEM;
+    if (device->pd)
+        return DT_OK;
+    dt_warn("device-domain", "%s: no protection domain: %s", device->info.name, strerror(errno));
+    dt_fault_layer_close(&device->faults);
+    return DT_SYSTEM;
+}
+
+void dt_device_tear_down(struct dt_device *device)
+{
+    int error = device->verbs->table.dealloc_pd(device->pd);
+
+    if (error)
+        dt_warn("device-domain-free", "%s: its protection domain cannot be freed: %s", device->info.name,
+                strerror(error));
+    dt_fault_layer_close(&device->faults);
+}
+
+static enum dt_status open_first(struct dt_device *device, const struct dt_device_info *info)
+{
+    const struct dt_verbs_table *table = &device->verbs->table;
+    enum dt_status status;
+
+    device->context = dt_open_by_name(table, info->name);
+    if (!device->context) {
+        status = errno == ENODEV ? DT_NOT_FOUND : DT_SYSTEM;
+        dt_warn("device-open", "%s: the device cannot be opened: %s", info->name, strerror(errno));
+        return status;
     }
-    dt_mr_cache_init(&device->mr_cache, &dt_device_mr_ops, device, (uint64_t)sysconf(_SC_PAGESIZE));
-    return DT_OK;
+    status = look_up_port(device, info->port);
+    if (status == DT_OK)
+        status = dt_device_set_up(device);
+    if (status != DT_OK)
+        table->close_device(device->context);
+    return status;
 }
 
 enum dt_status dt_device_open(struct dt_verbs *verbs, const struct dt_device_info *info,
                               struct dt_device **device)
 {
     struct dt_device *opened = calloc(1, sizeof *opened);
-    enum dt_status status;
+    struct dt_mr_cache *cache = malloc(sizeof *cache);
+    enum dt_status status = DT_NO_MEMORY;
 
-    if (!opened)
-        return DT_NO_MEMORY;
-    opened->verbs = verbs;
-    opened->info = *info;
-    opened->context = dt_open_by_name(&verbs->table, info->name);
-    if (!opened->context) {
-        status = errno == ENODEV ? DT_NOT_FOUND : DT_SYSTEM;
-        dt_warn("device-open", "%s: the device cannot be opened: %s", info->name, strerror(errno));
-        goto free_device;
+    if (opened && cache) {
+        opened->verbs = verbs;
+        opened->info = *info;
+        status = open_first(opened, info);
     }
-    status = set_up(opened, info->port);
-    if (status != DT_OK)
-        goto close_context;
-    opened->sysfs_inode = sysfs_inode(opened);
+    if (status != DT_OK) {
+        free(cache);
+        free(opened);
+        return status;
+    }
+    dt_mr_cache_init(cache, &dt_device_mr_ops, opened, (uint64_t)sysconf(_SC_PAGESIZE));
+    opened->mr_cache = cache;
+    opened->sysfs_inode = dt_device_sysfs_inode(opened);
     *device = opened;
     return DT_OK;
-
-close_context:
-    verbs->table.close_device(opened->context);
-free_device:
-    free(opened);
-    return status;
 }
 
 void dt_device_close(struct dt_device *device)
 {
-    const struct dt_verbs_table *table = &device->verbs->table;
-    size_t left = dt_mr_cache_close(&device->mr_cache);
-    int error;
+    size_t left = dt_mr_cache_close(device->mr_cache);
 
+    free(device->mr_cache);
     if (left)
         dt_warn("device-regions", "%s: closed with %zu memory regions still registered", device->info.name,
                 left);
-    error = table->dealloc_pd(device->pd);
-    if (error)
-        dt_warn("device-domain-free", "%s: its protection domain cannot be freed: %s", device->info.name,
-                strerror(error));
-    dt_fault_layer_close(&device->faults);
-    if (table->close_device(device->context))
-        dt_warn("device-close", "%s: the device cannot be closed: %s", device->info.name, strerror(errno));
-    free(device);
+    while (device) {
+        struct dt_device *before = device->before;
+
+        dt_device_tear_down(device);
+        if (device->verbs->table.close_device(device->context))
+            dt_warn("device-close", "%s: the device cannot be closed: %s", device->info.name,
+                    strerror(errno));
+        free(device);
+        device = before;
+    }
 }
 
 enum dt_status dt_device_refresh(struct dt_device *device)

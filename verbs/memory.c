@@ -56,7 +56,7 @@ const struct dt_mr_cache_ops dt_device_mr_ops = {register_region, deregister_reg
 static enum dt_status register_request(struct dt_device *device, const struct dt_mr_request *request,
                                        struct dt_mr **mr)
 {
-    enum dt_status status = dt_mr_cache_get(&device->mr_cache, request, mr);
+    enum dt_status status = dt_mr_cache_get(device->mr_cache, request, mr);
 
     if (status == DT_SYSTEM)
         dt_warn("memory-register", "%s: cannot register %llu bytes at %#llx: %s%s", device->info.name,
@@ -88,7 +88,7 @@ enum dt_status dt_mr_register_for(struct dt_device *device, void *memory, void *
 
     if (!device->verbs->table.reg_mr_iova2)
         return DT_UNSUPPORTED;
-    DT_CHECK(request.displacement % device->mr_cache.page_bytes == 0);
+    DT_CHECK(request.displacement % device->mr_cache->page_bytes == 0);
     return register_request(device, &request, mr);
 }
 
@@ -111,7 +111,7 @@ enum dt_status dt_mr_deregister(struct dt_device *device, struct dt_mr *mr)
 {
     uint64_t addr = mr->addr;
     uint64_t bytes = mr->bytes;
-    enum dt_status status = dt_mr_cache_put(&device->mr_cache, mr);
+    enum dt_status status = dt_mr_cache_put(device->mr_cache, mr);
 
     if (status != DT_OK)
         dt_warn("memory-deregister", "%s: cannot deregister %llu bytes at %#llx: %s", device->info.name,

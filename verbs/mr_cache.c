@@ -2,20 +2,29 @@
 #include "verbs/mr_cache.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/atomics.h"
 #include "base/check.h"
 #include "base/util.h"
 
 struct dt_mr_entry {
     struct dt_mr mr; /* what users hold */
     struct ibv_mr *ibv;
-    uint64_t end_max; /* largest end of this entry and all before it */
-    uint32_t access;
+    uint64_t end_max;             /* largest end of this entry and all before it */
+    struct dt_mr_request request; /* its descriptor is the entry's own; -1: ordinary memory, or none was left */
     bool is_dmabuf;
-    uint64_t displacement;
     uint64_t ref_count;
+};
+
+/* The same regions as another device has them. */
+struct renewed {
+    struct ibv_mr *ibv;
+    uint32_t lkey;
+    uint32_t rkey;
 };
 
 void dt_mr_cache_init(struct dt_mr_cache *cache, const struct dt_mr_cache_ops *ops, void *ops_arg,
@@ -29,13 +38,20 @@ void dt_mr_cache_init(struct dt_mr_cache *cache, const struct dt_mr_cache_ops *o
     pthread_mutex_init(&cache->lock, NULL);
 }
 
+static void free_entry(struct dt_mr_entry *entry)
+{
+    if (entry->request.fd >= 0)
+        close(entry->request.fd);
+    free(entry);
+}
+
 size_t dt_mr_cache_close(struct dt_mr_cache *cache)
 {
     size_t left = cache->count;
 
     for (size_t i = 0; i < left; i++) {
         cache->ops->deregister_region(cache->ops_arg, cache->entries[i]->ibv);
-        free(cache->entries[i]);
+        free_entry(cache->entries[i]);
     }
     free(cache->entries);
     pthread_mutex_destroy(&cache->lock);
@@ -105,8 +121,8 @@ static struct dt_mr_entry *find_covering(const struct dt_mr_cache *cache, const 
 
         if (entry->end_max < end)
             return NULL;
-        if (entry_end(entry) >= end && allows(entry->access, request->access) &&
-            entry->is_dmabuf == (request->fd >= 0) && entry->displacement == request->displacement)
+        if (entry_end(entry) >= end && allows(entry->request.access, request->access) &&
+            entry->is_dmabuf == (request->fd >= 0) && entry->request.displacement == request->displacement)
             return entry;
     }
     return NULL;
@@ -174,9 +190,10 @@ static enum dt_status add_region(struct dt_mr_cache *cache, const struct dt_mr_r
     }
     entry->mr.addr = request->addr;
     entry->mr.bytes = request->bytes;
-    entry->access = request->access;
+    entry->request = *request;
     entry->is_dmabuf = request->fd >= 0;
-    entry->displacement = request->displacement;
+    if (entry->is_dmabuf) /* the caller may close its own */
+        entry->request.fd = fcntl(request->fd, F_DUPFD_CLOEXEC, 0);
     insert(cache, entry);
     *added = entry;
     return DT_OK;
@@ -231,11 +248,65 @@ enum dt_status dt_mr_cache_put(struct dt_mr_cache *cache, struct dt_mr *mr)
     if (--entry->ref_count == 0) {
         remove_entry(cache, entry);
         error = cache->ops->deregister_region(cache->ops_arg, entry->ibv);
-        free(entry);
+        free_entry(entry);
     }
     pthread_mutex_unlock(&cache->lock);
     if (!error)
         return DT_OK;
     errno = error;
     return DT_SYSTEM;
+}
+
+static bool renew_entry(const struct dt_mr_cache *cache, void *ops_arg, const struct dt_mr_entry *entry,
+                        struct renewed *renewed)
+{
+    errno = EBADF;
+    if (entry->is_dmabuf && entry->request.fd < 0)
+        return false;
+    renewed->ibv =
+        cache->ops->register_region(ops_arg, &entry->request, &renewed->lkey, &renewed->rkey);
+    return renewed->ibv;
+}
+
+/* With the lock. */
+static void take_renewed(struct dt_mr_cache *cache, void *ops_arg, const struct renewed *renewed)
+{
+    for (size_t i = 0; i < cache->count; i++) {
+        struct dt_mr_entry *entry = cache->entries[i];
+
+        cache->ops->deregister_region(cache->ops_arg, entry->ibv);
+        entry->ibv = renewed[i].ibv;
+        dt_store_relaxed(&entry->mr.lkey, renewed[i].lkey);
+        dt_store_relaxed(&entry->mr.rkey, renewed[i].rkey);
+    }
+    cache->ops_arg = ops_arg;
+}
+
+enum dt_status dt_mr_cache_renew(struct dt_mr_cache *cache, void *ops_arg)
+{
+    struct renewed *renewed;
+    enum dt_status status = DT_OK;
+    size_t done = 0;
+    int error = 0;
+
+    pthread_mutex_lock(&cache->lock);
+    renewed = calloc(cache->count + 1, sizeof *renewed);
+    if (!renewed)
+        status = DT_NO_MEMORY;
+    while (status == DT_OK && done < cache->count) {
+        if (renew_entry(cache, ops_arg, cache->entries[done], &renewed[done])) {
+            done++;
+        } else {
+            status = DT_SYSTEM;
+            error = errno;
+        }
+    }
+    if (status == DT_OK)
+        take_renewed(cache, ops_arg, renewed);
+    while (status != DT_OK && done > 0)
+        cache->ops->deregister_region(ops_arg, renewed[--done].ibv);
+    pthread_mutex_unlock(&cache->lock);
+    free(renewed);
+    errno = error;
+    return status;
 }

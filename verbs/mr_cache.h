@@ -72,6 +72,12 @@ enum dt_status dt_mr_cache_get(struct dt_mr_cache *cache, const struct dt_mr_req
 /* Gives one back. Silent: DT_SYSTEM with errno set when the device refused to forget the region. */
 enum dt_status dt_mr_cache_put(struct dt_mr_cache *cache, struct dt_mr *mr);
 
+/*
+ * Registers every region anew with `ops_arg`, which takes the place of the present one, and then deregisters
+ * the old ones there, whatever that answers. All or none: DT_NO_MEMORY, or DT_SYSTEM with errno set. Silent.
+ */
+enum dt_status dt_mr_cache_renew(struct dt_mr_cache *cache, void *ops_arg);
+
 #ifdef __cplusplus
 }
 #endif

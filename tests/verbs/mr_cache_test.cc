@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <map>
@@ -22,6 +23,7 @@ struct FakeDevice {
     uint64_t next = 1;
     int fail_register = 0;
     int fail_deregister = 0;
+    int fail_after = -1; /* regions; -1: never */
 };
 
 ibv_mr *Register(void *arg, const dt_mr_request *request, uint32_t *lkey, uint32_t *rkey)
@@ -29,10 +31,11 @@ ibv_mr *Register(void *arg, const dt_mr_request *request, uint32_t *lkey, uint32
     auto *device = static_cast<FakeDevice *>(arg);
     std::lock_guard<std::mutex> lock(device->mutex);
 
-    if (device->fail_register) {
-        errno = device->fail_register;
+    if (device->fail_register || device->fail_after == 0) {
+        errno = device->fail_register ? device->fail_register : EIO;
         return nullptr;
     }
+    device->fail_after -= device->fail_after > 0;
     uint64_t handle = device->next++;
     device->regions[handle] = *request;
     *lkey = static_cast<uint32_t>(handle);
@@ -192,6 +195,53 @@ TEST_F(MrCache, ARefusalLeavesNothingAndKeepsErrno)
     EXPECT_EQ(DT_SYSTEM, dt_mr_cache_put(&cache, mr));
     EXPECT_EQ(EBUSY, errno);
     device.fail_deregister = 0;
+}
+
+/* What users hold is the same; the device behind it, and its keys, are others. */
+TEST_F(MrCache, RenewsEveryRegionInPlaceOnAnotherDevice)
+{
+    int file = dup(STDERR_FILENO);
+    FakeDevice next;
+    next.next = 500;
+    dt_mr *high = Get(0x900000, kPage, DT_MR_LOCAL_WRITE), *low = Get(0x10000, 4 * kPage);
+    dt_mr *dmabuf = Get(0x50010, 100, DT_MR_REMOTE_WRITE, file);
+    close(file); // as NCCL does
+    next.fail_register = ENOMEM;
+    EXPECT_EQ(DT_SYSTEM, dt_mr_cache_renew(&cache, &next));
+    EXPECT_EQ(ENOMEM, errno);
+    EXPECT_EQ(1u, high->lkey);
+    next.fail_register = 0;
+    next.fail_after = 2;
+    EXPECT_EQ(DT_SYSTEM, dt_mr_cache_renew(&cache, &next)) << "the last one";
+    EXPECT_TRUE(next.regions.empty()) << "all or none";
+    EXPECT_EQ(3u, device.regions.size());
+    next.fail_after = -1;
+    device.fail_deregister = EIO; // it is gone
+    ASSERT_EQ(DT_OK, dt_mr_cache_renew(&cache, &next));
+    EXPECT_TRUE(device.regions.empty());
+    ASSERT_EQ(3u, next.regions.size());
+    for (dt_mr *mr : {high, low, dmabuf}) {
+        const dt_mr_request &request = next.regions.at(mr->lkey);
+        EXPECT_EQ(mr->addr, request.addr);
+        EXPECT_EQ(mr->bytes, request.bytes);
+        EXPECT_EQ(mr->lkey + 1000000, mr->rkey);
+        EXPECT_EQ(mr == high ? DT_MR_LOCAL_WRITE : DT_MR_REMOTE_WRITE, (int)request.access);
+        EXPECT_EQ(mr == dmabuf, request.fd >= 0);
+    }
+    EXPECT_EQ(low, Get(0x11000, kPage));
+    dt_mr *fresh = Get(0x700000, kPage);
+    EXPECT_EQ(1u, next.regions.count(fresh->lkey));
+    Put(low), Put(low), Put(high), Put(dmabuf), Put(fresh);
+    EXPECT_TRUE(next.regions.empty());
+}
+
+TEST_F(MrCache, ADmaBufWithoutADescriptorCannotBeRenewed)
+{
+    FakeDevice next;
+    dt_mr *dmabuf = Get(0x50010, 100, DT_MR_REMOTE_WRITE, 1 << 20); // none that exists
+    EXPECT_EQ(DT_SYSTEM, dt_mr_cache_renew(&cache, &next));
+    EXPECT_EQ(EBADF, errno);
+    Put(dmabuf);
 }
 
 TEST_F(MrCache, SurvivesEveryFailedAllocation)
