@@ -56,8 +56,8 @@ static const struct argp_child children[] = {{&dt_process_argp, 0, NULL, 0}, {NU
 static const struct argp argp = {
     .parser = parse_one,
     .children = children,
-    .args_doc =
-        "list\nDEVICE migrate|back\nDEVICE down|up|fatal\nDEVICE drop N|P%\nDEVICE rate R\nDEVICE verbs N",
+    .args_doc = "list\nDEVICE migrate|back\nDEVICE down|up|fatal|plug\nDEVICE drop N|P%\nDEVICE rate "
+                "R\nDEVICE verbs N",
     .doc = "Lists the RNICs of running processes, drains them, and controls software RNICs "
            "(soft0, soft1, ...).\v"
            "  list     the devices of each process\n"
@@ -65,7 +65,8 @@ static const struct argp argp = {
            "  back     end the drain: the device is used again\n"
            "  down     take the link down: no packet enters or leaves\n"
            "  up       bring the link up\n"
-           "  fatal    a fatal error: the device does not recover\n"
+           "  fatal    a fatal error: the device is dead and leaves the system\n"
+           "  plug     after that, the device is back, as after a driver reset or hot plug\n"
            "  drop N   drop the next N packets that the device sends\n"
            "  drop P%  drop P percent of its packets from now on; 0% ends this\n"
            "  rate R   the link carries R bytes per second (K, M, G); 0 is unlimited\n"
@@ -108,7 +109,8 @@ static bool is_number(const char *text, bool has_unit)
 
 static bool is_plain_action(const char *word)
 {
-    return !strcmp(word, "down") || !strcmp(word, "up") || !strcmp(word, "fatal") || is_about_traffic(word);
+    return !strcmp(word, "down") || !strcmp(word, "up") || !strcmp(word, "fatal") || !strcmp(word, "plug") ||
+           is_about_traffic(word);
 }
 
 /* Names become part of a line for another process: no blanks, no control characters. */
@@ -136,7 +138,7 @@ static int check_request(const struct request *request)
                              "the first argument is not a device name; `detour nic list` shows the names");
     if (request->word_count == 1)
         return dt_arg_refuse(
-            COMMAND, "no action for '%s'; expected migrate, back, down, up, fatal, drop, rate or verbs",
+            COMMAND, "no action for '%s'; expected migrate, back, down, up, fatal, plug, drop, rate or verbs",
             request->words[0]);
     if (is_plain_action(action))
         return request->word_count == 2
@@ -150,7 +152,8 @@ static int check_request(const struct request *request)
                                    action[0] == 'r' ? "bytes per second, such as 250M" : "microseconds");
     if (strcmp(action, "drop"))
         return dt_arg_refuse(
-            COMMAND, "unknown action '%s'; expected migrate, back, down, up, fatal, drop, rate or verbs",
+            COMMAND,
+            "unknown action '%s'; expected migrate, back, down, up, fatal, plug, drop, rate or verbs",
             action);
     if (request->word_count == 2 || !is_drop_argument(request->words[2]))
         return dt_arg_refuse(COMMAND, "drop %s: expected a number of packets, or 0%% to 100%%",

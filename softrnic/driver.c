@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "softrnic/driver.h"
+#include "softrnic/driver_state.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -22,24 +22,8 @@
 /* Event sources served between two rounds over the devices. */
 #define SOURCES_MAX 64
 
-static struct {
-    pthread_mutex_t open_lock; /* options, open counts, life of the thread */
-    struct dt_soft_options options;
-    uint64_t instance; /* 0: not drawn yet */
-    bool is_running;
-    bool is_announced;
-    pthread_t thread;
-
-    pthread_mutex_t lock; /* the helper's: the devices' existence and all sources */
-    uint32_t waiting;     /* atomic: threads that wait for the helper's lock */
-    uint32_t stop;        /* atomic */
-    uint32_t is_kicked;   /* atomic */
-    int epoll_fd;
-    int kick_fd;
-    struct dt_source kick_source;
-    struct dt_local_host *host;
-    struct dt_soft_device *devices[DT_SOFT_DEVICES_MAX];
-} driver = {
+struct dt_driver_state dt_driver_state = {
+    .replaced = {&dt_driver_state.replaced, &dt_driver_state.replaced},
     .open_lock = PTHREAD_MUTEX_INITIALIZER,
     .options = {.device_count = 2},
     .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -50,11 +34,11 @@ DT_STATIC_CHECK(DT_SOFT_DEVICES_MAX <= DT_LOCAL_WIRES_MAX, "every device has its
  */
 
 /* The helper thread gives its lock back between two rounds; `waiting` makes it step aside. */
-static void lock_helper(void)
+void dt_driver_lock_helper(void)
 {
-    dt_fetch_add_acq_rel(&driver.waiting, 1);
-    pthread_mutex_lock(&driver.lock);
-    dt_fetch_sub_acq_rel(&driver.waiting, 1);
+    dt_fetch_add_acq_rel(&dt_driver_state.waiting, 1);
+    pthread_mutex_lock(&dt_driver_state.lock);
+    dt_fetch_sub_acq_rel(&dt_driver_state.waiting, 1);
 }
 
 static void kick(void *arg)
@@ -62,8 +46,8 @@ static void kick(void *arg)
     uint64_t one = 1;
 
     (void)arg;
-    if (!dt_exchange_acq_rel(&driver.is_kicked, 1)) {
-        ssize_t ignored = write(driver.kick_fd, &one, sizeof one);
+    if (!dt_exchange_acq_rel(&dt_driver_state.is_kicked, 1)) {
+        ssize_t ignored = write(dt_driver_state.kick_fd, &one, sizeof one);
 
         (void)ignored; /* the counter cannot be full: it is written once between two reads */
     }
@@ -72,14 +56,14 @@ static void kick(void *arg)
 static void kick_ready(struct dt_source *source, uint32_t events, uint64_t now_ns)
 {
     uint64_t count;
-    ssize_t ignored = read(driver.kick_fd, &count, sizeof count);
+    ssize_t ignored = read(dt_driver_state.kick_fd, &count, sizeof count);
 
     (void)source;
     (void)events;
     (void)now_ns;
     (void)ignored;
     /* A kick up to here is part of this one: its cause is served after this, before any sleep. */
-    dt_exchange_acq_rel(&driver.is_kicked, 0);
+    dt_exchange_acq_rel(&dt_driver_state.is_kicked, 0);
 }
 
 uint64_t dt_driver_lock(struct dt_soft_device *device)
@@ -183,7 +167,7 @@ static void serve_sources(uint64_t now_ns)
 {
     struct epoll_event event;
 
-    for (int i = 0; i < SOURCES_MAX && epoll_wait(driver.epoll_fd, &event, 1, 0) == 1; i++) {
+    for (int i = 0; i < SOURCES_MAX && epoll_wait(dt_driver_state.epoll_fd, &event, 1, 0) == 1; i++) {
         struct dt_source *source = event.data.ptr;
 
         source->ready(source, event.events, now_ns);
@@ -229,17 +213,17 @@ static uint64_t serve_all(uint64_t now_ns)
     uint64_t look_ns;
 
     serve_sources(now_ns);
-    dt_local_host_progress(driver.host, now_ns);
-    look_ns = dt_local_host_deadline_ns(driver.host);
+    dt_local_host_progress(dt_driver_state.host, now_ns);
+    look_ns = dt_local_host_deadline_ns(dt_driver_state.host);
     for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++)
-        if (driver.devices[i])
-            look_ns = dt_earlier_ns(look_ns, serve_device(driver.devices[i], now_ns));
+        if (dt_driver_state.devices[i])
+            look_ns = dt_earlier_ns(look_ns, serve_device(dt_driver_state.devices[i], now_ns));
     return look_ns;
 }
 
 static void sleep_until(uint64_t look_ns, uint64_t now_ns)
 {
-    struct pollfd polled = {.fd = driver.epoll_fd, .events = POLLIN};
+    struct pollfd polled = {.fd = dt_driver_state.epoll_fd, .events = POLLIN};
     uint64_t wait_ns = look_ns - now_ns;
     struct timespec timeout = {.tv_sec = (time_t)(wait_ns / DT_NS_PER_S),
                                .tv_nsec = (long)(wait_ns % DT_NS_PER_S)};
@@ -252,16 +236,16 @@ static void *helper_main(void *arg)
     (void)arg;
     /* Deadlines of a paced link are some microseconds away; the usual slack is 50. */
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-    while (!dt_load_acquire(&driver.stop)) {
-        pthread_mutex_lock(&driver.lock);
+    while (!dt_load_acquire(&dt_driver_state.stop)) {
+        pthread_mutex_lock(&dt_driver_state.lock);
         uint64_t now_ns = dt_clock_now_ns();
         uint64_t look_ns = serve_all(now_ns);
-        pthread_mutex_unlock(&driver.lock);
+        pthread_mutex_unlock(&dt_driver_state.lock);
         now_ns = dt_clock_now_ns();
         /* The round may have taken the kick of stop() together with an earlier one. */
-        if (dt_load_acquire(&driver.stop))
+        if (dt_load_acquire(&dt_driver_state.stop))
             break;
-        if (dt_load_relaxed(&driver.waiting))
+        if (dt_load_relaxed(&dt_driver_state.waiting))
             sched_yield();
         else if (look_ns > now_ns)
             sleep_until(look_ns, now_ns);
@@ -278,47 +262,49 @@ int dt_driver_configure(const struct dt_soft_options *options)
 
     if (options->device_count < 1 || options->device_count > DT_SOFT_DEVICES_MAX)
         return EINVAL;
-    pthread_mutex_lock(&driver.open_lock);
-    if (driver.is_running && (options->device_count != driver.options.device_count ||
-                              options->rate_bytes_per_s != driver.options.rate_bytes_per_s ||
-                              options->no_process_vm != driver.options.no_process_vm ||
-                              options->always_fetch != driver.options.always_fetch))
+    pthread_mutex_lock(&dt_driver_state.open_lock);
+    if (dt_driver_state.is_running &&
+        (options->device_count != dt_driver_state.options.device_count ||
+         options->rate_bytes_per_s != dt_driver_state.options.rate_bytes_per_s ||
+         options->no_process_vm != dt_driver_state.options.no_process_vm ||
+         options->always_fetch != dt_driver_state.options.always_fetch))
         error = EBUSY;
     else
-        driver.options = *options;
-    pthread_mutex_unlock(&driver.open_lock);
+        dt_driver_state.options = *options;
+    pthread_mutex_unlock(&dt_driver_state.open_lock);
     return error;
 }
 
 uint32_t dt_driver_device_count(void)
 {
-    pthread_mutex_lock(&driver.open_lock);
-    uint32_t count = driver.options.device_count;
-    pthread_mutex_unlock(&driver.open_lock);
+    pthread_mutex_lock(&dt_driver_state.open_lock);
+    uint32_t count = dt_driver_state.options.device_count;
+    pthread_mutex_unlock(&dt_driver_state.open_lock);
     return count;
 }
 
 uint64_t dt_driver_rate_bytes_per_s(void)
 {
-    pthread_mutex_lock(&driver.open_lock);
-    uint64_t rate_bytes_per_s = driver.options.rate_bytes_per_s;
-    pthread_mutex_unlock(&driver.open_lock);
+    pthread_mutex_lock(&dt_driver_state.open_lock);
+    uint64_t rate_bytes_per_s = dt_driver_state.options.rate_bytes_per_s;
+    pthread_mutex_unlock(&dt_driver_state.open_lock);
     return rate_bytes_per_s;
 }
 
 static uint64_t draw_instance(void)
 {
-    while (driver.instance == 0)
-        if (getrandom(&driver.instance, sizeof driver.instance, 0) != (ssize_t)sizeof driver.instance)
-            driver.instance = 0;
-    return driver.instance;
+    while (dt_driver_state.instance == 0)
+        if (getrandom(&dt_driver_state.instance, sizeof dt_driver_state.instance, 0) !=
+            (ssize_t)sizeof dt_driver_state.instance)
+            dt_driver_state.instance = 0;
+    return dt_driver_state.instance;
 }
 
 uint64_t dt_driver_instance(void)
 {
-    pthread_mutex_lock(&driver.open_lock);
+    pthread_mutex_lock(&dt_driver_state.open_lock);
     uint64_t instance = draw_instance();
-    pthread_mutex_unlock(&driver.open_lock);
+    pthread_mutex_unlock(&dt_driver_state.open_lock);
     return instance;
 }
 
@@ -337,110 +323,55 @@ static void let_siblings_read(void)
 static int start(void)
 {
     struct dt_local_host_options options = {
-        .instance = draw_instance(), .no_process_vm = driver.options.no_process_vm, .kick = kick};
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &driver.kick_source};
+        .instance = draw_instance(), .no_process_vm = dt_driver_state.options.no_process_vm, .kick = kick};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &dt_driver_state.kick_source};
     int error;
 
-    DT_CHECK(!driver.is_running);
-    options.prefers_copy =
-        !driver.options.always_fetch && !driver.options.no_process_vm && dt_driver_copies_are_faster();
-    driver.kick_source.ready = kick_ready;
-    driver.stop = 0;
-    driver.is_kicked = 0;
-    driver.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    driver.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    options.epoll_fd = driver.epoll_fd;
-    if (driver.epoll_fd < 0 || driver.kick_fd < 0 ||
-        epoll_ctl(driver.epoll_fd, EPOLL_CTL_ADD, driver.kick_fd, &event)) {
+    DT_CHECK(!dt_driver_state.is_running);
+    options.prefers_copy = !dt_driver_state.options.always_fetch && !dt_driver_state.options.no_process_vm &&
+                           dt_driver_copies_are_faster();
+    dt_driver_state.kick_source.ready = kick_ready;
+    dt_driver_state.stop = 0;
+    dt_driver_state.is_kicked = 0;
+    dt_driver_state.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    dt_driver_state.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    options.epoll_fd = dt_driver_state.epoll_fd;
+    if (dt_driver_state.epoll_fd < 0 || dt_driver_state.kick_fd < 0 ||
+        epoll_ctl(dt_driver_state.epoll_fd, EPOLL_CTL_ADD, dt_driver_state.kick_fd, &event)) {
         error = errno;
         goto err_close;
     }
-    error = dt_local_host_create(&options, &driver.host);
+    error = dt_local_host_create(&options, &dt_driver_state.host);
     if (error)
         goto err_close;
     if (!options.no_process_vm)
         let_siblings_read();
-    error = dt_thread_start(&driver.thread, "detour-rnic", helper_main, NULL);
+    error = dt_thread_start(&dt_driver_state.thread, "detour-rnic", helper_main, NULL);
     if (error)
         goto err_host;
-    driver.is_running = true;
+    dt_driver_state.is_running = true;
     return 0;
 
 err_host:
-    dt_local_host_destroy(driver.host);
+    dt_local_host_destroy(dt_driver_state.host);
 err_close:
-    if (driver.kick_fd >= 0)
-        close(driver.kick_fd);
-    if (driver.epoll_fd >= 0)
-        close(driver.epoll_fd);
+    if (dt_driver_state.kick_fd >= 0)
+        close(dt_driver_state.kick_fd);
+    if (dt_driver_state.epoll_fd >= 0)
+        close(dt_driver_state.epoll_fd);
     return error;
 }
 
 static void stop(void)
 {
-    DT_CHECK(driver.is_running);
-    dt_store_release(&driver.stop, 1);
+    DT_CHECK(dt_driver_state.is_running);
+    dt_store_release(&dt_driver_state.stop, 1);
     kick(NULL);
-    pthread_join(driver.thread, NULL);
-    dt_local_host_destroy(driver.host);
-    close(driver.kick_fd);
-    close(driver.epoll_fd);
-    driver.is_running = false;
-}
-
-/* ---- fork -----------------------------------------------------------------------------------------------
- */
-
-/* Takes all locks, so that the child's copy is consistent. */
-static void before_fork(void)
-{
-    pthread_mutex_lock(&driver.open_lock);
-    lock_helper();
-    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++)
-        if (driver.devices[i])
-            pthread_mutex_lock(&driver.devices[i]->lock);
-}
-
-static void after_fork_in_parent(void)
-{
-    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++)
-        if (driver.devices[i])
-            pthread_mutex_unlock(&driver.devices[i]->lock);
-    pthread_mutex_unlock(&driver.lock);
-    pthread_mutex_unlock(&driver.open_lock);
-}
-
-/*
- * The child has no helper thread and is a process of its own on the wire, so it starts anew. It frees nothing
- * of the parent's. It closes the inherited descriptors, because peers of the parent would otherwise miss the
- * parent's death.
- */
-static void after_fork_in_child(void)
-{
-    for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++) {
-        if (driver.devices[i]) {
-            dt_local_wire_abandon(driver.devices[i]->wire);
-            pthread_mutex_init(&driver.devices[i]->lock, NULL);
-            driver.devices[i] = NULL;
-        }
-    }
-    if (driver.is_running) {
-        dt_local_host_abandon(driver.host);
-        close(driver.kick_fd);
-        close(driver.epoll_fd);
-    }
-    driver.host = NULL;
-    driver.is_running = false;
-    driver.instance = 0;
-    driver.waiting = 0;
-    pthread_mutex_init(&driver.lock, NULL);
-    pthread_mutex_init(&driver.open_lock, NULL);
-}
-
-static void watch_forks(void)
-{
-    /* Without memory for the handlers a child must not use devices of its own, which few do. */
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    pthread_join(dt_driver_state.thread, NULL);
+    dt_local_host_destroy(dt_driver_state.host);
+    close(dt_driver_state.kick_fd);
+    close(dt_driver_state.epoll_fd);
+    dt_driver_state.is_running = false;
 }
 
 /* ---- devices --------------------------------------------------------------------------------------------
@@ -461,16 +392,17 @@ static void destroy_device(struct dt_soft_device *device)
 
 static int make_engine(struct dt_soft_device *device, const struct dt_driver_callbacks *callbacks)
 {
-    struct dt_rnic_options options = {.rate_bytes_per_s = driver.options.rate_bytes_per_s,
-                                      .number_seed = (uint32_t)(driver.instance >> 32) + device->index,
+    struct dt_rnic_options options = {.rate_bytes_per_s = dt_driver_state.options.rate_bytes_per_s,
+                                      .number_seed =
+                                          (uint32_t)(dt_driver_state.instance >> 32) + device->index,
                                       .context = device,
                                       .event = callbacks->event,
                                       .notify = callbacks->notify};
 
-    device->faults = dt_faults_create(driver.instance + device->index);
+    device->faults = dt_faults_create(dt_driver_state.instance + device->index);
     if (!device->faults)
         return ENOMEM;
-    device->wire = dt_local_wire_create(driver.host, device->index, device->faults);
+    device->wire = dt_local_wire_create(dt_driver_state.host, device->index, device->faults);
     if (!device->wire)
         return ENOMEM;
     options.wire = dt_local_wire_base(device->wire);
@@ -490,6 +422,7 @@ static int make_device(uint32_t index, const struct dt_driver_callbacks *callbac
     device->index = index;
     snprintf(device->name, sizeof device->name, "soft%u", index);
     dt_list_init(&device->contexts);
+    dt_list_init(&device->node);
     pthread_mutexattr_init(&adaptive);
     pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
     pthread_mutex_init(&device->lock, &adaptive);
@@ -505,12 +438,31 @@ static int make_device(uint32_t index, const struct dt_driver_callbacks *callbac
 
 static void announce_kind(void)
 {
-    if (!driver.is_announced)
+    if (!dt_driver_state.is_announced)
         dt_info("soft-in-use",
                 "software RNIC: %u device(s) in this process, reaching processes of this host; for tests "
                 "and trials, not for production",
-                driver.options.device_count);
-    driver.is_announced = true;
+                dt_driver_state.options.device_count);
+    dt_driver_state.is_announced = true;
+}
+
+/* The helper's lock is held: a dead device that was plugged in again leaves its place on the wire. */
+static void make_way(uint32_t index)
+{
+    struct dt_soft_device *device = dt_driver_state.devices[index];
+    bool is_back;
+
+    if (!device)
+        return;
+    pthread_mutex_lock(&device->lock);
+    is_back = device->is_back;
+    if (is_back)
+        dt_local_wire_unplug(device->wire);
+    pthread_mutex_unlock(&device->lock);
+    if (!is_back)
+        return;
+    dt_driver_state.devices[index] = NULL;
+    dt_list_push_back(&dt_driver_state.replaced, &device->node);
 }
 
 /* The open lock is held. */
@@ -519,21 +471,22 @@ static int open_device(uint32_t index, const struct dt_driver_callbacks *callbac
 {
     int error = 0;
 
-    if (index >= driver.options.device_count)
+    if (index >= dt_driver_state.options.device_count)
         return ENODEV;
-    if (!driver.is_running)
+    if (!dt_driver_state.is_running)
         error = start();
     if (error)
         return error;
     announce_kind();
-    lock_helper();
-    if (!driver.devices[index])
-        error = make_device(index, callbacks, &driver.devices[index]);
+    dt_driver_lock_helper();
+    make_way(index);
+    if (!dt_driver_state.devices[index])
+        error = make_device(index, callbacks, &dt_driver_state.devices[index]);
     if (!error) {
-        *device = driver.devices[index];
+        *device = dt_driver_state.devices[index];
         (*device)->open_count++;
     }
-    pthread_mutex_unlock(&driver.lock);
+    pthread_mutex_unlock(&dt_driver_state.lock);
     /* The helper thread must serve the device now: peers may already have sent packets. */
     kick(NULL);
     return error;
@@ -543,9 +496,9 @@ static int open_device(uint32_t index, const struct dt_driver_callbacks *callbac
 static void stop_if_idle(void)
 {
     for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX; i++)
-        if (driver.devices[i])
+        if (dt_driver_state.devices[i])
             return;
-    if (driver.is_running)
+    if (dt_driver_state.is_running && dt_list_is_empty(&dt_driver_state.replaced))
         stop();
 }
 
@@ -554,43 +507,65 @@ int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks,
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&driver.open_lock);
+    pthread_once(&once, dt_driver_watch_forks);
+    pthread_mutex_lock(&dt_driver_state.open_lock);
     int error = open_device(index, callbacks, device);
     if (error)
         stop_if_idle();
-    pthread_mutex_unlock(&driver.open_lock);
+    pthread_mutex_unlock(&dt_driver_state.open_lock);
     return error;
 }
 
 void dt_driver_close(struct dt_soft_device *device)
 {
-    pthread_mutex_lock(&driver.open_lock);
-    lock_helper();
-    DT_CHECK(device->open_count > 0 && driver.devices[device->index] == device);
+    pthread_mutex_lock(&dt_driver_state.open_lock);
+    dt_driver_lock_helper();
+    DT_CHECK(device->open_count > 0);
+    DT_CHECK(dt_driver_state.devices[device->index] == device || !dt_list_is_empty(&device->node));
     if (--device->open_count == 0) {
-        driver.devices[device->index] = NULL;
+        if (dt_driver_state.devices[device->index] == device)
+            dt_driver_state.devices[device->index] = NULL;
+        else
+            dt_list_remove(&device->node);
         /* dt_driver_find may have handed the lock to another thread, which uses the device until it unlocks.
          */
         pthread_mutex_lock(&device->lock);
         pthread_mutex_unlock(&device->lock);
         destroy_device(device);
     }
-    pthread_mutex_unlock(&driver.lock);
+    pthread_mutex_unlock(&dt_driver_state.lock);
     stop_if_idle();
-    pthread_mutex_unlock(&driver.open_lock);
+    pthread_mutex_unlock(&dt_driver_state.open_lock);
 }
 
 struct dt_soft_device *dt_driver_find(const char *name, uint64_t *now_ns)
 {
     struct dt_soft_device *found = NULL;
 
-    lock_helper();
+    dt_driver_lock_helper();
     for (uint32_t i = 0; i < DT_SOFT_DEVICES_MAX && !found; i++)
-        if (driver.devices[i] && strcmp(driver.devices[i]->name, name) == 0)
-            found = driver.devices[i];
+        if (dt_driver_state.devices[i] && strcmp(dt_driver_state.devices[i]->name, name) == 0)
+            found = dt_driver_state.devices[i];
     if (found)
         *now_ns = dt_driver_lock(found);
-    pthread_mutex_unlock(&driver.lock);
+    pthread_mutex_unlock(&dt_driver_state.lock);
     return found;
+}
+
+bool dt_driver_is_present(uint32_t index)
+{
+    struct dt_soft_device *device;
+    bool is_present = true;
+
+    if (index >= DT_SOFT_DEVICES_MAX)
+        return false;
+    dt_driver_lock_helper();
+    device = dt_driver_state.devices[index];
+    if (device) {
+        pthread_mutex_lock(&device->lock);
+        is_present = device->is_back || !dt_rnic_is_fatal(device->rnic);
+        pthread_mutex_unlock(&device->lock);
+    }
+    pthread_mutex_unlock(&dt_driver_state.lock);
+    return is_present;
 }

@@ -55,7 +55,9 @@ struct dt_soft_device {
     uint64_t verbs_ns;    /* duration of each verb on a queue pair [atomic] */
     uint64_t expected_ns; /* latest time of the helper thread's next step; 0: soon enough */
     bool peers_wake_us;
+    bool is_back;            /* it died, and the next open makes a new one in its place */
     struct dt_list contexts; /* the front's; under `lock` */
+    struct dt_list node;     /* in the driver's `replaced`, once that has happened; under the helper's lock */
 };
 
 /* Called with the RNIC's lock held. */
@@ -69,10 +71,16 @@ int dt_driver_configure(const struct dt_soft_options *options);
 uint32_t dt_driver_device_count(void);
 uint64_t dt_driver_rate_bytes_per_s(void);
 
+/* Not while it is dead and its successor has not been plugged in: then the device list does not have it. */
+bool dt_driver_is_present(uint32_t index);
+
 /* This process's instance number on the `local` wire; constant for its lifetime. */
 uint64_t dt_driver_instance(void);
 
-/* Opens device `index`, or takes one more reference to it. 0 or an errno. */
+/*
+ * Opens device `index`, or takes one more reference to it, or, if it has died and was plugged in again, makes
+ * a new one with the same name, GUID and GID; users of the old one keep that. 0 or an errno.
+ */
 int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks,
                    struct dt_soft_device **device);
 void dt_driver_close(struct dt_soft_device *device);

@@ -47,6 +47,10 @@ int dt_soft_device_control(const char *name, enum dt_soft_control control, uint6
     case DT_SOFT_CONTROL_FATAL:
         dt_rnic_set_fatal(device->rnic);
         break;
+    case DT_SOFT_CONTROL_PLUG:
+        device->is_back = dt_rnic_is_fatal(device->rnic);
+        error = device->is_back ? 0 : EEXIST;
+        break;
     case DT_SOFT_CONTROL_DROP_NEXT:
         error = drop_next(device, argument);
         break;

@@ -49,12 +49,15 @@ struct ibv_device **dt_soft_get_device_list(int *num_devices)
 {
     uint32_t count = dt_driver_device_count();
     struct ibv_device **list = calloc(count + 1, sizeof *list);
+    uint32_t listed = 0;
 
     pthread_once(&entries_once, fill_entries);
+    for (uint32_t i = 0; list && i < count; i++) {
+        if (dt_driver_is_present(i))
+            list[listed++] = &entries[i].device;
+    }
     if (num_devices)
-        *num_devices = list ? (int)count : 0;
-    for (uint32_t i = 0; list && i < count; i++)
-        list[i] = &entries[i].device;
+        *num_devices = (int)listed;
     return list;
 }
 

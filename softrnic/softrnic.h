@@ -190,9 +190,12 @@ const char *dt_soft_wc_status_str(enum ibv_wc_status status);
  * Control of a device of this process, by name, for tests, demonstrations and `detour nic`
  */
 enum dt_soft_control {
-    DT_SOFT_CONTROL_DOWN,         /* the link: nothing goes in or out, port error event */
-    DT_SOFT_CONTROL_UP,           /* the link again, port active event */
-    DT_SOFT_CONTROL_FATAL,        /* the device dies for good: device fatal event, then silence (engine.h) */
+    DT_SOFT_CONTROL_DOWN,  /* the link: nothing goes in or out, port error event */
+    DT_SOFT_CONTROL_UP,    /* the link again, port active event */
+    DT_SOFT_CONTROL_FATAL, /* the device dies: device fatal event, then silence (engine.h). It leaves the
+                              device list; its contexts stay dead for good */
+    DT_SOFT_CONTROL_PLUG,  /* after that: a new device with its name, GUID and GID is in the list, as after
+                              a driver reset or hot plug, and is made by the next open */
     DT_SOFT_CONTROL_DROP_NEXT,    /* the next `argument` packets that leave the device are lost */
     DT_SOFT_CONTROL_DROP_PERCENT, /* from now on `argument` percent (0 to 100) of them are lost */
     DT_SOFT_CONTROL_RATE,         /* the link carries `argument` bytes per second; 0 is unlimited */
@@ -200,7 +203,10 @@ enum dt_soft_control {
                                      `argument` microseconds, up to DT_SOFT_VERBS_US_MAX */
 };
 
-/* Any thread. ENODEV: no open device of that name in this process; EINVAL: the argument is out of range. */
+/*
+ * Any thread. ENODEV: no open device of that name in this process; EINVAL: the argument is out of range;
+ * EEXIST: a device that lives cannot be plugged in.
+ */
 int dt_soft_device_control(const char *device, enum dt_soft_control control, uint64_t argument);
 
 #ifdef __cplusplus

@@ -171,18 +171,26 @@ struct dt_local_wire *dt_local_wire_create(struct dt_local_host *host, uint32_t 
     return wire;
 }
 
-void dt_local_wire_destroy(struct dt_local_wire *wire)
+void dt_local_wire_unplug(struct dt_local_wire *wire)
 {
     struct dt_local_host *host = wire->host;
     struct dt_list *node;
 
     pthread_mutex_lock(&host->lock);
-    DT_CHECK(host->wires[wire->device] == wire);
-    host->wires[wire->device] = NULL;
+    if (host->wires[wire->device] == wire) /* else its successor's */
+        host->wires[wire->device] = NULL;
     pthread_mutex_unlock(&host->lock);
     while ((node = dt_list_pop_front(&wire->new_inbounds)) || (node = dt_list_pop_front(&wire->inbounds)) ||
            (node = dt_list_pop_front(&wire->closed)))
         dt_inbound_destroy(dt_container_of(node, struct dt_inbound, node));
+    dt_store_relaxed(&wire->has_new_inbounds, 0);
+}
+
+void dt_local_wire_destroy(struct dt_local_wire *wire)
+{
+    struct dt_list *node;
+
+    dt_local_wire_unplug(wire);
     while ((node = dt_list_pop_front(&wire->links)))
         dt_link_destroy(dt_container_of(node, struct dt_wire_link, node));
     free(wire->piece);

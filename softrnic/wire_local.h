@@ -37,6 +37,12 @@ struct dt_local_wire *dt_local_wire_create(struct dt_local_host *host, uint32_t 
 /* Only on the thread that runs the sources, or when it does not run. */
 void dt_local_wire_destroy(struct dt_local_wire *wire);
 
+/*
+ * The device has died, and another one takes its number: senders to it find that one from now on. Links to
+ * others stay until the wire is destroyed. On the same thread, with the RNIC's lock.
+ */
+void dt_local_wire_unplug(struct dt_local_wire *wire);
+
 /* In a child of the process that owns it: closes its descriptors and frees nothing. */
 void dt_local_wire_abandon(struct dt_local_wire *wire);
 

@@ -32,7 +32,10 @@ static enum dt_status parse_action(const char *action, enum dt_control *control,
     static const struct {
         const char *name;
         enum dt_control control;
-    } actions[] = {{"down", DT_CONTROL_DOWN}, {"up", DT_CONTROL_UP}, {"fatal", DT_CONTROL_FATAL}};
+    } actions[] = {{"down", DT_CONTROL_DOWN},
+                   {"up", DT_CONTROL_UP},
+                   {"fatal", DT_CONTROL_FATAL},
+                   {"plug", DT_CONTROL_PLUG}};
 
     *argument = 0;
     for (size_t i = 0; i < DT_COUNT_OF(actions); i++) {
@@ -80,7 +83,7 @@ enum dt_status dt_verbs_device_control(struct dt_verbs *verbs, const char *devic
     }
     if (parse_action(action, &control, &argument) != DT_OK) {
         snprintf(answer, answer_bytes,
-                 "'%s' is no action: down, up, fatal, drop N, drop P%%, rate R or verbs N", action);
+                 "'%s' is no action: down, up, fatal, plug, drop N, drop P%%, rate R or verbs N", action);
         return DT_INVALID;
     }
     return control_status(verbs->table.control(device, control, argument), device, action, answer,

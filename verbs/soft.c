@@ -32,6 +32,7 @@ static int control(const char *device, enum dt_control what, uint64_t argument)
         [DT_CONTROL_DOWN] = DT_SOFT_CONTROL_DOWN,
         [DT_CONTROL_UP] = DT_SOFT_CONTROL_UP,
         [DT_CONTROL_FATAL] = DT_SOFT_CONTROL_FATAL,
+        [DT_CONTROL_PLUG] = DT_SOFT_CONTROL_PLUG,
         [DT_CONTROL_DROP_NEXT] = DT_SOFT_CONTROL_DROP_NEXT,
         [DT_CONTROL_DROP_PERCENT] = DT_SOFT_CONTROL_DROP_PERCENT,
         [DT_CONTROL_RATE] = DT_SOFT_CONTROL_RATE,

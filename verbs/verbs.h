@@ -180,11 +180,11 @@ size_t dt_verbs_gids(struct dt_verbs *verbs, const struct dt_device_info *info, 
                      size_t count_max);
 
 /*
- * Acts on a software RNIC of this process: `action` is "down", "up", "fatal", "drop N" (the next N packets
- * that it sends are lost) or "drop P%" (from now on P percent of them; 0% ends it), as in `detour nic`. A
- * one-line answer without newline goes to `answer`: for DT_OK what was done, else why not. DT_INVALID: not
- * such an action; DT_NOT_FOUND: no such device is open; DT_UNSUPPORTED: the devices are real. Does not block.
- * Any thread.
+ * Acts on a software RNIC of this process: `action` is "down", "up", "fatal", "plug", "drop N" (the next N
+ * packets that it sends are lost) or "drop P%" (from now on P percent of them; 0% ends it), as in `detour
+ * nic`. A one-line answer without newline goes to `answer`: for DT_OK what was done, else why not.
+ * DT_INVALID: not such an action; DT_NOT_FOUND: no such device is open; DT_UNSUPPORTED: the devices are real.
+ * Does not block. Any thread.
  */
 enum dt_status dt_verbs_device_control(struct dt_verbs *verbs, const char *device, const char *action,
                                        char *answer, size_t answer_bytes);

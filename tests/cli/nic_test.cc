@@ -138,10 +138,13 @@ TEST_F(Nic, ActsOnAllProcessesOrOnOne)
     Run({"-p", "11", "soft1", "drop", "7"}, DT_EXIT_OK);
     Run({"soft0", "up"}, DT_EXIT_OK);
     Run({"soft0", "fatal"}, DT_EXIT_OK);
-    EXPECT_EQ((std::vector<std::string>{"soft0 down", "soft1 drop 7", "soft0 up", "soft0 fatal"}),
-              one.received);
-    EXPECT_EQ((std::vector<std::string>{"soft0 down", "soft1 drop 20%", "soft0 up", "soft0 fatal"}),
-              two.received);
+    Run({"soft0", "plug"}, DT_EXIT_OK);
+    EXPECT_EQ(
+        (std::vector<std::string>{"soft0 down", "soft1 drop 7", "soft0 up", "soft0 fatal", "soft0 plug"}),
+        one.received);
+    EXPECT_EQ(
+        (std::vector<std::string>{"soft0 down", "soft1 drop 20%", "soft0 up", "soft0 fatal", "soft0 plug"}),
+        two.received);
 }
 
 TEST_F(Nic, ProcessesWithoutTheDeviceAreSkippedUnlessItIsAll)
@@ -190,9 +193,10 @@ TEST_F(Nic, BadInputIsOneLineAndReachesNoProcess)
     } rows[] = {
         {{}, "no action given; `detour nic --help` lists the actions"},
         {{"list", "soft0"}, "`list` takes no argument; got 'soft0'"},
-        {{"soft0"}, "no action for 'soft0'; expected migrate, back, down, up, fatal, drop, rate or verbs"},
+        {{"soft0"},
+         "no action for 'soft0'; expected migrate, back, down, up, fatal, plug, drop, rate or verbs"},
         {{"soft0", "bang"},
-         "unknown action 'bang'; expected migrate, back, down, up, fatal, drop, rate or verbs"},
+         "unknown action 'bang'; expected migrate, back, down, up, fatal, plug, drop, rate or verbs"},
         {{"soft0", "rate"}, "rate what?: expected bytes per second, such as 250M"},
         {{"soft0", "rate", "fast"}, "rate fast: expected bytes per second, such as 250M"},
         {{"soft0", "verbs", "1K"}, "verbs 1K: expected microseconds"},

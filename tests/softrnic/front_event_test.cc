@@ -7,7 +7,9 @@
 
 #include <cerrno>
 #include <chrono>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "tests/softrnic/soft_end.h"
 
@@ -223,6 +225,48 @@ TEST(FrontEvent, DeviceFatal)
     ConnectEnds(again, again);
     again.Post(IBV_WR_RDMA_WRITE, 0, 8, again.Address(), 64, 1);
     again.WaitOk();
+}
+
+/* Driver reset, hot plug: contexts of before stay dead, new ones work, and peers reach them. */
+TEST(FrontEvent, ADeadDeviceThatIsPluggedInAgainIsANewOne)
+{
+    EndOptions other;
+    other.device = 1;
+    End old, peer(other);
+    ConnectEnds(old, peer);
+    peer.Post(IBV_WR_RDMA_WRITE, 0, 8, old.Address(), 64, 1); // the link to the old one exists
+    peer.WaitOk();
+    EXPECT_EQ(EEXIST, dt_soft_device_control("soft0", DT_SOFT_CONTROL_PLUG, 0));
+    __be64 guid = dt_soft_get_device_guid(old.context->device);
+    std::vector<std::unique_ptr<End>> ends; // of all generations
+    for (int round = 0; round < 3; round++) {
+        int count = 0;
+        ASSERT_EQ(0, dt_soft_device_control("soft0", DT_SOFT_CONTROL_FATAL, 0));
+        ibv_device **list = dt_soft_get_device_list(&count);
+        EXPECT_EQ(1, count);
+        EXPECT_STREQ("soft1", dt_soft_get_device_name(list[0]));
+        dt_soft_free_device_list(list);
+        ASSERT_EQ(0, dt_soft_device_control("soft0", DT_SOFT_CONTROL_PLUG, 0));
+        ends.push_back(std::make_unique<End>());
+        End &fresh = *ends.back();
+        EXPECT_EQ(guid, dt_soft_get_device_guid(fresh.context->device));
+        EXPECT_TRUE(dt_soft_is_dead(old.context));
+        EXPECT_FALSE(dt_soft_is_dead(fresh.context));
+        EXPECT_EQ(EIO, old.ToError());
+        peer.Reset();
+        ConnectEnds(fresh, peer);
+        for (uint64_t i = 1; i <= 3; i++) {
+            peer.Fill(i, 0, 100000);
+            peer.Post(IBV_WR_RDMA_WRITE, 0, 100000, fresh.Address(), 0, i);
+            peer.WaitOk();
+            fresh.Check(i, 0, 100000, "written to the new device");
+            fresh.Post(IBV_WR_RDMA_READ, 0, 8, peer.Address(), 64, i);
+            fresh.WaitOk();
+        }
+    }
+    ends.erase(ends.begin()); // a dead one: the others are as they were
+    peer.Post(IBV_WR_RDMA_WRITE, 0, 8, ends.back()->Address(), 64, 1);
+    peer.WaitOk();
 }
 
 TEST(FrontEvent, DroppedPacketsAreSentAgain)

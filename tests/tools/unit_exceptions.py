@@ -41,7 +41,7 @@ EXCEPTIONS = {
     "verbs/fault_calls.c": "the calls that the fault layer replaces: tests/verbs/fault_layer_test.cc",
     **dict.fromkeys(map("softrnic/{}".format, ["engine_state.h", "requester.c", "requester_ack.c", "responder.c",
                                                "responder_reply.c", "transmit.c"]), _ENGINE),
-    **dict.fromkeys(map("softrnic/{}".format, ["driver.c", "driver_copy.c", "front.h", "front_post.c", "front_wr.c"]),
+    **dict.fromkeys(map("softrnic/{}".format, ["driver.c", "driver_copy.c", "driver_fork.c", "front.h", "front_post.c", "front_wr.c"]),
                     _FRONT),
     **dict.fromkeys(map("softrnic/{}.c".format, ["local_host", "local_link"]), _LOCAL),
 }

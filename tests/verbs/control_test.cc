@@ -55,6 +55,7 @@ TEST_F(Control, UnderstandsItsWords)
     } rows[] = {{"down", DT_CONTROL_DOWN, 0},
                 {"up", DT_CONTROL_UP, 0},
                 {"fatal", DT_CONTROL_FATAL, 0},
+                {"plug", DT_CONTROL_PLUG, 0},
                 {"drop 5", DT_CONTROL_DROP_NEXT, 5},
                 {"drop 0%", DT_CONTROL_DROP_PERCENT, 0},
                 {"drop 100%", DT_CONTROL_DROP_PERCENT, 100},
@@ -78,7 +79,7 @@ TEST_F(Control, RefusesEverythingElse)
                                "drop 5 %", "drop 1K", "drop 99999999999999999999999999999", "explode"}) {
         EXPECT_EQ(DT_INVALID, Do(action)) << action;
         EXPECT_EQ("'" + std::string(action) +
-                      "' is no action: down, up, fatal, drop N, drop P%, rate R or verbs N",
+                      "' is no action: down, up, fatal, plug, drop N, drop P%, rate R or verbs N",
                   answer);
     }
     EXPECT_EQ("", controlled.device);

@@ -124,7 +124,7 @@ TEST_F(Soft, TheNicCommandListsAndActs)
     Do("soft0 rate fast", DT_INVALID);
     Do("soft0 verbs 10000001", DT_INVALID);
     EXPECT_EQ("no software RNIC named 'soft9' is open in this process", Do("soft9 down", DT_NOT_FOUND));
-    EXPECT_EQ("'explode' is no action: down, up, fatal, drop N, drop P%, rate R or verbs N",
+    EXPECT_EQ("'explode' is no action: down, up, fatal, plug, drop N, drop P%, rate R or verbs N",
               Do("soft0 explode", DT_INVALID));
     for (const char *args : {"", " ", "soft0", "listx", " soft0 down"})
         EXPECT_EQ("expected `list` or `DEVICE ACTION`", Do(args, DT_INVALID)) << args;
