@@ -54,8 +54,8 @@ bool dt_device_is_removed(const struct dt_device *device);
  * `old` belongs to *device from then on. Its queue pairs and completion queues may still be destroyed, and it
  * answers for memory as *device does; it is closed with *device, since a driver may hang in that.
  *
- * DT_AGAIN (silent): it is not there, or is not removed. Else one WARN, and `old` is as before. May block; the
- * control thread of the device, while no other thread posts work on it.
+ * DT_AGAIN (silent): it is not there, or is not removed. Else one WARN, and `old` is as before. May block;
+ * the control thread of the device, while no other thread posts work on it.
  */
 enum dt_status dt_device_reopen(struct dt_device *old, struct dt_device **device);
 
@@ -89,9 +89,9 @@ int dt_device_event_fd(const struct dt_device *device);
 
 /*
  * The next event, copied and acknowledged before this returns (an unacknowledged event blocks the destruction
- * of its QP or CQ for ever). DT_AGAIN when there is none. DT_SYSTEM, once and with one WARN, when the device's
- * events can no longer be read, as after its removal: treat it as fatal; there are none from then on, and the
- * descriptor above is not readable for them. One thread at a time.
+ * of its QP or CQ for ever). DT_AGAIN when there is none. DT_SYSTEM, once and with one WARN, when the
+ * device's events can no longer be read, as after its removal: treat it as fatal; there are none from then
+ * on, and the descriptor above is not readable for them. One thread at a time.
  */
 enum dt_status dt_device_next_event(struct dt_device *device, struct dt_device_event *event);
 

@@ -9,7 +9,8 @@
 #include "base/log.h"
 #include "verbs/object.h"
 
-/* Names may change when a driver starts again; a virtual function without a node GUID is found by its name. */
+/* Names may change when a driver starts again; a virtual function without a node GUID is found by its name.
+ */
 static bool is_same(const struct dt_verbs_table *table, struct ibv_device *found,
                     const struct dt_device_info *info)
 {
@@ -51,9 +52,10 @@ static enum dt_status take_memory(struct dt_device *device)
     enum dt_status status = dt_mr_cache_renew(device->mr_cache, device);
 
     if (status != DT_OK)
-        dt_warn("device-reopen-memory",
-                "%s: the device is back, but memory that it had registered is refused: %s; it stays out of use",
-                device->info.name, status == DT_SYSTEM ? strerror(errno) : dt_status_text(status));
+        dt_warn(
+            "device-reopen-memory",
+            "%s: the device is back, but memory that it had registered is refused: %s; it stays out of use",
+            device->info.name, status == DT_SYSTEM ? strerror(errno) : dt_status_text(status));
     return status;
 }
 

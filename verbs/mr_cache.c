@@ -14,8 +14,9 @@
 struct dt_mr_entry {
     struct dt_mr mr; /* what users hold */
     struct ibv_mr *ibv;
-    uint64_t end_max;             /* largest end of this entry and all before it */
-    struct dt_mr_request request; /* its descriptor is the entry's own; -1: ordinary memory, or none was left */
+    uint64_t end_max; /* largest end of this entry and all before it */
+    struct dt_mr_request
+        request; /* its descriptor is the entry's own; -1: ordinary memory, or none was left */
     bool is_dmabuf;
     uint64_t ref_count;
 };
@@ -263,8 +264,7 @@ static bool renew_entry(const struct dt_mr_cache *cache, void *ops_arg, const st
     errno = EBADF;
     if (entry->is_dmabuf && entry->request.fd < 0)
         return false;
-    renewed->ibv =
-        cache->ops->register_region(ops_arg, &entry->request, &renewed->lkey, &renewed->rkey);
+    renewed->ibv = cache->ops->register_region(ops_arg, &entry->request, &renewed->lkey, &renewed->rkey);
     return renewed->ibv;
 }
 
