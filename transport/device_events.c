@@ -96,3 +96,12 @@ void dt_device_events_read(struct dt_nic *nic, uint64_t now_ns)
         apply_to_all(nic, &event);
     }
 }
+
+void dt_device_events_hint(struct dt_nic *nic, uint64_t now_ns)
+{
+    struct dt_device_event event = {
+        .type = DT_EVENT_PORT_ACTIVE, .port = nic->info.port, .name = "the device is back"};
+
+    write_event(nic, &event, now_ns);
+    apply_to_all(nic, &event);
+}

@@ -18,6 +18,10 @@ extern "C" {
  */
 void dt_device_events_read(struct dt_nic *nic, uint64_t now_ns);
 
+/* The device was opened again: its paths are tried now, whatever the pause. The device's thread, without a
+ * mutex. */
+void dt_device_events_hint(struct dt_nic *nic, uint64_t now_ns);
+
 #ifdef __cplusplus
 }
 #endif

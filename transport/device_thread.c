@@ -166,15 +166,17 @@ static void wait_until(struct dt_nic *nic, uint64_t deadline_ns)
         sleep_until(nic, deadline_ns);
 }
 
-/* The device may be opened after the thread was started. */
-static void watch_device(struct dt_nic *nic, bool *is_watched)
+/* The device may be opened after the thread was started, and again later. */
+static void watch_device(struct dt_nic *nic, struct dt_device **watched)
 {
     struct epoll_event event = {.events = EPOLLIN, .data = {.ptr = &device_tag}};
     struct dt_device *device = dt_load_acquire(&nic->device);
 
-    if (*is_watched || !device)
+    if (*watched == device)
         return;
-    *is_watched = true;
+    if (*watched)
+        epoll_ctl(nic->service->epoll_fd, EPOLL_CTL_DEL, dt_device_event_fd(*watched), NULL);
+    *watched = device;
     if (epoll_ctl(nic->service->epoll_fd, EPOLL_CTL_ADD, dt_device_event_fd(device), &event) != 0)
         dt_info("watch-device", "cannot watch the events of %s: %s", nic->name, strerror(errno));
 }
@@ -198,14 +200,14 @@ static bool is_over(struct dt_nic *nic, uint64_t now_ns)
 static void *thread_main(void *arg)
 {
     struct dt_nic *nic = arg;
-    bool is_device_watched = false;
+    struct dt_device *watched = NULL;
 
     dt_store_relaxed(&nic->service->tid, (int32_t)syscall(SYS_gettid));
     prctl(PR_SET_TIMERSLACK, 1ul); /* no 50 us on top of each sleep */
     for (;;) {
         uint64_t deadline_ns;
 
-        watch_device(nic, &is_device_watched);
+        watch_device(nic, &watched);
         deadline_ns = dt_service_progress(nic, dt_clock_now_ns());
         if (is_over(nic, dt_clock_now_ns())) /* after the round, which may have taken the wake-up for it */
             return NULL;

@@ -58,6 +58,9 @@ uint64_t dt_inject_faults(struct dt_nic *nic, uint64_t now_ns);
 /* The same for a device that was just opened, so that the first call meets the rules. Control thread. */
 void dt_inject_opened(struct dt_nic *nic, struct dt_device *device);
 
+/* The device was opened again: it has no faults before the next dt_inject_faults(). The device thread. */
+void dt_inject_reopened(struct dt_nic *nic, struct dt_device *device);
+
 /* Removes all faults of the device, so that no call hangs in one. After the device thread has ended. */
 void dt_inject_faults_end(struct dt_nic *nic);
 

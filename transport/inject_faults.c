@@ -187,6 +187,21 @@ void dt_inject_opened(struct dt_nic *nic, struct dt_device *device)
     pthread_mutex_unlock(&nic->mutex);
 }
 
+void dt_inject_reopened(struct dt_nic *nic, struct dt_device *device)
+{
+    struct dt_inject_nic *state = &nic->service->inject;
+
+    pthread_mutex_lock(&nic->mutex);
+    if (!state->is_over) {
+        if (state->device)
+            dt_device_set_faults(state->device, NULL, 0);
+        release(state->fault, state->fault_count);
+        state->fault_count = 0;
+        state->device = device;
+    }
+    pthread_mutex_unlock(&nic->mutex);
+}
+
 void dt_inject_faults_end(struct dt_nic *nic)
 {
     struct dt_inject_nic *state = &nic->service->inject;

@@ -240,6 +240,8 @@ static void nic_fini(struct dt_nic *nic)
     dt_delegates_close(&nic->delegates);
     while ((node = dt_list_pop_front(&nic->service->sessions)))
         dt_session_destroy(dt_container_of(node, struct dt_session, node));
+    if (nic->service->reopen.opened) /* nothing has taken it; it owns the one before */
+        nic->device = nic->service->reopen.opened;
     if (nic->device)
         dt_device_close(nic->device);
     pthread_mutex_destroy(&nic->mutex);

@@ -19,6 +19,7 @@
 #include "transport/message/gate.h"
 #include "transport/protocol/address.h"
 #include "transport/path/nic.h"
+#include "transport/reopen_state.h"
 #include "transport/session/pair.h"
 #include "transport/session/session.h"
 #include "transport/turns.h"
@@ -42,6 +43,7 @@ struct dt_nic_service {
     bool is_event_ready;     /* the device may have an event */
 
     struct dt_inject_nic inject; /* [device thread, but for what is atomic] */
+    struct dt_reopen reopen;     /* [device thread, but for what is atomic] */
 
     pthread_t thread;
     int32_t tid; /* of the device thread; 0: it does not run [atomic] */

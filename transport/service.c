@@ -14,6 +14,7 @@
 #include "transport/message/send.h"
 #include "transport/path/path.h"
 #include "transport/peer_frames.h"
+#include "transport/reopen.h"
 #include "transport/session/listener.h"
 #include "transport/session/session.h"
 #include "transport/setup.h"
@@ -312,6 +313,7 @@ uint64_t dt_service_progress(struct dt_nic *nic, uint64_t now_ns)
     if (!nic->environment->has_threads)
         progress_listener(nic->net, now_ns);
     dt_health_judge(&nic->net->health, now_ns);
+    inject_ns = dt_earlier_ns(inject_ns, dt_reopen_progress(nic, now_ns));
     inject_ns = dt_earlier_ns(inject_ns, dt_inject_faults(nic, now_ns));
     if (round.is_busy)
         nic->service->quiet_since_ns = now_ns;

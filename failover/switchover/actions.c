@@ -20,6 +20,7 @@
 #include "failover/switchover/settle.h"
 #include "transport/message/receive.h"
 #include "transport/message/send.h"
+#include "transport/message/send_keys.h"
 #include "transport/path/queues.h"
 #include "transport/session/session.h"
 
@@ -114,6 +115,7 @@ static void do_connect(struct dt_path *path, uint64_t now_ns)
     (void)now_ns;
     DT_CHECK(path->connection->is_sender && path->peer_offer.is_usable);
     dt_path_accept_offer(path, &path->peer_offer);
+    dt_sender_keys_renewed(dt_sender_of(path->connection), path, &path->peer_offer);
     dt_path_submit_op(path, DT_PATH_OP_LINK);
 }
 
@@ -129,6 +131,8 @@ static void do_listen(struct dt_path *path, uint64_t now_ns)
 
     (void)now_ns;
     DT_CHECK(!path->connection->is_sender && path->fresh && path->fresh->epoch == path->machine.epoch);
+    if (path->fresh->generation != path->generation) /* not 0, which is never */
+        path->keys_since = dt_max_u64(dt_receiver_of(path->connection)->next, 1);
     dt_path_adopt(path, path->fresh, &none);
     free(path->fresh);
     path->fresh = NULL;
@@ -225,6 +229,8 @@ void dt_switchover_follow(struct dt_path *path, const struct dt_path_step *taken
             actions[i](path, now_ns);
     }
     permit(path, permitted(path));
+    if (taken->actions & DT_PATH_DO_USE && !path->connection->is_sender)
+        dt_receiver_renew_keys(dt_receiver_of(path->connection), path);
     dt_switchover_send(path, (enum dt_path_message)taken->send);
 }
 

@@ -29,11 +29,13 @@ static bool is_queued(const struct dt_staged *entry)
  */
 
 /* The path for eager payloads, or NULL: none now. */
+/* Keys of a grant are not sent again, so not over a path whose receiver has others by now. */
 static struct dt_path *eager_path(const struct dt_sender *s)
 {
     struct dt_path *path = s->connection.current;
 
-    return path && s->stage->eager.grant.path_mask & s->stage->memory.path_mask & 1u << path->index &&
+    return path && path->keys_since == 0 &&
+                   s->stage->eager.grant.path_mask & s->stage->memory.path_mask & 1u << path->index &&
                    path->inline_bytes >= sizeof(struct dt_eager_header) && dt_qp_room(path->qp[0]) >= 2
                ? path
                : NULL;

@@ -122,6 +122,37 @@ TEST_F(Fault, ARecoveredPathIsUsedAgain)
     ExpectReports(3);
 }
 
+/*
+ * A driver reset or hot plug, at either end, again and again: the device is used again in the same process.
+ * The receives that are open meanwhile were offered with keys of before; the other device then fails, so that
+ * all of them go over the one that came back.
+ */
+TEST_F(Fault, ADeviceThatWasRemovedIsUsedAgainOnceItIsBack)
+{
+    int up = 0, settled = 0;
+    for (int round = 0; round < 4 && !HasFailure(); round++) {
+        const char *device = round % 2 ? "soft0" : "soft2", *other = round % 2 ? "soft1" : "soft3";
+        traffic->Move(100);
+        traffic->PostReceives(traffic->Received() + 8);
+        Order(device, "fatal");
+        Until([&] { return CountLines("is settled") > settled || HasFailure(); });
+        settled = CountLines("is settled");
+        Order(device, "plug");
+        Until([&] { return CountLines("is in use again") == up + 2 || HasFailure(); });
+        Order(other, "down");
+        traffic->Move(100);
+        Order(other, "up");
+        Until([&] {
+            traffic->Move(20);
+            return CountLines("is in use again") == up + 4 || HasFailure();
+        });
+        up += 4;
+        traffic->Move(20);
+        settled = CountLines("is settled");
+    }
+    EXPECT_EQ(4, CountLines("the device is back"));
+}
+
 /* An access error would come on any path, so it is NCCL's to know. */
 TEST_F(Fault, AnErrorOfTheCallersIsNotFailedOver)
 {
@@ -405,6 +436,42 @@ TEST(Two, ASilentCompletionQueueIsDetectedByThePeersMessages)
     });
     EXPECT_GE(Fired(rule), 1u);
     Inject("remove " + rule);
+    traffic.Move(100);
+    EXPECT_GE(CountLines("is in use again as epoch"), 2);
+}
+
+/*
+ * The only path, and messages under way: the sender has the receiver's keys of before, and gets those of now
+ * over the path itself. Twice, since the second time the keys of the first are old, and no message is
+ * between.
+ */
+TEST(Two, MessagesUnderWayTakeTheKeysOfADeviceThatIsBack)
+{
+    ASSERT_EQ(ncclSuccess, net->init(nullptr));
+    Pair pair(net);
+    pair.Connect(0, 1);
+    Traffic traffic(pair);
+    traffic.Move(50);
+    traffic.PostReceives(58);
+    Order("soft0", "drop 100%");
+    Until([&] {
+        traffic.PostSends(58);
+        return traffic.HasBegun(58) || ::testing::Test::HasFailure();
+    });
+    for (int round = 1; round <= 2; round++) {
+        Order("soft1", "fatal");
+        Until([&] {
+            traffic.Reap();
+            return CountLines("DEVICE_FATAL (") == round || ::testing::Test::HasFailure();
+        });
+        Order("soft1", "plug");
+        Until([&] {
+            traffic.Reap();
+            return CountLines("the device is back") == round || ::testing::Test::HasFailure();
+        });
+    }
+    EXPECT_EQ(50, traffic.Received());
+    Order("soft0", "drop 0%");
     traffic.Move(100);
     EXPECT_GE(CountLines("is in use again as epoch"), 2);
 }

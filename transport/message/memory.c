@@ -119,7 +119,7 @@ enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_m
         } else {
             struct dt_mr *mr = NULL;
 
-            status = dt_memory_register_on(path->nic->device, from, &mr);
+            status = dt_memory_register_on(dt_nic_device(path->nic), from, &mr);
             dt_memory_add_region(memory, p, status == DT_OK ? mr : NULL);
         }
         if (status != DT_OK)
@@ -159,7 +159,7 @@ void dt_memory_deregister_all(struct dt_connection *c, struct dt_memory *memory)
         if (memory->mr[p] && has_own_thread(c, p))
             dt_deregistration_run(nic, memory->mr[p], timeout_ns(nic));
         else if (memory->mr[p])
-            dt_mr_deregister(nic->device, memory->mr[p]);
+            dt_mr_deregister(dt_nic_device(nic), memory->mr[p]);
     }
     c->ops->forget_memory(c, memory);
     memory->is_deregistered = true;

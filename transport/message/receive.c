@@ -238,7 +238,7 @@ static void fill_entry(struct dt_cts_entry *entry, const struct dt_recv_slot *sl
     entry->tag = htole32((uint32_t)tag);
     entry->path_mask = (uint8_t)mask;
     for (uint32_t p = 0; p < path_count; p++)
-        entry->rkey[p] = mask & 1u << p ? htole32(memory->mr[p]->rkey) : 0;
+        entry->rkey[p] = mask & 1u << p ? htole32(dt_load_relaxed(&memory->mr[p]->rkey)) : 0;
     entry->part = (uint8_t)part;
     entry->parts = slot->parts;
     entry->sequence_plus_1 = htole64(slot->sequence + 1);
@@ -305,6 +305,47 @@ void dt_receiver_publish_again(struct dt_receiver *r)
         r->again--;
     }
     r->again = 0; /* the others were brought by another path before they could be offered again */
+}
+
+/* Of all paths, in a row that was copied. */
+static void refresh_keys(const struct dt_recv_slot *slot, struct dt_cts_row *row, uint32_t path_count)
+{
+    for (uint32_t i = 0; i < slot->parts; i++) {
+        const struct dt_memory *memory = slot->memory[i];
+        uint32_t mask = memory ? dt_load_acquire(&memory->path_mask) : 0;
+
+        for (uint32_t p = 0; p < path_count; p++) {
+            if (mask & row->entry[i].path_mask & 1u << p)
+                row->entry[i].rkey[p] = htole32(dt_load_relaxed(&memory->mr[p]->rkey));
+        }
+    }
+}
+
+/*
+ * The epoch has just come into use: no clear-to-send was written over it, so each open receive has room, and
+ * no row is being read by the device.
+ */
+void dt_receiver_renew_keys(struct dt_receiver *r, struct dt_path *path)
+{
+    struct dt_connection *c = &r->connection;
+
+    DT_CHECK(path->cts_posted == 0);
+    for (uint64_t sequence = dt_receiver_first_incomplete(r);
+         sequence < r->next && sequence < path->keys_since; sequence++) {
+        struct dt_recv_slot *slot = slot_of(r, sequence);
+        struct dt_cts_row *row = row_of(path, slot);
+
+        if (slot->state != DT_RECV_OPEN || slot->sequence != sequence)
+            continue;
+        if (slot->path != path->index)
+            memcpy(row, row_of(&c->path[slot->path], slot), slot->parts * sizeof(struct dt_cts_entry));
+        refresh_keys(slot, row, c->path_count);
+        publish(r, path, slot);
+        if (slot->is_unpublished) {
+            slot->is_unpublished = false;
+            r->again--;
+        }
+    }
 }
 
 static inline __attribute__((always_inline)) struct dt_recv_slot *

@@ -53,6 +53,12 @@ void dt_receiver_report_early(struct dt_receiver *receiver, struct dt_recv_slot 
 /* The test of a request of dt_receiver_irecv(). */
 dt_test_function dt_receive_test;
 
+/*
+ * The path is in use again, and its device has been opened again since messages before path->keys_since were
+ * offered: offers the open ones again over it, with the keys of now.
+ */
+void dt_receiver_renew_keys(struct dt_receiver *receiver, struct dt_path *path);
+
 #ifdef __cplusplus
 }
 #endif

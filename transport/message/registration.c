@@ -113,7 +113,7 @@ static void end(struct dt_registration *registration, enum dt_status status, str
         return;
     if (state == DT_REGISTRATION_ABANDONED) {
         if (mr)
-            dt_mr_deregister(nic->device, mr);
+            dt_mr_deregister(dt_nic_device(nic), mr);
         release(registration);
     }
     dt_fetch_sub_acq_rel(&nic->late_tasks, 1);
@@ -123,7 +123,7 @@ static void run_register(struct dt_task *task)
 {
     struct dt_registration *registration = dt_container_of(task, struct dt_registration, task);
     struct dt_mr *mr = NULL;
-    enum dt_status status = dt_memory_register_on(registration->nic->device, &registration->from, &mr);
+    enum dt_status status = dt_memory_register_on(dt_nic_device(registration->nic), &registration->from, &mr);
 
     end(registration, status, mr);
 }
@@ -132,7 +132,7 @@ static void run_deregister(struct dt_task *task)
 {
     struct dt_registration *registration = dt_container_of(task, struct dt_registration, task);
 
-    end(registration, dt_mr_deregister(registration->nic->device, registration->mr), NULL);
+    end(registration, dt_mr_deregister(dt_nic_device(registration->nic), registration->mr), NULL);
 }
 
 struct dt_registration *dt_registration_start(struct dt_nic *nic, const struct dt_memory_source *from,
@@ -200,7 +200,7 @@ void dt_deregistration_run(struct dt_nic *nic, struct dt_mr *mr, uint64_t timeou
     struct dt_registration *registration = create(nic, &none);
 
     if (!registration) {
-        dt_mr_deregister(nic->device, mr);
+        dt_mr_deregister(dt_nic_device(nic), mr);
         return;
     }
     registration->mr = mr;

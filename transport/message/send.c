@@ -7,6 +7,7 @@
 #include "base/atomics.h"
 #include "base/check.h"
 #include "transport/message/memory.h"
+#include "transport/message/send_keys.h"
 #include "transport/message/send_multi.h"
 #include "transport/message/send_partial.h"
 #include "transport/message/send_path.h"
@@ -276,8 +277,11 @@ static bool fetch_cts(struct dt_sender *s, struct dt_send_slot *slot)
         if (!control)
             continue;
         row = (const struct dt_cts_row *)(const void *)(control + offset);
-        if (dt_cts_read(row, s->next, slot->entry, &is_broken))
+        if (dt_cts_read(row, s->next, slot->entry, &is_broken)) {
+            if (__builtin_expect(s->next < s->keys_since, 0))
+                dt_sender_drop_stale_keys(s, slot, s->next, p);
             return true;
+        }
         if (is_broken)
             dt_connection_fail(c, DT_PROTOCOL, "the receiver's clear-to-send of message %llu makes no sense",
                                (unsigned long long)s->next);
@@ -295,6 +299,7 @@ static inline struct dt_send_slot *matching_slot(struct dt_sender *s)
         return slot;
     if (slot->state != DT_SEND_FREE)
         return NULL;
+    slot->stale_mask = 0;
     if (!fetch_cts(s, slot)) {
         dt_meter_waits(&s->connection.meter);
         poll_waiting(s);

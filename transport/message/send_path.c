@@ -3,11 +3,12 @@
 #include "transport/message/send_path.h"
 
 #include "base/check.h"
+#include "transport/message/send_keys.h"
 #include "transport/path/path.h"
 
 /*
  * The paths that can carry the message: all its buffers, at both ends, are registered there. With `with_late`
- * also those that can once a device of this end has answered.
+ * also those that can once a device of this end has answered, or the receiver has sent its keys again.
  */
 static inline uint32_t reachable_mask(const struct dt_send_slot *slot, bool with_late)
 {
@@ -21,7 +22,8 @@ static inline uint32_t reachable_mask(const struct dt_send_slot *slot, bool with
         if (part->bytes == 0)
             continue;
         late = with_late ? dt_load_acquire(&part->memory->late_mask) : 0;
-        mask &= (dt_load_acquire(&part->memory->path_mask) | late) & slot->entry[i].path_mask;
+        mask &= (dt_load_acquire(&part->memory->path_mask) | late) &
+                (slot->entry[i].path_mask | (with_late ? slot->stale_mask : 0u));
     }
     return mask;
 }
@@ -30,7 +32,11 @@ static inline uint32_t reachable_mask(const struct dt_send_slot *slot, bool with
 struct dt_path *dt_sender_other_path_for(struct dt_sender *s, const struct dt_send_slot *slot)
 {
     struct dt_connection *c = &s->connection;
-    uint32_t mask = reachable_mask(slot, false);
+    uint32_t mask;
+
+    if (slot->stale_mask)
+        dt_sender_fetch_keys(s, dt_sender_slot(s, slot->sequence));
+    mask = reachable_mask(slot, false);
 
     for (uint32_t p = 0; p < c->path_count; p++) {
         if (c->path[p].state == DT_PATH_UP && mask & 1u << p)

@@ -70,6 +70,7 @@ struct dt_send_slot {
     uint64_t sequence;
     uint8_t state; /* enum dt_send_state; changed by dt_send_slot_set() alone */
     uint8_t parts;
+    uint8_t stale_mask;    /* paths for which its entries have keys of before (send_keys.h) */
     uint8_t taken_mask;    /* parts that have their isend */
     uint8_t missing;       /* parts that do not */
     uint8_t reported;      /* parts that are reported done, or need no report */
@@ -89,6 +90,7 @@ struct dt_sender {
     struct dt_connection connection;
     uint64_t next;          /* message that the next isend belongs to [atomic; written by the owner] */
     uint64_t next_post;     /* first message that was never posted; <= next */
+    uint64_t keys_since;    /* the largest of the paths' */
     uint32_t again;         /* messages before it that are to be posted or announced again */
     struct dt_gate gate;    /* READY messages may have to wait there */
     struct dt_stage *stage; /* of the module above that stages messages (hostpath/staged/stage.h), or NULL */

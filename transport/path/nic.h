@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/atomics.h"
 #include "hostpath/delegate.h"
 #include "transport/path/environment.h"
 #include "transport/path/executor.h"
@@ -33,10 +34,12 @@ struct dt_nic {
     char name[DT_NAME_BYTES];
     uint32_t rail; /* failover/backup.h */
     struct dt_executor executor;
-    struct dt_device *device;       /* opened by the first task, on the control thread [atomic pointer] */
+    struct dt_device *device;       /* opened by the first task, on the control thread; replaced by the device
+                                       thread when it was opened again (reopen.h) [atomic pointer] */
     bool is_broken;                 /* the device could not be opened [control thread] */
     uint32_t is_drained;            /* administratively out of use [atomic] */
-    uint32_t is_dead;               /* reported DEVICE_FATAL: answers no call but destroy [atomic] */
+    uint32_t is_dead;               /* reported DEVICE_FATAL: answers no call but destroy; until `device` is
+                                       another [atomic] */
     uint32_t late_tasks;            /* tasks under way that a set-up did not wait for [atomic] */
     uint32_t is_unreached_reported; /* a WARN about an unreachable peer was logged [atomic] */
 
@@ -59,6 +62,12 @@ struct dt_nic {
     uint64_t round_ns;       /* duration of the last round over its connections */
     uint64_t hurry_until_ns; /* the thread polls instead of sleeping until then: a switchover is under way */
 };
+
+/* NULL: not opened yet. Of several generations any answers for memory. */
+static inline struct dt_device *dt_nic_device(const struct dt_nic *nic)
+{
+    return dt_load_acquire(&nic->device);
+}
 
 /* Runs the task on the control thread; on the caller's thread if the control thread cannot be started. */
 void dt_nic_submit(struct dt_nic *nic, struct dt_task *task);

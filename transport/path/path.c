@@ -79,7 +79,7 @@ static enum dt_status create(struct dt_path *path, struct made *made)
     struct dt_device *device = nic_device(path->nic);
     enum dt_status status;
 
-    if (!device)
+    if (!device || dt_load_acquire(&path->nic->is_dead))
         return DT_NOT_FOUND;
     status = create_control(path, device);
     if (status != DT_OK)
@@ -233,7 +233,9 @@ void dt_path_get_offer(const struct dt_path *path, bool is_usable, struct dt_pat
     for (uint32_t q = 0; q < path->qp_count; q++)
         dt_qp_local_address(path->qp[q], &offer->qp[q]);
     offer->control_addr = (uintptr_t)path->control;
-    offer->control_rkey = path->control_mr->rkey;
+    offer->control_rkey = dt_load_relaxed(&path->control_mr->rkey);
+    offer->generation = path->generation;
+    offer->keys_since = path->group->is_sender ? 0 : path->keys_since;
     if (!path->group->is_sender)
         offer->control_addr += dt_cts_ring_bytes(path->group->slots);
 }
@@ -290,7 +292,8 @@ static void run_flush(struct dt_task *task)
     struct dt_flush *flush;
 
     dt_device_refresh(path->nic->device); /* the flush is a path of the device to itself */
-    if (dt_flush_create(path->nic->device, DT_FLUSHES_MAX, dt_path_random_psn(group->environment), &options,
+    if (!dt_load_acquire(&path->nic->is_dead) &&
+        dt_flush_create(path->nic->device, DT_FLUSHES_MAX, dt_path_random_psn(group->environment), &options,
                         &flush) == DT_OK)
         dt_store_release(&path->flush, flush);
     else
@@ -388,7 +391,7 @@ static enum dt_status make(struct dt_path *path)
 {
     bool is_sender = path->group->is_sender;
     struct dt_device *device = nic_device(path->nic);
-    bool is_there = device && !dt_load_relaxed(&path->nic->is_dead) && path->may_make;
+    bool is_there = device && !dt_load_acquire(&path->nic->is_dead) && path->may_make;
     enum dt_status status = is_there ? dt_device_refresh(device) : DT_NOT_FOUND;
 
     if (status != DT_OK)

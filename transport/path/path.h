@@ -88,6 +88,11 @@ struct dt_path {
     bool is_fenced;             /* the fence task ran, maybe before a queued link task [control thread] */
     uint64_t peer_control_addr;
     uint32_t peer_control_rkey;
+    uint32_t generation;      /* of the device that the queue pairs are on (dt_device_generation()) [owner] */
+    uint32_t peer_generation; /* the same of the other end, as its last OPENED told [owner] */
+    /* The first message whose CTS entry has the receiver's present keys for this path; 0: the first of all.
+       The receiver's own, or what it has told the sender [owner]. */
+    uint64_t keys_since;
 
     /* The queue pair of liveness probes; never used for data. */
     struct dt_qp *probe;

@@ -148,6 +148,7 @@ enum dt_status dt_path_queues_create(struct dt_path *path, uint32_t epoch, struc
     memset(queues, 0, sizeof *queues);
     dt_list_init(&queues->node);
     queues->epoch = epoch;
+    queues->generation = dt_device_generation(path->nic->device);
     status = dt_cq_create(path->nic->device, receives, path, &queues->recv_cq);
     for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
         status = create_queue_pair(path, queues, q);
@@ -275,6 +276,8 @@ void dt_path_adopt(struct dt_path *path, struct dt_path_queues *queues, struct d
     path->probe = queues->probe;
     path->probe_cq = queues->probe_cq;
     path->epoch = queues->epoch;
+    if (queues->recv_cq)
+        path->generation = queues->generation;
     path->inline_bytes = queues->inline_bytes;
     path->cts_posted = path->cts_done = 0;
     memset(path->recv_used, 0, sizeof path->recv_used);

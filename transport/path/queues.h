@@ -31,6 +31,7 @@ extern "C" {
 struct dt_path_queues {
     struct dt_list node; /* in path->retired */
     uint32_t epoch;
+    uint32_t generation; /* of the device */
     uint32_t inline_bytes;
     uint64_t retired_ns; /* when the next epoch replaced it */
     struct dt_qp *qp[DT_QPS_MAX];

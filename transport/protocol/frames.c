@@ -319,6 +319,8 @@ static void path_encode(const struct dt_path_offer *path, uint32_t qps, struct d
     }
     dt_put_uint(w, path->control_addr, 8);
     dt_put_uint(w, path->control_rkey, 4);
+    dt_put_uint(w, path->generation, 4);
+    dt_put_uint(w, path->keys_since, 8);
 }
 
 /* Queue pair numbers and PSNs are 24 bits wide. */
@@ -352,6 +354,8 @@ static bool path_decode(struct dt_reader *r, uint32_t qps, struct dt_path_offer 
     }
     path->control_addr = dt_get_uint(r, 8);
     path->control_rkey = (uint32_t)dt_get_uint(r, 4);
+    path->generation = (uint32_t)dt_get_uint(r, 4);
+    path->keys_since = dt_get_uint(r, 8);
     return is_valid;
 }
 

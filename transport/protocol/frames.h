@@ -50,8 +50,8 @@ extern "C" {
  * Versions of this protocol that this code speaks. The ends agree on the newest one that both speak; the
  * listening end refuses a peer whose range does not overlap with its own (REJECT).
  */
-#define DT_PROTOCOL_VERSION_MIN 2u
-#define DT_PROTOCOL_VERSION_MAX 2u
+#define DT_PROTOCOL_VERSION_MIN 3u
+#define DT_PROTOCOL_VERSION_MAX 3u
 
 #define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
 #define DT_FRAME_HEADER_BYTES 8
@@ -141,6 +141,10 @@ struct dt_path_offer {
     /* Memory that the peer writes: the sender's CTS ring, the receiver's size records. */
     uint64_t control_addr;
     uint32_t control_rkey;
+    /* How often the device was opened again (dt_device_generation()). Receiver: CTS entries of messages
+       before keys_since may have keys for this path of an earlier generation. */
+    uint32_t generation;
+    uint64_t keys_since;
 };
 
 struct dt_paths_offer {

@@ -87,6 +87,8 @@ dt_paths_offer Offer()
     }
     offer.path[0].control_addr = 0x7fff12345678;
     offer.path[0].control_rkey = 0xdeadbeef;
+    offer.path[0].generation = 7;
+    offer.path[0].keys_since = UINT64_MAX - 1;
     return offer;
 }
 
@@ -247,6 +249,8 @@ TEST(Messages, PathsComeBackAsTheyWereAndMissingOnesStayMissing)
         EXPECT_EQ(0, memcmp(&in.path[0].qp[q], &out.path[0].qp[q], sizeof(dt_qp_address)));
     EXPECT_EQ(in.path[0].control_addr, out.path[0].control_addr);
     EXPECT_EQ(in.path[0].control_rkey, out.path[0].control_rkey);
+    EXPECT_EQ(in.path[0].generation, out.path[0].generation);
+    EXPECT_EQ(in.path[0].keys_since, out.path[0].keys_since);
 }
 
 TEST(Messages, TheLargestOfferFitsAFrame)

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device that died and comes back, by a driver reset or hot plug, is opened again and used again
+ * (dt_device_reopen()). While it is dead its device thread looks whether the system has it again. Once every
+ * path over it has left the old queue pairs, with the proof of its fence, the control thread opens it; then
+ * the paths are made new as after any other failure.
+ *
+ * Device thread. Not in a simulation, whose devices do not come back.
+ */
+#ifndef DETOUR_TRANSPORT_REOPEN_H
+#define DETOUR_TRANSPORT_REOPEN_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_REOPEN_PERIOD_NS (100 * 1000000ull)
+/* After the device was there and refused. */
+#define DT_REOPEN_REFUSED_NS (5 * 1000000000ull)
+
+struct dt_nic;
+
+/* When to call it again. Without nic->mutex. */
+uint64_t dt_reopen_progress(struct dt_nic *nic, uint64_t now_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
