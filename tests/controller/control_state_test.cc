@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The state that a controller shows, and its remedies. */
+#include "controller/control.h"
+
+#include "tests/controller/control_fixture.h"
+
+namespace
+{
+using detour_test::Control;
+
+/* For metrics. */
+TEST_F(Control, ItsStateIsThatOfTheJob)
+{
+    dt_control *first = Make("one"), *second = Make("two");
+    auto state = std::make_unique<dt_control_state>();
+
+    dt_control_read(first, state.get());
+    EXPECT_EQ(state->hosts, 0u);
+    iteration_ns = 138000000;
+    Rounds(50, false);
+    dt_control_read(first, state.get());
+    EXPECT_TRUE(state->is_leader);
+    EXPECT_EQ(state->hosts, 2u);
+    EXPECT_EQ(state->iteration_ns, 138000000u);
+    EXPECT_EQ(state->finding_count, 0u);
+    EXPECT_EQ(state->measures.links, 0u);
+    Rounds(50, true);
+    Request(DT_DECISION_HOLD);
+    Rounds(2, true);
+    dt_control_read(first, state.get());
+    ASSERT_EQ(state->finding_count, 1u);
+    EXPECT_EQ(state->findings[0].kind, DT_FINDING_LINK);
+    EXPECT_EQ(state->counts.found[DT_FINDING_LINK], 1u);
+    EXPECT_EQ(state->counts.decided[DT_DECISION_REPLAN], 1u);
+    EXPECT_EQ(state->measures.links, 1u);
+    EXPECT_TRUE(state->is_held);
+    dt_control_read(second, state.get());
+    EXPECT_FALSE(state->is_leader);
+    EXPECT_EQ(state->finding_count, 1u) << "it judges as well";
+    EXPECT_EQ(state->counts.decided[DT_DECISION_REPLAN], 0u);
+    EXPECT_EQ(state->measures.links, 0u);
+    controls = {second};
+    Rounds(20, true);
+    dt_control_read(second, state.get());
+    EXPECT_TRUE(state->is_leader);
+    EXPECT_EQ(state->counts.decided[DT_DECISION_REPLAN], 0u) << "it was the other's decision";
+    EXPECT_EQ(state->measures.links, 1u);
+    EXPECT_TRUE(state->is_held);
+    EXPECT_GT(state->counts.decided_ns, 0);
+    Rounds(100, false);
+    dt_control_read(second, state.get());
+    EXPECT_EQ(state->finding_count, 0u);
+    EXPECT_EQ(state->measures.links, 0u);
+    store.is_cut = true; /* so that it does not release the other's lease below */
+    controls = {first, second};
+}
+
+/* Two replicas of one rank each, whose link no exchange avoids: S4. */
+class ControlRemedy : public Control
+{
+  protected:
+    ControlRemedy()
+    {
+        job.name = "job";
+        job.replica_count = job.microbatch_count = 2;
+        job.stage_count = 1;
+        job.stage_ns = &stage_ns;
+        job.cost_ns[DETOUR_STEP_S4] = 500000000;
+        cluster = &job;
+    }
+    /* The link is slow until a round has made a remedy, at most so many. */
+    bool SlowUntilARemedy(int rounds)
+    {
+        iteration_ns = 138000000;
+        for (size_t before = Remedies(); rounds > 0 && Remedies() == before; rounds--)
+            Rounds(1, true);
+        return rounds > 0;
+    }
+    size_t Remedies() const
+    {
+        size_t count = 0;
+        for (const std::string &one : decided)
+            count += one.find("remedy") != std::string::npos;
+        return count;
+    }
+    void Acknowledge(int64_t number, dt_status result)
+    {
+        dt_acknowledgement acknowledgement = {};
+
+        acknowledgement.number = number;
+        acknowledgement.fence = 1;
+        acknowledgement.status = result;
+        strcpy(acknowledgement.host, "a");
+        char *text = dt_acknowledgement_write(&acknowledgement);
+        store.inner->ops->append(store.inner, DT_STREAM_ACKNOWLEDGEMENTS, text, nullptr);
+        free(text);
+    }
+
+    int64_t stage_ns = 100000000;
+    detour_cluster job = {};
+};
+
+TEST_F(ControlRemedy, AStepThatNoHostTakesIsDecidedAgain)
+{
+    Make("x");
+    iteration_ns = 100000000;
+    Rounds(100, false);
+    EXPECT_EQ(Remedies(), 0u);
+    ASSERT_TRUE(SlowUntilARemedy(200));
+    EXPECT_FALSE(SlowUntilARemedy(100)) << "it is not done yet";
+    Acknowledge(std::stoll(decided.back()), DT_SYSTEM);
+    EXPECT_FALSE(SlowUntilARemedy(20)) << "another host may have taken it";
+    EXPECT_TRUE(SlowUntilARemedy(300)) << "no host has taken it for 30 s";
+}
+
+TEST_F(ControlRemedy, ADryRunDecidesEachTimeWaitingHasCostAsMuch)
+{
+    Make("x", true);
+    iteration_ns = 100000000;
+    Rounds(100, false);
+    ASSERT_TRUE(SlowUntilARemedy(200));
+    EXPECT_TRUE(SlowUntilARemedy(100));
+    EXPECT_EQ(Stream().size(), 0u);
+}
+
+TEST_F(ControlRemedy, AClusterThatIsNoneIsRefused)
+{
+    job.microbatch_count = 1;
+    EXPECT_EQ(Make("x"), nullptr);
+}
+} // namespace
