@@ -89,7 +89,8 @@ void dt_device_events_read(struct dt_nic *nic, uint64_t now_ns)
 
     nic->service->is_event_ready = false;
     while (device && next_event(nic, device, &event)) {
-        dt_info("device-event", "%s: %s (%s)", nic->name, dt_event_type_text(event.type), event.name);
+        dt_log(event.type == DT_EVENT_DEVICE_FATAL ? DT_LOG_WARN : DT_LOG_INFO, "device-event", "%s: %s (%s)",
+               nic->name, dt_event_type_text(event.type), event.name);
         write_event(nic, &event, now_ns);
         if (event.type == DT_EVENT_DEVICE_FATAL)
             dt_store_relaxed(&nic->is_dead, 1u);

@@ -37,12 +37,14 @@ TEST_F(Fault, LinkDownUnderAReceive)
 
 TEST_F(Fault, DeviceFatalUnderASend)
 {
+    detour_test::ExpectWarning("DEVICE_FATAL");
     FailUnderTraffic("soft0", "fatal");
     EXPECT_EQ(1, CountLines("(device gone)"));
 }
 
 TEST_F(Fault, DeviceFatalUnderAReceive)
 {
+    detour_test::ExpectWarning("DEVICE_FATAL");
     FailUnderTraffic("soft2", "fatal");
     EXPECT_EQ(1, CountLines("(device gone)"));
 }
@@ -129,6 +131,7 @@ TEST_F(Fault, ARecoveredPathIsUsedAgain)
  */
 TEST_F(Fault, ADeviceThatWasRemovedIsUsedAgainOnceItIsBack)
 {
+    detour_test::ExpectWarning("DEVICE_FATAL");
     int up = 0, settled = 0;
     for (int round = 0; round < 4 && !HasFailure(); round++) {
         const char *device = round % 2 ? "soft0" : "soft2", *other = round % 2 ? "soft1" : "soft3";
@@ -138,7 +141,7 @@ TEST_F(Fault, ADeviceThatWasRemovedIsUsedAgainOnceItIsBack)
         Until([&] { return CountLines("is settled") > settled || HasFailure(); });
         settled = CountLines("is settled");
         Order(device, "plug");
-        Until([&] { return CountLines("is in use again") == up + 2 || HasFailure(); });
+        Until([&] { return CountLines("is in use again") >= up + 2 || HasFailure(); });
         Order(other, "down");
         traffic->Move(100);
         Order(other, "up");
@@ -447,6 +450,7 @@ TEST(Two, ASilentCompletionQueueIsDetectedByThePeersMessages)
  */
 TEST(Two, MessagesUnderWayTakeTheKeysOfADeviceThatIsBack)
 {
+    detour_test::ExpectWarning("DEVICE_FATAL");
     ASSERT_EQ(ncclSuccess, net->init(nullptr));
     Pair pair(net);
     pair.Connect(0, 1);

@@ -492,6 +492,7 @@ TEST_F(GpuReceiveAborted, OrItsDeviceIsGone)
     GpuBuffer to(pair_.recv, 4096, {0});
 
     Begin(to);
+    detour_test::AllowWarning("DEVICE_FATAL");
     Order("soft2", "fatal");
     pair_.Wait(receive_);
     EXPECT_TRUE(to.WasCopied(0, 1000, 1));

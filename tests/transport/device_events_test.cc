@@ -59,6 +59,7 @@ TEST_F(DeviceEvents, APortErrorMarksThePathsOverThePortAndAnActivePortHints)
 
 TEST_F(DeviceEvents, AFatalErrorMarksTheDeviceDeadAndEveryPathOverIt)
 {
+    detour_test::ExpectWarning("DEVICE_FATAL");
     detour_test::ExpectWarning("cannot go to ERR"); // at the close
     dt_nic *nic = sender->path[1].nic;
     ASSERT_EQ(0, dt_soft_device_control("soft1", DT_SOFT_CONTROL_FATAL, 0));
@@ -124,6 +125,7 @@ TEST_F(OwnEvents, NewAddressesOfAPortHint)
 /* Without DEVICE_FATAL: the descriptor of a device that was pulled out may be all that tells. */
 TEST_F(OwnEvents, ADeviceWhoseEventsHaveEndedIsDead)
 {
+    detour_test::ExpectWarning("DEVICE_FATAL");
     Listen();
     Establish();
     dt_nic *nic = receiver->path[1].nic;

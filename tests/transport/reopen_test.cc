@@ -51,6 +51,7 @@ class Reopen : public detour_test::TwoNets
 
 TEST_F(Reopen, WaitsForThePathsAndForTheDevice)
 {
+    detour_test::ExpectWarning("DEVICE_FATAL");
     ASSERT_EQ(0, dt_soft_device_control("soft1", DT_SOFT_CONTROL_PLUG, 0));
     EXPECT_FALSE(Progress()) << "its queue pairs are in use";
     Leave();
@@ -72,6 +73,7 @@ TEST_F(Reopen, WaitsForThePathsAndForTheDevice)
 
 TEST_F(Reopen, LooksAgainForADeviceThatIsAway)
 {
+    detour_test::ExpectWarning("DEVICE_FATAL");
     Leave();
     for (int i = 0; i < 3; i++) {
         EXPECT_TRUE(Progress());
@@ -83,6 +85,7 @@ TEST_F(Reopen, LooksAgainForADeviceThatIsAway)
 /* Taken by nothing when the net ends: closed all the same. */
 TEST_F(Reopen, AnOpenedDeviceThatIsNotTakenIsClosedWithTheNet)
 {
+    detour_test::ExpectWarning("DEVICE_FATAL");
     Leave();
     ASSERT_EQ(0, dt_soft_device_control("soft1", DT_SOFT_CONTROL_PLUG, 0));
     EXPECT_TRUE(Progress());
@@ -91,6 +94,7 @@ TEST_F(Reopen, AnOpenedDeviceThatIsNotTakenIsClosedWithTheNet)
 
 TEST_F(Reopen, InASimulationItIsNot)
 {
+    detour_test::ExpectWarning("DEVICE_FATAL");
     Leave();
     ASSERT_EQ(0, dt_soft_device_control("soft1", DT_SOFT_CONTROL_PLUG, 0));
     nic->environment->has_threads = false;
