@@ -88,8 +88,9 @@ struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_
 
 /*
  * Frees connects and accepts that NCCL has not called since their timeout: it was aborted between two calls,
- * and closes no listener then. The peer of an accept is told. The caller
- * holds net->mutex, or is the only thread.
+ * and closes no listener then. The peer of an accept receives an error.
+ * Looks at most ten times a second, since each look goes through all attempts; DT_NEVER_NS ends them all. The
+ * caller holds net->mutex, or is the only thread.
  */
 void dt_setups_abandon(struct dt_net *net, uint64_t now_ns);
 

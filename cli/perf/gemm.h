@@ -40,7 +40,7 @@ enum dt_status dt_gemm_run(struct dt_gemm *gemm, int64_t *median_ns, char reason
 /* NULL is allowed. The libraries stay loaded. */
 void dt_gemm_close(struct dt_gemm *gemm);
 
-/* 10^12 operations per second of a product that took so long. */
+/* The rate of one product, in 10^12 floating-point operations per second. */
 static inline double dt_gemm_tflops(int64_t product_ns)
 {
     return 2.0 * DT_GEMM_SIDE * DT_GEMM_SIDE * DT_GEMM_SIDE / (double)product_ns / 1e3;

@@ -28,8 +28,10 @@ static bool is_queued(const struct dt_staged *entry)
  * Writing a place
  */
 
-/* The path for eager payloads, or NULL: none now. */
-/* Keys of a grant are not sent again, so not over a path whose receiver has others by now. */
+/*
+ * The path for eager payloads, or NULL: none now. The receiver does not repeat the keys of a grant, so a path
+ * whose keys were renewed (send_keys.h) carries none.
+ */
 static struct dt_path *eager_path(const struct dt_sender *s)
 {
     struct dt_path *path = s->connection.current;

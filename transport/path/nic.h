@@ -63,7 +63,10 @@ struct dt_nic {
     uint64_t hurry_until_ns; /* the thread polls instead of sleeping until then: a switchover is under way */
 };
 
-/* NULL: not opened yet. Of several generations any answers for memory. */
+/*
+ * From any thread. NULL: not opened yet. All generations of a device share its memory regions, so a reader
+ * that still has the one before registers and deregisters correctly.
+ */
 static inline struct dt_device *dt_nic_device(const struct dt_nic *nic)
 {
     return dt_load_acquire(&nic->device);

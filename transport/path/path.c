@@ -17,7 +17,7 @@
 /* ------------------------------------------------------------------------------------------------------------
  * Create
  */
-static struct dt_device *nic_device(struct dt_nic *nic)
+static struct dt_device *open_device(struct dt_nic *nic)
 {
     struct dt_device *device = dt_load_relaxed(&nic->device);
 
@@ -76,7 +76,7 @@ static void register_staged(const struct dt_path *path, struct dt_device *device
 /* A failed attempt leaves in *made what it has created. */
 static enum dt_status create(struct dt_path *path, struct made *made)
 {
-    struct dt_device *device = nic_device(path->nic);
+    struct dt_device *device = open_device(path->nic);
     enum dt_status status;
 
     if (!device || dt_load_acquire(&path->nic->is_dead))
@@ -162,7 +162,7 @@ static void discard(struct dt_path *path, struct made *made)
 {
     dt_path_queues_destroy(path, &made->queues);
     if (made->staged_mr)
-        dt_mr_deregister(path->nic->device, made->staged_mr);
+        dt_mr_deregister(dt_nic_device(path->nic), made->staged_mr);
 }
 
 static void run_create(struct dt_task *task)
@@ -291,10 +291,10 @@ static void run_flush(struct dt_task *task)
     struct dt_qp_link_options options = dt_path_link_options(group->environment);
     struct dt_flush *flush;
 
-    dt_device_refresh(path->nic->device); /* the flush is a path of the device to itself */
+    dt_device_refresh(dt_nic_device(path->nic)); /* the flush is a path of the device to itself */
     if (!dt_load_acquire(&path->nic->is_dead) &&
-        dt_flush_create(path->nic->device, DT_FLUSHES_MAX, dt_path_random_psn(group->environment), &options,
-                        &flush) == DT_OK)
+        dt_flush_create(dt_nic_device(path->nic), DT_FLUSHES_MAX, dt_path_random_psn(group->environment),
+                        &options, &flush) == DT_OK)
         dt_store_release(&path->flush, flush);
     else
         dt_store_release(&path->is_flush_refused, 1u);
@@ -364,9 +364,9 @@ static void destroy(struct dt_path *path)
     dt_list_for_each(node, &path->retired)
         destroy_set(path, dt_container_of(node, struct dt_path_queues, node));
     if (path->control_mr)
-        dt_mr_deregister(path->nic->device, path->control_mr);
+        dt_mr_deregister(dt_nic_device(path->nic), path->control_mr);
     if (path->staged_mr)
-        dt_mr_deregister(path->nic->device, path->staged_mr);
+        dt_mr_deregister(dt_nic_device(path->nic), path->staged_mr);
     if (!DT_PLANTED(ONE_RING) || !path->group->is_sender || path->index == 0)
         dt_node_memory_free(path->control, path->control_bytes);
 }
@@ -390,7 +390,7 @@ void dt_path_submit_destroy(struct dt_path *path)
 static enum dt_status make(struct dt_path *path)
 {
     bool is_sender = path->group->is_sender;
-    struct dt_device *device = nic_device(path->nic);
+    struct dt_device *device = open_device(path->nic);
     bool is_there = device && !dt_load_acquire(&path->nic->is_dead) && path->may_make;
     enum dt_status status = is_there ? dt_device_refresh(device) : DT_NOT_FOUND;
 

@@ -89,9 +89,9 @@ struct dt_path {
     uint64_t peer_control_addr;
     uint32_t peer_control_rkey;
     uint32_t generation;      /* of the device that the queue pairs are on (dt_device_generation()) [owner] */
-    uint32_t peer_generation; /* the same of the other end, as its last OPENED told [owner] */
+    uint32_t peer_generation; /* the same of the other end, from its last OPENED [owner] */
     /* The first message whose CTS entry has the receiver's present keys for this path; 0: the first of all.
-       The receiver's own, or what it has told the sender [owner]. */
+       At the receiver its own, at the sender that of the last OPENED [owner]. */
     uint64_t keys_since;
 
     /* The queue pair of liveness probes; never used for data. */

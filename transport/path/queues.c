@@ -94,7 +94,7 @@ uint32_t dt_path_random_psn(struct dt_environment *environment)
 static enum dt_status create_queue_pair(struct dt_path *path, struct dt_path_queues *queues, uint32_t q)
 {
     const struct dt_path_group *group = path->group;
-    struct dt_device *device = path->nic->device;
+    struct dt_device *device = dt_nic_device(path->nic);
     uint32_t sq_depth = group->is_sender ? sender_depth(group->slots) : receiver_depth(group->slots);
     uint32_t rq_depth = group->is_sender ? 1 : receive_depth(group->slots);
     enum dt_status status = dt_cq_create(device, sq_depth, path, &queues->send_cq[q]);
@@ -122,7 +122,7 @@ static enum dt_status create_queue_pair(struct dt_path *path, struct dt_path_que
 
 static enum dt_status create_probe(struct dt_path *path, struct dt_path_queues *queues)
 {
-    enum dt_status status = dt_cq_create(path->nic->device, 2 * PROBE_DEPTH, path, &queues->probe_cq);
+    enum dt_status status = dt_cq_create(dt_nic_device(path->nic), 2 * PROBE_DEPTH, path, &queues->probe_cq);
     struct dt_qp_options options = {
         .send_cq = queues->probe_cq,
         .recv_cq = queues->probe_cq,
@@ -135,7 +135,7 @@ static enum dt_status create_probe(struct dt_path *path, struct dt_path_queues *
         .user = path,
     };
 
-    return status == DT_OK ? dt_qp_create(path->nic->device, &options, &queues->probe) : status;
+    return status == DT_OK ? dt_qp_create(dt_nic_device(path->nic), &options, &queues->probe) : status;
 }
 
 enum dt_status dt_path_queues_create(struct dt_path *path, uint32_t epoch, struct dt_path_queues *queues)
@@ -148,8 +148,8 @@ enum dt_status dt_path_queues_create(struct dt_path *path, uint32_t epoch, struc
     memset(queues, 0, sizeof *queues);
     dt_list_init(&queues->node);
     queues->epoch = epoch;
-    queues->generation = dt_device_generation(path->nic->device);
-    status = dt_cq_create(path->nic->device, receives, path, &queues->recv_cq);
+    queues->generation = dt_device_generation(dt_nic_device(path->nic));
+    status = dt_cq_create(dt_nic_device(path->nic), receives, path, &queues->recv_cq);
     for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
         status = create_queue_pair(path, queues, q);
     return status == DT_OK ? create_probe(path, queues) : status;
