@@ -398,4 +398,124 @@ TEST(LadderAdversary, EveryStepOfALadderKeepsItsOwnRatio)
         }
     }
 }
+
+/*
+ * Two incidents that begin and end again at an adversary's will, known at the boundary. A step removes a part
+ * of an incident that was open when it was planned. What waiting for each step costs is added up here anew,
+ * without the iteration in which something changes, since a step was taken or all had recovered.
+ */
+struct Adversary {
+    static constexpr int kIncidents = 2;
+    struct dt_prng prng;
+    Job job;
+    int64_t loss_ns[kIncidents][DETOUR_STEP_COUNT]; /* of an iteration: with S1, and what a step leaves */
+    int64_t cost_ns[DETOUR_STEP_COUNT] = {kMs, 0, 0, 0};
+    bool is_open[kIncidents] = {}, is_planned[kIncidents] = {}; /* now; when the step in force was taken */
+    bool is_verified = false;                                   /* more than noise since all had recovered */
+    int current = DETOUR_STEP_S1, calm = 0;
+    int64_t waited_ns[DETOUR_STEP_COUNT] = {};
+    int64_t taken[DETOUR_STEP_COUNT] = {};
+    double worst = 0;
+
+    explicit Adversary(uint64_t seed)
+    {
+        dt_prng_init(&prng, seed);
+        for (auto &loss : loss_ns) {
+            loss[0] = static_cast<int64_t>(dt_prng_between(&prng, 15, 200)) * kMs;
+            loss[1] = loss[0] * static_cast<int64_t>(dt_prng_between(&prng, 4, 10)) / 10;
+            loss[2] = loss[1] * static_cast<int64_t>(dt_prng_between(&prng, 2, 10)) / 10;
+            loss[3] = 0;
+        }
+        for (int s = 1; s < DETOUR_STEP_COUNT; s++)
+            cost_ns[s] = cost_ns[s - 1] * static_cast<int64_t>(dt_prng_between(&prng, 2, 30)) +
+                         static_cast<int64_t>(dt_prng_between(&prng, 1, 1000)) * kMs;
+    }
+
+    int OpenCount() const
+    {
+        return is_open[0] + is_open[1];
+    }
+    int64_t PresentNs() const
+    {
+        int64_t ns = kHealthy;
+        for (int i = 0; i < kIncidents; i++)
+            ns += is_open[i] ? loss_ns[i][is_planned[i] ? current : 0] : 0;
+        return ns;
+    }
+    int64_t WithNs(int step) const
+    {
+        int64_t ns = kHealthy;
+        for (int i = 0; i < kIncidents; i++)
+            ns += is_open[i] ? loss_ns[i][step] : 0;
+        return std::min(ns, PresentNs()); /* the other step in force may be better, and stays */
+    }
+    /* Of an iteration; what plans do not resolve is nothing. */
+    int64_t SavedNs(int step) const
+    {
+        const int64_t saved_ns = PresentNs() - WithNs(step);
+        return saved_ns * 1000 > WithNs(step) * DETOUR_SAVING_NOISE_PERMILLE ? saved_ns : 0;
+    }
+    void Forget()
+    {
+        is_verified = false;
+        std::fill_n(waited_ns, DETOUR_STEP_COUNT, 0);
+    }
+    void Tell()
+    {
+        std::vector<struct detour_ladder_step> steps;
+        for (int s = 0; s < DETOUR_STEP_COUNT; s++)
+            steps.push_back(
+                {cost_ns[s], s && OpenCount() ? WithNs(s) : kImpossible, s && WithNs(s) < PresentNs()});
+        job.Change(OpenCount(), steps);
+    }
+    /* One iteration, with or without a change before it. */
+    void Step(bool is_changed)
+    {
+        if (is_changed) {
+            bool &flipped = is_open[dt_prng_below(&prng, kIncidents)];
+            flipped = !flipped;
+            Tell();
+        }
+        calm = OpenCount() ? 0 : calm + 1;
+        if (calm == 3)
+            Forget();
+        is_verified |= OpenCount() && PresentNs() * 10 > kHealthy * 11;
+        for (int s = 1; s < DETOUR_STEP_COUNT && OpenCount() && is_verified && !is_changed; s++)
+            waited_ns[s] += SavedNs(s);
+        const int due = job.Run(PresentNs());
+        for (int s = 1; s < DETOUR_STEP_COUNT; s++)
+            worst = std::max(worst, static_cast<double>(waited_ns[s]) / static_cast<double>(cost_ns[s]));
+        if (due < 0)
+            return;
+        taken[due]++;
+        job.Done();
+        std::fill_n(waited_ns, due + 1, 0);
+        current = due;
+        if (due == DETOUR_STEP_S4) {
+            current = DETOUR_STEP_S1;
+            std::fill_n(is_open, kIncidents, false);
+            Forget();
+        }
+        std::copy_n(is_open, kIncidents, is_planned);
+        Tell();
+    }
+};
+
+TEST(LadderAdversary, WithSeveralIncidentsNoWaitCostsMoreThanItsStep)
+{
+    int64_t taken[DETOUR_STEP_COUNT] = {};
+    double worst = 0;
+    for (uint64_t seed = 1; seed <= 1000; seed++) {
+        Adversary adversary(seed);
+        for (int k = 0; k < 1000; k++)
+            adversary.Step(k == 0 || dt_prng_below(&adversary.prng, 40) == 0);
+        ASSERT_LE(adversary.worst, 1) << "seed " << seed;
+        worst = std::max(worst, adversary.worst);
+        for (int s = 1; s < DETOUR_STEP_COUNT; s++)
+            taken[s] += adversary.taken[s];
+    }
+    EXPECT_GT(worst, 0.99); /* the adversary is one: with its cost, a step is paid for twice */
+    for (int s = 1; s < DETOUR_STEP_COUNT; s++)
+        EXPECT_GT(taken[s], 100) << s;
+}
 } // namespace
