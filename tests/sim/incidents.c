@@ -117,7 +117,8 @@ static enum detour_status plan_return(struct run *run, struct detour_error *erro
 /* A plan of S3 takes long; there is none where it is not needed. */
 static struct detour_mitigate_options budget_of(const struct dt_incidents_options *options)
 {
-    bool has_s3 = options->policy == DT_INCIDENTS_LADDER || options->step == DETOUR_STEP_S3;
+    bool has_s3 = options->policy == DT_INCIDENTS_LADDER || options->policy == DT_INCIDENTS_EAGER ||
+                  options->step == DETOUR_STEP_S3;
 
     return (struct detour_mitigate_options){.budget = has_s3 ? S3_BUDGET : 1};
 }
@@ -223,6 +224,9 @@ static enum detour_status take(struct run *run, enum detour_step step, struct de
     run->now_ns += cost_ns;
     run->result->paused_ns += cost_ns;
     run->result->taken[step]++;
+    if (run->options->policy == DT_INCIDENTS_LADDER &&
+        run->ladder.lost_ns[step] > run->result->waited_ns[step])
+        run->result->waited_ns[step] = run->ladder.lost_ns[step];
     put_in_force(run, step);
     if (step == DETOUR_STEP_S4)
         run->phase.step = DETOUR_STEP_S1;
@@ -237,6 +241,21 @@ static bool is_longer(int64_t iteration_ns, int64_t than_ns, int32_t permille)
     return (__int128)iteration_ns * PERMILLE > (__int128)than_ns * (PERMILLE + permille);
 }
 
+/* Without waiting. */
+static enum detour_step step_at_once(const struct run *run)
+{
+    const struct detour_ladder_step *steps = run->steps;
+
+    if (!incident_count(run))
+        return DETOUR_STEP_S1;
+    if (run->options->policy == DT_INCIDENTS_AT_ONCE)
+        return run->options->step;
+    return is_longer(steps[DETOUR_STEP_S2].iteration_ns, steps[DETOUR_STEP_S3].iteration_ns,
+                     DETOUR_SAVING_NOISE_PERMILLE)
+               ? DETOUR_STEP_S3
+               : DETOUR_STEP_S2;
+}
+
 /* At the end of an iteration. */
 static bool is_due(struct run *run, enum detour_step *step)
 {
@@ -245,7 +264,7 @@ static bool is_due(struct run *run, enum detour_step *step)
     if (run->options->policy == DT_INCIDENTS_NEVER)
         return false;
     bool is_slow = incident_count(run);
-    *step = is_slow ? run->options->step : DETOUR_STEP_S1;
+    *step = step_at_once(run);
     run->is_verified = is_slow && (run->is_verified ||
                                    is_longer(run->iteration_ns, run->result->healthy_ns, NOISE_PERMILLE));
     return (!is_slow || run->is_verified) &&

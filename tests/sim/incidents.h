@@ -41,6 +41,7 @@ enum dt_incidents_policy {
     DT_INCIDENTS_LADDER = 0,
     DT_INCIDENTS_NEVER = 1,
     DT_INCIDENTS_AT_ONCE = 2, /* one step, whenever it would save something */
+    DT_INCIDENTS_EAGER = 3,   /* S2 or, where it saves more, S3, whenever it would save something */
 };
 
 struct dt_incidents_options {
@@ -63,6 +64,9 @@ struct dt_incidents_result {
     int64_t lost_ns;
     int64_t paused_ns;                /* by taking steps */
     int64_t taken[DETOUR_STEP_COUNT]; /* how often; S1: a remedy was taken back */
+    /* With the ladder, of the time that was waited for S2, S3 and S4, of each taken step of its kind the
+     * longest: what the step would have saved, as the ladder has added it up. */
+    int64_t waited_ns[DETOUR_STEP_COUNT];
 };
 
 enum detour_status dt_incidents_run(const struct dt_incidents_options *options,

@@ -25,12 +25,15 @@ static const char help[] =
     "the\n"
     "                     schedule zb, simulated; replanned: the same or adaptra, made for what is slow\n"
     "  --highest STEP     the ladder's last step, S2 to S4 (S4)\n"
+    "  --eager            also a run that waits for no step: S2 or, where it saves more, S3, at the first\n"
+    "                     boundary at which it saves time\n"
     "  --phases           also prints the phases of the runs without remedies and with the ladder\n";
 
 struct request {
     const char *cluster_path;
     enum dt_incidents_model model;
     enum detour_step highest;
+    bool has_eager;
     bool has_phases;
 };
 
@@ -67,6 +70,7 @@ static const struct policy policies[] = {
     {"S2", DT_INCIDENTS_AT_ONCE, DETOUR_STEP_S2, false},
     {"S3", DT_INCIDENTS_AT_ONCE, DETOUR_STEP_S3, false},
     {"S4", DT_INCIDENTS_AT_ONCE, DETOUR_STEP_S4, false},
+    {"eager", DT_INCIDENTS_EAGER, DETOUR_STEP_S1, false},
 };
 
 static enum detour_status run_policy(const struct request *request, const struct detour_cluster *cluster,
@@ -112,7 +116,8 @@ static int run_trace(const struct request *request, const struct detour_cluster 
     enum detour_status status = DETOUR_OK;
 
     for (size_t i = 0; !status && i < DT_COUNT_OF(policies); i++)
-        status = run_policy(request, cluster, &trace, &policies[i], line, &error);
+        if (policies[i].policy != DT_INCIDENTS_EAGER || request->has_eager)
+            status = run_policy(request, cluster, &trace, &policies[i], line, &error);
     if (!status)
         json_dumpf(line, stdout, JSON_PRESERVE_ORDER);
     json_decref(line);
@@ -149,10 +154,13 @@ static bool parse_step(const char *text, enum detour_step *found)
 /* 0, or the exit status. */
 static int parse(int argc, char **argv, struct request *request)
 {
-    static const struct option options[] = {
-        {"cluster", required_argument, NULL, 'c'}, {"model", required_argument, NULL, 'm'},
-        {"highest", required_argument, NULL, 's'}, {"phases", no_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},          {0}};
+    static const struct option options[] = {{"cluster", required_argument, NULL, 'c'},
+                                            {"model", required_argument, NULL, 'm'},
+                                            {"highest", required_argument, NULL, 's'},
+                                            {"eager", no_argument, NULL, 'e'},
+                                            {"phases", no_argument, NULL, 'p'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -166,6 +174,8 @@ static int parse(int argc, char **argv, struct request *request)
             is_good = parse_model(optarg, &request->model);
         } else if (option == 's') {
             is_good = parse_step(optarg, &request->highest);
+        } else if (option == 'e') {
+            request->has_eager = true;
         } else if (option == 'p') {
             request->has_phases = true;
         } else {

@@ -93,13 +93,15 @@ json_t *dt_incidents_phase_json(const struct detour_cluster *cluster, const stru
 
 json_t *dt_incidents_result_json(const struct dt_incidents_result *result)
 {
-    json_t *taken = json_object();
+    json_t *taken = json_object(), *waited = json_object();
 
-    for (int step = 0; step < DETOUR_STEP_COUNT; step++)
-        json_object_set_new(taken, detour_step_name((enum detour_step)step),
-                            json_integer(result->taken[step]));
-    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:o}", "iterations", (json_int_t)result->iterations, "elapsed_ns",
-                     (json_int_t)result->elapsed_ns, "lost_ns", (json_int_t)result->lost_ns, "paused_ns",
-                     (json_int_t)result->paused_ns, "longest_ns", (json_int_t)result->longest_ns, "taken",
-                     taken);
+    for (int step = 0; step < DETOUR_STEP_COUNT; step++) {
+        const char *name = detour_step_name((enum detour_step)step);
+        json_object_set_new(taken, name, json_integer(result->taken[step]));
+        json_object_set_new(waited, name, json_integer(result->waited_ns[step]));
+    }
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o}", "iterations", (json_int_t)result->iterations,
+                     "elapsed_ns", (json_int_t)result->elapsed_ns, "lost_ns", (json_int_t)result->lost_ns,
+                     "paused_ns", (json_int_t)result->paused_ns, "longest_ns", (json_int_t)result->longest_ns,
+                     "taken", taken, "waited_ns", waited);
 }

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tests/planner/mitigate/cluster.h"
@@ -171,6 +172,63 @@ TEST(Incidents, StepsAtOnceWaitForNothing)
     EXPECT_EQ(result.taken[DETOUR_STEP_S4], 1);
     EXPECT_EQ(result.paused_ns, 1000 * kSecond);
     EXPECT_EQ(result.lost_ns, 1000 * kSecond + 80 * kMs);
+}
+
+TEST(Incidents, AnEagerJobTakesTheBestStepAtItsFirstBoundary)
+{
+    Cluster cluster(4, 2, 32);
+    cluster.costs = {0, kMs, 10 * kSecond, 1000 * kSecond};
+    const std::vector<struct dt_incident> link = {Link(1, 3, 5000, 0, 100 * kSecond)};
+    const struct dt_incidents_result eager = Play(cluster, link, DT_INCIDENTS_EAGER);
+    EXPECT_EQ(eager.taken[DETOUR_STEP_S3], 1);
+    EXPECT_EQ(eager.taken[DETOUR_STEP_S2], 0);
+    EXPECT_EQ(eager.lost_ns, 10 * kSecond + eager.longest_ns - eager.healthy_ns);
+    EXPECT_LT(eager.lost_ns, Play(cluster, link).lost_ns);
+    const struct dt_incidents_result device =
+        Play(cluster, {Device(1, 2000, 0, 20 * kSecond)}, DT_INCIDENTS_EAGER);
+    EXPECT_EQ(device.taken[DETOUR_STEP_S2], 1); /* S3 would be hardly better */
+    EXPECT_EQ(device.taken[DETOUR_STEP_S3], 0);
+    EXPECT_EQ(device.taken[DETOUR_STEP_S1], 1);
+}
+
+std::vector<struct dt_incident> RandomIncidents(struct dt_prng *prng)
+{
+    std::vector<struct dt_incident> incidents(1 + dt_prng_below(prng, 6));
+    for (struct dt_incident &one : incidents) {
+        const auto node = static_cast<int32_t>(dt_prng_below(prng, 8));
+        const auto permille = static_cast<int32_t>(dt_prng_between(prng, 1100, 6000));
+        const int64_t start_ns = static_cast<int64_t>(dt_prng_below(prng, 300)) * kSecond;
+        const int64_t duration_ns = static_cast<int64_t>(dt_prng_between(prng, 1, 300)) * kSecond;
+        one = dt_prng_below(prng, 2) ? Device(node, permille, start_ns, duration_ns)
+                                     : Link(node, (node + 2) % 8, permille, start_ns, duration_ns);
+    }
+    return incidents;
+}
+
+/* Several incidents, with the plans of the planner: when a step is taken, waiting for it has cost no more
+ * than it does, but for one iteration. What the whole ladder loses may be more than twice the best of the
+ * steps. */
+TEST(Incidents, WaitingForAStepCostsNoMoreThanTheStep)
+{
+    struct dt_prng prng;
+    dt_prng_init(&prng, 31);
+    int64_t longest_ns[DETOUR_STEP_COUNT] = {}, taken[DETOUR_STEP_COUNT] = {};
+    for (int round = 0; round < 100; round++) {
+        Cluster cluster(4, 2, 32);
+        cluster.costs = {0, 2 * kSecond, 10 * kSecond, 60 * kSecond};
+        const struct dt_incidents_result result = Play(cluster, RandomIncidents(&prng));
+        for (int step = DETOUR_STEP_S2; step < DETOUR_STEP_COUNT; step++) {
+            ASSERT_LE(result.waited_ns[step],
+                      cluster.costs[static_cast<size_t>(step)] + result.longest_ns - result.healthy_ns)
+                << "round " << round << ", step " << step;
+            longest_ns[step] = std::max(longest_ns[step], result.waited_ns[step]);
+            taken[step] += result.taken[step];
+        }
+    }
+    for (int step = DETOUR_STEP_S2; step < DETOUR_STEP_COUNT; step++)
+        EXPECT_GE(taken[step], 5) << step;
+    EXPECT_GT(longest_ns[DETOUR_STEP_S3], 9 * kSecond); /* the ladder waits */
+    EXPECT_GT(longest_ns[DETOUR_STEP_S4], 55 * kSecond);
 }
 
 TEST(Incidents, TracesAreReadAndWrongOnesRefused)
