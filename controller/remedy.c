@@ -60,8 +60,10 @@ struct dt_remedy {
     struct arrangement present;
     bool is_due; /* the ladder has decided, and the decision is not out yet */
     enum detour_step due;
-    uint64_t since_ns; /* of the present arrangement; of a decision, its beginning */
-    uint32_t taken;    /* how often S3 was */
+    uint64_t since_ns;                         /* of the present arrangement; of a decision, its beginning */
+    uint32_t taken;                            /* how often S3 was */
+    uint64_t exchanged_ns;                     /* S3 was, and has not been taken back; 0: no */
+    int32_t nodes_before[DT_RECORD_NODES_MAX]; /* [position]: before the present arrangement */
     /* Whether the present remedy helps. */
     int64_t recent_ns;                  /* the last iteration */
     int64_t unremedied_ns;              /* the one before the last decision; a validation holds later ones */
@@ -77,7 +79,8 @@ struct dt_remedy {
     struct checked checked[CHECKED_MAX]; /* the last ones */
 };
 
-static void arrange_at_start(const struct dt_remedy *remedy, struct arrangement *to)
+/* Equal numbers of microbatches. `nodes`: NULL for each node's position of its number. */
+static void arrange(const struct dt_remedy *remedy, const int32_t *nodes, struct arrangement *to)
 {
     const struct detour_cluster *cluster = remedy->cluster;
     int32_t replicas = cluster->replica_count, count = cluster->microbatch_count;
@@ -85,7 +88,7 @@ static void arrange_at_start(const struct dt_remedy *remedy, struct arrangement 
     for (int32_t i = 0; i < replicas; i++)
         to->counts[i] = count / replicas + (i < count % replicas);
     for (size_t i = 0; i < remedy->positions; i++)
-        to->nodes[i] = cluster->nodes ? cluster->nodes[i] : (int32_t)i;
+        to->nodes[i] = nodes ? nodes[i] : (int32_t)i;
 }
 
 enum dt_status dt_remedy_create(const struct detour_cluster *cluster, uint64_t recheck_ns,
@@ -113,7 +116,7 @@ enum dt_status dt_remedy_create(const struct detour_cluster *cluster, uint64_t r
     (*remedy)->positions = positions;
     (*remedy)->recheck_ns = recheck_ns;
     (*remedy)->rank = -1;
-    arrange_at_start(*remedy, &(*remedy)->present);
+    arrange(*remedy, cluster->nodes, &(*remedy)->present);
     detour_ladder_init(&(*remedy)->ladder, NULL, 0);
     return DT_OK;
 }
@@ -293,9 +296,9 @@ static bool keeps_links(const struct dt_remedy *remedy, uint64_t now_ns)
 {
     uint32_t doublings = remedy->taken ? remedy->taken - 1 : 0;
 
-    return remedy->ladder.current == DETOUR_STEP_S3 &&
-           now_ns <
-               dt_deadline_ns(remedy->since_ns, remedy->recheck_ns << dt_min_u64(doublings, DOUBLINGS_MAX));
+    return remedy->exchanged_ns &&
+           now_ns < dt_deadline_ns(remedy->exchanged_ns,
+                                   remedy->recheck_ns << dt_min_u64(doublings, DOUBLINGS_MAX));
 }
 
 static struct slowness slowness_of(const struct dt_remedy *remedy, const struct dt_situation *situation,
@@ -338,14 +341,23 @@ static int32_t count_of(const struct slowness *slowness)
 }
 
 /* ---- The plan. ---- */
+static bool is_useless(const struct dt_remedy *remedy)
+{
+    return remedy->is_useless[remedy->ladder.current];
+}
+
+/* Ranks stay where they are, but for S3, an S3 that has not helped, and a restart. */
 static void keep_plan(struct dt_remedy *remedy, const struct detour_mitigation *mitigation)
 {
     const size_t counts_bytes = (size_t)remedy->cluster->replica_count * sizeof(int32_t);
 
     for (int step = 0; step < DETOUR_STEP_COUNT; step++) {
         remedy->estimate_ns[step] = mitigation->steps[step].iteration.iteration_ns;
-        arrange_at_start(remedy, &remedy->plans[step]);
+        arrange(remedy, remedy->present.nodes, &remedy->plans[step]);
     }
+    if (is_useless(remedy))
+        arrange(remedy, remedy->nodes_before, &remedy->plans[DETOUR_STEP_S1]);
+    arrange(remedy, remedy->cluster->nodes, &remedy->plans[DETOUR_STEP_S4]);
     remedy->healthy_ns = mitigation->healthy.iteration_ns;
     memcpy(remedy->plans[DETOUR_STEP_S2].counts, mitigation->microbatches.counts, counts_bytes);
     memcpy(remedy->plans[DETOUR_STEP_S3].counts, mitigation->topology.counts, counts_bytes);
@@ -363,12 +375,15 @@ static bool plan(struct dt_remedy *remedy, const struct slowness *slowness)
                                                     .nodes = slowness->nodes,
                                                     .links = slowness->links}};
     struct detour_arena *arena = detour_arena_create();
+    struct detour_cluster cluster = *remedy->cluster;
     struct detour_mitigation mitigation;
     struct detour_error error;
     struct detour_iteration present;
-    bool is_made = arena && !detour_mitigate(arena, remedy->cluster, &event, &options, &mitigation, &error) &&
-                   !detour_iteration_estimate(arena, remedy->cluster, &event.slowness, remedy->present.nodes,
-                                              remedy->present.counts, &present, &error);
+
+    cluster.nodes = remedy->present.nodes;
+    bool is_made = arena && !detour_mitigate(arena, &cluster, &event, &options, &mitigation, &error) &&
+                   !detour_iteration_estimate(arena, &cluster, &event.slowness, NULL, remedy->present.counts,
+                                              &present, &error);
 
     if (is_made) {
         keep_plan(remedy, &mitigation);
@@ -405,7 +420,7 @@ static void set_ladder(struct dt_remedy *remedy)
                                                                      : DETOUR_TIME_MAX_NS;
         steps[step].is_other = !is_present(remedy, &remedy->plans[step]);
     }
-    if (remedy->is_useless[remedy->ladder.current]) /* back, at once */
+    if (is_useless(remedy)) /* back, at once */
         steps[DETOUR_STEP_S1] = (struct detour_ladder_step){.iteration_ns = 1, .is_other = true};
     detour_ladder_change(&remedy->ladder, count_of(&remedy->slowness), pace_ns(remedy), steps);
 }
@@ -442,14 +457,14 @@ static void describe(const struct dt_remedy *remedy, struct dt_decision *decisio
                                      .node_count = remedy->positions};
     memcpy(decision->counts, plan->counts, sizeof decision->counts);
     memcpy(decision->nodes, plan->nodes, sizeof decision->nodes);
-    if (remedy->is_useless[remedy->ladder.current]) {
+    if (is_useless(remedy)) {
         snprintf(decision->reason, sizeof decision->reason,
                  "%s: %s has not made the iterations shorter: %.1f ms, before it %.1f ms",
                  detour_step_name(remedy->due), detour_step_name(remedy->ladder.current),
                  (double)remedy->shortest_ns / DT_NS_PER_MS, (double)remedy->before_ns / DT_NS_PER_MS);
         return;
     }
-    if (remedy->due == DETOUR_STEP_S1) {
+    if (remedy->due == DETOUR_STEP_S1 && count_of(&remedy->slowness) == 0) {
         snprintf(decision->reason, sizeof decision->reason,
                  "S1: nothing is slow, and the remedy has cost as much as taking it back (%.1f s)",
                  (double)remedy->cluster->cost_ns[DETOUR_STEP_S1] / DT_NS_PER_S);
@@ -536,6 +551,7 @@ void dt_remedy_done(struct dt_remedy *remedy, uint64_t now_ns, bool success)
     if (remedy->is_due || !detour_ladder_done(&remedy->ladder, remedy->ladder_ns, success))
         return;
     if (success) {
+        memcpy(remedy->nodes_before, remedy->present.nodes, sizeof remedy->nodes_before);
         remedy->present = remedy->plans[step];
         if (step != previous || remedy->has_grown) /* otherwise the same remedy in other numbers */
             remedy->before_ns = remedy->unremedied_ns;
@@ -544,6 +560,8 @@ void dt_remedy_done(struct dt_remedy *remedy, uint64_t now_ns, bool success)
         remedy->trial = step == DETOUR_STEP_S1 ? 0 : TRIAL_COUNT;
         remedy->since_ns = now_ns;
         remedy->taken += step == DETOUR_STEP_S3;
+        if (step != DETOUR_STEP_S2)
+            remedy->exchanged_ns = step == DETOUR_STEP_S3 ? now_ns : 0;
     }
     remedy->has_plan = false; /* S4 and failures change what is open: plan anew */
 }
@@ -564,6 +582,7 @@ void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decisio
     detour_ladder_change(&remedy->ladder, 1, 0, steps);
     if (detour_ladder_boundary(&remedy->ladder, remedy->ladder_ns, &step))
         detour_ladder_done(&remedy->ladder, remedy->ladder_ns, true);
+    remedy->exchanged_ns = decision->step == DETOUR_STEP_S3 ? now_ns : 0;
     memcpy(remedy->present.counts, decision->counts, decision->replica_count * sizeof *decision->counts);
     memcpy(remedy->present.nodes, decision->nodes, decision->node_count * sizeof *decision->nodes);
     remedy->since_ns = now_ns;

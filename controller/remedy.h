@@ -11,6 +11,11 @@
  *   device    a slow rank
  *   other     nothing
  *
+ * Steps are planned for the ranks where they are: S1 and S2 are other numbers of microbatches and move no
+ * rank. So S1 takes back what S2, and S3 beside its exchange, have changed; the exchange stays, since it
+ * costs a pause and an iteration of equal nodes is as short. Only an S3 that has not helped is undone, and S4
+ * begins anew.
+ *
  * After S3, a slow link may have no traffic, and nothing measures it: it counts as slow for `recheck_ns`,
  * twice as long each time it is found slow again.
  *

@@ -40,6 +40,13 @@ static bool has_place_changes(const struct dt_decision *decision)
     return false;
 }
 
+/* The run began otherwise: also after S1, which leaves the ranks where S3 has put them. A restart is over. */
+static bool is_in_force(const struct dt_decision *decision)
+{
+    return decision->step == DETOUR_STEP_S2 || decision->step == DETOUR_STEP_S3 ||
+           (decision->step == DETOUR_STEP_S1 && has_place_changes(decision));
+}
+
 static const char *misfit_of_counts(const struct dt_pipeline_options *options,
                                     const struct dt_decision *decision)
 {
@@ -90,8 +97,7 @@ void dt_pipeline_remedy_start(const struct dt_pipeline_options *options, uint32_
     *remedy = (struct dt_pipeline_remedy){0};
     if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision))
         return;
-    if (options->checkpoints.resumes &&
-        (decision.step == DETOUR_STEP_S2 || decision.step == DETOUR_STEP_S3)) {
+    if (options->checkpoints.resumes && is_in_force(&decision)) {
         if (iteration == 0)
             reason = "it is older than this job, which has no checkpoint";
         else if (!dt_pipeline_claim_is(options->checkpoints.directory))

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -130,6 +131,66 @@ TEST_F(Remedy, ASlowLinkBetweenReplicasIsTakenOutOfUseUntilItsRecheck)
     findings.clear(); /* it has no traffic */
     EXPECT_EQ(Until(95, 100), -1);
     EXPECT_EQ(Until(95, 7000), -1); /* over for 600 s; the exchange costs nothing, so it stays */
+}
+
+/* What is slow after an exchange is treated where the ranks are now: another exchange would be one more
+ * pause. */
+TEST_F(Remedy, ASlowRankAfterAnExchangeHasFewerMicrobatchesWhereItIs)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_LINK, 2, 0, 0, 500);
+    ASSERT_GE(Until(2000, 1000), 0);
+    ASSERT_EQ(decision.step, DETOUR_STEP_S3);
+    const Numbers exchanged = Nodes();
+    EXPECT_NE(exchanged, (Numbers{0, 1, 2, 3}));
+    findings.clear(); /* the link has no traffic, and counts as slow */
+    Find(DT_FINDING_DEVICE, 3, DT_JUDGE_UNKNOWN, 2.0, 0);
+    ASSERT_GE(Until(170, 100), 0);
+    EXPECT_EQ(decision.step, DETOUR_STEP_S2) << decision.reason;
+    EXPECT_EQ(Nodes(), exchanged);
+    EXPECT_NE(Counts(), (Numbers{8, 8}));
+    EXPECT_EQ(Until(125, 100), -1) << decision.reason;
+    findings.clear();
+    ASSERT_GE(Until(125, 7000), 0) << "the link counts as slow for 600 s";
+    EXPECT_EQ(decision.step, DETOUR_STEP_S1);
+    EXPECT_EQ(Nodes(), exchanged) << "as short as with the first positions, and no pause";
+    EXPECT_EQ(Counts(), (Numbers{8, 8}));
+    EXPECT_EQ(Until(90, 7000), -1);
+}
+
+/* After its recovery an exchange is kept. A link of the new neighbors that is slow is a new incident, and
+ * ranks are exchanged again once waiting has cost as much. */
+TEST_F(Remedy, ASlowLinkOfTheNewNeighborsIsForAnotherExchange)
+{
+    cluster.cost_ns[DETOUR_STEP_S1] = kMs;
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_LINK, 2, 0, 0, 500);
+    ASSERT_GE(Until(2000, 1000), 0);
+    ASSERT_EQ(decision.step, DETOUR_STEP_S3);
+    findings.clear();
+    EXPECT_EQ(Until(90, 7000), -1) << "kept, and the recheck is over";
+    EXPECT_EQ(dt_remedy_step(remedy), DETOUR_STEP_S3);
+    Find(DT_FINDING_LINK, 1, 2, 0, 500);
+    ASSERT_GE(Until(2000, 1000), 25) << "60 s, 1.9 s in each iteration";
+    EXPECT_EQ(decision.step, DETOUR_STEP_S3) << decision.reason;
+    const Numbers nodes = Nodes();
+    EXPECT_EQ((std::find(nodes.begin(), nodes.end(), 1) - nodes.begin()) +
+                  (std::find(nodes.begin(), nodes.end(), 2) - nodes.begin()),
+              3)
+        << "1 and 2 are no neighbors: positions 0 and 3, or 1 and 2";
+    EXPECT_EQ(Until(90, 100), -1);
+}
+
+TEST_F(Remedy, AnExchangeThatDoesNotHelpIsTakenBack)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_LINK, 2, 0, 0, 500);
+    ASSERT_GE(Until(2000, 1000), 0);
+    ASSERT_EQ(decision.step, DETOUR_STEP_S3);
+    EXPECT_EQ(Until(2100, 100), 5);
+    EXPECT_EQ(decision.step, DETOUR_STEP_S1);
+    EXPECT_EQ(Nodes(), (Numbers{0, 1, 2, 3}));
+    EXPECT_EQ(Until(2000, 500), -1);
 }
 
 TEST_F(Remedy, ASecondIncidentIsPlannedForWithTheFirst)

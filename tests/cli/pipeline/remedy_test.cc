@@ -101,6 +101,10 @@ TEST_F(PipelineRemedy, AResumedRunTakesTheOneOfItsJob)
         dt_pipeline_remedy_start(&options, 7, &remedy);
         EXPECT_EQ(Read(), 0) << "the run begins like that";
     }
+    Decide(10, {8, 8}, {2, 1, 0, 3}, 1, DETOUR_STEP_S1);
+    dt_pipeline_remedy_start(&options, 7, &remedy);
+    EXPECT_EQ(Read(), 10) << "the ranks stay where S3 has put them";
+    EXPECT_EQ(remedy.ranks[0], 2);
 }
 
 TEST_F(PipelineRemedy, AResumedRunTakesNoneOfAnotherJob)
