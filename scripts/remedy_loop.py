@@ -15,8 +15,9 @@ its own; one `detour control` is controller and agents. Before a remedy it holds
 
 With --step S3 the job's file states a cost for the exchange of ranks that is soon reached, and the first part is left out. S2
 is taken, and the iterations stay longer than with a healthy link, so that S3 is due: the ranks exchange their positions, with
-their parameters, and the slow link has no traffic. S3 stays when the link is healthy again, since an iteration is as short
-with it as without. At the end all parameters are compared with those of a run without remedies.
+their parameters, and the slow link has no traffic. The exchange stays when the link is healthy again: to undo it costs a
+pause, and an iteration is as short with it as without. At the end all parameters are compared with those of a run without
+remedies.
 
 Facts decide about the exit code: the link is named, refuted and confirmed, S2 gives replica 1 fewer microbatches, the ranks
 have it in force, it is taken back after the recovery, every message and every sum of gradients is the expected one. Times
@@ -43,7 +44,7 @@ JOB = {"version": 1, "name": "remedy-loop", "replicas": 2, "stages": 2, "microba
 
 
 JOB_WORDS = ["--devices", "2", "--dp", "2", "--microbatches", "4", "--gradients", "64K"]
-EXCHANGE_MS = 1500  # of JOB with --step S3
+EXCHANGE_MS = 2500  # of JOB with --step S3
 
 
 class RemedyRun(Run):
@@ -192,6 +193,10 @@ class ExchangeRun(RemedyRun):
             return
         self.wait_iterations(5)
         self.inject(False)
+        self.wait_iterations(40)
+        exchange = self.exchanges()[0]
+        self.check("the exchange stays after the recovery", all(
+            one["nodes"] == exchange["nodes"] for one in self.remedies() if one["number"] > exchange["number"]))
 
     def report(self):
         rows = json.loads((self.folder / "pipeline.json").read_text())["iterations"]

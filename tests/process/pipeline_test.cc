@@ -379,18 +379,18 @@ bool EndsWithout(const std::string &out, const std::string &text)
 
 /*
  * The remedies of a controller, one after the other: fewer microbatches for a replica, ranks that exchange
- * their positions, both, nothing, and the end of the run for a restart. Every rank checks that the sums of
- * the gradients and the parameters are exactly those of a run without remedies.
+ * their positions, fewer microbatches where the ranks are now, an end of that with the ranks where they are,
+ * another exchange, the first positions, and the end of the run for a restart. Every rank checks that the
+ * sums of the gradients and the parameters are exactly those of a run without remedies.
  */
 TEST(PipelineLoop, RemediesOfAControllerAreCarriedOutAndTakenBack)
 {
     const struct {
         int step;
         const char *name, *counts, *nodes;
-    } remedies[] = {{1, "remedy S2", "[1,7]", "[0,1,2,3]"},
-                    {2, "remedy S3", "[4,4]", "[3,1,0,2]"},
-                    {2, "pause", "[5,3]", "[1,0,2,3]"},
-                    {0, NULL, "[4,4]", "[0,1,2,3]"}};
+    } remedies[] = {{1, "remedy S2", "[1,7]", "[0,1,2,3]"}, {2, "remedy S3", "[4,4]", "[3,1,0,2]"},
+                    {1, "remedy S2", "[3,5]", "[3,1,0,2]"}, {0, NULL, "[4,4]", "[3,1,0,2]"},
+                    {2, "pause", "[5,3]", "[1,0,2,3]"},     {0, NULL, "[4,4]", "[0,1,2,3]"}};
     std::string folder = (std::filesystem::temp_directory_path() / "detour-remedy-XXXXXX").string();
     ASSERT_NE(mkdtemp(folder.data()), nullptr);
     Command command(Pipeline({"--dp", "2", "--adapt", "control", "-n", "1000000"}),
