@@ -4,6 +4,10 @@
 through the plugin and through files. Runs in pairs, one after the other and in changing order, so that slow changes of the
 machine meet both; the differences of the pairs are printed, with the load. Numbers are those of an idle machine.
 
+Files of parameters are written to the disk (fsync), dropped from this machine's memory and read again, as a checkpoint that
+outlives the machine. --folder has to be on the disk to compare with; a file system in memory is refused. The cache of a disk,
+or of the host of a virtual one, is not seen from here.
+
   overhead.py BUILD [--pairs N] [--iterations N] [--parameters SIZES] [--folder DIR]"""
 import argparse
 import json
@@ -16,6 +20,7 @@ import sys
 import tempfile
 
 BUSY = 0.25  # load per core above which the machine is not idle
+IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 JOB = ["--devices", "2", "--dp", "2", "--microbatches", "8", "--times", "4,4,4", "--gradients", "64K"]
 
 
@@ -77,9 +82,29 @@ def print_overhead(runs, options):
           flush=True)
 
 
+def file_system(folder, mounts="/proc/self/mounts"):
+    """The type of the one that the folder is on."""
+    folder = pathlib.Path(folder).resolve()
+    found = {}
+    for line in pathlib.Path(mounts).read_text(encoding="utf-8").splitlines():
+        point, kind = line.split()[1:3]
+        point = pathlib.Path(point.encode().decode("unicode_escape"))
+        if point == folder or point in folder.parents:
+            found[len(point.parts)] = kind  # a later one hides an earlier one
+    return found[max(found)]
+
+
+def check_folder(folder):
+    kind = file_system(folder)
+    if kind in IN_MEMORY:
+        sys.exit(f"overhead.py: {folder} is a file system in memory ({kind}); --folder has to name a folder on a disk")
+    return kind
+
+
 def print_pauses(runs, options):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="detour-overhead-", dir=options.folder))
     try:
+        print(f"figure 19: files on {file_system(folder)}, written to the disk and dropped from memory before they are read")
         for size in options.parameters.split(","):
             found = pairs(options.pairs, lambda size=size: runs.pause_ms(size, None),
                           lambda size=size: runs.pause_ms(size, folder))
@@ -100,6 +125,7 @@ def main():
     parser.add_argument("--parameters", default="1M,16M,128M")
     parser.add_argument("--folder", type=pathlib.Path, help="of the files, on the disk to compare with")
     options = parser.parse_args()
+    check_folder(options.folder or tempfile.gettempdir())
     before = os.getloadavg()[0]
     runs = Runs(options.build)
     try:
