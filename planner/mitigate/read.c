@@ -188,6 +188,14 @@ static bool read_factor(const struct dt_json_at *object, const char *key, int32_
     return true;
 }
 
+/* An entry without either would state that a healthy one is slow. */
+static bool has_either(const struct dt_json_at *entry, const char *key, const char *other)
+{
+    return dt_json_optional(entry, key).value || dt_json_optional(entry, other).value ||
+           dt_json_fail(entry, DETOUR_INVALID, "has neither %s nor %s, which state how slow it is", key,
+                        other);
+}
+
 static bool read_slow_nodes(struct detour_arena *arena, const struct dt_json_at *root, int32_t last,
                             struct detour_slowness *slowness)
 {
@@ -205,7 +213,8 @@ static bool read_slow_nodes(struct detour_arena *arena, const struct dt_json_at 
         struct dt_json_at at = dt_json_element(&list, k);
         if (!dt_json_object(&at, node_keys) || !read_int32(&at, "node", "a node", 0, last, &nodes[k].node) ||
             !read_factor(&at, "compute", &nodes[k].compute_permille) ||
-            !read_factor(&at, "network", &nodes[k].network_permille))
+            !read_factor(&at, "network", &nodes[k].network_permille) ||
+            !has_either(&at, "compute", "network"))
             return false;
     }
     slowness->nodes = nodes;
@@ -231,7 +240,8 @@ static bool read_slow_links(struct detour_arena *arena, const struct dt_json_at 
         if (!dt_json_object(&at, link_keys) || !read_int32(&at, "a", "a node", 0, last, &links[k].a) ||
             !read_int32(&at, "b", "a node", 0, last, &links[k].b) ||
             !read_factor(&at, "factor", &links[k].factor_permille) ||
-            !dt_json_time_optional(&at, "delay_ms", DETOUR_TIME_MAX_NS, &links[k].delay_ns))
+            !dt_json_time_optional(&at, "delay_ms", DETOUR_TIME_MAX_NS, &links[k].delay_ns) ||
+            !has_either(&at, "factor", "delay_ms"))
             return false;
     }
     slowness->links = links;

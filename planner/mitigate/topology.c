@@ -91,6 +91,11 @@ static void score_stragglers(struct search *s, struct score *score)
     }
 }
 
+static bool is_slow(const struct detour_slow_link *link)
+{
+    return link->factor_permille > PERMILLE || link->delay_ns > 0;
+}
+
 /* Of the layout; of an iteration beyond the limit nothing else is computed. */
 static struct score score_of(struct search *s, int64_t limit_ns)
 {
@@ -102,6 +107,7 @@ static struct score score_of(struct search *s, int64_t limit_ns)
     score_stragglers(s, &score);
     for (int32_t k = 0; k < slowness->link_count; k++)
         score.data_links +=
+            is_slow(&slowness->links[k]) &&
             dt_layout_group(&s->layout, slowness->links[k].a, slowness->links[k].b) == DETOUR_GROUP_DATA;
     for (int32_t p = 0; p < dt_cluster_nodes(s->cluster); p++)
         score.moved_count += s->layout.nodes[p] != s->before[p];

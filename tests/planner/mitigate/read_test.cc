@@ -114,6 +114,10 @@ TEST(MitigateFiles, BadEventsAreRefusedWithOneLine)
               "e: nodes[0].compute must be a number from 1 to 1000: 2 takes twice a healthy time");
     EXPECT_EQ(RefuseEvent("\"b\": 2", "\"b\": 0"),
               "e: a slow link joins node 0 to itself; it must join two nodes");
+    EXPECT_EQ(RefuseEvent(", \"compute\": 1.5", ""),
+              "e: nodes[0] has neither compute nor network, which state how slow it is");
+    EXPECT_EQ(RefuseEvent(", \"factor\": 4, \"delay_ms\": 3", ""),
+              "e: links[0] has neither factor nor delay_ms, which state how slow it is");
     EXPECT_NE(RefuseEvent("12", "-1").find("e: slow_iterations is -1"), std::string::npos);
     EXPECT_NE(RefuseEvent("\"links\"", "\"lines\"").find("lines"), std::string::npos);
 }

@@ -158,8 +158,8 @@ TEST(Topology, HealthyJobStaysAsItIs)
     Cluster cluster(4, 4, 64);
     cluster.nodes.resize(16);
     std::iota(cluster.nodes.rbegin(), cluster.nodes.rend(), 0);
-    Slowness none, unused = {{}, {{0, 10, 9000, 0}}};
-    for (Slowness *slowness : {&none, &unused})
+    Slowness none, unused = {{}, {{0, 10, 9000, 0}}}, healthy = {{}, {{0, 4, 1000, 0}}};
+    for (Slowness *slowness : {&none, &unused, &healthy})
         for (bool even : {false, true}) {
             const Adjusted made = Adjust(cluster, *slowness, even);
             EXPECT_EQ(made.nodes, cluster.nodes);
