@@ -213,7 +213,7 @@ TEST(Incidents, WaitingForAStepCostsNoMoreThanTheStep)
     struct dt_prng prng;
     dt_prng_init(&prng, 31);
     int64_t longest_ns[DETOUR_STEP_COUNT] = {}, taken[DETOUR_STEP_COUNT] = {};
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < 60; round++) {
         Cluster cluster(4, 2, 32);
         cluster.costs = {0, 2 * kSecond, 10 * kSecond, 60 * kSecond};
         const struct dt_incidents_result result = Play(cluster, RandomIncidents(&prng));

@@ -505,7 +505,7 @@ TEST(LadderAdversary, WithSeveralIncidentsNoWaitCostsMoreThanItsStep)
 {
     int64_t taken[DETOUR_STEP_COUNT] = {};
     double worst = 0;
-    for (uint64_t seed = 1; seed <= 1000; seed++) {
+    for (uint64_t seed = 1; seed <= 400; seed++) {
         Adversary adversary(seed);
         for (int k = 0; k < 1000; k++)
             adversary.Step(k == 0 || dt_prng_below(&adversary.prng, 40) == 0);
