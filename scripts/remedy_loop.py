@@ -194,14 +194,14 @@ class ExchangeRun(RemedyRun):
         self.wait_iterations(5)
         self.inject(False)
         self.wait_iterations(40)
-        exchange = self.exchanges()[0]
-        self.check("the exchange stays after the recovery", all(
-            one["nodes"] == exchange["nodes"] for one in self.remedies() if one["number"] > exchange["number"]))
 
     def report(self):
         rows = json.loads((self.folder / "pipeline.json").read_text())["iterations"]
         self.check("the link is confirmed before its remedy",
                    self.validations("confirmed")[0]["time_ns"] <= self.right_remedies()[0]["time_ns"])
+        exchange = self.exchanges()[0]
+        self.check("the exchange stays after the recovery", all(
+            one["nodes"] == exchange["nodes"] for one in self.remedies() if one["number"] > exchange["number"]))
         self.check("S2 is before S3", self.right_remedies()[0]["time_ns"] < self.exchanges()[0]["time_ns"])
         self.check(f"all {self.options.iterations} iterations are there", len(rows) == self.options.iterations)
         print("pauses:", ", ".join(f"{row['pause_ms']:.0f} ms ({row['remedy']})" for row in rows if row["pause_ms"]))
