@@ -15,6 +15,9 @@
 /* The end of a log shows how a job ended; the beginning shows the devices. */
 #define LOG_PART_BYTES ((size_t)512 * 1024)
 
+#define EVENT_COMMAND "DETOUR_EVENT_COMMAND"
+#define WITHHELD      "(set; the report does not have it)"
+
 static json_t *system_fact(const struct dt_doctor_options *options)
 {
     struct utsname names;
@@ -29,7 +32,23 @@ static json_t *system_fact(const struct dt_doctor_options *options)
         json_object_set_new(fact, "nvidia", json_string(line));
     if (dt_doctor_read_line(options, "/etc/os-release", line, sizeof line))
         json_object_set_new(fact, "system", json_string(line));
+    /* Where the kernel's own drivers were replaced, as by MLNX_OFED. */
+    if (dt_doctor_read_line(options, "/sys/module/ib_core/version", line, sizeof line))
+        json_object_set_new(fact, "ib_core", json_string(line));
     return fact;
+}
+
+/* A command may have a token in it, and a URL the password before its host. */
+static bool is_secret(const char *name, const char *value)
+{
+    const char *host = strstr(value, "://");
+
+    return !strcmp(name, DT_ENV_REDIS) || !strcmp(name, EVENT_COMMAND) || (host && strchr(host, '@'));
+}
+
+static json_t *public_value(const char *name, const char *value)
+{
+    return json_string(*value && is_secret(name, value) ? WITHHELD : value);
 }
 
 /* Names that Detour and NCCL own; no other variable, since those may be secret. */
@@ -44,10 +63,25 @@ static json_t *environment_fact(const struct dt_doctor_options *options)
         if (!value || (strncmp(*entry, "NCCL_", 5) != 0 && strncmp(*entry, "DETOUR_", 7) != 0))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)(value - *entry), *entry);
-        if (strcmp(name, DT_ENV_REDIS) != 0)
-            json_object_set_new(fact, name, json_string(value + 1));
+        json_object_set_new(fact, name, public_value(name, value + 1));
     }
     return fact;
+}
+
+/* The examination shows the user the values in force; the report goes to others. */
+static void withhold_settings(json_t *settings)
+{
+    size_t index;
+    json_t *fact;
+
+    json_array_foreach(settings, index, fact)
+    {
+        const char *name = json_string_value(json_object_get(fact, "name"));
+        const char *value = json_string_value(json_object_get(fact, "value"));
+
+        if (name && value)
+            json_object_set_new(fact, "value", public_value(name, value));
+    }
 }
 
 /* What the kernel knows of an RNIC that the examination does not ask for. */
@@ -123,6 +157,7 @@ void dt_doctor_bundle(const struct dt_doctor_options *options, struct dt_report 
 {
     json_object_set_new(report->document, "system", system_fact(options));
     json_object_set_new(report->document, "environment", environment_fact(options));
+    withhold_settings(json_object_get(report->document, "settings"));
     json_object_set_new(report->document, "rnics", json_array());
     json_object_set_new(report->document, "logs", json_array());
     add_rnics(options, report);

@@ -52,16 +52,27 @@ TEST_F(Bundle, HasFirmwareAndTheVariablesOfDetourAndNcclAlone)
     Write("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
     Write("/etc/os-release", "PRETTY_NAME=\"Made up 1\"\n");
     char hca[] = "NCCL_IB_HCA=mlx5", stall[] = "DETOUR_STALL_MS=500", key[] = "API_TOKEN=hidden",
-         odd[] = "NCCL_WITHOUT_A_VALUE", redis[] = "DETOUR_REDIS=redis://u:hidden@h";
-    char *environment[] = {hca, stall, key, odd, redis, nullptr};
+         odd[] = "NCCL_WITHOUT_A_VALUE", redis[] = "DETOUR_REDIS=redis://u:hidden@h",
+         mistyped[] = "DETOUR_REDIS_URL=redis://u:hidden@h",
+         none[] = "DETOUR_EVENT_COMMAND=", proxy[] = "NCCL_MADE_UP=http://host/path";
+    char *environment[] = {hca, stall, key, odd, redis, mistyped, none, proxy, nullptr};
     exam.options.environment = environment;
+    dt_report_add_fact(&exam.report, "settings",
+                       json_pack("{s:s, s:s}", "name", "DETOUR_EVENT_COMMAND", "value", "curl -H hidden"));
+    dt_report_add_fact(&exam.report, "settings", json_pack("{s:s, s:i}", "name", "DETOUR_PATHS", "value", 2));
     dt_doctor_bundle(&exam.options, &exam.report);
     EXPECT_EQ("28.39.1002", Examination::Text(exam.Fact("rnics", 0), "fw_ver"));
     EXPECT_EQ("4: ACTIVE", Examination::Text(exam.Fact("rnics", 0), "ports/1/state"));
     const json_t *variables = json_object_get(exam.report.document, "environment");
-    EXPECT_EQ(2u, json_object_size(variables));
+    EXPECT_EQ(6u, json_object_size(variables));
     EXPECT_EQ("mlx5", Examination::Text(variables, "NCCL_IB_HCA"));
     EXPECT_EQ("500", Examination::Text(variables, "DETOUR_STALL_MS"));
+    for (const char *name : {"DETOUR_REDIS", "DETOUR_REDIS_URL"})
+        EXPECT_EQ("(set; the report does not have it)", Examination::Text(variables, name));
+    EXPECT_EQ("", Examination::Text(variables, "DETOUR_EVENT_COMMAND"));
+    EXPECT_EQ("http://host/path", Examination::Text(variables, "NCCL_MADE_UP"));
+    EXPECT_EQ("(set; the report does not have it)", Examination::Text(exam.Fact("settings", 0), "value"));
+    EXPECT_EQ(2, Examination::Number(exam.Fact("settings", 1), "value"));
     EXPECT_EQ(std::string::npos, Document().find("hidden"));
     EXPECT_FALSE(Examination::Text(json_object_get(exam.report.document, "system"), "kernel").empty());
 }
