@@ -33,6 +33,7 @@ enum dt_status dt_cq_create(struct dt_device *device, uint32_t entries, const vo
         return DT_SYSTEM;
     }
     created->device = device;
+    dt_fetch_add_acq_rel(&device->objects, 1);
     pthread_mutex_init(&created->lock, NULL);
     *cq = created;
     return DT_OK;
@@ -46,6 +47,7 @@ void dt_cq_destroy(struct dt_cq *cq)
         dt_warn("cq-destroy", "%s: a CQ cannot be destroyed: %s", cq->device->info.name, strerror(error));
     pthread_mutex_destroy(&cq->lock);
     free(cq->mlx5);
+    dt_fetch_sub_acq_rel(&cq->device->objects, 1);
     free(cq);
 }
 

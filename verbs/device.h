@@ -52,12 +52,27 @@ bool dt_device_is_removed(const struct dt_device *device);
  * registers the memory of `old` with it. Every struct dt_mr stays valid and gets the new keys in place.
  *
  * `old` belongs to *device from then on. Its queue pairs and completion queues may still be destroyed, and it
- * answers for memory as *device does; it is closed with *device, since a driver may hang in that.
+ * answers for memory as *device does. Its context is closed by dt_device_close_old(), or with *device.
  *
  * DT_AGAIN (silent): it is not there, or is not removed. Else one WARN, and `old` is as before. May block;
  * the control thread of the device, while no other thread posts work on it.
  */
 enum dt_status dt_device_reopen(struct dt_device *old, struct dt_device **device);
+
+/*
+ * Closes the contexts of before whose queue pairs and completion queues are all destroyed, and frees their
+ * devices; the first device of all keeps answering for memory. Returns how many contexts of before are left.
+ *
+ * A removed device does not hang in that: Linux takes a device out of sysfs after it has ended the commands
+ * under way and freed the objects of every context (ib_uverbs_remove_one() before device_del(), where the
+ * driver has disassociate_ucontext, as mlx5 has). Afterwards each verb fails with EIO, which is why rdma-core
+ * keeps the buffers of the queue pairs until the process ends, a few hundred KiB per path and removal. Its
+ * RDMAV_ALLOW_DISASSOC_DESTROY frees them, but then no thread may wait for events while another one destroys,
+ * as here. Read in the sources; not tried on hardware.
+ *
+ * The control thread of the device. Other threads may use the first device, for memory, and the newest.
+ */
+uint32_t dt_device_close_old(struct dt_device *device);
 
 /* How often it was opened again before; keys of one generation are not known to another. */
 uint32_t dt_device_generation(const struct dt_device *device);

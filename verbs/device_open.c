@@ -85,10 +85,19 @@ void dt_device_tear_down(struct dt_device *device)
 {
     int error = device->verbs->table.dealloc_pd(device->pd);
 
-    if (error)
+    if (error && !dt_device_is_removed(device))
         dt_warn("device-domain-free", "%s: its protection domain cannot be freed: %s", device->info.name,
                 strerror(error));
     dt_fault_layer_close(&device->faults);
+}
+
+void dt_device_close_context(struct dt_device *device)
+{
+    bool is_removed = dt_device_is_removed(device);
+
+    dt_device_tear_down(device);
+    if (device->verbs->table.close_device(device->context) && !is_removed)
+        dt_warn("device-close", "%s: the device cannot be closed: %s", device->info.name, strerror(errno));
 }
 
 static enum dt_status open_first(struct dt_device *device, const struct dt_device_info *info)
@@ -145,10 +154,8 @@ void dt_device_close(struct dt_device *device)
     while (device) {
         struct dt_device *before = device->before;
 
-        dt_device_tear_down(device);
-        if (device->verbs->table.close_device(device->context))
-            dt_warn("device-close", "%s: the device cannot be closed: %s", device->info.name,
-                    strerror(errno));
+        if (!device->is_closed)
+            dt_device_close_context(device);
         free(device);
         device = before;
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomics.h"
 #include "base/log.h"
 #include "verbs/object.h"
 
@@ -109,6 +110,30 @@ enum dt_status dt_device_reopen(struct dt_device *old, struct dt_device **device
     opened->before = old;
     *device = opened;
     return DT_OK;
+}
+
+uint32_t dt_device_close_old(struct dt_device *device)
+{
+    struct dt_device **next = &device->before;
+    uint32_t left = 0;
+
+    while (*next) {
+        struct dt_device *old = *next;
+
+        if (old->is_closed || dt_load_acquire(&old->objects) > 0) {
+            left += !old->is_closed;
+            next = &old->before;
+            continue;
+        }
+        dt_device_close_context(old);
+        if (old->before) {
+            *next = old->before;
+            free(old);
+        } else {
+            old->is_closed = true;
+        }
+    }
+    return left;
 }
 
 uint32_t dt_device_generation(const struct dt_device *device)

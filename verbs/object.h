@@ -37,8 +37,10 @@ struct dt_device {
     struct ibv_pd *pd;
     struct dt_fault_layer faults; /* QPs, CQs and regions are made through dt_fault_table */
     struct dt_mr_cache *mr_cache; /* of the newest of all that were opened one after the other */
-    struct dt_device *before;     /* the same device before it was removed, or NULL; closed with this one */
+    struct dt_device *before;     /* the same device before it was removed, or NULL; belongs to this one */
     uint32_t generation;          /* how many there were before */
+    uint32_t objects;             /* queue pairs and completion queues that are not destroyed [atomic] */
+    bool is_closed;               /* its context is: the first one, which still answers for memory */
     uint64_t sysfs_inode;         /* of its folder in sysfs when it was opened; 0: it has none */
     bool has_lost_events;         /* they cannot be read any more [the thread that reads them] */
     bool logged_dv;               /* that dv posts here, on ConnectX */
@@ -46,8 +48,10 @@ struct dt_device {
 
 /* Of an opened context: its event descriptor, fault layer and protection domain (device_open.c). One WARN. */
 enum dt_status dt_device_set_up(struct dt_device *device);
-/* Undoes it. */
+/* Undoes it. An error of a removed device is not logged: the kernel has freed what was there. */
 void dt_device_tear_down(struct dt_device *device);
+/* That, and closes the context. */
+void dt_device_close_context(struct dt_device *device);
 uint64_t dt_device_sysfs_inode(const struct dt_device *device);
 
 /* How a device's cache registers regions (memory.c); the argument is the struct dt_device. */

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 
+#include "base/atomics.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "verbs/gid.h"
@@ -133,6 +134,7 @@ static struct dt_qp *new_qp(struct dt_device *device, const struct dt_qp_options
     if (!qp)
         return NULL;
     qp->device = device;
+    dt_fetch_add_acq_rel(&device->objects, 1);
     qp->posting = posting;
     qp->send_cq = options->send_cq;
     qp->recv_cq = options->recv_cq;
@@ -147,6 +149,7 @@ static struct dt_qp *new_qp(struct dt_device *device, const struct dt_qp_options
 static void free_qp(struct dt_qp *qp)
 {
     dt_mlx5_close_domain(qp);
+    dt_fetch_sub_acq_rel(&qp->device->objects, 1);
     free(qp);
 }
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <vector>
 
 #include "verbs/device.h"
 #include "verbs/object.h"
@@ -52,6 +54,18 @@ class Reopen : public DeviceFixture
         fs::create_directory(sysfs / name);
         fake::TheWorld().devices.push_back(std::move(back));
     }
+    /* The folder of before stays, so that its inode is not used again at once. */
+    void Flap()
+    {
+        Remove();
+        fs::remove_all(sysfs / "older");
+        fs::rename(sysfs / "old", sysfs / "older");
+        gone.push_back(std::move(away));
+        fake::TheWorld().devices.insert(fake::TheWorld().devices.begin(),
+                                        std::make_unique<fake::DeviceScript>(*gone.back()));
+        fs::create_directory(sysfs / "fake0");
+        Replace();
+    }
     void Replace()
     {
         dt_device *next = nullptr;
@@ -61,6 +75,7 @@ class Reopen : public DeviceFixture
 
     fs::path sysfs;
     std::unique_ptr<fake::DeviceScript> away, back;
+    std::vector<std::unique_ptr<fake::DeviceScript>> gone; /* contexts of before refer to them */
     char memory[8192];
 };
 
@@ -126,19 +141,64 @@ TEST_F(Reopen, ObjectsOfTheOldOneLiveOnBesideThoseOfTheNew)
     }
 }
 
-/* Twice, and closed in the end: nothing is left. */
+/* With a queue pair and memory each time, and closed in the end: nothing is left. Before that, as much as of
+ * two devices, however often. */
 TEST_F(Reopen, ItMayComeBackAnyNumberOfTimes)
 {
-    for (uint32_t i = 1; i <= 3; i++) {
-        Remove();
-        fs::remove_all(sysfs / "older");
-        fs::rename(sysfs / "old", sysfs / "older");
-        std::swap(fake::TheWorld().devices.front(), fake::TheWorld().devices.back());
-        Return("fake0");
-        std::swap(fake::TheWorld().devices.front(), fake::TheWorld().devices.back());
-        Replace();
+    dt_cq *cq;
+    dt_qp *qp;
+    dt_mr *mr;
+    int live = 0;
+    ASSERT_EQ(DT_OK, dt_mr_register(device, memory, sizeof memory, DT_MR_REMOTE_WRITE, &mr));
+    for (uint32_t i = 1; i <= 300 && !HasFailure(); i++) {
+        ASSERT_EQ(DT_OK, dt_cq_create(device, 16, nullptr, &cq));
+        dt_qp_options options = Options(cq);
+        ASSERT_EQ(DT_OK, dt_qp_create(device, &options, &qp));
+        Flap();
         EXPECT_EQ(i, dt_device_generation(device));
+        EXPECT_EQ(1u, dt_device_close_old(device)) << "its queue pair is there";
+        dt_qp_destroy(qp);
+        EXPECT_EQ(1u, dt_device_close_old(device)) << "its completion queue is there";
+        dt_cq_destroy(cq);
+        EXPECT_EQ(0u, dt_device_close_old(device));
+        live = i == 1 ? fake::TheWorld().live.load() : live;
+        EXPECT_EQ(live, fake::TheWorld().live) << i;
     }
+    EXPECT_EQ(DT_OK, dt_mr_deregister(device, mr));
+}
+
+/* Those in the middle are freed before the first one, which answers for memory until the end. */
+TEST_F(Reopen, OldContextsAreClosedInAnyOrder)
+{
+    dt_device *first = device;
+    dt_cq *cq[3];
+    dt_mr *mr;
+    for (dt_cq *&one : cq) {
+        ASSERT_EQ(DT_OK, dt_cq_create(device, 16, nullptr, &one));
+        Flap();
+    }
+    EXPECT_EQ(3u, dt_device_close_old(device));
+    dt_cq_destroy(cq[1]);
+    EXPECT_EQ(2u, dt_device_close_old(device));
+    dt_cq_destroy(cq[0]);
+    EXPECT_EQ(1u, dt_device_close_old(device));
+    ASSERT_EQ(DT_OK, dt_mr_register(first, memory, sizeof memory, DT_MR_REMOTE_WRITE, &mr));
+    EXPECT_EQ(device->pd, fake::TheWorld().mrs.at(mr->lkey)->pd);
+    EXPECT_EQ(DT_OK, dt_mr_deregister(first, mr));
+    dt_cq_destroy(cq[2]);
+    EXPECT_EQ(0u, dt_device_close_old(device));
+    EXPECT_EQ(first, device->before);
+    EXPECT_EQ(nullptr, first->before);
+}
+
+/* The kernel has freed all of it; that the library cannot is no news. */
+TEST_F(Reopen, ARemovedDeviceRefusesItsTearDownInSilence)
+{
+    Remove();
+    Return("fake0");
+    Replace();
+    fake::Fail("destroy_pd", EIO);
+    EXPECT_EQ(0u, dt_device_close_old(device));
 }
 
 TEST_F(Reopen, EveryFailureIsOneWarningAndLeavesTheOldOneAsItIs)
