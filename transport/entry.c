@@ -211,7 +211,8 @@ static enum dt_status add(struct dt_connection *c, const struct dt_memory_source
     if (!from->is_host)
         dt_staged_add_gpu_memory(c, memory, missing);
     report_missing(c, memory, missing & ~memory->path_mask);
-    if (!memory->path_mask) {
+    if (!dt_memory_is_usable(memory)) {
+        dt_memory_deregister_all(c, memory);
         free(memory);
         return status;
     }

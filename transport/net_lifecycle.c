@@ -45,6 +45,7 @@ static enum dt_status nic_init(struct dt_net *net, struct dt_nic *nic, const str
     nic->info = *info;
     nic->rail = rail;
     name_device(info, nic->name);
+    dt_list_init(&nic->held);
     dt_list_init(&nic->service->connections);
     dt_turns_init(&nic->service->turns);
     dt_list_init(&nic->service->sessions);
@@ -235,6 +236,7 @@ static void nic_fini(struct dt_nic *nic)
     struct dt_list *node;
 
     DT_CHECK(dt_list_is_empty(&nic->service->connections)); /* closed, and ended by end_lingering */
+    DT_CHECK(dt_list_is_empty(&nic->held));                 /* their memory is deregistered */
     dt_executor_stop(&nic->executor);
     dt_nic_close(nic);
     dt_delegates_close(&nic->delegates);

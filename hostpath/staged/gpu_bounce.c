@@ -97,7 +97,7 @@ static void register_buffer(struct dt_connection *c, struct dt_memory *memory, u
         struct dt_path *path = &c->path[p];
 
         if (!(path_mask & 1u << p) ||
-            dt_mr_register_for(dt_nic_device(path->nic), memory->bounce->at, (void *)(uintptr_t)memory->addr,
+            dt_mr_register_for(dt_nic_memory(path->nic), memory->bounce->at, (void *)(uintptr_t)memory->addr,
                                memory->bytes, access, &memory->mr[p]) != DT_OK)
             continue;
         memory->bounce_mask |= 1u << p;

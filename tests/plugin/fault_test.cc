@@ -156,6 +156,33 @@ TEST_F(Fault, ADeviceThatWasRemovedIsUsedAgainOnceItIsBack)
     EXPECT_EQ(4, CountLines("the device is back"));
 }
 
+/* Memory, and a connection, of the time without the device: they use it once it is back, and alone. */
+TEST_F(Fault, MemoryRegisteredWithoutADeviceUsesItOnceItIsBack)
+{
+    detour_test::ExpectWarning("DEVICE_FATAL");
+    Order("soft0", "fatal");
+    AwaitReports(1);
+    Pair late(net);
+    late.Connect(0, 2);
+    ASSERT_FALSE(HasFailure());
+    Buffer &from = pair.Register(pair.send, 1 << 16, 1), &to = pair.Register(pair.recv, 1 << 16, 0);
+    Buffer &from_late = late.Register(late.send, 1 << 16, 1), &to_late = late.Register(late.recv, 1 << 16, 0);
+    EXPECT_EQ(2u, PathsOf(from));
+    EXPECT_EQ(2u, PathsOf(from_late));
+    Exchange(pair, from, to, 1);
+    Exchange(late, from_late, to_late, 2);
+
+    Order("soft0", "plug");
+    Until([&] {
+        return (PathsOf(from) == 3 && PathsOf(from_late) == 3 && CountLines("is in use again") >= 4) ||
+               HasFailure();
+    });
+    Order("soft1", "down");
+    Exchange(pair, from, to, 3);
+    Exchange(late, from_late, to_late, 4);
+    traffic->Move(100);
+}
+
 /* An access error would come on any path, so it is NCCL's to know. */
 TEST_F(Fault, AnErrorOfTheCallersIsNotFailedOver)
 {

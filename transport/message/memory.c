@@ -49,6 +49,13 @@ void dt_memory_extend(struct dt_memory *memory, uint32_t path_mask)
     change_bits(&memory->path_mask, 0, path_mask);
 }
 
+void dt_memory_expect_region(struct dt_memory *memory, uint32_t p, struct dt_registration *registration)
+{
+    DT_CHECK(!memory->mr[p] && !memory->late[p]);
+    memory->late[p] = registration;
+    change_bits(&memory->late_mask, 0, 1u << p);
+}
+
 /* The region first: the data path reads it where the mask has its bit. */
 void dt_memory_add_region(struct dt_memory *memory, uint32_t p, struct dt_mr *mr)
 {
@@ -65,6 +72,16 @@ static bool has_own_thread(const struct dt_connection *c, uint32_t p)
     return c->path[p].nic != c->path[0].nic && c->path[p].nic->executor.has_thread;
 }
 
+/* A device that is dead and may come back (transport/reopen.h): its paths carry the memory once it has. */
+static bool hold(struct dt_connection *c, const struct dt_memory_source *from, struct dt_memory *memory,
+                 uint32_t p)
+{
+    struct dt_nic *nic = c->path[p].nic;
+
+    return nic->environment->has_threads && dt_load_acquire(&nic->is_dead) &&
+           dt_registration_hold(nic, from, memory, p);
+}
+
 /* A device that is late already is not waited for. */
 static uint64_t timeout_ns(const struct dt_nic *nic)
 {
@@ -78,8 +95,7 @@ static bool finish(struct dt_connection *c, struct dt_memory *memory, uint32_t p
     const struct dt_path *path = &c->path[p];
     struct dt_mr *mr;
 
-    memory->late[p] = registration;
-    change_bits(&memory->late_mask, 0, 1u << p); /* before it may end late */
+    dt_memory_expect_region(memory, p, registration);
     if (!dt_registration_wait(registration, timeout_ns(path->nic), status, &mr)) {
         dt_info("memory-late",
                 "%s has not registered %llu bytes at %p yet: path %u of connection %016llx carries them once "
@@ -98,17 +114,24 @@ enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_m
 {
     struct dt_registration *registration[DT_PATHS_MAX] = {NULL};
     enum dt_status first = DT_SYSTEM;
+    uint32_t held_mask = 0;
 
     DT_CHECK(memory->path_mask == 0 && memory->late_mask == 0 && !memory->is_deregistered);
     *missing = 0;
     for (uint32_t p = 0; p < c->path_count; p++) {
-        if (c->path[p].control_mr && has_own_thread(c, p))
+        if (hold(c, from, memory, p))
+            held_mask |= 1u << p;
+        else if (c->path[p].control_mr && has_own_thread(c, p))
             registration[p] = dt_registration_start(c->path[p].nic, from, memory, p);
     }
     for (uint32_t p = 0; p < c->path_count; p++) {
         struct dt_path *path = &c->path[p];
         enum dt_status status = DT_OK;
 
+        if (held_mask & 1u << p) {
+            first = p == 0 ? DT_OK : first;
+            continue;
+        }
         if (!path->control_mr)
             continue; /* the path was never there */
         if (registration[p]) {
@@ -119,7 +142,7 @@ enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_m
         } else {
             struct dt_mr *mr = NULL;
 
-            status = dt_memory_register_on(dt_nic_device(path->nic), from, &mr);
+            status = dt_memory_register_on(dt_nic_memory(path->nic), from, &mr);
             dt_memory_add_region(memory, p, status == DT_OK ? mr : NULL);
         }
         if (status != DT_OK)
@@ -130,10 +153,17 @@ enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_m
     return first;
 }
 
+bool dt_memory_is_usable(const struct dt_memory *memory)
+{
+    uint32_t late = dt_load_acquire(&memory->late_mask); /* first: a path moves from late_mask to path_mask */
+
+    return late | dt_load_acquire(&memory->path_mask);
+}
+
 void dt_memory_add(struct dt_connection *c, struct dt_memory *memory)
 {
     pthread_mutex_lock(&c->memory_mutex);
-    DT_CHECK(dt_list_is_empty(&memory->node) && memory->path_mask != 0);
+    DT_CHECK(dt_list_is_empty(&memory->node));
     dt_list_push_back(&c->memories, &memory->node);
     pthread_mutex_unlock(&c->memory_mutex);
 }
@@ -159,7 +189,7 @@ void dt_memory_deregister_all(struct dt_connection *c, struct dt_memory *memory)
         if (memory->mr[p] && has_own_thread(c, p))
             dt_deregistration_run(nic, memory->mr[p], timeout_ns(nic));
         else if (memory->mr[p])
-            dt_mr_deregister(dt_nic_device(nic), memory->mr[p]);
+            dt_mr_deregister(dt_nic_memory(nic), memory->mr[p]);
     }
     c->ops->forget_memory(c, memory);
     memory->is_deregistered = true;

@@ -64,10 +64,13 @@ struct dt_memory *dt_memory_create(const struct dt_memory_source *from);
  * Registers it on the devices of all paths, and sets path_mask. Returns the default device's answer; *missing
  * gets the paths whose device refused. The devices of other paths register it on their control threads, all
  * at the same time, and have one second more than the default device: a device that hangs adds its path to
- * path_mask when it answers (registration.h), and is not waited for again until then.
+ * path_mask when it answers (registration.h), and is not waited for again until then. So does a device that
+ * is dead, the default one too, once it is back (transport/reopen.h).
  */
 enum dt_status dt_memory_register_all(struct dt_connection *connection, const struct dt_memory_source *from,
                                       struct dt_memory *memory, uint32_t *missing);
+/* Has it regions, or may it get one? */
+bool dt_memory_is_usable(const struct dt_memory *memory);
 /* From now on the connection frees it, unless dt_memory_remove() takes it back. */
 void dt_memory_add(struct dt_connection *connection, struct dt_memory *memory);
 void dt_memory_remove(struct dt_connection *connection, struct dt_memory *memory);
@@ -77,6 +80,8 @@ enum dt_status dt_memory_register_on(struct dt_device *device, const struct dt_m
                                      struct dt_mr **mr);
 /* These paths have a region now. */
 void dt_memory_extend(struct dt_memory *memory, uint32_t path_mask);
+/* The registration of a path goes on. Before it may end late. */
+void dt_memory_expect_region(struct dt_memory *memory, uint32_t p, struct dt_registration *registration);
 /* The late registration of a path has ended; NULL: the device refused. */
 void dt_memory_add_region(struct dt_memory *memory, uint32_t p, struct dt_mr *mr);
 

@@ -23,6 +23,7 @@ struct dt_registration {
     enum dt_registration_state state;
     enum dt_status status;
     struct dt_mr *mr;
+    bool is_counted; /* in nic->late_tasks */
 };
 
 /* [from] bit by state: the legal transitions. The task takes those of the lines BUSY to DONE and LATE to
@@ -96,9 +97,11 @@ static void end(struct dt_registration *registration, enum dt_status status, str
 {
     struct dt_nic *nic = registration->nic;
     enum dt_registration_state state;
+    bool is_counted;
 
     pthread_mutex_lock(&registration->mutex);
     state = registration->state;
+    is_counted = registration->is_counted;
     if (state == DT_REGISTRATION_BUSY) {
         registration->status = status;
         registration->mr = mr;
@@ -113,17 +116,18 @@ static void end(struct dt_registration *registration, enum dt_status status, str
         return;
     if (state == DT_REGISTRATION_ABANDONED) {
         if (mr)
-            dt_mr_deregister(dt_nic_device(nic), mr);
+            dt_mr_deregister(dt_nic_memory(nic), mr);
         release(registration);
     }
-    dt_fetch_sub_acq_rel(&nic->late_tasks, 1);
+    if (is_counted)
+        dt_fetch_sub_acq_rel(&nic->late_tasks, 1);
 }
 
 static void run_register(struct dt_task *task)
 {
     struct dt_registration *registration = dt_container_of(task, struct dt_registration, task);
     struct dt_mr *mr = NULL;
-    enum dt_status status = dt_memory_register_on(dt_nic_device(registration->nic), &registration->from, &mr);
+    enum dt_status status = dt_memory_register_on(dt_nic_memory(registration->nic), &registration->from, &mr);
 
     end(registration, status, mr);
 }
@@ -132,11 +136,11 @@ static void run_deregister(struct dt_task *task)
 {
     struct dt_registration *registration = dt_container_of(task, struct dt_registration, task);
 
-    end(registration, dt_mr_deregister(dt_nic_device(registration->nic), registration->mr), NULL);
+    end(registration, dt_mr_deregister(dt_nic_memory(registration->nic), registration->mr), NULL);
 }
 
-struct dt_registration *dt_registration_start(struct dt_nic *nic, const struct dt_memory_source *from,
-                                              struct dt_memory *memory, uint32_t p)
+static struct dt_registration *create_of(struct dt_nic *nic, const struct dt_memory_source *from,
+                                         struct dt_memory *memory, uint32_t p)
 {
     struct dt_registration *registration = create(nic, from);
 
@@ -145,8 +149,30 @@ struct dt_registration *dt_registration_start(struct dt_nic *nic, const struct d
     registration->memory = memory;
     registration->path = p;
     registration->task.run = run_register;
-    dt_nic_submit(nic, &registration->task);
     return registration;
+}
+
+struct dt_registration *dt_registration_start(struct dt_nic *nic, const struct dt_memory_source *from,
+                                              struct dt_memory *memory, uint32_t p)
+{
+    struct dt_registration *registration = create_of(nic, from, memory, p);
+
+    if (registration)
+        dt_nic_submit(nic, &registration->task);
+    return registration;
+}
+
+bool dt_registration_hold(struct dt_nic *nic, const struct dt_memory_source *from, struct dt_memory *memory,
+                          uint32_t p)
+{
+    struct dt_registration *registration = create_of(nic, from, memory, p);
+
+    if (!registration)
+        return false;
+    set_state(registration, DT_REGISTRATION_LATE);
+    dt_memory_expect_region(memory, p, registration);
+    dt_nic_hold(nic, &registration->task);
+    return true;
 }
 
 /* Until it is DONE. Otherwise the caller leaves it in state `left`. */
@@ -164,6 +190,7 @@ static bool wait_or_leave(struct dt_registration *registration, uint64_t timeout
     is_done = registration->state == DT_REGISTRATION_DONE;
     if (!is_done) {
         dt_fetch_add_acq_rel(&registration->nic->late_tasks, 1);
+        registration->is_counted = true;
         set_state(registration, left);
     }
     pthread_mutex_unlock(&registration->mutex);
@@ -185,6 +212,10 @@ void dt_registration_abandon(struct dt_registration *registration)
 {
     bool is_ended;
 
+    if (dt_nic_withdraw(registration->nic, &registration->task)) {
+        release(registration);
+        return;
+    }
     pthread_mutex_lock(&registration->mutex);
     is_ended = registration->state == DT_REGISTRATION_ENDED;
     if (!is_ended)
@@ -200,7 +231,7 @@ void dt_deregistration_run(struct dt_nic *nic, struct dt_mr *mr, uint64_t timeou
     struct dt_registration *registration = create(nic, &none);
 
     if (!registration) {
-        dt_mr_deregister(dt_nic_device(nic), mr);
+        dt_mr_deregister(dt_nic_memory(nic), mr);
         return;
     }
     registration->mr = mr;

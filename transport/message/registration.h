@@ -5,7 +5,8 @@
  * limited time. A registration that is late goes on, and adds its region to the memory when it is done,
  * unless the memory was deregistered in the meantime: then the task gives the region back.
  *
- * A device with late tasks (dt_nic.late_tasks) is not waited for at all. Nothing here is used on the data
+ * A device with late tasks (dt_nic.late_tasks) is not waited for at all. One that is dead is not asked at
+ * all: the registration is held until the device is back, however long. Nothing here is used on the data
  * path, which reads dt_memory.path_mask.
  *
  * Threads: dt_registration_start(), _wait() and _abandon() on NCCL's service thread; the task on the control
@@ -57,6 +58,13 @@ struct dt_registration *dt_registration_start(struct dt_nic *nic, const struct d
  */
 bool dt_registration_wait(struct dt_registration *registration, uint64_t timeout_ns, enum dt_status *status,
                           struct dt_mr **mr);
+
+/*
+ * Registers `memory` once the dead device of path `p` is back (dt_nic_hold()): late from the beginning, and
+ * in `late` and `late_mask` of the memory. False: as NULL of dt_registration_start().
+ */
+bool dt_registration_hold(struct dt_nic *nic, const struct dt_memory_source *from, struct dt_memory *memory,
+                          uint32_t p);
 
 /* The memory is deregistered. When this returns, the task no longer refers to the memory. */
 void dt_registration_abandon(struct dt_registration *registration);

@@ -27,6 +27,7 @@ extern "C" {
 struct dt_task {
     void (*run)(struct dt_task *task);
     struct dt_list node;
+    bool is_held; /* dt_nic_hold() [the executor's mutex] */
 };
 
 struct dt_executor {

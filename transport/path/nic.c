@@ -22,6 +22,54 @@ void dt_nic_submit_urgent(struct dt_nic *nic, struct dt_task *task)
     submit(nic, task, true);
 }
 
+/* The mutex orders this after dt_nic_release(), or before it: no task stays behind. */
+void dt_nic_hold(struct dt_nic *nic, struct dt_task *task)
+{
+    pthread_mutex_lock(&nic->executor.mutex);
+    DT_CHECK(!task->is_held);
+    task->is_held = true;
+    dt_list_push_back(&nic->held, &task->node);
+    pthread_mutex_unlock(&nic->executor.mutex);
+    if (!dt_load_acquire(&nic->is_dead))
+        dt_nic_release(nic);
+}
+
+bool dt_nic_withdraw(struct dt_nic *nic, struct dt_task *task)
+{
+    bool is_held;
+
+    pthread_mutex_lock(&nic->executor.mutex);
+    is_held = task->is_held;
+    if (is_held)
+        dt_list_remove(&task->node);
+    task->is_held = false;
+    pthread_mutex_unlock(&nic->executor.mutex);
+    return is_held;
+}
+
+static struct dt_task *pop_held(struct dt_nic *nic)
+{
+    struct dt_task *task = NULL;
+    struct dt_list *node;
+
+    pthread_mutex_lock(&nic->executor.mutex);
+    node = dt_list_pop_front(&nic->held);
+    if (node) {
+        task = dt_container_of(node, struct dt_task, node);
+        task->is_held = false;
+    }
+    pthread_mutex_unlock(&nic->executor.mutex);
+    return task;
+}
+
+void dt_nic_release(struct dt_nic *nic)
+{
+    struct dt_task *task;
+
+    while ((task = pop_held(nic)))
+        dt_nic_submit(nic, task);
+}
+
 void dt_nic_wake(struct dt_nic *nic)
 {
     uint64_t one = 1;

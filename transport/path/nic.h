@@ -36,10 +36,12 @@ struct dt_nic {
     struct dt_executor executor;
     struct dt_device *device;       /* opened by the first task, on the control thread; replaced by the device
                                        thread when it was opened again (reopen.h) [atomic pointer] */
+    struct dt_device *first;        /* of all its generations; stays until the end [atomic pointer] */
     bool is_broken;                 /* the device could not be opened [control thread] */
     uint32_t is_drained;            /* administratively out of use [atomic] */
     uint32_t is_dead;               /* reported DEVICE_FATAL: answers no call but destroy; until `device` is
                                        another [atomic] */
+    struct dt_list held;            /* tasks until the device is back [executor.mutex] */
     uint32_t late_tasks;            /* tasks under way that a set-up did not wait for [atomic] */
     uint32_t is_unreached_reported; /* a WARN about an unreachable peer was logged [atomic] */
 
@@ -64,8 +66,17 @@ struct dt_nic {
 };
 
 /*
- * From any thread. NULL: not opened yet. All generations of a device share its memory regions, so a reader
- * that still has the one before registers and deregisters correctly.
+ * Any thread, for registering and deregistering memory alone: all generations of a device share its memory
+ * regions, and this one is not freed while a reader still has it. NULL: not opened yet.
+ */
+static inline struct dt_device *dt_nic_memory(const struct dt_nic *nic)
+{
+    return dt_load_acquire(&nic->first);
+}
+
+/*
+ * The newest. NULL: not opened yet. The control thread and the device thread: the one before is freed when
+ * nothing is left on it (dt_device_close_old()).
  */
 static inline struct dt_device *dt_nic_device(const struct dt_nic *nic)
 {
@@ -76,6 +87,16 @@ static inline struct dt_device *dt_nic_device(const struct dt_nic *nic)
 void dt_nic_submit(struct dt_nic *nic, struct dt_task *task);
 /* The same, before all queued tasks that are not urgent. */
 void dt_nic_submit_urgent(struct dt_nic *nic, struct dt_task *task);
+
+/*
+ * For a device that is dead: submits the task once the device is back, and at once if it is back already. Any
+ * thread.
+ */
+void dt_nic_hold(struct dt_nic *nic, struct dt_task *task);
+/* Takes a task back from dt_nic_hold(). False: it was submitted, or never held. Any thread. */
+bool dt_nic_withdraw(struct dt_nic *nic, struct dt_task *task);
+/* Submits all held tasks. The device thread, once is_dead is 0 again. */
+void dt_nic_release(struct dt_nic *nic);
 
 /*
  * Has the device thread do a round now. Any thread; one system call, or none if a wake-up is already pending.

@@ -29,6 +29,7 @@ static struct dt_device *open_device(struct dt_nic *nic)
     }
     if (nic->environment->opened)
         nic->environment->opened(nic, device);
+    dt_store_release(&nic->first, device);
     dt_store_release(&nic->device, device);
     return device;
 }

@@ -6,6 +6,7 @@
 
 #include "tests/transport/message/ends.h"
 #include "transport/path/nic.h"
+#include "verbs/fault.h"
 
 namespace
 {
@@ -164,6 +165,108 @@ TEST_F(Registration, ThatIsRefusedLateLeavesTheMaskAsItIs)
     EXPECT_EQ(0u, memory->late_mask);
     EXPECT_EQ(0u, memory->path_mask);
     EXPECT_EQ(nullptr, memory->mr[1]);
+}
+
+/* A device that is dead is not asked, and has the memory before its paths once it is back. */
+class Away : public Registration
+{
+  protected:
+    void SetUp() override
+    {
+        Registration::SetUp();
+        if (HasFatalFailure())
+            return;
+        nic->environment->has_threads = true; // without them devices do not come back
+        dt_store_release(&nic->is_dead, 1u);
+    }
+    void TearDown() override
+    {
+        Return();
+        nic->environment->has_threads = false;
+        Registration::TearDown();
+    }
+    void Return()
+    {
+        dt_store_release(&nic->is_dead, 0u);
+        dt_nic_release(nic);
+    }
+};
+
+TEST_F(Away, AnAbsentDeviceRegistersOnceItIsBack)
+{
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    EXPECT_EQ(1u, memory->path_mask);
+    EXPECT_EQ(2u, memory->late_mask);
+    EXPECT_EQ(0u, missing);
+    EXPECT_EQ(0u, nic->late_tasks) << "nothing is under way";
+    Return();
+    EXPECT_TRUE(Arrives(3));
+    EXPECT_NE(nullptr, memory->mr[1]);
+}
+
+TEST_F(Away, AlsoWhereThePathWasNeverSetUp)
+{
+    dt_mr *control_mr = receiver->path[1].control_mr;
+    receiver->path[1].control_mr = nullptr;
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    receiver->path[1].control_mr = control_mr;
+    Return();
+    EXPECT_TRUE(Arrives(3));
+}
+
+TEST_F(Away, WithEveryDeviceAwayTheMemoryIsTakenAllTheSame)
+{
+    dt_memory *none = nullptr;
+    dt_store_release(&receiver->path[0].nic->is_dead, 1u);
+    ASSERT_EQ(DT_OK, dt_net_register(receiver, extra.data(), extra.size(), true, &none));
+    EXPECT_EQ(0u, none->path_mask);
+    EXPECT_EQ(3u, none->late_mask);
+    dt_store_release(&receiver->path[0].nic->is_dead, 0u);
+    dt_nic_release(receiver->path[0].nic);
+    dt_executor_run(&receiver->path[0].nic->executor);
+    EXPECT_EQ(1u, dt_load_acquire(&none->path_mask));
+    dt_net_deregister(receiver, none);
+}
+
+TEST_F(Away, WhatIsDeregisteredMeanwhileIsForgotten)
+{
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    dt_memory_deregister_all(receiver, memory);
+    free(memory);
+    memory = nullptr;
+    EXPECT_TRUE(dt_list_is_empty(&nic->held));
+}
+
+TEST_F(Away, ARefusalOfTheReturnedDeviceConcernsThatMemoryAlone)
+{
+    source.bytes = SIZE_MAX; /* no device takes it */
+    ASSERT_TRUE(dt_registration_hold(nic, &source, memory, 1));
+    detour_test::ExpectWarning("cannot register");
+    Return();
+    EXPECT_TRUE(Until([&] { return dt_load_acquire(&memory->late_mask) == 0; }));
+    EXPECT_EQ(nullptr, memory->mr[1]);
+}
+
+/* The default device refuses it and the other one is late: that one adds a region later, or never. */
+TEST_F(Registration, ThatIsLateKeepsMemoryThatTheDefaultDeviceRefuses)
+{
+    dt_memory *late = nullptr;
+    uint64_t fired = 0;
+    dt_device_fault fault = {};
+    fault.fired = &fired;
+    fault.kind = DT_DEVICE_FAULT_FAIL;
+    fault.call = DT_DEVICE_CALL_REG_MR;
+    fault.limit = 1;
+    fault.error = EIO;
+    Stop();
+    dt_device_set_faults(receiver->path[0].nic->device, &fault, 1);
+    detour_test::ExpectWarning("cannot register");
+    ASSERT_EQ(DT_OK, dt_net_register(receiver, extra.data(), extra.size(), true, &late));
+    dt_device_set_faults(receiver->path[0].nic->device, nullptr, 0);
+    EXPECT_EQ(1u, fired);
+    hang.Answer();
+    EXPECT_TRUE(Until([&] { return dt_load_acquire(&late->path_mask) == 2; }));
+    dt_net_deregister(receiver, late);
 }
 
 TEST_F(Registration, WithoutMemoryForItWorksOnTheCallersThread)

@@ -31,7 +31,7 @@ void RunAll(bool has_thread)
     std::vector<Job> jobs(100);
     ASSERT_EQ(DT_OK, dt_executor_init(&executor, has_thread));
     for (int i = 0; i < 100; i++) {
-        jobs[i] = {{RunJob, {}}, &log, i, &thread};
+        jobs[i] = {{RunJob, {}, false}, &log, i, &thread};
         ASSERT_EQ(DT_OK, dt_executor_submit(&executor, &jobs[i].job, false));
     }
     if (!has_thread) {
@@ -64,7 +64,7 @@ TEST(Executor, UrgentJobsRunBeforeTheOthersAndInTheirOrder)
     std::vector<Job> jobs(6);
     ASSERT_EQ(DT_OK, dt_executor_init(&executor, false));
     for (int i = 0; i < 6; i++) {
-        jobs[i] = {{RunJob, {}}, &log, i, &thread};
+        jobs[i] = {{RunJob, {}, false}, &log, i, &thread};
         ASSERT_EQ(DT_OK, dt_executor_submit(&executor, &jobs[i].job, i == 2 || i == 5));
     }
     EXPECT_EQ(6u, dt_executor_run(&executor));
@@ -77,7 +77,7 @@ TEST(Executor, StopRunsUrgentJobsToo)
     dt_executor executor;
     std::vector<int> log;
     std::thread::id thread;
-    Job job = {{RunJob, {}}, &log, 1, &thread};
+    Job job = {{RunJob, {}, false}, &log, 1, &thread};
     ASSERT_EQ(DT_OK, dt_executor_init(&executor, true));
     ASSERT_EQ(DT_OK, dt_executor_submit(&executor, &job.job, true));
     dt_executor_stop(&executor);

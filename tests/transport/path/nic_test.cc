@@ -54,6 +54,30 @@ TEST_F(Nic, WritesOneWakeUpUntilItIsTaken)
     EXPECT_EQ(1u, Drain(nic.wake_fd));
 }
 
+/* Tasks for a device that is dead wait for it; those that come too late do not. */
+TEST_F(Nic, HoldsTasksUntilTheDeviceIsBack)
+{
+    Task first, second, third, gone;
+    ASSERT_EQ(DT_OK, dt_executor_init(&nic.executor, false));
+    dt_list_init(&nic.held);
+    for (Task *task : {&first, &second, &third, &gone})
+        task->task.run = CountRun;
+    nic.is_dead = 1;
+    for (Task *task : {&first, &second, &gone})
+        dt_nic_hold(&nic, &task->task);
+    EXPECT_TRUE(dt_nic_withdraw(&nic, &gone.task));
+    EXPECT_FALSE(dt_nic_withdraw(&nic, &gone.task));
+    EXPECT_EQ(0u, dt_executor_run(&nic.executor));
+    nic.is_dead = 0;
+    dt_nic_hold(&nic, &third.task); /* the device thread is about to release them */
+    EXPECT_FALSE(dt_nic_withdraw(&nic, &first.task));
+    dt_nic_release(&nic);
+    EXPECT_EQ(3u, dt_executor_run(&nic.executor));
+    EXPECT_EQ(1, first.runs + second.runs - third.runs);
+    EXPECT_EQ(0, gone.runs);
+    dt_executor_stop(&nic.executor);
+}
+
 TEST_F(Nic, WithoutADeviceThreadAWakeUpDoesNothing)
 {
     dt_nic_wake(&nic);

@@ -108,7 +108,7 @@ void Create(dt_task *task)
 
 TEST_F(Path, AFenceDoesNotWaitBehindQueuedCreations)
 {
-    Creation creation = {{Create, {}}, &path, 0};
+    Creation creation = {{Create, {}, false}, &path, 0};
     dt_nic_submit(&nic, &creation.task);
     dt_path_submit_op(&path, DT_PATH_OP_FENCE);
     dt_executor_run(&nic.executor);
