@@ -23,13 +23,13 @@ TEST_F(Fault, ARuleTakesADeviceDownAndItComesBack)
         std::string rule = AddRule(round % 2 ? "device=soft0 down" : "device=soft2 down");
         Until([&] {
             traffic->Move(20);
-            return CountLines("is settled") == round || HasFailure();
+            return CountLines("is settled") >= round || HasFailure();
         });
         EXPECT_GE(Fired(rule), 1u);
         Inject("remove " + rule);
         Until([&] {
             traffic->Move(20);
-            return CountLines("is in use again") == 2 * round || HasFailure();
+            return CountLines("is in use again") >= 2 * round || HasFailure();
         });
         traffic->Move(50);
     }
@@ -60,7 +60,7 @@ TEST_F(Fault, ARuleTurnsACompletionIntoAnError)
     std::string rule = AddRule("device=soft0 status=retry_exceeded count=1");
     Until([&] {
         traffic->Move(20);
-        return CountLines("is settled") == 1 || HasFailure();
+        return CountLines("is settled") >= 1 || HasFailure();
     });
     EXPECT_EQ(1u, Fired(rule));
     EXPECT_GE(CountLines("transport retry count exceeded"), 1);
@@ -75,13 +75,13 @@ TEST_F(Fault, ARuleHangsTheFenceAndLetsItGo)
     traffic->Move(50);
     Until([&] {
         traffic->Reap();
-        return Fired(hang) == 1;
+        return Fired(hang) >= 1;
     });
     EXPECT_EQ(1u, Fired(error));
     Inject("clear");
     Until([&] {
         traffic->Move(20);
-        return CountLines("is settled") == 1 || HasFailure();
+        return CountLines("is settled") >= 1 || HasFailure();
     });
     traffic->Move(100);
 }
@@ -112,7 +112,7 @@ TEST_F(Fault, ADestructionThatIsRefusedIsNoProofOfTheFence)
     Inject("clear");
     Until([&] {
         traffic->Move(20);
-        return (CountLines("is settled") == 1 && CountLines("is fenced") == 1) || HasFailure();
+        return (CountLines("is settled") >= 1 && CountLines("is fenced") >= 1) || HasFailure();
     });
     EXPECT_EQ(1, CountLines("us (destroyed), agreed"));
     traffic->Move(100);
@@ -124,13 +124,13 @@ TEST_F(Fault, ACompletionQueueThatFailsIsAFaultOfItsPath)
     std::string rule = AddRule("device=soft0 event=cq_error");
     Until([&] {
         traffic->Move(20);
-        return CountLines("path 0, soft0 to soft2, epoch 0 is settled: CQ error;") == 1 || HasFailure();
+        return CountLines("path 0, soft0 to soft2, epoch 0 is settled: CQ error;") >= 1 || HasFailure();
     });
     EXPECT_EQ(1u, Fired(rule));
     Inject("clear");
     Until([&] {
         traffic->Move(20);
-        return CountLines("path 0, soft0 to soft2, is in use again as epoch 1") == 1 || HasFailure();
+        return CountLines("path 0, soft0 to soft2, is in use again") >= 1 || HasFailure();
     });
 }
 
@@ -176,7 +176,7 @@ TEST_F(Fault, ARuleHangsTheQueryAndNoOtherCallWaits)
     Inject("remove " + hang);
     Until([&] {
         traffic->Reap();
-        return CountLines("is settled: its completion queue is silent: queue pair ") == 1 || HasFailure();
+        return CountLines("is settled: its completion queue is silent: queue pair ") >= 1 || HasFailure();
     });
     traffic->Move(100);
     of_same.Move(100);
@@ -212,7 +212,7 @@ class HangingBackup : public Fault
         Until([&] {
             of_first.Move(20);
             of_second.Move(20);
-            return CountLines("is in use again as epoch 1") == 4 || HasFailure();
+            return CountLines("is in use again") >= 4 || HasFailure();
         });
         traffic->Move(100);
     }

@@ -116,7 +116,7 @@ TEST_F(Fault, ARecoveredPathIsUsedAgain)
         Order(device, "up");
         Until([&] {
             traffic->Move(20);
-            return CountLines("is in use again") == 2 * round || HasFailure();
+            return CountLines("is in use again") >= 2 * round || HasFailure();
         });
         traffic->Move(50);
     }
@@ -132,26 +132,24 @@ TEST_F(Fault, ARecoveredPathIsUsedAgain)
 TEST_F(Fault, ADeviceThatWasRemovedIsUsedAgainOnceItIsBack)
 {
     detour_test::ExpectWarning("DEVICE_FATAL");
-    int up = 0, settled = 0;
     for (int round = 0; round < 4 && !HasFailure(); round++) {
         const char *device = round % 2 ? "soft0" : "soft2", *other = round % 2 ? "soft1" : "soft3";
         traffic->Move(100);
         traffic->PostReceives(traffic->Received() + 8);
+        int settled = CountLines("is settled"), used = CountLines("is in use again");
         Order(device, "fatal");
         Until([&] { return CountLines("is settled") > settled || HasFailure(); });
-        settled = CountLines("is settled");
         Order(device, "plug");
-        Until([&] { return CountLines("is in use again") >= up + 2 || HasFailure(); });
+        Until([&] { return CountLines("is in use again") >= used + 2 || HasFailure(); });
+        used = CountLines("is in use again");
         Order(other, "down");
         traffic->Move(100);
         Order(other, "up");
         Until([&] {
             traffic->Move(20);
-            return CountLines("is in use again") == up + 4 || HasFailure();
+            return CountLines("is in use again") >= used + 2 || HasFailure();
         });
-        up += 4;
         traffic->Move(20);
-        settled = CountLines("is settled");
     }
     EXPECT_EQ(4, CountLines("the device is back"));
 }
@@ -217,7 +215,7 @@ TEST_F(Fault, MemoryThatTheBackupRefusesWaitsForItsOwnPath)
                 if (refused)
                     pair.Deregister(*refused);
                 refused = &pair.Register(pair.send, 1000, 1);
-                return Fired(rule) == 1 || HasFailure();
+                return Fired(rule) >= 1 || HasFailure();
     });
     Buffer &taken = pair.Register(pair.send, 1000, 1), &to = pair.Register(pair.recv, 1000, 0);
 
@@ -260,7 +258,7 @@ void FailTheReplay(Pair &pair, Traffic &traffic, const std::string &rule)
     detour_test::ExpectWarning("soft1: cannot register");
     Until([&] { /* a rule is in force soon, not at once; when the later one is, both are */
                 pair.Deregister(pair.Register(pair.send, 1 << 20, 1));
-                return Fired(mark) == 1 || ::testing::Test::HasFailure();
+                return Fired(mark) >= 1 || ::testing::Test::HasFailure();
     });
     traffic.PostReceives(58);
     Order("soft0", "drop 100%"); // so that all of them have to be posted again
@@ -275,7 +273,7 @@ void FailTheReplay(Pair &pair, Traffic &traffic, const std::string &rule)
     });
     Until([&] {
         traffic.Reap();
-        return CountLines("path 1, soft1 to soft3, epoch 0 is settled") == 1 || ::testing::Test::HasFailure();
+        return CountLines("path 1, soft1 to soft3, epoch 0 is settled") >= 1 || ::testing::Test::HasFailure();
     });
     Order("soft0", "drop 0%");
     Order("soft0", "up");
@@ -283,7 +281,7 @@ void FailTheReplay(Pair &pair, Traffic &traffic, const std::string &rule)
     traffic.Move(100);
     Until([&] { /* a report comes when its switch is over */
                 traffic.Move(10);
-                return CountLines("path 0, soft0 to soft2, epoch 0 is settled") == 1 ||
+                return CountLines("path 0, soft0 to soft2, epoch 0 is settled") >= 1 ||
                        ::testing::Test::HasFailure();
     });
 }
@@ -374,7 +372,7 @@ TEST_F(Fault, ADrainedDeviceIsLeftAndUsedAgain)
         Migrate(device, false);
         Until([&] {
             traffic->Move(20);
-            return CountLines("is in use again") == 2 * round || HasFailure();
+            return CountLines("is in use again") >= 2 * round || HasFailure();
         });
     }
     ExpectReports(2);
@@ -423,7 +421,7 @@ TEST(One, DeviceIsItsOwnBackup)
     traffic.PostSends(58);
     Until([&] {
         traffic.Reap();
-        return CountLines("epoch 0 is settled") == 1; /* its retries are over: DETOUR_TIMEOUT is short here */
+        return CountLines("epoch 0 is settled") >= 1; /* its retries are over: DETOUR_TIMEOUT is short here */
     });
     Order("soft0", "up");
     traffic.Move(200);
@@ -461,7 +459,7 @@ TEST(Two, ASilentCompletionQueueIsDetectedByThePeersMessages)
         traffic.PostReceives(1 << 20); /* until the rule is in force, and a little longer */
         traffic.PostSends(1 << 20);
         traffic.Reap();
-        return CountLines("is settled: its completion queue is silent: the peer has had ") == 1 ||
+        return CountLines("is settled: its completion queue is silent: the peer has had ") >= 1 ||
                HasFailure();
     });
     EXPECT_GE(Fired(rule), 1u);
@@ -493,12 +491,12 @@ TEST(Two, MessagesUnderWayTakeTheKeysOfADeviceThatIsBack)
         Order("soft1", "fatal");
         Until([&] {
             traffic.Reap();
-            return CountLines("DEVICE_FATAL (") == round || ::testing::Test::HasFailure();
+            return CountLines("DEVICE_FATAL (") >= round || ::testing::Test::HasFailure();
         });
         Order("soft1", "plug");
         Until([&] {
             traffic.Reap();
-            return CountLines("the device is back") == round || ::testing::Test::HasFailure();
+            return CountLines("the device is back") >= round || ::testing::Test::HasFailure();
         });
     }
     EXPECT_EQ(50, traffic.Received());

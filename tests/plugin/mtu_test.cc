@@ -62,7 +62,7 @@ TEST_F(Mtu, APathThatLosesLargePacketsIsNotTakenBack)
     Order("soft0", "down");
     Until([&] {
         traffic->Move(10);
-        return CountLines("is settled") == 1 || HasFailure();
+        return CountLines("is settled") >= 1 || HasFailure();
     });
     LargePacketsLost lost; // nothing but probes goes over soft0 now
     Order("soft0", "up");
@@ -74,7 +74,7 @@ TEST_F(Mtu, APathThatLosesLargePacketsIsNotTakenBack)
     lost.End();
     Until([&] {
         traffic->Move(20);
-        return CountLines("is in use again") == 2 || HasFailure();
+        return CountLines("is in use again") >= 2 || HasFailure();
     });
     traffic->Move(50);
 }
@@ -94,7 +94,7 @@ TEST_F(Mtu, APathThatLosesLargePacketsIsNotUsedFromTheBeginning)
     lost.End();
     Until([&] {
         more.Move(20);
-        return CountLines("path 0, soft0 to soft2, is in use again") == 1 || HasFailure();
+        return CountLines("path 0, soft0 to soft2, is in use again") >= 1 || HasFailure();
     });
     more.Move(50);
 }
