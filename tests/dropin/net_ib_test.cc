@@ -425,6 +425,26 @@ TEST(NetIb, ItsCallsMoveEachMessageAndItsFlush)
     });
 }
 
+// NCCL merges the ports of a card, which it recognizes by the GUID of the card's image.
+TEST(NetIb, EachDeviceIsACardOfItsOwn)
+{
+    RunRanks(1, [](const Rank &) {
+        Verbs verbs;
+        int count = 0;
+        ibv_device **list = verbs.get_device_list(&count);
+        ibv_device_attr attr[2] = {};
+
+        Require(list && count == 2, "%d devices", count);
+        for (int i = 0; i < 2; i++) {
+            ibv_context *context = verbs.open_device(list[i]);
+            Require(context && verbs.query_device(context, &attr[i]) == 0, "query_device");
+            Require(verbs.close_device(context) == 0, "close_device");
+        }
+        verbs.free_device_list(list);
+        Require(attr[0].sys_image_guid != attr[1].sys_image_guid, "one GUID for both");
+    });
+}
+
 // What ends a connection there: the completion of a peer whose queue pair is gone is an error, not silence.
 TEST(NetIb, AnErrorHasItsStatusAndTheQueuePairsAreFlushed)
 {
