@@ -215,6 +215,9 @@ class HangingBackup : public Fault
             return CountLines("is in use again") >= 4 || HasFailure();
         });
         traffic->Move(100);
+        detour_test::Order("soft0", "down");
+        of_first.Move(50); // also memory that was registered before it answered
+        of_second.Move(50);
     }
 };
 

@@ -82,10 +82,16 @@ static bool hold(struct dt_connection *c, const struct dt_memory_source *from, s
            dt_registration_hold(nic, from, memory, p);
 }
 
+/* It has not answered in time. Its paths may be set up later, behind what it is busy with. */
+static bool is_late(const struct dt_nic *nic)
+{
+    return dt_load_acquire(&nic->late_tasks) > 0;
+}
+
 /* A device that is late already is not waited for. */
 static uint64_t timeout_ns(const struct dt_nic *nic)
 {
-    return dt_load_acquire(&nic->late_tasks) > 0 ? 0 : REGISTRATION_LATE_NS;
+    return is_late(nic) ? 0 : REGISTRATION_LATE_NS;
 }
 
 /* False: it goes on, and belongs to the memory. */
@@ -121,7 +127,7 @@ enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_m
     for (uint32_t p = 0; p < c->path_count; p++) {
         if (hold(c, from, memory, p))
             held_mask |= 1u << p;
-        else if (c->path[p].control_mr && has_own_thread(c, p))
+        else if (has_own_thread(c, p) && (c->path[p].control_mr || is_late(c->path[p].nic)))
             registration[p] = dt_registration_start(c->path[p].nic, from, memory, p);
     }
     for (uint32_t p = 0; p < c->path_count; p++) {
@@ -132,13 +138,11 @@ enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_m
             first = p == 0 ? DT_OK : first;
             continue;
         }
-        if (!path->control_mr)
-            continue; /* the path was never there */
         if (registration[p]) {
             if (!finish(c, memory, p, registration[p], &status))
                 continue;
-        } else if (dt_load_acquire(&path->nic->late_tasks) > 0) {
-            continue; /* the device answers nothing at present */
+        } else if (!path->control_mr || is_late(path->nic)) {
+            continue; /* the path was never there, or the device answers nothing at present */
         } else {
             struct dt_mr *mr = NULL;
 

@@ -126,9 +126,12 @@ static void end(struct dt_registration *registration, enum dt_status status, str
 static void run_register(struct dt_task *task)
 {
     struct dt_registration *registration = dt_container_of(task, struct dt_registration, task);
+    struct dt_device *device = dt_nic_memory(registration->nic);
     struct dt_mr *mr = NULL;
-    enum dt_status status = dt_memory_register_on(dt_nic_memory(registration->nic), &registration->from, &mr);
+    enum dt_status status = DT_NOT_FOUND; /* late at its opening, and then not opened */
 
+    if (device)
+        status = dt_memory_register_on(device, &registration->from, &mr);
     end(registration, status, mr);
 }
 

@@ -125,6 +125,25 @@ TEST_F(Registration, BehindALateOneIsNotWaitedFor)
     }
 }
 
+/* As where the device hangs while it registers the path's control memory. */
+TEST_F(Registration, AlsoWaitsForADeviceWhosePathIsNotSetUpYet)
+{
+    Stop();
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing)); // it is late from here on
+    dt_mr *control_mr = receiver->path[1].control_mr;
+    dt_memory *second = dt_memory_create(&source);
+    receiver->path[1].control_mr = nullptr;
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, second, &missing));
+    receiver->path[1].control_mr = control_mr;
+    EXPECT_EQ(1u, second->path_mask);
+    EXPECT_EQ(2u, second->late_mask);
+    hang.Answer();
+    EXPECT_TRUE(Arrives(3));
+    EXPECT_EQ(3u, dt_load_acquire(&second->path_mask));
+    dt_memory_deregister_all(receiver, second);
+    free(second);
+}
+
 TEST_F(Registration, OfMemoryThatIsGoneIsGivenBack)
 {
     Stop();
