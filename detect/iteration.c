@@ -17,6 +17,11 @@
 #define EVEN_DEVIATION 0.15 /* of the logarithms of pauses that are all alike */
 #define SAME_TIME      0.02
 #define STRANGE_MAX    2
+#define PART_PERIODS   8   /* of a period in which a part of it is looked for */
+#define PART_MIN       128 /* pauses, for that */
+#define PART_TIMES     3   /* searches in a row that find it */
+#define PART_CLEAR     0.9 /* correlation of the whole period, for that */
+#define PART_FAR       4.0 /* standard deviations by which no place of a period is from its repetition */
 
 void dt_iteration_init(struct dt_iteration *it)
 {
@@ -84,6 +89,48 @@ static uint32_t find_lag(const double *values, uint32_t count, uint32_t present)
     return 0;
 }
 
+/* Whether each place of a period of `whole` values has, on average, the value that is `lag` places before, as
+ * far as values `whole` apart can tell. */
+static bool is_repeated(const double *values, uint32_t count, uint32_t whole, uint32_t lag)
+{
+    double noise = 0;
+
+    for (uint32_t i = whole; i < count; i++)
+        noise += (values[i] - values[i - whole]) * (values[i] - values[i - whole]) / (count - whole);
+    for (uint32_t place = 0; place < whole; place++) {
+        double sum = 0;
+        uint32_t repeats = 0;
+
+        for (uint32_t i = lag + place; i < count; i += whole, repeats++)
+            sum += values[i] - values[i - lag];
+        if (sum * sum > PART_FAR * PART_FAR * noise * repeats)
+            return false;
+    }
+    return true;
+}
+
+/*
+ * After an irregular start the period may be a multiple of the iteration. The smallest lag of which it
+ * consists by repetition alone; 0: none.
+ */
+static uint32_t find_part(const double *values, uint32_t count, uint32_t whole)
+{
+    uint32_t compared = (uint32_t)dt_max_u64(PART_MIN, (uint64_t)PART_PERIODS * whole);
+    double deviation;
+
+    compared = (uint32_t)dt_min_u64(compared, count);
+    values += count - compared;
+    if (whole > compared / REPEATS_MIN || correlation(values, compared, whole, &deviation) < PART_CLEAR)
+        return 0;
+    if (is_repeated(values, compared, whole, 2)) /* a slow link makes pauses alike, or alternate */
+        return 0;
+    for (uint32_t lag = 3; lag <= whole / 2; lag++) {
+        if (whole % lag == 0 && is_repeated(values, compared, whole, lag))
+            return lag;
+    }
+    return 0;
+}
+
 /* Messages in `lag` bursts: the most of three places, since messages may have been missed. */
 static uint64_t messages_of(const struct dt_iteration *it, uint32_t lag)
 {
@@ -114,6 +161,22 @@ static void begin_anew(struct dt_iteration *it, uint32_t lag, uint64_t messages)
     it->strange = 0;
 }
 
+/* The period becomes a part of it that PART_TIMES searches in a row have found. */
+static void shrink(struct dt_iteration *it, const double *pauses, uint32_t count)
+{
+    uint32_t part = it->period ? find_part(pauses, count, it->period_marks) : 0;
+    uint64_t messages = part ? messages_of(it, part) : 0;
+
+    if (part && messages * (it->period_marks / part) != it->period)
+        part = 0;
+    it->part_times = part && part == it->part ? it->part_times + 1 : 0;
+    it->part = part;
+    if (part)
+        it->find_step = PART_MIN;
+    if (it->part_times + 1 >= PART_TIMES)
+        begin_anew(it, part, messages);
+}
+
 static void find(struct dt_iteration *it)
 {
     double pauses[DT_ITERATION_MARKS];
@@ -142,6 +205,7 @@ static void find(struct dt_iteration *it)
         it->find_step = FIND_MAX;
     }
     it->candidate = lag;
+    shrink(it, pauses, count);
     it->find_at = it->mark_count + it->find_step;
 }
 

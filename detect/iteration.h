@@ -43,6 +43,8 @@ struct dt_iteration {
     uint64_t period;       /* messages per iteration; 0: unknown */
     uint32_t period_marks; /* bursts, when the period was found */
     uint32_t candidate;    /* bursts, found once and not confirmed; 0: none */
+    uint32_t part;         /* bursts, a part of the period that the last search found; 0: none */
+    uint32_t part_times;   /* searches before it that found the same part */
     uint64_t find_at;      /* mark_count of the next search */
     uint64_t find_step;
     uint64_t begin_mark; /* the present iteration began with it */

@@ -183,9 +183,10 @@ TEST(Iteration, SurvivesMissedMessages)
     EXPECT_LE(result.mean.Quantile(0.99), kBound);
 }
 
-/* The messages of a device that a busy processor delays: one in four of the iterations from 30 on, by a mean
+/* The messages of a device that a busy processor delays: one in four of the iterations [from, to), by a mean
  * of `mean_ms`, and with it all that follow. */
-std::vector<Message> Delayed(const std::vector<Message> &sent, double mean_ms, uint64_t seed)
+std::vector<Message> Delayed(const std::vector<Message> &sent, double mean_ms, uint64_t seed, int from,
+                             int to = 1 << 30)
 {
     std::mt19937_64 random(seed);
     std::exponential_distribution<double> delay(1 / mean_ms);
@@ -193,7 +194,7 @@ std::vector<Message> Delayed(const std::vector<Message> &sent, double mean_ms, u
     double shift_ms = 0;
 
     for (Message &message : late) {
-        if (message.iteration >= 30 && random() % 4 == 0)
+        if (message.iteration >= from && message.iteration < to && random() % 4 == 0)
             shift_ms += delay(random);
         message.ns += static_cast<uint64_t>(shift_ms * 1e6);
     }
@@ -215,7 +216,7 @@ TEST(Iteration, OnABusyProcessorHasAsManyMessagesAsBefore)
                 bool is_changed = false;
 
                 dt_iteration_init(connection.get());
-                for (const Message &message : Delayed(sent, 4 * r.f_ms, r.seed)) {
+                for (const Message &message : Delayed(sent, 4 * r.f_ms, r.seed, 30)) {
                     dt_iteration_add(connection.get(), message.ns, 1);
                     if (message.iteration < 30)
                         period = connection->period;
@@ -231,5 +232,35 @@ TEST(Iteration, OnABusyProcessorHasAsManyMessagesAsBefore)
     printf("busy: %d connections, %d with another number of messages at some time\n", connections, changed);
     EXPECT_GT(connections, 300);
     EXPECT_EQ(changed, 0);
+}
+
+/* While the first 30 iterations are irregular, a connection may find a multiple of its messages. */
+TEST(Iteration, AfterAnIrregularStartHasTheMessagesOfOneIterationAndKeepsThem)
+{
+    int connections = 0, wrong = 0;
+
+    for (Rhythm r : Cases()) {
+        const uint64_t truth = static_cast<uint64_t>(r.microbatches * r.chunks);
+        const int settled = 30 + 1280 / r.microbatches; /* a burst per microbatch */
+
+        r.iterations = settled + 20;
+        for (const DeviceTraffic &device : Generator(r).Run()) {
+            for (const std::vector<Message> &sent : device.sent) {
+                auto connection = std::make_unique<dt_iteration>();
+                bool is_wrong = false;
+
+                dt_iteration_init(connection.get());
+                for (const Message &message : Delayed(sent, 8 * r.f_ms, r.seed, 0, 30)) {
+                    dt_iteration_add(connection.get(), message.ns, 1);
+                    is_wrong |= message.iteration >= settled && connection->period != truth;
+                }
+                connections += !sent.empty();
+                wrong += is_wrong;
+            }
+        }
+    }
+    printf("irregular start: %d connections, %d with another number of messages\n", connections, wrong);
+    EXPECT_EQ(connections, 416);
+    EXPECT_EQ(wrong, 0);
 }
 } // namespace
