@@ -40,8 +40,9 @@ struct dt_control {
     char after_request[DT_STORE_ID_BYTES]; /* that was decided last */
     int64_t time_ns;                       /* of this round, as the next */
     uint64_t now_ns;
-    int64_t number;   /* of the last decision of the job */
-    uint64_t refused; /* records */
+    int64_t number;               /* of the last decision of the job */
+    uint64_t refused;             /* records */
+    char job[DT_KNOWN_JOB_BYTES]; /* as in the store */
     /* For dt_control_read(). */
     struct dt_counts counts;
     const struct dt_finding *findings; /* of the last round; the judge's */
@@ -254,11 +255,44 @@ static bool adopt(void *arg, const char *id, const char *record, size_t bytes)
     return true;
 }
 
+/* The job may have started again without a controller. */
+static enum dt_status adopt_job(struct dt_control *control)
+{
+    struct dt_store *store = control->options.store;
+    enum dt_status status = store->ops->get(store, DT_FIELD_JOB, control->job, sizeof control->job);
+
+    if (status == DT_OK)
+        dt_decide_adopt_job(control->decide,
+                            dt_known_resume_job(control->known, control->job, control->time_ns));
+    else
+        control->job[0] = '\0';
+    return status == DT_NOT_FOUND || status == DT_INVALID ? DT_OK : status;
+}
+
+/* After what is decided for the job is in the store: a controller that dies in between has it decided twice,
+ * and never left out. */
+static enum dt_status remember_job(struct dt_control *control, uint64_t now_ns)
+{
+    struct dt_store *store = control->options.store;
+    char job[DT_KNOWN_JOB_BYTES];
+    enum dt_status status;
+
+    dt_known_job(control->known, job);
+    if (!control->is_leader || now_ns >= control->held_until_ns || !job[0] || !strcmp(job, control->job) ||
+        !dt_decide_is_for_job(control->decide, dt_known_job_starts(control->known)))
+        return DT_OK;
+    status = store->ops->set(store, DT_FIELD_JOB, job);
+    if (status == DT_OK)
+        memcpy(control->job, job, sizeof control->job);
+    return status;
+}
+
 /* Goes on from the decisions of the controllers before. */
 static enum dt_status take_over(struct dt_control *control, uint64_t now_ns)
 {
     struct adoption adoption = {control, now_ns};
     struct dt_decider *fresh = dt_decide_create(&control->options.decide);
+    enum dt_status status;
 
     if (!fresh || !create_treatment(control)) {
         dt_decide_destroy(fresh);
@@ -267,7 +301,8 @@ static enum dt_status take_over(struct dt_control *control, uint64_t now_ns)
     dt_decide_destroy(control->decide);
     control->decide = fresh;
     control->after_request[0] = '\0';
-    return read_stream(control, DT_STREAM_DECISIONS, "", SIZE_MAX, adopt, &adoption);
+    status = read_stream(control, DT_STREAM_DECISIONS, "", SIZE_MAX, adopt, &adoption);
+    return status == DT_OK ? adopt_job(control) : status;
 }
 
 static void lose(struct dt_control *control, const char *why)
@@ -529,7 +564,9 @@ enum dt_status dt_control_append(struct dt_control *control, uint64_t now_ns)
 {
     enum dt_status status = control->pending_count ? keep_lease(control, now_ns) : DT_OK;
 
-    return status == DT_OK ? append_pending(control) : status;
+    if (status == DT_OK)
+        status = append_pending(control);
+    return status == DT_OK ? remember_job(control, now_ns) : status;
 }
 
 void dt_control_read(const struct dt_control *control, struct dt_control_state *state)

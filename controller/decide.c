@@ -344,8 +344,12 @@ static void set_links(struct dt_decider *decide, const struct dt_decided_link *l
     decide->is_owed = false;
 }
 
-static void describe_replan(const struct dt_situation *situation, struct dt_decision *decision)
+static void describe_replan(const struct dt_decider *decide, const struct dt_situation *situation,
+                            struct dt_decision *decision)
 {
+    *decision = (struct dt_decision){
+        .kind = DT_DECISION_REPLAN, .from_rank = -1, .to_rank = -1, .link_count = decide->link_count};
+    memcpy(decision->links, decide->links, decide->link_count * sizeof *decide->links);
     snprintf(decision->reason, sizeof decision->reason, "no link is slow any more");
     for (size_t i = 0; decision->link_count && i < situation->finding_count; i++) {
         const struct dt_finding *finding = &situation->findings[i];
@@ -371,7 +375,7 @@ static bool is_due(struct dt_decider *decide, enum change change, uint64_t now_n
 
     if (change == SAME) {
         decide->replan_state = OFF;
-        return decide->is_owed;
+        return false;
     }
     if (decide->replan_state == OFF) {
         decide->replan_state = RISING;
@@ -389,13 +393,16 @@ static bool replan(struct dt_decider *decide, const struct dt_situation *situati
     size_t count = wanted_links(decide, situation, links);
 
     look_for_start(decide, situation->job_starts);
-    if (!is_due(decide, compare(decide, links, count), now_ns))
+    if (is_due(decide, compare(decide, links, count), now_ns)) {
+        set_links(decide, links, count, now_ns);
+        describe_replan(decide, situation, decision);
+        return true;
+    }
+    if (!decide->is_owed)
         return false;
-    set_links(decide, links, count, now_ns);
-    *decision =
-        (struct dt_decision){.kind = DT_DECISION_REPLAN, .from_rank = -1, .to_rank = -1, .link_count = count};
-    memcpy(decision->links, links, count * sizeof *links);
-    describe_replan(situation, decision);
+    decide->is_owed = false;
+    describe_replan(decide, situation, decision);
+    snprintf(decision->reason, sizeof decision->reason, "the job has started again: the re-plan in force");
     return true;
 }
 
@@ -446,6 +453,16 @@ void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decisi
     measure->state = enacts ? ON : OFF;
     measure->since_ns = now_ns;
     measure->enacted_count += enacts;
+}
+
+void dt_decide_adopt_job(struct dt_decider *decide, uint32_t job_starts)
+{
+    decide->job_starts = job_starts;
+}
+
+bool dt_decide_is_for_job(const struct dt_decider *decide, uint32_t job_starts)
+{
+    return decide->job_starts == job_starts && !decide->is_owed;
 }
 
 struct dt_in_force dt_decide_in_force(const struct dt_decider *decide)

@@ -14,7 +14,7 @@
  *                                     (SHIFT section 4.3)
  *
  * A job that starts again does not follow decisions of its earlier processes: the re-plan in force is decided
- * again for it.
+ * again for it, at once, so also while nothing has measured its links.
  *
  * Nothing is done about a busy processor, or about a slow device (remedy.h does).
  *
@@ -81,6 +81,12 @@ size_t dt_decide(struct dt_decider *decide, const struct dt_situation *situation
  * instead of deciding the same again.
  */
 void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decision, uint64_t now_ns);
+
+/* An earlier controller has decided for a job with this number of starts (dt_known_resume_job()). */
+void dt_decide_adopt_job(struct dt_decider *decide, uint32_t job_starts);
+
+/* What is in force has been decided for the job as it has started the last time. */
+bool dt_decide_is_for_job(const struct dt_decider *decide, uint32_t job_starts);
 
 /* What is in force by the decisions up to now. */
 struct dt_in_force {

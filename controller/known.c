@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/known.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,30 @@ const struct dt_known_link *dt_known_links(const struct dt_known *known)
 
 uint32_t dt_known_job_starts(const struct dt_known *known)
 {
+    return known->job_starts;
+}
+
+void dt_known_job(const struct dt_known *known, char job[DT_KNOWN_JOB_BYTES])
+{
+    job[0] = '\0';
+    if (known->job_starts)
+        snprintf(job, DT_KNOWN_JOB_BYTES, "%s %" PRId64, known->first.host, known->first.pid);
+}
+
+uint32_t dt_known_resume_job(struct dt_known *known, const char *job, int64_t time_ns)
+{
+    struct process first = {.reported_ns = time_ns};
+    char present[DT_KNOWN_JOB_BYTES];
+
+    if (sscanf(job, "%63s %" SCNd64, first.host, &first.pid) != 2)
+        return 0;
+    dt_known_job(known, present);
+    if (present[0] && strcmp(present, job) != 0)
+        return known->job_starts++;
+    if (!present[0]) {
+        known->first = first;
+        known->job_starts = 1;
+    }
     return known->job_starts;
 }
 
@@ -200,7 +225,8 @@ static void take_link(struct dt_known *known, const struct dt_observation *obser
     dt_judge_add_link(judge, &report);
 }
 
-/* A program beside the job, for example a measurement, may have a rank 0 too: it is no start of the job. */
+/* A program beside the job, for example a measurement, may have a rank 0 too: it is no start of the job. One
+ * between two processes of the job counts as a start, and so does the job after it. */
 static void look_for_start(struct dt_known *known, const struct dt_observation *observation, int64_t time_ns)
 {
     struct process *first = &known->first;
@@ -211,8 +237,7 @@ static void look_for_start(struct dt_known *known, const struct dt_observation *
         first->reported_ns = time_ns;
         return;
     }
-    if (observation->iterations <= 0 ||
-        (known->job_starts && time_ns - first->reported_ns < DT_KNOWN_GONE_NS))
+    if (known->job_starts && time_ns - first->reported_ns < DT_KNOWN_GONE_NS)
         return;
     memcpy(first->host, observation->host, sizeof first->host);
     first->pid = observation->pid;

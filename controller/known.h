@@ -32,10 +32,21 @@ void dt_known_take(struct dt_known *known, const struct dt_observation *observat
                    struct dt_judge *judge);
 
 /*
- * How often the job has started: once for its first process of rank 0 that reports iterations, and once for
- * each later one that does so after the one before has been silent for DT_KNOWN_GONE_NS. 0: not known yet.
+ * How often the job has started: once for its first process of rank 0 that is reported, and once for each
+ * later one that is reported after the one before has been silent for DT_KNOWN_GONE_NS. 0: not known yet.
  */
 uint32_t dt_known_job_starts(const struct dt_known *known);
+
+/* The process of rank 0 by which the job has started the last time, for dt_known_resume_job() of another
+ * controller. "": not known yet. */
+#define DT_KNOWN_JOB_BYTES 96
+void dt_known_job(const struct dt_known *known, char job[DT_KNOWN_JOB_BYTES]);
+
+/*
+ * An earlier controller knew the job as this process. Returns the number of starts with which it began: there
+ * is one more if this controller knows a later process already. 0: `job` is no process.
+ */
+uint32_t dt_known_resume_job(struct dt_known *known, const char *job, int64_t time_ns);
 
 /* All places of the table: DT_KNOWN_LINKS_MAX; the unused ones have connection 0. */
 const struct dt_known_link *dt_known_links(const struct dt_known *known);

@@ -40,13 +40,14 @@ extern "C" {
 #define DT_RECORD_RANK_MAX     ((1 << 24) - 1)
 #define DT_RECORD_HOLD_NS_MAX  600000000000 /* ten minutes: the limit of `detour hold` */
 
-/* The names of the streams of a job, and its lease. */
+/* The names of the streams of a job, its lease, and a field. */
 #define DT_STREAM_OBSERVATIONS     "observations"
 #define DT_STREAM_FINDINGS         "findings"
 #define DT_STREAM_DECISIONS        "decisions"
 #define DT_STREAM_ACKNOWLEDGEMENTS "acknowledgements"
 #define DT_STREAM_REQUESTS         "requests"
 #define DT_LEASE_CONTROLLER        "controller"
+#define DT_FIELD_JOB               "job" /* dt_known_job(), as decisions are for it */
 
 /* A sending connection. */
 struct dt_observed_link {

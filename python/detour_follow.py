@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import stat
+import time
 
 import detour_sched
 
@@ -104,14 +105,23 @@ def _decision(text):
     return decision
 
 
+def _start_ns():
+    """When this process started, since 1970."""
+    with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+        ticks = int(file.read().rpartition(")")[2].split()[19])
+    age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * 1000000000 // os.sysconf("SC_CLK_TCK")
+    return time.time_ns() - age_ns
+
+
 class Decisions(_Watched):
-    """decision.json: the controller found delays of links, for which the schedule may have to change. A decision that is
-    there already was made before this job started, about the links of another job. Its number is no bound for later
-    ones, because the controller of another job counts from 1."""
+    """decision.json: the controller found delays of links, for which the schedule may have to change. A decision that was
+    written before this process started is about the links of another job. Its number is no bound for later ones, because
+    the controller of another job counts from 1."""
 
     def __init__(self, path, ranks):
         super().__init__(path, _DECISION_BYTES)
-        self._seen = self._version()
+        version = self._version()
+        self._seen = version if version and version[2] < _start_ns() else None
         self._ranks, self._last, self._made = ranks, (-1, -1), ("", None)
 
     def look(self, profile, current):

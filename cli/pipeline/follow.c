@@ -4,10 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/param.h"
+#include "cli/pipeline/claim.h"
 #include "controller/execute.h"
+#include "detour/stat.h"
 #include "obs/runtime_dir.h"
 
 /* The bytes of the file, at most `room`; 0: it cannot be read. A FIFO in its place must not block. */
@@ -61,13 +65,57 @@ static bool is_new(struct dt_pipeline_follow *follow, const struct dt_decision *
     return true;
 }
 
-void dt_pipeline_follow_start(struct dt_pipeline_follow *follow)
+/* By the clock of this host, whose agent writes the file: the decision's time is by that of the controller.
+ */
+static bool is_written_since(int64_t began_ns)
+{
+    char reason[DT_RECORD_REASON_BYTES];
+    struct dt_runtime_dir dir;
+    struct stat file;
+    bool is_found;
+
+    if (dt_runtime_dir_open(dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"), 0, &dir, reason, sizeof reason) !=
+        DT_OK)
+        return false;
+    is_found = fstatat(dir.fd, DT_DECISION_FILE, &file, AT_SYMLINK_NOFOLLOW) == 0;
+    dt_runtime_dir_close(&dir);
+    return is_found && file.st_mtim.tv_sec * (int64_t)DT_NS_PER_S + file.st_mtim.tv_nsec >= began_ns;
+}
+
+void dt_pipeline_follow_start(struct dt_pipeline_follow *follow, int64_t began_ns, bool is_continued)
 {
     struct dt_decision decision;
 
     *follow = (struct dt_pipeline_follow){0};
-    if (dt_pipeline_follow_decision(DT_DECISION_REPLAN, &decision))
+    if (is_continued || !dt_pipeline_follow_decision(DT_DECISION_REPLAN, &decision))
+        return;
+    if (!is_written_since(began_ns)) /* after reading: a file that replaces it meanwhile is new */
         is_new(follow, &decision);
+}
+
+/* INT64_MAX: not known. */
+static int64_t own_start_ns(void)
+{
+    struct detour_stat_snapshot *snapshot;
+    int64_t start_ns = INT64_MAX;
+
+    if (detour_stat_read(dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"), dt_runtime_own_number(), &snapshot,
+                         NULL))
+        return start_ns;
+    if (detour_stat_process_count(snapshot) > 0)
+        start_ns = detour_stat_get_process(snapshot, 0)->start_ns;
+    detour_stat_free(snapshot);
+    return start_ns;
+}
+
+void dt_pipeline_follow_begin(struct dt_pipeline_follow *follow,
+                              const struct dt_pipeline_checkpoints *checkpoints, uint32_t iteration,
+                              const unsigned *ranks)
+{
+    dt_pipeline_follow_start(follow, own_start_ns(),
+                             checkpoints->resumes && iteration > 0 &&
+                                 dt_pipeline_claim_is(checkpoints->directory));
+    follow->ranks = ranks;
 }
 
 static void add(struct dt_pipeline_verdicts *verdicts, const struct dt_decided_link *link)

@@ -9,6 +9,7 @@
 #define DETOUR_CLI_PIPELINE_FOLLOW_H
 
 #include "cli/pipeline/adapt.h"
+#include "cli/pipeline/checkpoint.h"
 #include "controller/record.h"
 
 #ifdef __cplusplus
@@ -30,8 +31,17 @@ struct dt_pipeline_follow {
 /* The newest decision of this kind (re-plan or remedy) in the runtime directory. False: there is none. */
 bool dt_pipeline_follow_decision(enum dt_decision_kind kind, struct dt_decision *decision);
 
-/* A decision that is there already is one about an earlier job. */
-void dt_pipeline_follow_start(struct dt_pipeline_follow *follow);
+/*
+ * A decision that was written before `began_ns`, the start of this run since 1970, is one about an earlier
+ * job. A run that continues its own job (`is_continued`) follows that one, too.
+ */
+void dt_pipeline_follow_start(struct dt_pipeline_follow *follow, int64_t began_ns, bool is_continued);
+
+/* The same for this process, from the run's first iteration, `iteration`, on, and before the claim of the run
+ * (claim.h). A run begins when its process starts to use Detour: no controller can know it before. */
+void dt_pipeline_follow_begin(struct dt_pipeline_follow *follow,
+                              const struct dt_pipeline_checkpoints *checkpoints, uint32_t iteration,
+                              const unsigned *ranks);
 
 /*
  * True: there is a new decision, and its delays are in `verdicts`, one element for each of `ranks` positions.

@@ -551,11 +551,11 @@ static bool run_all(struct rank *rank)
     if (!dt_pipeline_rules_start(&rank->rules, &rank->plan.profile, rank->job.error) ||
         !dt_pipeline_staging_start(&rank->staging, rank->job.error))
         return false;
-    dt_pipeline_follow_start(&rank->follow);
-    rank->follow.ranks = rank->place.ranks;
     rank->remedied = UINT32_MAX;
-    if (!dt_pipeline_place_resume(&rank->place, &rank->job, &rank->iteration) ||
-        !dt_pipeline_remedy_begin(rank->options, &rank->job, rank->iteration, &rank->offered))
+    if (!dt_pipeline_place_resume(&rank->place, &rank->job, &rank->iteration))
+        return false;
+    dt_pipeline_follow_begin(&rank->follow, &rank->options->checkpoints, rank->iteration, rank->place.ranks);
+    if (!dt_pipeline_remedy_begin(rank->options, &rank->job, rank->iteration, &rank->offered))
         return false;
     for (; rank->iteration < rank->options->iterations && rank->remedy.step != DETOUR_STEP_S4;
          rank->iteration++) {

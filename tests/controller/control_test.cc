@@ -136,6 +136,47 @@ TEST_F(Control, AJobThatStartsAgainGetsThePlanInForceOnce)
     EXPECT_EQ(decided, (Lines{"1 replan 1", "2 replan 1"}));
 }
 
+TEST_F(Control, AJobThatStartsAgainWithoutAControllerGetsThePlanFromTheOneThatWaited)
+{
+    iteration_ns = 100000000;
+    dt_control *first = Make("one"), *second = Make("two");
+    Rounds(50, false);
+    Rounds(50, true);
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"});
+    controls = {second}; /* the first one dies without releasing its lease */
+    is_silent = true;
+    Rounds(7, true);
+    is_silent = false;
+    pid = 2;
+    iteration_ns = 0;
+    Rounds(3, true);
+    EXPECT_FALSE(dt_control_is_leader(second));
+    Rounds(20, true);
+    EXPECT_EQ(Stream(), (Lines{"1 fence 1", "2 fence 2"}));
+    store.is_cut = true; /* so that it does not release the other's lease below */
+    controls = {first, second};
+}
+
+TEST_F(Control, AJobThatStartsAgainWithoutAControllerGetsThePlanFromALaterOne)
+{
+    iteration_ns = 100000000;
+    dt_control *first = Make("one");
+    Rounds(50, false);
+    Rounds(50, true);
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"});
+    controls = {};
+    pid = 2;
+    iteration_ns = 0;
+    Rounds(20, true);
+    dt_control *second = Make("two");
+    Rounds(5, true);
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"}) << "the process before may still be there";
+    Rounds(5, true);
+    EXPECT_EQ(Stream(), (Lines{"1 fence 1", "2 fence 2"})) << "before its first iteration";
+    store.is_cut = true;
+    controls = {first, second};
+}
+
 TEST_F(Control, AProcessBesideTheJobIsNoStart)
 {
     iteration_ns = 100000000;

@@ -136,10 +136,10 @@ TEST_F(Decide, ThePlanInForceIsDecidedAgainForAJobThatStartsAgain)
     /* The job starts while nothing measures the link. */
     slow.clear();
     job_starts = 3;
-    EXPECT_EQ(Until(22000), Made());
-    Find(DT_FINDING_LINK, 20);
-    EXPECT_EQ(Until(29900), Made{"22100 replan"});
+    EXPECT_EQ(Until(22000), Made{"20100 replan"});
     EXPECT_EQ(last.link_count, 1u);
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(29900), Made());
     findings.clear();
     slow.clear();
     EXPECT_EQ(Until(39900), Made{"35000 replan"});
@@ -158,6 +158,25 @@ TEST_F(Decide, ANewControllerDoesNotRepeatThePlanOfARunningJob)
     dt_decide_adopt(decide, &earlier, 0);
     Find(DT_FINDING_LINK, 20);
     EXPECT_EQ(Until(60000), Made());
+}
+
+TEST_F(Decide, ANewControllerRepeatsThePlanForAJobThatHasStartedAgain)
+{
+    dt_decision earlier = {};
+
+    earlier.kind = DT_DECISION_REPLAN;
+    earlier.link_count = 1;
+    earlier.links[0] = {2, 3, 20 * (int64_t)kMs};
+    dt_decide_adopt(decide, &earlier, 0);
+    dt_decide_adopt_job(decide, 1);
+    EXPECT_TRUE(dt_decide_is_for_job(decide, 1));
+    job_starts = 2;
+    EXPECT_FALSE(dt_decide_is_for_job(decide, 2));
+    EXPECT_EQ(Until(1000), Made{"0 replan"});
+    EXPECT_EQ(last.link_count, 1u);
+    EXPECT_TRUE(dt_decide_is_for_job(decide, 2));
+    EXPECT_EQ(Until(10000), Made{"5000 replan"}); /* nothing has found the link slow since */
+    EXPECT_EQ(last.link_count, 0u);
 }
 
 TEST_F(Decide, OnlyADifferentDelayIsANewPlanAndNotTooOften)

@@ -152,7 +152,7 @@ TEST_F(Known, AVerdictAboutSomethingSmallerIsNotTheCause)
     EXPECT_EQ(found->kind, DT_FINDING_LINK);
 }
 
-TEST_F(Known, AStartOfTheJobIsANewProcessOfRank0WithIterations)
+TEST_F(Known, AStartOfTheJobIsANewProcessOfRank0)
 {
     auto observation = std::make_unique<dt_observation>();
     auto take = [&](int32_t rank, int32_t pid, int64_t iterations, int64_t at_ms) {
@@ -167,13 +167,38 @@ TEST_F(Known, AStartOfTheJobIsANewProcessOfRank0WithIterations)
     };
 
     EXPECT_EQ(take(1, 10, 5, 0), 0u);
-    EXPECT_EQ(take(0, 11, 0, 0), 0u);
-    EXPECT_EQ(take(0, 11, 5, 200), 1u);
+    EXPECT_EQ(take(0, 11, 0, 200), 1u);
     EXPECT_EQ(take(0, 11, 0, 900), 1u);
     EXPECT_EQ(take(0, 12, 5, 1800), 1u) << "beside the job";
-    EXPECT_EQ(take(0, 12, 0, 2000), 1u) << "not in its iterations yet";
-    EXPECT_EQ(take(0, 12, 5, 2100), 2u);
+    EXPECT_EQ(take(0, 12, 0, 2000), 2u) << "before its first iteration";
     EXPECT_EQ(take(0, 12, 5, 9000), 2u);
+}
+
+TEST_F(Known, TheJobOfAnEarlierControllerIsTheSameOrHasStartedAgain)
+{
+    auto observation = std::make_unique<dt_observation>();
+    char job[DT_KNOWN_JOB_BYTES];
+    auto take = [&](dt_known *by, int32_t pid, int64_t at_ms) {
+        *observation = {};
+        strcpy(observation->host, "a");
+        observation->pid = pid;
+        observation->time_ns = kS + at_ms * 1000000;
+        dt_known_take(by, observation.get(), observation->time_ns, judge);
+        dt_known_job(by, job);
+        return dt_known_job_starts(by);
+    };
+
+    dt_known_job(known, job);
+    EXPECT_STREQ(job, "");
+    EXPECT_EQ(dt_known_resume_job(known, "nothing", kS), 0u);
+    EXPECT_EQ(dt_known_resume_job(known, "a 11", kS), 1u);
+    EXPECT_EQ(take(known, 11, 200), 1u);
+    EXPECT_EQ(take(known, 12, 2000), 2u);
+    EXPECT_STREQ(job, "a 12");
+    EXPECT_EQ(dt_known_resume_job(known, "a 12", kS), 2u);
+    EXPECT_EQ(dt_known_job_starts(known), 2u);
+    EXPECT_EQ(dt_known_resume_job(known, "a 11", kS), 2u) << "as a controller that has waited";
+    EXPECT_EQ(dt_known_job_starts(known), 3u);
 }
 
 TEST_F(Known, ALinkWithoutTrafficIsNotReported)

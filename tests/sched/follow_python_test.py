@@ -103,6 +103,13 @@ class FollowedDecisions(Watched):
         self.assertIsNotNone(self.decide({**GOOD, "fence": 1, "number": 1})[0])  # of this job's own controller
         self.assertEqual(self.decide({**GOOD, "fence": 0, "number": 5}), (None, []))
 
+    def test_a_decision_from_after_the_start_of_the_process_is_followed(self):
+        """The controller decides again for a job that has restarted, maybe before the job looks for the first time."""
+        self.replace(json.dumps(GOOD))
+        os.utime(self.path)
+        self.source = detour_follow.source(self.path, [0, 1, 2, 3])
+        self.assertIsNotNone(self.looks(self.source, self.current, PROFILE)[0])
+
     def test_malformed_decisions_are_one_warning_and_leave_the_number_free(self):
         for wrong, part in [("", "Expecting value"), ("[" * 100000, "nested too deeply"), ("[]", "must be an object"),
                             ({**GOOD, "version": 2}, "version is 2"), ({**GOOD, "version": True}, "version is true"),

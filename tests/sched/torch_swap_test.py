@@ -173,10 +173,21 @@ class FollowsAController(Case):
     def __init__(self, rank, folder):
         super().__init__(rank, folder)
         self.write(self.follow, decision(7, slow(300, 0, 1), fence=1795559614536))  # of another job's controller
+        if rank == 0:
+            os.utime(f"{folder}/{self.follow}", (1, 1))
 
     def before(self, step):
         if step == 2:
             self.write(self.follow, self.recorded)
+
+
+class Restarted(Case):
+    """The controller decides the re-plan in force again for the new process of rank 0, before rank 0 has a pipeline."""
+    follow, with_profile, algorithm = "decision.json", True, "zb"
+
+    def __init__(self, rank, folder):
+        super().__init__(rank, folder)
+        self.write(self.follow, decision(2, slow(40)))
 
 
 class Delayed(torch_function):
@@ -240,7 +251,7 @@ class Measured(Case):
 
 
 CASES = [Measured, Swapped, SwappedV, SwappedWithMessages, Refusals, OneRankFails, OneRankDiffers, FollowsAFile, FollowsDecisions,
-         FollowsAController]
+         FollowsAController, Restarted]
 
 
 class Lines(logging.Handler):
@@ -459,6 +470,9 @@ class Training(unittest.TestCase):
         changed = [line for line in found[0]["log"] if line.startswith("INFO decision ")]
         self.assertEqual(len(changed), 1)
         self.assertIn("1795559614535.1: change", changed[0])
+
+    def test_a_decision_for_a_job_that_has_restarted_is_followed_from_its_first_round_on(self):
+        self.assertEqual(self.warnings(self.check(Restarted, [0] + [1] * (STEPS - 1))), [[]] * RANKS)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/pipeline/follow.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -38,6 +39,11 @@ class PipelineFollow : public ::testing::Test
             decision.links[decision.link_count++] = link;
         ASSERT_EQ(dt_execute(folder.path.c_str(), &decision, text), DT_OK) << text;
     }
+    /* After every decision that is there. */
+    void Start(bool is_continued = false)
+    {
+        dt_pipeline_follow_start(&follow, INT64_MAX, is_continued);
+    }
     bool Read()
     {
         return dt_pipeline_follow_read(&follow, verdicts, 4);
@@ -50,7 +56,7 @@ class PipelineFollow : public ::testing::Test
 
 TEST_F(PipelineFollow, TheDelaysOfADecisionAreReadOnce)
 {
-    dt_pipeline_follow_start(&follow);
+    Start();
     EXPECT_FALSE(Read());
     Decide(1, 1, {{2, 3, 20000000}, {3, 2, 19000000}, {3, 0, 5}});
     ASSERT_TRUE(Read());
@@ -69,7 +75,7 @@ TEST_F(PipelineFollow, TheDelaysOfADecisionAreReadOnce)
 TEST_F(PipelineFollow, TheDecisionOfAnEarlierJobIsNotFollowed)
 {
     Decide(7, 3, {{2, 3, 20000000}});
-    dt_pipeline_follow_start(&follow);
+    Start();
     EXPECT_FALSE(Read());
     Decide(8, 2, {{2, 3, 20000000}}); /* of a controller whose lease has ended */
     EXPECT_FALSE(Read());
@@ -77,6 +83,28 @@ TEST_F(PipelineFollow, TheDecisionOfAnEarlierJobIsNotFollowed)
     EXPECT_TRUE(Read());
     Decide(1, 5, {{2, 3, 20000000}}); /* of a later controller, whose numbers begin anew */
     EXPECT_TRUE(Read());
+}
+
+TEST_F(PipelineFollow, ADecisionThatWasWrittenAfterTheStartOfTheRunIsFollowed)
+{
+    const struct timespec at[2] = {{1000, 5}, {1000, 5}};
+
+    Decide(7, 3, {{2, 3, 20000000}});
+    ASSERT_EQ(utimensat(AT_FDCWD, (folder.path + "/" DT_DECISION_FILE).c_str(), at, 0), 0);
+    dt_pipeline_follow_start(&follow, 1000000000006, false);
+    EXPECT_FALSE(Read());
+    dt_pipeline_follow_start(&follow, 1000000000005, false);
+    EXPECT_TRUE(Read());
+}
+
+TEST_F(PipelineFollow, ARunThatContinuesItsJobFollowsTheDecisionFromItsFirstIteration)
+{
+    Start(true);
+    EXPECT_FALSE(Read());
+    Decide(7, 3, {{2, 3, 20000000}});
+    Start(true);
+    EXPECT_TRUE(Read());
+    EXPECT_FALSE(Read());
 }
 
 TEST_F(PipelineFollow, ADecisionIsProposedAgainUntilItIsAdopted)
@@ -91,7 +119,7 @@ TEST_F(PipelineFollow, ADecisionIsProposedAgainUntilItIsAdopted)
     profile.device_count = profile.stage_count = 4;
     profile.stages = stages;
     profile.links = links;
-    dt_pipeline_follow_start(&follow);
+    Start();
     EXPECT_FALSE(dt_pipeline_follow_next(&follow, &profile, 1, &delays));
     Decide(1, 1, {{2, 3, 20000000}, {1, 0, 7000000}});
     for (int i = 0; i < DT_PIPELINE_FOLLOW_TRIES; i++) {
@@ -110,7 +138,7 @@ TEST_F(PipelineFollow, ADecisionIsProposedAgainUntilItIsAdopted)
 
 TEST_F(PipelineFollow, LinksOfOtherRanksAndTooManyOfOneAreLeftOut)
 {
-    dt_pipeline_follow_start(&follow);
+    Start();
     Decide(1, 1, {{9, 3, 1}, {2, 9, 1}, {1, 0, 1}, {1, 0, 2}, {1, 0, 3}, {1, 0, 4}, {1, 0, 5}, {1, 0, 6}});
     ASSERT_TRUE(Read());
     EXPECT_EQ(verdicts[2].slow[0].to_rank, -1);
@@ -121,7 +149,7 @@ TEST_F(PipelineFollow, WhatIsNoDecisionIsIgnored)
 {
     const std::string path = folder.path + "/" DT_DECISION_FILE;
 
-    dt_pipeline_follow_start(&follow);
+    Start();
     std::ofstream(path) << "{\"version\":1";
     EXPECT_FALSE(Read());
     std::ofstream(path) << std::string(DT_STORE_RECORD_BYTES + 10, ' ');
