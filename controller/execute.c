@@ -83,40 +83,6 @@ static enum dt_status fail_file(const struct dt_runtime_dir *dir, const char *na
     return DT_SYSTEM;
 }
 
-static bool write_all(int fd, const char *text, size_t bytes)
-{
-    while (bytes) {
-        ssize_t written = write(fd, text, bytes);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        text += written;
-        bytes -= (size_t)written;
-    }
-    return true;
-}
-
-/* The file under another name, `temporary`. */
-static enum dt_status write_new(const struct dt_runtime_dir *dir, const char *name, const char *temporary,
-                                const char *record, char text[DT_RECORD_TEXT_BYTES])
-{
-    int fd = openat(dir->fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool is_written;
-
-    if (fd < 0)
-        return fail_file(dir, name, "open", text);
-    is_written = write_all(fd, record, strlen(record));
-    if (close(fd) != 0 || !is_written) {
-        enum dt_status status = fail_file(dir, name, "write", text);
-
-        unlinkat(dir->fd, temporary, 0);
-        return status;
-    }
-    return DT_OK;
-}
-
 static enum dt_status publish(const struct dt_runtime_dir *dir, const char *name, const char *temporary,
                               char text[DT_RECORD_TEXT_BYTES])
 {
@@ -180,7 +146,7 @@ static enum dt_status write_decision(const struct dt_runtime_dir *dir, const str
         return DT_NO_MEMORY;
     }
     snprintf(temporary, sizeof temporary, "%s.new", name);
-    status = write_new(dir, name, temporary, record, text);
+    status = dt_runtime_dir_write(dir, temporary, record) ? DT_OK : fail_file(dir, name, "write", text);
     free(record);
     if (status != DT_OK)
         return status;

@@ -224,3 +224,36 @@ void dt_runtime_dir_sweep(const struct dt_runtime_dir *dir)
     }
     closedir(stream);
 }
+
+static bool write_all(int fd, const char *text, size_t bytes)
+{
+    while (bytes) {
+        ssize_t written = write(fd, text, bytes);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        text += written;
+        bytes -= (size_t)written;
+    }
+    return true;
+}
+
+bool dt_runtime_dir_write(const struct dt_runtime_dir *dir, const char *name, const char *text)
+{
+    int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool is_written;
+    int error;
+
+    if (fd < 0)
+        return false;
+    is_written = write_all(fd, text, strlen(text));
+    error = errno;
+    if (close(fd) == 0 && is_written)
+        return true;
+    error = is_written ? errno : error;
+    unlinkat(dir->fd, name, 0);
+    errno = error;
+    return false;
+}

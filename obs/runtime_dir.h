@@ -60,6 +60,10 @@ void dt_runtime_file_name(enum dt_runtime_file kind, int pid, char *name, size_t
 size_t dt_runtime_dir_list(const struct dt_runtime_dir *dir, enum dt_runtime_file kind, int *pids,
                            size_t count_max);
 
+/* Creates or replaces a file with this text, to be renamed to the name under which others read it, so that
+ * they find it whole or not at all. False, with errno: there is no such file. */
+bool dt_runtime_dir_write(const struct dt_runtime_dir *dir, const char *name, const char *text);
+
 #ifdef __cplusplus
 }
 #endif

@@ -40,21 +40,15 @@ bool dt_pipeline_claim_is(const char *checkpoints)
     return bytes == (ssize_t)strlen(own) && memcmp(found, own, (size_t)bytes) == 0;
 }
 
-/* Whole or not at all. Ranks of one host write the same. */
+/* Ranks of one host write the same. */
 static bool write_claim(const struct dt_runtime_dir *dir, const char *text)
 {
-    const size_t bytes = strlen(text);
     char temporary[64];
-    bool is_written;
-    int fd;
 
     snprintf(temporary, sizeof temporary, DT_PIPELINE_CLAIM_FILE ".%d", (int)getpid());
-    fd = openat(dir->fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
+    if (!dt_runtime_dir_write(dir, temporary, text))
         return false;
-    is_written = write(fd, text, bytes) == (ssize_t)bytes;
-    is_written = close(fd) == 0 && is_written;
-    if (is_written && renameat(dir->fd, temporary, dir->fd, DT_PIPELINE_CLAIM_FILE) == 0)
+    if (renameat(dir->fd, temporary, dir->fd, DT_PIPELINE_CLAIM_FILE) == 0)
         return true;
     unlinkat(dir->fd, temporary, 0);
     return false;

@@ -149,4 +149,21 @@ TEST(RuntimeDir, TheFilesOfAKilledProcessAreSwept)
     EXPECT_TRUE(folder.Has("55.txt"));
     close(ready[0]), close(ready[1]);
 }
+
+TEST(RuntimeDir, AFileIsWrittenWholeOrNotAtAll)
+{
+    Folder folder;
+    const std::string text(70000, 'x');
+    std::string found;
+
+    ASSERT_TRUE(dt_runtime_dir_write(&folder.dir, "a.new", "before"));
+    ASSERT_TRUE(dt_runtime_dir_write(&folder.dir, "a.new", text.c_str()));
+    std::ifstream(folder.path + "/a.new") >> found;
+    EXPECT_EQ(found, text);
+    EXPECT_FALSE(dt_runtime_dir_write(&folder.dir, "missing/a", "x"));
+    EXPECT_EQ(errno, ENOENT);
+    symlink("a.new", (folder.path + "/link").c_str());
+    EXPECT_FALSE(dt_runtime_dir_write(&folder.dir, "link", "x"));
+    EXPECT_EQ(errno, ELOOP);
+}
 } // namespace
