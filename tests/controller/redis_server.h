@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "controller/redis_library.h"
+#include "controller/store.h"
 #include "tests/harness/free_address.h"
 
 class RedisServer
@@ -27,6 +29,14 @@ class RedisServer
     static bool IsInstalled()
     {
         return access("/usr/bin/redis-server", X_OK) == 0;
+    }
+    /* With the library of a client. */
+    static bool IsUsable()
+    {
+        char reason[DT_STORE_REASON_BYTES];
+        struct dt_redis_library library;
+
+        return IsInstalled() && dt_redis_library_load(&library, reason, sizeof reason) == DT_OK;
     }
 
     explicit RedisServer(std::vector<std::string> more = {}, bool with_tls = false)

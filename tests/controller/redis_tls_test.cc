@@ -7,7 +7,6 @@
 
 #include <thread>
 
-#include "controller/redis_library.h"
 #include "tests/controller/certificates.h"
 #include "tests/controller/opened_store.h"
 #include "tests/controller/redis_server.h"
@@ -25,10 +24,7 @@ class RedisTls : public testing::Test
   protected:
     void SetUp() override
     {
-        char reason[256];
-        struct dt_redis_library library;
-
-        if (!RedisServer::IsInstalled() || dt_redis_library_load(&library, reason, sizeof reason) != DT_OK)
+        if (!RedisServer::IsUsable())
             GTEST_SKIP() << "redis-server or libhiredis is not installed";
         if (!Certificates::IsInstalled())
             GTEST_SKIP() << "there is no openssl command";

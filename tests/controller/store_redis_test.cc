@@ -63,10 +63,7 @@ class StoreRedis : public testing::Test
   protected:
     void SetUp() override
     {
-        char reason[256];
-        struct dt_redis_library library;
-
-        if (!RedisServer::IsInstalled() || dt_redis_library_load(&library, reason, sizeof reason) != DT_OK)
+        if (!RedisServer::IsUsable())
             GTEST_SKIP() << "redis-server or libhiredis is not installed";
     }
 };
