@@ -424,6 +424,22 @@ def draw(result, path, title):
     path.write_text("\n".join([*out, "</svg>", ""]))
 
 
+def carry_out(name, run, report):
+    """The story of `run`, and report() if it came to its end. Returns the exit code."""
+    try:
+        run.start_all()
+        run.story()
+        if not run.failures:
+            run.finish()
+        if not run.failures:
+            report()
+        for failure in run.failures:
+            print(f"{name}: not so: {failure}", file=sys.stderr)
+        return 1 if run.failures else 0
+    finally:
+        run.clean_up()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
@@ -436,23 +452,16 @@ def main():
         print("control_loop: redis-server and redis-cli (Debian: redis-server, redis-tools) are not installed")
         return 77
     run = Run(options)
-    try:
-        run.start_all()
-        run.story()
-        if not run.failures:
-            run.finish()
-        if not run.failures:
-            result = run.report()
-            if options.json and result:
-                options.json.write_text(json.dumps(result, indent=1))
-            if options.svg and result:
-                draw(result, options.svg, f"Four ranks; the link {SLOW[0]}-{SLOW[1]} is {DELAY_MS} ms slow from A on; "
-                     f"{time.strftime('%Y-%m-%d')}")
-        for failure in run.failures:
-            print(f"control_loop: not so: {failure}", file=sys.stderr)
-        return 1 if run.failures else 0
-    finally:
-        run.clean_up()
+
+    def report():
+        result = run.report()
+        if options.json and result:
+            options.json.write_text(json.dumps(result, indent=1))
+        if options.svg and result:
+            draw(result, options.svg, f"Four ranks; the link {SLOW[0]}-{SLOW[1]} is {DELAY_MS} ms slow from A on; "
+                 f"{time.strftime('%Y-%m-%d')}")
+
+    return carry_out("control_loop", run, report)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ import socket
 import subprocess
 import sys
 
-from control_loop import HANG_S, Run, free_port
+from control_loop import HANG_S, Run, carry_out, free_port
 
 DELAY_MS = 40
 SLOW_FACTOR = 3  # of a validation: software RNICs on a busy machine
@@ -240,18 +240,7 @@ def main():
         return measure(pathlib.Path(options.build), options.measure)
     options.iterations = options.iterations or (220 if options.step == "S3" else 600)
     run = (ExchangeRun if options.step == "S3" else RemedyRun)(options)
-    try:
-        run.start_all()
-        run.story()
-        if not run.failures:
-            run.finish()
-        if not run.failures:
-            run.report()
-        for failure in run.failures:
-            print(f"remedy_loop: not so: {failure}", file=sys.stderr)
-        return 1 if run.failures else 0
-    finally:
-        run.clean_up()
+    return carry_out("remedy_loop", run, run.report)
 
 
 if __name__ == "__main__":
