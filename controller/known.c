@@ -2,6 +2,7 @@
 #include "controller/known.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,9 +70,14 @@ void dt_known_job(const struct dt_known *known, char job[DT_KNOWN_JOB_BYTES])
 uint32_t dt_known_resume_job(struct dt_known *known, const char *job, int64_t time_ns)
 {
     struct process first = {.reported_ns = time_ns};
-    char present[DT_KNOWN_JOB_BYTES];
+    char present[DT_KNOWN_JOB_BYTES], *end = NULL;
+    const char *space = strchr(job, ' ');
 
-    if (sscanf(job, "%63s %" SCNd64, first.host, &first.pid) != 2)
+    if (!space || space - job >= (ptrdiff_t)sizeof first.host)
+        return 0;
+    memcpy(first.host, job, (size_t)(space - job));
+    first.pid = strtoll(space + 1, &end, 10);
+    if (*end || end == space + 1)
         return 0;
     dt_known_job(known, present);
     if (present[0] && strcmp(present, job) != 0)
