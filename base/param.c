@@ -76,6 +76,12 @@ static bool unit_takes_suffixes(const char *unit)
     return strcmp(unit, "bytes") == 0 || strcmp(unit, "bytes/s") == 0;
 }
 
+/* Everybody writes them in hexadecimal. */
+static bool unit_is_key(const char *unit)
+{
+    return strcmp(unit, "key") == 0;
+}
+
 /*
  * NCCL parses numbers as C does, including 0x1f, and a negative number means the default. Its counts may
  * exceed Detour's maximum; a job that works with NCCL's own plugin must start with Detour as well.
@@ -102,8 +108,9 @@ static enum dt_status load_number(const struct dt_param_info *info, const char *
 {
     uint64_t value;
     bool suffixes = unit_takes_suffixes(info->unit);
-    enum dt_status status =
-        name == info->alias ? parse_nccl_number(info, text, &value) : dt_parse_number(text, suffixes, &value);
+    enum dt_status status = name == info->alias || unit_is_key(info->unit)
+                                ? parse_nccl_number(info, text, &value)
+                                : dt_parse_number(text, suffixes, &value);
 
     if (status != DT_OK || value < info->number_min || value > info->number_max) {
         snprintf(error, error_bytes, "%s=%s: expected a number from %" PRIu64 " to %" PRIu64 " (%s%s)", name,

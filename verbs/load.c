@@ -39,6 +39,7 @@ static const struct symbol symbols[] = {
     NEEDED(query_device, "IBVERBS_1.1"),
     NEEDED(query_port, "IBVERBS_1.1"),
     NEEDED(query_gid, "IBVERBS_1.1"),
+    NEEDED(query_pkey, "IBVERBS_1.1"),
     NEEDED(get_async_event, "IBVERBS_1.1"),
     NEEDED(ack_async_event, "IBVERBS_1.1"),
     NEEDED(event_type_str, "IBVERBS_1.1"),

@@ -26,6 +26,7 @@ struct dt_verbs {
     uint32_t gid_index;
     uint32_t flid_gid_index;
     uint32_t pkey_index;
+    uint32_t pkey_value;
     struct dt_gid_wish gid_wish;
     char mlx5_library[256]; /* to load when table.mlx5_init_object is needed and NULL */
 };
@@ -42,8 +43,9 @@ struct dt_device {
     uint32_t objects;             /* queue pairs and completion queues that are not destroyed [atomic] */
     bool is_closed;               /* its context is: the first one, which still answers for memory */
     uint64_t sysfs_inode;         /* of its folder in sysfs when it was opened; 0: it has none */
-    bool has_lost_events;         /* they cannot be read any more [the thread that reads them] */
-    bool logged_dv;               /* that dv posts here, on ConnectX */
+    uint32_t pkey_place;  /* pkey.h: of verbs->pkey_value, plus one; 0: not looked up [control thread] */
+    bool has_lost_events; /* they cannot be read any more [the thread that reads them] */
+    bool logged_dv;       /* that dv posts here, on ConnectX */
 };
 
 /* Of an opened context: its event descriptor, fault layer and protection domain (device_open.c). One WARN. */

@@ -54,6 +54,7 @@ void dt_verbs_options_take(struct dt_verbs_options *options, const struct dt_par
     options->has_gid_index = dt_params_gid_index(params, &options->gid_index);
     options->flid_gid_index = (uint32_t)params->flid_gid_index;
     options->pkey_index = (uint32_t)params->pkey_index;
+    options->pkey_value = (uint32_t)params->pkey_value;
     options->roce_version = (uint32_t)params->roce_version;
     options->addr_family = params->addr_family;
     options->addr_range = params->addr_range;
@@ -76,6 +77,7 @@ enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_v
         (*verbs)->gid_index = options->gid_index;
         (*verbs)->flid_gid_index = options->flid_gid_index;
         (*verbs)->pkey_index = options->pkey_index;
+        (*verbs)->pkey_value = options->pkey_value;
         dt_gid_wish_parse(options->roce_version, options->addr_family, options->addr_range,
                           &(*verbs)->gid_wish);
         if (options->mlx5_library)

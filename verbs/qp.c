@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "verbs/gid.h"
 #include "verbs/mlx5.h"
+#include "verbs/pkey.h"
 #include "verbs/posting.h"
 
 #define QPN_MASK  0xffffffu
@@ -117,10 +118,11 @@ static enum dt_status modify(struct dt_qp *qp, struct ibv_qp_attr *attr, int mas
 
 static enum dt_status to_init(struct dt_qp *qp, uint32_t access)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-                               .port_num = (uint8_t)qp->device->info.port,
-                               .pkey_index = (uint16_t)qp->device->verbs->pkey_index};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = (uint8_t)qp->device->info.port};
+    enum dt_status status = dt_pkey_find(qp->device, &attr.pkey_index);
 
+    if (status != DT_OK)
+        return status;
     attr.qp_access_flags = (access & DT_MR_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0) |
                            (access & DT_MR_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0);
     return modify(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");

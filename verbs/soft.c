@@ -53,6 +53,7 @@ static const struct dt_verbs_table soft_table = {
     .query_device = dt_soft_query_device,
     .query_port = dt_soft_query_port,
     .query_gid = dt_soft_query_gid,
+    .query_pkey = dt_soft_query_pkey,
     .get_async_event = dt_soft_get_async_event,
     .ack_async_event = dt_soft_ack_async_event,
     .event_type_str = dt_soft_event_type_str,

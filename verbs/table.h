@@ -64,6 +64,7 @@ struct dt_verbs_table {
     int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attr);
     int (*query_port)(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr);
     int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+    int (*query_pkey)(struct ibv_context *context, uint8_t port, int index, __be16 *pkey);
     int (*get_async_event)(struct ibv_context *context, struct ibv_async_event *event);
     void (*ack_async_event)(struct ibv_async_event *event);
     const char *(*event_type_str)(enum ibv_event_type type);

@@ -42,6 +42,7 @@ struct dt_verbs_options {
     uint32_t gid_index;
     uint32_t flid_gid_index; /* InfiniBand: the entry that is used if it has an FLID; else entry 0 */
     uint32_t pkey_index;     /* of every queue pair, in its port's table of partition keys */
+    uint32_t pkey_value;     /* the key itself, wherever it is in the table; 0: pkey_index counts */
     uint32_t roce_version;   /* preferred for RoCE ports without gid_index: 1 or 2; 0: any */
     const char *addr_family; /* the same: AF_INET or AF_INET6; NULL or empty: any */
     const char *addr_range;  /* the same: ADDRESS/BITS of the family, IPv4 without one; NULL or empty: any */

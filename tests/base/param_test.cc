@@ -72,6 +72,18 @@ TEST(Param, UnderNcclsNameAValueIsReadAsNcclReadsIt)
         EXPECT_EQ(DT_INVALID, Load({{"NCCL_IB_TC", bad}}, &params)) << bad;
 }
 
+TEST(Param, APartitionKeyIsWrittenInHexadecimalUnderBothNames)
+{
+    dt_params params;
+    for (const char *name : {"DETOUR_PKEY_VALUE", "NCCL_IB_PKEY_VALUE"}) {
+        ASSERT_EQ(DT_OK, Load({{name, "0x8111"}}, &params)) << name;
+        EXPECT_EQ(0x8111u, params.pkey_value);
+        ASSERT_EQ(DT_OK, Load({{name, "-1"}}, &params)) << name; // NCCL's default
+        EXPECT_EQ(0u, params.pkey_value);
+        EXPECT_EQ(DT_INVALID, Load({{name, "0x10000"}}, &params)) << name;
+    }
+}
+
 TEST(Param, MoreQueuePairsThanThereAreForAConnectionAreCutWithOneWarningUnderNcclsName)
 {
     dt_params params;

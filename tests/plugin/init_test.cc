@@ -30,8 +30,9 @@ void Logger(ncclDebugLogLevel level, unsigned long, const char *, int, const cha
         warnings->push_back(text);
 }
 
-/* The result of init, and its warnings, in a child with these settings. */
-std::pair<int, std::vector<std::string>> InitWith(std::vector<std::pair<const char *, const char *>> settings)
+/* The result of init, or of `then` after it, and the warnings, in a child with these settings. */
+std::pair<int, std::vector<std::string>> InitWith(std::vector<std::pair<const char *, const char *>> settings,
+                                                  int (*then)() = nullptr)
 {
     int fds[2];
     if (pipe(fds) != 0)
@@ -42,6 +43,8 @@ std::pair<int, std::vector<std::string>> InitWith(std::vector<std::pair<const ch
             setenv(name, value, 1);
         warnings = new std::vector<std::string>;
         int result = ncclNetPlugin_v8.init(Logger);
+        if (result == ncclSuccess && then)
+            result = then();
         for (const std::string &text : *warnings)
             dprintf(fds[1], "%s\n", text.c_str());
         _exit(result);
@@ -96,6 +99,40 @@ TEST(Init, BadSettingsAreNamedWithTheRightForm)
         EXPECT_NE(ncclSuccess, result) << c.name;
         ASSERT_EQ(1u, lines.size()) << c.name;
         EXPECT_NE(std::string::npos, lines[0].find(c.text)) << lines[0];
+    }
+}
+
+int ConnectToItself()
+{
+    char handle[NCCL_NET_HANDLE_MAXSIZE];
+    void *listener = nullptr, *send = nullptr, *recv = nullptr;
+    ncclNetDeviceHandle_v8_t *device;
+    int result = ncclNetPlugin_v8.listen(0, handle, &listener);
+
+    while (result == ncclSuccess && !(send && recv)) {
+        if (!send)
+            result = ncclNetPlugin_v8.connect(0, handle, &send, &device);
+        if (!recv && result == ncclSuccess)
+            result = ncclNetPlugin_v8.accept(listener, &recv, &device);
+    }
+    return result;
+}
+
+TEST(Init, APartitionKeyIsFoundByItsValueAndOneThatNoPortHasEndsConnections)
+{
+    for (bool has_key : {true, false}) {
+        auto [result, lines] = InitWith({{"DETOUR_VERBS", "soft"},
+                                         {"DETOUR_SOCKET_IFNAME", "=lo"},
+                                         {"NCCL_IB_PKEY", "3"}, // which is no entry: the value comes first
+                                         {"NCCL_IB_PKEY_VALUE", has_key ? "0x7fff" : "0x8111"}},
+                                        ConnectToItself);
+        EXPECT_EQ(has_key, result == ncclSuccess);
+        if (has_key)
+            continue;
+        ASSERT_FALSE(lines.empty());
+        EXPECT_NE(std::string::npos,
+                  lines[0].find("soft0 port 1: partition key 0x8111 is not in its table, which has 0xffff"))
+            << lines[0];
     }
 }
 

@@ -155,6 +155,7 @@ int QueryPortWhole(ibv_context *context, uint8_t port, ibv_port_attr *attr, size
     attr->state = script.state;
     attr->active_mtu = script.mtu;
     attr->gid_tbl_len = static_cast<int>(script.gids.size());
+    attr->pkey_tbl_len = static_cast<uint16_t>(script.pkeys.size());
     attr->lid = script.lid;
     attr->active_width = script.width;
     attr->active_speed = script.speed;
@@ -176,6 +177,14 @@ int QueryGid(ibv_context *context, uint8_t port, int index, ibv_gid *gid)
         return -1;
     memcpy(gid->raw, ContextOf(context)->script->ports.at(port - 1u).gids.at(static_cast<size_t>(index)).raw,
            16);
+    return 0;
+}
+
+int QueryPkey(ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+    if (Fails("query_pkey"))
+        return -1;
+    *pkey = htobe16(ContextOf(context)->script->ports.at(port - 1u).pkeys.at(static_cast<size_t>(index)));
     return 0;
 }
 
@@ -389,6 +398,7 @@ dt_verbs_table MakeTable()
     table.query_port = QueryPort;
     table.query_gid = QueryGid;
     table.query_gid_ex = QueryGidEx;
+    table.query_pkey = QueryPkey;
     table.get_async_event = GetAsyncEvent;
     table.ack_async_event = AckAsyncEvent;
     table.event_type_str = EventTypeStr;

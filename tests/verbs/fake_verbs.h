@@ -38,6 +38,7 @@ struct Port {
     uint16_t lid = 0;
     uint8_t flags = 0; /* IBV_QPF_* */
     std::vector<Gid> gids;
+    std::vector<uint16_t> pkeys; /* host byte order */
 };
 
 struct DeviceScript {
