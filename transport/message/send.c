@@ -299,7 +299,6 @@ static inline struct dt_send_slot *matching_slot(struct dt_sender *s)
         return slot;
     if (slot->state != DT_SEND_FREE)
         return NULL;
-    slot->stale_mask = 0;
     if (!fetch_cts(s, slot)) {
         dt_meter_waits(&s->connection.meter);
         poll_waiting(s);

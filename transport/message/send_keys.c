@@ -23,6 +23,7 @@ void dt_sender_drop_stale_keys(const struct dt_sender *s, struct dt_send_slot *s
                                uint32_t ring)
 {
     slot->parts = slot->entry[0].parts;
+    slot->stale_mask = 0; /* of the message that had the slot before */
     for (uint32_t p = 0; p < s->connection.path_count; p++) {
         if (p != ring && sequence < s->connection.path[p].keys_since)
             drop(slot, p);
@@ -39,6 +40,7 @@ static DT_READS_DEVICE_MEMORY void clear_ring(const struct dt_path *path)
 void dt_sender_keys_renewed(struct dt_sender *s, struct dt_path *path, const struct dt_path_offer *offer)
 {
     struct dt_connection *c = &s->connection;
+    uint64_t before = s->keys_since;
 
     if (offer->generation == path->peer_generation)
         return;
@@ -48,6 +50,8 @@ void dt_sender_keys_renewed(struct dt_sender *s, struct dt_path *path, const str
     s->keys_since = dt_max_u64(s->keys_since, offer->keys_since);
     clear_ring(path);
     for (uint32_t i = 0; i < c->slots; i++) {
+        if (s->slot[i].sequence >= before) /* it was not used */
+            s->slot[i].stale_mask = 0;
         if (s->slot[i].state != DT_SEND_FREE && s->slot[i].sequence < offer->keys_since)
             drop(&s->slot[i], path->index);
     }

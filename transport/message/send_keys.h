@@ -33,7 +33,16 @@ void dt_sender_keys_renewed(struct dt_sender *sender, struct dt_path *path,
 void dt_sender_drop_stale_keys(const struct dt_sender *sender, struct dt_send_slot *slot, uint64_t sequence,
                                uint32_t ring);
 
-/* Takes the keys of paths in slot->stale_mask that have arrived meanwhile. */
+/*
+ * The paths for which the message's entries have keys of before. slot->stale_mask is meaningful for messages
+ * before sender->keys_since alone, so that the usual message, which is not, need not clear it.
+ */
+static inline uint32_t dt_sender_stale_mask(const struct dt_sender *sender, const struct dt_send_slot *slot)
+{
+    return slot->sequence < sender->keys_since ? slot->stale_mask : 0;
+}
+
+/* Takes the keys of paths in dt_sender_stale_mask() that have arrived meanwhile. */
 void dt_sender_fetch_keys(struct dt_sender *sender, struct dt_send_slot *slot);
 
 #ifdef __cplusplus

@@ -10,7 +10,8 @@
  * The paths that can carry the message: all its buffers, at both ends, are registered there. With `with_late`
  * also those that can once a device of this end has answered, or the receiver has sent its keys again.
  */
-static inline uint32_t reachable_mask(const struct dt_send_slot *slot, bool with_late)
+static inline uint32_t reachable_mask(const struct dt_sender *s, const struct dt_send_slot *slot,
+                                      bool with_late)
 {
     uint32_t mask = ~0u;
 
@@ -23,7 +24,7 @@ static inline uint32_t reachable_mask(const struct dt_send_slot *slot, bool with
             continue;
         late = with_late ? dt_load_acquire(&part->memory->late_mask) : 0;
         mask &= (dt_load_acquire(&part->memory->path_mask) | late) &
-                (slot->entry[i].path_mask | (with_late ? slot->stale_mask : 0u));
+                (slot->entry[i].path_mask | (with_late ? dt_sender_stale_mask(s, slot) : 0u));
     }
     return mask;
 }
@@ -34,15 +35,15 @@ struct dt_path *dt_sender_other_path_for(struct dt_sender *s, const struct dt_se
     struct dt_connection *c = &s->connection;
     uint32_t mask;
 
-    if (slot->stale_mask)
+    if (dt_sender_stale_mask(s, slot))
         dt_sender_fetch_keys(s, dt_sender_slot(s, slot->sequence));
-    mask = reachable_mask(slot, false);
+    mask = reachable_mask(s, slot, false);
 
     for (uint32_t p = 0; p < c->path_count; p++) {
         if (c->path[p].state == DT_PATH_UP && mask & 1u << p)
             return &c->path[p];
     }
-    if (!(reachable_mask(slot, true) & ((1u << c->path_count) - 1)))
+    if (!(reachable_mask(s, slot, true) & ((1u << c->path_count) - 1)))
         dt_connection_fail(c, DT_SYSTEM, "no path reaches the buffers of message %llu at both ends",
                            (unsigned long long)slot->sequence);
     return NULL; /* one that does may come back */
@@ -53,7 +54,8 @@ struct dt_path *dt_sender_path_for(struct dt_sender *s, const struct dt_send_slo
     struct dt_path *path = s->connection.current;
 
     DT_CHECK_HOT(!path || path->state == DT_PATH_UP);
-    return path && reachable_mask(slot, false) & 1u << path->index ? path : dt_sender_other_path_for(s, slot);
+    return path && reachable_mask(s, slot, false) & 1u << path->index ? path
+                                                                      : dt_sender_other_path_for(s, slot);
 }
 
 bool dt_sender_has_room(const struct dt_path *path, uint32_t writes)

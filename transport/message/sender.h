@@ -70,7 +70,7 @@ struct dt_send_slot {
     uint64_t sequence;
     uint8_t state; /* enum dt_send_state; changed by dt_send_slot_set() alone */
     uint8_t parts;
-    uint8_t stale_mask;    /* paths for which its entries have keys of before (send_keys.h) */
+    uint8_t stale_mask;    /* for dt_sender_stale_mask() (send_keys.h) */
     uint8_t taken_mask;    /* parts that have their isend */
     uint8_t missing;       /* parts that do not */
     uint8_t reported;      /* parts that are reported done, or need no report */

@@ -99,6 +99,27 @@ TEST_F(SendKeys, AreTakenFromThePathsOwnRingOnceTheyAreThere)
     EXPECT_EQ(0u, slot->stale_mask);
 }
 
+/* Nothing clears the mask when a slot is used again: it is of messages before the new keys alone. */
+TEST_F(SendKeys, WhatAnEarlierMessageOfTheSlotLeftIsNotOfThisOne)
+{
+    slot->entry[0].path_mask = 1;
+    slot->stale_mask = 2;
+    *RingOf(1) = before;
+    sender->path[0].state = DT_PATH_NONE;
+    dt_connection_choose_path(sender);
+    EXPECT_EQ(nullptr, dt_sender_path_for(s, slot)) << "the ring of path 1 is not read";
+    s->keys_since = 1;
+    EXPECT_EQ(&sender->path[1], dt_sender_path_for(s, slot))
+        << "it is, if the message is before the new keys";
+    s->keys_since = 0;
+    slot->stale_mask = 1;
+    Renew(1, 1, 1);
+    EXPECT_EQ(2u, slot->stale_mask);
+    slot->stale_mask = 1;
+    dt_sender_drop_stale_keys(s, slot, 0, 1);
+    EXPECT_EQ(0u, slot->stale_mask);
+}
+
 /* What is read from now on: every ring but the path's own may have entries of before. */
 TEST_F(SendKeys, ThatComeOverAnotherPathAreOldIfTheMessageIs)
 {
