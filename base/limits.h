@@ -21,6 +21,9 @@
 #define DT_PATHS_MAX 4
 #define DT_QPS_MAX   8 /* data queue pairs per path */
 
+/* Queue pairs that one message is split over; one 64-bit word has a bit for each of them and each part. */
+#define DT_SHARES_MAX 8
+
 /*
  * NCCL's LL128 protocol polls a flag at the end of each 128-byte line, so messages are split only there. That
  * also satisfies LL, which needs 8 bytes.

@@ -33,7 +33,9 @@ extern "C" {
       "link rate of each software RNIC; 0 is unlimited")                                                     \
     X(paths, "DETOUR_PATHS", NULL, "count", 2, 1, 4, "paths set up per connection: the default and backups") \
     X(qps_per_path, "DETOUR_QPS_PER_PATH", "NCCL_IB_QPS_PER_CONNECTION", "count", 1, 1, 8,                   \
-      "data queue pairs per path; a message is split over them at 128-byte boundaries")                      \
+      "data queue pairs per path")                                                                           \
+    X(split_data, "DETOUR_SPLIT_DATA", "NCCL_IB_SPLIT_DATA_ON_QPS", "0|1", 0, 0, 1,                          \
+      "with several queue pairs: 1 splits each message over them, 0 sends messages over each in turn")       \
     X(timeout_exponent, "DETOUR_TIMEOUT", "NCCL_IB_TIMEOUT", "exponent", 16, 1, 31,                          \
       "RC transport timer of the queue pairs: 4.096 us x 2^N")                                               \
     X(retry_count, "DETOUR_RETRY_CNT", "NCCL_IB_RETRY_CNT", "count", 6, 0, 7,                                \

@@ -49,7 +49,7 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
                                                answer.agreed.paths, answer.path);
     DT_CHECK(answer.agreed.paths >= 1 && answer.path[0].receiver == 0); /* path 0 is NCCL's device */
     dt_answer_encode(&answer, &c->session->channel.out);
-    dt_setup_take_terms(setup, &answer.agreed, answer.path);
+    dt_setup_take_terms(setup, &answer.agreed, setup->hello.spread, answer.path);
     return DT_OK;
 }
 
@@ -67,7 +67,8 @@ enum dt_status dt_net_listen(struct dt_net *net, size_t device, uint8_t handle[D
 {
     struct dt_listen *listen = calloc(1, sizeof *listen);
     struct dt_handle content = {.version_min = DT_PROTOCOL_VERSION_MIN,
-                                .version_max = DT_PROTOCOL_VERSION_MAX};
+                                .version_max = DT_PROTOCOL_VERSION_MAX,
+                                .features = DT_FEATURE_SPREAD};
     enum dt_status status;
 
     if (!listen)

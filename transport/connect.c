@@ -66,6 +66,14 @@ static enum dt_status step_connected(struct dt_setup *setup, uint64_t now_ns)
     return status;
 }
 
+/* The sender's setting decides, unless the listener knows of none. */
+static enum dt_spread spread_of(const struct dt_setup *setup)
+{
+    if (!(setup->handle.features & DT_FEATURE_SPREAD))
+        return DT_SPREAD_UNKNOWN;
+    return setup->connection->environment->params.split_data ? DT_SPREAD_SPLIT : DT_SPREAD_TURNS;
+}
+
 static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
 {
     struct dt_connection *c = setup->connection;
@@ -78,6 +86,7 @@ static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
         .wanted = dt_setup_wishes(c->nic),
         .pid = c->environment->pid,
         .devices = c->nic->service->backup_offer,
+        .spread = spread_of(setup),
     };
 
     (void)now_ns;
@@ -121,7 +130,7 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
         return DT_PROTOCOL;
     }
     snprintf(c->peer, sizeof c->peer, "%s:%u", answer.host, answer.pid);
-    dt_setup_take_terms(setup, &answer.agreed, answer.path);
+    dt_setup_take_terms(setup, &answer.agreed, spread_of(setup), answer.path);
     return DT_OK;
 }
 

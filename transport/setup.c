@@ -59,7 +59,7 @@ static uint32_t adaptive_bytes(const struct dt_connection *c)
     return is_adaptive ? (uint32_t)params->ar_threshold : UINT32_MAX;
 }
 
-void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms,
+void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms, enum dt_spread spread,
                          const struct dt_backup_pair *pairs)
 {
     struct dt_connection *c = setup->connection;
@@ -72,6 +72,7 @@ void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms,
     setup->terms = *terms;
     c->path_count = terms->paths;
     c->qps = terms->qps;
+    c->shares = spread == DT_SPREAD_TURNS ? 1 : terms->qps;
     c->slots = c->group.slots = terms->slots;
     c->chunk_bytes = terms->chunk_bytes;
     c->adaptive_bytes = adaptive_bytes(c);
@@ -83,6 +84,8 @@ void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms,
         c->path[p].group = &c->group;
         c->path[p].index = p;
         c->path[p].qp_count = terms->qps;
+        c->path[p].share_count = c->shares;
+        c->path[p].whole_message = dt_arrivals_whole(c->shares);
         c->path[p].nic = &c->net->nic[backups->index[c->is_sender ? pairs[p].sender : pairs[p].receiver]];
         c->path[p].backup_kind = pairs[p].kind;
         dt_list_init(&c->path[p].retired);
@@ -513,10 +516,11 @@ static void describe_agreement(const struct dt_setup *setup, uint64_t now_ns, ch
     describe_paths(c, paths, sizeof paths);
     describe_cost(c, cost, sizeof cost);
     snprintf(text, bytes,
-             "connection %016llx %s %s: paths %s; %u queue pairs each, %u slots, writes up to %u KiB; set up "
-             "in %llu us, with %s",
-             (unsigned long long)c->id, c->ops->direction, c->peer, paths, c->qps, c->slots,
-             c->chunk_bytes >> 10, (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_US), cost);
+             "connection %016llx %s %s: paths %s; %u queue pairs each%s, %u slots, writes up to %u KiB; set "
+             "up in %llu us, with %s",
+             (unsigned long long)c->id, c->ops->direction, c->peer, paths, c->qps,
+             c->shares < c->qps ? " in turn" : "", c->slots, c->chunk_bytes >> 10,
+             (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_US), cost);
 }
 
 struct dt_connection *dt_setup_finish(struct dt_setup *setup, bool keep, uint64_t now_ns)

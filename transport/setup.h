@@ -104,7 +104,7 @@ enum dt_status dt_step_flush(struct dt_setup *setup, uint64_t now_ns);
 enum dt_status dt_setup_expect(struct dt_setup *setup, enum dt_frame_type type, struct dt_frame *frame);
 
 /* Takes the terms over, and the devices of the paths; `pairs` has terms->paths of them, in range. */
-void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms,
+void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms, enum dt_spread spread,
                          const struct dt_backup_pair *pairs);
 
 #ifdef __cplusplus

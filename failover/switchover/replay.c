@@ -9,6 +9,7 @@
 #include "transport/message/send_multi.h"
 #include "transport/message/send_path.h"
 #include "transport/message/memory.h"
+#include "transport/protocol/split.h"
 
 /* The shares of one queue pair, moved from one path to another. */
 struct move {
@@ -109,20 +110,29 @@ static uint32_t choose(struct dt_sender *s, struct dt_path *to, struct dt_send_s
     return chosen_count;
 }
 
-/* Posts them on one queue pair. */
+static bool has_share(const struct dt_path *path, const struct dt_send_slot *slot, uint32_t q)
+{
+    return dt_split_share_of(slot->sequence, path->share_count, path->qp_count, q) < path->share_count;
+}
+
+/* Posts those that have a share on the queue pair there. */
 static enum dt_status move_share(struct move *move, struct dt_send_slot *const *slots, uint32_t count,
                                  uint32_t *engines)
 {
     struct dt_replay_source source = {{move, map_wr_id, map_local, map_remote}, post_anew, move};
     const struct dt_replay_engine *engine;
     uint64_t wr_ids[DT_SLOTS_MAX];
-    uint32_t done;
+    uint32_t done, on_qp = 0;
     enum dt_status status;
 
     DT_CHECK(count > 0 && count <= DT_SLOTS_MAX && move->q < move->to->qp_count);
-    for (uint32_t i = 0; i < count; i++)
-        wr_ids[i] = move->from->payload_id[move->q] | (uint32_t)slots[i]->sequence;
-    struct dt_replay replay = {move->from->qp[move->q], move->to->qp[move->q], wr_ids, count, &source};
+    for (uint32_t i = 0; i < count; i++) {
+        if (has_share(move->to, slots[i], move->q))
+            wr_ids[on_qp++] = move->from->payload_id[move->q] | (uint32_t)slots[i]->sequence;
+    }
+    if (on_qp == 0)
+        return DT_OK;
+    struct dt_replay replay = {move->from->qp[move->q], move->to->qp[move->q], wr_ids, on_qp, &source};
     status = dt_replay_run(&replay, &done, &engine);
     *engines |= engine == &dt_replay_wqe ? DT_SWITCHOVER_BY_WQE : DT_SWITCHOVER_BY_REPOST;
     return status;

@@ -72,6 +72,7 @@ void dt_host_settings_apply(void *arg, struct dt_params *params)
 
     params->paths = settings->paths;
     params->qps_per_path = settings->qps_per_path;
+    params->split_data = settings->is_split;
     params->timeout_exponent = settings->timeout_exponent;
     params->retry_count = settings->retry_count;
     params->fence_ms = settings->fence_ms;
@@ -429,6 +430,16 @@ static void draw_adaptive(struct dt_scenario *s)
     }
 }
 
+/* Of the sender's host; the rest, as always, stays what it was. */
+static void draw_split(struct dt_scenario *s)
+{
+    struct dt_prng prng;
+
+    dt_prng_init_stream(&prng, s->seed, 1013);
+    for (uint32_t host = 0; host < DT_HOSTS; host++)
+        s->settings[host].is_split = dt_draw_one_in(&prng, 2);
+}
+
 void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario *s)
 {
     struct dt_prng prng;
@@ -466,6 +477,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     draw_orders(s);
     draw_holds(s);
     draw_adaptive(s);
+    draw_split(s);
     mark_staged(s);
     if (profile == DT_PROFILE_FAILOVER) /* in the others a warning, as each refusal is one, is a failure */
         draw_refusals(s);
@@ -500,13 +512,13 @@ static void print_host(const struct dt_scenario *s, uint32_t host)
     printf("  host %u: soft%u to soft%u, %u paths x %u queue pairs (%s), adaptive above %" PRIu64
            " bytes (0: not), timer 2^%u with %u retries, chunk %u, fence %" PRIu64 " ms, late %" PRIu64
            " ms, dead %" PRIu64 " ms, clock %+.3f s %+" PRId64 " ppm, delays '%s', host path of %" PRIu64
-           " bytes%s%s\n",
+           " bytes%s%s%s\n",
            host, o->device_first, o->device_first + o->device_count - 1, settings->paths,
            settings->qps_per_path, settings->posting, settings->is_adaptive ? settings->ar_threshold : 0,
            settings->timeout_exponent, settings->retry_count, o->chunk_bytes, settings->fence_ms,
            settings->late_ms, settings->dead_ms, (double)o->clock_offset_ns / 1e9, o->clock_drift_ppm,
            settings->inject, settings->hostpath_bytes, settings->is_ordered ? ", switched by order" : "",
-           settings->is_held ? ", held at times" : "");
+           settings->is_held ? ", held at times" : "", settings->is_split ? ", messages split" : "");
 }
 
 static void print_flow(const struct dt_scenario *s, uint32_t i)

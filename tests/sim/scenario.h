@@ -35,6 +35,7 @@ enum dt_profile {
 struct dt_host_settings {
     uint32_t paths;
     uint32_t qps_per_path;
+    bool is_split;       /* messages, over the queue pairs */
     const char *posting; /* "std" or "dv" */
     uint32_t timeout_exponent;
     uint32_t retry_count;

@@ -233,9 +233,9 @@ TEST(SetupTerms, AreTheSmallerOfBothEnds)
     }
     int lines = 0;
     for (const std::string &line : detour_test::LoggedLines()) {
-        lines += line.find("paths soft0-soft1; 2 queue pairs each, 64 slots, writes up to 8 KiB") !=
+        lines += line.find("paths soft0-soft1; 2 queue pairs each in turn, 64 slots, writes up to 8 KiB") !=
                  std::string::npos;
-        lines += line.find("paths soft1-soft0; 2 queue pairs each, 64 slots, writes up to 8 KiB") !=
+        lines += line.find("paths soft1-soft0; 2 queue pairs each in turn, 64 slots, writes up to 8 KiB") !=
                  std::string::npos;
     }
     EXPECT_EQ(4, lines);

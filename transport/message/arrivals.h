@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arrivals of one message over one path: a set of (part, queue pair), and the bytes of each part. A
- * message is complete when one path has brought everything; what several paths brought is never added up.
+ * The arrivals of one message over one path: a set of (part, share), and the bytes of each part; each queue
+ * pair that the message goes over brings one share of each part (protocol/split.h). A message is complete
+ * when one path has brought everything; what several paths brought is never added up.
  */
 #ifndef DETOUR_TRANSPORT_MESSAGE_ARRIVALS_H
 #define DETOUR_TRANSPORT_MESSAGE_ARRIVALS_H
@@ -17,7 +18,7 @@ extern "C" {
 #endif
 
 struct dt_arrivals {
-    uint64_t seen; /* bit part * DT_QPS_MAX + queue pair */
+    uint64_t seen; /* bit part * DT_SHARES_MAX + share */
     uint64_t bytes[DT_PARTS_MAX];
 };
 
@@ -27,20 +28,30 @@ static inline void dt_arrivals_clear(struct dt_arrivals *arrivals)
     arrivals->seen = 0;
 }
 
-/* All of `parts` parts on each of `qps` queue pairs. */
-static inline uint64_t dt_arrivals_all(uint32_t parts, uint32_t qps)
+/* Every part that a message can have, in `shares` shares each. */
+static inline uint64_t dt_arrivals_whole(uint32_t shares)
 {
-    uint64_t each = (1ull << qps) - 1;
-    uint64_t all = each * 0x0101010101010101ull;
+    return ((1ull << shares) - 1) * 0x0101010101010101ull;
+}
 
-    return parts == DT_PARTS_MAX ? all : all & ((1ull << parts * DT_QPS_MAX) - 1);
+/* Of `whole`, the first `parts` parts. */
+static inline uint64_t dt_arrivals_of_parts(uint64_t whole, uint32_t parts)
+{
+    return parts == DT_PARTS_MAX ? whole : whole & ((1ull << parts * DT_SHARES_MAX) - 1);
+}
+
+/* All of `parts` parts in `shares` shares each. */
+static inline uint64_t dt_arrivals_all(uint32_t parts, uint32_t shares)
+{
+    return dt_arrivals_of_parts(dt_arrivals_whole(shares), parts);
 }
 
 /* Notes one share of `bytes`. False when it had arrived before: then nothing changes. */
-static inline bool dt_arrivals_add(struct dt_arrivals *arrivals, uint32_t part, uint32_t qp, uint32_t bytes)
+static inline bool dt_arrivals_add(struct dt_arrivals *arrivals, uint32_t part, uint32_t share,
+                                   uint32_t bytes)
 {
-    uint64_t bit = 1ull << (part * DT_QPS_MAX + qp);
-    uint64_t of_part = 0xffull << part * DT_QPS_MAX;
+    uint64_t bit = 1ull << (part * DT_SHARES_MAX + share);
+    uint64_t of_part = 0xffull << part * DT_SHARES_MAX;
 
     if (arrivals->seen & bit)
         return false;

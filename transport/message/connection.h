@@ -94,7 +94,8 @@ struct dt_connection {
     const struct dt_end_ops *ops; /* end.h */
     struct dt_path *current;      /* the path for new messages, or NULL: none is up [owner] */
     uint32_t path_count;
-    uint32_t qps;
+    uint32_t qps;    /* per path */
+    uint32_t shares; /* of them, those that each message goes over (protocol/split.h) */
     uint32_t slots;
     uint32_t chunk_bytes;
     uint32_t adaptive_bytes; /* sender: the payload of larger parts goes in writes without an immediate, which

@@ -10,6 +10,7 @@
 #include "transport/message/memory.h"
 #include "transport/protocol/memory_layout.h"
 #include "transport/protocol/immediate.h"
+#include "transport/protocol/split.h"
 #include "transport/protocol/work_id.h"
 
 #define POLL_MAX   16
@@ -77,21 +78,26 @@ static bool arrive(struct dt_receiver *r, struct dt_path *path, uint32_t q,
     struct dt_imm imm = dt_imm_decode(completion->imm);
     struct dt_recv_slot *slot = slot_of(r, imm.sequence);
     struct dt_arrivals *arrivals = &slot->arrivals[path->index];
-    uint32_t bytes = completion->bytes;
+    uint32_t bytes = completion->bytes, share = q;
 
     if (__builtin_expect(imm.kind > DT_IMM_SIZED, 0))
         return q == 0 && completion->has_imm && r->connection.ops->arrival[imm.kind](r, path, completion);
     if (!completion->has_imm || slot->state != DT_RECV_OPEN ||
         ((uint32_t)slot->sequence & DT_IMM_SEQUENCE_MASK) != imm.sequence || imm.part >= slot->parts)
         return false;
-    if (imm.kind == DT_IMM_SIZED) {
-        bytes = 0;
-        if (q == 0 && !read_record(path, slot, imm.part, &bytes))
+    if (__builtin_expect(path->share_count != path->qp_count, 0)) {
+        share = dt_split_share_of(slot->sequence, path->share_count, path->qp_count, q);
+        if (share >= path->share_count)
             return false;
     }
-    if (!dt_arrivals_add(arrivals, imm.part, q, bytes))
+    if (imm.kind == DT_IMM_SIZED) {
+        bytes = 0;
+        if (share == 0 && !read_record(path, slot, imm.part, &bytes))
+            return false;
+    }
+    if (!dt_arrivals_add(arrivals, imm.part, share, bytes))
         return false;
-    if (arrivals->seen == dt_arrivals_all(slot->parts, path->qp_count))
+    if (arrivals->seen == dt_arrivals_of_parts(path->whole_message, slot->parts))
         complete(r, path, slot);
     return true;
 }

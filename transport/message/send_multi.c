@@ -10,10 +10,19 @@
 #include "transport/protocol/split.h"
 #include "base/check.h"
 
-/* Room for the most that the message can take, on each queue pair. */
+static uint32_t qp_of(const struct dt_path *path, const struct dt_send_slot *slot, uint32_t share)
+{
+    return dt_split_qp(slot->sequence, path->share_count, path->qp_count, share);
+}
+
+/* Room for the most that the message can take, on each of its queue pairs. */
 static bool has_room(const struct dt_path *path, const struct dt_send_slot *slot)
 {
-    return dt_sender_has_room(path, (uint32_t)slot->parts * DT_WRITES_PER_PART_MAX);
+    for (uint32_t i = 0; i < path->share_count; i++) {
+        if (dt_qp_room(path->qp[qp_of(path, slot, i)]) < (uint32_t)slot->parts * DT_WRITES_PER_PART_MAX)
+            return false;
+    }
+    return true;
 }
 
 /* The size record of a part with several writes; it precedes the immediate. */
@@ -34,20 +43,20 @@ static struct dt_write size_record(const struct dt_path *path, const struct dt_s
 }
 
 /*
- * Posts part i's share on queue pair q: chunks, the size record if there are several, and last the write that
- * carries the immediate, without bytes if the share has none. InfiniBand's adaptive routing leaves writes
- * with an immediate on their fixed route ("RDMA_WRITE_WITH_IMM messages do not use adaptive routing", nccl
- * issue 850), so above a size the last write is empty.
+ * Posts part i's share `index` on queue pair q: chunks, the size record if there are several, and last the
+ * write that carries the immediate, without bytes if the share has none. InfiniBand's adaptive routing leaves
+ * writes with an immediate on their fixed route ("RDMA_WRITE_WITH_IMM messages do not use adaptive routing",
+ * nccl issue 850), so above a size the last write is empty.
  */
-static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot,
-                                 uint32_t i)
+static enum dt_status post_share(struct dt_path *path, uint32_t q, uint32_t index,
+                                 const struct dt_send_slot *slot, uint32_t i)
 {
     const struct dt_connection *c = path->connection;
     const struct dt_send_part *part = &slot->part[i];
     const struct dt_cts_entry *entry = &slot->entry[i];
-    struct dt_share share = dt_split_share(part->bytes, c->qps, q);
+    struct dt_share share = dt_split_share(part->bytes, c->shares, index);
     bool is_adaptive = part->bytes > c->adaptive_bytes;
-    bool is_sized = is_adaptive || dt_split_share(part->bytes, c->qps, 0).bytes > c->chunk_bytes;
+    bool is_sized = is_adaptive || dt_split_share(part->bytes, c->shares, 0).bytes > c->chunk_bytes;
     uint32_t each = dt_split_chunk_bytes(share.bytes, c->chunk_bytes, is_adaptive);
     uint64_t record = htole64(slot->sequence << 32 | part->bytes);
     struct dt_write write[DT_WRITES_PER_PART_MAX];
@@ -71,7 +80,7 @@ static enum dt_status post_share(struct dt_path *path, uint32_t q, const struct 
         next.remote_addr += bytes;
         next.bytes -= bytes;
     }
-    if (is_sized && q == 0) {
+    if (is_sized && index == 0) {
         write[count] = size_record(path, slot, i, &record);
         write[count++].wr_id = next.wr_id;
     }
@@ -115,8 +124,11 @@ enum dt_status dt_sender_post_last(struct dt_path *path, const struct dt_send_sl
 
 enum dt_status dt_sender_post_shares(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot)
 {
+    uint32_t index = dt_split_share_of(slot->sequence, path->share_count, path->qp_count, q);
+
+    DT_CHECK_HOT(index < path->share_count);
     for (uint32_t i = 0; i < slot->parts; i++) {
-        enum dt_status status = post_share(path, q, slot, i);
+        enum dt_status status = post_share(path, q, index, slot, i);
 
         if (status != DT_OK)
             return status;
@@ -128,7 +140,8 @@ enum dt_status dt_sender_post_all(struct dt_path *path, const struct dt_send_slo
 {
     if (!has_room(path, slot))
         return DT_FULL;
-    for (uint32_t q = 0; q < path->qp_count; q++) {
+    for (uint32_t i = 0; i < path->share_count; i++) {
+        uint32_t q = qp_of(path, slot, i);
         enum dt_status status = dt_sender_post_shares(path, q, slot);
 
         if (status != DT_OK)

@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-/* Posts all that the message has on queue pair q, without ringing. The caller has checked the room. */
+/* Posts all that the message has on queue pair q, one of its own, without ringing. The caller has checked the
+ * room. */
 enum dt_status dt_sender_post_shares(struct dt_path *path, uint32_t q, const struct dt_send_slot *slot);
 /* Posts the whole message and rings. DT_FULL: no room now. After any other error part of it may be posted. */
 enum dt_status dt_sender_post_all(struct dt_path *path, const struct dt_send_slot *slot);

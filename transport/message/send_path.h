@@ -30,7 +30,7 @@ static inline __attribute__((always_inline)) void dt_sender_mark_posted(const st
 {
     slot->path = (uint8_t)path->index;
     slot->epoch = path->epoch;
-    slot->qps_left = (uint8_t)path->qp_count;
+    slot->qps_left = (uint8_t)path->share_count;
     dt_send_slot_set(slot, DT_SEND_POSTED);
 }
 

@@ -64,6 +64,8 @@ struct dt_path {
     bool is_polled;       /* receiver: arrivals are possible [owner] */
     uint32_t epoch;       /* [owner] */
     uint32_t qp_count;
+    uint32_t share_count;   /* connection->shares */
+    uint64_t whole_message; /* receiver: dt_arrivals_whole() of them */
 
     struct dt_qp *qp[DT_QPS_MAX];
     struct dt_cq *send_cq[DT_QPS_MAX]; /* one each: a `dv` queue pair needs its own */

@@ -78,7 +78,7 @@ enum dt_frame_type {
 
 #define DT_NAME_BYTES 64 /* host and device names, with the terminating zero */
 
-/* What listen() gives to the peer, with the identity of its process: bytes 0 to 55 of the handle. The last 8
+/* What listen() gives to the peer, with the identity of its process: bytes 0 to 59 of the handle. The last 8
  * bytes of it are the connecting end's own (dt_handle_cookie), zero when they leave listen(). */
 struct dt_handle {
     uint16_t version_min;
@@ -86,6 +86,17 @@ struct dt_handle {
     struct dt_address address;
     uint64_t listen_id; /* which listener of that process */
     uint64_t nonce;     /* known only to holders of the handle */
+    uint32_t features;  /* DT_FEATURE_*; 0 of older listeners, and older connecting ends do not read it */
+};
+
+#define DT_FEATURE_SPREAD 1u /* HELLO may have its last member */
+
+/* How the messages of a connection go over the queue pairs of a path (protocol/split.h). */
+enum dt_spread {
+    DT_SPREAD_UNKNOWN, /* an end is older than this choice: as SPLIT */
+    DT_SPREAD_SPLIT,   /* each message over all of them */
+    DT_SPREAD_TURNS,   /* each message over one of them, in turn */
+    DT_SPREAD_COUNT
 };
 
 void dt_handle_encode(const struct dt_handle *handle, uint8_t bytes[DT_HANDLE_BYTES]);
@@ -117,6 +128,7 @@ struct dt_hello {
     char device[DT_NAME_BYTES]; /* the connecting end's default device */
     struct dt_backup_offer devices;
     struct dt_address listener; /* the connecting process's own; family NONE: it has none */
+    enum dt_spread spread;      /* UNKNOWN: it is not sent */
 };
 
 struct dt_answer {

@@ -24,7 +24,7 @@ extern "C" {
 enum dt_imm_kind {
     DT_IMM_DATA = 0, /* the share was one write: its size is the completion's byte count */
     DT_IMM_SIZED =
-        1, /* it was several: the part's size is in the record written before queue pair 0's immediate */
+        1, /* it was several: the part's size is in the record written before share 0's immediate */
     /* Eager send (eager.h); `part` is the number of the place: */
     DT_IMM_EAGER = 2, /* a payload arrived; `sequence`: DT_IMM_EAGER_* and the generation's low bits */
     DT_IMM_TAKE = 3   /* the payload at the place is this message; no data follows */

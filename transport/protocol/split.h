@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a part is cut: into one share per queue pair, and a share into chunks of one write each. */
+/*
+ * How a part is cut: into shares, one for each queue pair that its message goes over, and a share into chunks
+ * of one write each.
+ */
 #ifndef DETOUR_TRANSPORT_PROTOCOL_SPLIT_H
 #define DETOUR_TRANSPORT_PROTOCOL_SPLIT_H
 
@@ -19,7 +22,22 @@ struct dt_share {
 };
 
 /*
- * Share of queue pair `index` of `count`. Shares follow each other without a gap, begin at multiples of
+ * The queue pair, of `qps`, that brings share `share` of a message with `shares` shares: a message goes over
+ * the queue pairs that follow those of the message before it.
+ */
+static inline uint32_t dt_split_qp(uint64_t sequence, uint32_t shares, uint32_t qps, uint32_t share)
+{
+    return shares == qps ? share : (uint32_t)((sequence * shares + share) % qps);
+}
+
+/* The opposite: at least `shares`, if queue pair `qp` brings none. */
+static inline uint32_t dt_split_share_of(uint64_t sequence, uint32_t shares, uint32_t qps, uint32_t qp)
+{
+    return shares == qps ? qp : (qp + qps - (uint32_t)(sequence * shares % qps)) % qps;
+}
+
+/*
+ * Share `index` of `count`. Shares follow each other without a gap, begin at multiples of
  * DT_CUT_BYTES, and those without bytes come last.
  */
 static inline struct dt_share dt_split_share(uint32_t bytes, uint32_t count, uint32_t index)

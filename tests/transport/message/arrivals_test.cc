@@ -10,7 +10,7 @@ namespace
 TEST(Arrivals, AMessageIsEveryPartOnEveryQueuePair)
 {
     for (uint32_t parts = 1; parts <= DT_PARTS_MAX; parts++) {
-        for (uint32_t qps = 1; qps <= DT_QPS_MAX; qps++) {
+        for (uint32_t qps = 1; qps <= DT_SHARES_MAX; qps++) {
             dt_arrivals arrivals = {};
             uint64_t all = dt_arrivals_all(parts, qps);
             ASSERT_EQ(parts * qps, std::bitset<64>(all).count());

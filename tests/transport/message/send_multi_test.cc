@@ -3,7 +3,10 @@
 
 #include "tests/transport/message/ends.h"
 #include "transport/message/send.h"
+#include "transport/message/receive.h"
 #include "transport/message/send_path.h"
+#include "transport/protocol/immediate.h"
+#include "transport/protocol/work_id.h"
 
 namespace
 {
@@ -13,9 +16,10 @@ constexpr uint32_t kChunkBytes = 64 << 10;
 class SendMulti : public detour_test::Ends
 {
   protected:
-    explicit SendMulti(int qps = 2)
-        : Ends([qps](dt_params &params, dt_net_options &options) {
+    explicit SendMulti(int qps = 2, bool is_split = true)
+        : Ends([=](dt_params &params, dt_net_options &options) {
               params.qps_per_path = qps;
+              params.split_data = is_split;
               options.chunk_bytes = kChunkBytes;
           })
     {
@@ -127,6 +131,77 @@ TEST_F(SendMulti, WithoutRoomForAllOfItNothingIsPosted)
     EXPECT_EQ(DT_FULL, dt_sender_post_all(path, slot));
     EXPECT_EQ(room[0], Room(0));
     EXPECT_EQ(room[1], Room(1));
+}
+
+/* Messages in turn over three queue pairs. */
+class SendTurns : public SendMulti
+{
+  protected:
+    SendTurns() : SendMulti(3, false) {}
+    std::vector<uint32_t> Rooms()
+    {
+        return {Room(0), Room(1), Room(2)};
+    }
+    void Fill(uint32_t q)
+    {
+        dt_path *path = &sender->path[0];
+        dt_write filler = {};
+        filler.wr_id = path->payload_id[q] + (1ull << 32); /* of another epoch: its completion is ignored */
+        filler.remote_addr = path->peer_control_addr;
+        filler.rkey = path->peer_control_rkey;
+        while (Room(q) >= DT_WRITES_PER_PART_MAX)
+            ASSERT_EQ(DT_OK, dt_qp_post_write(path->qp[q], &filler, 1));
+    }
+};
+
+TEST_F(SendTurns, EachMessageGoesOverTheQueuePairAfterTheOneBefore)
+{
+    const std::vector<std::vector<uint32_t>> kMessages = {
+        {100}, {0}, {5 * kChunkBytes + 77}, {1, 0, kChunkBytes + 1}, {64}, {4096, 65}, {kChunkBytes}};
+    for (uint64_t sequence = 0; sequence < kMessages.size(); sequence++) {
+        memset(to.data(), 0, kBytes);
+        Receive(kMessages[sequence]);
+        ASSERT_FALSE(HasFailure());
+        std::vector<uint32_t> rooms = Rooms();
+        EXPECT_TRUE(dt_sender_post_oldest(s));
+        EXPECT_EQ(1u, slot->qps_left);
+        for (uint32_t q = 0; q < 3; q++)
+            EXPECT_EQ(q == sequence % 3, Room(q) < rooms[q])
+                << "message " << sequence << ", queue pair " << q;
+        Finish(kMessages[sequence]);
+        PollUntilComplete(slot);
+        ASSERT_FALSE(HasFailure());
+        dt_sender_report_parts(slot, slot->parts);
+    }
+}
+
+TEST_F(SendTurns, OnlyTheRoomOfItsOwnQueuePairCounts)
+{
+    Fill(1);
+    Fill(2);
+    Receive({1});
+    ASSERT_FALSE(HasFailure());
+    EXPECT_TRUE(dt_sender_post_oldest(s));
+    Finish({1});
+    Receive({1});
+    ASSERT_FALSE(HasFailure());
+    Fill(1);
+    EXPECT_EQ(DT_FULL, dt_sender_post_all(&sender->path[0], slot));
+}
+
+TEST_F(SendTurns, AnArrivalOnTheQueuePairOfAnotherMessageFailsTheConnection)
+{
+    Receive({1});
+    ASSERT_FALSE(HasFailure());
+    dt_completion completion = {};
+    completion.wr_id = dt_work_encode(DT_WORK_RECEIVE, 0, 1, 0, 0);
+    completion.status = DT_WC_SUCCESS;
+    completion.has_imm = true;
+    completion.imm = dt_imm_encode(DT_IMM_DATA, 0, 0);
+    completion.bytes = 1;
+    detour_test::ExpectWarning("an arrival that is no open message's");
+    dt_receiver_handle(r, &receiver->path[0], &completion);
+    EXPECT_EQ(DT_PROTOCOL, (int)receiver->failing);
 }
 
 class SendLast : public SendMulti

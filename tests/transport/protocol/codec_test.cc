@@ -90,12 +90,36 @@ TEST(Split, ChunksStayWithinTheirNumberAndAreCutAtLines)
     EXPECT_EQ(4096u, dt_split_chunk_bytes(4096, 4096, false));
 }
 
+TEST(Split, EachShareHasAQueuePairOfItsOwnAndTheyTakeTurns)
+{
+    for (uint32_t qps = 1; qps <= DT_QPS_MAX; qps++) {
+        for (uint32_t shares : {1u, qps < DT_SHARES_MAX ? qps : (uint32_t)DT_SHARES_MAX}) {
+            std::vector<int> used(qps);
+            for (uint64_t sequence = (1ull << 33) - 1; sequence < (1ull << 33) - 1 + qps; sequence++) {
+                std::vector<bool> has_share(qps);
+                for (uint32_t share = 0; share < shares; share++) {
+                    uint32_t q = dt_split_qp(sequence, shares, qps, share);
+                    ASSERT_LT(q, qps);
+                    ASSERT_FALSE(has_share[q]);
+                    has_share[q] = true;
+                    used[q]++;
+                    ASSERT_EQ(share, dt_split_share_of(sequence, shares, qps, q));
+                }
+                for (uint32_t q = 0; q < qps; q++)
+                    ASSERT_EQ(has_share[q], dt_split_share_of(sequence, shares, qps, q) < shares);
+            }
+            for (int times : used)
+                ASSERT_EQ((int)shares, times) << "as often as every other one";
+        }
+    }
+}
+
 TEST(Arrivals, CompleteExactlyWhenEveryShareOfEveryPartIsThere)
 {
     dt_prng prng;
     dt_prng_init(&prng, 1);
     for (uint32_t parts = 1; parts <= DT_PARTS_MAX; parts++) {
-        for (uint32_t qps = 1; qps <= DT_QPS_MAX; qps++) {
+        for (uint32_t qps = 1; qps <= DT_SHARES_MAX; qps++) {
             std::vector<std::pair<uint32_t, uint32_t>> shares;
             for (uint32_t part = 0; part < parts; part++)
                 for (uint32_t qp = 0; qp < qps; qp++)

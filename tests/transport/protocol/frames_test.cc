@@ -104,6 +104,7 @@ TEST(Handle, ComesBackAsItWas)
     in.listen_id = 3;
     in.nonce = UINT64_MAX;
     in.address.process = 0x8877665544332211;
+    in.features = 0x80000001;
     dt_handle_encode(&in, bytes);
     EXPECT_EQ(0u, dt_handle_cookie(bytes));
     ASSERT_EQ(DT_OK, dt_handle_decode(bytes, &out));
@@ -112,6 +113,20 @@ TEST(Handle, ComesBackAsItWas)
     EXPECT_EQ(0x1122334455667788u, dt_handle_cookie(bytes));
     ASSERT_EQ(DT_OK, dt_handle_decode(bytes, &out)) << "the cookie is not part of the handle";
     EXPECT_EQ(0, memcmp(&in, &out, sizeof in));
+}
+
+TEST(Handle, OfAnOlderListenerHasNoFeatures)
+{
+    uint8_t bytes[DT_HANDLE_BYTES];
+    dt_handle in = {}, out;
+    in.version_max = 3;
+    in.address.family = DT_ADDRESS_IPV4;
+    in.address.port = 1;
+    dt_handle_encode(&in, bytes);
+    for (size_t i = 56; i < DT_HANDLE_BYTES; i++)
+        EXPECT_EQ(0, bytes[i]) << "as older listeners leave it";
+    ASSERT_EQ(DT_OK, dt_handle_decode(bytes, &out));
+    EXPECT_EQ(0u, out.features);
 }
 
 TEST(Handle, OfAnotherPluginIsRefused)
@@ -365,6 +380,28 @@ TEST(Messages, ResumeWhoseFirstIncompleteMessageIsCompleteIsRefused)
     dt_path_frame out;
     dt_path_frame_encode(&frame, 1, &resuming.w);
     EXPECT_EQ(DT_PROTOCOL, dt_path_frame_decode(resuming.body(), resuming.body_bytes(), 2, 1, &out));
+}
+
+/* An older listener takes no HELLO that is longer than it knows, so without a choice it is as it was. */
+TEST(Messages, HelloHasTheSpreadOnlyIfThereIsOne)
+{
+    Frame before;
+    dt_hello hello = Hello(), out;
+    dt_hello_encode(&hello, &before.w);
+    ASSERT_EQ(DT_OK, dt_hello_decode(before.body(), before.body_bytes(), &out));
+    EXPECT_EQ(DT_SPREAD_UNKNOWN, out.spread);
+    for (dt_spread spread : {DT_SPREAD_SPLIT, DT_SPREAD_TURNS}) {
+        Frame frame;
+        hello.spread = spread;
+        dt_hello_encode(&hello, &frame.w);
+        EXPECT_EQ(before.body_bytes() + 1, frame.body_bytes());
+        ASSERT_EQ(DT_OK, dt_hello_decode(frame.body(), frame.body_bytes(), &out));
+        EXPECT_EQ(spread, out.spread);
+        for (uint8_t bad : {0, 3, 255}) {
+            frame.bytes[frame.w.used - 1] = bad;
+            EXPECT_EQ(DT_PROTOCOL, dt_hello_decode(frame.body(), frame.body_bytes(), &out)) << (int)bad;
+        }
+    }
 }
 
 TEST(Messages, ReadyNamesPathsThatWereAgreedAndAtLeastOne)

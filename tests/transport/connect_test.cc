@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the messages of a connection go over its queue pairs: the ends agree, also with an older one. */
+#include "tests/transport/two_nets.h"
+
+namespace
+{
+class Spread : public detour_test::TwoNets
+{
+  protected:
+    explicit Spread(uint32_t qps = 4)
+        : TwoNets([=](dt_params &params, dt_net_options &) { params.qps_per_path = qps; }), qps_(qps)
+    {
+    }
+
+    void Establish(bool splits_there, bool splits_here)
+    {
+        there.net->environment.params.split_data = splits_there;
+        here.net->environment.params.split_data = splits_here;
+        TwoNets::Establish();
+    }
+    void ExpectShares(uint32_t shares)
+    {
+        ExpectShares(shares, qps_);
+    }
+    void ExpectShares(uint32_t shares, uint32_t qps)
+    {
+        for (const dt_connection *c : {sender, receiver}) {
+            ASSERT_NE(nullptr, c);
+            EXPECT_EQ(qps, c->qps);
+            EXPECT_EQ(shares, c->shares) << (c->is_sender ? "sender" : "receiver");
+            for (uint32_t p = 0; p < c->path_count; p++)
+                EXPECT_EQ(shares, c->path[p].share_count);
+        }
+    }
+    uint32_t qps_;
+};
+
+TEST_F(Spread, MessagesTakeTurnsIfTheSenderIsSetTo)
+{
+    Listen();
+    Establish(false, true);
+    ExpectShares(1);
+}
+
+TEST_F(Spread, MessagesAreSplitIfTheSenderIsSetTo)
+{
+    Listen();
+    Establish(true, false);
+    ExpectShares(qps_);
+}
+
+TEST_F(Spread, AnOlderListenerIsNotAskedToTakeTurns)
+{
+    dt_handle content;
+    Listen();
+    ASSERT_EQ(DT_OK, dt_handle_decode(handle, &content));
+    EXPECT_EQ(DT_FEATURE_SPREAD, content.features);
+    content.features = 0;
+    dt_handle_encode(&content, handle);
+    Establish(false, false);
+    ExpectShares(qps_);
+}
+} // namespace
