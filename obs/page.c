@@ -76,12 +76,25 @@ static int make_file(int dir_fd, const char *name)
     return -1;
 }
 
-/* Renames it to its final name once it is complete, so that a sweep never finds it unlocked. */
-static bool rename_file(const struct dt_page *page, const char *new_name, const char *name)
+/* EEXIST instead of replacing a file; without that where the file system cannot tell. */
+static int rename_to_free_name(int dir_fd, const char *new_name, const char *name)
+{
+    int result = renameat2(dir_fd, new_name, dir_fd, name, RENAME_NOREPLACE);
+
+    return result && (errno == EINVAL || errno == ENOSYS) ? renameat(dir_fd, new_name, dir_fd, name) : result;
+}
+
+/*
+ * Renames it to its final name once it is complete, so that a sweep never finds it unlocked. A process with
+ * the same number may have got the name since it was found free.
+ */
+static bool rename_file(const struct dt_page *page, const struct dt_runtime_dir *dir, const char *new_name,
+                        const char *name)
 {
     struct stat own, found;
 
-    if (renameat(page->dir_fd, new_name, page->dir_fd, name)) {
+    dt_runtime_dir_remove_left_over(dir, page->pid);
+    if (rename_to_free_name(page->dir_fd, new_name, name)) {
         if (errno == ENOENT) /* renamed by a process with the same number */
             errno = EEXIST;
         return false;
@@ -115,7 +128,7 @@ static bool open_shared(struct dt_page *page, const struct dt_page_options *opti
     memory = mmap(NULL, sizeof(struct page_layout), PROT_READ | PROT_WRITE, MAP_SHARED, page->file_fd, 0);
     if (memory == MAP_FAILED)
         goto remove_file;
-    if (!rename_file(page, new_name, name))
+    if (!rename_file(page, options->dir, new_name, name))
         goto unmap;
     page->layout = (struct page_layout *)memory;
     return true;

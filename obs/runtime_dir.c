@@ -140,17 +140,48 @@ size_t dt_runtime_dir_list(const struct dt_runtime_dir *dir, enum dt_runtime_fil
     return count;
 }
 
-/* A live process holds a lock on its page. */
-static bool page_is_left_over(const struct dt_runtime_dir *dir, const char *name)
+/* A live process holds a lock on its page. -1: there is no page, or it is in use; else it is open, and locked
+ * by the caller. */
+static int lock_left_over_page(const struct dt_runtime_dir *dir, const char *name)
 {
     int fd = openat(dir->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    bool left_over;
+
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static bool page_is_left_over(const struct dt_runtime_dir *dir, const char *name)
+{
+    int fd = lock_left_over_page(dir, name);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* While the page is locked, no other process takes it for left over, removes it, and puts its own there. */
+static void remove_left_over_page(const struct dt_runtime_dir *dir, const char *name)
+{
+    int fd = lock_left_over_page(dir, name);
+    struct stat locked, found;
 
     if (fd < 0)
-        return false;
-    left_over = !flock(fd, LOCK_EX | LOCK_NB);
+        return;
+    if (!fstat(fd, &locked) && !fstatat(dir->fd, name, &found, AT_SYMLINK_NOFOLLOW) &&
+        locked.st_dev == found.st_dev && locked.st_ino == found.st_ino)
+        unlinkat(dir->fd, name, 0);
     close(fd);
-    return left_over;
+}
+
+void dt_runtime_dir_remove_left_over(const struct dt_runtime_dir *dir, int pid)
+{
+    char name[32];
+
+    dt_runtime_file_name(DT_RUNTIME_PAGE, pid, name, sizeof name);
+    remove_left_over_page(dir, name);
 }
 
 enum listener { LISTENER_UNKNOWN, LISTENER_NONE, LISTENER_SELF, LISTENER_OTHER };
@@ -218,8 +249,9 @@ void dt_runtime_dir_sweep(const struct dt_runtime_dir *dir)
     while ((entry = readdir(stream))) {
         const char *name = entry->d_name;
 
-        if ((pid_of(name, DT_RUNTIME_PAGE) && page_is_left_over(dir, name)) ||
-            (pid_of(name, DT_RUNTIME_SOCKET) && listener_of(dir, name) == LISTENER_NONE))
+        if (pid_of(name, DT_RUNTIME_PAGE))
+            remove_left_over_page(dir, name);
+        else if (pid_of(name, DT_RUNTIME_SOCKET) && listener_of(dir, name) == LISTENER_NONE)
             unlinkat(dir->fd, name, 0);
     }
     closedir(stream);

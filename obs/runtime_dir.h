@@ -50,6 +50,9 @@ enum dt_runtime_file { DT_RUNTIME_PAGE, DT_RUNTIME_SOCKET };
 /* A living process has the page, or another one than the caller listens on the socket. */
 bool dt_runtime_dir_is_taken(const struct dt_runtime_dir *dir, enum dt_runtime_file kind, int pid);
 
+/* Removes the page PID.page if no living process has it. */
+void dt_runtime_dir_remove_left_over(const struct dt_runtime_dir *dir, int pid);
+
 /* This process's number in the names of its files: from the page that it has open. Without one its PID. */
 int dt_runtime_own_number(void);
 

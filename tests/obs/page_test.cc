@@ -11,7 +11,9 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "obs/page.h"
@@ -109,6 +111,40 @@ TEST_F(Page, ProcessesWithTheSamePidHavePagesOfTheirOwn)
     dt_page_close(first);
     dt_page_close(second);
     EXPECT_EQ(0u, folder.Count());
+}
+
+std::function<void()> before_the_file; // what happens between the look at the name and the file
+} // namespace
+
+extern "C" int __real_getrlimit(int resource, struct rlimit *limit);
+extern "C" int __wrap_getrlimit(int resource, struct rlimit *limit)
+{
+    if (before_the_file)
+        std::exchange(before_the_file, nullptr)();
+    return __real_getrlimit(resource, limit);
+}
+
+namespace
+{
+TEST_F(Page, OfAProcessWithTheSamePidThatStartsAtTheSameTimeStays)
+{
+    for (bool is_left_over : {false, true}) {
+        if (is_left_over) // by a process that is dead
+            std::ofstream(folder.dir.path + std::string("/4711.page")) << "old";
+        dt_page *first = nullptr;
+        before_the_file = [&] { first = Open(&folder.dir); };
+        dt_page *second = Open(&folder.dir);
+        ASSERT_NE(nullptr, first);
+        EXPECT_EQ(4711, dt_page_get_header(first)->pid);
+        EXPECT_EQ(4711 + DT_RUNTIME_NUMBER_STEP, dt_page_get_header(second)->pid);
+        dt_page_add(&Claim(first, 1, true, "a")->message_count, 7);
+        dt_page_copy copy;
+        ASSERT_EQ(DT_OK, dt_page_read(&folder.dir, 4711, &copy));
+        EXPECT_EQ(7u, dt_page_copy_connection(&copy, 0)->message_count);
+        dt_page_copy_free(&copy);
+        dt_page_close(second);
+        dt_page_close(first);
+    }
 }
 
 TEST_F(Page, AConnectionGivesItsRowBack)
