@@ -19,9 +19,12 @@
 
 #define DT_PARTS_MAX 8
 #define DT_PATHS_MAX 4
-#define DT_QPS_MAX   8 /* data queue pairs per path */
+/* Data queue pairs per path. A frame of set-up has room for the numbers of so many on each of DT_PATHS_MAX
+ * paths, and a fence 32 bits. */
+#define DT_QPS_MAX 32
 
-/* Queue pairs that one message is split over; one 64-bit word has a bit for each of them and each part. */
+/* Queue pairs that one message is split over; one 64-bit word has a bit for each of them and each part. Ends
+ * without DT_FEATURE_SPREAD (frames.h) have no more queue pairs per path. */
 #define DT_SHARES_MAX 8
 
 /*

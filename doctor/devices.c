@@ -317,8 +317,7 @@ static uint32_t number_ports(struct port *ports, const struct dt_device_info *li
                  list[i].port);
         port->is_let_through = dt_name_filter_match(params->hca, list[i].name, list[i].port);
         port->rail = port->is_let_through ? rail++ : 0;
-        port->is_used = port->is_let_through && list[i].is_active &&
-                        dt_path_slots_max(&list[i], dt_path_posting(params, &list[i])) > 0;
+        port->is_used = port->is_let_through && list[i].is_active && dt_path_slots_max(params, &list[i]) > 0;
         used_count += port->is_used;
     }
     return used_count;

@@ -8,11 +8,11 @@
 
 void dt_fence_begin(struct dt_fence *fence, uint32_t qp_count, uint64_t limit_ns, uint64_t now_ns)
 {
-    DT_CHECK(!fence->is_active && qp_count > 0 && qp_count < 32);
+    DT_CHECK(!fence->is_active && qp_count > 0 && qp_count <= 32);
     memset(fence, 0, sizeof *fence);
     fence->is_active = true;
     fence->last_verdict = DT_FENCE_WAIT;
-    fence->all_mask = (1u << qp_count) - 1;
+    fence->all_mask = UINT32_MAX >> (32 - qp_count);
     fence->begun_ns = now_ns;
     fence->limit_ns = limit_ns;
 }

@@ -90,6 +90,8 @@ static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
     };
 
     (void)now_ns;
+    if (hello.spread == DT_SPREAD_UNKNOWN) /* an older listener refuses more */
+        hello.wanted.qps = (uint32_t)dt_min_u64(hello.wanted.qps, DT_SHARES_MAX);
     memcpy(hello.host, c->environment->host, sizeof hello.host);
     memcpy(hello.device, c->nic->name, sizeof hello.device);
     hello.listener = setup->listener;

@@ -65,7 +65,7 @@ static bool is_usable(const struct dt_params *params, const struct dt_device_inf
 {
     if (!info->is_active)
         dt_info("skip-no-link", "%s port %u has no link: left out", info->name, info->port);
-    else if (dt_path_slots_max(info, dt_path_posting(params, info)) == 0)
+    else if (dt_path_slots_max(params, info) == 0)
         dt_info("skip-small-queues", "%s has too small queues (%u work requests): left out", info->name,
                 info->qp_wr_max);
     else

@@ -42,9 +42,9 @@ struct dt_terms dt_setup_wishes(const struct dt_nic *nic)
     for (uint32_t i = 0; i < nic->service->backups.count; i++) {
         DT_CHECK(nic->service->backups.index[i] < net->nic_count);
         const struct dt_nic *backup = &net->nic[nic->service->backups.index[i]];
-        enum dt_posting_kind posting = dt_path_posting(&net->environment.params, &backup->info);
 
-        terms.slots = (uint32_t)dt_min_u64(terms.slots, dt_path_slots_max(&backup->info, posting));
+        terms.slots =
+            (uint32_t)dt_min_u64(terms.slots, dt_path_slots_max(&net->environment.params, &backup->info));
     }
     return terms;
 }
@@ -72,7 +72,7 @@ void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms, e
     setup->terms = *terms;
     c->path_count = terms->paths;
     c->qps = terms->qps;
-    c->shares = spread == DT_SPREAD_TURNS ? 1 : terms->qps;
+    c->shares = spread == DT_SPREAD_TURNS ? 1 : (uint32_t)dt_min_u64(terms->qps, DT_SHARES_MAX);
     c->slots = c->group.slots = terms->slots;
     c->chunk_bytes = terms->chunk_bytes;
     c->adaptive_bytes = adaptive_bytes(c);

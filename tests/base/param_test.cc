@@ -88,13 +88,13 @@ TEST(Param, MoreQueuePairsThanThereAreForAConnectionAreCutWithOneWarningUnderNcc
 {
     dt_params params;
     std::string error;
-    detour_test::ExpectWarning("NCCL_IB_QPS_PER_CONNECTION=128: the maximum of Detour is 8; using 8");
+    detour_test::ExpectWarning("NCCL_IB_QPS_PER_CONNECTION=128: the maximum of Detour is 32; using 32");
     ASSERT_EQ(DT_OK, Load({{"NCCL_IB_QPS_PER_CONNECTION", "128"}}, &params));
-    EXPECT_EQ(8u, params.qps_per_path);
-    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_QPS_PER_CONNECTION", "8"}}, &params)) << "without a warning";
+    EXPECT_EQ(32u, params.qps_per_path);
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_QPS_PER_CONNECTION", "32"}}, &params)) << "without a warning";
     EXPECT_EQ(DT_INVALID, Load({{"NCCL_IB_QPS_PER_CONNECTION", "0"}}, &params));
-    EXPECT_EQ(DT_INVALID, Load({{"DETOUR_QPS_PER_PATH", "9"}}, &params, &error));
-    EXPECT_EQ("DETOUR_QPS_PER_PATH=9: expected a number from 1 to 8 (count)", error);
+    EXPECT_EQ(DT_INVALID, Load({{"DETOUR_QPS_PER_PATH", "33"}}, &params, &error));
+    EXPECT_EQ("DETOUR_QPS_PER_PATH=33: expected a number from 1 to 32 (count)", error);
 }
 
 TEST(Param, ASettingKnowsWhereItsValueComesFrom)

@@ -144,13 +144,13 @@ TEST(DoctorSettings, NamesThatMeanNothingAndCountsThatAreCutAreWarnedOf)
          redis[] = "DETOUR_REDIS=redis://h", ca[] = "DETOUR_REDIS_CA=/ca.pem";
     char *const environment[] = {mistyped, right, other, redis, ca, nullptr};
     exam.options.environment = environment;
-    exam.environment = {{"NCCL_IB_QPS_PER_CONNECTION", "32"}};
+    exam.environment = {{"NCCL_IB_QPS_PER_CONNECTION", "64"}};
     EXPECT_TRUE(dt_doctor_settings(&exam.options, &exam.report, &params));
-    EXPECT_EQ(
-        "warning settings: [setting-max] NCCL_IB_QPS_PER_CONNECTION=32: the maximum of Detour is 8; using 8\n"
-        "ok settings: all are in their ranges\n"
-        "warning settings: DETOUR_STAL_MS is no setting: it has no effect\n",
-        exam.Findings());
+    EXPECT_EQ("warning settings: [setting-max] NCCL_IB_QPS_PER_CONNECTION=64: the maximum of Detour is 32; "
+              "using 32\n"
+              "ok settings: all are in their ranges\n"
+              "warning settings: DETOUR_STAL_MS is no setting: it has no effect\n",
+              exam.Findings());
 }
 
 TEST(DoctorInterface, NoneIsAProblemAndLoopbackIsAWarning)

@@ -30,6 +30,18 @@ TEST_F(Fence, IsProvenByMarkersAndReceivesOfEveryQueuePair)
     EXPECT_STREQ("flushed", dt_fence_evidence(&fence, 200));
 }
 
+TEST_F(Fence, HasABitForEachOfThirtyTwoQueuePairs)
+{
+    dt_fence_end(&fence);
+    dt_fence_begin(&fence, 32, kLimit, 100);
+    fence.is_err_requested = true;
+    fence.marker_mask = UINT32_MAX;
+    fence.receives_mask = UINT32_MAX >> 1;
+    EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 200));
+    fence.receives_mask = UINT32_MAX;
+    EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 200));
+}
+
 TEST_F(Fence, IsNotProvenByFlushesBeforeAnybodyAskedForThem)
 {
     fence.marker_mask = fence.receives_mask = 3;

@@ -438,6 +438,12 @@ static void draw_split(struct dt_scenario *s)
     dt_prng_init_stream(&prng, s->seed, 1013);
     for (uint32_t host = 0; host < DT_HOSTS; host++)
         s->settings[host].is_split = dt_draw_one_in(&prng, 2);
+    if (s->profile == DT_PROFILE_SCRIPT || !dt_draw_one_in(&prng, 16))
+        return;
+    for (uint32_t host = 0; host < DT_HOSTS; host++) { /* more than a message is split over */
+        if (s->settings[host].qps_per_path > 1)
+            s->settings[host].qps_per_path = (uint32_t)dt_prng_between(&prng, 9, 12);
+    }
 }
 
 void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario *s)

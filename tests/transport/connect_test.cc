@@ -35,6 +35,55 @@ class Spread : public detour_test::TwoNets
     uint32_t qps_;
 };
 
+class SpreadWide : public Spread
+{
+  protected:
+    SpreadWide() : Spread(DT_QPS_MAX) {}
+    void MoveMessages()
+    {
+        std::vector<uint8_t> from(20000), to(20000);
+        Register(from.data(), to.data(), 20000);
+        for (uint32_t i = 0; i < 2 * DT_QPS_MAX + 1; i++) {
+            uint32_t bytes = 300 * i + 1;
+            for (uint32_t b = 0; b < bytes; b++)
+                from[b] = (uint8_t)(b * 5 + i);
+            dt_request *receive = Irecv(to.data(), bytes, 0), *send = nullptr;
+            ASSERT_TRUE(StepUntil([&] { return (send = Isend(from.data(), bytes, 0)) != nullptr; }));
+            ASSERT_TRUE(StepUntil([&] { return IsDone(&receive); }));
+            ASSERT_TRUE(StepUntil([&] { return IsDone(&send); }));
+            ASSERT_EQ(0, memcmp(from.data(), to.data(), bytes)) << "message " << i;
+        }
+    }
+};
+
+TEST_F(SpreadWide, MessagesTakeTurnsOverAsManyQueuePairsAsThereMayBe)
+{
+    Listen();
+    Establish(false, false);
+    ExpectShares(1);
+    MoveMessages();
+}
+
+TEST_F(SpreadWide, AMessageIsSplitOverEightOfThem)
+{
+    Listen();
+    Establish(true, false);
+    ExpectShares(DT_SHARES_MAX);
+    MoveMessages();
+}
+
+TEST_F(SpreadWide, AnOlderListenerIsAskedForNoMoreThanItKnows)
+{
+    dt_handle content;
+    Listen();
+    ASSERT_EQ(DT_OK, dt_handle_decode(handle, &content));
+    content.features = 0;
+    dt_handle_encode(&content, handle);
+    Establish(false, false);
+    ExpectShares(DT_SHARES_MAX, DT_SHARES_MAX);
+    MoveMessages();
+}
+
 TEST_F(Spread, MessagesTakeTurnsIfTheSenderIsSetTo)
 {
     Listen();

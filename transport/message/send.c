@@ -267,10 +267,11 @@ void dt_sender_progress(struct dt_sender *s)
 static bool fetch_cts(struct dt_sender *s, struct dt_send_slot *slot)
 {
     struct dt_connection *c = &s->connection;
+    const struct dt_path *path = c->path;
     size_t offset = (s->next & (c->slots - 1)) * sizeof(struct dt_cts_row);
 
-    for (uint32_t p = 0; p < c->path_count; p++) {
-        const uint8_t *control = dt_load_acquire(&c->path[p].control); /* a late path's is made meanwhile */
+    for (uint32_t p = 0; p < c->path_count; p++, path++) {
+        const uint8_t *control = dt_load_acquire(&path->control); /* a late path's is made meanwhile */
         const struct dt_cts_row *row;
         bool is_broken;
 

@@ -48,11 +48,13 @@ static uint32_t sender_wr_count(enum dt_posting_kind posting, uint32_t slots)
     return dt_qp_wr_count(posting, sender_depth(slots), DT_INLINE_BYTES);
 }
 
-uint32_t dt_path_slots_max(const struct dt_device_info *info, enum dt_posting_kind posting)
+uint32_t dt_path_slots_max(const struct dt_params *params, const struct dt_device_info *info)
 {
+    enum dt_posting_kind posting = dt_path_posting(params, info);
+
     for (uint32_t slots = DT_SLOTS_MAX; slots >= DT_SLOTS_MIN; slots /= 2) {
         if (sender_wr_count(posting, slots) <= info->qp_wr_max && receive_depth(slots) <= info->qp_wr_max &&
-            (uint64_t)receive_depth(slots) * DT_QPS_MAX <= info->cqe_max)
+            receive_depth(slots) * params->qps_per_path <= info->cqe_max)
             return slots;
     }
     return 0;

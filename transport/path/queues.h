@@ -56,8 +56,9 @@ struct dt_last_receives {
  */
 uint64_t dt_path_bytes(const struct dt_path *path);
 
-/* Slots that a device's queues can hold for every part with this back end; 0: not even DT_SLOTS_MIN. */
-uint32_t dt_path_slots_max(const struct dt_device_info *info, enum dt_posting_kind posting);
+/* Slots that a device's queues can hold for every part with the settings' back end and queue pairs per path;
+ * 0: not even DT_SLOTS_MIN. */
+uint32_t dt_path_slots_max(const struct dt_params *params, const struct dt_device_info *info);
 
 /*
  * Makes completion queues and queue pairs with random first packet numbers, and posts the receiver's

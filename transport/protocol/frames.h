@@ -89,12 +89,13 @@ struct dt_handle {
     uint32_t features;  /* DT_FEATURE_*; 0 of older listeners, and older connecting ends do not read it */
 };
 
-#define DT_FEATURE_SPREAD 1u /* HELLO may have its last member */
+#define DT_FEATURE_SPREAD \
+    1u /* HELLO may have its last member, and ask for more than DT_SHARES_MAX queue pairs */
 
 /* How the messages of a connection go over the queue pairs of a path (protocol/split.h). */
 enum dt_spread {
     DT_SPREAD_UNKNOWN, /* an end is older than this choice: as SPLIT */
-    DT_SPREAD_SPLIT,   /* each message over all of them */
+    DT_SPREAD_SPLIT,   /* each message over all of them, or DT_SHARES_MAX, in turn */
     DT_SPREAD_TURNS,   /* each message over one of them, in turn */
     DT_SPREAD_COUNT
 };

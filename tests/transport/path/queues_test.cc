@@ -16,19 +16,42 @@ uint32_t Needed(dt_posting_kind posting, uint32_t slots)
 TEST(PathSlots, AreAsManyAsTheSendQueueHoldsWithThatBackEnd)
 {
     dt_device_info info = {};
+    dt_params params = {};
     info.cqe_max = UINT32_MAX;
+    params.qps_per_path = 1;
+    auto slots_max = [&](dt_posting_kind posting) {
+        strcpy(params.posting, posting == DT_POSTING_DV ? "dv" : "std");
+        return dt_path_slots_max(&params, &info);
+    };
     ASSERT_GT(Needed(DT_POSTING_DV, DT_SLOTS_MAX), Needed(DT_POSTING_STD, DT_SLOTS_MAX));
     for (dt_posting_kind posting : {DT_POSTING_STD, DT_POSTING_DV}) {
         info.qp_wr_max = Needed(posting, DT_SLOTS_MAX);
-        EXPECT_EQ(DT_SLOTS_MAX, dt_path_slots_max(&info, posting));
+        EXPECT_EQ(DT_SLOTS_MAX, slots_max(posting));
         info.qp_wr_max--;
-        EXPECT_EQ(DT_SLOTS_MAX / 2u, dt_path_slots_max(&info, posting));
+        EXPECT_EQ(DT_SLOTS_MAX / 2u, slots_max(posting));
     }
     info.qp_wr_max = Needed(DT_POSTING_STD, DT_SLOTS_MAX);
-    EXPECT_GT(DT_SLOTS_MAX, dt_path_slots_max(&info, DT_POSTING_DV)) << "elements of dv need several blocks";
+    EXPECT_GT(DT_SLOTS_MAX, slots_max(DT_POSTING_DV)) << "elements of dv need several blocks";
     info.qp_wr_max = 16;
-    EXPECT_EQ(0u, dt_path_slots_max(&info, DT_POSTING_STD));
-    EXPECT_EQ(0u, dt_path_slots_max(&info, DT_POSTING_DV));
+    EXPECT_EQ(0u, slots_max(DT_POSTING_STD));
+    EXPECT_EQ(0u, slots_max(DT_POSTING_DV));
+}
+
+/* One completion queue takes the receives of all queue pairs of the path. */
+TEST(PathSlots, AreFewerWhereTheCompletionQueueIsTooSmallForTheQueuePairsThatAreAskedFor)
+{
+    dt_device_info info = {};
+    dt_params params = {};
+    strcpy(params.posting, "std");
+    info.qp_wr_max = UINT32_MAX;
+    info.cqe_max = 32767; // as Linux soft-RoCE
+    for (params.qps_per_path = 1; params.qps_per_path <= 32; params.qps_per_path *= 32)
+        EXPECT_EQ(DT_SLOTS_MAX, dt_path_slots_max(&params, &info));
+    info.cqe_max = 592;
+    params.qps_per_path = 1;
+    EXPECT_EQ(DT_SLOTS_MAX, dt_path_slots_max(&params, &info));
+    params.qps_per_path = 2;
+    EXPECT_EQ(DT_SLOTS_MAX / 4u, dt_path_slots_max(&params, &info)) << "208 each";
 }
 
 /* One path of one queue pair, as dt_path_bytes() needs it. */

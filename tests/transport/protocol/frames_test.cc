@@ -416,7 +416,7 @@ TEST(Messages, ReadyNamesPathsThatWereAgreedAndAtLeastOne)
 
 TEST(Messages, TermsOutOfRangeAreRefused)
 {
-    dt_terms bad[] = {{0, 1, 64, 65536},      {5, 1, 64, 65536}, {1, 0, 64, 65536},     {1, 9, 64, 65536},
+    dt_terms bad[] = {{0, 1, 64, 65536},      {5, 1, 64, 65536}, {1, 0, 64, 65536},     {1, 33, 64, 65536},
                       {1, 1, 63, 65536},      {1, 1, 4, 65536},  {1, 1, 128, 65536},    {1, 1, 64, 0},
                       {1, 1, 64, 65536 + 64}, {1, 1, 64, 1024},  {1, 1, 64, 0x80000000}};
     for (const dt_terms &terms : bad) {
