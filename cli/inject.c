@@ -113,6 +113,8 @@ static const struct argp argp = {
            "  status=STATUS [count=N]                  completions are errors\n"
            "  silent, event=EVENT                      no completions; an asynchronous\n"
            "                                           event\n"
+           "  personality=PROVIDER                     in the error state it is like mlx5,\n"
+           "                                           ionic, bnxt or rxe\n"
            "\n"
            "A rule delays messages that its process sends. To delay one direction of a link,\n"
            "give the rule to the sending process (--pid), with device= and peer=.\n"

@@ -49,6 +49,15 @@ enum dt_delay_event {
     DT_DELAY_EVENT_COUNT
 };
 
+/* Providers of rdma-core, as verbs/fault.h describes them. */
+enum dt_delay_personality {
+    DT_DELAY_PERSONALITY_MLX5,
+    DT_DELAY_PERSONALITY_IONIC,
+    DT_DELAY_PERSONALITY_BNXT,
+    DT_DELAY_PERSONALITY_RXE,
+    DT_DELAY_PERSONALITY_COUNT
+};
+
 /* A list of keywords. Those of dt_delay_errors are errnos, the others values of the enums above. */
 struct dt_delay_keywords {
     const char *expected; /* the list, for error messages */
@@ -64,6 +73,7 @@ extern const struct dt_delay_keywords
     dt_delay_hanging_calls; /* calls that may hang: not those of the data path */
 extern const struct dt_delay_keywords dt_delay_statuses;
 extern const struct dt_delay_keywords dt_delay_events;
+extern const struct dt_delay_keywords dt_delay_personalities;
 extern const struct dt_delay_keywords dt_delay_errors;
 
 /* False: `text` is not in the list. */

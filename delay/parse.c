@@ -27,6 +27,7 @@ enum key {
     KEY_STATUS,
     KEY_SILENT,
     KEY_EVENT,
+    KEY_PERSONALITY,
     KEY_ERROR,
     KEY_COUNT_OF,
     KEY_EVERY,
@@ -40,10 +41,10 @@ enum key {
 };
 
 #define KEY_BIT(key) (1u << (key))
-#define EFFECT_KEYS  (KEY_BIT(KEY_EVENT + 1) - KEY_BIT(KEY_LATENCY))
-#define EFFECTS_TEXT                                                                            \
-    "latency=, serial=, rate=, trace=, replay=, down, flap=, fail=, hang=, status=, silent or " \
-    "event="
+#define EFFECT_KEYS  (KEY_BIT(KEY_PERSONALITY + 1) - KEY_BIT(KEY_LATENCY))
+#define EFFECTS_TEXT                                                                          \
+    "latency=, serial=, rate=, trace=, replay=, down, flap=, fail=, hang=, status=, silent, " \
+    "event= or personality="
 #define DIRECTION_TEXT                                                                                    \
     "a rule has no 'direction': it concerns the messages that its process sends; for one direction of a " \
     "link give it to the process that sends, with device= and peer=, or name a connection with id="
@@ -225,6 +226,7 @@ static const struct {
     [KEY_STATUS] = {"status", true},
     [KEY_SILENT] = {"silent", false},
     [KEY_EVENT] = {"event", true},
+    [KEY_PERSONALITY] = {"personality", true},
     [KEY_ERROR] = {"error", true},
     [KEY_COUNT_OF] = {"count", true},
     [KEY_EVERY] = {"every", true},
@@ -237,10 +239,19 @@ static const struct {
 };
 
 static const enum dt_delay_effect effect_of[KEY_COUNT] = {
-    [KEY_LATENCY] = DT_DELAY_LATENCY, [KEY_SERIAL] = DT_DELAY_SERIAL, [KEY_RATE] = DT_DELAY_RATE,
-    [KEY_TRACE] = DT_DELAY_TRACE,     [KEY_REPLAY] = DT_DELAY_REPLAY, [KEY_DOWN] = DT_DELAY_DOWN,
-    [KEY_FLAP] = DT_DELAY_FLAP,       [KEY_FAIL] = DT_DELAY_FAIL,     [KEY_HANG] = DT_DELAY_HANG,
-    [KEY_STATUS] = DT_DELAY_STATUS,   [KEY_SILENT] = DT_DELAY_SILENT, [KEY_EVENT] = DT_DELAY_EVENT,
+    [KEY_LATENCY] = DT_DELAY_LATENCY,
+    [KEY_SERIAL] = DT_DELAY_SERIAL,
+    [KEY_RATE] = DT_DELAY_RATE,
+    [KEY_TRACE] = DT_DELAY_TRACE,
+    [KEY_REPLAY] = DT_DELAY_REPLAY,
+    [KEY_DOWN] = DT_DELAY_DOWN,
+    [KEY_FLAP] = DT_DELAY_FLAP,
+    [KEY_FAIL] = DT_DELAY_FAIL,
+    [KEY_HANG] = DT_DELAY_HANG,
+    [KEY_STATUS] = DT_DELAY_STATUS,
+    [KEY_SILENT] = DT_DELAY_SILENT,
+    [KEY_EVENT] = DT_DELAY_EVENT,
+    [KEY_PERSONALITY] = DT_DELAY_PERSONALITY,
 };
 
 static bool parse_every(struct dt_scan *scan, struct dt_delay_rule *rule)
@@ -248,10 +259,9 @@ static bool parse_every(struct dt_scan *scan, struct dt_delay_rule *rule)
     size_t start = scan->at;
 
     rule->has_every = true;
-    if (!parse_value(scan, &rule->every))
-        return false;
-    return rule->every.shape != DT_DELAY_CONSTANT || rule->every.a >= INTERVAL_NS_MIN ||
-           dt_scan_fail(scan, start, "every= must be at least 1ms");
+    return parse_value(scan, &rule->every) &&
+           (rule->every.shape != DT_DELAY_CONSTANT || rule->every.a >= INTERVAL_NS_MIN ||
+            dt_scan_fail(scan, start, "every= must be at least 1ms"));
 }
 
 static bool parse_for(struct dt_scan *scan, struct dt_delay_rule *rule)
@@ -259,12 +269,10 @@ static bool parse_for(struct dt_scan *scan, struct dt_delay_rule *rule)
     size_t start = scan->at;
 
     rule->effect = DT_DELAY_HOLD;
-    if (!dt_scan_time(scan, &rule->to_ns))
-        return false;
-    if (rule->to_ns == 0)
-        return dt_scan_fail(scan, start, "for= must be above 0");
-    return rule->to_ns <= DT_DELAY_HOLD_NS_MAX ||
-           dt_scan_fail(scan, start, "a hold lasts at most 10min; a further hold prolongs it");
+    return dt_scan_time(scan, &rule->to_ns) &&
+           (rule->to_ns > 0 || dt_scan_fail(scan, start, "for= must be above 0")) &&
+           (rule->to_ns <= DT_DELAY_HOLD_NS_MAX ||
+            dt_scan_fail(scan, start, "a hold lasts at most 10min; a further hold prolongs it"));
 }
 
 static bool parse_scope(struct dt_scan *scan, enum key key, struct dt_delay_scope *scope)
@@ -299,20 +307,19 @@ static bool parse_keyword(struct dt_scan *scan, const struct dt_delay_keywords *
 static bool parse_count(struct dt_scan *scan, uint64_t *count)
 {
     size_t start = scan->at;
-
-    if (!dt_scan_number(scan, UINT32_MAX, "how often, a whole number", count))
-        return false;
-    return *count > 0 || dt_scan_fail(scan, start, "count= must be above 0");
+    return dt_scan_number(scan, UINT32_MAX, "how often, a whole number", count) &&
+           (*count > 0 || dt_scan_fail(scan, start, "count= must be above 0"));
 }
 
 /* The fault of a device, and its count. */
 static bool parse_fault(struct dt_scan *scan, enum key key, struct dt_delay_rule *rule)
 {
-    const struct dt_delay_keywords *keywords = key == KEY_FAIL     ? &dt_delay_calls
-                                               : key == KEY_HANG   ? &dt_delay_hanging_calls
-                                               : key == KEY_STATUS ? &dt_delay_statuses
-                                               : key == KEY_EVENT  ? &dt_delay_events
-                                                                   : &dt_delay_errors;
+    const struct dt_delay_keywords *keywords = key == KEY_FAIL          ? &dt_delay_calls
+                                               : key == KEY_HANG        ? &dt_delay_hanging_calls
+                                               : key == KEY_STATUS      ? &dt_delay_statuses
+                                               : key == KEY_EVENT       ? &dt_delay_events
+                                               : key == KEY_PERSONALITY ? &dt_delay_personalities
+                                                                        : &dt_delay_errors;
     int value = 0;
 
     if (key == KEY_COUNT_OF)
@@ -325,6 +332,8 @@ static bool parse_fault(struct dt_scan *scan, enum key key, struct dt_delay_rule
         rule->status = (enum dt_delay_status)value;
     else if (key == KEY_EVENT)
         rule->event = (enum dt_delay_event)value;
+    else if (key == KEY_PERSONALITY)
+        rule->personality = (enum dt_delay_personality)value;
     else
         rule->error = value;
     return true;
@@ -337,6 +346,7 @@ static bool parse_key_value(struct dt_scan *scan, enum key key, struct dt_delay_
     case KEY_HANG:
     case KEY_STATUS:
     case KEY_EVENT:
+    case KEY_PERSONALITY:
     case KEY_ERROR:
     case KEY_COUNT_OF:
         return parse_fault(scan, key, rule);

@@ -118,6 +118,9 @@ static void add_effect(struct words *words, const struct dt_delay_rule *rule)
     case DT_DELAY_EVENT:
         add(words, "event=%s", dt_delay_keyword_text(&dt_delay_events, (int)rule->event));
         break;
+    case DT_DELAY_PERSONALITY:
+        add(words, "personality=%s", dt_delay_keyword_text(&dt_delay_personalities, (int)rule->personality));
+        break;
     case DT_DELAY_NOTHING:
     case DT_DELAY_EFFECT_COUNT:
         break;

@@ -23,6 +23,7 @@
  *            status=STATUS [count=N]
  *            silent
  *            event=EVENT
+ *            personality=PROVIDER
  *   other    seed=N
  *
  * A hold (`detour hold`) is a rule of its own kind, and no part of this language: device=, peer=,
@@ -32,7 +33,7 @@
  *   VALUE    TIME, uniform(TIME,TIME), normal(TIME,TIME), exponential(TIME), pareto(TIME,SHAPE)
  *   RATE     a number with bit, Kbit, Mbit, Gbit (per second) or B, KB, MB, GB (per second); decimal units
  *   BYTES    a number with nothing, K, M or G; powers of 1024
- *   CALL, ERRNO, STATUS, EVENT   keywords of keyword.h
+ *   CALL, ERRNO, STATUS, EVENT, PROVIDER   keywords of keyword.h
  *   FILE     up to the next blank or semicolon, or between double quotes
  */
 #ifndef DETOUR_DELAY_RULE_H
@@ -72,20 +73,21 @@ struct dt_delay_scope {
 };
 
 enum dt_delay_effect {
-    DT_DELAY_NOTHING, /* not a rule */
-    DT_DELAY_LATENCY, /* delayed by `value`; messages overlap */
-    DT_DELAY_SERIAL,  /* one after the other, each `value`, or `value` per started `per_bytes` */
-    DT_DELAY_RATE,    /* one after the other, at bits_per_s */
-    DT_DELAY_TRACE,   /* latency over time, from a file */
-    DT_DELAY_REPLAY,  /* latency per message, from a record */
-    DT_DELAY_HOLD,    /* not posted before the window ends; not a fault */
-    DT_DELAY_DOWN,    /* the device's link is down */
-    DT_DELAY_FLAP,    /* down for down_ns, up for up_ns, repeated */
-    DT_DELAY_FAIL,    /* a call of the device fails */
-    DT_DELAY_HANG,    /* a call does not return */
-    DT_DELAY_STATUS,  /* completions have another status */
-    DT_DELAY_SILENT,  /* completions are suppressed */
-    DT_DELAY_EVENT,   /* an asynchronous event, once */
+    DT_DELAY_NOTHING,     /* not a rule */
+    DT_DELAY_LATENCY,     /* delayed by `value`; messages overlap */
+    DT_DELAY_SERIAL,      /* one after the other, each `value`, or `value` per started `per_bytes` */
+    DT_DELAY_RATE,        /* one after the other, at bits_per_s */
+    DT_DELAY_TRACE,       /* latency over time, from a file */
+    DT_DELAY_REPLAY,      /* latency per message, from a record */
+    DT_DELAY_HOLD,        /* not posted before the window ends; not a fault */
+    DT_DELAY_DOWN,        /* the device's link is down */
+    DT_DELAY_FLAP,        /* down for down_ns, up for up_ns, repeated */
+    DT_DELAY_FAIL,        /* a call of the device fails */
+    DT_DELAY_HANG,        /* a call does not return */
+    DT_DELAY_STATUS,      /* completions have another status */
+    DT_DELAY_SILENT,      /* completions are suppressed */
+    DT_DELAY_EVENT,       /* an asynchronous event, once */
+    DT_DELAY_PERSONALITY, /* the device behaves as with another provider */
     DT_DELAY_EFFECT_COUNT
 };
 
@@ -105,11 +107,12 @@ struct dt_delay_rule {
     uint32_t process;               /* of the record */
     uint64_t down_ns;
     uint64_t up_ns;
-    enum dt_delay_call call;     /* FAIL, HANG */
-    int error;                   /* FAIL: an errno */
-    enum dt_delay_status status; /* STATUS */
-    enum dt_delay_event event;   /* EVENT */
-    uint64_t count;              /* FAIL, HANG, STATUS: number of times it acts; 0: always */
+    enum dt_delay_call call;               /* FAIL, HANG */
+    int error;                             /* FAIL: an errno */
+    enum dt_delay_status status;           /* STATUS */
+    enum dt_delay_event event;             /* EVENT */
+    enum dt_delay_personality personality; /* PERSONALITY */
+    uint64_t count;                        /* FAIL, HANG, STATUS: number of times it acts; 0: always */
     bool has_seed;
     uint64_t seed;
 };
@@ -150,7 +153,7 @@ void dt_delay_rule_print(const struct dt_delay_rule *rule, char text[DT_DELAY_TE
 /* True if the effect acts on a device, not on messages (flow.h, table.h). */
 static inline bool dt_delay_is_device_effect(enum dt_delay_effect effect)
 {
-    return effect >= DT_DELAY_DOWN && effect <= DT_DELAY_EVENT;
+    return effect >= DT_DELAY_DOWN && effect <= DT_DELAY_PERSONALITY;
 }
 
 #ifdef __cplusplus

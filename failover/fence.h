@@ -12,6 +12,9 @@
  * proof, which came late_ns ago, so no packet is left that the queue pair could receive. It counts once the
  * device is dead or has refused the destruction
  *
+ * On some devices the user library makes the flushed completions (verbs/fault.h, personalities); there
+ * 'flushed' shows that modify_qp was answered by the firmware.
+ *
  * Every queue pair of the path needs one of them. Input: facts; output: a verdict. Pure; device thread.
  */
 #ifndef DETOUR_FAILOVER_FENCE_H

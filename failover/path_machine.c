@@ -107,10 +107,12 @@ struct dt_path_step dt_path_machine_receive(struct dt_path_machine *machine, enu
         [DT_PATH_MSG_SWITCH] = DT_PATH_RECV_SWITCH, [DT_PATH_MSG_SETTLED] = DT_PATH_RECV_SETTLED,
         [DT_PATH_MSG_RESUME] = DT_PATH_RECV_RESUME, [DT_PATH_MSG_OPEN] = DT_PATH_RECV_OPEN,
         [DT_PATH_MSG_OPENED] = DT_PATH_RECV_OPENED, [DT_PATH_MSG_USED] = DT_PATH_RECV_USED,
+        [DT_PATH_MSG_STOP] = DT_PATH_RECV_STOP,
     };
     struct dt_path_step nothing = {.from = machine->state, .event = DT_PATH_EVENT_COUNT};
     bool is_sender = machine->end == DT_PATH_END_SENDER;
-    bool is_for_sender = message == DT_PATH_MSG_RESUME || message == DT_PATH_MSG_OPENED;
+    bool is_for_sender =
+        message == DT_PATH_MSG_RESUME || message == DT_PATH_MSG_OPENED || message == DT_PATH_MSG_STOP;
 
     if (message == DT_PATH_MSG_NONE || message >= DT_PATH_MESSAGE_COUNT || is_for_sender != is_sender)
         return nothing;

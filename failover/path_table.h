@@ -11,7 +11,13 @@
  *   RESUME{p,e, set}      R->S  (p,e) is fenced, and these messages have arrived
  *   OPEN{p,e, queues}     S->R  my queue pairs for epoch e
  *   OPENED{p,e, queues}   R->S  my queue pairs, connected to yours
+ *   STOP{p,e}             R->S  stop sending on (p,e): I fence it as soon as SWITCH has arrived
  *   USED{p,e}             S->R  my queue pairs are connected and probes were answered: the path is in use
+ *
+ * The sender counts no acknowledgement of (p,e) once it has left UP: RESUME decides. So each message that it
+ * has counted was in the receiver's completion queue before SWITCH was sent, and a receiver that polls
+ * between SWITCH and its own fence misses none, even on a device that discards completions in the error
+ * state.
  *
  * A message about another epoch than the table names changes nothing; neither does an event without a row.
  */
@@ -39,6 +45,7 @@
 
 #define DT_RECEIVER_STATES(X)                                                                       \
     X(UP, NONE, "in use")                                                                           \
+    X(STOPPING, STOP, "failed: still receiving, until the sender has stopped")                      \
     X(DOWN, NONE, "failed: fencing")                                                                \
     X(UNFENCED, NONE, "failed: no proof of the fence within DETOUR_FENCE_MS; still waiting for it") \
     X(FENCED, RESUME, "fenced: the sender has not acknowledged RESUME yet")                         \
@@ -52,6 +59,7 @@
  */
 #define DT_PATH_EVENTS(X)                                                                   \
     X(FAULT, "failed completion, device event, stall, or drained by the operator")          \
+    X(SUSPECT, "receiver: a fault that does not keep its device from receiving")            \
     X(FENCED, "proof that the old queue pairs deliver nothing any more")                    \
     X(UNFENCED, "no proof of the fence within DETOUR_FENCE_MS")                             \
     X(RECOVER, "time to open the path again")                                               \
@@ -61,6 +69,7 @@
     X(STABLE, "probes were answered for DETOUR_STABLE_MS")                                  \
     X(RECV_RESUME, "RESUME of the current epoch")                                           \
     X(RECV_OPENED, "OPENED of the current epoch")                                           \
+    X(RECV_STOP, "STOP of the current epoch")                                               \
     X(RECV_SWITCH, "SWITCH of the current epoch")                                           \
     X(RECV_SETTLED, "SETTLED of the current epoch")                                         \
     X(RECV_OPEN, "OPEN of the current epoch")                                               \
@@ -71,6 +80,7 @@
 /* X(action, text), in the order in which the actions are done, all before a message is sent */
 #define DT_PATH_ACTIONS(X)                                                                               \
     X(NEXT_EPOCH, "enter the next epoch and retire the old queue pairs")                                 \
+    X(STOP, "receive until the sender has stopped, for DETOUR_FENCE_MS at most")                         \
     X(FENCE, "move all queue pairs to ERR and wait for the proof of the fence")                          \
     X(KEEP, "keep the received RESUME")                                                                  \
     X(DISCARD, "discard parts of incomplete messages that arrived over it; publish open receives again") \
@@ -83,7 +93,7 @@
     X(USE, "new messages and CTS writes may use it")
 
 /* X(message) */
-#define DT_PATH_MESSAGES(X) X(NONE) X(SWITCH) X(SETTLED) X(RESUME) X(OPEN) X(OPENED) X(USED)
+#define DT_PATH_MESSAGES(X) X(NONE) X(SWITCH) X(SETTLED) X(RESUME) X(OPEN) X(OPENED) X(USED) X(STOP)
 
 /*
  * X(state, event, next state, actions, message that is sent once)
@@ -93,6 +103,7 @@
 #define DT_SENDER_TABLE(X)                                         \
     X(UP, FAULT, DOWN, A(FENCE), NONE)                             \
     X(UP, RECV_RESUME, RESUMED, A(FENCE) | A(KEEP), NONE)          \
+    X(UP, RECV_STOP, DOWN, A(FENCE), NONE)                         \
     X(UP, RECV_OPENED, UP, 0, USED)                                \
     X(DOWN, FENCED, WAITING, 0, NONE)                              \
     X(DOWN, UNFENCED, UNFENCED, 0, NONE)                           \
@@ -110,20 +121,26 @@
     X(CREATING, CREATED, OPENING, A(NEXT_EPOCH), NONE)             \
     X(CREATING, FAILED, SETTLED, 0, NONE)                          \
     X(OPENING, FAULT, DOWN, A(FENCE), NONE)                        \
+    X(OPENING, RECV_STOP, DOWN, A(FENCE), NONE)                    \
     X(OPENING, RECV_RESUME, RESUMED, A(FENCE) | A(KEEP), NONE)     \
     X(OPENING, RECV_OPENED, CONNECTING, A(CONNECT), NONE)          \
     X(CONNECTING, FAULT, DOWN, A(FENCE), NONE)                     \
     X(CONNECTING, FAILED, DOWN, A(FENCE), NONE)                    \
+    X(CONNECTING, RECV_STOP, DOWN, A(FENCE), NONE)                 \
     X(CONNECTING, RECV_RESUME, RESUMED, A(FENCE) | A(KEEP), NONE)  \
     X(CONNECTING, CONNECTED, PROBING, A(PROBE), NONE)              \
     X(PROBING, FAULT, DOWN, A(FENCE), NONE)                        \
     X(PROBING, FAILED, DOWN, A(FENCE), NONE)                       \
+    X(PROBING, RECV_STOP, DOWN, A(FENCE), NONE)                    \
     X(PROBING, RECV_RESUME, RESUMED, A(FENCE) | A(KEEP), NONE)     \
     X(PROBING, STABLE, UP, A(USE), USED)
 
 #define DT_RECEIVER_TABLE(X)                                                \
     X(UP, FAULT, DOWN, A(FENCE), NONE)                                      \
+    X(UP, SUSPECT, STOPPING, A(STOP), NONE)                                 \
     X(UP, RECV_SWITCH, DOWN, A(FENCE), NONE)                                \
+    X(STOPPING, FAULT, DOWN, A(FENCE), NONE)                                \
+    X(STOPPING, RECV_SWITCH, DOWN, A(FENCE), NONE)                          \
     X(DOWN, FENCED, FENCED, A(DISCARD) | A(SNAPSHOT), NONE)                 \
     X(DOWN, UNFENCED, UNFENCED, 0, NONE)                                    \
     X(UNFENCED, FENCED, FENCED, A(DISCARD) | A(SNAPSHOT), NONE)             \
@@ -140,6 +157,7 @@
     X(CREATING, CREATED, READY, A(LISTEN), NONE)                            \
     X(CREATING, FAILED, FENCED, A(SNAPSHOT), NONE)                          \
     X(READY, FAULT, DOWN, A(FENCE), NONE)                                   \
+    X(READY, SUSPECT, STOPPING, A(STOP), NONE)                              \
     X(READY, RECV_SWITCH, DOWN, A(FENCE), NONE)                             \
     X(READY, RECV_OPEN, READY, 0, OPENED)                                   \
     X(READY, RECV_USED, UP, A(USE), NONE)

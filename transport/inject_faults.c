@@ -42,12 +42,24 @@ static const enum dt_event_type event_of[DT_DELAY_EVENT_COUNT] = {
     [DT_DELAY_EVENT_CQ_ERROR] = DT_EVENT_CQ_ERROR,     [DT_DELAY_EVENT_QP_FATAL] = DT_EVENT_QP_FATAL,
 };
 
+static const enum dt_device_personality personality_of[DT_DELAY_PERSONALITY_COUNT] = {
+    [DT_DELAY_PERSONALITY_MLX5] = DT_DEVICE_PERSONALITY_MLX5,
+    [DT_DELAY_PERSONALITY_IONIC] = DT_DEVICE_PERSONALITY_IONIC,
+    [DT_DELAY_PERSONALITY_BNXT] = DT_DEVICE_PERSONALITY_BNXT,
+    [DT_DELAY_PERSONALITY_RXE] = DT_DEVICE_PERSONALITY_RXE,
+};
+
 /* A trace is only in force here when the device crashes by it. */
 static const enum dt_device_fault_kind kind_of[DT_DELAY_EFFECT_COUNT] = {
-    [DT_DELAY_DOWN] = DT_DEVICE_FAULT_DOWN,     [DT_DELAY_FLAP] = DT_DEVICE_FAULT_DOWN,
-    [DT_DELAY_TRACE] = DT_DEVICE_FAULT_DEAD,    [DT_DELAY_FAIL] = DT_DEVICE_FAULT_FAIL,
-    [DT_DELAY_HANG] = DT_DEVICE_FAULT_HANG,     [DT_DELAY_STATUS] = DT_DEVICE_FAULT_STATUS,
-    [DT_DELAY_SILENT] = DT_DEVICE_FAULT_SILENT, [DT_DELAY_EVENT] = DT_DEVICE_FAULT_EVENT,
+    [DT_DELAY_DOWN] = DT_DEVICE_FAULT_DOWN,
+    [DT_DELAY_FLAP] = DT_DEVICE_FAULT_DOWN,
+    [DT_DELAY_TRACE] = DT_DEVICE_FAULT_DEAD,
+    [DT_DELAY_FAIL] = DT_DEVICE_FAULT_FAIL,
+    [DT_DELAY_HANG] = DT_DEVICE_FAULT_HANG,
+    [DT_DELAY_STATUS] = DT_DEVICE_FAULT_STATUS,
+    [DT_DELAY_SILENT] = DT_DEVICE_FAULT_SILENT,
+    [DT_DELAY_EVENT] = DT_DEVICE_FAULT_EVENT,
+    [DT_DELAY_PERSONALITY] = DT_DEVICE_FAULT_PERSONALITY,
 };
 
 static void fill(struct dt_device_fault *fault, struct dt_delay_active *active)
@@ -60,6 +72,7 @@ static void fill(struct dt_device_fault *fault, struct dt_delay_active *active)
                                       .error = rule->error,
                                       .status = status_of[rule->status],
                                       .event = event_of[rule->event],
+                                      .personality = personality_of[rule->personality],
                                       .limit = rule->count,
                                       .fired = &active->messages};
 }

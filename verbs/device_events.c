@@ -109,6 +109,8 @@ enum dt_status dt_device_next_event(struct dt_device *device, struct dt_device_e
 
         return is_none && !is_hung_up(device) ? DT_AGAIN : lose_events(device, is_none ? EPIPE : errno);
     }
+    if (raw.event_type == IBV_EVENT_DEVICE_FATAL)
+        dt_fault_layer_note_fatal(&device->faults);
     copy_event(table, &raw, event);
     table->ack_async_event(&raw);
     return DT_OK;

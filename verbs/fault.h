@@ -44,7 +44,40 @@ enum dt_device_fault_kind {
      */
     DT_DEVICE_FAULT_STATUS,
     DT_DEVICE_FAULT_SILENT, /* completion queues look empty. Counts polls */
-    DT_DEVICE_FAULT_EVENT   /* `event` is raised, once; nothing else happens. Counts events */
+    DT_DEVICE_FAULT_EVENT,  /* `event` is raised, once; nothing else happens. Counts events */
+    /*
+     * In the error state, the device behaves as with the provider `personality`. Counts completions that
+     * become flushed work (IONIC, BNXT), calls without an effect (MLX5), receives that are lost (RXE).
+     */
+    DT_DEVICE_FAULT_PERSONALITY
+};
+
+/*
+ * Providers, as rdma-core and Linux have them (rdma-core 691953d, Linux 6.1). In all of them, work that was
+ * not completed comes back as flushed once the queue pair is in the error state.
+ *
+ * IONIC, providers/ionic/ionic_verbs.c: after ibv_modify_qp() to ERR has returned success, ionic_poll_recv()
+ * and ionic_poll_send() skip successful completions that were not polled, and the library itself reports the
+ * work as flushed. A marker thus shows that the firmware has answered modify_qp.
+ *
+ * BNXT, providers/bnxt_re/verbs.c: the terminal completion of a queue pair in one completion queue
+ * (bnxt_re_poll_term_cqe()) makes the library report the work of the other queue as flushed as soon as that
+ * queue is empty; a successful completion that the device writes later is lost. Here each completion with an
+ * error counts as a terminal one.
+ *
+ * MLX5, Linux, drivers/net/ethernet/mellanox/mlx5/core/cmd.c: after DEVICE_FATAL the driver answers 2ERR_QP
+ * and DESTROY_QP with success and the device does nothing; providers/mlx5/verbs.c passes that on. Here
+ * modify_qp has no effect then, and destroy_qp succeeds although a fault would refuse it; the object below is
+ * destroyed, since the library could not free its memory otherwise.
+ *
+ * RXE, providers/rxe/rxe.c: rxe_post_recv() writes to a queue in shared memory and makes no system call, so
+ * nothing looks at a receive that is posted in the error state, and it never completes.
+ */
+enum dt_device_personality {
+    DT_DEVICE_PERSONALITY_MLX5,
+    DT_DEVICE_PERSONALITY_IONIC,
+    DT_DEVICE_PERSONALITY_BNXT,
+    DT_DEVICE_PERSONALITY_RXE
 };
 
 enum dt_device_call {
@@ -70,6 +103,7 @@ struct dt_device_fault {
     enum dt_event_type event; /* CQ_ERROR and QP_FATAL are those of the oldest connected queue pair */
     uint64_t limit;           /* FAIL, HANG, STATUS: acts this many times; 0: without limit */
     uint64_t *fired;          /* incremented each time it acts [atomic] */
+    enum dt_device_personality personality;
 };
 
 /*

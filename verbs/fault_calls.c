@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "verbs/fault_layer.h"
+#include "verbs/fault_personality.h"
 #include "verbs/mlx5_cq.h"
 
 static struct dt_fault_layer *lock_layer(const struct ibv_context *context)
@@ -184,6 +185,17 @@ static int refuse_modify(struct dt_fault_layer *layer, const struct ibv_qp_attr 
     return is_connecting(attr, mask) && dt_fault_find(layer, DT_DEVICE_FAULT_DOWN) ? ENETDOWN : 0;
 }
 
+static void note_state(struct dt_fault_layer *layer, const struct ibv_qp *ibv, enum ibv_qp_state state)
+{
+    struct dt_fault_qp *qp;
+
+    pthread_mutex_lock(&layer->mutex);
+    qp = find_qp(layer, ibv);
+    if (qp)
+        dt_fault_personality_modified(layer, qp, state);
+    unlock(layer);
+}
+
 /*
  * Marks a queue pair as connected before the call: a fault that begins meanwhile fails it, and the caller
  * notices by the call's own error or by the completions.
@@ -191,13 +203,19 @@ static int refuse_modify(struct dt_fault_layer *layer, const struct ibv_qp_attr 
 static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
     struct dt_fault_layer *layer = lock_layer(ibv->context);
-    int error = refuse_modify(layer, attr, mask);
-    struct dt_fault_qp *qp = error ? NULL : find_qp(layer, ibv);
+    bool is_ignored = dt_fault_personality_ignores(layer);
+    int error = is_ignored ? 0 : refuse_modify(layer, attr, mask);
+    struct dt_fault_qp *qp = error || is_ignored ? NULL : find_qp(layer, ibv);
 
     if (qp && mask & IBV_QP_STATE)
         qp->is_connected = is_connecting(attr, mask);
     unlock(layer);
-    return error ? error : layer->below->modify_qp(ibv, attr, mask);
+    if (error || is_ignored)
+        return error;
+    error = layer->below->modify_qp(ibv, attr, mask);
+    if (!error && mask & IBV_QP_STATE)
+        note_state(layer, ibv, attr->qp_state);
+    return error;
 }
 
 static int query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
@@ -235,7 +253,7 @@ static int destroy_qp(struct ibv_qp *ibv)
 
     forget_qp(layer, ibv);
     pthread_mutex_lock(&layer->mutex);
-    error = disturb(layer, DT_DEVICE_CALL_DESTROY_QP);
+    error = dt_fault_personality_ignores(layer) ? 0 : disturb(layer, DT_DEVICE_CALL_DESTROY_QP);
     unlock(layer);
     return error ? error : layer->below->destroy_qp(ibv);
 }
@@ -259,8 +277,11 @@ int dt_fault_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_rec
 {
     struct dt_fault_layer *layer = lock_layer(qp->context);
     int error = disturb(layer, DT_DEVICE_CALL_POST_RECV);
+    bool is_lost = !error && dt_fault_personality_loses_receive(layer, find_qp(layer, qp));
 
     unlock(layer);
+    if (is_lost)
+        return 0;
     if (!error)
         return layer->post_recv(qp, wr, bad);
     *bad = wr;
@@ -282,11 +303,11 @@ static void break_qp(struct dt_fault_layer *layer, struct dt_fault_qp *qp)
 
 /*
  * Applies a fault to a completion; false when the completion is lost. A completed receive is never changed,
- * whatever its queue pair's state: the device has acknowledged the message, so taking it back would lose it.
+ * whatever its queue pair's state: the device has acknowledged the message, so taking it back would lose it
+ * (a personality may do that: fault_personality.h).
  */
-static bool turn(struct dt_fault_layer *layer, bool is_received, struct ibv_wc *wc)
+static bool turn(struct dt_fault_layer *layer, struct dt_fault_qp *qp, bool is_received, struct ibv_wc *wc)
 {
-    struct dt_fault_qp *qp = find_number(layer, wc->qp_num);
     struct dt_fault_state *state = dt_fault_find(layer, DT_DEVICE_FAULT_STATUS);
 
     if (!qp || is_received)
@@ -317,10 +338,16 @@ static int poll_cq(struct ibv_cq *cq, struct dt_mlx5_cq *mlx5, int count, struct
         taken = mlx5 ? dt_mlx5_poll_cq(mlx5, count, wcs) : layer->poll_cq(cq, count, wcs);
     for (int i = 0; i < taken; i++) {
         bool is_received = !mlx5 && wcs[i].status == IBV_WC_SUCCESS && wcs[i].opcode & IBV_WC_RECV;
+        struct dt_fault_qp *qp = find_number(layer, wcs[i].qp_num);
+        bool is_kept = turn(layer, qp, is_received, &wcs[i]);
 
-        if (turn(layer, is_received, &wcs[i]))
+        if (qp)
+            dt_fault_personality_turn(layer, qp, cq, &wcs[i]);
+        if (is_kept)
             wcs[kept++] = wcs[i];
     }
+    if (taken >= 0 && taken < count && !silent)
+        dt_fault_personality_emptied(layer, cq);
     unlock(layer);
     return taken < 0 ? taken : kept;
 }

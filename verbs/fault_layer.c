@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "verbs/fault_personality.h"
 #include "verbs/object.h"
 
 static pthread_mutex_t layers_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -164,9 +165,11 @@ void dt_fault_layer_exchange(struct dt_fault_layer *layer)
     struct ibv_context_ops *ops = &layer->context->ops;
     bool polls = layer->broken_count > 0 || dt_fault_find(layer, DT_DEVICE_FAULT_SILENT) ||
                  dt_fault_find(layer, DT_DEVICE_FAULT_STATUS) ||
-                 dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, DT_DEVICE_CALL_POLL_CQ);
+                 dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, DT_DEVICE_CALL_POLL_CQ) ||
+                 dt_fault_personality_polls(layer);
     bool sends = dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, DT_DEVICE_CALL_POST_SEND);
-    bool recvs = dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, DT_DEVICE_CALL_POST_RECV);
+    bool recvs = dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, DT_DEVICE_CALL_POST_RECV) ||
+                 dt_fault_personality_receives(layer);
 
     dt_store_relaxed(&ops->poll_cq, polls ? dt_fault_poll_cq : layer->poll_cq);
     dt_store_relaxed(&ops->post_send, sends ? dt_fault_post_send : layer->post_send);
@@ -180,6 +183,7 @@ static void raise_event(struct dt_fault_layer *layer, const struct ibv_async_eve
 {
     uint64_t one = 1;
 
+    layer->is_fatal |= event->event_type == IBV_EVENT_DEVICE_FATAL;
     if (layer->event_count == DT_FAULT_EVENTS_MAX)
         return;
     layer->events[layer->event_count++] = *event;
@@ -238,6 +242,13 @@ static void raise_wanted(struct dt_fault_layer *layer, struct dt_fault_state *st
     }
     raise_event(layer, &event);
     dt_fault_acts(state);
+}
+
+void dt_fault_layer_note_fatal(struct dt_fault_layer *layer)
+{
+    pthread_mutex_lock(&layer->mutex);
+    layer->is_fatal = true;
+    pthread_mutex_unlock(&layer->mutex);
 }
 
 bool dt_fault_layer_event(struct dt_fault_layer *layer, dt_fault_copy_event *copy, void *arg)

@@ -31,9 +31,14 @@ struct dt_mlx5_cq; /* mlx5_cq.h */
 /* A queue pair of the device; part of its struct dt_qp. */
 struct dt_fault_qp {
     struct ibv_qp *ibv;
-    bool is_connected;          /* RTR or RTS, as far as we know */
-    bool is_broken;             /* a completion was turned into an error: it has no success any more */
-    bool is_mute;               /* it has no completion at all */
+    bool is_connected;   /* RTR or RTS, as far as we know */
+    bool is_broken;      /* a completion was turned into an error: it has no success any more */
+    bool is_mute;        /* it has no completion at all */
+    bool is_in_error;    /* modify_qp to ERR has succeeded */
+    bool discards_sends; /* personality: successful completions become flushed work */
+    bool discards_receives;
+    bool ends_sends; /* the same, once the completion queue is empty */
+    bool ends_receives;
     struct dt_list node;        /* in the layer's qps, the oldest first */
     struct dt_list bucket_node; /* among those whose number has the same last bits */
 };
@@ -61,6 +66,8 @@ struct dt_fault_layer {
     struct dt_list qps;
     struct dt_list bucket[DT_FAULT_BUCKETS]; /* the same, found by their number */
     uint32_t broken_count;
+    bool is_fatal;  /* the library or a fault has reported DEVICE_FATAL */
+    bool has_ended; /* a queue pair has had ends_sends or ends_receives */
     uint32_t event_count;
     struct ibv_async_event events[DT_FAULT_EVENTS_MAX];
 };
@@ -89,6 +96,9 @@ void dt_fault_layer_enter(struct dt_fault_layer *layer, struct dt_fault_qp *qp, 
  */
 typedef void dt_fault_copy_event(void *arg, const struct ibv_async_event *event);
 bool dt_fault_layer_event(struct dt_fault_layer *layer, dt_fault_copy_event *copy, void *arg);
+
+/* The library has reported DEVICE_FATAL. */
+void dt_fault_layer_note_fatal(struct dt_fault_layer *layer);
 
 /* Has the port lost its link, or the device died, by a fault? */
 bool dt_fault_layer_is_down(struct dt_fault_layer *layer);

@@ -74,14 +74,15 @@ mtype = { DT_SENDER_STATES(NAME_S) DT_RECEIVER_STATES(NAME_R) DT_PATH_EVENTS(NAM
 #define A_NEXT_EPOCH 1
 #define A_FENCE      2
 #define A_KEEP       4
-#define A_DISCARD     8
+#define A_DISCARD    8
 #define A_SNAPSHOT   16
 #define A_SETTLE     32
-#define A_CREATE       64
-#define A_CONNECT       128
+#define A_CREATE     64
+#define A_CONNECT    128
 #define A_PROBE      256
 #define A_LISTEN     512
 #define A_USE        1024
+#define A_STOP       2048
 
 #define W_NONE   0
 #define W_SWITCH 1
@@ -90,9 +91,10 @@ mtype = { DT_SENDER_STATES(NAME_S) DT_RECEIVER_STATES(NAME_R) DT_PATH_EVENTS(NAM
 #define W_OPEN   4
 #define W_OPENED 5
 #define W_USED   6
+#define W_STOP   7
 
 #define NONE    0               /* loc: not posted; p + 1: posted on path p; from DONE on: done */
-#define DONE    4               /* with GONE DONE + p + 1: acknowledged on p, epoch not settled */
+#define DONE    4               /* with UNPOLLED DONE + p + 1: acknowledged on p, epoch not settled */
 
 /* the sender */
 mtype sst[PATHS];
@@ -121,14 +123,17 @@ chan data0b = [2 * N] of { byte };
 chan data1b = [2 * N] of { byte };
 #endif
 byte acked[M];                  /* shares executed, ACK on its way */
-byte m_switch[PATHS], m_resume[PATHS], m_open[PATHS], m_opened[PATHS], m_settled[PATHS], m_used[PATHS];
+byte m_switch[PATHS], m_resume[PATHS], m_open[PATHS], m_opened[PATHS], m_settled[PATHS], m_used[PATHS], m_stop[PATHS];
 bool m_close;
 byte faults = FAULTS, adv = ADV;
 bool failed;                    /* the connection ended with an error */
 bool bad_once, bad_right, bad_early, bad_fresh;
-#ifdef GONE
+#if defined(GONE) || defined(DISCARDS)
+#define UNPOLLED
 byte cq[PATHS];                 /* executed, completion not polled yet */
 bool gone;
+#endif
+#ifdef GONE
 #define FAILOK gone
 #else
 #define FAILOK false
@@ -181,7 +186,7 @@ hidden mtype ev, from;
 #define TIDY(p) skip
 #else
 #define TIDY(p) if :: rst[p] == R_ACKED && sst[p] == S_SETTLED && sep[p] == rep[p] -> \
-        m_switch[p] = 0; m_resume[p] = 0; m_settled[p] = 0; m_opened[p] = 0; m_open[p] = 0; m_used[p] = 0 \
+        m_switch[p] = 0; m_resume[p] = 0; m_settled[p] = 0; m_opened[p] = 0; m_open[p] = 0; m_used[p] = 0; m_stop[p] = 0 \
         :: else fi
 #endif
 /* neither the question nor an answer to it is under way */
@@ -200,7 +205,8 @@ hidden mtype ev, from;
 #define S_ASKS(p)     (sst[p] == S_DOWN || sst[p] == S_UNFENCED || sst[p] == S_WAITING)
 #define R_DRAINS(p)   (rst[p] == R_DOWN || rst[p] == R_UNFENCED)
 #define R_OVER(p)     (rst[p] == R_FENCED || rst[p] == R_ACKED)
-#define R_TAKES(p)    (rst[p] == R_UP || rst[p] == R_READY)
+#define R_TAKES(p)    (rst[p] == R_UP || rst[p] == R_READY || rst[p] == R_STOPPING)
+#define R_AT_WORK(p)  (rst[p] == R_UP || rst[p] == R_READY)
 #define R_IS_OPEN(p)  (rep[p] == sep[p] && R_TAKES(p))
 
 /* ------------------------------------------------------------------------- sender */
@@ -252,15 +258,21 @@ hidden mtype ev, from;
     :: d_step { RUN && MAYPOST(p) && FIRST(s) && HAVECTS(s) -> \
         loc[s] = p + 1; acked[s] = 0; STAMP(s); PUT(p,s) }
 
-#ifdef GONE
+#ifdef UNPOLLED
 #define HELD(s)    (HAS(done,s) || HAS(cq[0],s) || HAS(cq[1],s) || gone)
 #define ACKDONE(s) DONE + loc[s]
 #else
 #define HELD(s)    HAS(done,s)
 #define ACKDONE(s) DONE
 #endif
+/* not once it has sent SWITCH: then RESUME decides */
+#ifdef LATEACK
+#define COUNTS(p) (sst[p] == S_UP || S_DRAINS(p))
+#else
+#define COUNTS(p) (sst[p] == S_UP)
+#endif
 #define ACK(s,p) \
-    :: d_step { RUN && loc[s] == p + 1 && acked[s] == FULL && (sst[p] == S_UP || S_DRAINS(p)) -> \
+    :: d_step { RUN && loc[s] == p + 1 && acked[s] == FULL && COUNTS(p) -> \
         bad_early = bad_early || !HELD(s); loc[s] = ACKDONE(s); acked[s] = 0; FORGET(s) }
 
 #ifdef TRUSTSENDER
@@ -282,7 +294,7 @@ inline settle(p) {
             :: else -> loc[i] = NONE
             fi;
             acked[i] = 0
-#ifdef GONE
+#ifdef UNPOLLED
         :: loc[i] == DONE + p + 1 ->
             loc[i] = DONE;
 #ifndef BLINDTRUST
@@ -348,12 +360,16 @@ inline sender_acts() {
         :: p == 2 -> EMPTY(cts2)
 #endif
         fi;
-        STALE(m_resume[p], sep[p]); STALE(m_opened[p], sep[p])
+        STALE(m_resume[p], sep[p]); STALE(m_opened[p], sep[p]); STALE(m_stop[p], sep[p])
     :: else
     fi;
     if :: act & A_SETTLE -> settle(p) :: else fi;
-    if                                          /* proven: no acknowledgement comes any more */
-    :: sst[p] == S_WAITING || S_OVER(p) ->
+    if
+#ifdef LATEACK
+    :: sst[p] == S_WAITING || S_OVER(p) ->      /* proven: no acknowledgement comes any more */
+#else
+    :: !COUNTS(p) ->                            /* no acknowledgement counts any more */
+#endif
         for (i : 0 .. M - 1) { if :: loc[i] == p + 1 -> acked[i] = 0 :: else fi }
     :: else
     fi;
@@ -364,6 +380,7 @@ inline sender_acts() {
     :: word == W_USED -> ADD(m_used[p], sep[p])
     :: else
     fi;
+    if :: sst[p] != S_UP && !S_MENDING(p) -> m_stop[p] = 0 :: else fi;    /* no row reads it */
     STOPPED(p)
 }
 
@@ -396,6 +413,8 @@ inline sender_step() {
     :: RUN && (S_DRAINS(q) || sst[q] == S_ENDED) -> p = q; ev = E_FENCED \
     :: RUN && (sst[q] == S_DOWN || sst[q] == S_RESUMED) -> p = q; ev = E_UNFENCED \
     :: RUN && MAYOPEN(q) && sep[q] < K - 1 && !SALL -> p = q; ev = E_RECOVER \
+    :: RUN && HAS(m_stop[q], sep[q]) && (sst[q] == S_UP || S_MENDING(q)) -> \
+        TAKE(m_stop[q], sep[q]); p = q; ev = E_RECV_STOP \
     :: RUN && RESUMED(q) -> TAKE(m_resume[q], sep[q]); p = q; ev = E_RECV_RESUME \
     :: RUN && ISOPEN(q) -> TAKE(m_opened[q], sep[q]); p = q; ev = E_RECV_OPENED
 
@@ -445,6 +464,9 @@ end: do
 inline forget() {
 #ifdef GONE
     done = done | cq[p]; cq[p] = 0;
+#endif
+#ifdef DISCARDS
+    cq[p] = 0;                                  /* completions in the error state, which nobody gets */
 #endif
 #ifdef IMMFILTER
     r_epoch++;
@@ -497,12 +519,16 @@ inline receiver_acts() {
         STALE(m_used[p], rep[p])
     :: else
     fi;
+#if defined(DISCARDS) && !defined(NODRAIN)
+    if :: act & A_FENCE -> done = done | cq[p]; cq[p] = 0 :: else fi;   /* polled before modify_qp to ERR */
+#endif
     if :: act & A_DISCARD -> forget(); if :: DEAD(p) -> skip :: else -> BY_P(BOUNCE) fi :: else fi;
     if :: act & SNAPSHOT_AT -> reported[p] = done :: else fi;
     if :: act & A_LISTEN -> BY_P(DROP) :: else fi;
     if
     :: word == W_RESUME -> ADD(m_resume[p], rep[p])
     :: word == W_OPENED -> ADD(m_opened[p], rep[p])
+    :: word == W_STOP -> ADD(m_stop[p], rep[p])
     :: else
     fi
 }
@@ -517,11 +543,25 @@ inline receiver_step() {
     p = 0; ev = E_none; from = E_none; act = 0; word = 0; sent_before = 0; sends = 0
 }
 
+/* ASKS: a receiver has the sender stop first. DISCARDS: it waits for SWITCH without limit, and its device does not die. */
+#if defined(ASKS) || (defined(DISCARDS) && !defined(NOASK))
+#define R_DOUBT E_SUSPECT
+#else
+#define R_DOUBT E_FAULT
+#endif
+#define R_FAULT(q) \
+    :: R_RUN && SYM(q) && faults > 0 && rep[q] < K - 1 && R_AT_WORK(q) -> faults--; p = q; ev = R_DOUBT
+/* the device dies as well, or SWITCH does not arrive in time */
+#ifdef ASKS
+#define R_EXPIRES(q) :: R_RUN && rst[q] == R_STOPPING -> p = q; ev = E_FAULT
+#else
+#define R_EXPIRES(q)
+#endif
 #define R_PATH(q) \
-    :: R_RUN && SYM(q) && faults > 0 && rep[q] < K - 1 && R_TAKES(q) -> faults--; p = q; ev = E_FAULT \
+    R_FAULT(q) R_EXPIRES(q) \
     /* a clear-to-send that is never used */ \
     :: R_RUN && rst[q] == R_UP && nempty(cts##q) && sep[q] == rep[q] && (S_ASKS(q) || S_OVER(q)) -> \
-        p = q; ev = E_FAULT \
+        p = q; ev = R_DOUBT \
     /* the proof comes early or late */ \
     :: R_RUN && R_DRAINS(q) && PROVABLE(q) -> p = q; ev = E_FENCED \
     :: R_RUN && rst[q] == R_DOWN -> p = q; ev = E_UNFENCED \
@@ -543,6 +583,8 @@ inline receiver_step() {
 #define R_REPEAT(p) \
     :: d_step { REPEAT(R_RUN && rst[p] == R_FENCED && QUIET(p, rep[p]) && !HAS(m_settled[p], rep[p])) -> \
         ADD(m_resume[p], rep[p]) } \
+    :: d_step { REPEAT(R_RUN && rst[p] == R_STOPPING && !HAS(m_stop[p], rep[p]) && !HAS(m_switch[p], rep[p])) -> \
+        ADD(m_stop[p], rep[p]) } \
     :: d_step { REPEAT(R_RUN && rst[p] == R_READY && !HAS(m_opened[p], rep[p]) && !HAS(m_used[p], rep[p])) -> \
         ADD(m_opened[p], rep[p]) }
 
@@ -558,9 +600,11 @@ end: do
         faults--; rdead[0] = true; ev = E_FAULT; receiver_step() }
     :: d_step { R_RUN && R_DRAINS(0) && !rdead[0] -> rdead[0] = true }
 #endif
-#ifdef GONE
+#ifdef UNPOLLED
     :: d_step { R_RUN && cq[0] -> done = done | cq[0]; cq[0] = 0 }
     :: d_step { R_RUN && cq[1] -> done = done | cq[1]; cq[1] = 0 }
+#endif
+#ifdef GONE
     /* the device is gone, with completions that were not polled; its fence is proven by that */
     :: d_step { R_RUN && faults > 0 && rst[0] == R_UP && rep[0] < K - 1 && cq[0] ->
         faults--; gone = true; cq[0] = 0; ev = E_FAULT; receiver_row(); receiver_acts();
@@ -593,7 +637,7 @@ inline execute(s, p, j) {
 #endif
     bad_once = bad_once || HAS(done, s);
     bad_right = bad_right || !(s < N || HAS(done, (s + M - N) % M));
-#ifdef GONE
+#ifdef UNPOLLED
     ADD(cq[p], s);
 #else
     ADD(got[p * M + s], j);
@@ -637,7 +681,12 @@ inline execute(s, p, j) {
 #else
 #define LOSE(v) LOSE1(v,0) LOSE1(v,1)
 #endif
-#define MEDDLE(p) LOSE(m_switch[p]) LOSE(m_resume[p]) LOSE(m_open[p]) LOSE(m_opened[p]) LOSE(m_settled[p]) LOSE(m_used[p]) \
+#ifdef DISCARDS
+#define LOSESTOP(p) LOSE(m_stop[p])
+#else
+#define LOSESTOP(p)                         /* the receiver may stop to wait at any time: the same as a loss */
+#endif
+#define MEDDLE(p) LOSE(m_switch[p]) LOSE(m_resume[p]) LOSE(m_open[p]) LOSE(m_opened[p]) LOSE(m_settled[p]) LOSE(m_used[p]) LOSESTOP(p) \
     :: d_step { RUN && adv > 0 && S_ASKS(p) && !HAS(m_switch[p], sep[p]) -> adv--; ADD(m_switch[p], sep[p]) } \
     :: d_step { RUN && adv > 0 && sst[p] == S_OPENING && !HAS(m_open[p], sep[p]) -> adv--; ADD(m_open[p], sep[p]) } \
     :: d_step { R_RUN && adv > 0 && rst[p] == R_FENCED && !HAS(m_resume[p], rep[p]) -> adv--; ADD(m_resume[p], rep[p]) }

@@ -51,15 +51,35 @@ static void do_next_epoch(struct dt_path *path, uint64_t now_ns)
     dt_list_push_back(&path->retired, &old->node);
 }
 
+static void hurry(struct dt_path *path, uint64_t now_ns)
+{
+    path->connection->nic->hurry_until_ns = now_ns + HURRY_NS;
+}
+
+/* The arrivals of the path still count, so its receives are not published again before the fence. */
+static void do_stop(struct dt_path *path, uint64_t now_ns)
+{
+    const struct dt_connection *c = path->connection;
+
+    DT_CHECK(!c->is_sender && path->switchover->stop_ns == 0);
+    path->switchover->stop_ns = dt_deadline_ns(now_ns, c->environment->params.fence_ms * DT_NS_PER_MS);
+    dt_switchover_report_begin(path, now_ns);
+    hurry(path, now_ns);
+}
+
 static void do_fence(struct dt_path *path, uint64_t now_ns)
 {
+    bool was_detected = path->switchover->stop_ns != 0; /* by do_stop() */
+
     if (path->switchover->is_used)
         dt_recovery_path_failed(&path->switchover->recovery, now_ns);
     else
         dt_recovery_attempt_failed(&path->switchover->recovery, now_ns);
     dt_page_add(&path->connection->meter.row->path_down_count, path->switchover->is_used);
-    dt_switchover_report_begin(path, now_ns);
-    path->connection->nic->hurry_until_ns = now_ns + HURRY_NS;
+    path->switchover->stop_ns = 0;
+    if (!was_detected)
+        dt_switchover_report_begin(path, now_ns);
+    hurry(path, now_ns);
     dt_fencing_begin(path, now_ns);
 }
 
@@ -164,26 +184,24 @@ static void do_use(struct dt_path *path, uint64_t now_ns)
 }
 
 static void (*const actions[DT_PATH_ACTION_COUNT])(struct dt_path *path, uint64_t now_ns) = {
-    [DT_PATH_ACTION_NUMBER_NEXT_EPOCH] = do_next_epoch,
-    [DT_PATH_ACTION_NUMBER_FENCE] = do_fence,
-    [DT_PATH_ACTION_NUMBER_KEEP] = do_keep,
-    [DT_PATH_ACTION_NUMBER_DISCARD] = do_discard,
-    [DT_PATH_ACTION_NUMBER_SNAPSHOT] = do_snapshot,
-    [DT_PATH_ACTION_NUMBER_SETTLE] = do_settle,
-    [DT_PATH_ACTION_NUMBER_CREATE] = do_create,
-    [DT_PATH_ACTION_NUMBER_CONNECT] = do_connect,
-    [DT_PATH_ACTION_NUMBER_PROBE] = do_probe,
-    [DT_PATH_ACTION_NUMBER_LISTEN] = do_listen,
-    [DT_PATH_ACTION_NUMBER_USE] = do_use,
+    [DT_PATH_ACTION_NUMBER_NEXT_EPOCH] = do_next_epoch, [DT_PATH_ACTION_NUMBER_STOP] = do_stop,
+    [DT_PATH_ACTION_NUMBER_FENCE] = do_fence,           [DT_PATH_ACTION_NUMBER_KEEP] = do_keep,
+    [DT_PATH_ACTION_NUMBER_DISCARD] = do_discard,       [DT_PATH_ACTION_NUMBER_SNAPSHOT] = do_snapshot,
+    [DT_PATH_ACTION_NUMBER_SETTLE] = do_settle,         [DT_PATH_ACTION_NUMBER_CREATE] = do_create,
+    [DT_PATH_ACTION_NUMBER_CONNECT] = do_connect,       [DT_PATH_ACTION_NUMBER_PROBE] = do_probe,
+    [DT_PATH_ACTION_NUMBER_LISTEN] = do_listen,         [DT_PATH_ACTION_NUMBER_USE] = do_use,
 };
 
 /* The use of the path that the machine's state permits. */
 static uint32_t permitted(const struct dt_path *path)
 {
+    uint32_t state = path->machine.state;
+
     if (dt_path_machine_is_up(&path->machine))
         return DT_PATH_UP;
-    return !path->connection->is_sender && path->machine.state == DT_RECEIVER_READY ? DT_PATH_LISTENING
-                                                                                    : DT_PATH_NONE;
+    return !path->connection->is_sender && (state == DT_RECEIVER_READY || state == DT_RECEIVER_STOPPING)
+               ? DT_PATH_LISTENING
+               : DT_PATH_NONE;
 }
 
 static void permit(struct dt_path *path, uint32_t use)

@@ -7,9 +7,11 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "failover/planted.h"
 #include "failover/switchover/actions.h"
 #include "transport/message/flush.h"
 #include "transport/message/receive.h"
+#include "transport/session/session.h"
 
 /* ------------------------------------------------------------------------------------------------------------
  * Faults and hints
@@ -63,6 +65,44 @@ static uint32_t current_faults(const struct dt_path *path, uint32_t faults)
                                                    : faults & ~(1u << (DT_FAULT_ADMIN + path->index));
 }
 
+/* A sender that has closed or died sends no SWITCH. */
+static bool can_peer_stop(const struct dt_session *session)
+{
+    return session && session->state != DT_SESSION_ENDED && !session->is_peer_dead &&
+           !session->has_peer_closed;
+}
+
+bool dt_faults_may_await_switch(const struct dt_path *path)
+{
+    return !path->connection->is_sender && !dt_load_relaxed(&path->nic->is_dead) &&
+           can_peer_stop(path->connection->session) && !DT_PLANTED(FENCE_UNASKED);
+}
+
+void dt_faults_begin(struct dt_path *path, uint64_t now_ns)
+{
+    dt_switchover_step(path, dt_faults_may_await_switch(path) ? DT_PATH_SUSPECT : DT_PATH_FAULT, now_ns);
+}
+
+void dt_faults_expire_stop(struct dt_path *path, uint64_t now_ns)
+{
+    const struct dt_connection *c = path->connection;
+
+    if (path->switchover->stop_ns == 0)
+        return;
+    if (!dt_faults_may_await_switch(path)) {
+        dt_switchover_step(path, DT_PATH_FAULT, now_ns);
+        return;
+    }
+    if (now_ns < path->switchover->stop_ns)
+        return;
+    dt_info("stop-unanswered",
+            "connection %016llx from %s: path %u, %s to %s: the sender has not confirmed within %llu ms that "
+            "it has stopped: the path is fenced without that",
+            (unsigned long long)c->id, c->peer, path->index, dt_path_name(path), path->peer_device,
+            (unsigned long long)c->environment->params.fence_ms);
+    dt_switchover_step(path, DT_PATH_FAULT, now_ns);
+}
+
 void dt_faults_process(struct dt_connection *c, uint64_t now_ns)
 {
     uint32_t faults = dt_exchange_acq_rel(&c->faults, 0u);
@@ -76,8 +116,9 @@ void dt_faults_process(struct dt_connection *c, uint64_t now_ns)
         faults = current_faults(path, faults);
         if (!(faults & of_path << p) || may_wait(path, faults))
             continue;
-        explain(path, faults);
-        dt_switchover_step(path, DT_PATH_FAULT, now_ns);
+        if (path->switchover->stop_ns == 0) /* else the path has failed already: the first reason counts */
+            explain(path, faults);
+        dt_faults_begin(path, now_ns);
         if (!c->is_sender && !path->fence.is_active && dt_load_relaxed(&path->nic->is_dead))
             dt_receiver_flush_lose(dt_receiver_of(c), path);
     }

@@ -18,6 +18,20 @@ extern "C" {
 /* Takes connection->faults: each path with one is fenced, unless the fault may wait for another path. */
 void dt_faults_process(struct dt_connection *connection, uint64_t now_ns);
 
+/*
+ * The path has failed. A receiver whose device still receives has the sender stop first: some devices discard
+ * completions that were not polled when their queue pair enters the error state, and with them messages that
+ * the sender counts as acknowledged.
+ */
+void dt_faults_begin(struct dt_path *path, uint64_t now_ns);
+
+/* Receiver: whether the path's device still receives, and SWITCH can come: the sender has neither closed nor
+ * died. */
+bool dt_faults_may_await_switch(const struct dt_path *path);
+
+/* Receiver: fences a path whose sender has not stopped within DETOUR_FENCE_MS, or cannot stop any more. */
+void dt_faults_expire_stop(struct dt_path *path, uint64_t now_ns);
+
 /* Takes connection->hints: a sender tries the path soon, a receiver asks the sender to. */
 void dt_hints_process(struct dt_connection *connection, uint64_t now_ns);
 

@@ -15,7 +15,6 @@
 #include "transport/path/queues.h"
 #include "failover/switchover/state.h"
 #include "transport/protocol/work_id.h"
-#include "transport/message/send.h"
 #include "transport/message/receive.h"
 
 #define POLL_MAX 16
@@ -36,30 +35,6 @@ static uint64_t next_try_ns(const struct dt_path *path, uint64_t now_ns)
 static bool is_device_dead(const struct dt_path *path)
 {
     return dt_load_relaxed(&path->nic->is_dead);
-}
-
-void dt_fencing_begin(struct dt_path *path, uint64_t now_ns)
-{
-    const struct dt_connection *c = path->connection;
-
-    DT_CHECK(path->state == DT_PATH_NONE && !path->fence.is_active && !path->switchover->is_destroying);
-    dt_fence_begin(&path->fence, path->qp_count, c->environment->params.fence_ms * DT_NS_PER_MS, now_ns);
-    path->fence.late_ns = c->environment->params.late_ms * DT_NS_PER_MS;
-    path->fence.is_device_dead = is_device_dead(path);
-    path->switchover->look_ns = now_ns;
-    path->switchover->removal_ns = now_ns;
-    path->switchover->destroy_ns = 0;
-    path->switchover->look_period_ns = LOOK_NS_MAX;
-    path->switchover->marker_mask = 0;
-    path->switchover->is_destroy_wanted = false;
-    if (c->is_sender)
-        path->fence.receives_mask = path->fence.all_mask; /* none are posted */
-    path->switchover->is_fence_wanted = true;
-    if (c->is_sender ? DT_PLANTED(NO_SENDER_FENCE) : DT_PLANTED(NO_RECEIVER_FENCE)) {
-        path->fence.marker_mask = path->fence.receives_mask = path->fence.all_mask;
-        path->fence.is_err_requested = true;
-        path->switchover->is_fence_wanted = false;
-    }
 }
 
 void dt_fencing_requested(struct dt_path *path, uint64_t now_ns)
@@ -89,9 +64,11 @@ static void count_completion(struct dt_path *path, const struct dt_completion *c
     }
     if (completion->status != DT_WC_SUCCESS)
         return;
-    if (c->is_sender)
-        dt_sender_handle(dt_sender_of(c), path, completion);
-    else if (work.kind == DT_WORK_RECEIVE && !DT_PLANTED(FILTER_EPOCH))
+    /*
+     * A sender has sent SWITCH: from then on the receiver's device may acknowledge a message and discard its
+     * completion, so RESUME decides about each message that was not acknowledged before.
+     */
+    if (!c->is_sender && work.kind == DT_WORK_RECEIVE && !DT_PLANTED(FILTER_EPOCH))
         dt_receiver_handle(dt_receiver_of(c), path, completion);
 }
 
@@ -114,6 +91,32 @@ static void drain_receives(struct dt_path *path)
         count = dt_cq_poll(path->recv_cq, completion, POLL_MAX);
         for (int i = 0; i < count; i++)
             count_completion(path, &completion[i]);
+    }
+}
+
+void dt_fencing_begin(struct dt_path *path, uint64_t now_ns)
+{
+    const struct dt_connection *c = path->connection;
+
+    DT_CHECK(path->state == DT_PATH_NONE && !path->fence.is_active && !path->switchover->is_destroying);
+    if (!c->is_sender)
+        drain_receives(path); /* before the device may discard them */
+    dt_fence_begin(&path->fence, path->qp_count, c->environment->params.fence_ms * DT_NS_PER_MS, now_ns);
+    path->fence.late_ns = c->environment->params.late_ms * DT_NS_PER_MS;
+    path->fence.is_device_dead = is_device_dead(path);
+    path->switchover->look_ns = now_ns;
+    path->switchover->removal_ns = now_ns;
+    path->switchover->destroy_ns = 0;
+    path->switchover->look_period_ns = LOOK_NS_MAX;
+    path->switchover->marker_mask = 0;
+    path->switchover->is_destroy_wanted = false;
+    if (c->is_sender)
+        path->fence.receives_mask = path->fence.all_mask; /* none are posted */
+    path->switchover->is_fence_wanted = true;
+    if (c->is_sender ? DT_PLANTED(NO_SENDER_FENCE) : DT_PLANTED(NO_RECEIVER_FENCE)) {
+        path->fence.marker_mask = path->fence.receives_mask = path->fence.all_mask;
+        path->fence.is_err_requested = true;
+        path->switchover->is_fence_wanted = false;
     }
 }
 

@@ -17,7 +17,9 @@ static void check_use(const struct dt_path *path)
     DT_CHECK(machine->state < (uint32_t)(is_sender ? DT_SENDER_STATE_COUNT : DT_RECEIVER_STATE_COUNT));
     DT_CHECK(path->state <= DT_PATH_UP);
     DT_CHECK(path->state != DT_PATH_UP || dt_path_machine_is_up(machine));
-    DT_CHECK(path->state != DT_PATH_LISTENING || (!is_sender && machine->state == DT_RECEIVER_READY));
+    DT_CHECK(path->state != DT_PATH_LISTENING ||
+             (!is_sender && (machine->state == DT_RECEIVER_READY || machine->state == DT_RECEIVER_STOPPING)));
+    DT_CHECK((path->switchover->stop_ns != 0) == (!is_sender && machine->state == DT_RECEIVER_STOPPING));
     DT_CHECK(path->epoch == machine->epoch);
     DT_CHECK(path->switchover == &path->connection->switchover->path[path->index]);
 }

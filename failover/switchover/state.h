@@ -26,6 +26,8 @@ struct dt_path_switchover {
     bool is_used; /* this epoch was UP */
     bool is_open; /* receiver: arrivals over this epoch are possible */
 
+    uint64_t stop_ns; /* receiver: the sender's SWITCH is awaited until then; 0: it is not */
+
     /* The fence of the current epoch (fencing.c). */
     uint64_t look_ns; /* next look for its proof */
     uint64_t look_period_ns;

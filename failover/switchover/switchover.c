@@ -137,7 +137,7 @@ static void watch(struct dt_connection *c, uint64_t now_ns)
     struct dt_path *failed = dt_stall_watch_progress(c, now_ns);
 
     if (failed) {
-        dt_switchover_step(failed, DT_PATH_FAULT, now_ns);
+        dt_faults_begin(failed, now_ns);
         c->switchover->is_switching = true;
     }
 }
@@ -198,6 +198,9 @@ static uint64_t path_deadline_ns(const struct dt_path *path, uint64_t now_ns)
     if (op_state == DT_PATH_OP_IS_DONE ||
         (path->switchover->is_fence_wanted && op_state == DT_PATH_OP_IS_IDLE))
         return now_ns;
+    if (path->switchover->stop_ns)
+        deadline_ns =
+            dt_earlier_ns(deadline_ns, dt_faults_may_await_switch(path) ? path->switchover->stop_ns : now_ns);
     if (path->fence.is_active)
         deadline_ns = dt_earlier_ns(
             deadline_ns, dt_earlier_ns(dt_fence_deadline_ns(&path->fence), path->switchover->look_ns));
@@ -279,6 +282,7 @@ void dt_switchover_progress(struct dt_connection *c, uint64_t now_ns)
         struct dt_path *path = &c->path[p];
 
         finish_task(path, now_ns);
+        dt_faults_expire_stop(path, now_ns);
         progress_fence(path, now_ns);
         recover(path, now_ns);
         finish_task(path, now_ns);

@@ -99,6 +99,9 @@ TEST(DelayParse, ReadsFaultsOfDevices)
     EXPECT_EQ(DT_DELAY_STATUS_LOST, One("device=a status=lost").status);
     EXPECT_EQ(DT_DELAY_CALL_QUERY_QP, One("device=a hang=query_qp").call);
     EXPECT_EQ(DT_DELAY_SILENT, One("device=a silent to=1s").effect);
+    rule = One("device=a personality=bnxt");
+    EXPECT_EQ(DT_DELAY_PERSONALITY, rule.effect);
+    EXPECT_EQ(DT_DELAY_PERSONALITY_BNXT, rule.personality);
     rule = One("device=a event=cq_error");
     EXPECT_EQ(DT_DELAY_EVENT, rule.effect);
     EXPECT_EQ(DT_DELAY_EVENT_CQ_ERROR, rule.event);
@@ -158,7 +161,7 @@ TEST(DelayParse, APrintedRuleIsReadAgain)
           "replay=\"r\" process=2", "device=\"soft0\" from=1500ms down", "device=\"soft0\" flap=1s/90ms",
           "device=\"a\" fail=create_cq error=ENOSPC count=7", "device=\"a\" hang=create_qp",
           "device=\"a\" to=1s silent", "device=\"a\" status=general count=1", "device=\"a\" event=qp_fatal",
-          "latency=pareto(1ms,0.001)", "latency=exponential(5ms)"}) {
+          "device=\"a\" personality=ionic", "latency=pareto(1ms,0.001)", "latency=exponential(5ms)"}) {
         dt_delay_rule rule = One(text);
         char printed[DT_DELAY_TEXT_BYTES];
         dt_delay_rule_print(&rule, printed);
@@ -178,7 +181,7 @@ TEST(DelayParse, ReportsWhereAndWhatWouldBeRight)
               Error("latency=1s rate=1Mbit"));
     EXPECT_EQ("line 1, column 1: the rule has no effect; expected one of latency=, serial=, rate=, trace=, "
               "replay=, "
-              "down, flap=, fail=, hang=, status=, silent or event=",
+              "down, flap=, fail=, hang=, status=, silent, event= or personality=",
               Error("device=soft0"));
     EXPECT_EQ("line 1, column 13: 'latency' is given twice in one rule", Error("latency=1ms latency=2ms"));
     EXPECT_EQ("line 1, column 21: to= must be later than from=", Error("latency=1ms from=5s to=5s"));
@@ -274,6 +277,7 @@ TEST(DelayParse, RefusesValuesOutOfRange)
                              "device=a fail=poll_cq count=0",
                              "device=a status=success",
                              "device=a event=fire",
+                             "device=a personality=irdma",
                              "link=a latency=1ms",
                              "process=1 latency=1ms"})
         EXPECT_EQ(0u, Error(text).find("line 1, column ")) << text;

@@ -231,6 +231,24 @@ TEST(PathRepeat, ResumeIsRepeatedUntilTheSenderAnswers)
         << "asked again";
 }
 
+TEST(PathMachine, AReceiverReceivesUntilTheSenderHasStopped)
+{
+    dt_path_machine r = Machine(DT_PATH_END_RECEIVER, DT_RECEIVER_UP);
+    dt_path_machine s = Machine(DT_PATH_END_SENDER, DT_SENDER_UP);
+    dt_path_step step = dt_path_machine_event(&r, DT_PATH_SUSPECT, 0);
+    EXPECT_EQ((uint32_t)DT_PATH_DO_STOP, step.actions) << "no fence yet";
+    EXPECT_EQ((uint32_t)DT_PATH_MSG_STOP, step.send);
+    EXPECT_EQ(DT_PATH_MSG_STOP, dt_path_machine_retransmit(&r, DT_RETRANSMIT_NS_FIRST));
+    EXPECT_FALSE(dt_path_machine_event(&r, DT_PATH_SUSPECT, 1).is_known);
+    step = dt_path_machine_receive(&s, DT_PATH_MSG_STOP, s.epoch, 1);
+    EXPECT_EQ((uint32_t)DT_PATH_DO_FENCE, step.actions);
+    EXPECT_EQ((uint32_t)DT_PATH_MSG_SWITCH, step.send);
+    EXPECT_FALSE(dt_path_machine_receive(&s, DT_PATH_MSG_STOP, s.epoch, 2).is_known) << "asked again";
+    EXPECT_EQ((uint32_t)DT_PATH_DO_FENCE,
+              dt_path_machine_receive(&r, DT_PATH_MSG_SWITCH, r.epoch, 2).actions);
+    EXPECT_EQ(DT_NEVER_NS, dt_path_machine_retransmit_ns(&r));
+}
+
 /* ------------------------------------------------------------------------------------------------------------
  * Both ends together
  */
@@ -311,7 +329,8 @@ World AfterReceiver(const World &before, const dt_path_machine &m, const dt_path
 void AddOwnEvents(const World &world, bool with_trouble, std::vector<World> *next, Cells *seen)
 {
     for (uint32_t event = DT_PATH_FAULT; event <= DT_PATH_STABLE; event++) {
-        bool is_trouble = event == DT_PATH_FAULT || event == DT_PATH_UNFENCED || event == DT_PATH_FAILED;
+        bool is_trouble = event == DT_PATH_FAULT || event == DT_PATH_SUSPECT || event == DT_PATH_UNFENCED ||
+                          event == DT_PATH_FAILED;
         bool is_last = world.sender_epoch == kEpochs - 1;
         if (is_trouble && (!with_trouble || is_last))
             continue;
@@ -377,6 +396,8 @@ void AddRepeats(const World &world, std::vector<World> *next)
     }
     if (world.receiver == DT_RECEIVER_READY)
         again.flying |= Bit(DT_PATH_MSG_OPENED, world.receiver_epoch);
+    if (world.receiver == DT_RECEIVER_STOPPING)
+        again.flying |= Bit(DT_PATH_MSG_STOP, world.receiver_epoch);
     if (world.receiver == DT_RECEIVER_FENCED)
         again.flying |= Bit(DT_PATH_MSG_RESUME, world.receiver_epoch);
     next->push_back(again);

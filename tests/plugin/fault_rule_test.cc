@@ -72,10 +72,12 @@ TEST_F(Fault, ARuleHangsTheFenceAndLetsItGo)
 {
     std::string hang = AddRule("device=soft2 hang=modify_qp count=1");
     std::string error = AddRule("device=soft2 event=qp_fatal");
-    traffic->Move(50);
     Until([&] {
+        traffic->PostReceives(
+            1 << 20); /* what the sender had in flight when it stopped waits for the fence */
+        traffic->PostSends(1 << 20);
         traffic->Reap();
-        return Fired(hang) >= 1;
+        return Fired(hang) >= 1 || HasFailure();
     });
     EXPECT_EQ(1u, Fired(error));
     Inject("clear");
@@ -116,6 +118,47 @@ TEST_F(Fault, ADestructionThatIsRefusedIsNoProofOfTheFence)
     });
     EXPECT_EQ(1, CountLines("us (destroyed), agreed"));
     traffic->Move(100);
+}
+
+/* The receiver's device discards what was not polled once its queue pairs are in the error state (ionic), and
+ * takes its time for that. Its operator takes it out of use under load: the sender stops first, so no message
+ * that the sender counts as acknowledged is discarded. */
+TEST_F(Fault, AReceiverFencesADeviceThatDiscardsCompletionsWithoutALoss)
+{
+    auto work = [&] {
+        traffic->PostReceives(1 << 20);
+        traffic->PostSends(1 << 20);
+        traffic->Reap();
+    };
+    AddRule("device=soft2 personality=ionic");
+    for (int round = 1; round <= 3 && !HasFailure(); round++) {
+        std::string hang = AddRule("device=soft2 hang=modify_qp");
+        char answer[256];
+        traffic->Move(20); /* the rules are in force */
+        int ups[] = {CountLines("path 0, soft0 to soft2, is in use again"),
+                     CountLines("path 0, soft2 to soft0, is in use again")};
+        ASSERT_EQ(DT_OK, dt_net_drain(dt_plugin_current()->net, "soft2", true, answer, sizeof answer));
+        Until([&] {
+            work();
+            return Fired(hang) > 0 || HasFailure();
+        });
+        for (int i = 0; i < 1000 && !HasFailure(); i++)
+            work(); /* the device is slow; soon all that can be posted waits for the fence */
+        Inject("remove " + hang);
+        Until([&] {
+            work();
+            return (CountLines("is settled") >= round && CountLines("is fenced") >= round) || HasFailure();
+        });
+        ASSERT_EQ(DT_OK, dt_net_drain(dt_plugin_current()->net, "soft2", false, answer, sizeof answer));
+        Until([&] {
+            work();
+            return (CountLines("path 0, soft0 to soft2, is in use again") > ups[0] &&
+                    CountLines("path 0, soft2 to soft0, is in use again") > ups[1]) ||
+                   HasFailure();
+        });
+    }
+    EXPECT_EQ(3, CountLines("is fenced: soft2 was drained by the operator"));
+    EXPECT_EQ(0, CountLines("has not confirmed"));
 }
 
 /* The driver reports that a completion queue is lost, although its queue pairs work. */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/param.h"
+#include "delay/keyword.h"
 #include "failover/planted.h"
 #include "base/util.h"
 #include "tests/sim/exhaustive.h"
@@ -24,7 +25,7 @@
 
 #define PROGRESS_S 5
 /* A planted bug is searched in this many seeds of the chosen profile, then in those of profile slow, then in
- * the rest. */
+ * the first ones again with personality ionic, then in the rest. */
 #define FIRST_SEEDS 200
 #define SLOW_SEEDS  100
 
@@ -35,17 +36,25 @@ struct arguments {
     enum dt_trace_level trace;
     bool is_replay;
     bool goes_on;
-    uint64_t stride;       /* not 0: the exhaustive search */
-    const char *case_name; /* of it, only this */
-    bool hunts;            /* every planted bug in turn */
+    uint64_t stride;         /* not 0: the exhaustive search */
+    const char *case_name;   /* of it, only this */
+    bool hunts;              /* every planted bug in turn */
+    const char *personality; /* of all devices, or NULL */
+    bool must_act;           /* and it must matter in some seed */
 };
 
-#define KEY_EXHAUSTIVE 1000
-#define KEY_CASE       1001
-#define KEY_PLANTED    1002
+#define KEY_EXHAUSTIVE  1000
+#define KEY_CASE        1001
+#define KEY_PLANTED     1002
+#define KEY_PERSONALITY 1003
+#define KEY_MUST_ACT    1004
 
 static const struct argp_option options[] = {
     {"profile", 'P', "NAME", 0, "what a seed draws: lossy (default), failover or slow", 0},
+    {"personality", KEY_PERSONALITY, "NAME", 0,
+     "every device behaves in the error state like this provider: mlx5, ionic, bnxt or rxe", 0},
+    {"must-act", KEY_MUST_ACT, NULL, 0, "with --personality: an error unless it matters in one of the seeds",
+     0},
     {"seed", 's', "N", 0, "run this seed only, and print its plan and events", 0},
     {"seeds", 'n', "FROM:COUNT", 0, "run these seeds (default 1:1000)", 0},
     {"exhaustive", KEY_EXHAUSTIVE, "STRIDE", OPTION_ARG_OPTIONAL,
@@ -116,6 +125,14 @@ static error_t parse(int key, char *text, struct argp_state *state)
         if (!dt_profile_find(text, &arguments->profile))
             argp_error(state, "no profile '%s': lossy, failover or slow", text);
         return 0;
+    case KEY_PERSONALITY:
+        if (!dt_delay_keyword_find(&dt_delay_personalities, text, strlen(text), &(int){0}))
+            argp_error(state, "no personality '%s': mlx5, ionic, bnxt or rxe", text);
+        arguments->personality = text;
+        return 0;
+    case KEY_MUST_ACT:
+        arguments->must_act = true;
+        return 0;
     case 's':
         if (dt_parse_number(text, false, &arguments->first) != DT_OK)
             argp_error(state, "'%s' is not a number", text);
@@ -159,6 +176,7 @@ static void add(struct dt_world_report *total, const struct dt_world_report *rep
     total->ends_failed += report->ends_failed;
     total->retransmissions += report->retransmissions;
     total->duplicates += report->duplicates;
+    total->personality_actions += report->personality_actions;
 }
 
 static void print_totals(const struct dt_world_report *r)
@@ -200,13 +218,15 @@ static bool run(const struct arguments *arguments, uint64_t seed, struct dt_worl
     bool is_good;
 
     dt_scenario_draw(arguments->profile, seed, &scenario);
+    dt_scenario_set_personality(&scenario, arguments->personality);
     if (arguments->is_replay)
         dt_scenario_print(&scenario);
     is_good = dt_world_run(&scenario, report);
     if (is_good)
         return true;
-    printf("FAILED seed %" PRIu64 " of profile %s: %s\n", seed, dt_profile_name(arguments->profile),
-           report->failure);
+    printf("FAILED seed %" PRIu64 " of profile %s%s%s: %s\n", seed, dt_profile_name(arguments->profile),
+           arguments->personality ? " with personality " : "",
+           arguments->personality ? arguments->personality : "", report->failure);
     if (!arguments->is_replay && !arguments->goes_on)
         dt_scenario_print(&scenario);
     fflush(stdout);
@@ -226,7 +246,10 @@ static int run_seeds(const struct arguments *arguments)
     printf("%" PRIu64 " seeds from %" PRIu64 " of profile %s, %" PRIu64 " failed: ", i, arguments->first,
            dt_profile_name(arguments->profile), failed);
     print_totals(&total);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    if (arguments->personality)
+        printf("%" PRIu64 " times a device acted as with %s\n", total.personality_actions,
+               arguments->personality);
+    return failed || (arguments->must_act && !total.personality_actions) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 /* ---- the exhaustive search ---- */
@@ -286,6 +309,7 @@ static void run_until_failure(const struct arguments *arguments, struct quarry *
     for (uint64_t i = 0; i < arguments->count && !quarry->is_found; i++) {
         quarry->seed = arguments->first + i;
         dt_scenario_draw(arguments->profile, quarry->seed, &scenario);
+        dt_scenario_set_personality(&scenario, arguments->personality);
         quarry->is_found = !dt_world_run(&scenario, &report);
         if (quarry->is_found)
             snprintf(quarry->failure, sizeof quarry->failure, "%s", report.failure);
@@ -317,12 +341,13 @@ static void find_seed(const struct arguments *arguments, struct quarry *quarry)
 }
 
 /* find_seed() in other seeds. False: the search goes on, since they neither fail nor end the process. */
-static bool find_among(const struct arguments *arguments, enum dt_profile profile, uint64_t first,
-                       uint64_t count, struct quarry *quarry)
+static bool find_among(const struct arguments *arguments, enum dt_profile profile, const char *personality,
+                       uint64_t first, uint64_t count, struct quarry *quarry)
 {
     struct arguments seeds = *arguments;
 
     seeds.profile = profile;
+    seeds.personality = personality;
     seeds.first = first;
     seeds.count = count;
     find_seed(&seeds, quarry);
@@ -330,20 +355,23 @@ static bool find_among(const struct arguments *arguments, enum dt_profile profil
 }
 
 /*
- * Some bugs show where messages are late rather than where much fails, and are rare in other seeds. Without a
- * bug the rest is left out: seeds in which nothing is planted are run without this search, too. Returns the
- * profile that the seed is of, or in which the search ended.
+ * Some bugs show where messages are late rather than where much fails, others on devices that discard
+ * completions; both kinds are rare in other seeds. Without a bug the rest is left out: seeds in which nothing
+ * is planted are run without this search, too. Returns the kind of seeds in which the search ended.
  */
-static enum dt_profile find_anywhere(const struct arguments *arguments, struct quarry *quarry)
+static const char *find_anywhere(const struct arguments *arguments, struct quarry *quarry)
 {
     uint64_t first = arguments->count < FIRST_SEEDS ? arguments->count : FIRST_SEEDS;
 
-    if (find_among(arguments, arguments->profile, arguments->first, first, quarry))
-        return arguments->profile;
-    if (find_among(arguments, DT_PROFILE_SLOW, 1, SLOW_SEEDS, quarry) || dt_planted == DT_PLANTED_NONE)
-        return DT_PROFILE_SLOW;
-    find_among(arguments, arguments->profile, arguments->first + first, arguments->count - first, quarry);
-    return arguments->profile;
+    if (find_among(arguments, arguments->profile, NULL, arguments->first, first, quarry))
+        return "";
+    if (find_among(arguments, DT_PROFILE_SLOW, NULL, 1, SLOW_SEEDS, quarry) || dt_planted == DT_PLANTED_NONE)
+        return " of profile slow";
+    if (find_among(arguments, arguments->profile, "ionic", arguments->first, first, quarry))
+        return " with personality ionic";
+    find_among(arguments, arguments->profile, NULL, arguments->first + first, arguments->count - first,
+               quarry);
+    return "";
 }
 
 /* Without a bug no seed may fail, with one some seed must. */
@@ -358,13 +386,12 @@ static int hunt(const struct arguments *arguments)
         return EXIT_FAILURE;
     }
     for (dt_planted = DT_PLANTED_NONE; dt_planted < DT_PLANTED_COUNT; dt_planted++) {
-        enum dt_profile profile = find_anywhere(arguments, quarry);
+        const char *kind = find_anywhere(arguments, quarry);
 
         missed += quarry->is_found == (dt_planted == DT_PLANTED_NONE);
         printf("%-18s %-70s ", bugs[dt_planted].name, bugs[dt_planted].text);
         if (quarry->is_found)
-            printf("seed %" PRIu64 "%s: %s\n", quarry->seed,
-                   profile == arguments->profile ? "" : " of profile slow", quarry->failure);
+            printf("seed %" PRIu64 "%s: %s\n", quarry->seed, kind, quarry->failure);
         else
             printf("no seed shows it%s%s\n", *quarry->failure ? ": " : "", quarry->failure);
         fflush(stdout);

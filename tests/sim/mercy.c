@@ -94,6 +94,24 @@ bool dt_mercy_may_miss_acks(const struct dt_scenario *s)
     return may_miss;
 }
 
+bool dt_mercy_may_miss_stop(const struct dt_scenario *s)
+{
+    for (uint32_t i = 0; i < s->chaos.count; i++) {
+        switch (s->chaos.list[i].kind) {
+        case DT_CHAOS_STOP:
+        case DT_CHAOS_FREEZE:
+        case DT_CHAOS_KILL:
+        case DT_CHAOS_CONTROL_HOLD:
+        case DT_CHAOS_CONTROL_SLOW:
+        case DT_CHAOS_CONTROL_BREAK:
+            return true;
+        default:
+            break;
+        }
+    }
+    return false;
+}
+
 enum dt_flow_mercy dt_mercy_for(const struct dt_scenario *s, const struct dt_flow_options *flow)
 {
     if (s->is_doomed || !keeps_a_path(s, flow))

@@ -15,6 +15,9 @@ enum dt_flow_mercy dt_mercy_for(const struct dt_scenario *scenario, const struct
 /* Can a sender fail to see that its messages have arrived, unless the receiver tells it so? */
 bool dt_mercy_may_miss_acks(const struct dt_scenario *scenario);
 
+/* Can the control network or the sender's process keep a receiver's STOP without its answer? */
+bool dt_mercy_may_miss_stop(const struct dt_scenario *scenario);
+
 /* Can every connection be set up while nothing passes through this device? */
 bool dt_mercy_can_do_without(const struct dt_scenario *scenario, uint32_t device);
 

@@ -14,6 +14,7 @@
 #include "tests/sim/gpu_writes.h"
 #include "tests/sim/verbs_sim.h"
 #include "transport/message/connection.h"
+#include "transport/net_state.h"
 #include "transport/session/session.h"
 
 #define PPM 1000000
@@ -211,6 +212,21 @@ void dt_plugin_sim_drain(uint32_t host, uint32_t device, bool is_drained)
     DT_CHECK(dt_net_drain(sim.running->plugin.net, name, is_drained, answer, sizeof answer) == DT_OK);
     if (running)
         dt_plugin_sim_enter((uint32_t)(running - sim.host));
+}
+
+uint64_t dt_plugin_sim_personality_actions(void)
+{
+    struct dt_delay_info info[DT_DELAY_RULES_MAX];
+    uint64_t actions = 0;
+
+    for (uint32_t host = 0; host < sim.host_count; host++) {
+        struct dt_net *net = sim.host[host].plugin.net;
+        size_t count = net ? dt_delay_table_list(net->inject.table, info) : 0;
+
+        for (size_t i = 0; i < count; i++)
+            actions += info[i].rule.effect == DT_DELAY_PERSONALITY ? info[i].messages : 0;
+    }
+    return actions;
 }
 
 bool dt_plugin_sim_has_some(uint32_t host)

@@ -60,6 +60,9 @@ uint64_t dt_plugin_sim_next_ns(void);
 /* `detour nic soft<device> migrate` on this host, or `back`. */
 void dt_plugin_sim_drain(uint32_t host, uint32_t device, bool is_drained);
 
+/* How often the devices of all hosts have acted as the provider of their personality does. */
+uint64_t dt_plugin_sim_personality_actions(void);
+
 /* Something waits for the host's threads. */
 bool dt_plugin_sim_has_some(uint32_t host);
 

@@ -232,8 +232,9 @@ TEST_F(Recovery, AMessageThatComesBeforeItIsOfferedAgainLeavesNothingBehind)
 
 /*
  * The receiver's port loses its link and has it again, and its device refuses to move queue pairs to ERR, so
- * they are destroyed after DETOUR_FENCE_MS. The sender has noticed nothing: until the control thread has
- * destroyed them, which takes up to 5 ms, the device acknowledges what it sends.
+ * they are destroyed after DETOUR_FENCE_MS. The sender has noticed nothing, since STOP takes longer than
+ * that: until the control thread has destroyed them, which takes up to 5 ms, the device acknowledges what it
+ * sends.
  */
 TEST_F(RecoveryUnderTraffic, AMessageThatComesJustBeforeItsQueuePairsAreDestroyedIsReceived)
 {
@@ -242,6 +243,7 @@ TEST_F(RecoveryUnderTraffic, AMessageThatComesJustBeforeItsQueuePairsAreDestroye
     Start(2, 50 * DT_NS_PER_US, 5 * DT_NS_PER_MS);
     ASSERT_FALSE(HasFailure());
     Register(from, to, sizeof from);
+    dt_sim_network_set_latency(dt_plugin_sim_control(), 300 * DT_NS_PER_MS);
     dt_verbs_sim_set(2, DT_VERBS_MODIFY_FAILS);
     dt_rnic_set_link(dt_driver_sim_rnic(2), false);
     Pass(10 * DT_NS_PER_US);

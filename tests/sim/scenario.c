@@ -66,6 +66,17 @@ static void draw_network(struct dt_scenario *s, struct dt_prng *prng, uint32_t p
     o->link_packets_max = dt_draw_one_in(prng, 2) ? 0 : (uint32_t)dt_prng_between(prng, 4, 64);
 }
 
+/* A rule for each device, after those that there are. */
+static void add_personality(const struct dt_host_settings *settings, char *rules, size_t bytes)
+{
+    for (uint32_t i = 0; settings->personality && i < settings->device_count; i++) {
+        size_t used = strlen(rules);
+
+        snprintf(rules + used, bytes - used, "%sdevice=soft%u personality=%s", used ? "; " : "",
+                 settings->device_first + i, settings->personality);
+    }
+}
+
 void dt_host_settings_apply(void *arg, struct dt_params *params)
 {
     const struct dt_host_settings *settings = arg;
@@ -90,6 +101,7 @@ void dt_host_settings_apply(void *arg, struct dt_params *params)
     }
     snprintf(params->posting, sizeof params->posting, "%s", settings->posting);
     snprintf(params->inject, sizeof params->inject, "%s", settings->inject);
+    add_personality(settings, params->inject, sizeof params->inject);
 }
 
 static void draw_host(struct dt_scenario *s, struct dt_prng *prng, uint32_t host, uint32_t devices_min)
@@ -487,6 +499,31 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     mark_staged(s);
     if (profile == DT_PROFILE_FAILOVER) /* in the others a warning, as each refusal is one, is a failure */
         draw_refusals(s);
+}
+
+/* STOP is answered within DETOUR_FENCE_MS, or a message may be lost. */
+static void fit_stop(struct dt_scenario *s)
+{
+    uint64_t wanted_ms = 1 + 10 * s->plugin.control_latency_ns / DT_NS_PER_MS;
+
+    for (uint32_t host = 0; host < DT_HOSTS; host++)
+        s->settings[host].fence_ms = dt_max_u64(s->settings[host].fence_ms, wanted_ms);
+    for (uint32_t i = 0; i < s->flow_count && dt_mercy_may_miss_stop(s); i++)
+        if (s->flow[i].mercy == DT_MERCY_NONE)
+            s->flow[i].mercy = DT_MERCY_UNSEEN;
+}
+
+void dt_scenario_set_personality(struct dt_scenario *s, const char *personality)
+{
+    for (uint32_t host = 0; host < DT_HOSTS; host++) {
+        struct dt_host_settings *settings = &s->settings[host];
+
+        settings->personality = personality;
+        settings->device_first = s->plugin.host[host].device_first;
+        settings->device_count = s->plugin.host[host].device_count;
+    }
+    if (personality && strcmp(personality, "ionic") == 0)
+        fit_stop(s);
 }
 
 /* ---- words ----------------------------------------------------------------------------------------------

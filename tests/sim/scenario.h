@@ -42,7 +42,9 @@ struct dt_host_settings {
     uint64_t idle_takeover_us;
     uint64_t is_adaptive; /* payload above the threshold goes without its immediate */
     uint64_t ar_threshold;
-    const char *inject; /* delay rules; "": none */
+    const char *inject;      /* delay rules; "": none */
+    const char *personality; /* of its devices (docs/injection.md); NULL: the software RNIC's own */
+    uint32_t device_first, device_count; /* the devices that have it */
     uint64_t fence_ms;
     uint64_t late_ms;
     uint64_t dead_ms;
@@ -80,6 +82,13 @@ void dt_host_settings_apply(void *arg, struct dt_params *params);
 
 /* plugin.host[].set points into *scenario, which must stay where it is. */
 void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario *scenario);
+
+/*
+ * Every device of the run behaves like this provider in the error state. No draw depends on it. With ionic
+ * DETOUR_FENCE_MS is longer than STOP and its answer take; where a fault delays them, a message may be lost
+ * (docs/failover.md, limits).
+ */
+void dt_scenario_set_personality(struct dt_scenario *scenario, const char *personality);
 
 /* Several lines, for a person. */
 void dt_scenario_print(const struct dt_scenario *scenario);

@@ -385,6 +385,7 @@ static void count_device(uint32_t index, struct dt_world_report *report)
 static void count(struct world *w)
 {
     w->report->packets = w->scenario->chaos.packets;
+    w->report->personality_actions = dt_plugin_sim_personality_actions();
     w->report->virtual_ns = now_ns() - w->scenario->network.start_ns;
     for (uint32_t i = 0; i < w->scenario->device_count; i++)
         count_device(i, w->report);

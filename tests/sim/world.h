@@ -24,6 +24,7 @@ struct dt_world_report {
     uint64_t ends_failed;     /* ends that ended with an error, which they were allowed to */
     uint64_t retransmissions; /* of all devices */
     uint64_t duplicates;
+    uint64_t personality_actions; /* times that a device acted as the provider of its personality does */
 };
 
 /* False: report->failure describes the error. Changes the state in scenario->chaos. */

@@ -10,7 +10,7 @@
  *   PATHS   (queue pairs and memory)       PATHS
  *   READY   (paths that are connected)     READY
  *   READY   (paths that reach the peer)    READY
- *   ... then, either end: PATH (SWITCH, SETTLED, RESUME, OPEN, OPENED, USED: failover/path_table.h)
+ *   ... then, either end: PATH (SWITCH, SETTLED, RESUME, STOP, OPEN, OPENED, USED: failover/path_table.h)
  *   ... or QUERY (is this message complete?)   COMPLETE (it is), or no answer
  *   ... or, once, a receiver's GRANT (memory that eager sends may write: eager.h)
  *   ... at last, either end: CLOSE         CLOSE_ACK, from the other
@@ -50,8 +50,8 @@ extern "C" {
  * Versions of this protocol that this code speaks. The ends agree on the newest one that both speak; the
  * listening end refuses a peer whose range does not overlap with its own (REJECT).
  */
-#define DT_PROTOCOL_VERSION_MIN 3u
-#define DT_PROTOCOL_VERSION_MAX 3u
+#define DT_PROTOCOL_VERSION_MIN 4u
+#define DT_PROTOCOL_VERSION_MAX 4u
 
 #define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
 #define DT_FRAME_HEADER_BYTES 8

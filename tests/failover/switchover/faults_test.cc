@@ -3,6 +3,7 @@
 
 #include "tests/failover/switchover/pair.h"
 #include "tests/harness/harness.h"
+#include "transport/session/session.h"
 
 namespace
 {
@@ -51,6 +52,43 @@ TEST_F(Faults, DrainedDevicesAreTheLastResort)
     EXPECT_FALSE(dt_faults_is_out_of_use(&sender->path[1])) << "no other path is up";
     Move();
     EXPECT_LE(1, CountLines("no path is left"));
+}
+
+TEST_F(Faults, ASenderThatHasClosedIsNotAwaited)
+{
+    dt_path *path = &receiver->path[1];
+    EXPECT_TRUE(dt_faults_may_await_switch(path));
+    EXPECT_FALSE(dt_faults_may_await_switch(&sender->path[1])) << "a sender awaits RESUME";
+    for (bool *fact : {&receiver->session->has_peer_closed, &receiver->session->is_peer_dead}) {
+        *fact = true;
+        EXPECT_FALSE(dt_faults_may_await_switch(path));
+        *fact = false;
+    }
+    dt_faults_begin(path, now_ns);
+    EXPECT_EQ((uint32_t)DT_RECEIVER_STOPPING, path->machine.state);
+    EXPECT_FALSE(path->fence.is_active) << "it receives until SWITCH has arrived";
+    dt_faults_expire_stop(path, now_ns + 1);
+    EXPECT_EQ((uint32_t)DT_RECEIVER_STOPPING, path->machine.state);
+    receiver->session->has_peer_closed = true; // meanwhile
+    dt_faults_expire_stop(path, now_ns + 1);
+    receiver->session->has_peer_closed = false;
+    EXPECT_EQ((uint32_t)DT_RECEIVER_DOWN, path->machine.state);
+    EXPECT_TRUE(path->fence.is_active);
+    EXPECT_EQ(0, CountLines("has not confirmed"));
+    Move(); // over the other path
+}
+
+TEST_F(Faults, ASenderThatDoesNotAnswerIsAwaitedForALimitedTime)
+{
+    dt_path *path = &receiver->path[1];
+    dt_faults_begin(path, now_ns);
+    EXPECT_EQ(now_ns + there.net->environment.params.fence_ms * DT_NS_PER_MS, State(receiver, 1)->stop_ns);
+    dt_faults_expire_stop(path, State(receiver, 1)->stop_ns - 1);
+    EXPECT_EQ((uint32_t)DT_RECEIVER_STOPPING, path->machine.state);
+    dt_faults_expire_stop(path, State(receiver, 1)->stop_ns);
+    EXPECT_EQ((uint32_t)DT_RECEIVER_DOWN, path->machine.state);
+    EXPECT_EQ(1, CountLines("has not confirmed"));
+    Move(); // over the other path
 }
 
 TEST_F(Faults, ADrainThatWasEndedMeanwhileIsNoFault)

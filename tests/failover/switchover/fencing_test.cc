@@ -39,8 +39,8 @@ class Fencing : public detour_test::Pair
     void Fail(dt_path *path, dt_device_call one, dt_device_call other = DT_DEVICE_CALL_MODIFY_QP)
     {
         dt_device_fault faults[2] = {};
-        faults[0] = {1, DT_DEVICE_FAULT_FAIL, one, EIO, 0, DT_EVENT_OTHER, 0, &fired};
-        faults[1] = {2, DT_DEVICE_FAULT_FAIL, other, EBUSY, 0, DT_EVENT_OTHER, 0, &fired};
+        faults[0] = {1, DT_DEVICE_FAULT_FAIL, one, EIO, 0, DT_EVENT_OTHER, 0, &fired, {}};
+        faults[1] = {2, DT_DEVICE_FAULT_FAIL, other, EBUSY, 0, DT_EVENT_OTHER, 0, &fired, {}};
         dt_device_set_faults(path->nic->device, faults, 2);
     }
     uint64_t fired = 0;
