@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "delay/read_value.h"
 #include "delay/rule.h"
 #include "delay/scan.h"
 
@@ -51,7 +52,6 @@ enum key {
 #define RULE_TEXT                                                                          \
     "a word of a rule (device=, peer=, connection=, id=, size=, from=, to=, seed=, or an " \
     "effect: " EFFECTS_TEXT ")"
-#define INTERVAL_NS_MIN DT_NS_PER_MS
 #define CONNECTION_KEYS (KEY_BIT(KEY_DEVICE) | KEY_BIT(KEY_PEER) | KEY_BIT(KEY_CONNECTION) | KEY_BIT(KEY_ID))
 
 struct parser {
@@ -63,142 +63,6 @@ struct parser {
     uint32_t allowed;     /* keys */
     const char *expected; /* instead of other words */
 };
-
-/* ------------------------------------------------------------------------------------------------------------
- * Values
- */
-static bool parse_shape(struct dt_scan *scan, uint64_t *thousandths)
-{
-    if (!dt_scan_decimal(scan, 1000ull * 1000 * 1000 * 1000, "the shape of the distribution, like 1.5",
-                         thousandths))
-        return false;
-    *thousandths /= 1000 * 1000;
-    return *thousandths > 0 ||
-           dt_scan_fail(scan, scan->at, "the shape of a Pareto distribution must be at least 0.001");
-}
-
-static bool parse_delay_time(struct dt_scan *scan, uint64_t *ns)
-{
-    size_t at = scan->at;
-
-    if (!dt_scan_time(scan, ns))
-        return false;
-    return *ns <= DT_DELAY_NS_MAX || dt_scan_fail(scan, at, "a delay of more than one hour is not possible");
-}
-
-/* After "normal": "(30ms, 10ms)". */
-static bool parse_parameters(struct dt_scan *scan, struct dt_delay_value *value)
-{
-    size_t at;
-
-    if (!dt_scan_take(scan, '('))
-        return dt_scan_expected(scan, "'(' and the parameters of the distribution");
-    dt_scan_skip_blanks(scan);
-    at = scan->at;
-    if (!parse_delay_time(scan, &value->a))
-        return false;
-    if (value->shape == DT_DELAY_PARETO && value->a == 0)
-        return dt_scan_fail(scan, at, "the least value of a Pareto distribution must be above 0");
-    dt_scan_skip_blanks(scan);
-    if (dt_delay_shape_parameters(value->shape) == 2) {
-        if (!dt_scan_take(scan, ','))
-            return dt_scan_expected(scan, "',' and the second parameter");
-        dt_scan_skip_blanks(scan);
-        at = scan->at;
-        if (!(value->shape == DT_DELAY_PARETO ? parse_shape(scan, &value->b)
-                                              : parse_delay_time(scan, &value->b)))
-            return false;
-        if (value->shape == DT_DELAY_UNIFORM && value->b < value->a)
-            return dt_scan_fail(scan, at, "the second time of uniform() must not be below the first");
-        dt_scan_skip_blanks(scan);
-    }
-    return dt_scan_take(scan, ')') || dt_scan_expected(scan, "')'");
-}
-
-static bool parse_value(struct dt_scan *scan, struct dt_delay_value *value)
-{
-    size_t start = scan->at;
-    size_t length = dt_scan_word(scan);
-
-    memset(value, 0, sizeof *value);
-    for (int i = 0; i < DT_DELAY_SHAPE_COUNT; i++) {
-        const char *name = dt_delay_shape_text((enum dt_delay_shape)i);
-
-        if (strlen(name) == length && memcmp(scan->text + start, name, length) == 0) {
-            value->shape = (enum dt_delay_shape)i;
-            return parse_parameters(scan, value);
-        }
-    }
-    scan->at = start;
-    if (length > 0 && !(scan->text[start] >= '0' && scan->text[start] <= '9'))
-        return dt_scan_expected(
-            scan, "a time like 30ms, or constant, uniform, normal, exponential or pareto with (...)");
-    return parse_delay_time(scan, &value->a);
-}
-
-static bool parse_size(struct dt_scan *scan, struct dt_delay_scope *scope)
-{
-    size_t start = scan->at;
-    bool has_dots;
-
-    scope->bytes_min = 0;
-    scope->bytes_max = UINT64_MAX;
-    if (dt_scan_peek(scan) != '.') {
-        /* The number would consume the first point. */
-        size_t end = start;
-
-        while (end < scan->bytes && scan->text[end] != '.')
-            end++;
-        struct dt_scan head = {scan->text, end, start, scan->error};
-
-        if (!dt_scan_bytes(&head, &scope->bytes_min))
-            return false;
-        scan->at = head.at;
-    }
-    has_dots = dt_scan_take(scan, '.');
-    if (!has_dots || !dt_scan_take(scan, '.'))
-        return dt_scan_expected(scan, "'..' (size=MIN..MAX; either may be left out)");
-    if (dt_scan_peek(scan) >= '0' && dt_scan_peek(scan) <= '9') {
-        if (!dt_scan_bytes(scan, &scope->bytes_max))
-            return false;
-        if (scope->bytes_max < scope->bytes_min)
-            return dt_scan_fail(scan, start, "the first size must not be above the second");
-    }
-    return true;
-}
-
-static bool parse_id(struct dt_scan *scan, uint64_t *id)
-{
-    size_t start = scan->at;
-    size_t length = dt_scan_word(scan);
-
-    *id = 0;
-    for (size_t i = 0; i < length && length == 16; i++) {
-        const char *digits = "0123456789abcdef";
-        const char *digit = strchr(digits, scan->text[start + i] | 0x20);
-
-        if (!digit || !*digit)
-            length = 0;
-        else
-            *id = *id << 4 | (uint64_t)(digit - digits);
-    }
-    scan->at = length == 16 ? scan->at : start;
-    return length == 16 || dt_scan_expected(scan, "16 hexadecimal digits, as the log shows a connection");
-}
-
-static bool parse_flap(struct dt_scan *scan, struct dt_delay_rule *rule)
-{
-    size_t start = scan->at;
-
-    if (!dt_scan_time(scan, &rule->down_ns))
-        return false;
-    if (!dt_scan_take(scan, '/'))
-        return dt_scan_expected(scan, "'/' and the time that the link is up (flap=DOWN/UP)");
-    if (!dt_scan_time(scan, &rule->up_ns))
-        return false;
-    return (rule->down_ns >= INTERVAL_NS_MIN && rule->up_ns >= INTERVAL_NS_MIN) ||
-           dt_scan_fail(scan, start, "both times of flap=DOWN/UP must be at least 1ms");
-}
 
 /* ------------------------------------------------------------------------------------------------------------
  * Keys
@@ -254,27 +118,6 @@ static const enum dt_delay_effect effect_of[KEY_COUNT] = {
     [KEY_PERSONALITY] = DT_DELAY_PERSONALITY,
 };
 
-static bool parse_every(struct dt_scan *scan, struct dt_delay_rule *rule)
-{
-    size_t start = scan->at;
-
-    rule->has_every = true;
-    return parse_value(scan, &rule->every) &&
-           (rule->every.shape != DT_DELAY_CONSTANT || rule->every.a >= INTERVAL_NS_MIN ||
-            dt_scan_fail(scan, start, "every= must be at least 1ms"));
-}
-
-static bool parse_for(struct dt_scan *scan, struct dt_delay_rule *rule)
-{
-    size_t start = scan->at;
-
-    rule->effect = DT_DELAY_HOLD;
-    return dt_scan_time(scan, &rule->to_ns) &&
-           (rule->to_ns > 0 || dt_scan_fail(scan, start, "for= must be above 0")) &&
-           (rule->to_ns <= DT_DELAY_HOLD_NS_MAX ||
-            dt_scan_fail(scan, start, "a hold lasts at most 10min; a further hold prolongs it"));
-}
-
 static bool parse_scope(struct dt_scan *scan, enum key key, struct dt_delay_scope *scope)
 {
     switch (key) {
@@ -287,28 +130,10 @@ static bool parse_scope(struct dt_scan *scan, enum key key, struct dt_delay_scop
         return dt_scan_u32(scan, "the number of a connection", &scope->connection);
     case KEY_ID:
         scope->has_id = true;
-        return parse_id(scan, &scope->id);
+        return dt_delay_read_id(scan, &scope->id);
     default:
-        return parse_size(scan, scope);
+        return dt_delay_read_sizes(scan, scope);
     }
-}
-
-static bool parse_keyword(struct dt_scan *scan, const struct dt_delay_keywords *keywords, int *value)
-{
-    size_t start = scan->at;
-    size_t length = dt_scan_word(scan);
-
-    if (dt_delay_keyword_find(keywords, scan->text + start, length, value))
-        return true;
-    scan->at = start;
-    return dt_scan_expected(scan, keywords->expected);
-}
-
-static bool parse_count(struct dt_scan *scan, uint64_t *count)
-{
-    size_t start = scan->at;
-    return dt_scan_number(scan, UINT32_MAX, "how often, a whole number", count) &&
-           (*count > 0 || dt_scan_fail(scan, start, "count= must be above 0"));
 }
 
 /* The fault of a device, and its count. */
@@ -323,8 +148,8 @@ static bool parse_fault(struct dt_scan *scan, enum key key, struct dt_delay_rule
     int value = 0;
 
     if (key == KEY_COUNT_OF)
-        return parse_count(scan, &rule->count);
-    if (!parse_keyword(scan, keywords, &value))
+        return dt_delay_read_count(scan, &rule->count);
+    if (!dt_delay_read_keyword(scan, keywords, &value))
         return false;
     if (key == KEY_FAIL || key == KEY_HANG)
         rule->call = (enum dt_delay_call)value;
@@ -356,16 +181,16 @@ static bool parse_key_value(struct dt_scan *scan, enum key key, struct dt_delay_
         return dt_scan_time(scan, &rule->to_ns);
     case KEY_LATENCY:
     case KEY_SERIAL:
-        return parse_value(scan, &rule->value);
+        return dt_delay_read_value(scan, &rule->value);
     case KEY_RATE:
         return dt_scan_rate(scan, &rule->bits_per_s);
     case KEY_TRACE:
     case KEY_REPLAY:
         return dt_scan_name(scan, "the name of a file", rule->file, sizeof rule->file);
     case KEY_FLAP:
-        return parse_flap(scan, rule);
+        return dt_delay_read_flap(scan, rule);
     case KEY_EVERY:
-        return parse_every(scan, rule);
+        return dt_delay_read_every(scan, rule);
     case KEY_PER:
         return dt_scan_bytes(scan, &rule->per_bytes);
     case KEY_LINK:
@@ -378,7 +203,7 @@ static bool parse_key_value(struct dt_scan *scan, enum key key, struct dt_delay_
         rule->has_seed = true;
         return dt_scan_number(scan, UINT64_MAX, "a whole number", &rule->seed);
     case KEY_FOR:
-        return parse_for(scan, rule);
+        return dt_delay_read_hold(scan, rule);
     default:
         return parse_scope(scan, key, &rule->scope);
     }

@@ -127,20 +127,6 @@ TEST(DelayParse, ReadsScopeAndWindow)
     EXPECT_EQ(UINT64_MAX, One("size=4096.. latency=1ms").scope.bytes_max);
 }
 
-TEST(DelayParse, ReadsDistributions)
-{
-    dt_delay_rule rule = One("latency=normal(30ms, 10ms) every=uniform( 50ms,100ms )");
-    EXPECT_EQ(DT_DELAY_NORMAL, rule.value.shape);
-    EXPECT_EQ(30 * kMs, rule.value.a);
-    EXPECT_EQ(10 * kMs, rule.value.b);
-    EXPECT_TRUE(rule.has_every);
-    EXPECT_EQ(DT_DELAY_UNIFORM, rule.every.shape);
-    EXPECT_EQ(100 * kMs, rule.every.b);
-    EXPECT_EQ(DT_DELAY_EXPONENTIAL, One("latency=exponential(5ms)").value.shape);
-    EXPECT_EQ(1500u, One("latency=pareto(1ms,1.5)").value.b);
-    EXPECT_EQ(2 * kMs, One("latency=constant(2ms)").value.a);
-}
-
 TEST(DelayParse, ReadsSeveralRulesAndComments)
 {
     Parsed parsed = Parse("# two of them\nlatency=1ms # first\n\n  ; rate=1Gbit;\r\nserial=2ms");
