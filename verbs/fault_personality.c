@@ -12,7 +12,8 @@ static struct dt_fault_state *find(struct dt_fault_layer *layer, enum dt_device_
 
 bool dt_fault_personality_polls(struct dt_fault_layer *layer)
 {
-    return find(layer, DT_DEVICE_PERSONALITY_IONIC) || find(layer, DT_DEVICE_PERSONALITY_BNXT);
+    return find(layer, DT_DEVICE_PERSONALITY_IONIC) || find(layer, DT_DEVICE_PERSONALITY_BNXT) ||
+           find(layer, DT_DEVICE_PERSONALITY_RXE);
 }
 
 bool dt_fault_personality_receives(struct dt_fault_layer *layer)
@@ -58,6 +59,7 @@ void dt_fault_personality_turn(struct dt_fault_layer *layer, struct dt_fault_qp 
     if (wc->status != IBV_WC_SUCCESS) {
         bool is_bnxt = state->fault.personality == DT_DEVICE_PERSONALITY_BNXT;
 
+        qp->is_in_error = true; /* by itself, if no modify_qp took it there */
         qp->ends_sends |= is_bnxt && is_receive;
         qp->ends_receives |= is_bnxt && !is_receive;
         layer->has_ended |= is_bnxt;

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* The layer has a personality that changes completions, or posted receives. */
+/* The layer has a personality that changes or reads completions, or posted receives. */
 bool dt_fault_personality_polls(struct dt_fault_layer *layer);
 bool dt_fault_personality_receives(struct dt_fault_layer *layer);
 

@@ -98,4 +98,14 @@ TEST_F(Personality, RxeNeverLooksAtAReceiveThatIsPostedInErr)
     EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, nullptr)) << "a queue pair that is not known";
     EXPECT_EQ(1u, fired);
 }
+
+TEST_F(Personality, RxeLosesReceivesAlsoWhereTheDeviceHasFailedTheQueuePair)
+{
+    Be(DT_DEVICE_PERSONALITY_RXE);
+    EXPECT_TRUE(dt_fault_personality_polls(&layer)) << "completions show that it is in the error state";
+    Turn(receives, IBV_WC_SUCCESS);
+    EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, &qp));
+    EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, Turn(sends, IBV_WC_RETRY_EXC_ERR));
+    EXPECT_TRUE(dt_fault_personality_loses_receive(&layer, &qp));
+}
 } // namespace
