@@ -109,11 +109,21 @@ static bool has_lost_close(const struct dt_flow *flow)
            receiver->is_process_dead && sender->comm && !dt_plugin_sim_has_peer_closed(sender->comm);
 }
 
+/*
+ * The receiver's device discards completions, and the receiver has fenced although the sender had not
+ * stopped. Each part of this is required: a fault that can keep STOP from being answered, a wait that was
+ * over (by the receiver's own line), and a message that the sender counts and the receiver does not have.
+ */
+static bool has_missed_stop(const struct dt_flow *flow)
+{
+    return flow->options.may_miss_stop && dt_trace_stops_unanswered() > 0 && has_unseen(flow);
+}
+
 /* May a call at this end return an error now? */
 static bool may_fail(const struct dt_flow *flow, enum dt_flow_side side)
 {
     return flow->options.mercy == DT_MERCY_ANY || dt_flow_is_bereaved(flow) ||
-           (flow->options.mercy == DT_MERCY_UNSEEN && has_unseen(flow)) ||
+           (flow->options.mercy == DT_MERCY_UNSEEN && has_unseen(flow)) || has_missed_stop(flow) ||
            (side == DT_FLOW_SENDER && has_lost_close(flow));
 }
 

@@ -50,6 +50,7 @@ struct dt_flow_options {
     uint32_t refusing_mask; /* devices that do not take the receiver's memory */
     enum dt_flow_mercy mercy;
     bool may_miss_acks; /* the sender may fail to see that its messages have arrived (mercy.h) */
+    bool may_miss_stop; /* a receiver may have to fence before the sender has stopped, and lose a message */
 };
 
 struct dt_flow;

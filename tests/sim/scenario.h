@@ -69,6 +69,7 @@ struct dt_scenario {
     uint64_t patience_ns;      /* everything is over this long after the last fault */
     uint64_t rate_bytes_per_s; /* of every link; 0: unlimited */
     bool must_not_switch;      /* no path may be given up */
+    bool may_miss_stop;        /* a device discards completions, and a fault can delay the answer to STOP */
     bool may_warn;
     bool reuses_numbers; /* devices give queue pair numbers out again at once */
     bool is_doomed;      /* there may be no way out: connections may fail */

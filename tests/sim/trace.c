@@ -11,6 +11,7 @@ static struct {
     uint64_t origin_ns;
     uint32_t warnings;
     uint32_t switches;
+    uint32_t stops_unanswered;
 } trace;
 
 static void print_time(void)
@@ -28,6 +29,7 @@ static void take_log(void *arg, enum dt_log_level level, const char *file, int l
     (void)line;
     trace.warnings += level == DT_LOG_WARN;
     trace.switches += strstr(text, " is fenced: ") || strstr(text, " is settled: ");
+    trace.stops_unanswered += strstr(text, "[stop-unanswered]") != NULL;
     if (trace.level < DT_TRACE_EVENTS)
         return;
     print_time();
@@ -41,9 +43,9 @@ void dt_trace_start(enum dt_trace_level level)
     dt_log_set_sink(take_log, NULL, level >= DT_TRACE_EVENTS ? DT_LOG_TRACE : DT_LOG_WARN);
 }
 
-void dt_trace_count_switches(bool counts)
+void dt_trace_count(bool counts)
 {
-    trace.switches = 0;
+    trace.switches = trace.stops_unanswered = 0;
     if (trace.level < DT_TRACE_EVENTS)
         dt_log_set_sink(take_log, NULL, counts ? DT_LOG_INFO : DT_LOG_WARN);
 }
@@ -51,6 +53,11 @@ void dt_trace_count_switches(bool counts)
 uint32_t dt_trace_switches(void)
 {
     return trace.switches;
+}
+
+uint32_t dt_trace_stops_unanswered(void)
+{
+    return trace.stops_unanswered;
 }
 
 void dt_trace_set_origin(uint64_t now_ns)

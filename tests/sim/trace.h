@@ -32,9 +32,14 @@ enum dt_trace_level dt_trace_level(void);
 /* Detour's warnings since dt_trace_start() or the last call. */
 uint32_t dt_trace_take_warnings(void);
 
-/* From now on, counts the lines about a path that an end has given up. Costs the making of every line. */
-void dt_trace_count_switches(bool counts);
+/* From now on, counts the lines below. Costs the making of every line. */
+void dt_trace_count(bool counts);
+
+/* An end has given a path up. */
 uint32_t dt_trace_switches(void);
+
+/* A receiver has fenced a path whose sender had not answered STOP within DETOUR_FENCE_MS. */
+uint32_t dt_trace_stops_unanswered(void);
 
 void dt_trace_line(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 

@@ -350,7 +350,7 @@ static bool start(struct world *w)
     }
     dt_driver_sim_reuse_numbers(s->reuses_numbers);
     dt_driver_sim_set_rate(s->rate_bytes_per_s);
-    dt_trace_count_switches(s->must_not_switch);
+    dt_trace_count(s->must_not_switch || s->may_miss_stop);
     dt_trace_set_origin(now_ns());
     w->net = dt_plugin_sim_start(&s->plugin);
     if (!w->net) {
