@@ -307,12 +307,20 @@ void CheckReceiverStep(const World &before, const dt_path_step &step)
     }
 }
 
+/* A STOP of an epoch that the sender has left has no effect ever again: without it there are fewer worlds. */
+uint32_t WithoutOldStops(uint32_t flying, uint32_t sender_epoch)
+{
+    for (uint32_t epoch = 0; epoch < sender_epoch; epoch++)
+        flying &= ~Bit(DT_PATH_MSG_STOP, epoch);
+    return flying;
+}
+
 World AfterSender(const World &before, const dt_path_machine &m, const dt_path_step &step)
 {
     World world = before;
     world.sender = m.state;
     world.sender_epoch = m.epoch;
-    world.flying |= Bit(step.send, m.epoch);
+    world.flying = WithoutOldStops(world.flying | Bit(step.send, m.epoch), m.epoch);
     return world;
 }
 
