@@ -101,8 +101,9 @@ struct dt_device_fault {
     int error;
     uint32_t status;          /* enum dt_wc_status, or DT_DEVICE_STATUS_LOST */
     enum dt_event_type event; /* CQ_ERROR and QP_FATAL are those of the oldest connected queue pair */
-    uint64_t limit;           /* FAIL, HANG, STATUS: acts this many times; 0: without limit */
-    uint64_t *fired;          /* incremented each time it acts [atomic] */
+    uint64_t limit;  /* FAIL, HANG, STATUS: acts this many times; 0: without limit. What is posted and
+                        completed on queue pairs without messages (dt_qp_options) does not count */
+    uint64_t *fired; /* incremented each time it acts [atomic] */
     enum dt_device_personality personality;
 };
 

@@ -161,9 +161,10 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
     return is_refused(layer, DT_DEVICE_CALL_CREATE_QP) ? NULL : layer->below->create_qp(pd, attr);
 }
 
-void dt_fault_layer_enter(struct dt_fault_layer *layer, struct dt_fault_qp *qp, struct ibv_qp *ibv)
+void dt_fault_layer_enter(struct dt_fault_layer *layer, struct dt_fault_qp *qp, struct ibv_qp *ibv,
+                          bool is_probe)
 {
-    *qp = (struct dt_fault_qp){.ibv = ibv};
+    *qp = (struct dt_fault_qp){.ibv = ibv, .is_probe = is_probe};
     pthread_mutex_lock(&layer->mutex);
     dt_list_push_back(&layer->qps, &qp->node);
     dt_list_push_back(bucket_of(layer, ibv->qp_num), &qp->bucket_node);
@@ -261,10 +262,41 @@ static int destroy_qp(struct ibv_qp *ibv)
 /* ------------------------------------------------------------------------------------------------------------
  * Data path: only called while a fault needs it (dt_fault_layer_exchange)
  */
+
+static bool has_limit(const struct dt_fault_state *state)
+{
+    return state->left != UINT64_MAX;
+}
+
+/* A queue pair of probes, or a completion queue of one. */
+static bool is_of_probes(const struct dt_fault_layer *layer, const void *object)
+{
+    dt_list_for_each(node, &layer->qps)
+    {
+        const struct dt_fault_qp *qp = dt_container_of(node, struct dt_fault_qp, node);
+
+        if (qp->is_probe && (qp->ibv == object || qp->ibv->send_cq == object || qp->ibv->recv_cq == object))
+            return true;
+    }
+    return false;
+}
+
+/* The errno with which the call on a queue pair or completion queue is to fail, or 0. A limit counts
+ * messages. */
+static int fail_call(struct dt_fault_layer *layer, enum dt_device_call call, const void *object)
+{
+    struct dt_fault_state *state = dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, call);
+
+    if (!state || (has_limit(state) && is_of_probes(layer, object)))
+        return 0;
+    dt_fault_acts(state);
+    return state->fault.error;
+}
+
 int dt_fault_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     struct dt_fault_layer *layer = lock_layer(qp->context);
-    int error = disturb(layer, DT_DEVICE_CALL_POST_SEND);
+    int error = fail_call(layer, DT_DEVICE_CALL_POST_SEND, qp);
 
     unlock(layer);
     if (!error)
@@ -276,7 +308,7 @@ int dt_fault_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 int dt_fault_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     struct dt_fault_layer *layer = lock_layer(qp->context);
-    int error = disturb(layer, DT_DEVICE_CALL_POST_RECV);
+    int error = fail_call(layer, DT_DEVICE_CALL_POST_RECV, qp);
     bool is_lost = !error && dt_fault_personality_loses_receive(layer, find_qp(layer, qp));
 
     unlock(layer);
@@ -314,7 +346,7 @@ static bool turn(struct dt_fault_layer *layer, struct dt_fault_qp *qp, bool is_r
         return true;
     if (wc->status == IBV_WC_SUCCESS && qp->is_broken) {
         wc->status = IBV_WC_WR_FLUSH_ERR;
-    } else if (wc->status == IBV_WC_SUCCESS && state) {
+    } else if (wc->status == IBV_WC_SUCCESS && state && !(has_limit(state) && qp->is_probe)) {
         qp->is_mute = state->fault.status == DT_DEVICE_STATUS_LOST;
         wc->status = (enum ibv_wc_status)state->fault.status;
         wc->vendor_err = 0;
@@ -329,7 +361,7 @@ static int poll_cq(struct ibv_cq *cq, struct dt_mlx5_cq *mlx5, int count, struct
 {
     struct dt_fault_layer *layer = lock_layer(cq->context);
     struct dt_fault_state *silent = dt_fault_find(layer, DT_DEVICE_FAULT_SILENT);
-    int taken = disturb(layer, DT_DEVICE_CALL_POLL_CQ) ? -1 : 0;
+    int taken = fail_call(layer, DT_DEVICE_CALL_POLL_CQ, cq) ? -1 : 0;
     int kept = 0;
 
     if (taken == 0 && silent)

@@ -34,6 +34,7 @@ struct dt_fault_qp {
     bool is_connected;   /* RTR or RTS, as far as we know */
     bool is_broken;      /* a completion was turned into an error: it has no success any more */
     bool is_mute;        /* it has no completion at all */
+    bool is_probe;       /* dt_qp_options: carries no messages */
     bool is_in_error;    /* as far as modify_qp and completions tell */
     bool discards_sends; /* personality: successful completions become flushed work */
     bool discards_receives;
@@ -87,7 +88,8 @@ void dt_fault_layer_close(struct dt_fault_layer *layer);
 extern const struct dt_verbs_table dt_fault_table;
 
 /* After a queue pair was made; dt_fault_table's destroy_qp takes it out again. */
-void dt_fault_layer_enter(struct dt_fault_layer *layer, struct dt_fault_qp *qp, struct ibv_qp *ibv);
+void dt_fault_layer_enter(struct dt_fault_layer *layer, struct dt_fault_qp *qp, struct ibv_qp *ibv,
+                          bool is_probe);
 
 /*
  * Passes the next event that a fault raised, if there is one, to `copy` with the mutex held, so that the

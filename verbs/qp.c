@@ -76,7 +76,7 @@ static enum dt_status create_ibv_qp(struct dt_qp *qp, const struct dt_qp_options
                 qp->device->info.name, qp->sq_depth, qp->inline_bytes, qp->rq_depth, strerror(errno));
         return DT_SYSTEM;
     }
-    dt_fault_layer_enter(&qp->device->faults, &qp->fault, qp->ibv);
+    dt_fault_layer_enter(&qp->device->faults, &qp->fault, qp->ibv, options->is_probe);
     qp->qpn = qp->ibv->qp_num;
     return DT_OK;
 }

@@ -141,6 +141,7 @@ struct dt_qp_options {
     uint32_t access;  /* enum dt_mr_access: what the peer may do */
     uint32_t psn;     /* first send PSN, 24 bits; the caller draws it */
     const void *user; /* comes back in DT_EVENT_QP_FATAL */
+    bool is_probe;    /* carries no messages: injected faults with a limit pass it over (fault.h) */
 };
 
 /* How a QP is reached; exchanged by the two ends. Plain data in host byte order (gid: network byte order). */

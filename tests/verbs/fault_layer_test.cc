@@ -114,9 +114,10 @@ class DeviceFault : public ::testing::TestWithParam<Rnic>
         return done.empty() ? UINT32_MAX : done[0].status;
     }
     /* A new queue pair, and a queue for its sends, in the place of those that failed. */
-    void Replace(End &end)
+    void Replace(End &end, bool is_probe = false)
     {
         dt_qp_options options = Options();
+        options.is_probe = is_probe;
         dt_qp_destroy(end.qp);
         dt_cq_destroy(end.send_cq);
         EXPECT_EQ(DT_OK, dt_cq_create(end.device, 16, nullptr, &end.send_cq));
@@ -265,6 +266,35 @@ TEST_P(DeviceFault, PostsAreRefused)
     EXPECT_EQ(1u, Fired());
     ClearFaults();
     EXPECT_EQ(DT_OK, dt_qp_post_empty_recvs(a->qp, 1));
+}
+
+/* Probes and frames in band are no messages, which `count` of a rule counts. */
+TEST_P(DeviceFault, ALimitCountsNothingOfAQueuePairOfProbes)
+{
+    dt_device_fault fault = {};
+    Replace(*a, true);
+    Replace(*b, true);
+    rig::Connect(*a, *b);
+    fault.limit = 1;
+    fault.kind = DT_DEVICE_FAULT_FAIL;
+    fault.error = EIO;
+    fault.call = DT_DEVICE_CALL_POLL_CQ;
+    Set(fault, 1);
+    EXPECT_EQ((uint32_t)DT_WC_SUCCESS, WriteStatus(1));
+    fault.call = DT_DEVICE_CALL_POST_SEND;
+    if (GetParam().posting == DT_POSTING_STD)
+        Set(fault, 2);
+    EXPECT_EQ((uint32_t)DT_WC_SUCCESS, WriteStatus(2));
+    fault.kind = DT_DEVICE_FAULT_STATUS;
+    fault.status = DT_WC_RETRY_EXCEEDED;
+    Set(fault, 3);
+    EXPECT_EQ((uint32_t)DT_WC_SUCCESS, WriteStatus(3));
+    EXPECT_EQ(0u, Fired());
+    fault.limit = 0;
+    Set(fault, 4);
+    EXPECT_EQ((uint32_t)DT_WC_RETRY_EXCEEDED, WriteStatus(4));
+    dt_device_set_faults(a->device, nullptr, 0);
+    Replace(*a);
 }
 
 TEST_P(DeviceFault, ACqThatCannotBePolled)

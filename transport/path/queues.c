@@ -135,6 +135,7 @@ static enum dt_status create_probe(struct dt_path *path, struct dt_path_queues *
         .access = DT_MR_REMOTE_WRITE | DT_MR_LOCAL_WRITE,
         .psn = dt_path_random_psn(path->group->environment),
         .user = path,
+        .is_probe = true,
     };
 
     return status == DT_OK ? dt_qp_create(dt_nic_device(path->nic), &options, &queues->probe) : status;
