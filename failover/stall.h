@@ -47,10 +47,11 @@ struct dt_stall {
     struct dt_stall_mark mark; /* at the last look */
     uint64_t since_ns;         /* the mark has not changed since then */
     uint64_t asked_ns;         /* a probe has been under way since then; 0: none */
-    uint64_t sent_ns;          /* when the last probe was posted; several stalls may share one */
-    bool is_answered;          /* the last probe was answered */
-    bool is_refused;           /* a probe completed with an error: the hardware's retries for it are over */
-    bool is_queried;           /* the device was queried since the last probe, about queried_mark */
+    uint64_t sent_ns; /* probe queue pair: when a write was posted while none was outstanding, or when the
+                         last one was answered; several stalls may share a probe */
+    bool is_answered; /* the last probe was answered */
+    bool is_refused;  /* a probe completed with an error: the hardware's retries for it are over */
+    bool is_queried;  /* the device was queried since the last probe, about queried_mark */
     struct dt_stall_mark known_mark; /* this work is done at the peer, which is known since known_ns */
     uint64_t known_ns;
     struct dt_stall_mark queried_mark;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "failover/planted.h"
+#include "failover/switchover/post.h"
 #include "failover/switchover/switchover.h"
 #include "transport/message/receive.h"
 #include "transport/message/send.h"
@@ -74,6 +75,8 @@ static void end(struct dt_connection *c)
 {
     uint64_t sequence = c->ops->close_sequence(c);
 
+    if (!DT_PLANTED(SILENT_CLOSE) && !DT_PLANTED(CLOSE_ONCE))
+        dt_post_close(c, sequence);
     if (!DT_PLANTED(SILENT_CLOSE))
         part(c, sequence);
     dt_closing_dispose(c);

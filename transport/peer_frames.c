@@ -2,10 +2,15 @@
 #include "transport/peer_frames.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "failover/switchover/switchover.h"
 #include "transport/message/connection.h"
+#include "transport/path/inband.h"
 #include "transport/service_state.h"
 #include "transport/session/session.h"
+
+/* The interval of looks at mailboxes in which an answer is expected. */
+#define LOOK_NS DT_NS_PER_MS
 
 /* The first CLOSE counts; a new channel repeats it. */
 static enum dt_status take_close(struct dt_connection *c, const struct dt_frame *frame)
@@ -46,7 +51,7 @@ static enum dt_status take_frame(struct dt_connection *c, const struct dt_frame 
     }
 }
 
-void dt_peer_frames_read(struct dt_connection *c, uint64_t now_ns)
+static void read_session(struct dt_connection *c, uint64_t now_ns)
 {
     enum dt_status status = DT_OK;
     struct dt_frame frame;
@@ -60,6 +65,82 @@ void dt_peer_frames_read(struct dt_connection *c, uint64_t now_ns)
         return;
     dt_session_break(c->session);
     dt_connection_notify(c, DT_NOTICE_PEER_BROKEN);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * In band
+ */
+
+/*
+ * Only what is repeated and may come twice. A frame that is anything else is dropped: what a mailbox holds
+ * may be late.
+ */
+static void take_mail(struct dt_connection *c, const struct dt_mail *mail)
+{
+    struct dt_frame frame = {mail->type, mail->body_bytes, mail->frame + DT_FRAME_HEADER_BYTES};
+
+    if (frame.type == DT_FRAME_QUERY || frame.type == DT_FRAME_COMPLETE || frame.type == DT_FRAME_PATH ||
+        frame.type == DT_FRAME_CLOSE)
+        take_frame(c, &frame);
+}
+
+static void read_mailboxes(struct dt_connection *c)
+{
+    struct dt_mail mail;
+
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        for (uint32_t i = 0; i < DT_MAILBOX_SLOTS && !c->switchover->is_frame_pending &&
+                             dt_inband_receive(&c->path[p], &mail);
+             i++)
+            take_mail(c, &mail);
+    }
+}
+
+static bool has_mail(const struct dt_connection *c)
+{
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (dt_inband_has_news(&c->path[p]))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Nothing reports that a frame has come in band. While the answer to a frame may come soon the mailboxes are
+ * looked at often; else with the rounds that the connection gets anyway.
+ */
+static uint64_t look_ns(const struct dt_connection *c, uint64_t now_ns)
+{
+    if (!c->switchover->is_switching)
+        return DT_NEVER_NS;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        const struct dt_retransmit *repeat = &c->path[p].machine.retransmit;
+
+        if (repeat->next_ns != DT_NEVER_NS && repeat->delay_ns < DT_RETRANSMIT_NS_MAX)
+            return dt_deadline_ns(now_ns, LOOK_NS);
+    }
+    return DT_NEVER_NS;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+ * Both
+ */
+uint64_t dt_peer_frames_deadline_ns(const struct dt_connection *c, uint64_t now_ns)
+{
+    return c->session->is_ready || has_mail(c) ? now_ns : look_ns(c, now_ns);
+}
+
+bool dt_peer_frames_are_ready(const struct dt_connection *c)
+{
+    return dt_session_is_ready(c->session) || has_mail(c);
+}
+
+void dt_peer_frames_read(struct dt_connection *c, uint64_t now_ns)
+{
+    if (dt_session_is_ready(c->session))
+        read_session(c, now_ns);
+    if (!c->switchover->is_frame_pending)
+        read_mailboxes(c);
 }
 
 void dt_peer_frames_discard(struct dt_connection *c, uint64_t now_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The frames that a peer sends on the control channel of an established connection, and the session that
- * carries them. Device thread, with nic->mutex.
+ * The frames that a peer sends to an established connection, on the control channel or in band, and the
+ * session. Device thread, with nic->mutex.
  */
 #ifndef DETOUR_TRANSPORT_PEER_FRAMES_H
 #define DETOUR_TRANSPORT_PEER_FRAMES_H
@@ -20,10 +20,14 @@ extern "C" {
  */
 uint64_t dt_peer_frames_session(struct dt_connection *connection, uint64_t now_ns);
 
+/* Whether there may be frames to read, and when to look again. */
+bool dt_peer_frames_are_ready(const struct dt_connection *connection);
+uint64_t dt_peer_frames_deadline_ns(const struct dt_connection *connection, uint64_t now_ns);
+
 /*
  * Reads frames, up to one that the switchover has to handle before the next (switchover->is_frame_pending) or
- * DT_FRAMES_PER_ROUND of them. A frame that this connection cannot get breaks the session and adds
- * DT_NOTICE_PEER_BROKEN.
+ * DT_FRAMES_PER_ROUND of them. A frame of the channel that this connection cannot get breaks the
+ * session and adds DT_NOTICE_PEER_BROKEN; in band it is dropped.
  */
 void dt_peer_frames_read(struct dt_connection *connection, uint64_t now_ns);
 

@@ -65,7 +65,7 @@ static bool begin(struct dt_connection *c, uint64_t now_ns)
     c->service->deadline_ns = dt_peer_frames_session(c, now_ns);
     if (dt_load_relaxed(&c->notices) & DT_NOTICE_ABANDONED || dt_load_acquire(&c->failing) != DT_OK)
         return false;
-    if (!c->switchover->is_frame_pending && dt_session_is_ready(c->session))
+    if (!c->switchover->is_frame_pending && dt_peer_frames_are_ready(c))
         dt_peer_frames_read(c, now_ns);
     c->service->claims = dt_switchover_is_due(c, now_ns) ? DT_CLAIM_SWITCHOVER : 0;
     c->service->claims |= dt_takeover_is_due(c, now_ns) ? DT_CLAIM_TAKEOVER : 0;
@@ -80,7 +80,7 @@ static void progress_switchover(struct dt_connection *c, uint64_t now_ns)
     DT_CHECK(dt_load_relaxed(&c->owner.holder) == DT_HOLDER_DETOUR);
     dt_switchover_progress(c, now_ns);
     for (uint32_t i = 1;
-         i < DT_FRAMES_PER_ROUND && dt_session_is_ready(c->session) && dt_load_relaxed(&c->failing) == DT_OK;
+         i < DT_FRAMES_PER_ROUND && dt_peer_frames_are_ready(c) && dt_load_relaxed(&c->failing) == DT_OK;
          i++) {
         dt_peer_frames_read(c, now_ns);
         if (!c->switchover->is_frame_pending)
@@ -128,8 +128,8 @@ static bool finish(struct dt_connection *c, uint64_t now_ns)
     if (!is_done) /* counted from the end of this round, since NCCL may need this processor to leave */
         *deadline_ns = dt_earlier_ns(*deadline_ns, dt_device_thread_later_ns(c->nic, now_ns) + OWNER_WAIT_NS);
     else
-        *deadline_ns =
-            dt_earlier_ns(*deadline_ns, c->session->is_ready ? now_ns : dt_switchover_deadline_ns(c, now_ns));
+        *deadline_ns = dt_earlier_ns(*deadline_ns, dt_earlier_ns(dt_peer_frames_deadline_ns(c, now_ns),
+                                                                 dt_switchover_deadline_ns(c, now_ns)));
     if (c->is_sender)
         dt_health_feed(&c->net->health, dt_sender_of(c), now_ns);
     else

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "failover/switchover/faults.h"
 #include "failover/switchover/fencing.h"
+#include "failover/switchover/post.h"
 #include "failover/switchover/recover.h"
 #include "failover/switchover/replay.h"
 #include "failover/switchover/report.h"
@@ -22,7 +23,6 @@
 #include "transport/message/send.h"
 #include "transport/message/send_keys.h"
 #include "transport/path/queues.h"
-#include "transport/session/session.h"
 
 /* After a fault the device thread polls for this long before it sleeps: control thread and peer answer soon.
  */
@@ -265,10 +265,10 @@ void dt_switchover_step(struct dt_path *path, enum dt_path_event event, uint64_t
 void dt_switchover_send(struct dt_path *path, enum dt_path_message message)
 {
     struct dt_connection *c = path->connection;
-    struct dt_writer *out = dt_session_out(c->session);
     struct dt_path_frame frame;
+    struct dt_post post;
 
-    if (message == DT_PATH_MSG_NONE || !out)
+    if (message == DT_PATH_MSG_NONE)
         return;
     memset(&frame, 0, sizeof frame);
     frame.message = message;
@@ -278,6 +278,7 @@ void dt_switchover_send(struct dt_path *path, enum dt_path_message message)
     frame.resume = path->switchover->resume;
     if (message == DT_PATH_MSG_OPEN || message == DT_PATH_MSG_OPENED)
         dt_path_get_offer(path, true, &frame.offer);
-    dt_path_frame_encode(&frame, c->qps, out); /* a frame that does not fit is retransmitted */
-    dt_session_flush(c->session);
+    dt_post_begin(&post);
+    dt_path_frame_encode(&frame, c->qps, &post.writer);
+    dt_post_frame(c, &post);
 }

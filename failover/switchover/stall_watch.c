@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "failover/planted.h"
-#include "transport/session/session.h"
+#include "failover/switchover/post.h"
 #include "transport/path/nic.h"
 #include "transport/path/path.h"
 #include "transport/path/queues.h"
@@ -116,13 +116,18 @@ static struct dt_stall_mark mark_of(struct dt_path *path, uint64_t now_ns)
     return c->is_sender ? sender_mark(dt_sender_of(c), path, now_ns) : receiver_mark(dt_receiver_of(c), path);
 }
 
+/* Without a probe under way, a frame in band has failed, and the path's work may have made progress. */
 static void explain_refusal(struct dt_path *path, const struct dt_completion *bad, uint64_t now_ns)
 {
-    size_t used = (size_t)snprintf(
-        path->switchover->why, sizeof path->switchover->why, "no progress for %llu ms, and a probe over it, ",
-        (unsigned long long)((now_ns - path->switchover->stall.since_ns) / DT_NS_PER_MS));
+    const struct dt_stall *stall = &path->switchover->stall;
+    char *why = path->switchover->why;
+    int used =
+        stall->asked_ns == 0
+            ? snprintf(why, sizeof path->switchover->why, "a frame in band over it, ")
+            : snprintf(why, sizeof path->switchover->why, "no progress for %llu ms, and a probe over it, ",
+                       (unsigned long long)((now_ns - stall->since_ns) / DT_NS_PER_MS));
 
-    dt_path_describe_error(path, bad, path->switchover->why + used, sizeof path->switchover->why - used);
+    dt_path_describe_error(path, bad, why + used, sizeof path->switchover->why - (size_t)used);
 }
 
 /* Hardware completes a probe or gives it up. Without either, the probe's completion queue is silent. */
@@ -139,7 +144,7 @@ static void check_probe_age(struct dt_path *path, uint64_t now_ns)
              (unsigned long long)(waited_ns / DT_NS_PER_MS));
 }
 
-static void poll_answer(struct dt_path *path, uint64_t now_ns)
+void dt_stall_watch_poll(struct dt_path *path, uint64_t now_ns)
 {
     struct dt_completion completion[POLL_MAX];
     bool is_awaited = path->probe && dt_qp_sends_outstanding(path->probe) > 0;
@@ -148,6 +153,7 @@ static void poll_answer(struct dt_path *path, uint64_t now_ns)
     for (int i = 0; i < count; i++) {
         if (completion[i].status == DT_WC_SUCCESS) {
             dt_stall_probe_answered(&path->switchover->stall);
+            path->switchover->stall.sent_ns = now_ns; /* the age of what is still outstanding */
             continue;
         }
         if (DT_PLANTED(SILENT_PROBE))
@@ -162,6 +168,7 @@ static void probe(struct dt_path *path, uint64_t now_ns)
 {
     if (path->switchover->stall.asked_ns != 0 || !path->probe)
         return;
+    dt_stall_watch_poll(path, now_ns); /* a frame in band that was answered long ago proves nothing now */
     if (dt_qp_sends_outstanding(path->probe) == 0) {
         if (dt_path_send_probe(path, false) != DT_OK)
             return;
@@ -184,12 +191,11 @@ static void probe_all(struct dt_connection *c, uint64_t now_ns)
  */
 static void send_fact(struct dt_connection *c, enum dt_frame_type type, const struct dt_fact *fact)
 {
-    struct dt_writer *out = dt_session_out(c->session);
+    struct dt_post post;
 
-    if (!out)
-        return;
-    dt_fact_encode(type, fact, out); /* a frame that does not fit is sent again at a later look */
-    dt_session_flush(c->session);
+    dt_post_begin(&post);
+    dt_fact_encode(type, fact, &post.writer);
+    dt_post_frame(c, &post);
 }
 
 static const struct dt_send_slot *sent_slot(struct dt_connection *c, uint64_t sequence)
@@ -364,7 +370,7 @@ static bool look(struct dt_path *path, bool *is_queried, uint64_t now_ns)
     struct dt_stall *stall = &path->switchover->stall;
 
     DT_CHECK(path->state == DT_PATH_UP && path->epoch == path->machine.epoch);
-    poll_answer(path, now_ns);
+    dt_stall_watch_poll(path, now_ns);
     check_probe_age(path, now_ns);
     query_device(path);
     if (!dt_stall_observe(stall, mark_of(path, now_ns), limit_ns(c), now_ns))

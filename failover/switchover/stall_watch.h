@@ -35,6 +35,9 @@ void dt_stall_watch_queried(struct dt_path *path);
 /* One look. Returns the path that has failed, with its `why`, or NULL. As the owner. */
 struct dt_path *dt_stall_watch_progress(struct dt_connection *connection, uint64_t now_ns);
 
+/* Takes the completions of probes and of frames in band. */
+void dt_stall_watch_poll(struct dt_path *path, uint64_t now_ns);
+
 #ifdef __cplusplus
 }
 #endif

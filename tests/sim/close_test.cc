@@ -67,13 +67,24 @@ class Close : public detour_test::TwoHosts
             ASSERT_TRUE(sent[i]);
         }
     }
-    /* All messages arrive, and the receiver closes, while the sender's process stands still. */
-    void ReceiveAllAndClose()
+    /* Nothing passes between the RNICs any more. */
+    void CutCables()
+    {
+        for (uint32_t p = 0; p < 2; p++) {
+            dt_sim_cut(dt_driver_sim_port(p), dt_driver_sim_port(2 + p), true);
+            dt_sim_cut(dt_driver_sim_port(2 + p), dt_driver_sim_port(p), true);
+        }
+    }
+    /* All messages arrive, and the receiver closes, while the sender's process stands still. CLOSE in band is
+     * lost with the cables. */
+    void ReceiveAllAndClose(bool is_cut)
     {
         PostReceives();
         PostSends();
         SetStopped(0, true);
         Pass(DT_NS_PER_MS);
+        if (is_cut)
+            CutCables();
         On(1);
         for (int i = 0; i < kMessages; i++) {
             int done = 0;
@@ -137,7 +148,7 @@ class Close : public detour_test::TwoHosts
 
 TEST_F(Close, ThatIsLostWithItsProcessIsNoErrorWhereTheAcknowledgementsCame)
 {
-    ReceiveAllAndClose();
+    ReceiveAllAndClose(true);
     Kill(1);
     EXPECT_EQ(kMessages, AwaitSends());
     EXPECT_EQ("", warnings);
@@ -145,16 +156,26 @@ TEST_F(Close, ThatIsLostWithItsProcessIsNoErrorWhereTheAcknowledgementsCame)
 
 TEST_F(Close, ThatIsLostWithItsProcessAndTheAcknowledgementsIsADeadPeer)
 {
-    ReceiveAllAndClose();
+    ReceiveAllAndClose(true);
     dt_verbs_sim_set(0, DT_VERBS_CQ_SILENT);
     Kill(1);
     EXPECT_EQ(0, AwaitSends());
     EXPECT_NE(std::string::npos, warnings.find("the peer is dead")) << warnings;
 }
 
+/* It lies in the sender's memory when the receiver's process dies and takes the control channel with it. */
+TEST_F(Close, ThatCameInBandOutlivesItsProcess)
+{
+    ReceiveAllAndClose(false);
+    dt_verbs_sim_set(0, DT_VERBS_CQ_SILENT);
+    Kill(1);
+    EXPECT_EQ(kMessages, AwaitSends());
+    EXPECT_EQ("", warnings);
+}
+
 TEST_F(Close, ThatIsReadCompletesSendsOfASilentCompletionQueue)
 {
-    ReceiveAllAndClose();
+    ReceiveAllAndClose(true);
     dt_verbs_sim_set(0, DT_VERBS_CQ_SILENT);
     EXPECT_EQ(kMessages, AwaitSends());
     EXPECT_EQ("", warnings);

@@ -42,10 +42,9 @@ static struct dt_path *first_of(struct dt_path *path)
 static enum dt_status create_control(struct dt_path *path, struct dt_device *device)
 {
     const struct dt_path_group *group = path->group;
-    size_t records = group->is_sender ? 0 : (size_t)group->slots * DT_PARTS_MAX * sizeof(uint64_t);
 
     DT_CHECK(!path->control_mr); /* registered once */
-    path->control_bytes = dt_cts_ring_bytes(group->slots) + records + DT_PROBE_BYTES;
+    path->control_bytes = dt_control_bytes(group->is_sender, group->slots);
     if (DT_PLANTED(ONE_RING) && group->is_sender)
         path->control = first_of(path)->control;
     if (!path->control)
@@ -519,7 +518,7 @@ enum dt_status dt_path_send_probe(struct dt_path *path, bool is_full)
         struct dt_qp_address own; /* the control thread may be refreshing the device's description */
 
         dt_qp_local_address(path->probe, &own);
-        write.local_addr = (uintptr_t)path->control + path->control_bytes - DT_PROBE_BYTES;
+        write.local_addr = (uintptr_t)path->control + dt_probe_offset(group->is_sender, group->slots);
         write.lkey = path->control_mr->lkey;
         write.remote_addr = path->peer_control_addr + dt_peer_probe_offset(group->is_sender, group->slots);
         write.rkey = path->peer_control_rkey;

@@ -96,9 +96,11 @@ struct dt_path {
        At the receiver its own, at the sender that of the last OPENED [owner]. */
     uint64_t keys_since;
 
-    /* The queue pair of liveness probes; never used for data. */
+    /* The queue pair of liveness probes and of frames in band; never used for data. */
     struct dt_qp *probe;
     struct dt_cq *probe_cq;
+    uint64_t mail_sent;  /* frames written to the peer's mailbox, over all epochs (inband.h) [owner] */
+    uint64_t mail_taken; /* sequence of the last frame taken from this end's [device thread] */
 
     struct dt_flush *flush;     /* receiver: loopback reads; made when first needed [atomic pointer] */
     uint32_t flush_outstanding; /* [owner] */

@@ -12,6 +12,7 @@
  *   READY   (paths that reach the peer)    READY
  *   ... then, either end: PATH (SWITCH, SETTLED, RESUME, STOP, OPEN, OPENED, USED: failover/path_table.h)
  *   ... or QUERY (is this message complete?)   COMPLETE (it is), or no answer
+ *       these and CLOSE also go in band, over the paths' mailboxes (mailbox.h)
  *   ... or, once, a receiver's GRANT (memory that eager sends may write: eager.h)
  *   ... at last, either end: CLOSE         CLOSE_ACK, from the other
  *

@@ -29,11 +29,27 @@ TEST(MemoryLayout, ASlotIsUsedAgainAfterAllOthers)
 }
 
 /* A receiver announces where its records begin, a sender where its ring begins. */
-TEST(MemoryLayout, TheProbeAreaIsTheEndOfThePeersBlock)
+TEST(MemoryLayout, TheProbeAreaFollowsWhatThePeerAnnounces)
 {
     uint32_t slots = 64;
     size_t records_end = dt_record_offset(slots, slots - 1, DT_PARTS_MAX - 1) + sizeof(uint64_t);
     EXPECT_EQ(records_end - dt_cts_ring_bytes(slots), dt_peer_probe_offset(true, slots)) << "of a receiver";
     EXPECT_EQ(dt_cts_ring_bytes(slots), dt_peer_probe_offset(false, slots)) << "of a sender";
+}
+
+/* What an end adds to the announced address is what the other end finds in its own block. */
+TEST(MemoryLayout, BothEndsMeanTheSameProbeAreaAndMailbox)
+{
+    for (uint32_t slots : {8u, 64u}) {
+        for (bool is_sender : {false, true}) {
+            size_t announced = is_sender ? 0 : dt_cts_ring_bytes(slots);
+            EXPECT_EQ(dt_probe_offset(is_sender, slots), announced + dt_peer_probe_offset(!is_sender, slots));
+            EXPECT_EQ(dt_mailbox_offset(is_sender, slots),
+                      dt_probe_offset(is_sender, slots) + DT_PROBE_BYTES);
+            EXPECT_EQ(0u, dt_mailbox_offset(is_sender, slots) % 8);
+            EXPECT_EQ(dt_control_bytes(is_sender, slots),
+                      dt_mailbox_offset(is_sender, slots) + sizeof(dt_mailbox));
+        }
+    }
 }
 } // namespace
