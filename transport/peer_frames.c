@@ -3,11 +3,13 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "failover/switchover/stall_watch.h"
 #include "failover/switchover/switchover.h"
 #include "transport/message/connection.h"
 #include "transport/path/inband.h"
 #include "transport/service_state.h"
 #include "transport/session/session.h"
+#include "transport/takeover.h"
 
 /* The interval of looks at mailboxes in which an answer is expected. */
 #define LOOK_NS DT_NS_PER_MS
@@ -149,10 +151,58 @@ void dt_peer_frames_discard(struct dt_connection *c, uint64_t now_ns)
         dt_session_discard(c->session, now_ns);
 }
 
+/* ------------------------------------------------------------------------------------------------------------
+ * The session
+ */
+
+/* Posts a probe on every path that is up. */
+static void probe_peer(struct dt_connection *c, uint64_t now_ns)
+{
+    c->service->refused_ns = now_ns;
+    c->service->probed_mask = 0;
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (dt_stall_watch_ask(&c->path[p], now_ns))
+            c->service->probed_mask |= 1u << p;
+    }
+}
+
+static bool has_answered(struct dt_connection *c, uint64_t now_ns)
+{
+    for (uint32_t p = 0; p < c->path_count; p++) {
+        if (c->service->probed_mask & 1u << p && dt_stall_watch_is_answered(&c->path[p], now_ns))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * The peer's address refuses connections. A process that has ended has no queue pairs, so an answer to a
+ * probe is proof that the peer lives: then its control network refuses, as a firewall does.
+ */
+static uint64_t judge_peer(struct dt_connection *c, uint64_t now_ns)
+{
+    bool is_serving = dt_load_acquire(&c->failing) == DT_OK;
+    bool is_alive;
+
+    if (!c->session->is_condemned) {
+        c->service->refused_ns = 0;
+        return DT_NEVER_NS;
+    }
+    if (c->service->refused_ns == 0 && is_serving)
+        probe_peer(c, now_ns);
+    is_alive = is_serving && has_answered(c, now_ns);
+    if (is_serving && !is_alive && now_ns - c->service->refused_ns < DT_PEER_DEAD_WAIT_NS)
+        return dt_deadline_ns(now_ns, LOOK_NS);
+    dt_session_judge(c->session, is_alive, now_ns);
+    c->service->refused_ns = 0;
+    return now_ns;
+}
+
 uint64_t dt_peer_frames_session(struct dt_connection *c, uint64_t now_ns)
 {
     uint64_t deadline_ns = dt_session_progress(c->session, now_ns);
 
+    deadline_ns = dt_earlier_ns(deadline_ns, judge_peer(c, now_ns));
     if (c->session->is_restored) {
         dt_switchover_resend(c, now_ns);
         c->ops->session_started(c);

@@ -177,6 +177,29 @@ static void probe(struct dt_path *path, uint64_t now_ns)
     dt_stall_probe_sent(&path->switchover->stall, now_ns);
 }
 
+bool dt_stall_watch_ask(struct dt_path *path, uint64_t now_ns)
+{
+    bool was_idle;
+
+    if (dt_load_relaxed(&path->state) != DT_PATH_UP || !path->probe)
+        return false;
+    dt_stall_watch_poll(path, now_ns);
+    was_idle = dt_qp_sends_outstanding(path->probe) == 0;
+    if (dt_path_send_probe(path, false) != DT_OK)
+        return false;
+    if (was_idle)
+        path->switchover->stall.sent_ns = now_ns;
+    return true;
+}
+
+bool dt_stall_watch_is_answered(struct dt_path *path, uint64_t now_ns)
+{
+    if (dt_load_relaxed(&path->state) != DT_PATH_UP || !path->probe)
+        return false;
+    dt_stall_watch_poll(path, now_ns);
+    return dt_qp_sends_outstanding(path->probe) == 0 && !path->switchover->stall.is_refused;
+}
+
 /* All paths are probed at the same moment, so that they can be compared. */
 static void probe_all(struct dt_connection *c, uint64_t now_ns)
 {

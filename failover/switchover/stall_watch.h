@@ -35,6 +35,13 @@ void dt_stall_watch_queried(struct dt_path *path);
 /* One look. Returns the path that has failed, with its `why`, or NULL. As the owner. */
 struct dt_path *dt_stall_watch_progress(struct dt_connection *connection, uint64_t now_ns);
 
+/*
+ * Device thread: posts a probe, if the path is up, whose answer proves that the peer's process lives. It is
+ * answered once nothing of the probe queue pair is outstanding and nothing of it has failed.
+ */
+bool dt_stall_watch_ask(struct dt_path *path, uint64_t now_ns);
+bool dt_stall_watch_is_answered(struct dt_path *path, uint64_t now_ns);
+
 /* Takes the completions of probes and of frames in band. */
 void dt_stall_watch_poll(struct dt_path *path, uint64_t now_ns);
 

@@ -147,6 +147,28 @@ TEST_F(InBand, PathsMayFailInTurnForAsLongAsOneWorks)
     }
 }
 
+TEST_F(InBand, APeerThatNothingButItsPathsReachesLives)
+{
+    LoseControlNetwork();
+    MoveFor(2 * kDeadMs * DT_NS_PER_MS);
+    for (uint64_t end_ns = Now() + 2 * kDeadMs * DT_NS_PER_MS; Now() < end_ns;)
+        Step(); /* idle */
+    EXPECT_TRUE(Move(DT_NS_PER_S));
+}
+
+/* As a firewall does that answers with resets. */
+TEST_F(InBand, APeerWhoseAddressRefusesLivesAsLongAsAProbeIsAnswered)
+{
+    for (uint32_t host = 0; host < 2; host++)
+        dt_sim_network_kill(dt_plugin_sim_control(), host, DT_STREAM_DESTROYED);
+    MoveFor(5 * DT_NS_PER_S);
+    SetCable(0, true);
+    MoveFor(5 * DT_NS_PER_S);
+    SetCable(1, true);
+    EXPECT_FALSE(Move(60 * DT_NS_PER_S));
+    EXPECT_EQ(2, errors) << "both ends report that the peer is dead";
+}
+
 TEST_F(InBand, AnEndThatClosesReachesThePeer)
 {
     LoseControlNetwork();

@@ -69,7 +69,7 @@ void dt_session_open_endpoint(struct dt_session *session)
 /* The states that may follow each state. A dead peer returns to UP if its new channel comes after all. */
 static const uint32_t next_states[DT_SESSION_STATE_COUNT] = {
     [DT_SESSION_UP] = TO(UP) | TO(PAUSE) | TO(ENDED),
-    [DT_SESSION_PAUSE] = TO(UP) | TO(PAUSE) | TO(DIALING),
+    [DT_SESSION_PAUSE] = TO(UP) | TO(PAUSE) | TO(DIALING) | TO(ENDED),
     [DT_SESSION_DIALING] = TO(UP) | TO(PAUSE) | TO(JOINING) | TO(ENDED),
     [DT_SESSION_JOINING] = TO(UP) | TO(PAUSE) | TO(ENDED),
     [DT_SESSION_ENDED] = TO(UP) | TO(ENDED),
@@ -156,7 +156,7 @@ static void restore(struct dt_session *session, uint64_t now_ns)
     enter(session, DT_SESSION_UP);
     session->is_ready = true;
     session->is_restored = true;
-    session->is_peer_dead = false;
+    session->is_condemned = session->is_peer_dead = false;
     if (session->lost_ns)
         dt_info("channel-replaced", "connection %016llx: the control channel was replaced after %llu us",
                 (unsigned long long)session->endpoint.connection_id,
@@ -205,12 +205,22 @@ static void pause_dialing(struct dt_session *session, uint64_t now_ns)
 
 static void take_refusal(struct dt_session *session, uint64_t now_ns)
 {
-    DT_CHECK(session->refusals < REFUSALS_MAX); /* the last one ends the session */
-    if (++session->refusals >= REFUSALS_MAX)
+    DT_CHECK(session->refusals < REFUSALS_MAX);
+    session->refusals++;
+    pause_dialing(session, now_ns);
+    session->is_condemned = session->refusals >= REFUSALS_MAX;
+}
+
+void dt_session_judge(struct dt_session *session, bool is_alive, uint64_t now_ns)
+{
+    DT_CHECK(session->is_condemned && session->state == DT_SESSION_PAUSE);
+    session->is_condemned = false;
+    session->refusals = 0;
+    session->delay_ns = RETRY_NS_MAX;
+    session->retry_ns = now_ns + RETRY_NS_MAX;
+    if (!is_alive)
         die(session,
             "the control channel closed without CLOSE, and no process listens at its address any more");
-    else
-        pause_dialing(session, now_ns);
 }
 
 /* No answer, or an invalid one: the peer's state is unknown. */
@@ -397,7 +407,7 @@ static uint64_t next_call_ns(const struct dt_session *session)
         return session->is_closing && !session->is_close_acknowledged ? session->close_repeat.next_ns
                                                                       : DT_NEVER_NS;
     case DT_SESSION_PAUSE:
-        return session->peer_address.family ? session->retry_ns : DT_NEVER_NS;
+        return session->peer_address.family && !session->is_condemned ? session->retry_ns : DT_NEVER_NS;
     case DT_SESSION_DIALING:
     case DT_SESSION_JOINING:
         return session->attempt_ns;
@@ -412,7 +422,8 @@ uint64_t dt_session_progress(struct dt_session *session, uint64_t now_ns)
     if (dt_load_relaxed(&session->endpoint.is_lost) && dt_exchange_acq_rel(&session->endpoint.is_lost, 0u) &&
         session->state == DT_SESSION_UP)
         lose(session, DT_CLOSED, now_ns);
-    if (session->state == DT_SESSION_PAUSE && now_ns >= session->retry_ns && session->peer_address.family)
+    if (session->state == DT_SESSION_PAUSE && !session->is_condemned && now_ns >= session->retry_ns &&
+        session->peer_address.family)
         dial(session, now_ns);
     if (session->state == DT_SESSION_DIALING)
         progress_dialing(session, now_ns);
@@ -428,6 +439,8 @@ bool dt_session_linger(struct dt_session *session, uint64_t now_ns, uint64_t *de
     uint64_t wake_ns = dt_session_progress(session, now_ns);
 
     DT_CHECK(session->is_closing && !dt_list_is_empty(&session->node));
+    if (session->is_condemned) /* no connection is left that could object */
+        dt_session_judge(session, false, now_ns);
     if (session->linger_ns == 0)
         session->linger_ns = dt_deadline_ns(now_ns, session->host->linger_ns);
     if (dt_session_is_ready(session))

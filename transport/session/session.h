@@ -6,11 +6,11 @@
  * A channel that ends without CLOSE decides nothing: a killed process with unread data resets it, and so does
  * a firewall. The end that dialed (the sender) therefore dials the peer's listener again and sends REJOIN:
  *
- *   refused, twice            no process listens there: the peer's process is dead
- *   REJECT                    another process, or the peer's end of the connection no longer exists
- *   WELCOME                   the new channel replaces the old one; unacknowledged frames are sent again
- *   no answer, unreachable    nothing is known: the management network is down. Data continues without the
- *                             channel, and the session dials again, at most once a second
+ *   refused, twice            no process listens there: the peer's process is dead, unless the session's
+ * connection knows better (dt_session_judge()) REJECT                    another process, or the peer's end
+ * of the connection no longer exists WELCOME                   the new channel replaces the old one;
+ * unacknowledged frames are sent again no answer, unreachable    nothing is known: the management network is
+ * down. Data continues without the channel, and the session dials again, at most once a second
  *
  * The receiver waits for that. Meanwhile it dials the sender's listener as a liveness probe, with the same
  * conclusions, except that WELCOME ends the attempt: the probe tells a dead process from one that has not
@@ -46,7 +46,7 @@ extern "C" {
  *   UP -> PAUSE -> DIALING -> JOINING -> UP     the channel was lost and replaced
  *   JOINING, DIALING -> PAUSE                   the attempt failed, or the liveness probe was answered
  *   any -> UP                                   receiver: the sender's new channel has come
- *   any but PAUSE -> ENDED
+ *   any -> ENDED
  */
 enum dt_session_state {
     DT_SESSION_UP,      /* the channel carries frames */
@@ -79,6 +79,7 @@ struct dt_session {
     bool has_endpoint;    /* the endpoint is on the listener's list, whose nodes net->mutex guards */
     bool is_ready;        /* the channel may have something to receive */
     bool is_restored;     /* a new channel has come since this was cleared */
+    bool is_condemned;    /* PAUSE, refused twice: dt_session_judge() decides */
     bool is_peer_dead;    /* its process is */
     bool has_peer_closed; /* it sent CLOSE */
 
@@ -109,6 +110,12 @@ void dt_session_destroy(struct dt_session *session);
  */
 void dt_session_open_endpoint(struct dt_session *session);
 void dt_session_start(struct dt_session *session);
+
+/*
+ * The connection's answer to is_condemned: the peer is dead, or it lives although its address refuses, and
+ * the session dials again after the longest pause.
+ */
+void dt_session_judge(struct dt_session *session, bool is_alive, uint64_t now_ns);
 
 /* Replaces a lost channel, repeats CLOSE, sends buffered frames. Returns when it needs the next call. */
 uint64_t dt_session_progress(struct dt_session *session, uint64_t now_ns);

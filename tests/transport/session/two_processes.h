@@ -65,6 +65,7 @@ struct Process {
     dt_session_host host = {};
     WakeCounter poller;
     std::vector<dt_session *> sessions;
+    bool knows_better = false; // than that a peer that refuses is dead
 
     Process(dt_network *network, uint64_t identity) : pairs(dt_pairs_create(network, identity))
     {
@@ -88,8 +89,11 @@ struct Process {
     {
         dt_pairs_progress(pairs);
         dt_listener_progress(host.listener, now_ns);
-        for (dt_session *session : sessions)
+        for (dt_session *session : sessions) {
             dt_session_progress(session, now_ns);
+            if (session->is_condemned)
+                dt_session_judge(session, knows_better, now_ns);
+        }
     }
     dt_stream *Dial(const dt_address &to)
     {
