@@ -26,6 +26,7 @@ extern "C" {
     X(OPEN_EARLY, "a path is opened before it is settled")                             \
     X(NO_REPUBLISH, "open receives are not published again")                           \
     X(NO_REPEAT, "control messages are not retransmitted")                             \
+    X(TCP_ALONE, "frames about a path go over the control channel alone")              \
     X(SILENT_CLOSE, "a receiver closes without sending CLOSE")                         \
     X(CLOSE_ONCE, "CLOSE is sent once")                                                \
     X(ANY_PEER, "a re-dial is accepted for any connection")                            \

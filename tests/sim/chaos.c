@@ -37,6 +37,7 @@ static const char *const kind_name[] = {
     [DT_CHAOS_HALF_SILENT] = "half of the completion queues silent",
     [DT_CHAOS_KILL] = "process dies",
     [DT_CHAOS_MIGRATE] = "drained by the operator",
+    [DT_CHAOS_CONTROL_GONE] = "control network gone for good",
 };
 
 static const char *stream_fault_name(enum dt_stream_fault fault)
@@ -82,7 +83,7 @@ void dt_chaos_describe(const struct dt_chaos *f, char *text, size_t bytes)
                  f->is_device_first ? " after its devices" : "");
     else if (f->kind == DT_CHAOS_STOP || f->kind == DT_CHAOS_APP_STOP || f->kind == DT_CHAOS_FREEZE)
         snprintf(at, room, ", host %u", f->host);
-    else if (f->kind != DT_CHAOS_CONTROL_HOLD)
+    else if (f->kind != DT_CHAOS_CONTROL_HOLD && f->kind != DT_CHAOS_CONTROL_GONE)
         snprintf(at, room, ", soft%u", f->device);
 }
 
@@ -251,6 +252,10 @@ static void begin(struct dt_chaos_run *run, uint32_t i, uint64_t now_ns)
     case DT_CHAOS_CONTROL_HOLD:
         dt_sim_network_hold(dt_plugin_sim_control(), now_ns + f->duration_ns);
         break;
+    case DT_CHAOS_CONTROL_GONE:
+        run->is_control_gone = true;
+        dt_sim_network_hold(dt_plugin_sim_control(), DT_NEVER_NS);
+        break;
     case DT_CHAOS_CONTROL_SLOW:
         dt_sim_network_set_latency(dt_plugin_sim_control(), f->delay_ns);
         break;
@@ -295,6 +300,7 @@ static void end(struct dt_chaos_run *run, uint32_t i)
         dt_sim_network_set_latency(dt_plugin_sim_control(), run->control_latency_ns);
         break;
     case DT_CHAOS_HALF_SILENT: /* for good */
+    case DT_CHAOS_CONTROL_GONE:
         break;
     default:
         set_verbs(f, false);

@@ -48,7 +48,9 @@ enum dt_chaos_kind {
     DT_CHAOS_FREEZE = DT_CHAOS_SWARM_KINDS, /* the machine stands still, its devices too */
     DT_CHAOS_HALF_SILENT,                   /* half of the device's completion queues are silent for good */
     DT_CHAOS_KILL, /* the process ends without a word; its devices, duration_ns before or after its streams */
-    DT_CHAOS_MIGRATE /* drained by the operator; for good if duration_ns is DT_NEVER_NS (orders.h) */
+    DT_CHAOS_MIGRATE,     /* drained by the operator; for good if duration_ns is DT_NEVER_NS (orders.h) */
+    DT_CHAOS_CONTROL_GONE /* nothing passes on the control network any more, and nobody is notified (gone.h)
+                           */
 };
 
 struct dt_chaos {
@@ -94,6 +96,7 @@ struct dt_chaos_run {
     bool is_killed[DT_HOSTS];
     bool is_killed_silently[DT_HOSTS]; /* no peer is notified */
     bool is_device_dead[16];
+    bool is_control_gone;
 };
 
 /* Nothing passes between the device and all others, before the faults begin; and again. */

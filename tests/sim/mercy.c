@@ -18,18 +18,16 @@ static void offer_of(const struct dt_scenario *s, const struct dt_flow_options *
     dt_backup_make_offer(device, list, offer);
 }
 
-static bool is_dead(const struct dt_scenario *s, const struct dt_flow_options *flow, int side,
-                    uint32_t device)
+static bool is_dead(const struct dt_scenario *s, uint32_t device)
 {
-    device += s->plugin.host[flow->side[side].host].device_first;
     for (uint32_t i = 0; i < s->chaos.count; i++)
         if (dt_swarm_is_death(&s->chaos.list[i]) && s->chaos.list[i].device == device)
             return true;
     return false;
 }
 
-/* Is there a path whose devices live at the end? */
-static bool keeps_a_path(const struct dt_scenario *s, const struct dt_flow_options *flow)
+uint32_t dt_mercy_paths(const struct dt_scenario *s, const struct dt_flow_options *flow,
+                        uint32_t device[DT_PATHS_MAX][DT_FLOW_SIDES])
 {
     uint64_t paths = DT_PATHS_MAX;
     struct dt_backup_list list[DT_FLOW_SIDES];
@@ -41,9 +39,24 @@ static bool keeps_a_path(const struct dt_scenario *s, const struct dt_flow_optio
         paths = dt_min_u64(paths, s->settings[flow->side[side].host].paths);
     }
     paths = dt_backup_make_pairs(&offer[DT_FLOW_SENDER], &offer[DT_FLOW_RECEIVER], (uint32_t)paths, pair);
+    for (uint32_t p = 0; p < paths; p++) {
+        const uint32_t place[] = {pair[p].sender, pair[p].receiver};
+
+        for (int side = 0; side < DT_FLOW_SIDES; side++)
+            device[p][side] =
+                s->plugin.host[flow->side[side].host].device_first + list[side].index[place[side]];
+    }
+    return (uint32_t)paths;
+}
+
+/* Is there a path whose devices live at the end? */
+static bool keeps_a_path(const struct dt_scenario *s, const struct dt_flow_options *flow)
+{
+    uint32_t device[DT_PATHS_MAX][DT_FLOW_SIDES];
+    uint32_t paths = dt_mercy_paths(s, flow, device);
+
     for (uint32_t p = 0; p < paths; p++)
-        if (!is_dead(s, flow, DT_FLOW_SENDER, list[DT_FLOW_SENDER].index[pair[p].sender]) &&
-            !is_dead(s, flow, DT_FLOW_RECEIVER, list[DT_FLOW_RECEIVER].index[pair[p].receiver]))
+        if (!is_dead(s, device[p][DT_FLOW_SENDER]) && !is_dead(s, device[p][DT_FLOW_RECEIVER]))
             return true;
     return false;
 }

@@ -11,6 +11,7 @@
 #include "tests/sim/draw.h"
 #include "tests/sim/farewell.h"
 #include "tests/sim/ghosts.h"
+#include "tests/sim/gone.h"
 #include "tests/sim/mercy.h"
 #include "tests/sim/orders.h"
 #include "tests/sim/passing.h"
@@ -483,6 +484,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     dt_passing_draw(s);
     dt_farewell_draw(s);
     dt_orders_draw(s);
+    dt_gone_draw(s);
     /* Those may have moved a connection to the device, or left it fewer paths. */
     s->has_cut_at_setup = s->has_cut_at_setup && dt_mercy_can_do_without(s, s->cut_at_setup);
     for (uint32_t i = 0; profile == DT_PROFILE_FAILOVER && i < s->flow_count; i++) {

@@ -226,7 +226,7 @@ static bool is_death_unnoticed(const struct world *w, uint32_t flow)
     const struct dt_chaos_run *chaos = &w->scenario->chaos;
 
     for (uint32_t host = 0; host < DT_HOSTS; host++)
-        if (chaos->is_killed_silently[host])
+        if (chaos->is_killed_silently[host] || chaos->is_control_gone)
             return false;
     return w->is_calm && dt_flow_is_bereaved(w->flows[flow]) && now_ns() - w->calm_ns > NOTICE_NS;
 }
