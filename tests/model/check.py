@@ -43,6 +43,7 @@ VIOLATIONS = {
     "fresh": "assertion violated  !(bad_fresh)",
     "lost": "assertion violated ( !(failed)",
     "live": "assertion violated ((((((loc[0]",
+    "live in band": "assertion violated (((((((loc[0]",
     "livelock": "assertion violated (dials<",
     "one carrier": "assertion violated ((process[0].state==",
 }
@@ -63,6 +64,7 @@ CASES = [
     Case("safety_device_fatal", "M=2 N=1 ADV=0 FATAL"),
     Case("safety_receiver_asks", "M=2 N=1 ADV=0 ASKS"),
     Case("safety_discarded_completions", "M=2 N=1 ADV=0 DISCARDS"),
+    Case("safety_control_gone", "M=2 N=1 ADV=0 TCPGONE"),
     Case("cycle", "M=2 N=1 ADV=0", "cycle"),
     Case("ltl_once", "M=2 N=1 ADV=0 LTL", "once"),
     Case("ltl_early", "M=2 N=1 ADV=0 LTL", "early"),
@@ -86,6 +88,7 @@ CASES = [
     Case("bug_fence_without_stop", "M=2 N=1 FAULTS=1 ADV=0 DISCARDS NOASK", violates="early"),
     Case("bug_fence_without_poll", "M=2 N=1 FAULTS=1 ADV=0 DISCARDS NODRAIN", violates="lost"),
     Case("bug_acknowledged_after_switch", "M=2 N=1 FAULTS=1 ADV=0 DISCARDS LATEACK", violates="early"),
+    Case("bug_frames_on_tcp_alone", "M=2 N=1 FAULTS=1 ADV=0 TCPGONE TCPALONE", violates="live in band"),
     Case("bug_acknowledged_is_received", "M=2 FAULTS=1 ADV=0 GONE BLINDTRUST", violates="live"),
     # the carrier of a pair of processes
     Case("pair_one_break_one_giveup", "BREAKS=1 GIVEUPS=1", model="pair"),
