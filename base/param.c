@@ -76,7 +76,7 @@ static bool unit_takes_suffixes(const char *unit)
     return strcmp(unit, "bytes") == 0 || strcmp(unit, "bytes/s") == 0;
 }
 
-/* Everybody writes them in hexadecimal. */
+/* Keys are written in hexadecimal by custom. */
 static bool unit_is_key(const char *unit)
 {
     return strcmp(unit, "key") == 0;
