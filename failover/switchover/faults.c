@@ -74,8 +74,11 @@ static bool can_peer_stop(const struct dt_session *session)
 
 bool dt_faults_may_await_switch(const struct dt_path *path)
 {
-    return !path->connection->is_sender && !dt_load_relaxed(&path->nic->is_dead) &&
-           can_peer_stop(path->connection->session) && !DT_PLANTED(FENCE_UNASKED);
+    const struct dt_connection *c = path->connection;
+
+    return !c->is_sender && !dt_load_relaxed(&path->nic->is_dead) && can_peer_stop(c->session) &&
+           !(dt_load_relaxed(&c->notices) & DT_NOTICE_PEER_CLOSED) && /* its CLOSE may have come in band */
+           !DT_PLANTED(FENCE_UNASKED);
 }
 
 void dt_faults_begin(struct dt_path *path, uint64_t now_ns)

@@ -17,7 +17,8 @@ static void post_in_band(struct dt_connection *c, const struct dt_post *post, bo
         struct dt_path *path = &c->path[p];
         bool was_idle;
 
-        if (dt_load_relaxed(&path->state) != DT_PATH_UP || !path->probe || DT_PLANTED(TCP_ALONE))
+        if (dt_load_relaxed(&path->state) != DT_PATH_UP || !path->probe ||
+            dt_load_relaxed(&path->nic->is_dead) || DT_PLANTED(TCP_ALONE))
             continue;
         dt_stall_watch_poll(path, now_ns);
         was_idle = dt_qp_sends_outstanding(path->probe) == 0;

@@ -133,9 +133,10 @@ static void explain_refusal(struct dt_path *path, const struct dt_completion *ba
 /* Hardware completes a probe or gives it up. Without either, the probe's completion queue is silent. */
 static void check_probe_age(struct dt_path *path, uint64_t now_ns)
 {
-    uint64_t waited_ns = now_ns - path->switchover->stall.sent_ns;
+    uint64_t sent_ns = path->switchover->stall.sent_ns;
+    uint64_t waited_ns = now_ns > sent_ns ? now_ns - sent_ns : 0; /* a frame in band may be of a later tick */
 
-    if (!path->probe || path->switchover->stall.sent_ns == 0 || dt_qp_sends_outstanding(path->probe) == 0 ||
+    if (!path->probe || sent_ns == 0 || dt_qp_sends_outstanding(path->probe) == 0 ||
         waited_ns < probe_ns(path->connection) || DT_PLANTED(SILENT_PROBE))
         return;
     dt_stall_probe_failed(&path->switchover->stall);
@@ -181,7 +182,7 @@ bool dt_stall_watch_ask(struct dt_path *path, uint64_t now_ns)
 {
     bool was_idle;
 
-    if (dt_load_relaxed(&path->state) != DT_PATH_UP || !path->probe)
+    if (dt_load_relaxed(&path->state) != DT_PATH_UP || !path->probe || dt_load_relaxed(&path->nic->is_dead))
         return false;
     dt_stall_watch_poll(path, now_ns);
     was_idle = dt_qp_sends_outstanding(path->probe) == 0;

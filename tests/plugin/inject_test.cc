@@ -283,7 +283,7 @@ TEST_F(Inject, OrdersThatMakeNoSenseAreRefused)
     EXPECT_EQ("expected a rule", Answer("add", DT_INVALID));
     EXPECT_EQ("line 1, column 1: the rule has no effect; expected one of latency=, serial=, rate=, trace=, "
               "replay=, "
-              "down, flap=, fail=, hang=, status=, silent or event=",
+              "down, flap=, fail=, hang=, status=, silent, event= or personality=",
               Answer("add size=1..", DT_INVALID));
     EXPECT_EQ("line 1, column 13: a rule has no 'direction': it concerns the messages that its process "
               "sends; for one "

@@ -82,6 +82,21 @@ static bool hold(struct dt_connection *c, const struct dt_memory_source *from, s
            dt_registration_hold(nic, from, memory, p);
 }
 
+/*
+ * Another device has refused and none has the memory: messages would wait for as long as the dead device
+ * stays away, while the connection has a path and does not end.
+ */
+static void forget_held(struct dt_memory *memory, uint32_t held_mask)
+{
+    for (uint32_t p = 0; p < DT_PATHS_MAX; p++) {
+        if (!(held_mask & 1u << p))
+            continue;
+        dt_registration_abandon(memory->late[p]);
+        memory->late[p] = NULL;
+    }
+    change_bits(&memory->late_mask, held_mask, 0);
+}
+
 /* It has not answered in time. Its paths may be set up later, behind what it is busy with. */
 static bool is_late(const struct dt_nic *nic)
 {
@@ -119,7 +134,7 @@ enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_m
                                       struct dt_memory *memory, uint32_t *missing)
 {
     struct dt_registration *registration[DT_PATHS_MAX] = {NULL};
-    enum dt_status first = DT_SYSTEM;
+    enum dt_status first = DT_SYSTEM, refused = DT_OK;
     uint32_t held_mask = 0;
 
     DT_CHECK(memory->path_mask == 0 && memory->late_mask == 0 && !memory->is_deregistered);
@@ -149,12 +164,17 @@ enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_m
             status = dt_memory_register_on(dt_nic_memory(path->nic), from, &mr);
             dt_memory_add_region(memory, p, status == DT_OK ? mr : NULL);
         }
-        if (status != DT_OK)
+        if (status != DT_OK) {
             *missing |= 1u << p;
+            refused = refused == DT_OK ? status : refused;
+        }
         if (p == 0)
             first = status;
     }
-    return first;
+    if (refused == DT_OK || dt_load_acquire(&memory->path_mask))
+        return first;
+    forget_held(memory, held_mask);
+    return refused;
 }
 
 bool dt_memory_is_usable(const struct dt_memory *memory)

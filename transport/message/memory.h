@@ -61,8 +61,9 @@ static inline struct dt_memory *dt_memory_of_node(struct dt_list *node)
 /* A new one that belongs to the caller, without regions; NULL: out of memory. */
 struct dt_memory *dt_memory_create(const struct dt_memory_source *from);
 /*
- * Registers it on the devices of all paths, and sets path_mask. Returns the default device's answer; *missing
- * gets the paths whose device refused. The devices of other paths register it on their control threads, all
+ * Registers it on the devices of all paths, and sets path_mask. Returns the default device's answer, or, if
+ * that device is dead and no other has the memory, that of one that refused; *missing gets the paths whose
+ * device refused. The devices of other paths register it on their control threads, all
  * at the same time, and have one second more than the default device: a device that hangs adds its path to
  * path_mask when it answers (registration.h), and is not waited for again until then. So does a device that
  * is dead, the default one too, once it is back (transport/reopen.h).

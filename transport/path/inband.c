@@ -35,7 +35,7 @@ enum dt_status dt_inband_send(struct dt_path *path, const uint8_t *frame, size_t
         .remote_addr = peer + offsetof(struct dt_mailbox, in) + slot * sizeof mailbox->in[0],
         .wr_id = dt_work_encode(DT_WORK_PROBE, path->index, 0, path->epoch, 0),
         .bytes = (uint32_t)dt_mailbox_fill(mailbox, sequence, frame, bytes),
-        .lkey = path->control_mr->lkey,
+        .lkey = dt_load_relaxed(&path->control_mr->lkey),
         .rkey = path->peer_control_rkey,
     };
     write[1] = write[0];

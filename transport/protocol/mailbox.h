@@ -3,8 +3,9 @@
  * The mailbox of a path: frames (frames.h) that the peer writes into this end's memory with the path's probe
  * queue pair. Part of the path's control memory (memory_layout.h).
  *
- *   inbox    written by the peer: the bell, which is the sequence of the last frame, then DT_MAILBOX_SLOTS
- * slots outbox   as many slots: the source of this end's writes
+ * - The inbox, written by the peer: the bell, which is the sequence of the last frame, then DT_MAILBOX_SLOTS
+ *   slots.
+ * - The outbox, as many slots: the source of this end's writes.
  *
  * Frame n (1, 2, ...) is written to slot n modulo DT_MAILBOX_SLOTS, then its sequence to the bell, on one
  * queue pair. Nothing is acknowledged: a slot may be overwritten before it was read, and a late write of an
@@ -27,7 +28,7 @@ extern "C" {
 
 #define DT_MAILBOX_SLOTS 4u
 /* Holds the largest frame about a path: OPEN, with DT_QPS_MAX queue pairs. */
-#define DT_MAILBOX_FRAME_BYTES 240u
+#define DT_MAILBOX_FRAME_BYTES 392u
 #define DT_MAILBOX_FRAME_WORDS (DT_MAILBOX_FRAME_BYTES / 8)
 
 struct dt_mailbox_slot {
@@ -43,7 +44,7 @@ struct dt_mailbox {
     struct dt_mailbox_slot out[DT_MAILBOX_SLOTS];
 };
 
-DT_STATIC_CHECK(sizeof(struct dt_mailbox) == 2112, "as docs/failover.md states");
+DT_STATIC_CHECK(sizeof(struct dt_mailbox) == 3328, "as docs/failover.md states");
 
 /* A frame that was taken out: a copy, which the peer cannot change. */
 struct dt_mail {

@@ -266,6 +266,26 @@ TEST_F(Away, ARefusalOfTheReturnedDeviceConcernsThatMemoryAlone)
     EXPECT_EQ(nullptr, memory->mr[1]);
 }
 
+/* Messages would wait for the device that is away while the connection has a path and does not end. */
+TEST_F(Away, IsNoReasonToTakeMemoryThatTheOtherDeviceRefuses)
+{
+    dt_memory *refused = nullptr;
+    uint64_t fired = 0;
+    dt_device_fault fault = {};
+    fault.fired = &fired;
+    fault.kind = DT_DEVICE_FAULT_FAIL;
+    fault.call = DT_DEVICE_CALL_REG_MR;
+    fault.limit = 1;
+    fault.error = EIO;
+    dt_device_set_faults(receiver->path[0].nic->device, &fault, 1);
+    detour_test::ExpectWarning("cannot register");
+    EXPECT_NE(DT_OK, dt_net_register(receiver, extra.data(), extra.size(), true, &refused));
+    dt_device_set_faults(receiver->path[0].nic->device, nullptr, 0);
+    EXPECT_EQ(1u, fired);
+    EXPECT_EQ(nullptr, refused);
+    EXPECT_TRUE(dt_list_is_empty(&nic->held));
+}
+
 /* The default device refuses it and the other one is late: that one adds a region later, or never. */
 TEST_F(Registration, ThatIsLateKeepsMemoryThatTheDefaultDeviceRefuses)
 {

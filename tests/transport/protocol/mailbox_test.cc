@@ -40,6 +40,7 @@ class Mailbox : public ::testing::Test
             return 0;
         EXPECT_EQ(DT_FRAME_CLOSE, mail.type);
         EXPECT_EQ(DT_OK, dt_close_decode(mail.frame + DT_FRAME_HEADER_BYTES, mail.body_bytes, &close));
+        EXPECT_EQ(taken, close.sequence - 1000) << "a torn slot";
         return close.sequence - 1000;
     }
 
