@@ -488,7 +488,7 @@ inline forget() {
     done = done | cq[p]; cq[p] = 0;
 #endif
 #ifdef DISCARDS
-    cq[p] = 0;                                  /* completions in the error state, which nobody gets */
+    cq[p] = 0;                                  /* completions in the error state, which are never polled */
 #endif
 #ifdef IMMFILTER
     r_epoch++;
