@@ -47,7 +47,7 @@ extern "C" {
     X(pkey_index, "DETOUR_PKEY", "NCCL_IB_PKEY", "index", 0, 0, 65535,                                       \
       "entry of each port's table of partition keys that the queue pairs use")                               \
     X(pkey_value, "DETOUR_PKEY_VALUE", "NCCL_IB_PKEY_VALUE", "key", 0, 0, 65535,                             \
-      "partition key of the queue pairs, wherever it is in a port's table, as in 0x8001; 0: DETOUR_PKEY")    \
+      "partition key of the queue pairs, wherever it is in a port's table, as in 0x8111; 0: DETOUR_PKEY")    \
     X(flid_gid_index, "DETOUR_FLID_GID_INDEX", "NCCL_IB_ROUTABLE_FLID_GID_INDEX", "index", 1, 0, 255,        \
       "GID of an InfiniBand port whose FLID, if it has one, routes between subnets")                         \
     X(roce_version, "DETOUR_ROCE_VERSION", "NCCL_IB_ROCE_VERSION_NUM", "0|1|2", 0, 0, 2,                     \
@@ -75,7 +75,8 @@ extern "C" {
     X(stall_ms, "DETOUR_STALL_MS", NULL, "ms", 500, 10, 3600000,                                             \
       "how long a path may make no progress before it is probed, and given up if only others answer")        \
     X(fence_ms, "DETOUR_FENCE_MS", NULL, "ms", 1000, 1, 3600000,                                             \
-      "how long the queue pairs of a failed path may take to flush before they are destroyed instead")       \
+      "how long the queue pairs of a failed path may take to flush before they are destroyed instead, "      \
+      "and how long a receiver awaits the answer to STOP")                                                   \
     X(late_ms, "DETOUR_LATE_MS", NULL, "ms", 10000, 0, 3600000,                                              \
       "how long a failed path's old queue pairs keep their numbers, for packets that come late")             \
     X(stable_ms, "DETOUR_STABLE_MS", NULL, "ms", 1000, 0, 3600000,                                           \
