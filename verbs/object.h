@@ -44,6 +44,7 @@ struct dt_device {
     bool is_closed;               /* its context is: the first one, which still answers for memory */
     uint64_t sysfs_inode;         /* of its folder in sysfs when it was opened; 0: it has none */
     uint32_t pkey_place;  /* pkey.h: of verbs->pkey_value, plus one; 0: not looked up [control thread] */
+    bool logged_pkey;     /* that the port is not in the partition, since it was [control thread] */
     bool has_lost_events; /* they cannot be read any more [the thread that reads them] */
     bool logged_dv;       /* that dv posts here, on ConnectX */
 };

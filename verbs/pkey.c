@@ -25,6 +25,11 @@ static bool is_same_partition(uint32_t key, uint32_t wanted)
     return (key & PARTITION) != 0 && (key & PARTITION) == (wanted & PARTITION);
 }
 
+static bool is_best(uint32_t key, uint32_t wanted)
+{
+    return is_same_partition(key, wanted) && (key & FULL_MEMBER);
+}
+
 /* The place of the best entry, plus one; 0: there is none. */
 static uint32_t find(const struct dt_device *device, uint32_t count, uint32_t wanted)
 {
@@ -33,11 +38,9 @@ static uint32_t find(const struct dt_device *device, uint32_t count, uint32_t wa
     for (uint32_t index = 0; index < count; index++) {
         uint32_t key = key_at(device, index);
 
-        if (!is_same_partition(key, wanted))
-            continue;
-        if (key & FULL_MEMBER)
+        if (is_best(key, wanted))
             return index + 1;
-        if (!limited)
+        if (!limited && is_same_partition(key, wanted))
             limited = index + 1;
     }
     return limited;
@@ -67,9 +70,9 @@ enum dt_status dt_pkey_find(struct dt_device *device, uint16_t *index)
     *index = (uint16_t)verbs->pkey_index;
     if (!verbs->pkey_value)
         return DT_OK;
-    /* The usual case takes one query: each reads a file, and a table may have 128 entries. */
-    if (!device->pkey_place ||
-        !is_same_partition(key_at(device, device->pkey_place - 1), verbs->pkey_value)) {
+    /* The usual case takes one query: each reads a file, and a table may have 128 entries. A limited member
+     * takes the search: a full membership may have been added. */
+    if (!device->pkey_place || !is_best(key_at(device, device->pkey_place - 1), verbs->pkey_value)) {
         error = dt_table_query_port(&verbs->table, device->context, (uint8_t)device->info.port, &port, NULL);
         if (error) {
             dt_warn("pkey-query", "%s port %u: its table of partition keys cannot be read: %s",
@@ -78,9 +81,12 @@ enum dt_status dt_pkey_find(struct dt_device *device, uint16_t *index)
         }
         device->pkey_place = find(device, port.pkey_tbl_len, verbs->pkey_value);
         if (!device->pkey_place) {
-            warn(device, port.pkey_tbl_len);
+            if (!device->logged_pkey) /* each attempt to recover a path searches again */
+                warn(device, port.pkey_tbl_len);
+            device->logged_pkey = true;
             return DT_NOT_FOUND;
         }
+        device->logged_pkey = false;
     }
     *index = (uint16_t)(device->pkey_place - 1);
     return DT_OK;

@@ -20,8 +20,9 @@ extern "C" {
 /*
  * The place of verbs->pkey_value in the table of the device's port; without a value it is verbs->pkey_index.
  * The highest bit of a key is the kind of membership and is not compared, as in NCCL; a full member is
- * preferred, since two limited ones do not reach each other. DT_NOT_FOUND, with one WARN that lists the keys
- * of the port: the port is not in that partition. DT_SYSTEM, with one WARN: the port cannot be queried.
+ * preferred, since two limited ones do not reach each other. DT_NOT_FOUND: the port is not in that partition;
+ * one WARN lists its keys, and another one follows only if the port was in the partition meanwhile.
+ * DT_SYSTEM, with one WARN: the port cannot be queried.
  */
 enum dt_status dt_pkey_find(struct dt_device *device, uint16_t *index);
 

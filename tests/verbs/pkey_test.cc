@@ -2,6 +2,9 @@
 /* The partition key of queue pairs by its value: where it is found, and what is reported where it is not. */
 #include "verbs/pkey.h"
 
+#include <algorithm>
+#include <string>
+
 #include "tests/verbs/device_fixture.h"
 
 namespace
@@ -73,6 +76,37 @@ TEST_F(Pkey, OneThatStaysIsNotSearchedForAgain)
     EXPECT_EQ(1, Find()) << "the entry cannot be read: the table is searched";
 }
 
+TEST_F(Pkey, AFullMembershipThatIsAddedLaterIsUsed)
+{
+    OpenWith(0x8111, {0xffff, 0x0111});
+    EXPECT_EQ(1, Find());
+    EXPECT_EQ(1, Find());
+    Table().push_back(0x8111);
+    EXPECT_EQ(2, Find());
+}
+
+TEST_F(Pkey, APortThatIsNotInThePartitionIsNamedOnceUntilItIs)
+{
+    uint16_t index;
+    auto lines = [] {
+        auto logged = detour_test::LoggedLines();
+        return std::count_if(logged.begin(), logged.end(), [](const std::string &line) {
+            return line.find("is not in its table") != std::string::npos;
+        });
+    };
+
+    OpenWith(0x8111, {0xffff});
+    detour_test::ExpectWarning("partition key 0x8111 is not in its table");
+    for (int attempt = 0; attempt < 3; attempt++)
+        EXPECT_EQ(DT_NOT_FOUND, dt_pkey_find(device, &index));
+    EXPECT_EQ(1, lines());
+    Table() = {0xffff, 0x8111};
+    EXPECT_EQ(1, Find());
+    Table() = {0xffff, 0};
+    EXPECT_EQ(DT_NOT_FOUND, dt_pkey_find(device, &index));
+    EXPECT_EQ(2, lines()) << "the port has left the partition again";
+}
+
 TEST_F(Pkey, APortThatIsNotInThePartitionIsNamedWithItsKeys)
 {
     uint16_t index;
@@ -81,13 +115,18 @@ TEST_F(Pkey, APortThatIsNotInThePartitionIsNamedWithItsKeys)
     detour_test::ExpectWarning(
         "fake0 port 1: partition key 0x8111 is not in its table, which has 0xffff 0x0222");
     EXPECT_EQ(DT_NOT_FOUND, dt_pkey_find(device, &index));
-    Table() = {0};
-    verbs->pkey_value = 0x8000; // of no partition: an empty entry is no match
-    detour_test::ExpectWarning("partition key 0x8000 is not in its table, which has none");
-    EXPECT_EQ(DT_NOT_FOUND, dt_pkey_find(device, &index));
     fake::Fail("query_port", EIO);
     detour_test::ExpectWarning("its table of partition keys cannot be read: Input/output error");
     EXPECT_EQ(DT_SYSTEM, dt_pkey_find(device, &index));
+}
+
+TEST_F(Pkey, AnEmptyEntryIsNoMatch)
+{
+    uint16_t index;
+
+    OpenWith(0x8000, {0}); // of no partition
+    detour_test::ExpectWarning("partition key 0x8000 is not in its table, which has none");
+    EXPECT_EQ(DT_NOT_FOUND, dt_pkey_find(device, &index));
 }
 
 TEST_F(Pkey, ALongTableIsNamedAsFarAsTheLineHasRoom)
