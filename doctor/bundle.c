@@ -16,7 +16,7 @@
 #define LOG_PART_BYTES ((size_t)512 * 1024)
 
 #define EVENT_COMMAND "DETOUR_EVENT_COMMAND"
-#define WITHHELD      "(set; the report does not have it)"
+#define WITHHELD      "(set; withheld)"
 
 static json_t *system_fact(const struct dt_doctor_options *options)
 {

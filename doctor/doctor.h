@@ -70,9 +70,9 @@ void dt_doctor_nccl(const struct dt_doctor_options *options, struct dt_report *r
 void dt_doctor_nccl_version(struct dt_report *report, int version);
 
 /*
- * Adds what somebody else needs to understand this machine: kernel, driver, firmware of the RNICs, and the
- * variables of Detour and NCCL. No other variable is read, since it might be secret, and of those that may
- * hold a password or a token the report has the names alone, as setting too.
+ * Adds the facts by which this machine can be examined elsewhere: kernel, driver, firmware of the RNICs, and
+ * the variables of Detour and NCCL. No other variable is read, since it might be secret, and of those that
+ * may hold a password or a token the report has the names alone, in the environment and among the settings.
  */
 void dt_doctor_bundle(const struct dt_doctor_options *options, struct dt_report *report);
 /* After it: adds the first and the last 512 KiB of a log; false with errno set: it cannot be opened. */

@@ -68,10 +68,10 @@ TEST_F(Bundle, HasFirmwareAndTheVariablesOfDetourAndNcclAlone)
     EXPECT_EQ("mlx5", Examination::Text(variables, "NCCL_IB_HCA"));
     EXPECT_EQ("500", Examination::Text(variables, "DETOUR_STALL_MS"));
     for (const char *name : {"DETOUR_REDIS", "DETOUR_REDIS_URL"})
-        EXPECT_EQ("(set; the report does not have it)", Examination::Text(variables, name));
+        EXPECT_EQ("(set; withheld)", Examination::Text(variables, name));
     EXPECT_EQ("", Examination::Text(variables, "DETOUR_EVENT_COMMAND"));
     EXPECT_EQ("http://host/path", Examination::Text(variables, "NCCL_MADE_UP"));
-    EXPECT_EQ("(set; the report does not have it)", Examination::Text(exam.Fact("settings", 0), "value"));
+    EXPECT_EQ("(set; withheld)", Examination::Text(exam.Fact("settings", 0), "value"));
     EXPECT_EQ(2, Examination::Number(exam.Fact("settings", 1), "value"));
     EXPECT_EQ(std::string::npos, Document().find("hidden"));
     EXPECT_FALSE(Examination::Text(json_object_get(exam.report.document, "system"), "kernel").empty());
