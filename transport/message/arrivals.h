@@ -40,12 +40,6 @@ static inline uint64_t dt_arrivals_of_parts(uint64_t whole, uint32_t parts)
     return parts == DT_PARTS_MAX ? whole : whole & ((1ull << parts * DT_SHARES_MAX) - 1);
 }
 
-/* All of `parts` parts in `shares` shares each. */
-static inline uint64_t dt_arrivals_all(uint32_t parts, uint32_t shares)
-{
-    return dt_arrivals_of_parts(dt_arrivals_whole(shares), parts);
-}
-
 /* Notes one share of `bytes`. False when it had arrived before: then nothing changes. */
 static inline bool dt_arrivals_add(struct dt_arrivals *arrivals, uint32_t part, uint32_t share,
                                    uint32_t bytes)

@@ -129,7 +129,7 @@ TEST(Arrivals, CompleteExactlyWhenEveryShareOfEveryPartIsThere)
             dt_arrivals arrivals;
             memset(&arrivals, 0xee, sizeof arrivals); // what an earlier message left behind
             dt_arrivals_clear(&arrivals);
-            uint64_t all = dt_arrivals_all(parts, qps);
+            uint64_t all = dt_arrivals_of_parts(dt_arrivals_whole(qps), parts);
             for (auto [part, qp] : shares) {
                 ASSERT_NE(all, arrivals.seen);
                 ASSERT_TRUE(dt_arrivals_add(&arrivals, part, qp, 10 * part + 1));
