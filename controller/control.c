@@ -269,8 +269,8 @@ static enum dt_status adopt_job(struct dt_control *control)
     return status == DT_NOT_FOUND || status == DT_INVALID ? DT_OK : status;
 }
 
-/* After what is decided for the job is in the store: a controller that dies in between has it decided twice,
- * and never left out. */
+/* After the decisions for the job are in the store: if a controller dies in between, the next one decides
+ * again; no decision is left out. */
 static enum dt_status remember_job(struct dt_control *control, uint64_t now_ns)
 {
     struct dt_store *store = control->options.store;

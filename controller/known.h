@@ -43,8 +43,9 @@ uint32_t dt_known_job_starts(const struct dt_known *known);
 void dt_known_job(const struct dt_known *known, char job[DT_KNOWN_JOB_BYTES]);
 
 /*
- * An earlier controller knew the job as this process. Returns the number of starts with which it began: there
- * is one more if this controller knows a later process already. 0: `job` is no process.
+ * `job` is the process in the store, by which an earlier controller has identified the job. Returns the
+ * number of starts with which the job began there; this controller counts one more if it has a report of a
+ * later process. 0: `job` is no process.
  */
 uint32_t dt_known_resume_job(struct dt_known *known, const char *job, int64_t time_ns);
 

@@ -65,8 +65,7 @@ static bool is_new(struct dt_pipeline_follow *follow, const struct dt_decision *
     return true;
 }
 
-/* By the clock of this host, whose agent writes the file: the decision's time is by that of the controller.
- */
+/* By this host's clock, since its agent writes the file; the decision has the time of the controller. */
 static bool is_written_since(int64_t began_ns)
 {
     char reason[DT_RECORD_REASON_BYTES];

@@ -38,7 +38,8 @@ bool dt_pipeline_follow_decision(enum dt_decision_kind kind, struct dt_decision 
 void dt_pipeline_follow_start(struct dt_pipeline_follow *follow, int64_t began_ns, bool is_continued);
 
 /* The same for this process, from the run's first iteration, `iteration`, on, and before the claim of the run
- * (claim.h). A run begins when its process starts to use Detour: no controller can know it before. */
+ * (claim.h). A run begins when its process starts to use Detour: no controller has a report
+ * of it before that. */
 void dt_pipeline_follow_begin(struct dt_pipeline_follow *follow,
                               const struct dt_pipeline_checkpoints *checkpoints, uint32_t iteration,
                               const unsigned *ranks);

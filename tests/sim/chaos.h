@@ -49,8 +49,7 @@ enum dt_chaos_kind {
     DT_CHAOS_HALF_SILENT,                   /* half of the device's completion queues are silent for good */
     DT_CHAOS_KILL, /* the process ends without a word; its devices, duration_ns before or after its streams */
     DT_CHAOS_MIGRATE,     /* drained by the operator; for good if duration_ns is DT_NEVER_NS (orders.h) */
-    DT_CHAOS_CONTROL_GONE /* nothing passes on the control network any more, and nobody is notified (gone.h)
-                           */
+    DT_CHAOS_CONTROL_GONE /* the control network passes nothing any more; no end is notified (gone.h) */
 };
 
 struct dt_chaos {

@@ -70,7 +70,7 @@ struct dt_memory *dt_memory_create(const struct dt_memory_source *from);
  */
 enum dt_status dt_memory_register_all(struct dt_connection *connection, const struct dt_memory_source *from,
                                       struct dt_memory *memory, uint32_t *missing);
-/* Has it regions, or may it get one? */
+/* Whether the memory has a region, or may get one. */
 bool dt_memory_is_usable(const struct dt_memory *memory);
 /* From now on the connection frees it, unless dt_memory_remove() takes it back. */
 void dt_memory_add(struct dt_connection *connection, struct dt_memory *memory);

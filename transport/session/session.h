@@ -6,11 +6,12 @@
  * A channel that ends without CLOSE decides nothing: a killed process with unread data resets it, and so does
  * a firewall. The end that dialed (the sender) therefore dials the peer's listener again and sends REJOIN:
  *
- *   refused, twice            no process listens there: the peer's process is dead, unless the session's
- * connection knows better (dt_session_judge()) REJECT                    another process, or the peer's end
- * of the connection no longer exists WELCOME                   the new channel replaces the old one;
- * unacknowledged frames are sent again no answer, unreachable    nothing is known: the management network is
- * down. Data continues without the channel, and the session dials again, at most once a second
+ * - refused, twice: no process listens there, so the peer's process is dead, unless a probe of a path is
+ *   answered (dt_session_judge());
+ * - REJECT: another process, or the peer's end of the connection no longer exists;
+ * - WELCOME: the new channel replaces the old one, and unacknowledged frames are sent again;
+ * - no answer, unreachable: nothing is known, the management network is down. Data continues without the
+ *   channel, and the session dials again, at most once a second.
  *
  * The receiver waits for that. Meanwhile it dials the sender's listener as a liveness probe, with the same
  * conclusions, except that WELCOME ends the attempt: the probe tells a dead process from one that has not

@@ -139,7 +139,7 @@ TEST_F(Pair, APeerThatRefusesAndLivesIsDialedAgainOnceASecond)
     Connect(0, 10);
     dt_sim_network_kill(network, 1, DT_STREAM_DESTROYED);
     auto silent = std::move(process[1]); // it does nothing any more
-    process[0]->knows_better = true;
+    process[0]->is_peer_alive = true;
     for (int i = 0; i < 10000; i++) {
         ReadEnds();
         Step(DT_NS_PER_MS);
@@ -148,7 +148,7 @@ TEST_F(Pair, APeerThatRefusesAndLivesIsDialedAgainOnceASecond)
     EXPECT_LE(process[0]->Stats().dials, 24u) << "two a second";
     for (dt_session *session : process[0]->sessions)
         EXPECT_FALSE(session->is_peer_dead);
-    process[0]->knows_better = false;
+    process[0]->is_peer_alive = false;
     StepUntil([&] {
         ReadEnds();
         return std::all_of(process[0]->sessions.begin(), process[0]->sessions.end(),

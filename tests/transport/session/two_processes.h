@@ -65,7 +65,7 @@ struct Process {
     dt_session_host host = {};
     WakeCounter poller;
     std::vector<dt_session *> sessions;
-    bool knows_better = false; // than that a peer that refuses is dead
+    bool is_peer_alive = false; // the answer to dt_session_judge()
 
     Process(dt_network *network, uint64_t identity) : pairs(dt_pairs_create(network, identity))
     {
@@ -92,7 +92,7 @@ struct Process {
         for (dt_session *session : sessions) {
             dt_session_progress(session, now_ns);
             if (session->is_condemned)
-                dt_session_judge(session, knows_better, now_ns);
+                dt_session_judge(session, is_peer_alive, now_ns);
         }
     }
     dt_stream *Dial(const dt_address &to)
