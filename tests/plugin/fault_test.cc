@@ -154,7 +154,7 @@ TEST_F(Fault, ADeviceThatWasRemovedIsUsedAgainOnceItIsBack)
     EXPECT_EQ(4, CountLines("the device is back"));
 }
 
-/* Memory, and a connection, of the time without the device: they use it once it is back, and alone. */
+/* Memory and a connection made while the device is away use it once it is back, also as the only path. */
 TEST_F(Fault, MemoryRegisteredWithoutADeviceUsesItOnceItIsBack)
 {
     detour_test::ExpectWarning("DEVICE_FATAL");
