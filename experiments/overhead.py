@@ -98,7 +98,6 @@ def check_folder(folder):
     kind = file_system(folder)
     if kind in IN_MEMORY:
         sys.exit(f"overhead.py: {folder} is a file system in memory ({kind}); --folder has to name a folder on a disk")
-    return kind
 
 
 def print_pauses(runs, options):
