@@ -23,8 +23,7 @@
  * paths, and a fence 32 bits. */
 #define DT_QPS_MAX 32
 
-/* Queue pairs that one message is split over; one 64-bit word has a bit for each of them and each part. Ends
- * without DT_FEATURE_SPREAD (frames.h) have no more queue pairs per path. */
+/* Queue pairs that one message is split over; one 64-bit word has a bit for each of them and each part. */
 #define DT_SHARES_MAX 8
 
 /*

@@ -67,8 +67,7 @@ enum dt_status dt_net_listen(struct dt_net *net, size_t device, uint8_t handle[D
 {
     struct dt_listen *listen = calloc(1, sizeof *listen);
     struct dt_handle content = {.version_min = DT_PROTOCOL_VERSION_MIN,
-                                .version_max = DT_PROTOCOL_VERSION_MAX,
-                                .features = DT_FEATURE_SPREAD};
+                                .version_max = DT_PROTOCOL_VERSION_MAX};
     enum dt_status status;
 
     if (!listen)

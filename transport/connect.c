@@ -66,11 +66,9 @@ static enum dt_status step_connected(struct dt_setup *setup, uint64_t now_ns)
     return status;
 }
 
-/* The sender's setting decides, unless the listener knows of none. */
+/* The sender's setting decides, for both ends. */
 static enum dt_spread spread_of(const struct dt_setup *setup)
 {
-    if (!(setup->handle.features & DT_FEATURE_SPREAD))
-        return DT_SPREAD_UNKNOWN;
     return setup->connection->environment->params.split_data ? DT_SPREAD_SPLIT : DT_SPREAD_TURNS;
 }
 
@@ -90,8 +88,6 @@ static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
     };
 
     (void)now_ns;
-    if (hello.spread == DT_SPREAD_UNKNOWN) /* an older listener refuses more */
-        hello.wanted.qps = (uint32_t)dt_min_u64(hello.wanted.qps, DT_SHARES_MAX);
     memcpy(hello.host, c->environment->host, sizeof hello.host);
     memcpy(hello.device, c->nic->name, sizeof hello.device);
     hello.listener = setup->listener;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the messages of a connection go over its queue pairs: the ends agree, also with an older one. */
+/* How the messages of a connection go over its queue pairs, as the sender is set to. */
 #include "tests/transport/two_nets.h"
 
 namespace
@@ -20,13 +20,9 @@ class Spread : public detour_test::TwoNets
     }
     void ExpectShares(uint32_t shares)
     {
-        ExpectShares(shares, qps_);
-    }
-    void ExpectShares(uint32_t shares, uint32_t qps)
-    {
         for (const dt_connection *c : {sender, receiver}) {
             ASSERT_NE(nullptr, c);
-            EXPECT_EQ(qps, c->qps);
+            EXPECT_EQ(qps_, c->qps);
             EXPECT_EQ(shares, c->shares) << (c->is_sender ? "sender" : "receiver");
             for (uint32_t p = 0; p < c->path_count; p++)
                 EXPECT_EQ(shares, c->path[p].share_count);
@@ -72,18 +68,6 @@ TEST_F(SpreadWide, AMessageIsSplitOverEightOfThem)
     MoveMessages();
 }
 
-TEST_F(SpreadWide, AnOlderListenerIsAskedForNoMoreThanItKnows)
-{
-    dt_handle content;
-    Listen();
-    ASSERT_EQ(DT_OK, dt_handle_decode(handle, &content));
-    content.features = 0;
-    dt_handle_encode(&content, handle);
-    Establish(false, false);
-    ExpectShares(DT_SHARES_MAX, DT_SHARES_MAX);
-    MoveMessages();
-}
-
 TEST_F(Spread, MessagesTakeTurnsIfTheSenderIsSetTo)
 {
     Listen();
@@ -95,18 +79,6 @@ TEST_F(Spread, MessagesAreSplitIfTheSenderIsSetTo)
 {
     Listen();
     Establish(true, false);
-    ExpectShares(qps_);
-}
-
-TEST_F(Spread, AnOlderListenerIsNotAskedToTakeTurns)
-{
-    dt_handle content;
-    Listen();
-    ASSERT_EQ(DT_OK, dt_handle_decode(handle, &content));
-    EXPECT_EQ(DT_FEATURE_SPREAD, content.features);
-    content.features = 0;
-    dt_handle_encode(&content, handle);
-    Establish(false, false);
     ExpectShares(qps_);
 }
 } // namespace

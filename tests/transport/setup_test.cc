@@ -25,6 +25,16 @@ using detour_test::RawClient;
 
 class Setup : public detour_test::TwoNets
 {
+  protected:
+    dt_status AcceptUntilItFails()
+    {
+        dt_status status = DT_OK;
+        for (int i = 0; i < 1000000 && status == DT_OK; i++) {
+            status = Accept();
+            Step();
+        }
+        return status;
+    }
 };
 
 TEST_F(Setup, ConnectsAndLogsTheAgreementInOneLineAtEachEnd)
@@ -325,13 +335,26 @@ TEST_F(Setup, VersionsWithoutOverlapAreNamedAtBothEnds)
     hello.version_max = 9;
     RawClient future(handle);
     future.SendHello(hello);
-    dt_status status = DT_OK;
-    for (int i = 0; i < 1000000 && status == DT_OK; i++) {
-        status = Accept();
-        Step();
-    }
-    EXPECT_EQ(DT_PROTOCOL, status);
+    EXPECT_EQ(DT_PROTOCOL, AcceptUntilItFails());
     EXPECT_NE(std::string::npos, future.Receive().find("no common protocol version"));
+}
+
+/* Version 3 ends its HELLO with the devices. */
+TEST_F(Setup, AnOlderVersionIsNamedAtBothEnds)
+{
+    detour_test::ExpectWarning("accept on soft0 from client:0: no common protocol version: 3 to 3");
+    Listen();
+    dt_hello hello = HelloTo(handle);
+    uint8_t bytes[DT_FRAME_BYTES_MAX];
+    dt_writer w = {bytes, sizeof bytes, 0, false};
+    hello.version_min = hello.version_max = 3;
+    dt_hello_encode(&hello, &w);
+    ASSERT_GT(bytes[6], 0);
+    bytes[6]--; // the length of the body
+    RawClient past(handle);
+    past.Send(bytes, w.used - 1);
+    EXPECT_EQ(DT_PROTOCOL, AcceptUntilItFails());
+    EXPECT_NE(std::string::npos, past.Receive().find("no common protocol version: 3 to 3"));
 }
 
 TEST_F(Setup, APeerWithANewerRangeIsAnsweredInTheNewestCommonVersion)
@@ -388,12 +411,7 @@ TEST_F(Setup, APeerThatTalksNonsenseInTheMiddleIsAnError)
     peer.SendHello(HelloTo(handle));
     uint8_t paths[DT_FRAME_BYTES_MAX] = {'D', 'T', 'R', 'C', DT_FRAME_PATHS, 0, 16, 0};
     peer.Send(paths, 24);
-    dt_status status = DT_OK;
-    for (int i = 0; i < 1000000 && status == DT_OK; i++) {
-        status = Accept();
-        Step();
-    }
-    EXPECT_EQ(DT_PROTOCOL, status) << "16 zeros: no path, and too many bytes";
+    EXPECT_EQ(DT_PROTOCOL, AcceptUntilItFails()) << "16 zeros: no path, and too many bytes";
 }
 
 TEST_F(Setup, AnAbandonedConnectIsFreed)

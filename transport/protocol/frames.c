@@ -44,7 +44,6 @@ void dt_handle_encode(const struct dt_handle *handle, uint8_t bytes[DT_HANDLE_BY
     dt_put_uint(&w, handle->listen_id, 8);
     dt_put_uint(&w, handle->nonce, 8);
     dt_put_uint(&w, handle->address.process, 8);
-    dt_put_uint(&w, handle->features, 4);
 }
 
 enum dt_status dt_handle_decode(const uint8_t bytes[DT_HANDLE_BYTES], struct dt_handle *handle)
@@ -60,7 +59,6 @@ enum dt_status dt_handle_decode(const uint8_t bytes[DT_HANDLE_BYTES], struct dt_
     handle->listen_id = dt_get_uint(&r, 8);
     handle->nonce = dt_get_uint(&r, 8);
     handle->address.process = dt_get_uint(&r, 8); /* 0 of a process without carriers */
-    handle->features = (uint32_t)dt_get_uint(&r, 4);
     if (magic != HANDLE_MAGIC || !is_valid || handle->version_min > handle->version_max)
         return DT_PROTOCOL;
     return DT_OK;
@@ -234,14 +232,14 @@ void dt_hello_encode(const struct dt_hello *hello, struct dt_writer *w)
     dt_put_text(w, hello->device);
     address_encode(&hello->listener, w);
     backups_encode(&hello->devices, w);
-    if (hello->spread != DT_SPREAD_UNKNOWN)
-        dt_put_uint(w, hello->spread, 1);
+    dt_put_uint(w, hello->spread, 1);
     frame_end(w, begin);
 }
 
 enum dt_status dt_hello_decode(const uint8_t *body, size_t bytes, struct dt_hello *hello)
 {
     struct dt_reader r = {body, bytes, 0, false};
+    uint64_t spread;
     bool is_valid;
 
     memset(hello, 0, sizeof *hello);
@@ -256,11 +254,12 @@ enum dt_status dt_hello_decode(const uint8_t *body, size_t bytes, struct dt_hell
     dt_get_text(&r, hello->device, sizeof hello->device);
     is_valid &= address_decode(&r, &hello->listener) || hello->listener.family == DT_ADDRESS_NONE;
     is_valid = backups_decode(&r, &hello->devices) && is_valid;
-    if (is_valid && r.used < r.size) {
-        hello->spread = (enum dt_spread)dt_get_uint(&r, 1);
-        is_valid = hello->spread != DT_SPREAD_UNKNOWN && hello->spread < DT_SPREAD_COUNT;
-    }
-    return finish(&r, is_valid && hello->version_min <= hello->version_max);
+    is_valid &= hello->version_min <= hello->version_max;
+    if (hello->version_max < DT_PROTOCOL_VERSION_MIN || hello->version_min > DT_PROTOCOL_VERSION_MAX)
+        return is_valid && !r.is_short ? DT_OK : DT_PROTOCOL;
+    spread = dt_get_uint(&r, 1);
+    hello->spread = spread == DT_SPREAD_TURNS ? DT_SPREAD_TURNS : DT_SPREAD_SPLIT;
+    return finish(&r, is_valid && spread < DT_SPREAD_COUNT);
 }
 
 void dt_answer_encode(const struct dt_answer *answer, struct dt_writer *w)

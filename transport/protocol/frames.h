@@ -79,7 +79,7 @@ enum dt_frame_type {
 
 #define DT_NAME_BYTES 64 /* host and device names, with the terminating zero */
 
-/* What listen() gives to the peer, with the identity of its process: bytes 0 to 59 of the handle. The last 8
+/* What listen() gives to the peer, with the identity of its process: bytes 0 to 55 of the handle. The last 8
  * bytes of it are the connecting end's own (dt_handle_cookie), zero when they leave listen(). */
 struct dt_handle {
     uint16_t version_min;
@@ -87,17 +87,12 @@ struct dt_handle {
     struct dt_address address;
     uint64_t listen_id; /* which listener of that process */
     uint64_t nonce;     /* known only to holders of the handle */
-    uint32_t features;  /* DT_FEATURE_*; 0 of older listeners, and older connecting ends do not read it */
 };
-
-#define DT_FEATURE_SPREAD \
-    1u /* HELLO may have its last member, and ask for more than DT_SHARES_MAX queue pairs */
 
 /* How the messages of a connection go over the queue pairs of a path (protocol/split.h). */
 enum dt_spread {
-    DT_SPREAD_UNKNOWN, /* an end is older than this choice: as SPLIT */
-    DT_SPREAD_SPLIT,   /* each message over all of them, or DT_SHARES_MAX, in turn */
-    DT_SPREAD_TURNS,   /* each message over one of them, in turn */
+    DT_SPREAD_SPLIT, /* each message over all of them, or DT_SHARES_MAX, in turn */
+    DT_SPREAD_TURNS, /* each message over one of them, in turn */
     DT_SPREAD_COUNT
 };
 
@@ -130,7 +125,7 @@ struct dt_hello {
     char device[DT_NAME_BYTES]; /* the connecting end's default device */
     struct dt_backup_offer devices;
     struct dt_address listener; /* the connecting process's own; family NONE: it has none */
-    enum dt_spread spread;      /* UNKNOWN: it is not sent */
+    enum dt_spread spread;      /* SPLIT if the ends have no common version */
 };
 
 struct dt_answer {
@@ -232,6 +227,8 @@ struct dt_path_frame {
  * of a frame and answer DT_PROTOCOL for anything that is too short, too long or out of range.
  */
 void dt_hello_encode(const struct dt_hello *hello, struct dt_writer *w);
+/* A HELLO without a version that this end speaks is read up to `devices`, so that its refusal has a reason;
+ * what follows `devices` differs between versions. */
 enum dt_status dt_hello_decode(const uint8_t *body, size_t bytes, struct dt_hello *hello);
 void dt_answer_encode(const struct dt_answer *answer, struct dt_writer *w);
 enum dt_status dt_answer_decode(const uint8_t *body, size_t bytes, struct dt_answer *answer);

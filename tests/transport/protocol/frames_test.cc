@@ -35,7 +35,7 @@ dt_hello Hello()
 {
     dt_hello hello = {};
     hello.version_min = 1;
-    hello.version_max = 3;
+    hello.version_max = DT_PROTOCOL_VERSION_MAX + 1;
     hello.listen_id = 0x0123456789abcdef;
     hello.nonce = 0xfedcba9876543210;
     hello.connection_id = 42;
@@ -52,6 +52,7 @@ dt_hello Hello()
         hello.devices.device[i].rail = 65535 - i;
         hello.devices.device[i].is_near = i % 3 == 0;
     }
+    hello.spread = DT_SPREAD_TURNS;
     return hello;
 }
 
@@ -104,7 +105,6 @@ TEST(Handle, ComesBackAsItWas)
     in.listen_id = 3;
     in.nonce = UINT64_MAX;
     in.address.process = 0x8877665544332211;
-    in.features = 0x80000001;
     dt_handle_encode(&in, bytes);
     EXPECT_EQ(0u, dt_handle_cookie(bytes));
     ASSERT_EQ(DT_OK, dt_handle_decode(bytes, &out));
@@ -113,20 +113,6 @@ TEST(Handle, ComesBackAsItWas)
     EXPECT_EQ(0x1122334455667788u, dt_handle_cookie(bytes));
     ASSERT_EQ(DT_OK, dt_handle_decode(bytes, &out)) << "the cookie is not part of the handle";
     EXPECT_EQ(0, memcmp(&in, &out, sizeof in));
-}
-
-TEST(Handle, OfAnOlderListenerHasNoFeatures)
-{
-    uint8_t bytes[DT_HANDLE_BYTES];
-    dt_handle in = {}, out;
-    in.version_max = 3;
-    in.address.family = DT_ADDRESS_IPV4;
-    in.address.port = 1;
-    dt_handle_encode(&in, bytes);
-    for (size_t i = 56; i < DT_HANDLE_BYTES; i++)
-        EXPECT_EQ(0, bytes[i]) << "as older listeners leave it";
-    ASSERT_EQ(DT_OK, dt_handle_decode(bytes, &out));
-    EXPECT_EQ(0u, out.features);
 }
 
 TEST(Handle, OfAnotherPluginIsRefused)
@@ -173,6 +159,37 @@ TEST(Messages, HelloComesBackAsItWas)
         EXPECT_EQ(in.devices.device[i].rail, out.devices.device[i].rail);
         EXPECT_EQ(in.devices.device[i].is_near, out.devices.device[i].is_near);
     }
+    EXPECT_EQ(DT_SPREAD_TURNS, out.spread);
+    frame.bytes[frame.w.used - 1] = DT_SPREAD_SPLIT;
+    ASSERT_EQ(DT_OK, dt_hello_decode(frame.body(), frame.body_bytes(), &out));
+    EXPECT_EQ(DT_SPREAD_SPLIT, out.spread);
+    for (uint8_t bad : {DT_SPREAD_COUNT + 0, 128, 255}) {
+        frame.bytes[frame.w.used - 1] = bad;
+        EXPECT_EQ(DT_PROTOCOL, dt_hello_decode(frame.body(), frame.body_bytes(), &out)) << (int)bad;
+    }
+}
+
+TEST(Messages, HelloWithoutACommonVersionIsReadUpToItsDevices)
+{
+    const std::pair<uint16_t, uint16_t> ranges[] = {
+        {1, DT_PROTOCOL_VERSION_MIN - 1},
+        {DT_PROTOCOL_VERSION_MAX + 1, UINT16_MAX},
+        {DT_PROTOCOL_VERSION_MAX + 2, DT_PROTOCOL_VERSION_MAX + 1},
+    };
+    for (auto [min, max] : ranges) {
+        Frame frame;
+        dt_hello in = Hello(), out;
+        in.version_min = min;
+        in.version_max = max;
+        dt_hello_encode(&in, &frame.w);
+        size_t devices_end = frame.body_bytes() - 1;
+        for (size_t bytes : {devices_end, devices_end + 1, devices_end + 9}) {
+            ASSERT_EQ(min <= max ? DT_OK : DT_PROTOCOL, dt_hello_decode(frame.body(), bytes, &out)) << bytes;
+            EXPECT_EQ(in.nonce, out.nonce);
+            EXPECT_EQ(DT_SPREAD_SPLIT, out.spread);
+        }
+        EXPECT_EQ(DT_PROTOCOL, dt_hello_decode(frame.body(), devices_end - 1, &out));
+    }
 }
 
 TEST(Messages, DevicesAndPathsOutOfRangeAreRefused)
@@ -183,7 +200,7 @@ TEST(Messages, DevicesAndPathsOutOfRangeAreRefused)
         hello.devices.count = count ? DT_BACKUPS_MAX : 0;
         dt_hello_encode(&hello, &frame.w);
         if (count)
-            frame.bytes[frame.w.used - 3 * DT_BACKUPS_MAX - 1] = (uint8_t)count;
+            frame.bytes[frame.w.used - 1 - 3 * DT_BACKUPS_MAX - 1] = (uint8_t)count;
         EXPECT_EQ(DT_PROTOCOL, dt_hello_decode(frame.body(), frame.body_bytes(), &out)) << count;
     }
     for (dt_backup_pair pair : {dt_backup_pair{DT_BACKUPS_MAX, 0, 0}, dt_backup_pair{0, DT_BACKUPS_MAX, 0},
@@ -380,28 +397,6 @@ TEST(Messages, ResumeWhoseFirstIncompleteMessageIsCompleteIsRefused)
     dt_path_frame out;
     dt_path_frame_encode(&frame, 1, &resuming.w);
     EXPECT_EQ(DT_PROTOCOL, dt_path_frame_decode(resuming.body(), resuming.body_bytes(), 2, 1, &out));
-}
-
-/* An older listener takes no HELLO that is longer than it knows, so without a choice it is as it was. */
-TEST(Messages, HelloHasTheSpreadOnlyIfThereIsOne)
-{
-    Frame before;
-    dt_hello hello = Hello(), out;
-    dt_hello_encode(&hello, &before.w);
-    ASSERT_EQ(DT_OK, dt_hello_decode(before.body(), before.body_bytes(), &out));
-    EXPECT_EQ(DT_SPREAD_UNKNOWN, out.spread);
-    for (dt_spread spread : {DT_SPREAD_SPLIT, DT_SPREAD_TURNS}) {
-        Frame frame;
-        hello.spread = spread;
-        dt_hello_encode(&hello, &frame.w);
-        EXPECT_EQ(before.body_bytes() + 1, frame.body_bytes());
-        ASSERT_EQ(DT_OK, dt_hello_decode(frame.body(), frame.body_bytes(), &out));
-        EXPECT_EQ(spread, out.spread);
-        for (uint8_t bad : {0, 3, 255}) {
-            frame.bytes[frame.w.used - 1] = bad;
-            EXPECT_EQ(DT_PROTOCOL, dt_hello_decode(frame.body(), frame.body_bytes(), &out)) << (int)bad;
-        }
-    }
 }
 
 TEST(Messages, ReadyNamesPathsThatWereAgreedAndAtLeastOne)

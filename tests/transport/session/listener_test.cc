@@ -121,7 +121,7 @@ class Listener : public ::testing::Test
         uint8_t bytes[DT_FRAME_BYTES_MAX];
         dt_writer w = {bytes, sizeof bytes, 0, false};
         dt_hello hello = {};
-        hello.version_min = hello.version_max = 1;
+        hello.version_min = hello.version_max = DT_PROTOCOL_VERSION_MAX;
         hello.listen_id = listen_id;
         hello.nonce = nonce;
         hello.wanted = {1, 1, 64, 65536};

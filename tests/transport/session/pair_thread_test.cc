@@ -97,7 +97,7 @@ class PairThread : public ::testing::Test
         dt_hello hello = {};
         listen.id = hello.listen_id = id;
         listen.nonce = hello.nonce = id + 1;
-        hello.version_min = hello.version_max = 2;
+        hello.version_min = hello.version_max = DT_PROTOCOL_VERSION_MAX;
         hello.wanted = {1, 1, 64, 65536};
         hello.devices.count = 1;
         pthread_mutex_lock(&there.mutex);
@@ -196,7 +196,7 @@ TEST_F(PairThread, StreamsThatComeAtOnceAreAllAccepted)
         size_t sent = 0;
         hello.listen_id = listens[i].id;
         hello.nonce = listens[i].nonce;
-        hello.version_min = hello.version_max = 2;
+        hello.version_min = hello.version_max = DT_PROTOCOL_VERSION_MAX;
         hello.wanted = {1, 1, 64, 65536};
         hello.devices.count = 1;
         dt_hello_encode(&hello, &w);
