@@ -54,6 +54,8 @@ TEST_F(Fault, OpenReceivesAreOfferedAgainOverAnotherPath)
 {
     traffic->PostReceives(58);
     Order("soft2", "down");
+    /* Until it is fenced the path still receives: STOP. */
+    Until([&] { return CountLines("is settled") >= 1 || HasFailure(); });
     traffic->Move(100);
     AwaitReports(1);
     EXPECT_EQ(1, CountLines("8 open receives go over soft3"));
