@@ -66,6 +66,18 @@ class Registration : public detour_test::Ends
         hang.task.run = Hang::Run;
         dt_nic_submit(nic, &hang.task);
     }
+    /* The device's next registration fails. */
+    static void RefuseOnce(dt_nic *of, uint64_t *fired)
+    {
+        dt_device_fault fault = {};
+
+        fault.fired = fired;
+        fault.kind = DT_DEVICE_FAULT_FAIL;
+        fault.call = DT_DEVICE_CALL_REG_MR;
+        fault.limit = 1;
+        fault.error = EIO;
+        dt_device_set_faults(of->device, &fault, 1);
+    }
     bool Arrives(uint32_t mask)
     {
         return Until([&] {
@@ -271,13 +283,7 @@ TEST_F(Away, IsNoReasonToTakeMemoryThatTheOtherDeviceRefuses)
 {
     dt_memory *refused = nullptr;
     uint64_t fired = 0;
-    dt_device_fault fault = {};
-    fault.fired = &fired;
-    fault.kind = DT_DEVICE_FAULT_FAIL;
-    fault.call = DT_DEVICE_CALL_REG_MR;
-    fault.limit = 1;
-    fault.error = EIO;
-    dt_device_set_faults(receiver->path[0].nic->device, &fault, 1);
+    RefuseOnce(receiver->path[0].nic, &fired);
     detour_test::ExpectWarning("cannot register");
     EXPECT_NE(DT_OK, dt_net_register(receiver, extra.data(), extra.size(), true, &refused));
     dt_device_set_faults(receiver->path[0].nic->device, nullptr, 0);
@@ -291,14 +297,8 @@ TEST_F(Registration, ThatIsLateKeepsMemoryThatTheDefaultDeviceRefuses)
 {
     dt_memory *late = nullptr;
     uint64_t fired = 0;
-    dt_device_fault fault = {};
-    fault.fired = &fired;
-    fault.kind = DT_DEVICE_FAULT_FAIL;
-    fault.call = DT_DEVICE_CALL_REG_MR;
-    fault.limit = 1;
-    fault.error = EIO;
     Stop();
-    dt_device_set_faults(receiver->path[0].nic->device, &fault, 1);
+    RefuseOnce(receiver->path[0].nic, &fired);
     detour_test::ExpectWarning("cannot register");
     ASSERT_EQ(DT_OK, dt_net_register(receiver, extra.data(), extra.size(), true, &late));
     dt_device_set_faults(receiver->path[0].nic->device, nullptr, 0);
