@@ -39,6 +39,7 @@ struct arguments {
     uint64_t stride;         /* not 0: the exhaustive search */
     const char *case_name;   /* of it, only this */
     bool hunts;              /* every planted bug in turn */
+    unsigned part, parts;    /* of them, each parts-th from this one on, counted from 1 */
     const char *personality; /* of all devices, or NULL */
     bool must_act;           /* and it must matter in some seed */
 };
@@ -64,7 +65,9 @@ static const struct argp_option options[] = {
      0},
     {"case", KEY_CASE, "NAME", 0, "one case of the exhaustive search, as it was named there", 0},
 #ifdef DT_PLANTED_BUGS
-    {"planted", KEY_PLANTED, "BUG", 0, "with this bug in Detour; all: each in turn, until a seed shows it",
+    {"planted", KEY_PLANTED, "BUG", 0,
+     "with this bug in Detour; all: each in turn, until a seed shows it; 2/3: every third one, from the "
+     "second",
      0},
 #endif
     {"keep-going", 'k', NULL, 0, "go on after a failure, and name them all", 0},
@@ -102,7 +105,13 @@ static const struct {
 
 static bool plant(const char *name, struct arguments *arguments)
 {
-    arguments->hunts = strcmp(name, "all") == 0;
+    bool is_part = sscanf(name, "%u/%u%c", &arguments->part, &arguments->parts, &(char){0}) == 2;
+
+    if (!is_part)
+        arguments->part = arguments->parts = 1;
+    if (arguments->part < 1 || arguments->part > arguments->parts)
+        return false;
+    arguments->hunts = is_part || strcmp(name, "all") == 0;
     for (uint32_t i = 0; i < DT_COUNT_OF(bugs); i++) {
         if (strcmp(name, bugs[i].name) == 0) {
             dt_planted = i;
@@ -386,8 +395,11 @@ static int hunt(const struct arguments *arguments)
         return EXIT_FAILURE;
     }
     for (dt_planted = DT_PLANTED_NONE; dt_planted < DT_PLANTED_COUNT; dt_planted++) {
-        const char *kind = find_anywhere(arguments, quarry);
+        const char *kind;
 
+        if ((unsigned)dt_planted % arguments->parts != arguments->part - 1)
+            continue;
+        kind = find_anywhere(arguments, quarry);
         missed += quarry->is_found == (dt_planted == DT_PLANTED_NONE);
         printf("%-18s %-70s ", bugs[dt_planted].name, bugs[dt_planted].text);
         if (quarry->is_found)
