@@ -19,7 +19,8 @@ static void print_host(const struct dt_scenario *s, uint32_t host)
            settings->qps_per_path, settings->posting, settings->is_adaptive ? settings->ar_threshold : 0,
            settings->timeout_exponent, settings->retry_count, o->chunk_bytes, settings->fence_ms,
            settings->late_ms, settings->dead_ms, (double)o->clock_offset_ns / 1e9, o->clock_drift_ppm,
-           settings->inject, settings->hostpath_bytes, settings->is_ordered ? ", switched by order" : "",
+           settings->inject, settings->hostpath_bytes,
+           settings->is_ordered ? ", its host path switched at run time" : "",
            settings->is_held ? ", held at times" : "", settings->is_split ? ", messages split" : "");
 }
 
