@@ -31,7 +31,7 @@ target_compile_options(detour_options INTERFACE
   $<$<BOOL:${DETOUR_WERROR}>:-Werror>)
 if(DETOUR_SANITIZE)
   # Lines and function names, which reports have; variables would take longer to compile and to link.
-  set(CMAKE_C_FLAGS_DEBUG "-g1")
+  set(CMAKE_C_FLAGS_DEBUG "-g1 -O1")
   set(CMAKE_CXX_FLAGS_DEBUG "-g1")
   target_compile_definitions(detour_options INTERFACE DETOUR_HOT_CHECKS)
   target_compile_options(detour_options INTERFACE
