@@ -301,7 +301,7 @@ bool dt_listener_progress(struct dt_listener *listener, uint64_t now_ns)
 {
     struct dt_stream *stream;
 
-    for (int i = 0; i < DT_PENDING_PEERS_MAX; i++) {
+    for (int i = 0; i < DT_PENDING_PEERS_MAX && listener->stats.pending_peers > 0; i++) {
         if (listener->pending_peer[i].channel)
             read_peer(listener, &listener->pending_peer[i], now_ns);
     }
