@@ -3,14 +3,15 @@
  * Is an epoch of a path fenced? The return code of modify_qp proves nothing: it can be wrong, and the call
  * can hang. Four facts prove that a queue pair delivers nothing any more; they are looked for in this order:
  *
- *   flushed       a marker, posted after modify_qp to ERR was requested, completed with an error, and
- *                 all posted receives were completed
- *   destroyed     the device destroyed the queue pair, and has not reported DEVICE_FATAL. After that a
- * success proves nothing: Linux's mlx5_core answers every tear-down command of a device in its internal error
- * state with success (drivers/net/ethernet/mellanox/mlx5/core/cmd.c), and the hardware's queue pair may still
- * receive device gone   the device was removed from the system peer stopped  receiver: the sender has its own
- * proof, which came late_ns ago, so no packet is left that the queue pair could receive. It counts once the
- * device is dead or has refused the destruction
+ * - flushed: a marker, posted after modify_qp to ERR was requested, completed with an error, and all posted
+ *   receives were completed.
+ * - destroyed: the device destroyed the queue pair, and has not reported DEVICE_FATAL. After that a success
+ *   proves nothing: Linux's mlx5_core answers every tear-down command of a device in its internal error state
+ *   with success (drivers/net/ethernet/mellanox/mlx5/core/cmd.c), and the hardware's queue pair may still
+ *   receive.
+ * - device gone: the device was removed from the system.
+ * - peer stopped (receiver): the sender has its own proof, which came late_ns ago, so no packet is left that
+ *   the queue pair could receive. It counts once the device is dead or has refused the destruction.
  *
  * On some devices the user library makes the flushed completions (verbs/fault.h, personalities); there
  * 'flushed' shows that modify_qp was answered by the firmware.

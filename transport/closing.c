@@ -76,7 +76,7 @@ static void end(struct dt_connection *c)
     uint64_t sequence = c->ops->close_sequence(c);
 
     if (!DT_PLANTED(SILENT_CLOSE) && !DT_PLANTED(CLOSE_ONCE))
-        dt_post_close(c, sequence);
+        dt_post_close(c, sequence, dt_load_relaxed(&c->environment->tick_ns));
     if (!DT_PLANTED(SILENT_CLOSE))
         part(c, sequence);
     dt_closing_dispose(c);

@@ -28,7 +28,7 @@ static void send_close(struct dt_connection *c, uint64_t now_ns)
         return;
     sequence = c->is_sender ? dt_sender_first_incomplete(dt_sender_of(c))
                             : dt_receiver_first_missing(dt_receiver_of(c));
-    dt_post_close(c, sequence);
+    dt_post_close(c, sequence, now_ns);
     dt_owner_give_back(&c->owner);
     dt_session_send_close(c->session, sequence, now_ns);
 }

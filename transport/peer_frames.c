@@ -161,7 +161,7 @@ static void probe_peer(struct dt_connection *c, uint64_t now_ns)
     c->service->refused_ns = now_ns;
     c->service->probed_mask = 0;
     for (uint32_t p = 0; p < c->path_count; p++) {
-        if (dt_stall_watch_ask(&c->path[p], now_ns))
+        if (dt_stall_watch_post(&c->path[p], NULL, false, now_ns))
             c->service->probed_mask |= 1u << p;
     }
 }

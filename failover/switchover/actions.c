@@ -249,7 +249,7 @@ void dt_switchover_follow(struct dt_path *path, const struct dt_path_step *taken
     permit(path, permitted(path));
     if (taken->actions & DT_PATH_DO_USE && !path->connection->is_sender)
         dt_receiver_renew_keys(dt_receiver_of(path->connection), path);
-    dt_switchover_send(path, (enum dt_path_message)taken->send);
+    dt_switchover_send(path, (enum dt_path_message)taken->send, now_ns);
 }
 
 void dt_switchover_step(struct dt_path *path, enum dt_path_event event, uint64_t now_ns)
@@ -262,7 +262,7 @@ void dt_switchover_step(struct dt_path *path, enum dt_path_event event, uint64_t
 /* ------------------------------------------------------------------------------------------------------------
  * Frames
  */
-void dt_switchover_send(struct dt_path *path, enum dt_path_message message)
+void dt_switchover_send(struct dt_path *path, enum dt_path_message message, uint64_t now_ns)
 {
     struct dt_connection *c = path->connection;
     struct dt_path_frame frame;
@@ -280,5 +280,5 @@ void dt_switchover_send(struct dt_path *path, enum dt_path_message message)
         dt_path_get_offer(path, true, &frame.offer);
     dt_post_begin(&post);
     dt_path_frame_encode(&frame, c->qps, &post.writer);
-    dt_post_frame(c, &post);
+    dt_post_frame(c, &post, now_ns);
 }

@@ -1,33 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "failover/switchover/post.h"
 
-#include "base/atomics.h"
 #include "base/check.h"
 #include "failover/planted.h"
 #include "failover/switchover/stall_watch.h"
-#include "transport/path/inband.h"
-#include "transport/path/nic.h"
 #include "transport/session/session.h"
 
-static void post_in_band(struct dt_connection *c, const struct dt_post *post, bool is_last)
+static void post_in_band(struct dt_connection *c, const struct dt_post *post, bool is_last, uint64_t now_ns)
 {
-    uint64_t now_ns = dt_load_relaxed(&c->environment->tick_ns);
-
     for (uint32_t p = 0; p < c->path_count; p++) {
-        struct dt_path *path = &c->path[p];
-        bool was_idle;
-
-        if (dt_load_relaxed(&path->state) != DT_PATH_UP || !path->probe ||
-            dt_load_relaxed(&path->nic->is_dead) || DT_PLANTED(TCP_ALONE))
-            continue;
-        dt_stall_watch_poll(path, now_ns);
-        was_idle = dt_qp_sends_outstanding(path->probe) == 0;
-        if (dt_inband_send(path, post->bytes, post->writer.used, is_last) == DT_OK && was_idle)
-            path->switchover->stall.sent_ns = now_ns;
+        if (!DT_PLANTED(TCP_ALONE))
+            (void)dt_stall_watch_post(&c->path[p], post, is_last, now_ns); /* what is refused is repeated */
     }
 }
 
-void dt_post_frame(struct dt_connection *c, const struct dt_post *post)
+void dt_post_frame(struct dt_connection *c, const struct dt_post *post, uint64_t now_ns)
 {
     struct dt_writer *out = dt_session_out(c->session);
 
@@ -36,15 +23,15 @@ void dt_post_frame(struct dt_connection *c, const struct dt_post *post)
         dt_put_bytes(out, post->bytes, post->writer.used); /* a frame that does not fit is sent again later */
         dt_session_flush(c->session);
     }
-    post_in_band(c, post, false);
+    post_in_band(c, post, false, now_ns);
 }
 
-void dt_post_close(struct dt_connection *c, uint64_t sequence)
+void dt_post_close(struct dt_connection *c, uint64_t sequence, uint64_t now_ns)
 {
     struct dt_close close = {sequence};
     struct dt_post post;
 
     dt_post_begin(&post);
     dt_close_encode(&close, &post.writer);
-    post_in_band(c, &post, true);
+    post_in_band(c, &post, true, now_ns);
 }

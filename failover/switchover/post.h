@@ -27,13 +27,13 @@ static inline void dt_post_begin(struct dt_post *post)
 }
 
 /* Device thread: sends the frame that was encoded. */
-void dt_post_frame(struct dt_connection *connection, const struct dt_post *post);
+void dt_post_frame(struct dt_connection *connection, const struct dt_post *post, uint64_t now_ns);
 
 /*
  * CLOSE, in band alone: the session sends its own and repeats it. This one is sent once, for a peer that the
  * control network does not reach; the path's queue pairs may be destroyed right afterwards.
  */
-void dt_post_close(struct dt_connection *connection, uint64_t sequence);
+void dt_post_close(struct dt_connection *connection, uint64_t sequence, uint64_t now_ns);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "failover/planted.h"
 #include "failover/switchover/post.h"
+#include "transport/path/inband.h"
 #include "transport/path/nic.h"
 #include "transport/path/path.h"
 #include "transport/path/queues.h"
@@ -134,7 +135,7 @@ static void explain_refusal(struct dt_path *path, const struct dt_completion *ba
 static void check_probe_age(struct dt_path *path, uint64_t now_ns)
 {
     uint64_t sent_ns = path->switchover->stall.sent_ns;
-    uint64_t waited_ns = now_ns > sent_ns ? now_ns - sent_ns : 0; /* a frame in band may be of a later tick */
+    uint64_t waited_ns = now_ns - sent_ns;
 
     if (!path->probe || sent_ns == 0 || dt_qp_sends_outstanding(path->probe) == 0 ||
         waited_ns < probe_ns(path->connection) || DT_PLANTED(SILENT_PROBE))
@@ -164,33 +165,30 @@ void dt_stall_watch_poll(struct dt_path *path, uint64_t now_ns)
     }
 }
 
-/* One probe at a time: the answer to an earlier one proves the same. */
-static void probe(struct dt_path *path, uint64_t now_ns)
+bool dt_stall_watch_post(struct dt_path *path, const struct dt_post *frame, bool is_last, uint64_t now_ns)
 {
-    if (path->switchover->stall.asked_ns != 0 || !path->probe)
-        return;
-    dt_stall_watch_poll(path, now_ns); /* a frame in band that was answered long ago proves nothing now */
-    if (dt_qp_sends_outstanding(path->probe) == 0) {
-        if (dt_path_send_probe(path, false) != DT_OK)
-            return;
-        path->switchover->stall.sent_ns = now_ns;
-    }
-    dt_stall_probe_sent(&path->switchover->stall, now_ns);
-}
-
-bool dt_stall_watch_ask(struct dt_path *path, uint64_t now_ns)
-{
+    enum dt_status status;
     bool was_idle;
 
     if (dt_load_relaxed(&path->state) != DT_PATH_UP || !path->probe || dt_load_relaxed(&path->nic->is_dead))
         return false;
     dt_stall_watch_poll(path, now_ns);
     was_idle = dt_qp_sends_outstanding(path->probe) == 0;
-    if (dt_path_send_probe(path, false) != DT_OK)
-        return false;
-    if (was_idle)
+    status = frame ? dt_inband_send(path, frame->bytes, frame->writer.used, is_last)
+                   : dt_path_send_probe(path, false);
+    if (status == DT_OK && was_idle)
         path->switchover->stall.sent_ns = now_ns;
-    return true;
+    return status == DT_OK;
+}
+
+/* One probe at a time: the answer to an earlier one proves the same. */
+static void probe(struct dt_path *path, uint64_t now_ns)
+{
+    if (path->switchover->stall.asked_ns != 0 || !path->probe)
+        return;
+    dt_stall_watch_poll(path, now_ns); /* a frame in band that was answered long ago proves nothing now */
+    if (dt_qp_sends_outstanding(path->probe) > 0 || dt_stall_watch_post(path, NULL, false, now_ns))
+        dt_stall_probe_sent(&path->switchover->stall, now_ns);
 }
 
 bool dt_stall_watch_is_answered(struct dt_path *path, uint64_t now_ns)
@@ -213,13 +211,14 @@ static void probe_all(struct dt_connection *c, uint64_t now_ns)
 /* ------------------------------------------------------------------------------------------------------------
  * Queries to the peer
  */
-static void send_fact(struct dt_connection *c, enum dt_frame_type type, const struct dt_fact *fact)
+static void send_fact(struct dt_connection *c, enum dt_frame_type type, const struct dt_fact *fact,
+                      uint64_t now_ns)
 {
     struct dt_post post;
 
     dt_post_begin(&post);
     dt_fact_encode(type, fact, &post.writer);
-    dt_post_frame(c, &post);
+    dt_post_frame(c, &post, now_ns);
 }
 
 static const struct dt_send_slot *sent_slot(struct dt_connection *c, uint64_t sequence)
@@ -235,7 +234,7 @@ static bool is_marked(const struct dt_path *path, uint64_t sequence)
     return mark->work != DT_STALL_NONE && mark->work != DT_STALL_CTS && mark->sequence == sequence;
 }
 
-static void query_peer(struct dt_path *path)
+static void query_peer(struct dt_path *path, uint64_t now_ns)
 {
     struct dt_connection *c = path->connection;
     struct dt_fact fact = {.sequence = path->switchover->stall.mark.sequence};
@@ -248,12 +247,12 @@ static void query_peer(struct dt_path *path)
         fact.path = path->index;
         fact.epoch = path->epoch;
     }
-    send_fact(c, DT_FRAME_QUERY, &fact);
+    send_fact(c, DT_FRAME_QUERY, &fact, now_ns);
 }
 
 /* The message is complete at this end? A receiver echoes the epoch that the sender named. No answer: it is
  * not. */
-static void answer(struct dt_connection *c, struct dt_fact fact)
+static void answer(struct dt_connection *c, struct dt_fact fact, uint64_t now_ns)
 {
     if (c->is_sender) {
         const struct dt_send_slot *slot = sent_slot(c, fact.sequence);
@@ -270,7 +269,7 @@ static void answer(struct dt_connection *c, struct dt_fact fact)
         if (fact.sequence >= r->next || (slot->sequence == fact.sequence && slot->state == DT_RECV_OPEN))
             return;
     }
-    send_fact(c, DT_FRAME_COMPLETE, &fact);
+    send_fact(c, DT_FRAME_COMPLETE, &fact, now_ns);
 }
 
 void dt_stall_watch_receive(struct dt_connection *c, uint64_t now_ns)
@@ -280,7 +279,7 @@ void dt_stall_watch_receive(struct dt_connection *c, uint64_t now_ns)
 
     DT_CHECK(fact->path < c->path_count); /* dt_fact_decode() has refused others */
     if (c->switchover->frame_type == DT_FRAME_QUERY)
-        answer(c, *fact);
+        answer(c, *fact, now_ns);
     else if (path->state != DT_PATH_NONE && path->epoch == fact->epoch && is_marked(path, fact->sequence))
         dt_stall_known_done(&path->switchover->stall, now_ns);
 }
@@ -402,7 +401,7 @@ static bool look(struct dt_path *path, bool *is_queried, uint64_t now_ns)
     if (stall->mark.work == DT_STALL_CTS)
         dt_stall_known_done(stall, now_ns); /* the messages of its slots have arrived */
     else if (c->is_sender || !*is_queried)
-        query_peer(path);
+        query_peer(path, now_ns);
     *is_queried = true;
     return true;
 }

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "failover/switchover/post.h"
 #include "failover/switchover/state.h"
 #include "transport/message/connection.h"
 
@@ -36,10 +37,12 @@ void dt_stall_watch_queried(struct dt_path *path);
 struct dt_path *dt_stall_watch_progress(struct dt_connection *connection, uint64_t now_ns);
 
 /*
- * Device thread: posts a probe, if the path is up, whose answer proves that the peer's process lives. It is
- * answered once nothing of the probe queue pair is outstanding and nothing of it has failed.
+ * Device thread: posts a frame, or without one (NULL) a probe, on the path's probe queue pair, and stores the
+ * time if nothing of that queue pair was outstanding. is_last: the last frame of the connection. False: the
+ * path is not up, or its device refuses. The answer to either proves that the peer's process lives: nothing
+ * of the probe queue pair is outstanding then, and nothing of it has failed.
  */
-bool dt_stall_watch_ask(struct dt_path *path, uint64_t now_ns);
+bool dt_stall_watch_post(struct dt_path *path, const struct dt_post *frame, bool is_last, uint64_t now_ns);
 bool dt_stall_watch_is_answered(struct dt_path *path, uint64_t now_ns);
 
 /* Takes the completions of probes and of frames in band. */

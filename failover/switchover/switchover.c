@@ -117,7 +117,8 @@ static void receive_frame(struct dt_connection *c, uint64_t now_ns)
         dt_load_acquire(&path->op_state) != DT_PATH_OP_IS_IDLE)
         return; /* the control thread is busy with this path; the peer retransmits */
     if (was_up)
-        snprintf(path->switchover->why, sizeof path->switchover->why, "the peer fenced it");
+        snprintf(path->switchover->why, sizeof path->switchover->why, "%s",
+                 frame->message == DT_PATH_MSG_STOP ? "the peer requested a stop" : "the peer fenced it");
     taken =
         dt_path_machine_receive(&path->machine, (enum dt_path_message)frame->message, frame->epoch, now_ns);
     if (taken.actions & (DT_PATH_DO_CREATE | DT_PATH_DO_CONNECT))
@@ -286,7 +287,7 @@ void dt_switchover_progress(struct dt_connection *c, uint64_t now_ns)
         progress_fence(path, now_ns);
         recover(path, now_ns);
         finish_task(path, now_ns);
-        dt_switchover_send(path, dt_path_machine_retransmit(&path->machine, now_ns));
+        dt_switchover_send(path, dt_path_machine_retransmit(&path->machine, now_ns), now_ns);
     }
     c->switchover->is_switching = !is_all_quiet(c);
     if (dt_stall_watch_is_due(c, now_ns))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "failover/switchover/actions.h"
 
+#include "failover/switchover/faults.h"
 #include "failover/switchover/switchover.h"
 #include "tests/failover/switchover/pair.h"
 
@@ -45,12 +46,20 @@ TEST_F(Actions, AStepThatIsNotKnownIsNotCarriedOut)
     EXPECT_FALSE(sender->path[0].fence.is_active);
 }
 
+TEST_F(Actions, AStopOfTheReceiverIsTheReasonOfTheSender)
+{
+    dt_faults_begin(&receiver->path[1], now_ns);
+    Until([&] { return sender->path[1].state == DT_PATH_NONE; });
+    EXPECT_STREQ("the peer requested a stop", State(sender, 1)->why);
+    Until([&] { return sender->path[1].state == DT_PATH_UP && receiver->path[1].state == DT_PATH_UP; });
+}
+
 TEST_F(Actions, AMessageAboutAPathReachesThePeersMachine)
 {
     dt_path *path = &sender->path[1];
     path->machine.state = DT_SENDER_DOWN; // as after a fault; its SWITCH has the receiver fence the path
     path->state = DT_PATH_NONE;
-    dt_switchover_send(path, DT_PATH_MSG_SWITCH);
+    dt_switchover_send(path, DT_PATH_MSG_SWITCH, now_ns);
     Until([&] { return receiver->path[1].state == DT_PATH_NONE; });
     EXPECT_NE(nullptr, strstr(State(receiver, 1)->why, "the peer fenced it"));
     dt_switchover_step(path, DT_PATH_UNFENCED, now_ns); // and the sender's own fence goes on as usual

@@ -19,7 +19,7 @@ class Post : public detour_test::Pair
         dt_fact fact = {sequence, 0, 0};
         dt_post_begin(&post);
         dt_fact_encode(DT_FRAME_QUERY, &fact, &post.writer);
-        dt_post_frame(sender, &post);
+        dt_post_frame(sender, &post, now_ns);
     }
     /* Takes what the path's probe queue pair has completed, until nothing of it is outstanding. */
     void AwaitAnswers(uint32_t path)
@@ -115,7 +115,7 @@ TEST_F(Post, MessagesGoOnWhileAPathAndTheControlChannelAreAway)
 
 TEST_F(Post, CloseInBandReachesAPeerWithoutAControlChannel)
 {
-    dt_post_close(sender, 5);
+    dt_post_close(sender, 5, now_ns);
     Until([&] { return dt_load_relaxed(&receiver->notices) & DT_NOTICE_PEER_CLOSED; });
     EXPECT_EQ(5u, receiver->peer_close_sequence);
 }
