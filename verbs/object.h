@@ -43,10 +43,10 @@ struct dt_device {
     uint32_t objects;             /* queue pairs and completion queues that are not destroyed [atomic] */
     bool is_closed;               /* its context is: the first one, which still answers for memory */
     uint64_t sysfs_inode;         /* of its folder in sysfs when it was opened; 0: it has none */
-    uint32_t pkey_place;  /* pkey.h: of verbs->pkey_value, plus one; 0: not looked up [control thread] */
-    bool logged_pkey;     /* that the port is not in the partition, since it was [control thread] */
-    bool has_lost_events; /* they cannot be read any more [the thread that reads them] */
-    bool logged_dv;       /* that dv posts here, on ConnectX */
+    uint32_t pkey_place; /* pkey.h: of verbs->pkey_value, plus one; 0: not looked up [control thread] */
+    enum dt_status logged_pkey; /* failure of the last search, which was logged, or DT_OK [control thread] */
+    bool has_lost_events;       /* they cannot be read any more [the thread that reads them] */
+    bool logged_dv;             /* that dv posts here, on ConnectX */
 };
 
 /* Of an opened context: its event descriptor, fault layer and protection domain (device_open.c). One WARN. */

@@ -61,6 +61,15 @@ static void warn(const struct dt_device *device, uint32_t count)
             device->info.name, device->info.port, device->verbs->pkey_value, used ? keys : " none");
 }
 
+/* Each attempt to recover a path searches again; a failure is logged when it begins. */
+static bool is_first(struct dt_device *device, enum dt_status failure)
+{
+    bool is_first = device->logged_pkey != failure;
+
+    device->logged_pkey = failure;
+    return is_first;
+}
+
 enum dt_status dt_pkey_find(struct dt_device *device, uint16_t *index)
 {
     const struct dt_verbs *verbs = device->verbs;
@@ -75,18 +84,18 @@ enum dt_status dt_pkey_find(struct dt_device *device, uint16_t *index)
     if (!device->pkey_place || !is_best(key_at(device, device->pkey_place - 1), verbs->pkey_value)) {
         error = dt_table_query_port(&verbs->table, device->context, (uint8_t)device->info.port, &port, NULL);
         if (error) {
-            dt_warn("pkey-query", "%s port %u: its table of partition keys cannot be read: %s",
-                    device->info.name, device->info.port, strerror(error));
+            if (is_first(device, DT_SYSTEM))
+                dt_warn("pkey-query", "%s port %u: its table of partition keys cannot be read: %s",
+                        device->info.name, device->info.port, strerror(error));
             return DT_SYSTEM;
         }
         device->pkey_place = find(device, port.pkey_tbl_len, verbs->pkey_value);
         if (!device->pkey_place) {
-            if (!device->logged_pkey) /* each attempt to recover a path searches again */
+            if (is_first(device, DT_NOT_FOUND))
                 warn(device, port.pkey_tbl_len);
-            device->logged_pkey = true;
             return DT_NOT_FOUND;
         }
-        device->logged_pkey = false;
+        device->logged_pkey = DT_OK;
     }
     *index = (uint16_t)(device->pkey_place - 1);
     return DT_OK;

@@ -120,6 +120,22 @@ TEST_F(Pkey, APortThatIsNotInThePartitionIsNamedWithItsKeys)
     EXPECT_EQ(DT_SYSTEM, dt_pkey_find(device, &index));
 }
 
+TEST_F(Pkey, ATableThatStaysUnreadableIsLoggedOnce)
+{
+    uint16_t index;
+
+    OpenWith(0x8111, {0xffff});
+    detour_test::ExpectWarning("cannot be read: Input/output error");
+    for (int attempt = 0; attempt < 3; attempt++) {
+        fake::Fail("query_port", EIO);
+        EXPECT_EQ(DT_SYSTEM, dt_pkey_find(device, &index));
+    }
+    auto logged = detour_test::LoggedLines();
+    EXPECT_EQ(1, std::count_if(logged.begin(), logged.end(), [](const std::string &line) {
+                  return line.find("cannot be read") != std::string::npos;
+              }));
+}
+
 TEST_F(Pkey, AnEmptyEntryIsNoMatch)
 {
     uint16_t index;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 
 #include <string>
 #include <vector>
@@ -7,6 +11,23 @@
 #include "tests/harness/harness.h"
 #include "tests/transport/link_local.h"
 #include "transport/protocol/address.h"
+
+/* Takes the place of the C library's. NULL: the interfaces of this host. */
+static ifaddrs *g_interfaces;
+
+extern "C" int getifaddrs(ifaddrs **out)
+{
+    if (!g_interfaces)
+        return reinterpret_cast<int (*)(ifaddrs **)>(dlsym(RTLD_NEXT, "getifaddrs"))(out);
+    *out = g_interfaces;
+    return 0;
+}
+
+extern "C" void freeifaddrs(ifaddrs *all)
+{
+    if (all != g_interfaces)
+        reinterpret_cast<void (*)(ifaddrs *)>(dlsym(RTLD_NEXT, "freeifaddrs"))(all);
+}
 
 namespace
 {
@@ -47,7 +68,7 @@ TEST(Interface, TheFirstRealOneWinsAndLoopbackIsTheLastResort)
     EXPECT_EQ("none", Choose({}, ""));
 }
 
-TEST(Interface, TheUsersWordDecides)
+TEST(Interface, TheFilterOfTheUserDecides)
 {
     std::vector<dt_interface> all = {
         Interface("eth0", DT_ADDRESS_IPV4), Interface("docker0", DT_ADDRESS_IPV4),
@@ -114,6 +135,33 @@ TEST(Interface, ThisHostHasLoopback)
     EXPECT_STREQ("lo", name);
     char text[DT_ADDRESS_TEXT_BYTES];
     EXPECT_STREQ("127.0.0.1:0", dt_address_text(&address, text));
+}
+
+/* Without a carrier (IFF_RUNNING), an address alone reaches no peer. */
+TEST(Interface, AnInterfaceWithoutALinkIsNotChosen)
+{
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    char names[2][IF_NAMESIZE] = {"eth0", "eth1"};
+    ifaddrs all[2] = {};
+    for (int i = 0; i < 2; i++) {
+        all[i].ifa_name = names[i];
+        all[i].ifa_flags = IFF_UP | IFF_RUNNING;
+        all[i].ifa_addr = reinterpret_cast<sockaddr *>(&at);
+    }
+    all[0].ifa_next = &all[1];
+    g_interfaces = all;
+    dt_address address;
+    char name[32];
+    EXPECT_EQ(DT_OK, dt_interface_find("", DT_ADDRESS_NONE, &address, name));
+    EXPECT_STREQ("eth0", name);
+    all[0].ifa_flags = IFF_UP;
+    EXPECT_EQ(DT_OK, dt_interface_find("", DT_ADDRESS_NONE, &address, name));
+    EXPECT_STREQ("eth1", name);
+    all[1].ifa_flags = IFF_RUNNING;
+    detour_test::ExpectWarning("no network interface for set-up");
+    EXPECT_EQ(DT_NOT_FOUND, dt_interface_find("", DT_ADDRESS_NONE, &address, name));
+    g_interfaces = nullptr;
 }
 
 TEST(Interface, AFilterThatLetsNoneThroughIsNamed)
