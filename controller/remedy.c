@@ -9,27 +9,18 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/util.h"
+#include "controller/slowness.h"
 
-#define PERMILLE        1000
-#define SLOW_MAX        DT_JUDGE_FINDINGS
-#define CHANGE_PERMILLE 200 /* of a slowness: a smaller change is none */
-#define PACE_COUNT      64
-#define BUDGET          20000 /* exchanges of nodes to try */
-#define DOUBLINGS_MAX   6
-#define TRIAL_COUNT     5     /* iterations with a remedy; the first ones may have begun before it */
-#define ITERATIONS_MAX  10000 /* of one observation */
-#define CHECKED_MAX     (2 * DT_JUDGE_FINDINGS)
+#define PACE_COUNT     64
+#define BUDGET         20000 /* exchanges of nodes to try */
+#define DOUBLINGS_MAX  6
+#define TRIAL_COUNT    5     /* iterations with a remedy; the first ones may have begun before it */
+#define ITERATIONS_MAX 10000 /* of one observation */
+#define CHECKED_MAX    (2 * DT_JUDGE_FINDINGS)
 
 struct arrangement {
     int32_t counts[DT_RECORD_NODES_MAX]; /* [replica] */
     int32_t nodes[DT_RECORD_NODES_MAX];  /* [position] */
-};
-
-/* Everything that is slow. */
-struct slowness {
-    int32_t node_count, link_count;
-    struct detour_slow_node nodes[SLOW_MAX];
-    struct detour_slow_link links[SLOW_MAX];
 };
 
 /* A finding that was validated. */
@@ -51,7 +42,7 @@ struct dt_remedy {
     size_t pace_count;
     /* What is slow, and the plan for it. */
     bool has_plan;
-    struct slowness slowness;
+    struct dt_slowness slowness;
     int64_t estimate_ns[DETOUR_STEP_COUNT];
     int64_t healthy_ns; /* estimates; the next one with the present arrangement */
     int64_t present_ns;
@@ -205,49 +196,6 @@ void dt_remedy_observe(struct dt_remedy *remedy, struct dt_observation *observat
 }
 
 /* ---- What is slow. ---- */
-static int32_t permille_of(double factor)
-{
-    double permille = factor * PERMILLE;
-
-    if (!(permille > PERMILLE))
-        return PERMILLE;
-    return permille < DETOUR_SLOW_PERMILLE_MAX ? (int32_t)permille : DETOUR_SLOW_PERMILLE_MAX;
-}
-
-static void add_node(struct slowness *slowness, uint32_t rank, int32_t compute_permille,
-                     int32_t network_permille)
-{
-    struct detour_slow_node *node = slowness->nodes;
-
-    while (node < slowness->nodes + slowness->node_count && node->node != (int32_t)rank)
-        node++;
-    if (node == slowness->nodes + SLOW_MAX)
-        return;
-    if (node == slowness->nodes + slowness->node_count) {
-        *node = (struct detour_slow_node){(int32_t)rank, PERMILLE, PERMILLE};
-        slowness->node_count++;
-    }
-    if (compute_permille > node->compute_permille)
-        node->compute_permille = compute_permille;
-    if (network_permille > node->network_permille)
-        node->network_permille = network_permille;
-}
-
-static bool has_link(const struct slowness *slowness, const struct detour_slow_link *link)
-{
-    for (int32_t i = 0; i < slowness->link_count; i++) {
-        if (slowness->links[i].a == link->a && slowness->links[i].b == link->b)
-            return true;
-    }
-    return false;
-}
-
-static void add_link(struct slowness *slowness, const struct detour_slow_link *link)
-{
-    if (slowness->link_count < SLOW_MAX && !has_link(slowness, link))
-        slowness->links[slowness->link_count++] = *link;
-}
-
 static const struct checked *checked_of(const struct dt_remedy *remedy, uint64_t number)
 {
     for (size_t i = 0; i < dt_min_u64(remedy->checked_count, CHECKED_MAX); i++) {
@@ -270,27 +218,6 @@ static bool counts(const struct dt_remedy *remedy, const struct dt_finding *find
            (finding->peer_rank < ranks && finding->peer_rank != finding->rank);
 }
 
-static void add_finding(const struct dt_remedy *remedy, const struct dt_finding *finding, uint64_t now_ns,
-                        struct slowness *slowness)
-{
-    if (!counts(remedy, finding, now_ns))
-        return;
-    if (finding->kind == DT_FINDING_DEVICE)
-        add_node(slowness, finding->rank, permille_of(finding->factor), PERMILLE);
-    else if (finding->kind == DT_FINDING_NIC)
-        add_node(slowness, finding->rank, PERMILLE, permille_of(finding->factor));
-    if (finding->kind != DT_FINDING_LINK)
-        return;
-    struct detour_slow_link link = {.a = (int32_t)dt_min_u64(finding->rank, finding->peer_rank),
-                                    .b = (int32_t)dt_max_u64(finding->rank, finding->peer_rank),
-                                    .factor_permille = PERMILLE};
-    if (remedy->cluster->bytes_per_s)
-        link.factor_permille = permille_of(finding->factor);
-    else
-        link.delay_ns = (int64_t)dt_min_u64(finding->delay_ns, DETOUR_TIME_MAX_NS);
-    add_link(slowness, &link);
-}
-
 /* Links that S3 may have taken out of use: nothing shows their recovery. */
 static bool keeps_links(const struct dt_remedy *remedy, uint64_t now_ns)
 {
@@ -301,43 +228,18 @@ static bool keeps_links(const struct dt_remedy *remedy, uint64_t now_ns)
                                    remedy->recheck_ns << dt_min_u64(doublings, DOUBLINGS_MAX));
 }
 
-static struct slowness slowness_of(const struct dt_remedy *remedy, const struct dt_situation *situation,
-                                   uint64_t now_ns)
+static struct dt_slowness slowness_of(const struct dt_remedy *remedy, const struct dt_situation *situation,
+                                      uint64_t now_ns)
 {
-    struct slowness slowness = {0};
+    struct dt_slowness slowness = {0};
 
-    for (size_t i = 0; i < situation->finding_count; i++)
-        add_finding(remedy, &situation->findings[i], now_ns, &slowness);
+    for (size_t i = 0; i < situation->finding_count; i++) {
+        if (counts(remedy, &situation->findings[i], now_ns))
+            dt_slowness_add(&slowness, remedy->cluster, &situation->findings[i]);
+    }
     for (int32_t i = 0; keeps_links(remedy, now_ns) && i < remedy->slowness.link_count; i++)
-        add_link(&slowness, &remedy->slowness.links[i]);
+        dt_slowness_add_link(&slowness, &remedy->slowness.links[i]);
     return slowness;
-}
-
-static bool is_near(int64_t a, int64_t b)
-{
-    int64_t larger = a > b ? a : b;
-
-    return llabs(a - b) <= larger / PERMILLE * CHANGE_PERMILLE;
-}
-
-static bool is_same(const struct slowness *a, const struct slowness *b)
-{
-    bool same = a->node_count == b->node_count && a->link_count == b->link_count;
-
-    for (int32_t i = 0; same && i < a->node_count; i++)
-        same = a->nodes[i].node == b->nodes[i].node &&
-               is_near(a->nodes[i].compute_permille, b->nodes[i].compute_permille) &&
-               is_near(a->nodes[i].network_permille, b->nodes[i].network_permille);
-    for (int32_t i = 0; same && i < a->link_count; i++)
-        same = a->links[i].a == b->links[i].a && a->links[i].b == b->links[i].b &&
-               is_near(a->links[i].factor_permille, b->links[i].factor_permille) &&
-               is_near(a->links[i].delay_ns, b->links[i].delay_ns);
-    return same;
-}
-
-static int32_t count_of(const struct slowness *slowness)
-{
-    return slowness->node_count + slowness->link_count;
 }
 
 /* ---- The plan. ---- */
@@ -367,7 +269,7 @@ static void keep_plan(struct dt_remedy *remedy, const struct detour_mitigation *
 }
 
 /* False: out of memory, or an event that the planner refuses; the plan before it stays. */
-static bool plan(struct dt_remedy *remedy, const struct slowness *slowness)
+static bool plan(struct dt_remedy *remedy, const struct dt_slowness *slowness)
 {
     const struct detour_mitigate_options options = {.budget = BUDGET};
     const struct detour_event event = {.slowness = {.node_count = slowness->node_count,
@@ -422,23 +324,23 @@ static void set_ladder(struct dt_remedy *remedy)
     }
     if (is_useless(remedy)) /* back, at once */
         steps[DETOUR_STEP_S1] = (struct detour_ladder_step){.iteration_ns = 1, .is_other = true};
-    detour_ladder_change(&remedy->ladder, count_of(&remedy->slowness), pace_ns(remedy), steps);
+    detour_ladder_change(&remedy->ladder, dt_slowness_count(&remedy->slowness), pace_ns(remedy), steps);
 }
 
 static void update(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns)
 {
-    const struct slowness slowness = slowness_of(remedy, situation, now_ns);
+    const struct dt_slowness slowness = slowness_of(remedy, situation, now_ns);
 
-    if (remedy->has_plan && is_same(&slowness, &remedy->slowness))
+    if (remedy->has_plan && dt_slowness_is_same(&slowness, &remedy->slowness))
         return;
     if (!plan(remedy, &slowness))
         return;
-    if (count_of(&slowness) > count_of(&remedy->slowness)) {
+    if (dt_slowness_count(&slowness) > dt_slowness_count(&remedy->slowness)) {
         remedy->has_grown = true;
         remedy->trial = 0;
     }
     remedy->slowness = slowness;
-    if (count_of(&slowness) == 0)
+    if (dt_slowness_count(&slowness) == 0)
         memset(remedy->is_useless, 0, sizeof remedy->is_useless);
     set_ladder(remedy);
 }
@@ -464,7 +366,7 @@ static void describe(const struct dt_remedy *remedy, struct dt_decision *decisio
                  (double)remedy->shortest_ns / DT_NS_PER_MS, (double)remedy->before_ns / DT_NS_PER_MS);
         return;
     }
-    if (remedy->due == DETOUR_STEP_S1 && count_of(&remedy->slowness) == 0) {
+    if (remedy->due == DETOUR_STEP_S1 && dt_slowness_count(&remedy->slowness) == 0) {
         snprintf(decision->reason, sizeof decision->reason,
                  "S1: nothing is slow, and the remedy has cost as much as taking it back (%.1f s)",
                  (double)remedy->cluster->cost_ns[DETOUR_STEP_S1] / DT_NS_PER_S);
