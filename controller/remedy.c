@@ -218,7 +218,7 @@ static bool counts(const struct dt_remedy *remedy, const struct dt_finding *find
            (finding->peer_rank < ranks && finding->peer_rank != finding->rank);
 }
 
-/* Links that S3 may have taken out of use: nothing shows their recovery. */
+/* Those that S3 has taken out of use: nothing shows their recovery. */
 static bool keeps_links(const struct dt_remedy *remedy, uint64_t now_ns)
 {
     uint32_t doublings = remedy->taken ? remedy->taken - 1 : 0;
@@ -237,8 +237,10 @@ static struct dt_slowness slowness_of(const struct dt_remedy *remedy, const stru
         if (counts(remedy, &situation->findings[i], now_ns))
             dt_slowness_add(&slowness, remedy->cluster, &situation->findings[i]);
     }
-    for (int32_t i = 0; keeps_links(remedy, now_ns) && i < remedy->slowness.link_count; i++)
-        dt_slowness_add_link(&slowness, &remedy->slowness.links[i]);
+    for (int32_t i = 0; keeps_links(remedy, now_ns) && i < remedy->slowness.link_count; i++) {
+        if (!dt_slowness_is_used(remedy->cluster, remedy->present.nodes, &remedy->slowness.links[i]))
+            dt_slowness_add_link(&slowness, &remedy->slowness.links[i]);
+    }
     return slowness;
 }
 

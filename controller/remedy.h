@@ -17,7 +17,7 @@
  * begins anew.
  *
  * After S3, a slow link may have no traffic, and nothing measures it: it counts as slow for `recheck_ns`,
- * twice as long each time it is found slow again.
+ * twice as long each time it is found slow again. Links with traffic are slow as long as they are found so.
  *
  * An estimate may be wrong. A remedy under which no iteration of the first five is shorter than the last one
  * without it is taken back at once, and its step is not taken again before everything has recovered.

@@ -96,3 +96,27 @@ bool dt_slowness_is_same(const struct dt_slowness *a, const struct dt_slowness *
                is_near(a->links[i].delay_ns, b->links[i].delay_ns);
     return same;
 }
+
+static int32_t position_of(const struct detour_cluster *cluster, const int32_t *nodes, int32_t node)
+{
+    int32_t position = 0;
+
+    while (position < cluster->replica_count * cluster->stage_count && nodes[position] != node)
+        position++;
+    return position;
+}
+
+bool dt_slowness_is_used(const struct detour_cluster *cluster, const int32_t *nodes,
+                         const struct detour_slow_link *link)
+{
+    const int32_t replicas = cluster->replica_count, stages = cluster->stage_count;
+    const int32_t a = position_of(cluster, nodes, link->a), b = position_of(cluster, nodes, link->b);
+
+    if (a == replicas * stages || b == replicas * stages)
+        return false;
+    if (a / stages == b / stages)
+        return abs(a - b) == 1;
+    const int32_t apart = abs(a / stages - b / stages); /* in the ring of their stage, if that is one */
+
+    return a % stages == b % stages && (apart == 1 || apart == replicas - 1);
+}

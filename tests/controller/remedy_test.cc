@@ -181,6 +181,26 @@ TEST_F(Remedy, ASlowLinkOfTheNewNeighborsIsForAnotherExchange)
     EXPECT_EQ(Until(90, 100), -1);
 }
 
+/* Only the link that has no traffic counts as slow without a finding. */
+TEST_F(Remedy, ALinkThatIsUsedAfterAnExchangeIsAsItIsFound)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_LINK, 2, 0, 0, 500);
+    ASSERT_GE(Until(2000, 1000), 0);
+    ASSERT_EQ(decision.step, DETOUR_STEP_S3);
+    findings.clear();
+    EXPECT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_LINK, 1, 2, 0, 500);
+    findings[0].number = 7;
+    EXPECT_EQ(Until(2000, 20), -1) << "60 s, 1.9 s in each iteration";
+    dt_remedy_validated(remedy, 7, false, now_ns);
+    EXPECT_EQ(Until(2000, 100), -1) << "refuted, and yet: " << decision.reason;
+    findings[0].number = 8;
+    EXPECT_EQ(Until(2000, 20), -1);
+    findings.clear();
+    EXPECT_EQ(Until(2000, 100), -1) << "over, and yet: " << decision.reason;
+}
+
 TEST_F(Remedy, AnExchangeThatDoesNotHelpIsTakenBack)
 {
     ASSERT_EQ(Until(90, 100), -1);

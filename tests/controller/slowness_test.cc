@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <utility>
+#include <vector>
+
 namespace
 {
+/* As many nodes as positions. */
 class Slowness : public ::testing::Test
 {
   protected:
@@ -12,6 +17,9 @@ class Slowness : public ::testing::Test
     {
         cluster.replica_count = replicas;
         cluster.stage_count = stages;
+        nodes.clear();
+        for (int32_t node = 0; node < replicas * stages; node++)
+            nodes.push_back(node);
     }
     void Add(dt_finding_kind kind, uint32_t rank, uint32_t peer, double factor, uint64_t delay_ns = 0)
     {
@@ -24,10 +32,26 @@ class Slowness : public ::testing::Test
         finding.delay_ns = delay_ns;
         dt_slowness_add(&slowness, &cluster, &finding);
     }
+    std::set<std::pair<int32_t, int32_t>> Used() const
+    {
+        std::set<std::pair<int32_t, int32_t>> used;
+
+        for (int32_t a = 0; a < (int32_t)nodes.size(); a++) {
+            for (int32_t b = a + 1; b < (int32_t)nodes.size(); b++) {
+                const detour_slow_link link = {a, b, 1000, 0};
+                if (dt_slowness_is_used(&cluster, nodes.data(), &link))
+                    used.insert({a, b});
+            }
+        }
+        return used;
+    }
 
     detour_cluster cluster = {};
+    std::vector<int32_t> nodes;
     dt_slowness slowness = {};
 };
+
+using Pairs = std::set<std::pair<int32_t, int32_t>>;
 
 TEST_F(Slowness, FindingsBecomeNodesAndLinks)
 {
@@ -79,5 +103,26 @@ TEST_F(Slowness, AChangeByAFifthIsNone)
     slowness = before;
     Add(DT_FINDING_DEVICE, 0, DT_JUDGE_UNKNOWN, 2);
     EXPECT_FALSE(dt_slowness_is_same(&before, &slowness));
+}
+
+TEST_F(Slowness, NeighborsInAPipelineOrARingUseTheirLink)
+{
+    Make(2, 2);
+    EXPECT_EQ(Used(), (Pairs{{0, 1}, {2, 3}, {0, 2}, {1, 3}}));
+    nodes = {2, 1, 0, 3};
+    EXPECT_EQ(Used(), (Pairs{{1, 2}, {0, 3}, {0, 2}, {1, 3}}));
+    Make(4, 1);
+    EXPECT_EQ(Used(), (Pairs{{0, 1}, {1, 2}, {2, 3}, {0, 3}}));
+    Make(1, 4);
+    EXPECT_EQ(Used(), (Pairs{{0, 1}, {1, 2}, {2, 3}}));
+    Make(3, 2);
+    EXPECT_EQ(Used(), (Pairs{{0, 1}, {2, 3}, {4, 5}, {0, 2}, {2, 4}, {0, 4}, {1, 3}, {3, 5}, {1, 5}}));
+}
+
+TEST_F(Slowness, ANodeWithoutAPositionHasNoTraffic)
+{
+    Make(2, 2);
+    const detour_slow_link link = {0, 4, 1000, 0};
+    EXPECT_FALSE(dt_slowness_is_used(&cluster, nodes.data(), &link));
 }
 } // namespace
