@@ -11,10 +11,11 @@
 #include "controller/judge_findings.h"
 #include "detour/stat.h"
 
-#define SHARE_WEIGHT   0.4  /* of one report in the smoothed share of waits of a host */
-#define SLOW_EVERY     8    /* rounds between two looks at the spreads of a kind */
-#define OUTLIER_STAYS  0.8  /* of the bound: an outlier is none again below it */
-#define ERROR_MIN      1e-6 /* a measured error is not 0, which means that it is unknown */
+#define SHARE_WEIGHT   0.4           /* of one report in the smoothed share of waits of a host */
+#define SLOW_EVERY     8             /* rounds between two looks at the spreads of a kind */
+#define CHANGE_NS      5000000000ull /* or four spans: an older value is past */
+#define OUTLIER_STAYS  0.8           /* of the bound: an outlier is none again below it */
+#define ERROR_MIN      1e-6          /* a measured error is not 0, which means that it is unknown */
 #define SCALE_MEDIAN   1.4826
 #define DURATION_MAX   (1ull << 53) /* of nanoseconds and bytes: above it a report is wrong */
 #define TABLE_PER_ITEM 2
@@ -281,6 +282,7 @@ static void add_value(struct dt_judge *judge, struct dt_judge_member *member, ui
     member->samples += samples;
     member->last_ns = time_ns;
     judge->kinds[member->kind].is_news = true;
+    judge->kinds[member->kind].last_ns = dt_max_u64(judge->kinds[member->kind].last_ns, time_ns);
 }
 
 bool dt_judge_add_link(struct dt_judge *judge, const struct dt_link_report *report)
@@ -387,6 +389,13 @@ static double median(double *values, uint32_t count)
 
 enum quantity { CHANGE, LEVEL, SPREAD };
 
+/* Long before the kind's last reports: ranks may have moved, and what an unused link was is no change of its
+ * kind. */
+static bool is_past(const struct dt_judge *judge, const struct dt_judge_member *member)
+{
+    return member->last_ns + dt_max_u64(CHANGE_NS, 4 * judge->span_ns) < judge->kinds[member->kind].last_ns;
+}
+
 /* Of the learned members of a kind with recent reports, into `scratch`; returns how many. */
 static uint32_t collect(struct dt_judge *judge, uint32_t kind, enum quantity quantity)
 {
@@ -397,7 +406,8 @@ static uint32_t collect(struct dt_judge *judge, uint32_t kind, enum quantity qua
         const struct dt_judge_member *member = member_at(judge, i);
         const struct dt_series *series = &member->series;
 
-        if (member->kind != kind || !dt_series_is_learned(series) || !dt_judge_is_recent(judge, member))
+        if (member->kind != kind || !dt_series_is_learned(series) || !dt_judge_is_recent(judge, member) ||
+            (quantity == CHANGE && is_past(judge, member)))
             continue;
         judge->scratch[count++] = quantity == CHANGE  ? member->last - series->reference
                                   : quantity == LEVEL ? series->reference

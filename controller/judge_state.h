@@ -22,6 +22,7 @@ struct dt_judge_kind {
     double level, spread;             /* of the members' references: median, robust deviation */
     uint64_t rounds;                  /* with enough members */
     bool is_news;                     /* a member has a new report */
+    uint64_t last_ns;                 /* of all members: time of the last report */
     bool is_spiky;                    /* a finding that rested on one report was wrong: two are required */
 };
 

@@ -120,6 +120,31 @@ TEST(Judge, SilentLinksEndTheirFinding)
     EXPECT_TRUE(job.findings.empty() || job.findings[0].state == DT_FINDING_ENDED);
 }
 
+/* Half of the kind has no traffic any more, and half of that was slow: not a change of the kind. */
+TEST(Judge, ALinkIsFoundThoughRanksHaveLeftASlowOne)
+{
+    std::unique_ptr<dt_judge, void (*)(dt_judge *)> judge{dt_judge_create(8, 4), dt_judge_destroy};
+    const uint32_t before[4][2] = {{0, 4}, {4, 0}, {8, 12}, {12, 8}};
+    const uint32_t after[4][2] = {{8, 4}, {4, 8}, {0, 12}, {12, 0}};
+    uint32_t count = 0;
+    const dt_finding *list = nullptr;
+
+    for (uint64_t i = 1; i <= 110; i++) {
+        for (uint32_t k = 0; k < 4; k++) {
+            const bool is_slow = i <= 60 ? i > 50 && k >= 2 : i > 100 && k < 2;
+            dt_link_report report =
+                SmallJob::Link((i <= 60 ? before : after)[k][0], (i <= 60 ? before : after)[k][1],
+                               is_slow ? 3000000 : 1000000 + (i + k) % 7 * 1000, i * SmallJob::kStepNs);
+            ASSERT_TRUE(dt_judge_add_link(judge.get(), &report));
+        }
+        list = dt_judge_decide(judge.get(), i * SmallJob::kStepNs, &count);
+        ASSERT_TRUE((i != 60 && i != 100) || count == 1) << i;
+    }
+    ASSERT_EQ(count, 2u);
+    EXPECT_EQ(list[1].kind, DT_FINDING_LINK);
+    EXPECT_EQ(list[1].rank + list[1].peer_rank, 12u) << "8 and 4";
+}
+
 TEST(Judge, ASmallJobWithoutAMedianHasItsPast)
 {
     std::unique_ptr<dt_judge, void (*)(dt_judge *)> judge{dt_judge_create(4, 2), dt_judge_destroy};
