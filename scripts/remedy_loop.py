@@ -16,8 +16,9 @@ its own; one `detour control` is controller and agents. Before a remedy it holds
 With --step S3 the job's file states a cost for the exchange of ranks that is soon reached, and the first part is left out. S2
 is taken, and the iterations stay longer than with a healthy link, so that S3 is due: the ranks exchange their positions, with
 their parameters, and the slow link has no traffic. The exchange stays when the link is healthy again: to undo it costs a
-pause, and an iteration is as short with it as without. At the end all parameters are compared with those of a run without
-remedies.
+pause, and an iteration is as short with it as without. Then a link becomes slow that joins two stages only since the exchange:
+the schedule is planned anew for it, and the ranks change to that schedule where they are now. At the end all parameters are
+compared with those of a run without remedies.
 
 Facts decide about the exit code: the link is named, refuted and confirmed, S2 gives replica 1 fewer microbatches, the ranks
 have it in force, it is taken back after the recovery, every message and every sum of gradients is the expected one. Times
@@ -49,6 +50,7 @@ EXCHANGE_MS = 2500  # of JOB with --step S3
 
 class RemedyRun(Run):
     slow = (2, 3)
+    measures = "migrate"
 
     # ---- Set-up. ----
     def job(self):
@@ -61,7 +63,7 @@ class RemedyRun(Run):
         for host in self.hosts:
             (self.folder / host).mkdir(mode=0o700)
         (self.folder / "job.json").write_text(json.dumps(self.job()))
-        words = ["control", "--json", "--do", "migrate", "--cluster", str(self.folder / "job.json"), "--validate",
+        words = ["control", "--json", "--do", self.measures, "--cluster", str(self.folder / "job.json"), "--validate",
                  shlex.join([sys.executable, __file__, str(self.build), "--measure", str(self.folder)])]
         for host in self.hosts:
             words += ["--host", f"{host}={self.folder / host}"]
@@ -77,18 +79,19 @@ class RemedyRun(Run):
                 words += ["--json", str(self.folder / "pipeline.json")]
             self.ranks.append(self.start(words, f"rank{rank}", host))
 
-    def inject(self, is_slow, for_all=True):
+    def inject(self, is_slow, for_all=True, link=None):
         """The link is slow in both directions, for the job or for all processes."""
+        link = link or self.slow
         if is_slow and for_all:
             (self.folder / "slow").touch()
         else:
             (self.folder / "slow").unlink(missing_ok=True)
-        for own, other in (self.slow, self.slow[::-1]):
+        for own, other in (link, link[::-1]):
             peer = f"peer={socket.gethostname()}:{self.ranks[other].child.pid}"
             words = ["add", peer, f"latency={DELAY_MS}ms"] if is_slow else ["clear"]
             subprocess.run([self.detour, "inject", *words], check=True, stdout=subprocess.DEVNULL,
                            env=dict(os.environ, DETOUR_RUNTIME_DIR=str(self.folder / self.hosts[own])))
-        self.note(f"the link {self.slow[0]}-{self.slow[1]} is {'%d ms slow' % DELAY_MS if is_slow else 'healthy'}"
+        self.note(f"the link {link[0]}-{link[1]} is {'%d ms slow' % DELAY_MS if is_slow else 'healthy'}"
                   f"{'' if for_all else ' for the job only'}")
 
     # ---- What is seen. ----
@@ -163,7 +166,8 @@ class RemedyRun(Run):
 
 
 class ExchangeRun(RemedyRun):
-    """S2 does not suffice, and S3 is due."""
+    """S2 does not suffice, and S3 is due; the schedule is planned for the links that the job has then."""
+    measures = "migrate,replan"
 
     def job(self):
         return {**JOB, "costs_ms": {**JOB["costs_ms"], "S3": EXCHANGE_MS}}
@@ -193,7 +197,27 @@ class ExchangeRun(RemedyRun):
             return
         self.wait_iterations(5)
         self.inject(False)
-        self.wait_iterations(40)
+        if self.wait_iterations(40):
+            self.replan()
+
+    def replans(self, link):
+        """Since S3."""
+        return [one for _, one in self.records("decision") if one["kind"] == "replan" and
+                one["number"] > self.exchanges()[0]["number"] and
+                any({each["from"], each["to"]} == set(link) for each in one["links"])]
+
+    def replan(self):
+        """A link between two stages of a replica that were stages of two replicas before, slow for the job."""
+        nodes, schedule = self.exchanges()[-1]["nodes"], self.iterations()[-1][1]
+        self.recovered = self.remedies()[-1]["number"]
+        self.new_link = next(pair for pair in (tuple(nodes[:2]), tuple(nodes[2:])) if set(pair) not in ({0, 1}, {2, 3}))
+        self.inject(True, for_all=False, link=self.new_link)
+        if not self.wait("the controller plans a schedule for it", lambda: self.replans(self.new_link)):
+            return
+        if not self.wait("all ranks have another schedule", lambda: self.iterations()[-1][1] != schedule):
+            return
+        self.wait_iterations(5)
+        self.inject(False, link=self.new_link)
 
     def report(self):
         rows = json.loads((self.folder / "pipeline.json").read_text())["iterations"]
@@ -201,9 +225,12 @@ class ExchangeRun(RemedyRun):
                    self.validations("confirmed")[0]["time_ns"] <= self.right_remedies()[0]["time_ns"])
         exchange = self.exchanges()[0]
         self.check("the exchange stays after the recovery", all(
-            one["nodes"] == exchange["nodes"] for one in self.remedies() if one["number"] > exchange["number"]))
+            one["nodes"] == exchange["nodes"] for one in self.remedies()
+            if exchange["number"] < one["number"] <= self.recovered))
         self.check("S2 is before S3", self.right_remedies()[0]["time_ns"] < self.exchanges()[0]["time_ns"])
         self.check(f"all {self.options.iterations} iterations are there", len(rows) == self.options.iterations)
+        numbers = [row["schedule"] for row in rows if row["remedy"] == "S3"]
+        self.check(f"the schedule changes while the exchange is in force: {sorted(set(numbers))}", len(set(numbers)) > 1)
         print("pauses:", ", ".join(f"{row['pause_ms']:.0f} ms ({row['remedy']})" for row in rows if row["pause_ms"]))
         plain = self.start(["pipeline", *JOB_WORDS, "--times", "0.1,0.1,0.1", "-n", str(self.options.iterations),
                             *self.checkpoints("plain")], "plain")
@@ -232,13 +259,13 @@ def measure(build, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("--iterations", type=int, help="default: 600, with --step S3 220")
+    parser.add_argument("--iterations", type=int, help="default: 600, with --step S3 260")
     parser.add_argument("--step", choices=["S2", "S3"], default="S2", help="the last step of the ladder")
     parser.add_argument("--measure", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         return measure(pathlib.Path(options.build), options.measure)
-    options.iterations = options.iterations or (220 if options.step == "S3" else 600)
+    options.iterations = options.iterations or (260 if options.step == "S3" else 600)
     run = (ExchangeRun if options.step == "S3" else RemedyRun)(options)
     return carry_out("remedy_loop", run, run.report)
 
