@@ -45,7 +45,7 @@ experiments:
 
 experiments-processes:
 	cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
-	cmake --build $(BUILD) -j $(JOBS) --target detour nccl-net-detour detour-sim-pipeline
+	cmake --build $(BUILD) -j $(JOBS) --target detour nccl-net-detour detour-sim-pipeline detour-sim-incidents
 	python3 experiments/processes.py $(BUILD)
 
 clean:

@@ -279,31 +279,40 @@ def last_slow(phases):
     return [phase for phase in phases if phase["iterations"] and not is_healthy(phase)][-1]
 
 
+FIGURES = ("figure 13", "figure 14", "figure 15", "figure 16")
 PAPER = {"figure 13, 2": "55.3 % (mean of three)", "figure 13, 4": "77.8 % (mean of three)",
          "figure 13, 8": "64.9 % (mean of three)", "figure 14, 1": "1.9x to 1.2x, 79.7 %", "figure 14, 4": "no room",
          "figure 15, 4": "53.7 % (mean of three)", "figure 15, 8": "24.8 % (mean of three)",
          "figure 16, 1": "1.6x to 1.3x", "figure 16, 2": "1.7x to 1.3x", "figure 16, 3": "1.9x to 1.7x"}
 
 
+def paper_of(name):
+    return next((text for start, text in PAPER.items() if name.startswith(start + " ")), "")
+
+
+def highest_step(name):
+    """Of the ladder, in the figure of that case."""
+    return "S2" if name < "figure 15" else "S3"
+
+
 def figure_row(programs, name, case, systems=None, highest=None):
     cluster = generate.make_cluster(case["cluster"])
     systems = systems or FIXED_1F1B
-    options = ["--highest", highest or ("S2" if name < "figure 15" else "S3")]
+    options = ["--highest", highest or highest_step(name)]
     line = programs.incidents(case["cluster"], [case], "--phases", *options)[0]
     base_ns = healthy_ns(programs, cluster, systems)
     before, after = (last_slow(line[policy]["phases"]) for policy in ("never", "ladder"))
     slow, remedied = (executed_ns(programs, cluster, phase, systems) / base_ns for phase in (before, after))
     estimates = [phase["duration_ns"] / phase["iterations"] / line["healthy_ns"] for phase in (before, after)]
     gain = f"{100 * (slow - remedied) / (slow - 1):.0f} %"
-    paper = next((text for start, text in PAPER.items() if name.startswith(start + " ")), "")
     cells = [name, f"{estimates[0]:.2f}x", f"{estimates[1]:.2f}x", f"{slow:.2f}x", f"{remedied:.2f}x", after["step"], gain,
-             paper]
+             paper_of(name)]
     return "| " + " | ".join(cells) + " |"
 
 
 def figures_section(programs):
     rows = [figure_row(programs, name, case) for name, case in sorted(cases().items())
-            if name.split(",")[0] in ("figure 13", "figure 14", "figure 15", "figure 16")]
+            if name.split(",")[0] in FIGURES]
     return [f"## {run.REMEDIES} figures 13 to 16", "", run.wrap(
         "One incident each, of an hour: an iteration without remedy and with the last step that the ladder takes (figures 13 "
         "and 14: up to S2; 15 and 16: up to S3), as times of a healthy one. The estimate is that of `detour mitigate`, the "

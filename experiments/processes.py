@@ -3,12 +3,16 @@
 """Runs pipelines of real processes (`detour pipeline`) beside their simulation and writes the section "Runs of real
 processes" of docs/experiments.md; the tables in virtual time stay as they are.
 
-  processes.py BUILD              all runs, about 18 minutes, on an otherwise idle machine
-  processes.py BUILD --quick      the same runs with few iterations, to try the script: printed, not written"""
+  processes.py BUILD              all runs, about 35 minutes, on an otherwise idle machine
+  processes.py BUILD --falcon     only FALCON's figures 13 to 16 (falcon_processes.py), about 16 minutes
+  processes.py BUILD --quick      the same runs with few iterations, to try the script: printed, not written
+
+Subsections of the document that no run writes (figures 18 and 19: overhead.py prints them) stay."""
 import argparse
 import datetime
 import itertools
 import json
+import math
 import os
 import pathlib
 import platform
@@ -18,6 +22,7 @@ import sys
 import tempfile
 import time
 
+import falcon_processes
 import run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -176,14 +181,25 @@ def cpu_name():
     return platform.machine()
 
 
-def state(before, after, pipeline):
-    idle = "otherwise idle" if before < BUSY * os.cpu_count() else "NOT IDLE: times of other work are in the results"
+def state(loads, pipeline, beside):
+    """`loads`: the first one is that before the first run. `beside`: what else ran, in words."""
+    idle = "otherwise idle" if loads[0] < BUSY * os.cpu_count() else "NOT IDLE: times of other work are in the results"
+    if beside:
+        idle += f"; {beside}"
     busy = f"; {pipeline.busy} iterations above 70 % are not comparable" if pipeline.busy else ""
-    return (f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores, Linux {platform.release()}, load {before:.2f} "
-            f"before and {after:.2f} after ({idle}). The ranks used {100 * pipeline.cpu:.0f} % of the cores at most{busy}.")
+    return (f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores, Linux {platform.release()}, load {loads[0]:.2f} "
+            f"before, at most {max(loads[1:]):.2f} later ({idle}). The ranks used {100 * pipeline.cpu:.0f} % of "
+            f"the cores at most{busy}.")
 
 
-def section(build, iterations, repeats):
+def falcon_lines(arguments):
+    pipeline = Pipeline(arguments.build)
+    return falcon_processes.subsection(pipeline, arguments.build, 1 if arguments.quick else 5, arguments.load,
+                                       lambda loads: state(loads, pipeline, arguments.beside))
+
+
+def section(arguments):
+    build, (iterations, repeats) = arguments.build, (1, 1) if arguments.quick else (20, 10)
     pipeline = Pipeline(build)
     before = os.getloadavg()[0]
     start = time.monotonic()
@@ -191,7 +207,7 @@ def section(build, iterations, repeats):
     failures = failure_lines(pipeline, repeats)
     checkpoints = checkpoint_lines(pipeline, repeats)
     sizes = [abs(error) for error in errors]
-    lines = [f"## {run.PROCESSES}", "", run.wrap(state(before, os.getloadavg()[0], pipeline)), "", run.wrap(
+    lines = [f"## {run.PROCESSES}", "", run.wrap(state([before, os.getloadavg()[0]], pipeline, arguments.beside)), "", run.wrap(
         "`make experiments-processes` runs `detour pipeline`: processes with software RNICs, computing is a timed wait. "
         f"F, B and W take 10 ms, a message has {PAYLOAD}, the link between the last two devices is slow. Cells: the time "
         f"of an iteration in virtual time (detour-sim-pipeline --free-links, the same program), the mean of {iterations} "
@@ -203,27 +219,38 @@ def section(build, iterations, repeats):
         "of iteration 4, and traffic goes over the second one."), "", *failures, "", run.wrap(
         f"The same with checkpoints, {repeats} runs with 2 devices and 2 replicas: the RNICs fail in iteration "
         f"{CHECKPOINT_FAILS}, the job ends after {CHECKPOINT_ENDS} iterations and is started again with `--resume`. Cells: "
-        "median and largest."), "", *checkpoints, ""]
+        "median and largest."), "", *checkpoints, "", *falcon_lines(arguments)]
     print(f"{time.monotonic() - start:.0f} s")
     return "\n".join(lines)
 
 
-def write(text):
-    """Replaces the section at the end of the document, or adds it."""
-    document = run.DOCUMENT.read_text(encoding="utf-8")
-    kept = document.split(f"\n## {run.PROCESSES}\n")[0].rstrip()
-    run.DOCUMENT.write_text(kept + "\n\n" + text.rstrip() + "\n", encoding="utf-8")
+def parts_of(section):
+    """What is before the first subsection, and {title: text} of the subsections."""
+    begin, *parts = ("\n" + section).split("\n### ")
+    return begin.strip(), {part.split("\n")[0]: "### " + part.strip() for part in parts}
+
+
+def merged(document, text):
+    """The document with this section, or with these subsections alone. Subsections that `text` does not have stay."""
+    heading = f"## {run.PROCESSES}\n"
+    before, _, old = document.partition("\n" + heading)
+    (begin, parts), (old_begin, old_parts) = parts_of(text), parts_of(heading + old)
+    return "\n\n".join([before.rstrip(), begin or old_begin, *{**old_parts, **parts}.values()]) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--falcon", action="store_true")
+    parser.add_argument("--load", type=float, default=math.inf, help="each run of --falcon waits until the load is below this")
+    parser.add_argument("--beside", help="what else runs on the machine, for the document")
     arguments = parser.parse_args()
+    text = "\n".join(falcon_lines(arguments)) if arguments.falcon else section(arguments)
     if arguments.quick:
-        print(section(arguments.build, 1, 1))
+        print(text)
     else:
-        write(section(arguments.build, 20, 10))
+        run.DOCUMENT.write_text(merged(run.DOCUMENT.read_text(encoding="utf-8"), text), encoding="utf-8")
     return 0
 
 
