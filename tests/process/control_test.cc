@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <jansson.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -129,23 +131,34 @@ class ControlLoop : public ::testing::Test
     void Report(int factor)
     {
         for (int rank = 0; rank < kRanks; rank++) {
-            dt_observation observation = {};
+            dt_observation observation = Observation(rank);
 
-            snprintf(observation.host, sizeof observation.host, "%s", HostOf(rank).c_str());
-            snprintf(observation.process, sizeof observation.process, "rank%d", rank);
-            observation.pid = 1000 + rank;
-            observation.rank = rank;
-            observation.time_ns = TimeNs();
-            observation.window_ns = 100000000;
             for (int to = rank % 2; to < kRanks; to += 2) {
                 if (to != rank)
                     AddLink(&observation, rank, to, rank && to ? 1 : factor);
             }
-            char *text = dt_observation_write(&observation);
-            ASSERT_NE(text, nullptr);
-            EXPECT_EQ(store->ops->append(store, DT_STREAM_OBSERVATIONS, text, nullptr), DT_OK);
-            free(text);
+            Append(observation);
         }
+    }
+    static dt_observation Observation(int rank)
+    {
+        dt_observation observation = {};
+
+        snprintf(observation.host, sizeof observation.host, "%s", HostOf(rank).c_str());
+        snprintf(observation.process, sizeof observation.process, "rank%d", rank);
+        observation.pid = 1000 + rank;
+        observation.rank = rank;
+        observation.time_ns = TimeNs();
+        observation.window_ns = 100000000;
+        return observation;
+    }
+    void Append(const dt_observation &observation)
+    {
+        char *text = dt_observation_write(&observation);
+
+        ASSERT_NE(text, nullptr);
+        EXPECT_EQ(store->ops->append(store, DT_STREAM_OBSERVATIONS, text, nullptr), DT_OK);
+        free(text);
     }
     void AddLink(dt_observation *observation, int from, int to, int factor)
     {
@@ -171,10 +184,10 @@ class ControlLoop : public ::testing::Test
         clock_gettime(CLOCK_REALTIME, &now);
         return now.tv_sec * int64_t{1000000000} + now.tv_nsec;
     }
-    bool ReportUntil(int factor, const std::function<bool()> &is_so)
+    bool ReportUntil(const std::function<void()> &report, const std::function<bool()> &is_so)
     {
         return Await([&] {
-            Report(factor);
+            report();
             std::this_thread::sleep_for(std::chrono::milliseconds(80));
             return is_so();
         });
@@ -206,9 +219,10 @@ TEST_F(ControlLoop, HostPathAndMigrationReachTheConnectionsOfTheHost)
         return control.Written().find("\"kind\":\"" + kind) != std::string::npos;
     };
     int healthy = 0;
-    ASSERT_TRUE(ReportUntil(1, [&] { return ++healthy == 40; }));
+    ASSERT_TRUE(ReportUntil([&] { Report(1); }, [&] { return ++healthy == 40; }));
     EXPECT_FALSE(has_decided("")) << control.Written();
-    ASSERT_TRUE(ReportUntil(6, [&] { return has_decided("hostpath-on") && has_decided("migrate"); }))
+    ASSERT_TRUE(
+        ReportUntil([&] { Report(6); }, [&] { return has_decided("hostpath-on") && has_decided("migrate"); }))
         << control.Written();
 
     Command agent({"agent", "--job", "job", "--host", "a"}, Environment());
@@ -221,5 +235,115 @@ TEST_F(ControlLoop, HostPathAndMigrationReachTheConnectionsOfTheHost)
             << agent.Written();
     }
     EXPECT_TRUE(Await([&] { return Connection().second == "soft1"; })) << Call({"stat"});
+}
+
+/* A pipeline of four ranks; host a, with an agent, has rank 0. */
+class RestartedJob : public ControlLoop
+{
+  protected:
+    void Start(const std::string &rules)
+    {
+        const std::string rendezvous = detour_test::FreeAddress();
+
+        for (int rank = 0; rank < 4; rank++) {
+            std::vector<std::pair<std::string, std::string>> environment = Environment();
+
+            if (rank) {
+                environment.emplace_back("DETOUR_RUNTIME_DIR", OtherHosts());
+                environment.emplace_back("DETOUR_INJECT", rules);
+            }
+            ranks.push_back(std::make_unique<Command>(
+                std::vector<std::string>{"pipeline", "--devices", "4", "--microbatches", "8", "--times",
+                                         "4,4,4", "--adapt", "control", "-n", "1000000", "--timeout", "120",
+                                         "--rank", std::to_string(rank), "--rendezvous", rendezvous},
+                environment));
+        }
+    }
+    std::string OtherHosts() const
+    {
+        return folder + "/others";
+    }
+
+    /* Of each iteration, as rank 0 prints it. */
+    std::vector<int> Schedules()
+    {
+        std::istringstream lines(ranks[0]->Written());
+        std::vector<int> schedules;
+
+        for (std::string line; std::getline(lines, line);) {
+            std::istringstream words(line);
+            std::string word;
+
+            if (line[0] != ' ')
+                continue;
+            for (int column = 0; column <= 6; column++)
+                words >> word;
+            schedules.push_back(std::atoi(word.c_str()));
+        }
+        return schedules;
+    }
+    bool HasAnotherSchedule()
+    {
+        std::vector<int> schedules = Schedules();
+
+        return !schedules.empty() && schedules.back() > 0;
+    }
+
+    /* What agents report of the links between the ranks 1 to 7. The one from 2 to 3 takes `factor` times as
+     * long. */
+    void ReportOthers(int factor)
+    {
+        for (int rank = 1; rank < kRanks; rank++) {
+            dt_observation observation = Observation(rank);
+
+            for (int to : {rank - 1, rank + 1}) {
+                if (to > 0 && to < kRanks)
+                    AddLink(&observation, rank, to, rank == 2 && to == 3 ? factor : 1);
+            }
+            Append(observation);
+        }
+    }
+
+    std::vector<std::unique_ptr<Command>> ranks;
+};
+
+size_t Count(const std::string &text, const std::string &part)
+{
+    size_t count = 0;
+
+    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
+        count++;
+    return count;
+}
+
+/*
+ * Nothing measures the links of the job's new processes, and no iteration ends, until the controller has
+ * decided again and rank 0 has the decision; so only the first reports of the new rank 0 can be the reason.
+ */
+TEST_F(RestartedJob, HasTheReplanInForceAtItsFirstLook)
+{
+    const std::string replan = "\"kind\":\"replan\"";
+    Command control({"control", "--job", "job", "--json"}, Environment());
+    Command agent({"agent", "--job", "job", "--host", "a"}, Environment());
+    int healthy = 0;
+
+    Start("");
+    ASSERT_TRUE(
+        ReportUntil([&] { ReportOthers(1); }, [&] { return ++healthy >= 25 && !Schedules().empty(); }));
+    ASSERT_TRUE(ReportUntil([&] { ReportOthers(26); }, [&] { return HasAnotherSchedule(); }))
+        << control.Written() << agent.Written() << ranks[0]->Written();
+
+    ranks.clear();
+    const size_t decided = Count(control.Written(), replan), taken = Count(agent.Written(), "replan");
+    Start("latency=1000s");
+    ASSERT_TRUE(Await([&] { return Count(control.Written(), replan) > decided; })) << control.Written();
+    ASSERT_TRUE(Await([&] { return Count(agent.Written(), "replan") > taken; })) << agent.Written();
+    EXPECT_TRUE(Schedules().empty());
+    RunDetour({"inject", "clear"}, {{"DETOUR_RUNTIME_DIR", OtherHosts()}});
+    ASSERT_TRUE(Await([&] { return HasAnotherSchedule(); })) << ranks[0]->Written();
+    /* Rank 0 looks for decisions after each iteration; the third one after its look has the new schedule. */
+    const std::vector<int> schedules = Schedules();
+    EXPECT_EQ(std::find_if(schedules.begin(), schedules.end(), [](int number) { return number > 0; }),
+              schedules.begin() + 3);
 }
 } // namespace
