@@ -21,7 +21,9 @@
 #define PART_MIN       128 /* pauses, for that */
 #define PART_TIMES     3   /* searches in a row that find it */
 #define PART_CLEAR     0.9 /* correlation of the whole period, for that */
-#define PART_FAR       4.0 /* standard deviations by which no place of a period is from its repetition */
+#define WHOLE_REPEATS  6   /* repetitions of a lag that refutes a shorter one */
+#define WHOLE_NOISE    0.8 /* of the noise of the shorter one, at most */
+#define WHOLE_FAR      4.0 /* standard deviations by which a place of it is from its repetition */
 
 void dt_iteration_init(struct dt_iteration *it)
 {
@@ -89,24 +91,51 @@ static uint32_t find_lag(const double *values, uint32_t count, uint32_t present)
     return 0;
 }
 
-/* Whether each place of a period of `whole` values has, on average, the value that is `lag` places before, as
- * far as values `whole` apart can tell. */
-static bool is_repeated(const double *values, uint32_t count, uint32_t whole, uint32_t lag)
+/* The mean square of the differences between values that are `lag` apart. */
+static double noise_of(const double *values, uint32_t count, uint32_t lag)
 {
     double noise = 0;
 
-    for (uint32_t i = whole; i < count; i++)
-        noise += (values[i] - values[i - whole]) * (values[i] - values[i - whole]) / (count - whole);
-    for (uint32_t place = 0; place < whole; place++) {
-        double sum = 0;
-        uint32_t repeats = 0;
+    for (uint32_t i = lag; i < count; i++)
+        noise += (values[i] - values[i - lag]) * (values[i] - values[i - lag]) / (count - lag);
+    return noise;
+}
 
-        for (uint32_t i = lag + place; i < count; i += whole, repeats++)
-            sum += values[i] - values[i - lag];
-        if (sum * sum > PART_FAR * PART_FAR * noise * repeats)
-            return false;
+/*
+ * Whether the place of a period of `whole` values that begins at `first` has another value than `lag` places
+ * before. The largest and the smallest difference do not count: one late message is no rhythm.
+ */
+static bool is_other(const double *values, uint32_t count, uint32_t first, uint32_t whole, uint32_t lag,
+                     double noise)
+{
+    double sum = 0, squares = 0, largest = -INFINITY, smallest = INFINITY, variance;
+    uint32_t repeats = 0;
+
+    for (uint32_t i = first; i < count; i += whole, repeats++) {
+        double difference = values[i] - values[i - lag];
+
+        sum += difference;
+        squares += difference * difference;
+        largest = fmax(largest, difference);
+        smallest = fmin(smallest, difference);
     }
-    return true;
+    if (repeats < WHOLE_REPEATS - 1)
+        return false;
+    variance = (squares - sum * sum / repeats) / (repeats - 1);
+    sum -= largest + smallest;
+    return sum * sum > WHOLE_FAR * WHOLE_FAR * fmax(noise, 2 * variance) * (repeats - 2);
+}
+
+/* The same for any place of the period. */
+static bool has_other(const double *values, uint32_t count, uint32_t whole, uint32_t lag)
+{
+    double noise = noise_of(values, count, whole);
+
+    for (uint32_t place = 0; place < whole; place++) {
+        if (is_other(values, count, lag + place, whole, lag, noise))
+            return true;
+    }
+    return false;
 }
 
 /*
@@ -120,15 +149,49 @@ static uint32_t find_part(const double *values, uint32_t count, uint32_t whole)
 
     compared = (uint32_t)dt_min_u64(compared, count);
     values += count - compared;
-    if (whole > compared / REPEATS_MIN || correlation(values, compared, whole, &deviation) < PART_CLEAR)
+    if (whole > compared / WHOLE_REPEATS || correlation(values, compared, whole, &deviation) < PART_CLEAR)
         return 0;
-    if (is_repeated(values, compared, whole, 2)) /* a slow link makes pauses alike, or alternate */
+    if (!has_other(values, compared, whole, 2)) /* a slow link makes pauses alike, or alternate */
         return 0;
     for (uint32_t lag = 3; lag <= whole / 2; lag++) {
-        if (whole % lag == 0 && is_repeated(values, compared, whole, lag))
+        if (whole % lag == 0 && !has_other(values, compared, whole, lag))
             return lag;
     }
     return 0;
+}
+
+/* A period of `lag` values is refuted by one of `whole`: that one explains them better, and not all of its
+ * places repeat after `lag`. */
+static bool is_refuted(const double *values, uint32_t count, uint32_t lag, uint32_t whole)
+{
+    return noise_of(values, count, whole) <= WHOLE_NOISE * noise_of(values, count, lag) &&
+           has_other(values, count, whole, lag);
+}
+
+/*
+ * On a slow link most pauses of an iteration are alike or alternate, so that a few of them correlate about as
+ * well as the iteration. The shortest lag that explains each of its places, if it refutes this one.
+ */
+static uint32_t find_whole(const double *values, uint32_t count, uint32_t lag)
+{
+    double least = INFINITY;
+    uint32_t whole = lag;
+
+    for (uint32_t longer = lag + 1; longer <= count / WHOLE_REPEATS; longer++) {
+        double noise = noise_of(values, count, longer);
+
+        if (noise < least) {
+            least = noise;
+            whole = longer;
+        }
+    }
+    if (whole == lag || !is_refuted(values, count, lag, whole))
+        return lag;
+    for (uint32_t part = lag + 1; part <= whole / 2; part++) {
+        if (whole % part == 0 && !has_other(values, count, whole, part))
+            return part;
+    }
+    return whole;
 }
 
 /* Messages in `lag` bursts: the most of three places, since messages may have been missed. */
@@ -177,6 +240,21 @@ static void shrink(struct dt_iteration *it, const double *pauses, uint32_t count
         begin_anew(it, part, messages);
 }
 
+/*
+ * A slow link may make the pauses of all microbatches alike, or alternate, and a busy processor may make them
+ * irregular: while the iterations begin where they are expected, their number of messages only becomes a
+ * multiple, since the one before may have been that of a part of the iteration, or a number that refutes the
+ * present one. (A link that splits bursts changes their number, and then no comparison of bursts is valid.)
+ */
+static bool may_become(const struct dt_iteration *it, const double *pauses, uint32_t count, uint32_t lag,
+                       uint64_t messages)
+{
+    if (!it->period || it->strange >= STRANGE_MAX || messages % it->period == 0)
+        return true;
+    return messages_of(it, it->period_marks) == it->period &&
+           is_refuted(pauses, count, it->period_marks, lag);
+}
+
 static void find(struct dt_iteration *it)
 {
     double pauses[DT_ITERATION_MARKS];
@@ -187,19 +265,16 @@ static void find(struct dt_iteration *it)
     for (uint64_t number = oldest + 1; number < it->mark_count; number++)
         pauses[count++] = log((double)pause_before(it, number));
     lag = find_lag(pauses, count, it->strange < STRANGE_MAX ? it->period_marks : 0);
+    lag = lag ? find_whole(pauses, count, lag) : 0;
     messages = lag ? messages_of(it, lag) : 0;
-    /*
-     * A slow link may make the pauses of all microbatches alike, or alternate, and a busy processor may make
-     * them irregular: while the iterations begin where they are expected, their number of messages only
-     * becomes a multiple, since the one before may have been that of a part of the iteration.
-     */
-    if (lag == 0 || (it->period && messages % it->period && it->strange < STRANGE_MAX)) {
+    if (lag == 0 || !may_become(it, pauses, count, lag, messages)) {
         it->find_step = dt_min_u64(it->find_step * 2, FIND_MAX);
         lag = 0;
     } else if (messages == it->period) {
         it->find_step = FIND_MAX;
     } else if (lag != it->candidate) {
-        it->find_step = dt_max_u64(FIND_FIRST / 2, lag); /* until it is confirmed by what follows */
+        /* Until it is confirmed: by other pauses, if it replaces a period. */
+        it->find_step = it->period ? PART_MIN : dt_max_u64(FIND_FIRST / 2, lag);
     } else {
         begin_anew(it, lag, messages);
         it->find_step = FIND_MAX;

@@ -7,7 +7,9 @@
  * the types of NCCL's calls; a plugin sees messages, which in a pipeline all have one size, so the rhythm is
  * that of the pauses. Differences to dt_period_find(), which has sizes and a fixed threshold: pauses are
  * noisy, so the lag is the one that correlates best, and the smallest of about equally good ones. Otherwise
- * the rhythm of the microbatches would be taken for the one of the iteration.
+ * the rhythm of the microbatches would be taken for the one of the iteration. On a slow link the pauses of
+ * the microbatches may correlate as well: a lag is refuted by a longer one in which a place differs, on
+ * average, from the place a lag before by several standard errors.
  *
  * The period is kept in messages, not in bursts and not in time: a schedule that changes, a link that
  * becomes slow, and bursts that merge leave the number of messages of an iteration unchanged. An iteration

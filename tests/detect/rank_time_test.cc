@@ -196,6 +196,7 @@ TEST(RankTime, OfASlowLinkThatSplitsBurstsIsNotSlow)
         }
         Print(is_delay ? "delayed link" : "narrow link", &totals);
         EXPECT_LE(totals.slow_wrong, 1);
+        EXPECT_LE(totals.iteration.Quantile(1), 0.012);
     }
 }
 } // namespace
