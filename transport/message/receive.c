@@ -47,7 +47,7 @@ static void complete(struct dt_receiver *r, struct dt_path *path, struct dt_recv
         slot->bytes[i] = (uint32_t)arrivals->bytes[i];
         bytes += slot->bytes[i];
         if (slot->memory[i]) {
-            slot->memory[i]->written_mask |= 1u << path->index;
+            slot->memory[i]->written_mask |= (uint32_t)(slot->bytes[i] > 0) << path->index;
             DT_CHECK_HOT(slot->memory[i]->open > 0);
             dt_count(&slot->memory[i]->open, -1u);
         }

@@ -61,6 +61,14 @@ TEST_F(Flush, MemoryThatWasNeverWrittenNeedsNoRead)
     EXPECT_EQ(0u, receiver->meter.row->flush_count);
 }
 
+/* It may come over a path whose device has not registered the memory. */
+TEST_F(Flush, AnEmptyMessageHasWrittenNothing)
+{
+    Transfer(0);
+    EXPECT_EQ(0u, to_memory->written_mask);
+    EXPECT_EQ(nullptr, Iflush(100));
+}
+
 TEST_F(Flush, OfASenderIsInvalid)
 {
     void *data = from.data();
