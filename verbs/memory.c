@@ -51,7 +51,12 @@ static int deregister_region(void *arg, struct ibv_mr *ibv)
     return ((struct dt_device *)arg)->verbs->table.dereg_mr(ibv);
 }
 
-const struct dt_mr_cache_ops dt_device_mr_ops = {register_region, deregister_region};
+static bool is_gone(void *arg)
+{
+    return dt_device_is_removed((struct dt_device *)arg);
+}
+
+const struct dt_mr_cache_ops dt_device_mr_ops = {register_region, deregister_region, is_gone};
 
 static enum dt_status register_request(struct dt_device *device, const struct dt_mr_request *request,
                                        struct dt_mr **mr)

@@ -186,6 +186,8 @@ static enum dt_status add_region(struct dt_mr_cache *cache, const struct dt_mr_r
         int errno_kept = errno;
 
         free(entry);
+        if (cache->ops->is_gone(cache->ops_arg))
+            return DT_NOT_FOUND;
         errno = errno_kept;
         return DT_SYSTEM;
     }

@@ -41,6 +41,8 @@ struct dt_mr_cache_ops {
                                       uint32_t *rkey);
     /* 0 or an errno. */
     int (*deregister_region)(void *arg, struct ibv_mr *ibv);
+    /* Was the device removed, so that it registers nothing? */
+    bool (*is_gone)(void *arg);
 };
 
 struct dt_mr_entry;
@@ -64,7 +66,7 @@ size_t dt_mr_cache_close(struct dt_mr_cache *cache);
 
 /*
  * A reference to a region that covers the request, existing or new. Silent: DT_INVALID (empty or wrapping
- * range), DT_NO_MEMORY, DT_SYSTEM with errno set.
+ * range), DT_NO_MEMORY, DT_NOT_FOUND (the device is gone), DT_SYSTEM with errno set.
  */
 enum dt_status dt_mr_cache_get(struct dt_mr_cache *cache, const struct dt_mr_request *request,
                                struct dt_mr **mr);

@@ -24,6 +24,7 @@ struct FakeDevice {
     int fail_register = 0;
     int fail_deregister = 0;
     int fail_after = -1; /* regions; -1: never */
+    bool is_gone = false;
 };
 
 ibv_mr *Register(void *arg, const dt_mr_request *request, uint32_t *lkey, uint32_t *rkey)
@@ -52,7 +53,12 @@ int Deregister(void *arg, ibv_mr *ibv)
     return device->fail_deregister;
 }
 
-const dt_mr_cache_ops kOps = {Register, Deregister};
+bool IsGone(void *arg)
+{
+    return static_cast<FakeDevice *>(arg)->is_gone;
+}
+
+const dt_mr_cache_ops kOps = {Register, Deregister, IsGone};
 
 class MrCache : public ::testing::Test
 {
@@ -195,6 +201,16 @@ TEST_F(MrCache, ARefusalLeavesNothingAndKeepsErrno)
     EXPECT_EQ(DT_SYSTEM, dt_mr_cache_put(&cache, mr));
     EXPECT_EQ(EBUSY, errno);
     device.fail_deregister = 0;
+}
+
+TEST_F(MrCache, ARefusalOfADeviceThatIsGoneIsNoError)
+{
+    dt_mr_request request = {0x10000, kPage, 0, -1, 0, 0};
+    dt_mr *mr;
+
+    device.fail_register = EIO;
+    device.is_gone = true;
+    EXPECT_EQ(DT_NOT_FOUND, dt_mr_cache_get(&cache, &request, &mr));
 }
 
 /* What users hold is the same; the device behind it, and its keys, are others. */
