@@ -107,8 +107,6 @@ uint64_t dt_reopen_progress(struct dt_nic *nic, uint64_t now_ns)
 {
     struct dt_reopen *reopen = &nic->service->reopen;
 
-    if (!nic->environment->has_threads)
-        return DT_NEVER_NS;
     if (!dt_load_relaxed(&nic->is_dead))
         return close_old(nic, now_ns);
     switch ((enum dt_reopen_state)dt_load_acquire(&reopen->state)) {

@@ -8,7 +8,7 @@
  * The context of before is closed once its last queue pair is destroyed, which DETOUR_LATE_MS delays: at the
  * next removal, and every DT_REOPEN_OLD_NS until none is left.
  *
- * Device thread. Not in a simulation, whose devices do not come back.
+ * Device thread.
  */
 #ifndef DETOUR_TRANSPORT_REOPEN_H
 #define DETOUR_TRANSPORT_REOPEN_H

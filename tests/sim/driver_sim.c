@@ -126,8 +126,9 @@ uint64_t dt_driver_rate_bytes_per_s(void)
 
 bool dt_driver_is_present(uint32_t index)
 {
-    (void)index; /* what dies here does not come back */
-    return true;
+    const struct dt_soft_device *device = driver.devices[index];
+
+    return !device || device->is_back || !dt_rnic_is_fatal(device->rnic);
 }
 
 uint64_t dt_driver_instance(void)
@@ -174,11 +175,23 @@ static struct dt_soft_device *make_device(uint32_t index, const struct dt_driver
     return device;
 }
 
+/* A dead device that was plugged in again: its users keep it, and the next one takes its end of the cable. */
+static void make_way(uint32_t index)
+{
+    struct dt_soft_device *device = driver.devices[index];
+
+    if (!device || !device->is_back)
+        return;
+    driver.devices[index] = NULL;
+    dt_driver_close(device); /* the driver's own reference */
+}
+
 int dt_driver_open(uint32_t index, const struct dt_driver_callbacks *callbacks,
                    struct dt_soft_device **device)
 {
     if (index >= driver.device_count)
         return ENODEV;
+    make_way(index);
     if (!driver.devices[index])
         driver.devices[index] = make_device(index, callbacks);
     if (!driver.devices[index])
@@ -192,8 +205,10 @@ void dt_driver_close(struct dt_soft_device *device)
 {
     if (--device->open_count)
         return;
-    driver.devices[device->index] = NULL;
-    dt_sim_attach(driver.ports[device->index], NULL);
+    if (driver.devices[device->index] == device) {
+        driver.devices[device->index] = NULL;
+        dt_sim_attach(driver.ports[device->index], NULL);
+    }
     dt_rnic_destroy(device->rnic);
     pthread_mutex_destroy(&device->lock);
     free(device);

@@ -19,6 +19,7 @@ static struct {
     uint32_t qp_wr_max;
     uint32_t faults[DT_SOFT_NAMES_MAX];
     bool may_have_event[DT_SOFT_NAMES_MAX];
+    const struct ibv_context *newest[DT_SOFT_NAMES_MAX]; /* of each device */
     uint32_t cq_count;
     struct {
         uintptr_t at;
@@ -129,18 +130,20 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
     return sim.soft.create_qp(pd, attr);
 }
 
-/* Only asks when there may be one: asking costs a system call. */
+/* Only asks when there may be one: asking costs a system call. A context of before, which is asked until the
+ * device is opened again, does not answer for the newest. */
 static int get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
     uint32_t device = device_of(context);
+    bool is_newest = context == sim.newest[device];
     int error;
 
-    if (!sim.may_have_event[device] || sim.faults[device] & DT_VERBS_EVENTS_HELD) {
+    if ((is_newest && !sim.may_have_event[device]) || sim.faults[device] & DT_VERBS_EVENTS_HELD) {
         errno = EAGAIN;
         return -1;
     }
     error = sim.soft.get_async_event(context, event);
-    if (error)
+    if (error && is_newest)
         sim.may_have_event[device] = false;
     return error;
 }
@@ -207,6 +210,7 @@ static struct ibv_context *open_device(struct ibv_device *device)
         return NULL;
     sim.poll_cq = context->ops.poll_cq;
     context->ops.poll_cq = poll_cq;
+    sim.newest[device_of(context)] = context;
     return context;
 }
 

@@ -13,7 +13,7 @@
 
 namespace
 {
-/* The receiver's process has threads, as far as this module can see; the test is them. */
+/* The test is the threads of the receiver's process. */
 class Reopen : public detour_test::TwoNets
 {
   protected:
@@ -23,18 +23,12 @@ class Reopen : public detour_test::TwoNets
         Establish();
         detour_test::AllowWarning("cannot go to ERR"); // at the close
         nic = receiver->path[1].nic;
-        nic->environment->has_threads = true;
         old = nic->device;
         EXPECT_EQ(DT_NEVER_NS, dt_reopen_progress(nic, now_ns)) << "it lives";
         ASSERT_EQ(0, dt_soft_device_control("soft1", DT_SOFT_CONTROL_FATAL, 0));
         dt_device_events_read(nic, now_ns);
         ASSERT_TRUE(dt_load_relaxed(&nic->is_dead));
         dt_store_relaxed(&receiver->faults, 0u);
-    }
-    void TearDown() override
-    {
-        nic->environment->has_threads = false;
-        TwoNets::TearDown();
     }
     /* Its paths have left the queue pairs. */
     void Leave()
@@ -143,7 +137,6 @@ TEST_F(Reopen, TheContextOfBeforeIsClosedOnceNothingIsOnIt)
     now_ns += DT_REOPEN_OLD_NS;
     EXPECT_TRUE(Progress());
     EXPECT_EQ(now_ns + DT_REOPEN_OLD_NS, dt_reopen_progress(nic, now_ns)) << "it has queue pairs";
-    nic->environment->has_threads = false;
     dt_net_close(sender);
     dt_net_close(receiver);
     sender = nullptr;
@@ -153,7 +146,6 @@ TEST_F(Reopen, TheContextOfBeforeIsClosedOnceNothingIsOnIt)
                dt_list_is_empty(&there.net->nic[0].service->connections);
     }));
     dt_executor_run(&nic->executor);
-    nic->environment->has_threads = true;
     now_ns += DT_REOPEN_OLD_NS;
     EXPECT_TRUE(Progress());
     EXPECT_EQ(DT_NEVER_NS, dt_reopen_progress(nic, now_ns));
@@ -180,14 +172,5 @@ TEST_F(Reopen, AnOpenedDeviceThatIsNotTakenIsClosedWithTheNet)
     ASSERT_EQ(0, dt_soft_device_control("soft1", DT_SOFT_CONTROL_PLUG, 0));
     EXPECT_TRUE(Progress());
     EXPECT_NE(nullptr, nic->service->reopen.opened);
-}
-
-TEST_F(Reopen, InASimulationItIsNot)
-{
-    detour_test::ExpectWarning("DEVICE_FATAL");
-    Leave();
-    ASSERT_EQ(0, dt_soft_device_control("soft1", DT_SOFT_CONTROL_PLUG, 0));
-    nic->environment->has_threads = false;
-    EXPECT_FALSE(Progress());
 }
 } // namespace

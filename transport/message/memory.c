@@ -78,8 +78,7 @@ static bool hold(struct dt_connection *c, const struct dt_memory_source *from, s
 {
     struct dt_nic *nic = c->path[p].nic;
 
-    return nic->environment->has_threads && dt_load_acquire(&nic->is_dead) &&
-           dt_registration_hold(nic, from, memory, p);
+    return dt_load_acquire(&nic->is_dead) && dt_registration_hold(nic, from, memory, p);
 }
 
 /*

@@ -207,13 +207,11 @@ class Away : public Registration
         Registration::SetUp();
         if (HasFatalFailure())
             return;
-        nic->environment->has_threads = true; // without them devices do not come back
         dt_store_release(&nic->is_dead, 1u);
     }
     void TearDown() override
     {
         Return();
-        nic->environment->has_threads = false;
         Registration::TearDown();
     }
     void Return()
