@@ -163,6 +163,10 @@ enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_m
             status = dt_memory_register_on(dt_nic_memory(path->nic), from, &mr);
             dt_memory_add_region(memory, p, status == DT_OK ? mr : NULL);
         }
+        if (status == DT_NOT_FOUND && dt_registration_hold(path->nic, from, memory, p)) {
+            held_mask |= 1u << p; /* the device was removed, which its thread has not noticed yet */
+            status = DT_OK;
+        }
         if (status != DT_OK) {
             *missing |= 1u << p;
             refused = refused == DT_OK ? status : refused;

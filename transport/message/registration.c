@@ -123,16 +123,38 @@ static void end(struct dt_registration *registration, enum dt_status status, str
         dt_fetch_sub_acq_rel(&nic->late_tasks, 1);
 }
 
+/* The device is gone: the registration waits for its return. False: that is for its caller to decide. */
+static bool hold_again(struct dt_registration *registration)
+{
+    struct dt_nic *nic = registration->nic;
+    bool is_late, is_counted;
+
+    pthread_mutex_lock(&registration->mutex); /* the memory may be deregistered at the same time */
+    is_late = registration->state == DT_REGISTRATION_LATE;
+    is_counted = is_late && registration->is_counted;
+    if (is_late) {
+        registration->is_counted = false;
+        dt_nic_hold_failed(nic, &registration->task);
+    }
+    pthread_mutex_unlock(&registration->mutex);
+    if (is_counted)
+        dt_fetch_sub_acq_rel(&nic->late_tasks, 1);
+    if (is_late)
+        dt_nic_release_if_back(nic);
+    return is_late;
+}
+
 static void run_register(struct dt_task *task)
 {
     struct dt_registration *registration = dt_container_of(task, struct dt_registration, task);
     struct dt_device *device = dt_nic_memory(registration->nic);
     struct dt_mr *mr = NULL;
-    enum dt_status status = DT_NOT_FOUND; /* late at its opening, and then not opened */
+    enum dt_status status = DT_SYSTEM; /* late at its opening, and then not opened */
 
     if (device)
         status = dt_memory_register_on(device, &registration->from, &mr);
-    end(registration, status, mr);
+    if (status != DT_NOT_FOUND || !hold_again(registration))
+        end(registration, status, mr);
 }
 
 static void run_deregister(struct dt_task *task)
@@ -213,18 +235,15 @@ bool dt_registration_wait(struct dt_registration *registration, uint64_t timeout
 
 void dt_registration_abandon(struct dt_registration *registration)
 {
-    bool is_ended;
+    bool is_over; /* nothing refers to it any more */
 
-    if (dt_nic_withdraw(registration->nic, &registration->task)) {
-        release(registration);
-        return;
-    }
     pthread_mutex_lock(&registration->mutex);
-    is_ended = registration->state == DT_REGISTRATION_ENDED;
-    if (!is_ended)
+    is_over = registration->state == DT_REGISTRATION_ENDED ||
+              dt_nic_withdraw(registration->nic, &registration->task);
+    if (!is_over)
         set_state(registration, DT_REGISTRATION_ABANDONED);
     pthread_mutex_unlock(&registration->mutex);
-    if (is_ended)
+    if (is_over)
         release(registration);
 }
 

@@ -22,15 +22,27 @@ void dt_nic_submit_urgent(struct dt_nic *nic, struct dt_task *task)
     submit(nic, task, true);
 }
 
-/* The mutex orders this after dt_nic_release(), or before it: no task stays behind. */
-void dt_nic_hold(struct dt_nic *nic, struct dt_task *task)
+void dt_nic_hold_failed(struct dt_nic *nic, struct dt_task *task)
 {
     pthread_mutex_lock(&nic->executor.mutex);
     DT_CHECK(!task->is_held);
     task->is_held = true;
     dt_list_push_back(&nic->held, &task->node);
     pthread_mutex_unlock(&nic->executor.mutex);
+}
+
+/* The mutex orders this after dt_nic_release(), or before it: no task stays behind. */
+void dt_nic_hold(struct dt_nic *nic, struct dt_task *task)
+{
+    dt_nic_hold_failed(nic, task);
     if (!dt_load_acquire(&nic->is_dead))
+        dt_nic_release(nic);
+}
+
+/* A removal that is not reported yet will be, and the tasks wait for the return after it. */
+void dt_nic_release_if_back(struct dt_nic *nic)
+{
+    if (!dt_load_acquire(&nic->is_dead) && !dt_device_is_removed(dt_nic_device(nic)))
         dt_nic_release(nic);
 }
 

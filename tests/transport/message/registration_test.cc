@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/message/registration.h"
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <mutex>
 
+#include "softrnic/softrnic.h"
 #include "tests/transport/message/ends.h"
 #include "transport/path/nic.h"
 #include "verbs/fault.h"
@@ -77,6 +80,25 @@ class Registration : public detour_test::Ends
         fault.limit = 1;
         fault.error = EIO;
         dt_device_set_faults(of->device, &fault, 1);
+    }
+    static void Remove(dt_nic *of)
+    {
+        ASSERT_EQ(0, dt_soft_device_control(of->name, DT_SOFT_CONTROL_FATAL, 0));
+    }
+    /* It is back, and opened again. */
+    static void Replace(dt_nic *of)
+    {
+        dt_device *next = nullptr;
+        ASSERT_EQ(0, dt_soft_device_control(of->name, DT_SOFT_CONTROL_PLUG, 0));
+        ASSERT_EQ(DT_OK, dt_device_reopen(of->device, &next));
+        dt_store_release(&of->device, next);
+    }
+    static bool HasHeld(dt_nic *of)
+    {
+        pthread_mutex_lock(&of->executor.mutex);
+        bool has_held = !dt_list_is_empty(&of->held);
+        pthread_mutex_unlock(&of->executor.mutex);
+        return has_held;
     }
     bool Arrives(uint32_t mask)
     {
@@ -198,6 +220,25 @@ TEST_F(Registration, ThatIsRefusedLateLeavesTheMaskAsItIs)
     EXPECT_EQ(nullptr, memory->mr[1]);
 }
 
+/* Its thread has not read the event yet. */
+TEST_F(Registration, WhileTheDefaultDeviceIsBeingRemovedWaitsForItsReturn)
+{
+    dt_nic *first = receiver->path[0].nic;
+    detour_test::AllowWarning("DEVICE_FATAL"); // at the close
+    detour_test::AllowWarning("cannot go to ERR");
+    Remove(first);
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    EXPECT_EQ(2u, memory->path_mask);
+    EXPECT_EQ(1u, memory->late_mask);
+    EXPECT_EQ(0u, missing);
+    dt_executor_run(&first->executor);
+    EXPECT_TRUE(HasHeld(first)) << "it is asked once";
+    Replace(first);
+    dt_nic_release(first);
+    dt_executor_run(&first->executor);
+    EXPECT_EQ(3u, memory->path_mask);
+}
+
 /* A device that is dead is not asked, and has the memory before its paths once it is back. */
 class Away : public Registration
 {
@@ -231,6 +272,26 @@ TEST_F(Away, AnAbsentDeviceRegistersOnceItIsBack)
     Return();
     EXPECT_TRUE(Arrives(3));
     EXPECT_NE(nullptr, memory->mr[1]);
+}
+
+TEST_F(Away, ADeviceThatIsGoneAgainBeforeItHasRegisteredDoesAtItsNextReturn)
+{
+    detour_test::AllowWarning("DEVICE_FATAL"); // at the close
+    detour_test::AllowWarning("cannot go to ERR");
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    Remove(nic);
+    Return();
+    for (int i = 0; i < 10000 && !HasHeld(nic); i++)
+        usleep(1000);
+    EXPECT_TRUE(HasHeld(nic));
+    EXPECT_EQ(1u, dt_load_acquire(&memory->path_mask));
+    EXPECT_EQ(2u, dt_load_acquire(&memory->late_mask));
+    EXPECT_EQ(0u, nic->late_tasks);
+    Replace(nic);
+    Return();
+    for (int i = 0; i < 10000 && dt_load_acquire(&memory->path_mask) != 3; i++)
+        usleep(1000);
+    EXPECT_EQ(3u, dt_load_acquire(&memory->path_mask));
 }
 
 TEST_F(Away, AlsoWhereThePathWasNeverSetUp)
