@@ -313,7 +313,7 @@ void dt_receiver_publish_again(struct dt_receiver *r)
     r->again = 0; /* the others were brought by another path before they could be offered again */
 }
 
-/* Of all paths, in a row that was copied. */
+/* Of all paths, in a row that was copied; some may have the memory since the row was written. */
 static void refresh_keys(const struct dt_recv_slot *slot, struct dt_cts_row *row, uint32_t path_count)
 {
     for (uint32_t i = 0; i < slot->parts; i++) {
@@ -321,10 +321,11 @@ static void refresh_keys(const struct dt_recv_slot *slot, struct dt_cts_row *row
         uint32_t mask = memory ? dt_load_acquire(&memory->path_mask) : 0;
 
         for (uint32_t p = 0; p < path_count; p++) {
-            if (mask & row->entry[i].path_mask & 1u << p)
+            if (mask & 1u << p)
                 row->entry[i].rkey[p] = htole32(dt_load_relaxed(&memory->mr[p]->rkey));
         }
     }
+        row->entry[i].path_mask |= (uint8_t)mask;
 }
 
 /*

@@ -8,15 +8,14 @@
 #include "transport/protocol/cts.h"
 #include "transport/protocol/memory_layout.h"
 
+/* Also where there were none: the memory may wait for the device since its receive was opened. */
 static void drop(struct dt_send_slot *slot, uint32_t p)
 {
     uint8_t bit = (uint8_t)(1u << p);
 
-    for (uint32_t i = 0; i < slot->parts; i++) {
-        if (slot->entry[i].path_mask & bit)
-            slot->stale_mask |= bit;
+    slot->stale_mask |= bit;
+    for (uint32_t i = 0; i < slot->parts; i++)
         slot->entry[i].path_mask &= (uint8_t)~bit;
-    }
 }
 
 void dt_sender_drop_stale_keys(const struct dt_sender *s, struct dt_send_slot *slot, uint64_t sequence,

@@ -66,6 +66,22 @@ TEST_F(Receive, IsPublishedAgainOverThePathThatIsLeft)
     Wait(receive);
 }
 
+/* The memory waited for the device of path 1 when the receive was opened. */
+TEST_F(Receive, OfferedWithRenewedKeysHasThePathsThatItsMemoryHasNow)
+{
+    to_memory->path_mask = 1;
+    dt_request *receive = Irecv(100);
+    to_memory->path_mask = 3;
+    receiver->path[1].keys_since = 1;
+    dt_receiver_renew_keys(r, &receiver->path[1]);
+    const dt_cts_entry *entry = reinterpret_cast<dt_cts_row *>(receiver->path[1].control)->entry;
+    EXPECT_EQ(3u, entry->path_mask);
+    EXPECT_EQ(to_memory->mr[1]->rkey, le32toh(entry->rkey[1]));
+    receiver->path[1].keys_since = 0;
+    Wait(SendWhenPossible(100));
+    Wait(receive);
+}
+
 TEST_F(Receive, WithoutAPathNothingIsPublishedAgain)
 {
     ASSERT_NE(nullptr, Irecv(100));

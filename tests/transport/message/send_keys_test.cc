@@ -135,4 +135,17 @@ TEST_F(SendKeys, ThatComeOverAnotherPathAreOldIfTheMessageIs)
         EXPECT_EQ(3u, slot->entry[0].path_mask) << ring;
     }
 }
+
+/* Its entries named the other path alone, since the memory waited for the device. */
+TEST_F(SendKeys, OfMemoryThatWaitedForTheDeviceAreTakenToo)
+{
+    slot->entry[0].path_mask = 1;
+    Renew(1, 1, 1);
+    sender->path[0].state = DT_PATH_NONE;
+    dt_connection_choose_path(sender);
+    EXPECT_EQ(nullptr, dt_sender_path_for(s, slot));
+    EXPECT_EQ(DT_OK, (int)sender->failing) << "the keys may still come";
+    *RingOf(1) = before;
+    EXPECT_EQ(&sender->path[1], dt_sender_path_for(s, slot));
+}
 } // namespace
