@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "softrnic/softrnic.h"
 #include "tests/sim/driver_sim.h"
 #include "tests/sim/executor_sim.h"
 #include "tests/sim/trace.h"
@@ -38,6 +39,7 @@ static const char *const kind_name[] = {
     [DT_CHAOS_KILL] = "process dies",
     [DT_CHAOS_MIGRATE] = "drained by the operator",
     [DT_CHAOS_CONTROL_GONE] = "control network gone for good",
+    [DT_CHAOS_REMOVED] = "device removed",
 };
 
 static const char *stream_fault_name(enum dt_stream_fault fault)
@@ -175,6 +177,20 @@ static void die(struct dt_chaos_run *run, uint32_t device)
         dt_rnic_set_fatal(rnic);
 }
 
+/* Out of the list of devices, and back as a new one that has nothing; a dead one does not return. */
+static void remove_device(const struct dt_chaos_run *run, uint32_t device, bool is_removed)
+{
+    struct dt_rnic *rnic = dt_driver_sim_rnic(device);
+    char name[16];
+
+    if (is_removed && rnic)
+        dt_rnic_set_fatal(rnic);
+    if (is_removed || run->is_device_dead[device])
+        return;
+    snprintf(name, sizeof name, "soft%u", device);
+    dt_soft_device_control(name, DT_SOFT_CONTROL_PLUG, 0);
+}
+
 static void stop(struct dt_chaos_run *run, uint32_t host, uint64_t until_ns)
 {
     run->stopped_until_ns[host] = dt_max_u64(run->stopped_until_ns[host], until_ns);
@@ -227,6 +243,9 @@ static void begin(struct dt_chaos_run *run, uint32_t i, uint64_t now_ns)
         break;
     case DT_CHAOS_DEATH:
         die(run, f->device);
+        break;
+    case DT_CHAOS_REMOVED:
+        remove_device(run, f->device, true);
         break;
     case DT_CHAOS_HANG:
         snprintf(device, sizeof device, "soft%u", f->device);
@@ -286,6 +305,9 @@ static void end(struct dt_chaos_run *run, uint32_t i)
         break;
     case DT_CHAOS_DEATH_BLIND:
         die(run, f->device);
+        break;
+    case DT_CHAOS_REMOVED:
+        remove_device(run, f->device, false);
         break;
     case DT_CHAOS_FREEZE:
         freeze(run, f, false);

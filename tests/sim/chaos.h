@@ -48,8 +48,9 @@ enum dt_chaos_kind {
     DT_CHAOS_FREEZE = DT_CHAOS_SWARM_KINDS, /* the machine stands still, its devices too */
     DT_CHAOS_HALF_SILENT,                   /* half of the device's completion queues are silent for good */
     DT_CHAOS_KILL, /* the process ends without a word; its devices, duration_ns before or after its streams */
-    DT_CHAOS_MIGRATE,     /* drained by the operator; for good if duration_ns is DT_NEVER_NS (orders.h) */
-    DT_CHAOS_CONTROL_GONE /* the control network passes nothing any more; no end is notified (gone.h) */
+    DT_CHAOS_MIGRATE,      /* drained by the operator; for good if duration_ns is DT_NEVER_NS (orders.h) */
+    DT_CHAOS_CONTROL_GONE, /* the control network passes nothing any more; no end is notified (gone.h) */
+    DT_CHAOS_REMOVED       /* the device leaves the system, and returns anew (returns.h) */
 };
 
 struct dt_chaos {
@@ -74,7 +75,7 @@ struct dt_chaos {
     bool is_device_first;              /* KILL */
 };
 
-#define DT_CHAOS_MAX 24
+#define DT_CHAOS_MAX 32
 
 struct dt_chaos_run {
     struct dt_chaos list[DT_CHAOS_MAX];

@@ -45,6 +45,7 @@ struct dt_flow *dt_flow_create(const ncclNet_v8_t *net, const struct dt_flow_opt
     flow->net = net;
     flow->options = *options;
     dt_prng_init_stream(&flow->prng, options->plan.seed, options->plan.id);
+    dt_prng_init_stream(&flow->registrations, options->plan.seed, 1100 + (uint64_t)options->plan.id);
     if (!dt_plan_make(&flow->plan, &options->plan)) {
         dt_plan_free(&flow->plan);
         free(flow);
@@ -60,6 +61,8 @@ static void close_end(struct dt_flow *flow, enum dt_flow_side side)
     dt_plugin_sim_enter(flow->options.side[side].host);
     if (end->comm && end->mhandle)
         flow->net->deregMr(end->comm, end->mhandle);
+    while (end->comm && end->old_count > 0)
+        flow->net->deregMr(end->comm, end->old_mhandle[--end->old_count]);
     if (side == DT_FLOW_RECEIVER)
         flow->plan.is_registered = false;
     if (end->comm && side == DT_FLOW_SENDER)
@@ -149,11 +152,25 @@ bool dt_flow_take_error(struct dt_flow *flow, enum dt_flow_side side, ncclResult
 /* ---- set-up ---------------------------------------------------------------------------------------------
  */
 
+static uint32_t pool_bytes(const struct dt_flow *flow, enum dt_flow_side side)
+{
+    return (side == DT_FLOW_SENDER ? flow->plan.send_bytes : flow->plan.recv_bytes) + 1;
+}
+
 static ncclResult_t register_pool(struct dt_flow *flow, enum dt_flow_side side)
+{
+    struct dt_flow_end *end = &flow->end[side];
+
+    return flow->net->regMr(end->comm, side == DT_FLOW_SENDER ? flow->plan.send_pool : flow->plan.recv_pool,
+                            pool_bytes(flow, side), flow->options.is_gpu ? NCCL_PTR_CUDA : NCCL_PTR_HOST,
+                            &end->mhandle);
+}
+
+static ncclResult_t register_first(struct dt_flow *flow, enum dt_flow_side side)
 {
     struct dt_plan *plan = &flow->plan;
     bool is_sender = side == DT_FLOW_SENDER;
-    uint32_t bytes = (is_sender ? plan->send_bytes : plan->recv_bytes) + 1;
+    uint32_t bytes = pool_bytes(flow, side);
 
     plan->is_registered |= !is_sender;
     if (flow->options.is_gpu)
@@ -162,8 +179,27 @@ static ncclResult_t register_pool(struct dt_flow *flow, enum dt_flow_side side)
         dt_gpu_writes_watch(plan->recv_pool, bytes);
     if (flow->options.refusing_mask && !is_sender)
         dt_verbs_sim_refuse(plan->recv_pool, bytes, flow->options.refusing_mask);
-    return flow->net->regMr(flow->end[side].comm, is_sender ? plan->send_pool : plan->recv_pool, bytes,
-                            flow->options.is_gpu ? NCCL_PTR_CUDA : NCCL_PTR_HOST, &flow->end[side].mhandle);
+    return register_pool(flow, side);
+}
+
+/* Now and then, as a job that allocates new buffers: at times while a device is away. */
+static bool register_again(struct dt_flow *flow, enum dt_flow_side side)
+{
+    struct dt_flow_end *end = &flow->end[side];
+    void *before = end->mhandle;
+    ncclResult_t result;
+
+    if (!flow->options.registers_again || end->old_count == DT_FLOW_REGISTRATIONS_MAX ||
+        !dt_prng_chance(&flow->registrations, 1, 16))
+        return true;
+    result = register_pool(flow, side);
+    if (result != ncclSuccess) {
+        end->mhandle = before;
+        return dt_flow_take_error(flow, side, result, "regMr failed", 0);
+    }
+    dt_say("flow %u: %s has registered its memory again", flow->options.plan.id, side_name[side]);
+    end->old_mhandle[end->old_count++] = before;
+    return true;
 }
 
 static bool act_connect(struct dt_flow *flow)
@@ -176,7 +212,7 @@ static bool act_connect(struct dt_flow *flow)
         return true;
     if (result == ncclSuccess) {
         dt_say("flow %u: sender connected", flow->options.plan.id);
-        result = register_pool(flow, DT_FLOW_SENDER);
+        result = register_first(flow, DT_FLOW_SENDER);
     }
     return result == ncclSuccess ||
            dt_flow_take_error(flow, DT_FLOW_SENDER, result, "connect or regMr failed", 0);
@@ -193,7 +229,7 @@ static bool act_accept(struct dt_flow *flow)
         dt_say("flow %u: receiver accepted", flow->options.plan.id);
         flow->net->closeListen(flow->listen_comm);
         flow->listen_comm = NULL;
-        result = register_pool(flow, DT_FLOW_RECEIVER);
+        result = register_first(flow, DT_FLOW_RECEIVER);
     }
     return result == ncclSuccess ||
            dt_flow_take_error(flow, DT_FLOW_RECEIVER, result, "accept or regMr failed", 0);
@@ -295,7 +331,7 @@ bool dt_flow_act(struct dt_flow *flow, enum dt_flow_side side)
             return is_listening(flow) ? act_accept(flow) : act_listen(flow);
         return !is_listening(flow) || act_connect(flow);
     }
-    return acts[side][dt_prng_below(&flow->prng, 2)](flow) && is_right(flow);
+    return register_again(flow, side) && acts[side][dt_prng_below(&flow->prng, 2)](flow) && is_right(flow);
 }
 
 uint64_t dt_flow_next_ns(const struct dt_flow *flow, uint64_t now_ns)

@@ -47,6 +47,7 @@ struct dt_flow_options {
     bool closes_early;      /* each end on its own; else both when both have finished */
     bool is_staged;         /* a send may be accepted before its irecv, and done before it is received */
     bool is_gpu;            /* registered as GPU memory, and flushed */
+    bool registers_again;   /* each end, its memory, while messages go */
     uint32_t refusing_mask; /* devices that do not take the receiver's memory */
     enum dt_flow_mercy mercy;
     bool may_miss_acks; /* the sender may fail to see that its messages have arrived (mercy.h) */

@@ -48,6 +48,7 @@ bool dt_flow_irecv(struct dt_flow *flow)
         return true;
     dt_say("flow %u: irecv %u, %d parts", flow->options.plan.id, m, plan->message[m].part_count);
     flow->receiving[m].request = request;
+    flow->receiving[m].mhandle = flow->end[DT_FLOW_RECEIVER].mhandle;
     plan->message[m].is_open = true;
     flow->posted++;
     if (flow->options.irecv_pause_ns_max > 0)
@@ -68,7 +69,7 @@ static bool start_flush(struct dt_flow *flow, uint32_t m)
 
         data[k] = plan->recv_pool + part->recv_at;
         sizes[k] = part->bytes;
-        mhandles[k] = flow->end[DT_FLOW_RECEIVER].mhandle;
+        mhandles[k] = flow->receiving[m].mhandle;
     }
     result = flow->net->iflush(flow->end[DT_FLOW_RECEIVER].comm, plan->message[m].part_count, data, sizes,
                                mhandles, &flow->receiving[m].flush);

@@ -14,9 +14,14 @@ enum dt_flow_end_state {
     DT_FLOW_END_DEAD /* its process has ended, and no call comes from it */
 };
 
+/* Registrations of an end's memory, of which the newest serves new messages. */
+#define DT_FLOW_REGISTRATIONS_MAX 8
+
 struct dt_flow_end {
     void *comm;
     void *mhandle;
+    void *old_mhandle[DT_FLOW_REGISTRATIONS_MAX]; /* of messages that may be under way */
+    uint32_t old_count;
     uint32_t state;
     ncclResult_t error;
     bool is_process_dead; /* also when it had closed before */
@@ -34,6 +39,7 @@ struct dt_flow_sending {
 
 struct dt_flow_receiving {
     void *request;
+    void *mhandle; /* of its irecv, and so of its flush */
     void *flush;
     bool is_done;
     bool is_answered;
@@ -43,6 +49,7 @@ struct dt_flow {
     const ncclNet_v8_t *net;
     struct dt_flow_options options;
     struct dt_prng prng;
+    struct dt_prng registrations;
     char handle[NCCL_NET_HANDLE_MAXSIZE];
     void *listen_comm;
     struct dt_flow_end end[DT_FLOW_SIDES];

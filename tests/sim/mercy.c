@@ -92,6 +92,7 @@ static bool may_hide_ack(const struct dt_chaos *fault)
     case DT_CHAOS_CQ_SILENT:
     case DT_CHAOS_HALF_SILENT:
     case DT_CHAOS_FREEZE:
+    case DT_CHAOS_REMOVED:
         return true;
     default:
         return false;

@@ -14,6 +14,7 @@
 #include "tests/sim/mercy.h"
 #include "tests/sim/orders.h"
 #include "tests/sim/passing.h"
+#include "tests/sim/returns.h"
 #include "tests/sim/slow.h"
 #include "tests/sim/swarm.h"
 
@@ -483,6 +484,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     dt_passing_draw(s);
     dt_farewell_draw(s);
     dt_orders_draw(s);
+    dt_returns_draw(s);
     dt_gone_draw(s);
     /* Those may have moved a connection to the device, or left it fewer paths. */
     s->has_cut_at_setup = s->has_cut_at_setup && dt_mercy_can_do_without(s, s->cut_at_setup);
