@@ -49,6 +49,10 @@ extern "C" {
     X(EAGER_TRUST, "an eager message counts as arrived when its path fails")           \
     X(EAGER_EARLY, "a bounce buffer is released as soon as anything arrived")          \
     X(BOUNCE_EARLY, "a receive completes before it is copied to the GPU")              \
+    X(HELD_DROPPED, "memory registered without a device stays without it")             \
+    X(OLD_KEYS, "keys of before a device was opened again are used")                   \
+    X(OLD_RING, "a ring with keys of before is not cleared")                           \
+    X(KEYS_ONCE, "open receives are not offered again with new keys")                  \
     X(BOUNCE_ALWAYS, "data that arrived in the GPU itself is overwritten from the bounce buffer")
 
 #ifdef DT_PLANTED_BUGS

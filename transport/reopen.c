@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "failover/planted.h"
 #include "transport/device_events.h"
 #include "transport/message/connection.h"
 #include "transport/net_state.h"
@@ -97,7 +98,8 @@ static void take(struct dt_nic *nic, struct dt_device *device, uint64_t now_ns)
     dt_inject_reopened(nic, device);
     dt_store_release(&nic->device, device);
     dt_store_release(&nic->is_dead, 0u);
-    dt_nic_release(nic); /* memory registered meanwhile, before the queue pairs of the paths */
+    if (!DT_PLANTED(HELD_DROPPED))
+        dt_nic_release(nic); /* memory registered meanwhile, before the queue pairs of the paths */
     dt_info("device-back", "%s: the device is back: opened again, with its memory; its paths are made new",
             nic->name);
     dt_device_events_hint(nic, now_ns);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "failover/planted.h"
 #include "transport/message/flush.h"
 #include "transport/message/memory.h"
 #include "transport/protocol/memory_layout.h"
@@ -324,8 +325,8 @@ static void refresh_keys(const struct dt_recv_slot *slot, struct dt_cts_row *row
             if (mask & 1u << p)
                 row->entry[i].rkey[p] = htole32(dt_load_relaxed(&memory->mr[p]->rkey));
         }
-    }
         row->entry[i].path_mask |= (uint8_t)mask;
+    }
 }
 
 /*
@@ -338,7 +339,7 @@ void dt_receiver_renew_keys(struct dt_receiver *r, struct dt_path *path)
 
     DT_CHECK(path->cts_posted == 0);
     for (uint64_t sequence = dt_receiver_first_incomplete(r);
-         sequence < r->next && sequence < path->keys_since; sequence++) {
+         sequence < r->next && sequence < path->keys_since && !DT_PLANTED(KEYS_ONCE); sequence++) {
         struct dt_recv_slot *slot = slot_of(r, sequence);
         struct dt_cts_row *row = row_of(path, slot);
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/util.h"
+#include "failover/planted.h"
 #include "transport/protocol/cts.h"
 #include "transport/protocol/memory_layout.h"
 
@@ -13,6 +14,8 @@ static void drop(struct dt_send_slot *slot, uint32_t p)
 {
     uint8_t bit = (uint8_t)(1u << p);
 
+    if (DT_PLANTED(OLD_KEYS))
+        return;
     slot->stale_mask |= bit;
     for (uint32_t i = 0; i < slot->parts; i++)
         slot->entry[i].path_mask &= (uint8_t)~bit;
@@ -47,7 +50,8 @@ void dt_sender_keys_renewed(struct dt_sender *s, struct dt_path *path, const str
     path->peer_generation = offer->generation;
     path->keys_since = offer->keys_since;
     s->keys_since = dt_max_u64(s->keys_since, offer->keys_since);
-    clear_ring(path);
+    if (!DT_PLANTED(OLD_RING))
+        clear_ring(path);
     for (uint32_t i = 0; i < c->slots; i++) {
         if (s->slot[i].sequence >= before) /* it was not used */
             s->slot[i].stale_mask = 0;
