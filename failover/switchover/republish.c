@@ -58,14 +58,16 @@ uint32_t dt_republish_discard(struct dt_path *path)
 
 struct dt_flush *dt_republish_retire_flush(struct dt_path *path)
 {
+    bool is_queued = dt_load_acquire(&path->is_flush_queued); /* first: its end publishes the answer */
     struct dt_flush *flush = dt_load_acquire(&path->flush);
     struct dt_receiver *r = dt_receiver_of(path->connection);
     uint32_t bit = 1u << path->index;
-    bool is_refused = !flush && (path->is_flush_broken | dt_exchange_acq_rel(&path->is_flush_refused, 0u));
+    bool is_refused =
+        !flush && !is_queued && (path->is_flush_broken | dt_exchange_acq_rel(&path->is_flush_refused, 0u));
 
     DT_CHECK(!path->connection->is_sender && path->flush_outstanding <= DT_FLUSHES_MAX);
     path->is_flush_broken = false;
-    if (!flush && !is_refused) /* none was requested, or it is being made for the next epoch */
+    if (is_queued || (!flush && !is_refused)) /* it is being made for the next epoch, or none was requested */
         return NULL;
     dt_store_release(&path->flush, (struct dt_flush *)NULL);
     r->flush_made_mask &= ~bit;

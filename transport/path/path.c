@@ -298,12 +298,14 @@ static void run_flush(struct dt_task *task)
         dt_store_release(&path->flush, flush);
     else
         dt_store_release(&path->is_flush_refused, 1u);
+    dt_store_release(&path->is_flush_queued, 0u);
     dt_path_group_release(group);
 }
 
 void dt_path_submit_flush(struct dt_path *path)
 {
     DT_CHECK(!path->group->is_sender && !dt_load_relaxed(&path->flush)); /* made once in an epoch */
+    dt_store_relaxed(&path->is_flush_queued, 1u);
     submit(path, &path->flush_task, run_flush);
 }
 

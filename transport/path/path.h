@@ -106,6 +106,7 @@ struct dt_path {
     uint32_t flush_outstanding; /* [owner] */
     bool is_flush_broken;       /* until the next epoch [owner] */
     uint32_t is_flush_refused;  /* the device refused to make `flush`; cleared by the owner [atomic] */
+    uint32_t is_flush_queued;   /* the task that makes `flush` has not ended [atomic] */
 
     char peer_device[DT_NAME_BYTES];
     struct dt_qp_address peer_qp[DT_QPS_MAX];

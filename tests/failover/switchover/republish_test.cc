@@ -2,6 +2,7 @@
 #include "failover/switchover/republish.h"
 
 #include "tests/failover/switchover/pair.h"
+#include "transport/message/flush.h"
 
 namespace
 {
@@ -115,5 +116,21 @@ TEST_F(Republish, WithoutALoopbackQueuePairThereIsNothingToRetire)
     EXPECT_EQ(nullptr, dt_republish_retire_flush(&receiver->path[1]));
     receiver->path[1].state = DT_PATH_UP;
     dt_connection_choose_path(receiver);
+}
+
+/* As when the device is lost while its control thread is busy: the reads are lost, and the task is not. */
+TEST_F(Republish, ALoopbackQueuePairThatIsBeingMadeIsNotAskedForAgain)
+{
+    dt_path *path = &receiver->path[1];
+    dt_receiver *r = dt_receiver_of(receiver);
+    r->flush_wanted_mask = r->flush_made_mask = 2;
+    dt_path_submit_flush(path);
+    dt_receiver_flush_lose(r, path);
+    EXPECT_EQ(nullptr, dt_republish_retire_flush(path));
+    EXPECT_EQ(2u, r->flush_made_mask);
+    EXPECT_FALSE(path->is_flush_broken);
+    dt_executor_run(&path->nic->executor);
+    EXPECT_NE(nullptr, path->flush);
+    EXPECT_EQ(0u, path->is_flush_queued);
 }
 } // namespace
