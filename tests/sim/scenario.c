@@ -414,6 +414,7 @@ static void draw_refusals(struct dt_scenario *s)
         if (!flow->is_gpu || !settings->hostpath_bytes || !dt_draw_one_in(&prng, 2))
             continue;
         flow->refusing_mask = mask;
+        flow->registers_again = false; /* a refusal at a device's return is too late for host memory */
         settings->hostpath_bytes = REFUSALS_BYTES;
     }
 }
