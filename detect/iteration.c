@@ -103,12 +103,13 @@ static double noise_of(const double *values, uint32_t count, uint32_t lag)
 
 /*
  * Whether the place of a period of `whole` values that begins at `first` has another value than `lag` places
- * before. The largest and the smallest difference do not count: one late message is no rhythm.
+ * before. With enough repetitions their own variance counts, and the largest and the smallest difference do
+ * not: one late message is no rhythm.
  */
 static bool is_other(const double *values, uint32_t count, uint32_t first, uint32_t whole, uint32_t lag,
                      double noise)
 {
-    double sum = 0, squares = 0, largest = -INFINITY, smallest = INFINITY, variance;
+    double sum = 0, squares = 0, largest = -INFINITY, smallest = INFINITY;
     uint32_t repeats = 0;
 
     for (uint32_t i = first; i < count; i += whole, repeats++) {
@@ -119,11 +120,12 @@ static bool is_other(const double *values, uint32_t count, uint32_t first, uint3
         largest = fmax(largest, difference);
         smallest = fmin(smallest, difference);
     }
-    if (repeats < WHOLE_REPEATS - 1)
-        return false;
-    variance = (squares - sum * sum / repeats) / (repeats - 1);
-    sum -= largest + smallest;
-    return sum * sum > WHOLE_FAR * WHOLE_FAR * fmax(noise, 2 * variance) * (repeats - 2);
+    if (repeats >= WHOLE_REPEATS - 1) {
+        noise = fmax(noise, 2 * (squares - sum * sum / repeats) / (repeats - 1));
+        sum -= largest + smallest;
+        repeats -= 2;
+    }
+    return sum * sum > WHOLE_FAR * WHOLE_FAR * noise * repeats;
 }
 
 /* The same for any place of the period. */
@@ -149,7 +151,7 @@ static uint32_t find_part(const double *values, uint32_t count, uint32_t whole)
 
     compared = (uint32_t)dt_min_u64(compared, count);
     values += count - compared;
-    if (whole > compared / WHOLE_REPEATS || correlation(values, compared, whole, &deviation) < PART_CLEAR)
+    if (whole > compared / REPEATS_MIN || correlation(values, compared, whole, &deviation) < PART_CLEAR)
         return 0;
     if (!has_other(values, compared, whole, 2)) /* a slow link makes pauses alike, or alternate */
         return 0;
@@ -164,7 +166,8 @@ static uint32_t find_part(const double *values, uint32_t count, uint32_t whole)
  * places repeat after `lag`. */
 static bool is_refuted(const double *values, uint32_t count, uint32_t lag, uint32_t whole)
 {
-    return noise_of(values, count, whole) <= WHOLE_NOISE * noise_of(values, count, lag) &&
+    return whole <= count / WHOLE_REPEATS &&
+           noise_of(values, count, whole) <= WHOLE_NOISE * noise_of(values, count, lag) &&
            has_other(values, count, whole, lag);
 }
 
