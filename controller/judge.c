@@ -13,7 +13,7 @@
 
 #define SHARE_WEIGHT   0.4           /* of one report in the smoothed share of waits of a host */
 #define SLOW_EVERY     8             /* rounds between two looks at the spreads of a kind */
-#define CHANGE_NS      5000000000ull /* or four spans: an older value is past */
+#define CHANGE_NS      5000000000ull /* or 4 spans, 3 periods of its reports: an older value is past */
 #define OUTLIER_STAYS  0.8           /* of the bound: an outlier is none again below it */
 #define ERROR_MIN      1e-6          /* a measured error is not 0, which means that it is unknown */
 #define SCALE_MEDIAN   1.4826
@@ -280,6 +280,7 @@ static void add_value(struct dt_judge *judge, struct dt_judge_member *member, ui
     member->last = log((double)value_ns);
     member->sum += member->last * (double)samples;
     member->samples += samples;
+    member->gap_ns = member->last_ns ? time_ns - member->last_ns : 0;
     member->last_ns = time_ns;
     judge->kinds[member->kind].is_news = true;
     judge->kinds[member->kind].last_ns = dt_max_u64(judge->kinds[member->kind].last_ns, time_ns);
@@ -389,11 +390,11 @@ static double median(double *values, uint32_t count)
 
 enum quantity { CHANGE, LEVEL, SPREAD };
 
-/* Long before the kind's last reports: ranks may have moved, and what an unused link was is no change of its
- * kind. */
+/* Long before the last report of its kind: the last value of an unused link is no change of the kind. */
 static bool is_past(const struct dt_judge *judge, const struct dt_judge_member *member)
 {
-    return member->last_ns + dt_max_u64(CHANGE_NS, 4 * judge->span_ns) < judge->kinds[member->kind].last_ns;
+    return member->last_ns + dt_max_u64(CHANGE_NS, dt_max_u64(4 * judge->span_ns, 3 * member->gap_ns)) <
+           judge->kinds[member->kind].last_ns;
 }
 
 /* Of the learned members of a kind with recent reports, into `scratch`; returns how many. */

@@ -14,10 +14,10 @@
 
 struct dt_judge_kind {
     bool is_rank;
-    uint32_t group, size_class;       /* ranks: the stage, 0 */
-    bool is_inside;                   /* both ends on one host */
-    uint32_t count;                   /* learned members with recent reports */
-    double change;                    /* logarithm: median change of the members against their references */
+    uint32_t group, size_class; /* ranks: the stage, 0 */
+    bool is_inside;             /* both ends on one host */
+    uint32_t count;             /* learned members with recent reports */
+    double change;              /* logarithm: median change of the present members against their references */
     double errors[DT_SERIES_WINDOWS]; /* robust deviation of the members' window means; 0: unknown */
     double level, spread;             /* of the members' references: median, robust deviation */
     uint64_t rounds;                  /* with enough members */
@@ -34,6 +34,7 @@ struct dt_judge_member {
     uint64_t samples;  /* of these reports; 0: none */
     double last;       /* logarithm of the last report */
     uint64_t last_ns;  /* time of the last report; 0: none yet */
+    uint64_t gap_ns;   /* between the last two reports; 0: there was one */
     uint64_t round;    /* the last one with a report */
     uint64_t first_ns; /* time of the first report */
     double outlier;    /* logarithm above the median of its kind; 0: no outlier */
