@@ -26,7 +26,7 @@ struct dt_slowness {
 void dt_slowness_add(struct dt_slowness *slowness, const struct detour_cluster *cluster,
                      const struct dt_finding *finding);
 
-/* Unless it is there. */
+/* Adds the link unless it is in the list. */
 void dt_slowness_add_link(struct dt_slowness *slowness, const struct detour_slow_link *link);
 
 /* Nodes and links. */

@@ -189,7 +189,7 @@ def subsection(pipeline, build, rounds, load_limit, state):
         "time: healthy, slow, remedied, removed | step, pause | in the paper's text |", "| --- |" + " --- |" * 9,
         *(row_of(case, runs[case["name"]]) for case in cases), "", run.wrap(
             "Removed, the mean of weak, medium and severe, with the paper's in parentheses: " + means_text(cases, runs) + ". "
-            "After S3 the slow links are unused, which the paper's exchanges do not look for (see above)."), "", run.wrap(
-            "What does not fit: the bytes of the gradients, 1.6 to 12.9 GB of a device in the clusters' files. Here they are "
+            "After S3 the slow links are unused, which is no aim of the paper's exchanges (see above)."), "", run.wrap(
+            "The bytes of the gradients do not fit, 1.6 to 12.9 GB of a device in the clusters' files. Here they are "
             f"{GRADIENT_BYTES >> 10} KiB, so that a healthy iteration is shorter by the all-reduce, and a slow link delays each "
             "message instead, such that the estimated iteration is as many times as long as in the table above."), ""]

@@ -64,10 +64,10 @@ static void warn(const struct dt_device *device, uint32_t count)
 /* Each attempt to recover a path searches again; a failure is logged when it begins. */
 static bool is_first(struct dt_device *device, enum dt_status failure)
 {
-    bool is_first = device->logged_pkey != failure;
+    bool is_logged = device->logged_pkey == failure;
 
     device->logged_pkey = failure;
-    return is_first;
+    return !is_logged;
 }
 
 enum dt_status dt_pkey_find(struct dt_device *device, uint16_t *index)
@@ -95,8 +95,8 @@ enum dt_status dt_pkey_find(struct dt_device *device, uint16_t *index)
                 warn(device, port.pkey_tbl_len);
             return DT_NOT_FOUND;
         }
-        device->logged_pkey = DT_OK;
     }
+    device->logged_pkey = DT_OK;
     *index = (uint16_t)(device->pkey_place - 1);
     return DT_OK;
 }

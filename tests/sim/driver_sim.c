@@ -160,7 +160,8 @@ static struct dt_soft_device *make_device(uint32_t index, const struct dt_driver
         return NULL;
     driver.front_event = callbacks->event;
     device->index = index;
-    device->open_count = 1; /* the driver's own: a device lives as long as the network */
+    device->open_count =
+        1; /* the driver's own: a device lives until the network ends or another takes its place */
     snprintf(device->name, sizeof device->name, "soft%u", index);
     pthread_mutex_init(&device->lock, NULL);
     dt_list_init(&device->contexts);

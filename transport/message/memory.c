@@ -164,7 +164,7 @@ enum dt_status dt_memory_register_all(struct dt_connection *c, const struct dt_m
             dt_memory_add_region(memory, p, status == DT_OK ? mr : NULL);
         }
         if (status == DT_NOT_FOUND && dt_registration_hold(path->nic, from, memory, p)) {
-            held_mask |= 1u << p; /* the device was removed, which its thread has not noticed yet */
+            held_mask |= 1u << p; /* the device was removed, and its thread has not read the event */
             status = DT_OK;
         }
         if (status != DT_OK) {

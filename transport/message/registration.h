@@ -7,8 +7,8 @@
  *
  * A device with late tasks (dt_nic.late_tasks) is not waited for at all. One that is dead is not asked at
  * all: the registration is held until the device is back, however long, and again if the device is gone
- * once more before the registration runs. Nothing here is used on the data
- * path, which reads dt_memory.path_mask.
+ * once more before the registration runs. Nothing here is used on the data path, which reads
+ * dt_memory.path_mask.
  *
  * Threads: dt_registration_start(), _wait() and _abandon() on NCCL's service thread; the task on the control
  * thread of its device.

@@ -100,7 +100,7 @@ void dt_nic_hold(struct dt_nic *nic, struct dt_task *task);
 void dt_nic_hold_failed(struct dt_nic *nic, struct dt_task *task);
 /* Submits all held tasks if the device was opened again meanwhile. The control thread. */
 void dt_nic_release_if_back(struct dt_nic *nic);
-/* Takes a task back from dt_nic_hold(). False: it was submitted, or never held. Any thread. */
+/* Takes a held task back. False: it was submitted, or never held. Any thread. */
 bool dt_nic_withdraw(struct dt_nic *nic, struct dt_task *task);
 /* Submits all held tasks. The device thread, once is_dead is 0 again. */
 void dt_nic_release(struct dt_nic *nic);
