@@ -153,6 +153,9 @@ static void do_listen(struct dt_path *path, uint64_t now_ns)
     DT_CHECK(!path->connection->is_sender && path->fresh && path->fresh->epoch == path->machine.epoch);
     if (path->fresh->generation != path->generation) /* not 0, which is never */
         path->keys_since = dt_max_u64(dt_receiver_of(path->connection)->next, 1);
+    /* The task for the flush that was queued at the last epoch's end is over, since MAKE is. */
+    if (!dt_load_acquire(&path->flush))
+        (void)dt_republish_retire_flush(path);
     dt_path_adopt(path, path->fresh, &none);
     free(path->fresh);
     path->fresh = NULL;

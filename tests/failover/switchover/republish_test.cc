@@ -133,4 +133,25 @@ TEST_F(Republish, ALoopbackQueuePairThatIsBeingMadeIsNotAskedForAgain)
     EXPECT_NE(nullptr, path->flush);
     EXPECT_EQ(0u, path->is_flush_queued);
 }
+
+/* As when the task for it was queued before the device was lost, and ran afterwards. */
+TEST_F(Republish, ALoopbackQueuePairThatWasRefusedInTheLastEpochIsRequestedAgain)
+{
+    dt_path *path = &receiver->path[1];
+    dt_receiver *r = dt_receiver_of(receiver);
+    r->flush_wanted_mask = r->flush_made_mask = 2;
+    path->is_flush_queued = 1;
+    dt_completion bad = {};
+    bad.status = DT_WC_RETRY_EXCEEDED;
+    bad.qpn = dt_qp_number(sender->path[1].qp[0]);
+    dt_connection_path_failed(sender, &sender->path[1], &bad);
+    Until([&] { return path->machine.epoch == 1; });
+    EXPECT_EQ(2u, r->flush_made_mask) << "the task was not over";
+    path->is_flush_refused = 1;
+    path->is_flush_queued = 0;
+    Until([&] { return path->state == DT_PATH_UP && sender->path[1].state == DT_PATH_UP; });
+    EXPECT_EQ(0u, path->is_flush_refused);
+    EXPECT_EQ(0u, r->flush_made_mask & 2u);
+    Move();
+}
 } // namespace
