@@ -34,8 +34,8 @@ void dt_sender_drop_stale_keys(const struct dt_sender *sender, struct dt_send_sl
                                uint32_t ring);
 
 /*
- * The paths for which the message's entries had keys of before, or none. slot->stale_mask is meaningful for messages
- * before sender->keys_since alone, so that the usual message, which is not, need not clear it.
+ * The paths for which the message's entries had keys of before, or none. slot->stale_mask is meaningful for
+ * messages before sender->keys_since alone, so that the usual message, which is not, need not clear it.
  */
 static inline uint32_t dt_sender_stale_mask(const struct dt_sender *sender, const struct dt_send_slot *slot)
 {
