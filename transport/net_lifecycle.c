@@ -169,8 +169,8 @@ static void take_options(struct dt_net *net, const struct dt_net_options *option
         options->chunk_bytes ? options->chunk_bytes
                              : (uint32_t)net->environment.params.write_bytes / DT_CUT_BYTES * DT_CUT_BYTES;
     net->environment.has_threads = options->has_threads;
-    net->environment.has_membarrier =
-        options->has_threads && dt_owner_setup(); /* one thread needs no fence */
+    /* One thread needs no fence. */
+    net->environment.has_membarrier = options->has_threads && dt_owner_setup();
     if (options->has_threads)
         dt_ticks_init(&net->environment.ticks);
     else

@@ -123,8 +123,7 @@ static void end(struct dt_registration *registration, enum dt_status status, str
         dt_fetch_sub_acq_rel(&nic->late_tasks, 1);
 }
 
-/* The device is gone: the registration waits for its return. False: it is not late, and its caller ends it.
- */
+/* The device is gone: the registration waits for its return. False: not late, and the caller ends it. */
 static bool hold_again(struct dt_registration *registration)
 {
     struct dt_nic *nic = registration->nic;
