@@ -48,11 +48,11 @@ uint64_t dt_prng_next(struct dt_prng *prng)
 uint64_t dt_prng_below(struct dt_prng *prng, uint64_t bound)
 {
     DT_CHECK(bound > 0);
-    /* Values at or above the largest multiple of bound are drawn again, so that none is favored. */
-    uint64_t excess = (UINT64_MAX % bound + 1) % bound;
     uint64_t value = dt_prng_next(prng);
 
-    while (value > UINT64_MAX - excess)
+    /* Values at or above the largest multiple of bound are drawn again, so that none is favored. They are less than bound
+       away from the end, so that most draws need no further division. */
+    while (value > UINT64_MAX - bound && value > UINT64_MAX - (UINT64_MAX % bound + 1) % bound)
         value = dt_prng_next(prng);
     return value % bound;
 }

@@ -35,7 +35,7 @@ void dt_rnic_destroy(struct dt_rnic *rnic)
 {
     if (!rnic)
         return;
-    for (uint32_t i = 0; i < DT_RNIC_QP_MAX; i++) {
+    for (uint32_t i = 0; rnic->qp_count && i < DT_RNIC_QP_MAX; i++) {
         if (rnic->qps[i])
             dt_rnic_qp_destroy(rnic->qps[i]);
     }

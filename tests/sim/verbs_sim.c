@@ -64,7 +64,11 @@ void dt_verbs_sim_event(uint32_t device)
 /* "soft3" */
 static uint32_t device_of(const struct ibv_context *context)
 {
-    return (uint32_t)atoi(sim.soft.get_device_name(context->device) + strlen("soft"));
+    uint32_t device = 0;
+
+    for (const char *digit = sim.soft.get_device_name(context->device) + strlen("soft"); *digit; digit++)
+        device = 10 * device + (uint32_t)(*digit - '0');
+    return device;
 }
 
 static bool is_refused(const struct ibv_pd *pd, const void *addr)
