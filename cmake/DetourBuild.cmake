@@ -29,7 +29,10 @@ target_compile_options(detour_options INTERFACE
   -Wall -Wextra -Wshadow -Wpointer-arith -Wundef -Wvla -fno-common
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
   $<$<BOOL:${DETOUR_WERROR}>:-Werror>)
+# Link option of our libraries: nothing is left for the program that loads them to supply, but the symbols of a sanitizer.
+set(DETOUR_NO_UNDEFINED LINKER:-z,defs)
 if(DETOUR_SANITIZE)
+  set(DETOUR_NO_UNDEFINED)
   # Lines and function names, which reports have; variables would take longer to compile and to link.
   set(CMAKE_C_FLAGS_DEBUG "-g1 -O1")
   set(CMAKE_CXX_FLAGS_DEBUG "-g1")
@@ -43,7 +46,7 @@ if(DETOUR_SANITIZE)
   endif()
   if(DETOUR_SANITIZE MATCHES thread)
     # ThreadSanitizer does not follow fences. Ours order what devices see; threads meet at atomics.
-    target_compile_options(detour_options INTERFACE -Wno-tsan)
+    target_compile_options(detour_options INTERFACE $<$<C_COMPILER_ID:GNU>:-Wno-tsan>)
   endif()
 endif()
 

@@ -123,6 +123,7 @@ TEST_F(LocalRing, RecordsComeOutAsTheyWentIn)
         }
     }
     EXPECT_GT(taken, 50000u);
+    EXPECT_GT(refused, 10u);
     EXPECT_GT(remote, 10u);
     EXPECT_FALSE(producer_.is_broken || consumer_.is_broken);
 }

@@ -39,8 +39,7 @@ class Buffer
 {
   public:
     Buffer(dt_device *device, size_t bytes)
-        : device_(device), bytes_(bytes),
-          data_(static_cast<uint8_t *>(aligned_alloc(4096, (bytes + 4095) & ~4095ull)))
+        : device_(device), data_(static_cast<uint8_t *>(aligned_alloc(4096, (bytes + 4095) & ~4095ull)))
     {
         memset(data_, 0, (bytes + 4095) & ~4095ull);
         EXPECT_EQ(DT_OK, dt_mr_register(device, data_, bytes,
@@ -67,7 +66,6 @@ class Buffer
 
   private:
     dt_device *device_;
-    size_t bytes_;
     uint8_t *data_;
     dt_mr *mr_ = nullptr;
 };

@@ -4,10 +4,16 @@
 #include <math.h>
 #include <string.h>
 
-/* _Float16 is the compiler's binary16. */
+/* The compiler's binary16. Clang has _Float16 on x86 from version 15 on, and this format for storage before. */
+#ifdef __clang__
+typedef __fp16 nh_binary16;
+#else
+typedef _Float16 nh_binary16;
+#endif
+
 float nh_from_float16(uint16_t bits)
 {
-    _Float16 value;
+    nh_binary16 value;
 
     memcpy(&value, &bits, sizeof value);
     return (float)value;
@@ -15,7 +21,7 @@ float nh_from_float16(uint16_t bits)
 
 uint16_t nh_to_float16(float value)
 {
-    _Float16 small = (_Float16)value;
+    nh_binary16 small = (nh_binary16)value;
     uint16_t bits;
 
     memcpy(&bits, &small, sizeof bits);
