@@ -11,9 +11,9 @@ set -euo pipefail
 
 demo_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev libjansson-dev)
 test_packages=("${demo_packages[@]}" g++ libgtest-dev libgmock-dev python3 patch ibverbs-utils perftest
-               libhiredis-dev libmicrohttpd-dev libssl-dev openssl redis-server)
+               libhiredis-dev libmicrohttpd-dev libssl-dev openssl redis-server ibverbs-providers)
 ci_packages=("${test_packages[@]}" clang libclang-rt-14-dev valgrind spin clang-tidy cppcheck
-             python3-scipy python3-pip gdb debootstrap git help2man man-db mandoc qemu-system-x86 busybox-static kmod cpio iproute2 libibverbs1 ibverbs-providers prometheus
+             python3-scipy python3-pip gdb debootstrap git help2man man-db mandoc qemu-system-x86 busybox-static kmod cpio iproute2 libibverbs1 prometheus
              gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static googletest)
 
 case "${1:-}" in

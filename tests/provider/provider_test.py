@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian's unmodified verbs programs, and Detour's command with its plugin, on the real libibverbs and libmlx5, which
+find the stand-in for the kernel's device (uverbs.h) instead of a kernel that has RDMA.
+
+    provider_test.py STAND-IN DETOUR [TESTCASE...]
+"""
+import ctypes
+import os
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "dropin"))
+import programs  # noqa: E402  pylint: disable=wrong-import-position
+
+NEEDED = ["ibv_devinfo", "ibv_rc_pingpong"]
+
+
+class Provider(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="detour-provider-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def environment(self, **more):
+        return programs.environment(TMPDIR=self.folder, **more)
+
+    def run_one(self, command, **more):
+        code, out = programs.Program(command, self.environment(**more)).end()
+        self.assertEqual(code, 0, out)
+        return out
+
+    def test_devices_are_those_of_mlx5(self):
+        out = self.run_one(["ibv_devinfo", "-v"])
+        self.assertEqual(sorted(re.findall(r"hca_id:\s+(\w+)", out)), ["mlx5_0", "mlx5_1"])
+        self.assertEqual(re.findall(r"vendor_part_id:\s+(\d+)", out), ["4119", "4119"])
+        self.assertEqual(len(re.findall(r"state:\s+PORT_ACTIVE", out)), 2)
+        self.assertEqual(len(re.findall(r"GID\[  0\]:\s+fd44:[0-9a-f:]+, RoCE v2", out)), 2)
+        self.assertEqual(os.listdir(self.folder), [], "the files of sysfs are removed at the end")
+
+    def test_pingpong_with_its_check_of_the_data(self):
+        words = ["ibv_rc_pingpong", "-d", "mlx5_0", "-g", "0", "-c", "-n", "300"]
+        for out in programs.run_pair(words, self.environment()):
+            self.assertRegex(out, r"(?m)^300 iters in ")
+            self.assertNotIn("invalid data", out)
+
+    def test_what_is_not_answered_is_refused_in_one_line(self):
+        code, out = programs.Program(["ibv_rc_pingpong", "-d", "mlx5_0", "-g", "0", "-e", "-p", str(programs.free_port())],
+                                     self.environment()).end()
+        self.assertNotEqual(code, 0, out)
+        self.assertRegex(out, r"(?m)^uverbs stand-in: refused: command 17 of mlx5_0 ")
+
+
+if __name__ == "__main__":
+    missing = [program for program in NEEDED if not shutil.which(program)]
+    try:
+        ctypes.CDLL("libmlx5.so.1")
+    except OSError:
+        missing.append("libmlx5.so.1")
+    if missing:
+        print(f"provider: skipped: {', '.join(missing)} not found (scripts/setup.sh test installs ibverbs-providers)")
+        sys.exit(programs.SKIPPED)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
