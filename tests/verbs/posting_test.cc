@@ -18,13 +18,7 @@ constexpr uint32_t kDepth = 16;
 constexpr uint32_t kInline = 100;
 constexpr uint64_t kRecvId = 0xfedcba9876543210;
 
-struct Kind {
-    const char *name;
-    std::unique_ptr<rig::Source> (*make)();
-    dt_posting_kind posting;
-};
-
-class Posting : public ::testing::TestWithParam<Kind>
+class Posting : public ::testing::TestWithParam<rig::Kind>
 {
   protected:
     void SetUp() override
@@ -334,12 +328,6 @@ TEST_P(Posting, FailingTheQpFlushesEveryReceiveAndLaterPosts)
     EXPECT_EQ(0, to->data()[0]);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Posting,
-                         ::testing::Values(Kind{"FakeStd", rig::MakeFake, DT_POSTING_STD},
-                                           Kind{"FakeDv", rig::MakeFake, DT_POSTING_DV},
-                                           Kind{"FakeMlx5", rig::MakeFakeMlx5, DT_POSTING_DV},
-                                           Kind{"FakeMlx5Large", rig::MakeFakeMlx5Large, DT_POSTING_DV},
-                                           Kind{"SoftStd", rig::MakeSoft, DT_POSTING_STD},
-                                           Kind{"SoftDv", rig::MakeSoft, DT_POSTING_DV}),
+INSTANTIATE_TEST_SUITE_P(All, Posting, ::testing::ValuesIn(rig::Kinds()),
                          [](const auto &test) { return std::string(test.param.name); });
 } // namespace

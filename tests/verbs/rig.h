@@ -29,6 +29,16 @@ class Source
     virtual void Resume() = 0;
 };
 
+/* One way to post on RNICs of one kind. */
+struct Kind {
+    const char *name;
+    std::unique_ptr<Source> (*make)();
+    dt_posting_kind posting;
+};
+
+/* What the suite of posting runs on; each program that has it says so (rig_kinds.cc). */
+std::vector<Kind> Kinds();
+
 std::unique_ptr<Source> MakeFake();
 std::unique_ptr<Source> MakeFakeMlx5();      /* for dv; CQ entries of 64 bytes */
 std::unique_ptr<Source> MakeFakeMlx5Large(); /* the same of 128 bytes, and one doorbell register */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The suite of posting on the real libibverbs and libmlx5, over the stand-in (uverbs.h). */
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/provider/uverbs.h"
+#include "tests/verbs/rig.h"
+
+namespace
+{
+class ProviderSource : public rig::Source
+{
+  public:
+    // `cqe_bytes`: libmlx5 makes the entries of its CQs as large as the environment says.
+    explicit ProviderSource(const char *cqe_bytes)
+    {
+        dt_verbs_options options = {};
+
+        setenv("MLX5_CQE_SIZE", cqe_bytes, 1);
+        options.kind = DT_VERBS_SYSTEM;
+        EXPECT_EQ(DT_OK, dt_verbs_open(&options, &verbs_));
+    }
+    ~ProviderSource() override
+    {
+        dt_verbs_close(verbs_);
+    }
+    dt_verbs *verbs() override
+    {
+        return verbs_;
+    }
+    // As on the software RNIC: nothing is acknowledged while the link is pulled.
+    void Hold() override
+    {
+        EXPECT_EQ(0, detour_uverbs_set_link(0, false));
+    }
+    void Resume() override
+    {
+        EXPECT_EQ(0, detour_uverbs_set_link(0, true));
+    }
+
+  private:
+    dt_verbs *verbs_ = nullptr;
+};
+
+std::unique_ptr<rig::Source> Make()
+{
+    return std::make_unique<ProviderSource>("64");
+}
+
+std::unique_ptr<rig::Source> MakeLarge()
+{
+    return std::make_unique<ProviderSource>("128");
+}
+} // namespace
+
+std::vector<rig::Kind> rig::Kinds()
+{
+    if (!dlopen("libmlx5.so.1", RTLD_NOW | RTLD_LOCAL)) {
+        printf("provider: skipped: %s (scripts/setup.sh test installs ibverbs-providers)\n", dlerror());
+        exit(77);
+    }
+    return {{"ProviderStd", Make, DT_POSTING_STD},
+            {"ProviderDv", Make, DT_POSTING_DV},
+            {"ProviderDvLarge", MakeLarge, DT_POSTING_DV}};
+}
