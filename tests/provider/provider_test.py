@@ -53,6 +53,22 @@ class Provider(unittest.TestCase):
         self.assertNotEqual(code, 0, out)
         self.assertRegex(out, r"(?m)^uverbs stand-in: refused: command 17 of mlx5_0 ")
 
+    def test_messages_and_failover_of_the_plugin(self):
+        """Two ranks, every byte checked. A send of each completes with an error: the path is fenced, and its messages go
+        over the other device."""
+        for posting in ("std", "dv"):
+            with self.subTest(posting):
+                out = self.run_one(
+                    [str(programs.DETOUR), "perf", "all_reduce", "-b", "4K", "-e", "1M", "-f", "16", "-n", "3", "--channels=1"],
+                    DETOUR_VERBS="system", DETOUR_POSTING=posting, NCCL_DEBUG="INFO", NCCL_SOCKET_IFNAME="=lo",
+                    DETOUR_INJECT="device=mlx5_0 status=retry_exceeded count=1")
+                self.assertIn("# Out of bounds values : 0 OK", out)
+                self.assertRegex(out, r"\[verbs-loaded\] verbs: \S*/libibverbs\.so\.1: ")
+                self.assertIn("2 devices: mlx5_0 mlx5_1", out)
+                self.assertEqual("[dv-in-use] mlx5_0" in out, posting == "dv", out)
+                self.assertRegex(out, r"\[path-settled\] .* path 0, mlx5_0 to mlx5_0, epoch 0 is settled: .* "
+                                      r"retry count exceeded .* over mlx5_1 ")
+
 
 if __name__ == "__main__":
     missing = [program for program in NEEDED if not shutil.which(program)]
