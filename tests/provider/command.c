@@ -40,9 +40,8 @@ static int open_soft(struct dt_uverbs_context *context)
     if (!list)
         return ENOMEM;
     context->soft = dt_soft_open_device(list[context->device]);
-    if (!context->soft)
-        error = errno;
-    else if (fcntl(context->soft->async_fd, F_SETFL, fcntl(context->soft->async_fd, F_GETFL) | O_NONBLOCK))
+    if (!context->soft ||
+        fcntl(context->soft->async_fd, F_SETFL, fcntl(context->soft->async_fd, F_GETFL) | O_NONBLOCK))
         error = errno;
     dt_soft_free_device_list(list);
     return error;
@@ -70,22 +69,22 @@ int dt_uverbs_get_context(struct dt_uverbs_call *call)
         return error;
     context->register_count = (request.total_num_bfregs + 1) & ~1u;
     context->low_latency = request.num_low_latency_bfregs;
-    struct mlx5_ib_alloc_ucontext_resp response = {.qp_tab_size = 1 << 18,
-                                                   .bf_reg_size = DT_UVERBS_REGISTER_BYTES,
-                                                   .tot_bfregs = context->register_count,
-                                                   .cache_line_size = 64,
-                                                   .max_sq_desc_sz =
-                                                       1008, /* 63 units of 16 bytes (softrnic/wqe.h) */
-                                                   .max_rq_desc_sz = 512,
-                                                   .max_send_wqebb = 32768,
-                                                   .max_recv_wr = 32768,
-                                                   .num_ports = 1,
-                                                   .response_length = sizeof response,
-                                                   .cqe_version = request.max_cqe_version ? 1 : 0,
-                                                   .eth_min_inline = MLX5_USER_INLINE_MODE_NONE,
-                                                   .log_uar_size = 12,
-                                                   .num_uars_per_page = 1,
-                                                   .num_dyn_bfregs = DT_UVERBS_DYNAMIC_MAX};
+    struct mlx5_ib_alloc_ucontext_resp response = {
+        .qp_tab_size = 1 << 18,
+        .bf_reg_size = DT_UVERBS_REGISTER_BYTES,
+        .tot_bfregs = context->register_count,
+        .cache_line_size = 64,
+        .max_sq_desc_sz = 1008, /* 63 units of 16 bytes (softrnic/wqe.h) */
+        .max_rq_desc_sz = 512,
+        .max_send_wqebb = 32768,
+        .max_recv_wr = 32768,
+        .num_ports = 1,
+        .response_length = sizeof response,
+        .cqe_version = request.max_cqe_version ? 1 : 0,
+        .eth_min_inline = MLX5_USER_INLINE_MODE_NONE,
+        .log_uar_size = 12,
+        .num_uars_per_page = 1,
+        .num_dyn_bfregs = DT_UVERBS_DYNAMIC_MAX - 2 /* libmlx5 maps one page more */};
     core.async_fd = (uint32_t)events_fd;
     dt_uverbs_put(call, 0, &core, sizeof core);
     dt_uverbs_put(call, sizeof core, &response, sizeof response);

@@ -186,12 +186,22 @@ static void write_path(const struct ibv_ah_attr *from, struct ib_uverbs_qp_dest 
 }
 
 /* The members that the two structs have in common, apart from the paths. */
-#define SAME_MEMBERS(X)                                                                                    \
-    X(qkey)                                                                                                \
-    X(rq_psn)                                                                                              \
-    X(sq_psn)                                                                                              \
-    X(dest_qp_num) X(pkey_index) X(alt_pkey_index) X(max_rd_atomic) X(max_dest_rd_atomic) X(min_rnr_timer) \
-        X(port_num) X(timeout) X(retry_cnt) X(rnr_retry) X(alt_port_num) X(alt_timeout)
+#define SAME_MEMBERS(X)   \
+    X(qkey)               \
+    X(rq_psn)             \
+    X(sq_psn)             \
+    X(dest_qp_num)        \
+    X(pkey_index)         \
+    X(alt_pkey_index)     \
+    X(max_rd_atomic)      \
+    X(max_dest_rd_atomic) \
+    X(min_rnr_timer)      \
+    X(port_num)           \
+    X(timeout)            \
+    X(retry_cnt)          \
+    X(rnr_retry)          \
+    X(alt_port_num)       \
+    X(alt_timeout)
 
 int dt_uverbs_modify_qp(struct dt_uverbs_call *call)
 {
