@@ -80,7 +80,7 @@ class ProviderDevice : public ::testing::TestWithParam<rig::Kind>
     size_t count = 0;
 };
 
-TEST_P(ProviderDevice, IsWhatLibmlx5SaysItIs)
+TEST_P(ProviderDevice, IsListedAsTwoPortsOfConnectX)
 {
     for (size_t i = 0; i < count; i++) {
         EXPECT_EQ(i ? std::string("mlx5_1") : "mlx5_0", list[i].name);

@@ -16,7 +16,7 @@ namespace
 class ProviderSource : public rig::Source
 {
   public:
-    // `cqe_bytes`: libmlx5 makes the entries of its CQs as large as the environment says.
+    // `cqe_bytes`: the size of CQ entries, which libmlx5 takes from the environment.
     explicit ProviderSource(const char *cqe_bytes)
     {
         dt_verbs_options options = {};

@@ -33,6 +33,7 @@ class Test(unittest.TestCase):
     def run_one(self, command, **more):
         code, out = programs.Program(command, self.environment(**more)).end()
         self.assertEqual(code, 0, out)
+        self.assertNotIn("uverbs stand-in: refused", out)
         return out
 
 

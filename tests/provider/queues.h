@@ -4,8 +4,8 @@
  * send and receive queues to the engine and writes CQ entries. The layouts are those of
  * <infiniband/mlx5dv.h>.
  *
- * An element is sent only after its doorbell register was written, as on hardware: a provider that stores the
- * record and forgets the register stands still.
+ * An element is sent only after its doorbell register was written, as on hardware; the record alone sends
+ * nothing.
  */
 #ifndef DETOUR_TESTS_PROVIDER_QUEUES_H
 #define DETOUR_TESTS_PROVIDER_QUEUES_H
