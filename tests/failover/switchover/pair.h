@@ -46,7 +46,8 @@ class Pair : public TwoNets
     {
         bool all = true;
         for (int i = 0; i < kRequests; i++)
-            all = IsDone(&receive[i]) & IsDone(&send[i]) & all;
+            for (auto *request : {&receive[i], &send[i]})
+                all = IsDone(request) && all; // each is tested
         return all;
     }
     /* One message from beginning to end. */
