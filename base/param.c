@@ -219,6 +219,7 @@ enum dt_status dt_params_load(struct dt_params *params, dt_getenv_func *get, voi
         if (status != DT_OK)
             return status;
     }
+    params->verbs_library_or_default = !get(arg, "DETOUR_IBV_LIB");
     enum dt_status status = check_gid_index(params, error, error_bytes);
     if (status == DT_OK)
         status = check_hostpath(params, error, error_bytes);

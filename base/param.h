@@ -98,7 +98,8 @@ extern "C" {
 #define DT_PARAM_TEXTS(X)                                                                       \
     X(verbs, "DETOUR_VERBS", NULL, "auto",                                                      \
       "where RNICs come from: system, soft or auto (auto: real devices only, inside NCCL)")     \
-    X(verbs_library, "DETOUR_IBV_LIB", NULL, "libibverbs.so.1", "the verbs library to load")    \
+    X(verbs_library, "DETOUR_IBV_LIB", "NCCL_IBVERBS_LIB", "libibverbs.so.1",                   \
+      "the verbs library to load: a name that the system finds, or a path")                     \
     X(mlx5_library, "DETOUR_MLX5_LIB", NULL, "libmlx5.so.1",                                    \
       "ConnectX' library to load, with DETOUR_POSTING=dv: the one that the verbs library uses") \
     X(cuda_library, "DETOUR_CUDA_LIB", NULL, "libcuda.so.1",                                    \
@@ -139,6 +140,8 @@ struct dt_params {
 #define DT_PARAM_TEXT_FIELD(field, name, alias, value, help) char field[DT_PARAM_TEXT_BYTES];
     DT_PARAM_TEXTS(DT_PARAM_TEXT_FIELD)
 #undef DT_PARAM_TEXT_FIELD
+    /* verbs_library is not Detour's own setting: where it cannot be used, NCCL takes the default one. */
+    bool verbs_library_or_default;
 };
 
 /* DETOUR_GID_INDEX: true and the index, or false for auto. */

@@ -8,6 +8,8 @@
 #include "base/param.h"
 #include "verbs/object.h"
 
+#define DEFAULT_LIBRARY "libibverbs.so.1"
+
 enum dt_status dt_verbs_open_table(const struct dt_verbs_table *table, struct dt_verbs **verbs)
 {
     struct dt_verbs *opened = calloc(1, sizeof *opened);
@@ -20,13 +22,24 @@ enum dt_status dt_verbs_open_table(const struct dt_verbs_table *table, struct dt
     return DT_OK;
 }
 
+static enum dt_status load_table(const struct dt_verbs_options *options, struct dt_verbs_table *table,
+                                 char *reason, size_t reason_bytes)
+{
+    const char *library = options->library ? options->library : DEFAULT_LIBRARY;
+    enum dt_status status = dt_table_load(library, table, reason, reason_bytes);
+
+    if (status == DT_OK || !options->library_or_default || strcmp(library, DEFAULT_LIBRARY) == 0)
+        return status;
+    dt_info("verbs-default", "%s; %s is loaded instead", reason, DEFAULT_LIBRARY);
+    return dt_table_load(DEFAULT_LIBRARY, table, reason, reason_bytes);
+}
+
 static enum dt_status fill_table(const struct dt_verbs_options *options, struct dt_verbs_table *table,
                                  char *reason, size_t reason_bytes)
 {
     switch (options->kind) {
     case DT_VERBS_SYSTEM:
-        return dt_table_load(options->library ? options->library : "libibverbs.so.1", table, reason,
-                             reason_bytes);
+        return load_table(options, table, reason, reason_bytes);
     case DT_VERBS_SOFT:
         return dt_table_soft(options->soft_device_count, options->soft_rate_bytes_per_s, table, reason,
                              reason_bytes);
@@ -48,6 +61,7 @@ static void prepare_for_forks(const struct dt_verbs_table *table)
 void dt_verbs_options_take(struct dt_verbs_options *options, const struct dt_params *params)
 {
     options->library = params->verbs_library;
+    options->library_or_default = params->verbs_library_or_default;
     options->mlx5_library = params->mlx5_library;
     options->soft_device_count = (uint32_t)params->soft_devices;
     options->soft_rate_bytes_per_s = params->soft_rate_bytes_per_s;

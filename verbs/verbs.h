@@ -35,6 +35,7 @@ enum dt_verbs_kind {
 struct dt_verbs_options {
     enum dt_verbs_kind kind;
     const char *library;            /* SYSTEM: the file to dlopen; NULL is libibverbs.so.1 */
+    bool library_or_default;        /* libibverbs.so.1 where `library` cannot be used, with one INFO */
     const char *mlx5_library;       /* SYSTEM: the one for dv on ConnectX; NULL is libmlx5.so.1 */
     uint32_t soft_device_count;     /* SOFT: devices soft0, soft1, ... */
     uint64_t soft_rate_bytes_per_s; /* SOFT: link rate of each device; 0 is unlimited */

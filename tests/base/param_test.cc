@@ -60,6 +60,17 @@ TEST(Param, OwnNameWinsOverTheNcclName)
     EXPECT_EQ(16u, params.timeout_exponent);
 }
 
+TEST(Param, OnlyUnderNcclsNameMayTheVerbsLibraryBeReplacedByTheDefaultOne)
+{
+    dt_params params;
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IBVERBS_LIB", "/opt/libibverbs.so"}}, &params));
+    EXPECT_STREQ("/opt/libibverbs.so", params.verbs_library);
+    EXPECT_TRUE(params.verbs_library_or_default);
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IBVERBS_LIB", "/a.so"}, {"DETOUR_IBV_LIB", "/b.so"}}, &params));
+    EXPECT_STREQ("/b.so", params.verbs_library);
+    EXPECT_FALSE(params.verbs_library_or_default);
+}
+
 TEST(Param, UnderNcclsNameAValueIsReadAsNcclReadsIt)
 {
     dt_params params;
