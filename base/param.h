@@ -48,6 +48,8 @@ extern "C" {
       "entry of each port's table of partition keys that the queue pairs use")                               \
     X(pkey_value, "DETOUR_PKEY_VALUE", "NCCL_IB_PKEY_VALUE", "key", 0, 0, 65535,                             \
       "partition key of the queue pairs, wherever it is in a port's table, as in 0x8111; 0: DETOUR_PKEY")    \
+    X(ece, "DETOUR_ECE", "NCCL_IB_ECE_ENABLE", "0|1", 1, 0, 1,                                               \
+      "1: the devices of both ends agree on options of their vendor, where they have them")                  \
     X(flid_gid_index, "DETOUR_FLID_GID_INDEX", "NCCL_IB_ROUTABLE_FLID_GID_INDEX", "index", 1, 0, 255,        \
       "GID of an InfiniBand port whose FLID, if it has one, routes between subnets")                         \
     X(roce_version, "DETOUR_ROCE_VERSION", "NCCL_IB_ROCE_VERSION_NUM", "0|1|2", 0, 0, 2,                     \

@@ -49,7 +49,7 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
                                                answer.agreed.paths, answer.path);
     DT_CHECK(answer.agreed.paths >= 1 && answer.path[0].receiver == 0); /* path 0 is NCCL's device */
     dt_answer_encode(&answer, &c->session->channel.out);
-    dt_setup_take_terms(setup, &answer.agreed, setup->hello.spread, answer.path);
+    dt_setup_take_answer(setup, &answer, setup->hello.spread);
     return DT_OK;
 }
 

@@ -128,7 +128,7 @@ static enum dt_status step_answer(struct dt_setup *setup, uint64_t now_ns)
         return DT_PROTOCOL;
     }
     snprintf(c->peer, sizeof c->peer, "%s:%u", answer.host, answer.pid);
-    dt_setup_take_terms(setup, &answer.agreed, spread_of(setup), answer.path);
+    dt_setup_take_answer(setup, &answer, spread_of(setup));
     return DT_OK;
 }
 

@@ -59,10 +59,11 @@ static uint32_t adaptive_bytes(const struct dt_connection *c)
     return is_adaptive ? (uint32_t)params->ar_threshold : UINT32_MAX;
 }
 
-void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms, enum dt_spread spread,
-                         const struct dt_backup_pair *pairs)
+void dt_setup_take_answer(struct dt_setup *setup, const struct dt_answer *answer, enum dt_spread spread)
 {
     struct dt_connection *c = setup->connection;
+    const struct dt_terms *terms = &answer->agreed;
+    const struct dt_backup_pair *pairs = answer->path;
     const struct dt_backup_list *backups = &c->nic->service->backups;
 
     DT_CHECK(terms->paths >= 1 && terms->paths <= DT_PATHS_MAX);
@@ -76,6 +77,9 @@ void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms, e
     c->slots = c->group.slots = terms->slots;
     c->chunk_bytes = terms->chunk_bytes;
     c->adaptive_bytes = adaptive_bytes(c);
+    c->group.uses_ece = answer->version >= DT_PROTOCOL_VERSION_ECE && c->environment->params.ece &&
+                        dt_verbs_has_ece(c->environment->verbs);
+    setup->links_first = c->group.uses_ece && !c->is_sender;
     if (!c->is_sender)
         dt_receiver_of(c)->cts_period = (uint32_t)dt_min_u64(DT_CTS_SIGNAL_PERIOD, terms->slots / 2);
     for (uint32_t p = 0; p < c->path_count; p++) {
@@ -268,17 +272,28 @@ static enum dt_status step_wait_links(struct dt_setup *setup, uint64_t now_ns)
     return step_wait_tasks(setup, now_ns);
 }
 
-static enum dt_status step_send_paths(struct dt_setup *setup, uint64_t now_ns)
+static enum dt_status send_paths(struct dt_setup *setup)
 {
     struct dt_connection *c = setup->connection;
     struct dt_paths_offer offer;
 
-    (void)now_ns;
     memset(&offer, 0, sizeof offer);
     for (uint32_t p = 0; p < c->path_count; p++)
         dt_path_get_offer(&c->path[p], c->path[p].state == DT_PATH_UP, &offer.path[p]);
     dt_paths_encode(&offer, &setup->terms, &c->session->channel.out);
     return DT_OK;
+}
+
+static enum dt_status step_send_paths(struct dt_setup *setup, uint64_t now_ns)
+{
+    (void)now_ns;
+    return setup->links_first ? DT_OK : send_paths(setup);
+}
+
+static enum dt_status step_send_linked(struct dt_setup *setup, uint64_t now_ns)
+{
+    (void)now_ns;
+    return setup->links_first ? send_paths(setup) : DT_OK;
 }
 
 static enum dt_status step_receive_paths(struct dt_setup *setup, uint64_t now_ns)
@@ -369,6 +384,8 @@ const struct dt_step dt_steps_after_agreement[] = {
     {step_receive_paths, "the peer's list of paths"},
     {step_link, "this end's control thread"},
     {step_wait_links, "this end's devices to connect queue pairs"},
+    {step_send_linked, NULL},
+    {dt_step_flush, "room to send this end's paths in"},
     {step_send_ready, NULL},
     {dt_step_flush, "room to send READY"},
     {step_receive_ready, "the peer's devices to connect queue pairs"},
@@ -488,6 +505,8 @@ static void describe_paths(const struct dt_connection *c, char *text, size_t byt
         if (used < bytes && (*kind || is_down))
             used += (size_t)snprintf(text + used, bytes - used, " (%s%s%s)", kind,
                                      *kind && is_down ? ", " : "", is_down ? "down" : "");
+        if (used < bytes && !is_down && path->ece.options)
+            used += (size_t)snprintf(text + used, bytes - used, " (ECE 0x%x)", path->ece.options);
     }
 }
 

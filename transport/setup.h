@@ -42,6 +42,7 @@ struct dt_setup {
     bool is_rejected; /* the peer sent REJECT */
 
     struct dt_terms terms;
+    bool links_first; /* receiver: its list of paths has what its devices make of the sender's ECE options */
     struct dt_paths_offer peer_offer;
     uint32_t path_mask; /* paths that are linked, and later: that are reached, at this end */
     uint64_t repeat_ns; /* when refused link tasks are submitted again; 0: none waits */
@@ -103,9 +104,8 @@ enum dt_status dt_step_flush(struct dt_setup *setup, uint64_t now_ns);
 /* The next frame, which must be of this type. DT_AGAIN, or why it cannot be (in setup->why). */
 enum dt_status dt_setup_expect(struct dt_setup *setup, enum dt_frame_type type, struct dt_frame *frame);
 
-/* Takes the terms over, and the devices of the paths; `pairs` has terms->paths of them, in range. */
-void dt_setup_take_terms(struct dt_setup *setup, const struct dt_terms *terms, enum dt_spread spread,
-                         const struct dt_backup_pair *pairs);
+/* Takes over what the ends agree on, and the devices of the paths; `answer` is in range. */
+void dt_setup_take_answer(struct dt_setup *setup, const struct dt_answer *answer, enum dt_spread spread);
 
 #ifdef __cplusplus
 }

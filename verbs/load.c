@@ -56,6 +56,8 @@ static const struct symbol symbols[] = {
     OPTIONAL("ibv_reg_mr_iova2", reg_mr_iova2, "IBVERBS_1.8"),
     OPTIONAL("ibv_reg_dmabuf_mr", reg_dmabuf_mr, "IBVERBS_1.12"),
     OPTIONAL("ibv_fork_init", fork_init, "IBVERBS_1.1"),
+    OPTIONAL("ibv_query_ece", query_ece, "IBVERBS_1.10"),
+    OPTIONAL("ibv_set_ece", set_ece, "IBVERBS_1.10"),
     OPTIONAL("_ibv_query_gid_ex", query_gid_ex, "IBVERBS_1.11"),
 };
 
@@ -77,9 +79,10 @@ static void log_library(void *library, const char *name, const struct dt_verbs_t
     struct link_map *map = NULL;
     bool has_path = !dlinfo(library, RTLD_DI_LINKMAP, &map) && map && map->l_name[0];
 
-    dt_info("verbs-loaded", "verbs: %s: %zu functions%s%s%s", has_path ? map->l_name : name,
+    dt_info("verbs-loaded", "verbs: %s: %zu functions%s%s%s%s", has_path ? map->l_name : name,
             DT_COUNT_OF(symbols), table->reg_mr_iova2 ? "" : ", no relaxed ordering",
-            table->reg_dmabuf_mr ? "" : ", no dma-buf regions", table->query_gid_ex ? "" : ", no GID types");
+            table->reg_dmabuf_mr ? "" : ", no dma-buf regions", table->query_gid_ex ? "" : ", no GID types",
+            table->query_ece && table->set_ece ? "" : ", no ECE");
 }
 
 enum dt_status dt_table_load(const char *name, struct dt_verbs_table *table, char *reason,

@@ -133,6 +133,7 @@ struct dt_qp {
     uint32_t slot_mask;
     bool refused;            /* a refusal was logged */
     bool is_destroy_refused; /* the same of its destruction [control thread] */
+    bool is_ece_refused;     /* [control thread] */
     bool is_rtr;             /* it has been in RTR: the control thread's, and the next one */
     bool is_connected;       /* the same of RTS */
 

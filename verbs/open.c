@@ -105,6 +105,11 @@ enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_v
     return status;
 }
 
+bool dt_verbs_has_ece(const struct dt_verbs *verbs)
+{
+    return verbs->table.query_ece && verbs->table.set_ece;
+}
+
 void dt_verbs_close(struct dt_verbs *verbs)
 {
     free(verbs);

@@ -312,6 +312,32 @@ static uint8_t reads_limit(const struct dt_qp *qp, const struct dt_qp_link_optio
     return (uint8_t)dt_min_u64(options->rd_atomic, qp->device->info.rd_atomic_max);
 }
 
+void dt_qp_query_ece(const struct dt_qp *qp, struct dt_ece *ece)
+{
+    const struct dt_verbs_table *table = &qp->device->verbs->table;
+    struct ibv_ece own = {0};
+
+    *ece = (struct dt_ece){0};
+    if (!qp->is_ece_refused && table->query_ece && table->query_ece(qp->ibv, &own) == 0 && own.options)
+        *ece = (struct dt_ece){.vendor_id = own.vendor_id, .options = own.options};
+}
+
+/* Before RTR, which the device takes them for. */
+static void set_ece(struct dt_qp *qp, const struct dt_ece *ece)
+{
+    const struct dt_verbs_table *table = &qp->device->verbs->table;
+    struct ibv_ece wanted = {.vendor_id = ece->vendor_id, .options = ece->options};
+    int error;
+
+    if (!ece->options)
+        return;
+    error = table->set_ece ? table->set_ece(qp->ibv, &wanted) : EOPNOTSUPP;
+    qp->is_ece_refused = error != 0;
+    if (error)
+        dt_info("qp-ece", "%s: QP %u does without the options 0x%x of vendor 0x%x (ECE): %s",
+                qp->device->info.name, qp->qpn, ece->options, ece->vendor_id, strerror(error));
+}
+
 static enum dt_status to_rtr(struct dt_qp *qp, const struct dt_qp_address *remote,
                              const struct dt_qp_link_options *options)
 {
@@ -324,6 +350,7 @@ static enum dt_status to_rtr(struct dt_qp *qp, const struct dt_qp_address *remot
         .min_rnr_timer = (uint8_t)options->min_rnr_timer};
 
     fill_path(qp, remote, options, &attr.ah_attr);
+    set_ece(qp, &options->ece);
     return modify_and_log(qp, &attr,
                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,

@@ -154,6 +154,16 @@ struct dt_qp_address {
     uint32_t link_layer; /* enum dt_link_layer */
 };
 
+/*
+ * Enhanced connection establishment (ibv_query_ece(3)): options of the vendor that the devices of both ends
+ * agree on. The connecting end offers those of its queue pair; the other end's device reduces them when its
+ * queue pair is connected, and the connecting end's is connected with the result.
+ */
+struct dt_ece {
+    uint32_t vendor_id;
+    uint32_t options; /* 0: none */
+};
+
 /* Which refusals of the device the caller will repeat. RoCE resolves the peer's address (ARP, ND) when a
  * queue pair goes to RTR, and answers ETIMEDOUT where that takes too long, as when a job starts on many
  * hosts. */
@@ -169,6 +179,7 @@ struct dt_qp_link_options {
     uint32_t rd_atomic;        /* reads outstanding in each direction; >= 1 where reads are posted */
     bool is_attempt;           /* failure is likely: the device's refusal is logged at INFO, not WARN */
     enum dt_qp_repeat repeat;
+    struct dt_ece ece; /* to be used from RTR on; a device that refuses them (one INFO) goes without */
 };
 
 /*
@@ -180,6 +191,12 @@ enum dt_status dt_qp_create(struct dt_device *device, const struct dt_qp_options
 
 /* The address that the peer needs. */
 void dt_qp_local_address(const struct dt_qp *qp, struct dt_qp_address *address);
+
+/*
+ * Before dt_qp_connect(): what the device offers for this QP. After it: what the device has made of
+ * options->ece; call it only if there were any. None where library or device have no ECE, or refused it.
+ */
+void dt_qp_query_ece(const struct dt_qp *qp, struct dt_ece *ece);
 
 /*
  * INIT to RTR to RTS, towards *remote; the path MTU is the smaller of both ends. DT_INVALID when an option or

@@ -87,6 +87,8 @@ struct dt_verbs_table {
     struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
                                     int access);
     int (*fork_init)(void);
+    int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
+    int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
     int (*query_gid_ex)(struct ibv_context *context, uint32_t port, uint32_t index,
                         struct ibv_gid_entry *entry, uint32_t flags, size_t entry_bytes);
 

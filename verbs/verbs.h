@@ -135,6 +135,9 @@ enum dt_status dt_verbs_open(const struct dt_verbs_options *options, struct dt_v
  */
 void dt_verbs_close(struct dt_verbs *verbs);
 
+/* Whether the library can negotiate ECE options (queue.h); a device of it may have none. */
+bool dt_verbs_has_ece(const struct dt_verbs *verbs);
+
 /*
  * The ports of all devices by PCI path, so that hosts of the same make agree on it; devices without one come
  * last, in the library's order. *list is allocated, to be given back with

@@ -232,6 +232,7 @@ void dt_path_get_offer(const struct dt_path *path, bool is_usable, struct dt_pat
     dt_qp_local_address(path->probe, &offer->probe);
     for (uint32_t q = 0; q < path->qp_count; q++)
         dt_qp_local_address(path->qp[q], &offer->qp[q]);
+    offer->ece = path->ece;
     offer->control_addr = (uintptr_t)path->control;
     offer->control_rkey = dt_load_relaxed(&path->control_mr->rkey);
     offer->generation = path->generation;
@@ -251,6 +252,7 @@ void dt_path_accept_offer(struct dt_path *path, const struct dt_path_offer *offe
         memcpy(path->peer_device, offer->device, sizeof path->peer_device);
     memcpy(path->peer_qp, offer->qp, sizeof path->peer_qp);
     path->peer_probe = offer->probe;
+    path->peer_ece = offer->ece;
     path->peer_control_addr = offer->control_addr;
     path->peer_control_rkey = offer->control_rkey;
 }
@@ -258,19 +260,22 @@ void dt_path_accept_offer(struct dt_path *path, const struct dt_path_offer *offe
 static void run_link(struct dt_task *task)
 {
     struct dt_path *path = dt_container_of(task, struct dt_path, link_task);
-    struct dt_path_offer peer = {.probe = path->peer_probe};
+    struct dt_path_offer peer = {.probe = path->peer_probe, .ece = path->peer_ece};
+    struct dt_ece ece = {0};
     uint64_t begun = dt_ticks_now(&path->group->environment->ticks);
     uint64_t verbs_ns;
     enum dt_status status;
     bool is_taken;
 
     memcpy(peer.qp, path->peer_qp, sizeof peer.qp);
-    status = path->is_fenced ? DT_CLOSED : dt_path_queues_link(path, path->probe, path->qp, &peer, false);
+    status =
+        path->is_fenced ? DT_CLOSED : dt_path_queues_link(path, path->probe, path->qp, &peer, false, &ece);
     verbs_ns = time_since(path, begun);
     is_taken = setup_take(path);
     if (is_taken) {
         path->verbs_ns += verbs_ns;
         path->link_status = status;
+        path->ece = ece;
     }
     setup_end(path, status == DT_AGAIN ? DT_OK : status, is_taken);
 }
@@ -406,7 +411,8 @@ static enum dt_status make(struct dt_path *path)
         return status == DT_OK ? DT_NO_MEMORY : status;
     status = dt_path_queues_create(path, path->make_epoch, path->fresh);
     if (status == DT_OK && !is_sender)
-        status = dt_path_queues_link(path, path->fresh->probe, path->fresh->qp, &path->peer_offer, true);
+        status = dt_path_queues_link(path, path->fresh->probe, path->fresh->qp, &path->peer_offer, true,
+                                     &path->fresh->ece);
     if (status == DT_OK)
         return status;
     destroy_set(path, path->fresh);
@@ -449,7 +455,7 @@ static enum dt_status run_op_now(struct dt_path *path)
     case DT_PATH_OP_MAKE:
         return make(path);
     case DT_PATH_OP_LINK:
-        return dt_path_queues_link(path, path->probe, path->qp, &path->peer_offer, true);
+        return dt_path_queues_link(path, path->probe, path->qp, &path->peer_offer, true, &path->ece);
     case DT_PATH_OP_QUERY:
         path->stopped_qpn = find_stopped(path);
         return DT_OK;

@@ -111,6 +111,8 @@ struct dt_path {
     char peer_device[DT_NAME_BYTES];
     struct dt_qp_address peer_qp[DT_QPS_MAX];
     struct dt_qp_address peer_probe;
+    struct dt_ece ece;      /* of each data queue pair: offered, then in use [control thread, then owner] */
+    struct dt_ece peer_ece; /* of the last offer */
 
     /* Why it is suspect: each is written before its bit in connection->faults (enum dt_fault). */
     struct dt_completion bad_completion; /* [owner] */
@@ -160,6 +162,7 @@ struct dt_path_group {
     struct dt_environment *environment;
     struct dt_nic *nic; /* the connection's default device: its device thread is woken when a task is done */
     bool is_sender;
+    bool uses_ece; /* the setting, the library and the peer's version allow ECE */
     uint32_t slots;
     struct dt_region
         staged; /* the host path's memory: the pool of a sender, the eager places of a receiver */

@@ -141,6 +141,20 @@ static enum dt_status create_probe(struct dt_path *path, struct dt_path_queues *
     return status == DT_OK ? dt_qp_create(dt_nic_device(path->nic), &options, &queues->probe) : status;
 }
 
+/* What every data queue pair of the set has, or none: made alike on one device, all have the same. */
+static struct dt_ece common_ece(const struct dt_path *path, struct dt_qp *const *qp)
+{
+    struct dt_ece common, other;
+
+    dt_qp_query_ece(qp[0], &common);
+    for (uint32_t q = 1; q < path->qp_count; q++) {
+        dt_qp_query_ece(qp[q], &other);
+        if (other.vendor_id != common.vendor_id || other.options != common.options)
+            return (struct dt_ece){0};
+    }
+    return common;
+}
+
 enum dt_status dt_path_queues_create(struct dt_path *path, uint32_t epoch, struct dt_path_queues *queues)
 {
     const struct dt_path_group *group = path->group;
@@ -155,6 +169,8 @@ enum dt_status dt_path_queues_create(struct dt_path *path, uint32_t epoch, struc
     status = dt_cq_create(dt_nic_device(path->nic), receives, path, &queues->recv_cq);
     for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
         status = create_queue_pair(path, queues, q);
+    if (status == DT_OK && group->is_sender && group->uses_ece)
+        queues->ece = common_ece(path, queues->qp);
     return status == DT_OK ? create_probe(path, queues) : status;
 }
 
@@ -177,7 +193,7 @@ struct dt_qp_link_options dt_path_link_options(const struct dt_environment *envi
 }
 
 enum dt_status dt_path_queues_link(struct dt_path *path, struct dt_qp *probe, struct dt_qp *const *qp,
-                                   const struct dt_path_offer *peer, bool is_attempt)
+                                   const struct dt_path_offer *peer, bool is_attempt, struct dt_ece *ece)
 {
     const struct dt_path_group *group = path->group;
     const struct dt_params *params = &group->environment->params;
@@ -195,8 +211,11 @@ enum dt_status dt_path_queues_link(struct dt_path *path, struct dt_qp *probe, st
         probe_options.retry_count = DT_PROBE_RETRY_COUNT;
     }
     status = dt_qp_connect(probe, &peer->probe, &probe_options);
+    *ece = options.ece = group->uses_ece ? peer->ece : (struct dt_ece){0};
     for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
         status = dt_qp_connect(qp[q], &peer->qp[q], &options);
+    if (ece->options && !group->is_sender)
+        *ece = common_ece(path, qp);
     return status;
 }
 
@@ -282,6 +301,7 @@ void dt_path_adopt(struct dt_path *path, struct dt_path_queues *queues, struct d
     if (queues->recv_cq)
         path->generation = queues->generation;
     path->inline_bytes = queues->inline_bytes;
+    path->ece = queues->ece;
     path->cts_posted = path->cts_done = 0;
     memset(path->recv_used, 0, sizeof path->recv_used);
     for (uint32_t q = 0; q < path->qp_count; q++)

@@ -39,6 +39,7 @@ struct dt_path_queues {
     struct dt_cq *recv_cq;
     struct dt_qp *probe;
     struct dt_cq *probe_cq;
+    struct dt_ece ece;      /* of each data queue pair: a sender's offer; once they are linked, in use */
     struct dt_flush *flush; /* receiver: of a retired epoch; the one in use stays with the path */
 };
 
@@ -67,11 +68,12 @@ uint32_t dt_path_slots_max(const struct dt_params *params, const struct dt_devic
 enum dt_status dt_path_queues_create(struct dt_path *path, uint32_t epoch, struct dt_path_queues *queues);
 
 /*
- * Connects the probe's and the others to the peer's. `is_attempt`: on a path that may still be dead, so
- * quietly. DT_AGAIN, at set-up only: the device refused one for now; a repeated call goes on with that one.
+ * Connects the probe's and the others to the peer's; *ece is then what the others use of the peer's ECE
+ * options. `is_attempt`: on a path that may still be dead, so quietly. DT_AGAIN, at set-up only: the device
+ * refused one for now; a repeated call goes on with that one.
  */
 enum dt_status dt_path_queues_link(struct dt_path *path, struct dt_qp *probe, struct dt_qp *const *qp,
-                                   const struct dt_path_offer *peer, bool is_attempt);
+                                   const struct dt_path_offer *peer, bool is_attempt, struct dt_ece *ece);
 
 /*
  * Owner: room for the completion of every receive that is outstanding on the set in use, which is about to be

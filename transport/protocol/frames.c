@@ -310,7 +310,10 @@ enum dt_status dt_reject_decode(const uint8_t *body, size_t bytes, struct dt_rej
  */
 static void path_encode(const struct dt_path_offer *path, uint32_t qps, struct dt_writer *w)
 {
-    dt_put_uint(w, path->is_usable, 1);
+    bool has_ece = path->is_usable && path->ece.options &&
+                   strlen(path->device) + 8u * (qps + 1) < DT_NAME_BYTES + 8u * DT_QPS_MAX;
+
+    dt_put_uint(w, (uint64_t)path->is_usable + has_ece, 1);
     if (!path->is_usable)
         return;
     dt_put_text(w, path->device);
@@ -328,6 +331,10 @@ static void path_encode(const struct dt_path_offer *path, uint32_t qps, struct d
     dt_put_uint(w, path->control_rkey, 4);
     dt_put_uint(w, path->generation, 4);
     dt_put_uint(w, path->keys_since, 8);
+    if (has_ece) {
+        dt_put_uint(w, path->ece.vendor_id, 4);
+        dt_put_uint(w, path->ece.options, 4);
+    }
 }
 
 /* Queue pair numbers and PSNs are 24 bits wide. */
@@ -342,9 +349,9 @@ static bool path_decode(struct dt_reader *r, uint32_t qps, struct dt_path_offer 
 {
     struct dt_qp_address *probe = &path->probe;
     uint64_t is_usable = dt_get_uint(r, 1);
-    bool is_valid = is_usable <= 1;
+    bool is_valid = is_usable <= 2;
 
-    path->is_usable = is_usable == 1;
+    path->is_usable = is_usable > 0;
     if (!path->is_usable)
         return is_valid;
     dt_get_text(r, path->device, sizeof path->device);
@@ -363,6 +370,10 @@ static bool path_decode(struct dt_reader *r, uint32_t qps, struct dt_path_offer 
     path->control_rkey = (uint32_t)dt_get_uint(r, 4);
     path->generation = (uint32_t)dt_get_uint(r, 4);
     path->keys_since = dt_get_uint(r, 8);
+    if (is_usable == 2) {
+        path->ece.vendor_id = (uint32_t)dt_get_uint(r, 4);
+        path->ece.options = (uint32_t)dt_get_uint(r, 4);
+    }
     return is_valid;
 }
 

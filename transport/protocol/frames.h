@@ -7,7 +7,7 @@
  *   connecting end                         listening end
  *   HELLO   (versions, terms, devices, the listener's nonce)
  *                                          ANSWER (what both ends use)  or REJECT (why not), end
- *   PATHS   (queue pairs and memory)       PATHS
+ *   PATHS   (queue pairs and memory)       PATHS    (with ECE: once its queue pairs are connected)
  *   READY   (paths that are connected)     READY
  *   READY   (paths that reach the peer)    READY
  *   ... then, either end: PATH (SWITCH, SETTLED, RESUME, STOP, OPEN, OPENED, USED: failover/path_table.h)
@@ -52,7 +52,8 @@ extern "C" {
  * listening end refuses a peer whose range does not overlap with its own (REJECT).
  */
 #define DT_PROTOCOL_VERSION_MIN 4u
-#define DT_PROTOCOL_VERSION_MAX 4u
+#define DT_PROTOCOL_VERSION_MAX 5u
+#define DT_PROTOCOL_VERSION_ECE 5u /* from this one on an offer may have ECE options */
 
 #define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
 #define DT_FRAME_HEADER_BYTES 8
@@ -147,6 +148,9 @@ struct dt_path_offer {
     char device[DT_NAME_BYTES];
     struct dt_qp_address qp[DT_QPS_MAX]; /* the first terms.qps; all with the first one's gid, lid, mtu */
     struct dt_qp_address probe;
+    /* Of each data queue pair. Sender: offered; receiver: what its device has made of them. Version 5; left
+       out where the offer would be longer than the longest one without, for which the mailbox has room. */
+    struct dt_ece ece;
     /* Memory that the peer writes: the sender's CTS ring, the receiver's size records. */
     uint64_t control_addr;
     uint32_t control_rkey;

@@ -283,6 +283,24 @@ TEST(Messages, PathsComeBackAsTheyWereAndMissingOnesStayMissing)
     EXPECT_EQ(in.path[0].control_rkey, out.path[0].control_rkey);
     EXPECT_EQ(in.path[0].generation, out.path[0].generation);
     EXPECT_EQ(in.path[0].keys_since, out.path[0].keys_since);
+    EXPECT_EQ(0u, out.path[0].ece.options);
+}
+
+TEST(Messages, OptionsOfTheVendorComeBackAndTakeNoRoomWithoutThem)
+{
+    Frame without, with;
+    dt_paths_offer in = Offer(), out;
+    dt_paths_encode(&in, &kTerms, &without.w);
+    in.path[0].ece = {0x15b3, 0x80000001};
+    dt_paths_encode(&in, &kTerms, &with.w);
+    EXPECT_EQ(without.w.used + 8, with.w.used) << "version 4 knows the frame without them";
+    ASSERT_EQ(DT_OK, dt_paths_decode(with.body(), with.body_bytes(), &kTerms, &out));
+    EXPECT_TRUE(out.path[0].is_usable);
+    EXPECT_EQ(0x15b3u, out.path[0].ece.vendor_id);
+    EXPECT_EQ(0x80000001u, out.path[0].ece.options);
+    EXPECT_EQ(in.path[0].keys_since, out.path[0].keys_since);
+    with.bytes[DT_FRAME_HEADER_BYTES] = 3;
+    EXPECT_EQ(DT_PROTOCOL, dt_paths_decode(with.body(), with.body_bytes(), &kTerms, &out)) << "neither";
 }
 
 TEST(Messages, TheLargestOfferFitsAFrame)

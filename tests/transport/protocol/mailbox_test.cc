@@ -147,6 +147,15 @@ TEST_F(Mailbox, TheLargestFrameAboutAPathFits)
     dt_path_frame_encode(&frame, DT_QPS_MAX, &w);
     EXPECT_FALSE(w.is_full);
     EXPECT_GT(w.used, DT_NAME_BYTES);
+    size_t longest = w.used;
+    for (size_t shorter : {0, 7, 8}) { /* characters of the name, for which the options have room or not */
+        w.used = 0;
+        frame.offer.device[DT_NAME_BYTES - 1 - shorter] = '\0';
+        frame.offer.ece = {0x15b3, 1};
+        dt_path_frame_encode(&frame, DT_QPS_MAX, &w);
+        EXPECT_FALSE(w.is_full);
+        EXPECT_EQ(shorter < 8 ? longest - shorter : longest, w.used) << shorter;
+    }
     w.used = 0;
     frame.message = DT_PATH_MSG_RESUME;
     dt_path_frame_encode(&frame, DT_QPS_MAX, &w);
