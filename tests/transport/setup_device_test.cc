@@ -136,9 +136,9 @@ TEST_F(MovingPort, IsLookedUpForEachConnection)
 }
 
 /*
- * ---- devices with options of their vendor (ECE), of which the one that connects first, the receiver's, has
- * fewer. A new queue pair shows what its device has. One that was connected shows what was made of those that
- * were set.
+ * ---- devices with options of their vendor (ECE): the receiver's, which is connected first, has others than
+ * the sender's. A new queue pair shows what its device has. One that was connected shows what was made of
+ * those that were set.
  */
 constexpr uint32_t kVendor = 0x15b3, kSenders = 0x17, kReceivers = 0x2d;
 
