@@ -74,6 +74,16 @@ static int32_t node_before(const struct detour_cluster *cluster, int32_t positio
     return cluster->nodes ? cluster->nodes[position] : position;
 }
 
+/* Of the pause, what moving takes. */
+static void print_move(FILE *out, const struct dt_mitigate_report *report)
+{
+    int64_t move_ns = report->plan->steps[DETOUR_STEP_S3].cost_ns - report->cluster->cost_ns[DETOUR_STEP_S3];
+
+    if (move_ns > 0)
+        fprintf(out, "    each sends and receives a state of %.3f GB: %.3f s\n",
+                (double)report->cluster->state_bytes / 1e9, (double)move_ns / 1e9);
+}
+
 static void print_topology(FILE *out, const struct dt_mitigate_report *report)
 {
     const struct detour_topology *topology = &report->plan->topology;
@@ -90,6 +100,7 @@ static void print_topology(FILE *out, const struct dt_mitigate_report *report)
                     "    replica %" PRId32 ", stage %" PRId32 ": node %" PRId32 " instead of %" PRId32 "\n",
                     p / cluster->stage_count, p % cluster->stage_count, topology->nodes[p],
                     node_before(cluster, p));
+    print_move(out, report);
     for (int32_t k = 0; k < report->event->slowness.link_count; k++) {
         const struct detour_slow_link *link = &report->event->slowness.links[k];
         const struct detour_link_use *use = &topology->uses[k];

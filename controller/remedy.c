@@ -44,6 +44,7 @@ struct dt_remedy {
     bool has_plan;
     struct dt_slowness slowness;
     int64_t estimate_ns[DETOUR_STEP_COUNT];
+    int64_t cost_ns[DETOUR_STEP_COUNT];
     int64_t healthy_ns; /* estimates; the next one with the present arrangement */
     int64_t present_ns;
     struct arrangement plans[DETOUR_STEP_COUNT];
@@ -257,6 +258,7 @@ static void keep_plan(struct dt_remedy *remedy, const struct detour_mitigation *
 
     for (int step = 0; step < DETOUR_STEP_COUNT; step++) {
         remedy->estimate_ns[step] = mitigation->steps[step].iteration.iteration_ns;
+        remedy->cost_ns[step] = mitigation->steps[step].cost_ns;
         arrange(remedy, remedy->present.nodes, &remedy->plans[step]);
     }
     if (is_useless(remedy))
@@ -318,7 +320,7 @@ static void set_ladder(struct dt_remedy *remedy)
     for (int step = 0; step < DETOUR_STEP_COUNT; step++) {
         double ns = (double)remedy->estimate_ns[step] * scale;
 
-        steps[step].cost_ns = remedy->cluster->cost_ns[step];
+        steps[step].cost_ns = remedy->cost_ns[step];
         steps[step].iteration_ns = !helps(remedy, step)              ? INT64_MAX
                                    : ns < (double)DETOUR_TIME_MAX_NS ? (int64_t)ns
                                                                      : DETOUR_TIME_MAX_NS;
@@ -371,14 +373,14 @@ static void describe(const struct dt_remedy *remedy, struct dt_decision *decisio
     if (remedy->due == DETOUR_STEP_S1 && dt_slowness_count(&remedy->slowness) == 0) {
         snprintf(decision->reason, sizeof decision->reason,
                  "S1: nothing is slow, and the remedy has cost as much as taking it back (%.1f s)",
-                 (double)remedy->cluster->cost_ns[DETOUR_STEP_S1] / DT_NS_PER_S);
+                 (double)remedy->cost_ns[DETOUR_STEP_S1] / DT_NS_PER_S);
         return;
     }
     snprintf(decision->reason, sizeof decision->reason,
              "%s: %" PRId32 " slow ranks, %" PRId32 " slow links; waiting has cost as much as the step (%.1f "
              "s); an iteration of %.1f ms would take %.1f ms",
              detour_step_name(remedy->due), remedy->slowness.node_count, remedy->slowness.link_count,
-             (double)remedy->cluster->cost_ns[remedy->due] / DT_NS_PER_S,
+             (double)remedy->cost_ns[remedy->due] / DT_NS_PER_S,
              (double)remedy->present_ns * scale / DT_NS_PER_MS,
              (double)remedy->estimate_ns[remedy->due] * scale / DT_NS_PER_MS);
 }

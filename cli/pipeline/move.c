@@ -12,6 +12,7 @@
 #include "base/atomics.h"
 #include "base/exit.h"
 #include "base/util.h"
+#include "detour/mitigate.h"
 
 enum { SEND, RECEIVE, DIRECTIONS };
 
@@ -22,18 +23,17 @@ struct transfers {
     struct dt_job_connection *connections; /* [DIRECTIONS] */
     uint64_t posted[DIRECTIONS];
     uint64_t completed[DIRECTIONS];
-    void *requests[DIRECTIONS][DT_PIPELINE_MOVE_SLOTS]; /* of transfer i: i % slots */
+    void *requests[DIRECTIONS][DETOUR_MOVE_SLOTS]; /* of transfer i: i % slots */
 };
 
 static uint64_t transfer_count(const struct transfers *transfers)
 {
-    return (transfers->move->bytes + DT_PIPELINE_MOVE_SLICE_BYTES - 1) / DT_PIPELINE_MOVE_SLICE_BYTES;
+    return (transfers->move->bytes + DETOUR_MOVE_SLICE_BYTES - 1) / DETOUR_MOVE_SLICE_BYTES;
 }
 
 static size_t bytes_of(const struct transfers *transfers, uint64_t number)
 {
-    return dt_min_u64(DT_PIPELINE_MOVE_SLICE_BYTES,
-                      transfers->move->bytes - number * DT_PIPELINE_MOVE_SLICE_BYTES);
+    return dt_min_u64(DETOUR_MOVE_SLICE_BYTES, transfers->move->bytes - number * DETOUR_MOVE_SLICE_BYTES);
 }
 
 /* Its request stays NULL when the plugin cannot take it now. */
@@ -42,8 +42,8 @@ static bool post(struct transfers *transfers, int direction, struct dt_job_error
     const struct dt_job_plugin *plugin = &transfers->move->job->net.plugin;
     const struct dt_job_connection *connection = &transfers->connections[direction];
     uint64_t number = transfers->posted[direction];
-    char *data = connection->buffer + number * DT_PIPELINE_MOVE_SLICE_BYTES;
-    void **request = &transfers->requests[direction][number % DT_PIPELINE_MOVE_SLOTS];
+    char *data = connection->buffer + number * DETOUR_MOVE_SLICE_BYTES;
+    void **request = &transfers->requests[direction][number % DETOUR_MOVE_SLOTS];
     size_t bytes = bytes_of(transfers, number);
 
     *request = NULL;
@@ -63,13 +63,13 @@ static bool progress(struct transfers *transfers, int direction, struct dt_job_e
     size_t bytes = 0;
     bool done;
 
-    if (*posted < transfer_count(transfers) && *posted - *completed < DT_PIPELINE_MOVE_SLOTS &&
+    if (*posted < transfer_count(transfers) && *posted - *completed < DETOUR_MOVE_SLOTS &&
         !post(transfers, direction, error))
         return false;
     if (*completed == *posted)
         return true;
-    if (!dt_job_test(&job->net.plugin, transfers->requests[direction][*completed % DT_PIPELINE_MOVE_SLOTS],
-                     &done, &bytes, error))
+    if (!dt_job_test(&job->net.plugin, transfers->requests[direction][*completed % DETOUR_MOVE_SLOTS], &done,
+                     &bytes, error))
         return false;
     if (done && direction == RECEIVE && bytes != bytes_of(transfers, *completed))
         return dt_job_fail(error, DT_EXIT_FAILED, "rank %u: %zu bytes of parameters instead of %zu",

@@ -2,7 +2,8 @@
 /*
  * Moves the parameters of a device to the rank that has its position from now on, between two iterations and
  * while the pipeline's connections are closed: over connections of their own, or through files. Every rank of
- * the job calls this, also those that keep their positions.
+ * the job calls this, also those that keep their positions. detour_exchange_pause() has the model of the
+ * time.
  */
 #ifndef DETOUR_CLI_PIPELINE_MOVE_H
 #define DETOUR_CLI_PIPELINE_MOVE_H
@@ -12,10 +13,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Transfers under way in each direction, and most bytes of one. */
-#define DT_PIPELINE_MOVE_SLOTS       8
-#define DT_PIPELINE_MOVE_SLICE_BYTES (1024 * 1024)
 
 struct dt_pipeline_move {
     struct dt_job_rank *job;

@@ -188,8 +188,11 @@ struct detour_cluster {
     int64_t gradient_bytes;   /* of one node */
     int64_t bytes_per_s;      /* of a healthy link; 0: messages take no time but latency_ns */
     int64_t latency_ns;
-    const int32_t *nodes;               /* [position]; NULL: node and position have the same number */
-    int64_t cost_ns[DETOUR_STEP_COUNT]; /* what it costs to take a step, once */
+    const int32_t *nodes; /* [position]; NULL: node and position have the same number */
+    /* What it costs to take a step, once; S3: beside moving state_bytes. */
+    int64_t cost_ns[DETOUR_STEP_COUNT];
+    int64_t state_bytes; /* of one node, which S3 moves: parameters and optimizer; 0: moving is in the cost */
+    int64_t copy_bytes_per_s; /* between a node's GPU and its host; 0: the state moves without such copies */
 };
 
 struct detour_slow_node {
@@ -308,6 +311,33 @@ detour_topology_adjust(struct detour_arena *arena, const struct detour_cluster *
                        const struct detour_slowness *slowness, const struct detour_topology_options *options,
                        struct detour_topology *topology, struct detour_error *error);
 
+/* How `detour pipeline` moves a node's state (cli/pipeline/move.h): transfers under way in each direction,
+ * and most bytes of one. */
+#define DETOUR_MOVE_SLOTS       8
+#define DETOUR_MOVE_SLICE_BYTES (1024 * 1024)
+
+/*
+ * The pause of an S3 after which `nodes` ([position]) are at the positions instead of the cluster's. It
+ * begins when the iteration has ended on all ranks. Connections are closed, and made anew at the end: the
+ * cost of S3. In between every node that changes its position sends its state to the node that takes this
+ * position, and receives the one of its new position; nodes and directions at once.
+ *
+ *   slice   s = the bytes of a slice / bandwidth * factor
+ *   round   r = s + 2 latency + delay: of DETOUR_MOVE_SLOTS slices, if they do not fill the link: from the
+ *           receiver's request to its next one
+ *   move    2 latency + delay + the longer of state_bytes / bandwidth * factor and, with R rounds,
+ *           (R - 1) r + s; of the slowest link
+ *   copies  2 state_bytes / copy_bytes_per_s: to the host before, to the GPU behind
+ *
+ * Links are those of the slowness; two links do not slow each other down. Not in it: registration of memory.
+ * At most DETOUR_STEP_COST_MAX_NS.
+ */
+DETOUR_API enum detour_status detour_exchange_pause(struct detour_arena *arena,
+                                                    const struct detour_cluster *cluster,
+                                                    const struct detour_slowness *slowness,
+                                                    const int32_t *nodes, int64_t *pause_ns,
+                                                    struct detour_error *error);
+
 /* ---- the ladder: when a step is taken ---------------------------------------------------------------- */
 
 /*
@@ -419,7 +449,7 @@ DETOUR_API int64_t detour_ladder_deadline_ns(const struct detour_ladder *ladder)
 /* ---- the plan: every step with its cost and what it brings ------------------------------------------- */
 
 struct detour_mitigation_step {
-    int64_t cost_ns;
+    int64_t cost_ns;                   /* of S3: detour_exchange_pause() */
     struct detour_iteration iteration; /* with the step */
     int64_t due_iterations; /* slow iterations after which the ladder takes it, if the slowness goes on and
                                takes every step that is due before; -1: never */

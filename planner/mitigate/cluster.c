@@ -96,6 +96,8 @@ enum detour_status detour_cluster_check(const struct detour_cluster *cluster, st
         {"gradient_bytes", cluster->gradient_bytes, 0, DETOUR_CLUSTER_BYTES_MAX},
         {"bytes_per_s", cluster->bytes_per_s, 0, DETOUR_CLUSTER_BYTES_S_MAX},
         {"latency_ns", cluster->latency_ns, 0, DETOUR_TIME_MAX_NS},
+        {"state_bytes", cluster->state_bytes, 0, DETOUR_CLUSTER_BYTES_MAX},
+        {"copy_bytes_per_s", cluster->copy_bytes_per_s, 0, DETOUR_CLUSTER_BYTES_S_MAX},
     };
     enum detour_status status = check_name(cluster->name, error);
 

@@ -46,22 +46,31 @@ void dt_counts_even(const struct detour_cluster *cluster, int32_t *counts)
                     (r < cluster->microbatch_count % cluster->replica_count);
 }
 
-/* A message of that size between two nodes. */
-static int64_t message_ns(const struct dt_layout *layout, int32_t a, int32_t b, int64_t bytes)
+struct dt_layout_link dt_layout_link_of(const struct dt_layout *layout, int32_t a, int32_t b)
 {
-    int64_t delay_ns = layout->cluster->latency_ns;
-    int32_t factor = layout->network_permille[a];
+    struct dt_layout_link link = {.factor_permille = layout->network_permille[a]};
 
-    if (layout->network_permille[b] > factor)
-        factor = layout->network_permille[b];
+    if (layout->network_permille[b] > link.factor_permille)
+        link.factor_permille = layout->network_permille[b];
     for (int32_t k = layout->first_link[a]; k < layout->first_link[a + 1]; k++) {
         const struct detour_slow_link *slow = &layout->slowness->links[layout->link[k]];
         if (slow->a + slow->b - a != b)
             continue;
-        factor = slow->factor_permille > factor ? slow->factor_permille : factor;
-        delay_ns += slow->delay_ns;
+        link.factor_permille =
+            slow->factor_permille > link.factor_permille ? slow->factor_permille : link.factor_permille;
+        link.delay_ns += slow->delay_ns;
     }
-    return smaller(dt_transfer_ns(layout->cluster, bytes, factor) + delay_ns, DETOUR_TIME_MAX_NS);
+    return link;
+}
+
+/* A message of that size between two nodes. */
+static int64_t message_ns(const struct dt_layout *layout, int32_t a, int32_t b, int64_t bytes)
+{
+    struct dt_layout_link link = dt_layout_link_of(layout, a, b);
+
+    return smaller(dt_transfer_ns(layout->cluster, bytes, link.factor_permille) + link.delay_ns +
+                       layout->cluster->latency_ns,
+                   DETOUR_TIME_MAX_NS);
 }
 
 static void refresh_replica(struct dt_layout *layout, int32_t replica)

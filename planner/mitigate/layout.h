@@ -57,6 +57,13 @@ void dt_counts_even(const struct detour_cluster *cluster, int32_t *counts);
 /* The group that uses a link, from the positions of its ends. */
 enum detour_group dt_layout_group(const struct dt_layout *layout, int32_t a, int32_t b);
 
+/* A link between two nodes, as what is slow makes it. */
+struct dt_layout_link {
+    int32_t factor_permille;
+    int64_t delay_ns; /* of a message, without the cluster's latency */
+};
+struct dt_layout_link dt_layout_link_of(const struct dt_layout *layout, int32_t a, int32_t b);
+
 /* time_ns * factor_permille / 1000, rounded up; at most DETOUR_TIME_MAX_NS. */
 int64_t dt_slowed_ns(int64_t time_ns, int32_t factor_permille);
 

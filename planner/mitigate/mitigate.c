@@ -111,9 +111,11 @@ static enum detour_status plan_topology(struct detour_arena *arena, const struct
         status = detour_topology_adjust(arena, cluster, slowness, &options, &shared, error);
     if (!status && shared.iteration.iteration_ns < mitigation->topology.iteration.iteration_ns)
         mitigation->topology = shared;
-    if (!status)
-        mitigation->steps[DETOUR_STEP_S3].iteration = mitigation->topology.iteration;
-    return status;
+    if (status)
+        return status;
+    mitigation->steps[DETOUR_STEP_S3].iteration = mitigation->topology.iteration;
+    return detour_exchange_pause(arena, cluster, slowness, mitigation->topology.nodes,
+                                 &mitigation->steps[DETOUR_STEP_S3].cost_ns, error);
 }
 
 static void forecast(struct detour_mitigation *mitigation, const struct detour_cluster *cluster,
@@ -123,7 +125,8 @@ static void forecast(struct detour_mitigation *mitigation, const struct detour_c
     int64_t slow_ns = mitigation->steps[DETOUR_STEP_S1].iteration.iteration_ns;
 
     for (int step = 0; step < DETOUR_STEP_COUNT; step++) {
-        mitigation->steps[step].cost_ns = cluster->cost_ns[step];
+        if (step != DETOUR_STEP_S3) /* which has its pause */
+            mitigation->steps[step].cost_ns = cluster->cost_ns[step];
         mitigation->steps[step].due_iterations = step == DETOUR_STEP_S1 ? 0 : -1;
     }
     if ((__int128)slow_ns * PERMILLE >

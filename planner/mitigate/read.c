@@ -11,8 +11,9 @@ enum { PERMILLE = 1000 };
 #define SLOW_ITERATIONS_MAX 1000000000000
 
 static const char *const cluster_keys[] = {
-    "version",        "name",        "replicas",   "stages", "microbatches", "stage_ms", "message_bytes",
-    "gradient_bytes", "bytes_per_s", "latency_ms", "nodes",  "costs_ms",     NULL};
+    "version",  "name",          "replicas",       "stages",           "microbatches",
+    "stage_ms", "message_bytes", "gradient_bytes", "bytes_per_s",      "latency_ms",
+    "nodes",    "costs_ms",      "state_bytes",    "copy_bytes_per_s", NULL};
 static const char *const cost_keys[] = {"S1", "S2", "S3", "S4", NULL};
 static const char *const event_keys[] = {"version", "slow_iterations", "nodes", "links", NULL};
 static const char *const node_keys[] = {"node", "compute", "network", NULL};
@@ -42,6 +43,15 @@ static bool read_size(const struct dt_json_at *object, const char *key, const ch
     struct dt_json_at at;
 
     return dt_json_member(object, key, &at) && dt_json_int(&at, what, 0, max, value);
+}
+
+/* 0 if it is missing. */
+static bool read_size_optional(const struct dt_json_at *object, const char *key, const char *what,
+                               int64_t max, int64_t *value)
+{
+    struct dt_json_at at = dt_json_optional(object, key);
+
+    return !at.value || dt_json_int(&at, what, 0, max, value);
 }
 
 /* A name: a copy in the arena; detour_cluster_check() knows its rules. */
@@ -141,6 +151,10 @@ static bool read_cluster(struct detour_arena *arena, const struct dt_json_at *ro
            read_size(root, "bytes_per_s", "a bandwidth in bytes/s (0: no limit)", DETOUR_CLUSTER_BYTES_S_MAX,
                      &cluster->bytes_per_s) &&
            dt_json_time_optional(root, "latency_ms", DETOUR_TIME_MAX_NS, &cluster->latency_ns) &&
+           read_size_optional(root, "state_bytes", "a size in bytes", DETOUR_CLUSTER_BYTES_MAX,
+                              &cluster->state_bytes) &&
+           read_size_optional(root, "copy_bytes_per_s", "a bandwidth in bytes/s (0: no copies)",
+                              DETOUR_CLUSTER_BYTES_S_MAX, &cluster->copy_bytes_per_s) &&
            read_positions(arena, root, cluster) && read_costs(root, cluster);
 }
 

@@ -158,6 +158,19 @@ TEST_F(Remedy, ASlowRankAfterAnExchangeHasFewerMicrobatchesWhereItIs)
     EXPECT_EQ(Until(90, 7000), -1);
 }
 
+/* The state that an exchange moves counts: 60 s, and 30 s for two copies of 300 GB. */
+TEST_F(Remedy, AnExchangeWaitsForTheMoveOfTheState)
+{
+    cluster.copy_bytes_per_s = 20000000000;
+    cluster.state_bytes = 300000000000;
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_LINK, 2, 0, 0, 500);
+    ASSERT_GE(Until(2000, 1000), 40) << "1.9 s in each iteration";
+    EXPECT_EQ(decision.step, DETOUR_STEP_S3);
+    EXPECT_NE(std::string(decision.reason).find("as much as the step (90.0 s)"), std::string::npos)
+        << decision.reason;
+}
+
 /* After its recovery an exchange is kept. A link of the new neighbors that is slow is a new incident, and
  * ranks are exchanged again once waiting has cost as much. */
 TEST_F(Remedy, ASlowLinkOfTheNewNeighborsIsForAnotherExchange)

@@ -142,7 +142,7 @@ static enum detour_status plan_steps(struct run *run, struct detour_error *error
     const struct detour_topology *topology = &run->plan.topology;
 
     for (int step = 0; step < DETOUR_STEP_COUNT; step++)
-        steps[step] = (struct detour_ladder_step){cluster.cost_ns[step], INT64_MAX, false};
+        steps[step] = (struct detour_ladder_step){run->plan.steps[step].cost_ns, INT64_MAX, false};
     steps[DETOUR_STEP_S2].is_other = memcmp(counts, run->counts, bytes_of(cluster.replica_count)) != 0;
     steps[DETOUR_STEP_S3].is_other = topology->moved_count > 0;
     status = time_of(run, &run->slowness, run->nodes, counts, &steps[DETOUR_STEP_S2].iteration_ns, error);

@@ -111,6 +111,19 @@ TEST(Incidents, ASecondSlowNodeMovesMicrobatchesAgain)
     EXPECT_EQ(result.taken[DETOUR_STEP_S1], 1);
 }
 
+/* Each pause is that of its plan: 10 s, and 5 s for 50 GB over healthy links. */
+TEST(Incidents, AnExchangePausesForTheMoveOfItsState)
+{
+    Cluster cluster(4, 2, 32);
+    cluster.costs = {0, kMs, 10 * kSecond, 1000 * kSecond};
+    cluster.state_bytes = 50000000000;
+    const struct dt_incidents_result ladder = Play(cluster, {Link(1, 3, 5000, 0, 100 * kSecond)});
+    EXPECT_EQ(ladder.taken[DETOUR_STEP_S3], 1);
+    EXPECT_EQ(ladder.paused_ns, 15 * kSecond + 20000);
+    EXPECT_GT(ladder.waited_ns[DETOUR_STEP_S3], 10 * kSecond);
+    EXPECT_LE(ladder.waited_ns[DETOUR_STEP_S3], 15 * kSecond + 20000);
+}
+
 TEST(Incidents, NodesAreExchangedOnceWaitingHasCostAsMuch)
 {
     Cluster cluster(4, 2, 32);

@@ -25,6 +25,8 @@ struct Cluster {
     int64_t bytes_per_s = 10000000000;
     int64_t latency_ns = 10000;
     std::vector<int64_t> costs = {0, kMs, 1000 * kMs, 100000 * kMs};
+    int64_t state_bytes = 0;
+    int64_t copy_bytes_per_s = 0;
 
     Cluster() = default;
     /* Stages of 10 ms, messages of 0.1 ms, gradients of 50 ms to be exchanged. */
@@ -46,7 +48,9 @@ struct Cluster {
                     bytes_per_s,
                     latency_ns,
                     nodes.empty() ? nullptr : nodes.data(),
-                    {}};
+                    {},
+                    state_bytes,
+                    copy_bytes_per_s};
         for (size_t step = 0; step < costs.size(); step++)
             cluster_.cost_ns[step] = costs[step];
         return &cluster_;

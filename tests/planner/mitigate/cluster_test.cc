@@ -35,6 +35,12 @@ TEST(ClusterRules, NumbersOutsideTheirRangesAreRefused)
     cluster.gradient_bytes = -1;
     EXPECT_EQ(Refuse(cluster), "gradient_bytes is -1; it must be from 0 to 1099511627776");
     cluster = Cluster(2, 2, 4);
+    cluster.state_bytes = INT64_MAX;
+    EXPECT_EQ(Refuse(cluster), "state_bytes is 9223372036854775807; it must be from 0 to 1099511627776");
+    cluster = Cluster(2, 2, 4);
+    cluster.copy_bytes_per_s = -1;
+    EXPECT_EQ(Refuse(cluster), "copy_bytes_per_s is -1; it must be from 0 to 1000000000000000");
+    cluster = Cluster(2, 2, 4);
     cluster.costs[2] = INT64_MAX;
     EXPECT_EQ(Refuse(cluster),
               "a step's cost_ns is 9223372036854775807; it must be from 0 to 1000000000000000");

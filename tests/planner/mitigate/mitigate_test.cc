@@ -37,6 +37,21 @@ TEST(Mitigate, SlowNodeIsForS2AndSlowLinkForS3)
     EXPECT_NE(slow_link.topology.uses[0].after, DETOUR_GROUP_DATA);
 }
 
+/* The ladder waits as long as the exchange of these nodes lasts. */
+TEST(Mitigate, ExchangeCostsThePauseOfItsMoves)
+{
+    Arena arena;
+    Cluster cluster(4, 4, 64);
+    Slowness link = {{}, {{1, 5, 6000, 0}}};
+    const int64_t due = Plan(arena, cluster, link).steps[DETOUR_STEP_S3].due_iterations;
+    cluster.state_bytes = 20000000000; /* 2 s */
+    const struct detour_mitigation plan = Plan(arena, cluster, link);
+    EXPECT_EQ(plan.steps[DETOUR_STEP_S3].cost_ns, cluster.costs[DETOUR_STEP_S3] + 2000 * kMs + 20000);
+    EXPECT_EQ(plan.steps[DETOUR_STEP_S2].cost_ns, cluster.costs[DETOUR_STEP_S2]);
+    EXPECT_GT(plan.steps[DETOUR_STEP_S3].due_iterations, 2 * due);
+    EXPECT_LT(plan.steps[DETOUR_STEP_S3].due_iterations, 4 * due);
+}
+
 /* The boundaries at which a ladder with these iterations takes its steps. */
 std::vector<int64_t> Climb(const struct detour_mitigation &mitigation, int64_t count_max)
 {

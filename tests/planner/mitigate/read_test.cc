@@ -12,7 +12,7 @@ namespace
 {
 const char *const kCluster = R"({"version": 1, "name": "job", "replicas": 2, "stages": 2, "microbatches": 8,
  "stage_ms": [10, 12.5], "message_bytes": 1000, "gradient_bytes": 5000, "bytes_per_s": 1000000, "latency_ms": 0.5,
- "nodes": [3, 2, 1, 0], "costs_ms": {"S1": 7, "S2": 10, "S3": 60000, "S4": 1200000}})";
+ "state_bytes": 70000, "copy_bytes_per_s": 2000000, "nodes": [3, 2, 1, 0], "costs_ms": {"S1": 7, "S2": 10, "S3": 60000, "S4": 1200000}})";
 const char *const kEvent = R"({"version": 1, "slow_iterations": 12, "nodes": [{"node": 3, "compute": 1.5}],
  "links": [{"a": 0, "b": 2, "factor": 4, "delay_ms": 3}]})";
 
@@ -66,6 +66,13 @@ TEST(MitigateFiles, ClusterHasTheValuesOfItsFile)
     EXPECT_EQ(cluster->nodes[0], 3);
     EXPECT_EQ(cluster->cost_ns[DETOUR_STEP_S1], 7 * kMs);
     EXPECT_EQ(cluster->cost_ns[DETOUR_STEP_S4], 1200000 * kMs);
+    EXPECT_EQ(cluster->state_bytes, 70000);
+    EXPECT_EQ(cluster->copy_bytes_per_s, 2000000);
+    const struct detour_cluster *without =
+        ReadCluster(arena, Replaced(kCluster, "\"state_bytes\": 70000, \"copy_bytes_per_s\": 2000000, ", ""));
+    ASSERT_NE(without, nullptr);
+    EXPECT_EQ(without->state_bytes, 0);
+    EXPECT_EQ(without->copy_bytes_per_s, 0);
 }
 
 TEST(MitigateFiles, EventHasTheValuesOfItsFile)
@@ -102,6 +109,10 @@ TEST(MitigateFiles, BadClustersAreRefusedWithOneLine)
               "c: nodes[3] is 1; each node from 0 to 3 must have one position");
     EXPECT_NE(Refuse("\"S3\": 60000, ", "").find("c: costs_ms.S3 is missing"), std::string::npos);
     EXPECT_NE(Refuse("\"S3\"", "\"S5\"").find("S5"), std::string::npos);
+    EXPECT_NE(Refuse("70000", "-1").find("c: state_bytes is -1; "), std::string::npos);
+    EXPECT_NE(Refuse("70000", "1e30").find("c: state_bytes"), std::string::npos);
+    EXPECT_NE(Refuse("70000", "\"all\"").find("c: state_bytes"), std::string::npos);
+    EXPECT_NE(Refuse("2000000", "null").find("c: copy_bytes_per_s"), std::string::npos);
     EXPECT_NE(Refuse("}}", "}").size(), 0u);
 }
 
