@@ -323,10 +323,11 @@ detour_topology_adjust(struct detour_arena *arena, const struct detour_cluster *
  * position, and receives the one of its new position; nodes and directions at once.
  *
  *   slice   s = the bytes of a slice / bandwidth * factor
- *   round   r = s + 2 latency + delay: of DETOUR_MOVE_SLOTS slices, if they do not fill the link: from the
- *           receiver's request to its next one
- *   move    2 latency + delay + the longer of state_bytes / bandwidth * factor and, with R rounds,
- *           (R - 1) r + s; of the slowest link
+ *   round   of n = DETOUR_MOVE_SLOTS slices, each of which the receiver requests:
+ *           max(n s, s + 2 latency + delay); over a link on which a state goes back as well, which keeps the
+ *           order, requests wait behind slices: delay + latency + max(n s, s + latency)
+ *   move    3 latency + delay (request, slice, acknowledgement), the rounds before the last one, and the
+ *           bytes of the last one; of the slowest link
  *   copies  2 state_bytes / copy_bytes_per_s: to the host before, to the GPU behind
  *
  * Links are those of the slowness; two links do not slow each other down. Not in it: registration of memory.

@@ -21,17 +21,29 @@ static wide bytes_ns(wide bytes, int64_t bytes_per_s, int32_t factor_permille)
     return divisor ? (bytes * NS_PER_S * factor_permille + divisor - 1) / divisor : 0;
 }
 
-static wide move_ns(const struct detour_cluster *cluster, const struct dt_layout_link *link)
+/* The state goes back over the same link, too. */
+static bool is_mutual(const struct dt_layout *before, const int32_t *nodes, int32_t p)
 {
-    int64_t bytes = cluster->state_bytes;
-    int64_t slice_bytes = bytes < DETOUR_MOVE_SLICE_BYTES ? bytes : DETOUR_MOVE_SLICE_BYTES;
-    int64_t round_bytes = (int64_t)DETOUR_MOVE_SLOTS * DETOUR_MOVE_SLICE_BYTES;
-    int64_t rounds = (bytes + round_bytes - 1) / round_bytes;
-    wide slice_ns = bytes_ns(slice_bytes, cluster->bytes_per_s, link->factor_permille);
-    wide way_ns = 2 * (wide)cluster->latency_ns + link->delay_ns;
+    return nodes[before->position[nodes[p]]] == before->nodes[p];
+}
 
-    return way_ns + larger(bytes_ns(bytes, cluster->bytes_per_s, link->factor_permille),
-                           (rounds - 1) * (slice_ns + way_ns) + slice_ns);
+/* To the node at position p from the one there before. */
+static wide move_ns(const struct dt_layout *before, const int32_t *nodes, int32_t p)
+{
+    const struct detour_cluster *cluster = before->cluster;
+    struct dt_layout_link link = dt_layout_link_of(before, before->nodes[p], nodes[p]);
+    int64_t round_bytes = (int64_t)DETOUR_MOVE_SLOTS * DETOUR_MOVE_SLICE_BYTES;
+    int64_t rounds = (cluster->state_bytes - 1) / round_bytes; /* before the last one */
+    wide slice_ns = bytes_ns(DETOUR_MOVE_SLICE_BYTES, cluster->bytes_per_s, link.factor_permille);
+    wide full_ns = bytes_ns(round_bytes, cluster->bytes_per_s, link.factor_permille);
+    wide last_ns =
+        bytes_ns(cluster->state_bytes - rounds * round_bytes, cluster->bytes_per_s, link.factor_permille);
+    wide latency_ns = cluster->latency_ns;
+    wide round_ns = is_mutual(before, nodes, p)
+                        ? link.delay_ns + latency_ns + larger(full_ns, slice_ns + latency_ns)
+                        : larger(full_ns, slice_ns + 2 * latency_ns + link.delay_ns);
+
+    return 3 * latency_ns + link.delay_ns + rounds * round_ns + last_ns;
 }
 
 /* Copies, and the move over the slowest of the links that states take; 0: no node moves. */
@@ -42,10 +54,8 @@ static wide exchange_ns(const struct dt_layout *before, const int32_t *nodes)
     wide longest_ns = 0;
 
     for (int32_t p = 0; p < dt_cluster_nodes(cluster); p++) {
-        if (nodes[p] == before->nodes[p])
-            continue;
-        struct dt_layout_link link = dt_layout_link_of(before, before->nodes[p], nodes[p]);
-        longest_ns = larger(longest_ns, copies_ns + move_ns(cluster, &link));
+        if (nodes[p] != before->nodes[p])
+            longest_ns = larger(longest_ns, copies_ns + move_ns(before, nodes, p));
     }
     return longest_ns;
 }

@@ -18,29 +18,46 @@ int64_t Pause(Cluster &cluster, Slowness &slowness, const std::vector<int32_t> &
     return pause_ns;
 }
 
-/* 10 GB/s, 10 us: a state of 1 GB takes 100 ms and twice the latency. S3 costs 1 s beside it. */
+/* 8 MiB a millisecond and 10 us: 100 rounds of eight slices. S3 costs 1 s beside them. */
 Cluster WithState()
 {
     Cluster cluster(2, 2, 16);
-    cluster.state_bytes = 1000000000;
+    cluster.bytes_per_s = 8388608000;
+    cluster.state_bytes = 838860800;
     return cluster;
 }
 
-constexpr int64_t kOnce = 1000 * kMs, kMove = 100 * kMs + 20000;
-const std::vector<int32_t> kSwap = {1, 0, 2, 3};
+constexpr int64_t kUs = 1000, kOnce = 1000 * kMs, kWay = 30 * kUs;
+/* In a circle, and between two nodes: requests wait behind the slices of the other direction. */
+constexpr int64_t kMove = 100 * kMs + kWay, kMutual = kMove + 99 * 10 * kUs;
+const std::vector<int32_t> kSwap = {1, 0, 2, 3}, kCircle = {1, 2, 0, 3}, kSame = {0, 1, 2, 3};
 
 TEST(Pause, StatesMoveAtOnceOverTheirLinks)
 {
     Cluster cluster = WithState();
     Slowness none;
-    EXPECT_EQ(Pause(cluster, none, kSwap), kOnce + kMove);
-    EXPECT_EQ(Pause(cluster, none, {1, 0, 3, 2}), kOnce + kMove) << "two exchanges";
-    EXPECT_EQ(Pause(cluster, none, {1, 2, 0, 3}), kOnce + kMove) << "in a circle";
-    EXPECT_EQ(Pause(cluster, none, {0, 1, 2, 3}), kOnce) << "nothing moves";
-    cluster.nodes = {1, 0, 2, 3};
+    EXPECT_EQ(Pause(cluster, none, kCircle), kOnce + kMove);
+    EXPECT_EQ(Pause(cluster, none, kSwap), kOnce + kMutual);
+    EXPECT_EQ(Pause(cluster, none, {1, 0, 3, 2}), kOnce + kMutual) << "two exchanges";
+    EXPECT_EQ(Pause(cluster, none, kSame), kOnce) << "nothing moves";
+    cluster.nodes = kSwap;
     EXPECT_EQ(Pause(cluster, none, kSwap), kOnce) << "the nodes are there";
+    EXPECT_EQ(Pause(cluster, none, kSame), kOnce + kMutual);
+    cluster.nodes.clear();
     cluster.bytes_per_s = 0;
-    EXPECT_EQ(Pause(cluster, none, {0, 1, 2, 3}), kOnce + 120 * 20000) << "rounds of eight, 20 us each";
+    EXPECT_EQ(Pause(cluster, none, kCircle), kOnce + kWay + 99 * 20 * kUs) << "a request and a slice";
+}
+
+TEST(Pause, ALastRoundMayBeShort)
+{
+    Cluster cluster = WithState();
+    Slowness none;
+    cluster.state_bytes = 8388608;
+    EXPECT_EQ(Pause(cluster, none, kSwap), kOnce + kWay + kMs);
+    cluster.state_bytes = 8388608 + 1048576;
+    EXPECT_EQ(Pause(cluster, none, kSwap), kOnce + kWay + kMs + 10 * kUs + kMs / 8);
+    cluster.state_bytes = 1048576;
+    EXPECT_EQ(Pause(cluster, none, kSwap), kOnce + kWay + kMs / 8);
 }
 
 TEST(Pause, WithoutStateItIsTheCost)
@@ -56,9 +73,9 @@ TEST(Pause, CopiesToAndFromTheHost)
 {
     Cluster cluster = WithState();
     Slowness none;
-    cluster.copy_bytes_per_s = 5000000000;
-    EXPECT_EQ(Pause(cluster, none, kSwap), kOnce + kMove + 2 * 200 * kMs);
-    EXPECT_EQ(Pause(cluster, none, {0, 1, 2, 3}), kOnce);
+    cluster.copy_bytes_per_s = 4194304000;
+    EXPECT_EQ(Pause(cluster, none, kCircle), kOnce + kMove + 2 * 200 * kMs);
+    EXPECT_EQ(Pause(cluster, none, kSame), kOnce);
     cluster.bytes_per_s = cluster.latency_ns = 0;
     EXPECT_EQ(Pause(cluster, none, kSwap), kOnce + 2 * 200 * kMs) << "links take no time";
 }
@@ -68,20 +85,21 @@ TEST(Pause, SlowLinksCountThatStatesTake)
     Cluster cluster = WithState();
     Slowness used = {{}, {{1, 0, 4000, 0}}}, unused = {{}, {{1, 3, 4000, 0}}},
              network = {{{0, 1000, 3000}}, {}};
-    EXPECT_EQ(Pause(cluster, used, kSwap), kOnce + 4 * 100 * kMs + 20000);
-    EXPECT_EQ(Pause(cluster, unused, kSwap), kOnce + kMove);
-    EXPECT_EQ(Pause(cluster, network, kSwap), kOnce + 3 * 100 * kMs + 20000);
-    EXPECT_EQ(Pause(cluster, network, {0, 1, 3, 2}), kOnce + kMove);
+    EXPECT_EQ(Pause(cluster, used, kCircle), kOnce + 4 * 100 * kMs + kWay);
+    EXPECT_EQ(Pause(cluster, used, kSwap), kOnce + 4 * 100 * kMs + kWay + 99 * 10 * kUs);
+    EXPECT_EQ(Pause(cluster, unused, kSwap), kOnce + kMutual);
+    EXPECT_EQ(Pause(cluster, network, kCircle), kOnce + 3 * 100 * kMs + kWay);
+    EXPECT_EQ(Pause(cluster, network, {0, 1, 3, 2}), kOnce + kMutual);
 }
 
-/* 954 slices in 120 rounds of eight, each longer than what the link needs for it. */
 TEST(Pause, ADelayHoldsBackTheSlicesUnderWay)
 {
     Cluster cluster = WithState();
     Slowness delayed = {{}, {{0, 1, 1000, 5 * kMs}}}, short_one = {{}, {{0, 1, 1000, kMs / 2}}};
-    const int64_t slice_ns = 104858, way_ns = 20000 + 5 * kMs;
-    EXPECT_EQ(Pause(cluster, delayed, kSwap), kOnce + way_ns + 119 * (slice_ns + way_ns) + slice_ns);
-    EXPECT_EQ(Pause(cluster, short_one, kSwap), kOnce + kMove + kMs / 2) << "the link is full";
+    EXPECT_EQ(Pause(cluster, delayed, kCircle),
+              kOnce + kWay + 5 * kMs + 99 * (5 * kMs + kMs / 8 + 20 * kUs) + kMs);
+    EXPECT_EQ(Pause(cluster, delayed, kSwap), kOnce + kWay + 5 * kMs + 99 * (6 * kMs + 10 * kUs) + kMs);
+    EXPECT_EQ(Pause(cluster, short_one, kCircle), kOnce + kMove + kMs / 2) << "the link is full";
 }
 
 TEST(Pause, ExtremeJobsHaveTheLargestCost)
