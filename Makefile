@@ -38,7 +38,8 @@ test-full:
 
 experiments:
 	cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
-	cmake --build $(BUILD) -j $(JOBS) --target detour-sim-pipeline detour-sim-intra detour-sim-incidents detour-sim-validation
+	cmake --build $(BUILD) -j $(JOBS) --target detour-sim-pipeline detour-sim-intra detour-sim-incidents detour-sim-move \
+		detour-sim-validation
 	python3 experiments/run.py $(BUILD)
 	python3 experiments/falcon.py $(BUILD)
 	python3 experiments/charts.py
