@@ -9,14 +9,11 @@
 #include "base/digest.h"
 #include "base/util.h"
 #include "controller/judge_findings.h"
+#include "controller/judge_kind.h"
 #include "detour/stat.h"
 
-#define SHARE_WEIGHT   0.4           /* of one report in the smoothed share of waits of a host */
-#define SLOW_EVERY     8             /* rounds between two looks at the spreads of a kind */
-#define CHANGE_NS      5000000000ull /* or 4 spans, 3 periods of its reports: an older value is past */
-#define OUTLIER_STAYS  0.8           /* of the bound: an outlier is none again below it */
-#define ERROR_MIN      1e-6          /* a measured error is not 0, which means that it is unknown */
-#define SCALE_MEDIAN   1.4826
+#define SHARE_WEIGHT   0.4          /* of one report in the smoothed share of waits of a host */
+#define OUTLIER_STAYS  0.8          /* of the bound: an outlier is none again below it */
 #define DURATION_MAX   (1ull << 53) /* of nanoseconds and bytes: above it a report is wrong */
 #define TABLE_PER_ITEM 2
 
@@ -350,112 +347,6 @@ bool dt_judge_is_recent(const struct dt_judge *judge, const struct dt_judge_memb
     return member->last_ns > 0 && judge->now_ns <= member->last_ns + DT_JUDGE_STALE_NS;
 }
 
-static struct dt_judge_member *member_at(struct dt_judge *judge, uint32_t at)
-{
-    return at < judge->link_count ? &judge->links[at].member : &judge->ranks[at - judge->link_count].member;
-}
-
-/* Hoare's selection; reorders the values. */
-static double select_value(double *values, uint32_t count, uint32_t wanted)
-{
-    uint32_t low = 0, high = count - 1;
-
-    while (low < high) {
-        double pivot = values[low + (high - low) / 2];
-        uint32_t i = low, j = high;
-
-        for (;;) {
-            while (values[i] < pivot)
-                i++;
-            while (values[j] > pivot)
-                j--;
-            if (i >= j)
-                break;
-            double value = values[i];
-            values[i++] = values[j];
-            values[j--] = value;
-        }
-        if (j < wanted)
-            low = j + 1;
-        else
-            high = j;
-    }
-    return values[wanted];
-}
-
-static double median(double *values, uint32_t count)
-{
-    return select_value(values, count, count / 2);
-}
-
-enum quantity { CHANGE, LEVEL, SPREAD };
-
-/* Long before the last report of its kind: the last value of an unused link is no change of the kind. */
-static bool is_past(const struct dt_judge *judge, const struct dt_judge_member *member)
-{
-    return member->last_ns + dt_max_u64(CHANGE_NS, dt_max_u64(4 * judge->span_ns, 3 * member->gap_ns)) <
-           judge->kinds[member->kind].last_ns;
-}
-
-/* Of the learned members of a kind with recent reports, into `scratch`; returns how many. */
-static uint32_t collect(struct dt_judge *judge, uint32_t kind, enum quantity quantity)
-{
-    bool is_rank = judge->kinds[kind].is_rank;
-    uint32_t count = 0, end = is_rank ? judge->link_count + judge->rank_count : judge->link_count;
-
-    for (uint32_t i = is_rank ? judge->link_count : 0; i < end; i++) {
-        const struct dt_judge_member *member = member_at(judge, i);
-        const struct dt_series *series = &member->series;
-
-        if (member->kind != kind || !dt_series_is_learned(series) || !dt_judge_is_recent(judge, member) ||
-            (quantity == CHANGE && is_past(judge, member)))
-            continue;
-        judge->scratch[count++] = quantity == CHANGE  ? member->last - series->reference
-                                  : quantity == LEVEL ? series->reference
-                                                      : fabs(series->reference - judge->kinds[kind].level);
-    }
-    return count;
-}
-
-/* How far the means of equal windows lie apart: the standard error of such a mean, with all noise that there
- * is. */
-static double window_error(struct dt_judge *judge, uint32_t kind, uint32_t window)
-{
-    bool is_rank = judge->kinds[kind].is_rank;
-    uint32_t count = 0, end = is_rank ? judge->link_count + judge->rank_count : judge->link_count;
-
-    for (uint32_t i = is_rank ? judge->link_count : 0; i < end; i++) {
-        const struct dt_judge_member *member = member_at(judge, i);
-        double mean;
-
-        if (member->kind == kind && dt_judge_is_recent(judge, member) && !member->series.is_slow &&
-            dt_series_window(&member->series, window, &mean))
-            judge->scratch[count++] = fabs(mean);
-    }
-    return count < DT_JUDGE_KIND_MIN ? 0 : fmax(SCALE_MEDIAN * median(judge->scratch, count), ERROR_MIN);
-}
-
-static void measure_kind(struct dt_judge *judge, uint32_t at)
-{
-    struct dt_judge_kind *kind = &judge->kinds[at];
-
-    if (!kind->is_news)
-        return;
-    kind->count = collect(judge, at, CHANGE);
-    if (kind->count < DT_JUDGE_KIND_MIN) {
-        kind->change = 0;
-        memset(kind->errors, 0, sizeof kind->errors);
-        return;
-    }
-    kind->change = median(judge->scratch, kind->count);
-    if (kind->rounds++ % SLOW_EVERY != 0)
-        return;
-    for (uint32_t w = kind->is_spiky; w < DT_SERIES_WINDOWS; w++)
-        kind->errors[w] = window_error(judge, at, w);
-    kind->level = median(judge->scratch, collect(judge, at, LEVEL));
-    kind->spread = SCALE_MEDIAN * median(judge->scratch, collect(judge, at, SPREAD));
-}
-
 /* Slow from its first report on, against its kind? */
 static void judge_outlier(struct dt_judge_member *member, const struct dt_judge_kind *kind)
 {
@@ -498,7 +389,7 @@ static uint64_t burst_ns(struct dt_judge *judge)
         if (judge->ranks[i].iteration_ns > 0)
             judge->scratch[count++] = (double)judge->ranks[i].iteration_ns;
     }
-    return dt_max_u64(DT_JUDGE_SPAN_NS, count ? (uint64_t)median(judge->scratch, count) : 0);
+    return dt_max_u64(DT_JUDGE_SPAN_NS, count ? (uint64_t)dt_judge_median(judge->scratch, count) : 0);
 }
 
 /*
@@ -524,7 +415,7 @@ static struct dt_judge_cause cause_of(const struct dt_judge *judge, const struct
 static void find_causes(struct dt_judge *judge)
 {
     for (uint32_t i = 0; i < judge->link_count + judge->rank_count; i++) {
-        struct dt_judge_member *member = member_at(judge, i);
+        struct dt_judge_member *member = dt_judge_member_at(judge, i);
         bool is_link = i < judge->link_count;
         struct dt_judge_rank *rank = is_link ? NULL : &judge->ranks[i - judge->link_count];
 
@@ -551,9 +442,9 @@ const struct dt_finding *dt_judge_decide(struct dt_judge *judge, uint64_t now_ns
     judge->span_ns = burst_ns(judge);
     dt_judge_findings_begin(judge);
     for (uint32_t i = 0; i < judge->kind_count; i++)
-        measure_kind(judge, i);
+        dt_judge_kind_measure(judge, i);
     for (uint32_t i = 0; i < judge->link_count + judge->rank_count; i++)
-        judge_member(judge, member_at(judge, i));
+        judge_member(judge, dt_judge_member_at(judge, i));
     for (uint32_t i = 0; i < judge->kind_count; i++)
         judge->kinds[i].is_news = false;
     find_causes(judge);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a judge, shared by judge.c (tables, reports, rounds), judge_cause.c (what causes a slow link)
- * and judge_findings.c (the list of findings). Not for users of judge.h.
+ * The state of a judge, shared by judge.c (tables, reports, rounds), judge_kind.c (what the links of a kind
+ * have in common), judge_cause.c (what causes a slow link) and judge_findings.c (the list of findings). Not
+ * for users of judge.h.
  */
 #ifndef DETOUR_CONTROLLER_JUDGE_STATE_H
 #define DETOUR_CONTROLLER_JUDGE_STATE_H
@@ -100,6 +101,12 @@ struct dt_judge {
 };
 
 bool dt_judge_is_recent(const struct dt_judge *judge, const struct dt_judge_member *member);
+
+/* Links first, then ranks. */
+static inline struct dt_judge_member *dt_judge_member_at(struct dt_judge *judge, uint32_t at)
+{
+    return at < judge->link_count ? &judge->links[at].member : &judge->ranks[at - judge->link_count].member;
+}
 
 /* Slow because of one report alone. */
 static inline bool dt_judge_is_early(const struct dt_judge_member *member)
