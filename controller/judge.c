@@ -280,7 +280,7 @@ static void add_value(struct dt_judge *judge, struct dt_judge_member *member, ui
     member->gap_ns = member->last_ns ? time_ns - member->last_ns : 0;
     member->last_ns = time_ns;
     judge->kinds[member->kind].is_news = true;
-    judge->kinds[member->kind].last_ns = dt_max_u64(judge->kinds[member->kind].last_ns, time_ns);
+    member->seen_ns = judge->kinds[member->kind].seen_ns = judge->now_ns;
 }
 
 bool dt_judge_add_link(struct dt_judge *judge, const struct dt_link_report *report)

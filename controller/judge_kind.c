@@ -46,11 +46,14 @@ double dt_judge_median(double *values, uint32_t count)
 
 enum quantity { CHANGE, LEVEL, SPREAD };
 
-/* Long before the last report of its kind: the last value of an unused link is no change of the kind. */
+/*
+ * Long before the last report of its kind: the last value of an unused link is no change of the kind. By when
+ * reports came, not by their own times: those of a host whose clock was set back are older.
+ */
 static bool is_past(const struct dt_judge *judge, const struct dt_judge_member *member)
 {
-    return member->last_ns + dt_max_u64(CHANGE_NS, dt_max_u64(4 * judge->span_ns, 3 * member->gap_ns)) <
-           judge->kinds[member->kind].last_ns;
+    return member->seen_ns + dt_max_u64(CHANGE_NS, dt_max_u64(4 * judge->span_ns, 3 * member->gap_ns)) <
+           judge->kinds[member->kind].seen_ns;
 }
 
 /* Of the learned members of a kind with recent reports, into `scratch`; returns how many. */

@@ -23,7 +23,7 @@ struct dt_judge_kind {
     double level, spread;             /* of the members' references: median, robust deviation */
     uint64_t rounds;                  /* with enough members */
     bool is_news;                     /* a member has a new report */
-    uint64_t last_ns;                 /* of all members: time of the last report */
+    uint64_t seen_ns;                 /* of all members: the last report, on the judge's clock */
     bool is_spiky;                    /* a finding that rested on one report was wrong: two are required */
 };
 
@@ -35,6 +35,7 @@ struct dt_judge_member {
     uint64_t samples;  /* of these reports; 0: none */
     double last;       /* logarithm of the last report */
     uint64_t last_ns;  /* time of the last report; 0: none yet */
+    uint64_t seen_ns;  /* when it came, on the judge's clock: the decision before it */
     uint64_t gap_ns;   /* between the last two reports; 0: there was one */
     uint64_t round;    /* the last one with a report */
     uint64_t first_ns; /* time of the first report */

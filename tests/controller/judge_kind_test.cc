@@ -49,4 +49,25 @@ TEST(JudgeKind, LinksWithoutTrafficAreNotInTheMedian)
         found += list[k].rank == 0 && list[k].kind == DT_FINDING_LINK;
     EXPECT_EQ(found, 1u);
 }
+
+/* Six of ten hosts have clocks that were set back by ten seconds. All links become slow alike: none is. */
+TEST(JudgeKind, LinksWhoseHostsClockIsBehindHaveTraffic)
+{
+    std::unique_ptr<dt_judge, void (*)(dt_judge *)> judge{dt_judge_create(10, 4), dt_judge_destroy};
+    const uint64_t start_ns = 20000000000;
+
+    for (uint64_t i = 1; i <= 100; i++) {
+        const uint64_t now_ns = start_ns + i * SmallJob::kStepNs;
+
+        for (uint32_t k = 0; k < 10; k++) {
+            dt_link_report report =
+                SmallJob::Link(4 * k, 100 + k, (i > 60 ? 2 : 1) * (1000000 + (i + k) % 7 * 1000),
+                               k < 6 ? now_ns - 10000000000 : now_ns);
+            ASSERT_TRUE(dt_judge_add_link(judge.get(), &report));
+        }
+        uint32_t count;
+        const dt_finding *list = dt_judge_decide(judge.get(), now_ns, &count);
+        ASSERT_EQ(count, 0u) << i << ": " << list[0].reason;
+    }
+}
 } // namespace
