@@ -13,6 +13,7 @@
 #include "detour/stat.h"
 
 #define SHARE_WEIGHT   0.4          /* of one report in the smoothed share of waits of a host */
+#define MEAN_WEIGHT    0.1          /* of one report in the mean share of waits of a host */
 #define OUTLIER_STAYS  0.8          /* of the bound: an outlier is none again below it */
 #define DURATION_MAX   (1ull << 53) /* of nanoseconds and bytes: above it a report is wrong */
 #define TABLE_PER_ITEM 2
@@ -308,13 +309,16 @@ static void add_share(struct dt_judge_host *host, double share, uint64_t time_ns
         return;
     if (host->share_ns == 0 || time_ns > host->share_ns + DT_JUDGE_STALE_NS) {
         host->share_before = host->share = share;
+        host->mean_before = host->mean = share;
     } else if (time_ns > host->share_ns) {
         host->share_before = host->share;
-        host->share = 0;
+        host->mean_before = host->mean;
+        host->share = host->mean = 0;
     }
     host->share_last = fmax(time_ns > host->share_ns ? 0 : host->share_last, share);
     host->share_ns = time_ns;
     host->share = fmax(host->share, host->share_before + SHARE_WEIGHT * (share - host->share_before));
+    host->mean = fmax(host->mean, host->mean_before + MEAN_WEIGHT * (share - host->mean_before));
 }
 
 bool dt_judge_add_rank(struct dt_judge *judge, const struct dt_rank_report *report)
@@ -405,7 +409,8 @@ static struct dt_judge_cause cause_of(const struct dt_judge *judge, const struct
     uint32_t at = judge->findings.keys[member->finding][0];
     bool is_open = kind == DT_FINDING_LINK || kind == DT_FINDING_DEVICE ||
                    (kind == DT_FINDING_PROCESSOR && (cause.refuted[0] == at || cause.refuted[1] == at));
-    bool is_clear = cause.kind != DT_FINDING_PROCESSOR || judge->hosts[cause.at].share >= 2 * DT_JUDGE_BUSY;
+    bool is_clear =
+        cause.kind != DT_FINDING_PROCESSOR || judge->hosts[cause.at].share >= DT_JUDGE_CLEARLY_BUSY;
 
     if (is_open && cause.is_known && is_clear)
         return cause;

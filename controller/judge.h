@@ -23,9 +23,11 @@
  * of the extra time (the rule of detect/processor.h), or the sending process itself found so
  *    (DETOUR_STAT_CAUSE_OWN_PROCESSOR). No link, NIC or device of it is blamed. The other links of the rank
  *    refute it if this one takes twice its healthy time and they have less than a quarter of its rise: a busy
- *    processor delays all of them.
+ *    processor delays all of them. A rise of some percent needs so few waits that an idle host may have them
+ *    in a few reports: then the mean over more reports has to explain it.
  * 2. NIC. The other links of the NIC at one end, to or from other NICs, are slow as well: their mean rise
- * since then is more than half of that of the link.
+ * since then is more than half of that of the link, and the processors do not explain it. Links that are slow
+ * by themselves since another time do not count.
  * 3. LINK. The others are not. Both ends are named; both directions are one finding.
  *    As long as the others are neither (2.5 standard errors from half), the verdict waits for the next
  * reports.

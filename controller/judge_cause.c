@@ -3,19 +3,27 @@
 
 #include <math.h>
 
+#include "base/util.h"
+
 #define CLEAR_ERRORS   2.5 /* standard errors from half of the link's rise */
 #define REFUTED_FACTOR 2
 #define REFUTED_PART   4   /* a quarter */
 #define PART           0.5 /* of the extra time that waits must explain: detect/processor.h */
 
-/* Do the waits of this host's threads for a processor explain a rise? */
-static bool explains(const struct dt_judge *judge, uint32_t host, double rise)
+enum answer { NO, NOT_YET, YES };
+
+/*
+ * Do the waits of this host's threads for a processor explain a rise? A few reports of an idle host have as
+ * much as a rise of some percent needs, which itself took tens of reports to find: so the mean must have it.
+ */
+static enum answer explains(const struct dt_judge *judge, uint32_t host, double rise)
 {
     const struct dt_judge_host *one = &judge->hosts[host];
+    double needed = fmax(DT_JUDGE_BUSY, PART * (1 - exp(-rise)));
 
-    if (one->share_ns == 0 || judge->now_ns > one->share_ns + DT_JUDGE_STALE_NS || one->share < DT_JUDGE_BUSY)
-        return false;
-    return one->share >= PART * (1 - exp(-rise));
+    if (one->share_ns == 0 || judge->now_ns > one->share_ns + DT_JUDGE_STALE_NS || one->share < needed)
+        return NO;
+    return one->share >= DT_JUDGE_CLEARLY_BUSY || one->mean >= needed ? YES : NOT_YET;
 }
 
 /* Links that share something with a slow one: of one NIC, except those to the NIC at the other end of `link`.
@@ -25,12 +33,27 @@ struct others {
     uint32_t count;
 };
 
+/*
+ * Named as a link that is slow by itself, and not since the same time as the other one: a NIC or a processor
+ * delays its links at once.
+ */
+static bool is_another_incident(const struct dt_judge *judge, const struct dt_judge_member *member,
+                                uint64_t since_ns)
+{
+    if (member->finding == DT_JUDGE_NONE || judge->findings.list[member->finding].kind != DT_FINDING_LINK)
+        return false;
+    uint64_t own_ns = dt_judge_since_ns(member);
+
+    return dt_max_u64(own_ns, since_ns) - dt_min_u64(own_ns, since_ns) > judge->span_ns;
+}
+
 static void add_other(struct others *others, const struct dt_judge *judge, const struct dt_judge_link *other,
                       uint64_t since_ns)
 {
     const struct dt_judge_member *member = &other->member;
 
-    if (!dt_series_is_learned(&member->series) || !dt_judge_is_recent(judge, member))
+    if (!dt_series_is_learned(&member->series) || !dt_judge_is_recent(judge, member) ||
+        is_another_incident(judge, member, since_ns))
         return;
     struct dt_series_level level = dt_series_level_since(&member->series, since_ns);
 
@@ -75,6 +98,7 @@ static double above(const struct others *others, double level)
 
 struct side {
     double score;  /* the highest of all, of the outgoing and of the incoming others */
+    double rise;   /* mean of these */
     bool is_clear; /* the others are healthy, or there are none */
     bool is_alone; /* there are none with reports since then */
 };
@@ -93,7 +117,10 @@ static struct side side_of(const struct dt_judge *judge, const struct dt_judge_l
             continue;
         double score = above(groups[i], rise / 2);
 
-        side.score = fmax(side.score, score);
+        if (score > side.score) {
+            side.score = score;
+            side.rise = groups[i]->sum / groups[i]->count;
+        }
         side.is_clear = side.is_clear && score < (i == 0 ? -CLEAR_ERRORS : 0);
     }
     return side;
@@ -134,37 +161,52 @@ static bool is_refuted(const struct dt_judge *judge, const struct dt_judge_link 
     return others.count > 0 && above(&others, rise / REFUTED_PART) < -CLEAR_ERRORS;
 }
 
+/* A NIC or the link; or the processors of the NIC's host, which explain the rise that its links have in
+ * common though not the one of this link, which the noise of few reports may have raised. */
+static void compare_with_others(const struct dt_judge *judge, const struct dt_judge_link *link,
+                                struct dt_judge_cause *cause)
+{
+    struct side own = side_of(judge, link, link->nic), peer = side_of(judge, link, link->peer_nic);
+    const struct side *nic = own.score >= peer.score ? &own : &peer;
+    uint32_t at = nic == &own ? link->nic : link->peer_nic, host = judge->nics[at].host;
+    bool is_early = dt_judge_is_early(&link->member);
+
+    if (nic->score <= CLEAR_ERRORS) {
+        cause->kind = DT_FINDING_LINK;
+        cause->at = DT_JUDGE_NONE;
+        cause->is_known =
+            own.is_clear && peer.is_clear &&
+            (!is_early || (link->member.round == judge->round && !own.is_alone && !peer.is_alone));
+        return;
+    }
+    enum answer answer = cause->refuted[nic == &peer] == host ? NO : explains(judge, host, nic->rise);
+
+    cause->is_known = cause->is_known && answer != NOT_YET;
+    cause->kind = answer == NO ? DT_FINDING_NIC : DT_FINDING_PROCESSOR;
+    cause->at = answer == NO ? at : host;
+}
+
 struct dt_judge_cause dt_judge_cause_of_link(const struct dt_judge *judge, const struct dt_judge_link *link)
 {
     double rise = dt_judge_rise(&link->member);
     uint32_t host = judge->nics[link->nic].host, peer_host = judge->nics[link->peer_nic].host;
     bool is_own = !is_refuted(judge, link, false), is_peer = !is_refuted(judge, link, true);
+    enum answer own = !is_own ? NO : link->is_own_processor ? YES : explains(judge, host, rise);
+    enum answer peer = is_peer ? explains(judge, peer_host, rise) : NO;
 
     /*
      * One report may be of a burst of a NIC or a processor. Only other links of both NICs that report healthy
      * times at once exclude that; later, their reports are of the time after the burst.
      */
-    bool is_early = dt_judge_is_early(&link->member);
-    struct dt_judge_cause cause = {!is_early,
+    struct dt_judge_cause cause = {!dt_judge_is_early(&link->member),
                                    DT_FINDING_PROCESSOR,
-                                   host,
+                                   own >= peer ? host : peer_host,
                                    {is_own ? DT_JUDGE_NONE : host, is_peer ? DT_JUDGE_NONE : peer_host}};
 
-    if (is_own && (link->is_own_processor || explains(judge, host, rise)))
-        return cause;
-    cause.at = peer_host;
-    if (is_peer && explains(judge, peer_host, rise))
-        return cause;
-    struct side own = side_of(judge, link, link->nic), peer = side_of(judge, link, link->peer_nic);
-
-    bool is_nic = fmax(own.score, peer.score) > CLEAR_ERRORS;
-
-    cause.kind = is_nic ? DT_FINDING_NIC : DT_FINDING_LINK;
-    cause.at = !is_nic ? DT_JUDGE_NONE : own.score >= peer.score ? link->nic : link->peer_nic;
-    if (!is_nic)
-        cause.is_known =
-            own.is_clear && peer.is_clear &&
-            (!is_early || (link->member.round == judge->round && !own.is_alone && !peer.is_alone));
+    if (own == NO && peer == NO)
+        compare_with_others(judge, link, &cause);
+    else
+        cause.is_known = cause.is_known && (own == YES || peer == YES);
     return cause;
 }
 
@@ -173,9 +215,11 @@ struct dt_judge_cause dt_judge_cause_of_rank(const struct dt_judge *judge, const
     double rise = dt_judge_rise(&rank->member);
     bool is_early = dt_judge_is_early(&rank->member);
 
-    if (explains(judge, rank->host, rise))
+    enum answer answer = explains(judge, rank->host, rise);
+
+    if (answer != NO)
         return (struct dt_judge_cause){
-            !is_early, DT_FINDING_PROCESSOR, rank->host, {DT_JUDGE_NONE, DT_JUDGE_NONE}};
+            !is_early && answer == YES, DT_FINDING_PROCESSOR, rank->host, {DT_JUDGE_NONE, DT_JUDGE_NONE}};
     /* The smoothed share of the waits follows a host that has just become busy only after some reports. */
     bool is_certain = !is_early || judge->hosts[rank->host].share_last < PART * (1 - exp(-rise));
 

@@ -13,6 +13,9 @@
 #define DT_JUDGE_NONE  UINT32_MAX
 #define DT_JUDGE_KINDS 64
 
+#define DT_JUDGE_CLEARLY_BUSY (2 * DT_JUDGE_BUSY) /* a smoothed share that idle hosts do not have by chance \
+                                                   */
+
 struct dt_judge_kind {
     bool is_rank;
     uint32_t group, size_class; /* ranks: the stage, 0 */
@@ -69,6 +72,8 @@ struct dt_judge_host {
     double share;        /* of waits for a processor, smoothed */
     double share_before; /* the same before the last time of a report */
     double share_last;   /* not smoothed: of the last time of a report */
+    double mean;         /* of shares, smoothed over more reports */
+    double mean_before;
     uint64_t share_ns;
 };
 

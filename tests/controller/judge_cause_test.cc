@@ -102,6 +102,64 @@ TEST(JudgeCause, AHostThatIsALittleBusyDoesNotHideASlowLink)
     EXPECT_EQ(First(job).kind, DT_FINDING_LINK);
 }
 
+// Idle hosts, but just when a link is found to be 7 % slower, two reports of one have waits.
+TEST(JudgeCause, AFewWaitsDoNotExplainASmallRise)
+{
+    uint64_t found_at = 0;
+
+    for (const char *busy : {"", "h0", "h1"}) {
+        SmallJob job;
+
+        job.waits = [&](const std::string &host) {
+            return host == busy && job.steps > found_at - 2 && job.steps <= found_at ? 0.08 : 0.005;
+        };
+        job.Steps(80);
+        job.link = [](uint32_t from, uint32_t to) { return from == 2 && to == 6 ? 1.07 : 1; };
+        EXPECT_EQ(First(job, 100).kind, DT_FINDING_LINK) << busy;
+        found_at = *busy ? found_at : job.steps;
+    }
+}
+
+// The links of rank 8 take 24 % longer, which the waits of its host explain; not the 38 % of one of them.
+TEST(JudgeCause, WhatTheLinksOfANicHaveInCommonMayBeTheProcessors)
+{
+    SmallJob job;
+
+    job.Steps(60);
+    job.waits = [](const std::string &host) { return host == "h2" ? 0.12 : 0.005; };
+    job.Steps(20);
+    job.link = [](uint32_t from, uint32_t to) {
+        return from == 8 && to == 12 ? 1.38 : IsAt(from, to, 8) ? 1.24 : 1;
+    };
+    for (int i = 0; i < 20; i++) {
+        job.Step();
+        for (const dt_finding &finding : job.findings)
+            EXPECT_EQ(finding.kind, DT_FINDING_PROCESSOR) << finding.reason;
+    }
+    ASSERT_EQ(job.findings.size(), 1u);
+    EXPECT_EQ(job.findings[0].count, 6u);
+}
+
+// One link of NIC 2 has long been slow when another one becomes slow, in both directions: not their NIC.
+TEST(JudgeCause, TwoSlowLinksOfANicAreTwoLinks)
+{
+    SmallJob job;
+
+    job.Steps(80);
+    job.link = [](uint32_t from, uint32_t to) { return from == 2 && to == 6 ? 2.8 : 1; };
+    EXPECT_EQ(First(job).kind, DT_FINDING_LINK);
+    job.Steps(10);
+    job.link = [](uint32_t from, uint32_t to) {
+        return from == 2 && to == 6 ? 2.8 : IsAt(from, to, 2) && IsAt(from, to, 10) ? 2.1 : 1;
+    };
+    for (int i = 0; i < 20; i++) {
+        job.Step();
+        for (const dt_finding &finding : job.findings)
+            EXPECT_EQ(finding.kind, DT_FINDING_LINK) << finding.reason;
+    }
+    EXPECT_EQ(job.findings.size(), 2u);
+}
+
 TEST(JudgeCause, TheSendersOwnVerdictOnItsProcessorCounts)
 {
     SmallJob job;

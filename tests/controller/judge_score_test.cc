@@ -42,4 +42,31 @@ TEST(JudgeQuality, SlowLinksAndDevicesAreNamedAndHealthyOnesAreNot)
     EXPECT_GE(drifts, 2u) << "of 5";
     EXPECT_EQ(false_alarms, 0u);
 }
+
+// Traces of which an earlier judge named another cause: in turn an idle host for two NICs that drift, the NIC
+// of one link that seemed slower than a busy host explains, and the NIC of two links that are slow since two
+// times.
+TEST(JudgeQuality, CausesThatWereWrongOnceAreRight)
+{
+    static const struct {
+        trace_kind kind;
+        trace_band band;
+        uint64_t seed;
+        score_extent extent;
+    } traces[] = {{TRACE_KIND_NIC, TRACE_BAND_DRIFT, 3060, SCORE_WHOLE},
+                  {TRACE_KIND_NIC, TRACE_BAND_DRIFT, 3276, SCORE_WHOLE},
+                  {TRACE_KIND_PROCESSOR, TRACE_BAND_SLOW, 3131, SCORE_NAMED},
+                  {TRACE_KIND_LINK_BOTH, TRACE_BAND_SLOW, 3377, SCORE_NAMED}};
+    auto score = std::make_unique<struct score>();
+
+    for (const auto &trace : traces) {
+        score_trace(score.get(), trace.kind, trace.band, trace.seed, trace.extent);
+        EXPECT_EQ(score->false_alarms, 0u) << trace.seed;
+        for (uint32_t i = 0; i < score->incident_count; i++) {
+            EXPECT_TRUE(score->incidents[i].is_right)
+                << trace.seed << ": named as " << score->incidents[i].named_as;
+            EXPECT_EQ(score->incidents[i].wrong, 0u) << trace.seed;
+        }
+    }
+}
 } // namespace
