@@ -8,6 +8,7 @@
 
 #define FIND_FIRST     24   /* bursts before the first search */
 #define FIND_MAX       256  /* bursts between two searches */
+#define FIND_FIRST_MAX 64   /* the same, until a period is found */
 #define REPEATS_MIN    3    /* repetitions required */
 #define REPEATS        6    /* repetitions compared, where as many are remembered */
 #define COMPARED_MIN   48   /* pauses compared at least, where as many are remembered */
@@ -24,6 +25,9 @@
 #define WHOLE_REPEATS  6   /* repetitions of a lag that refutes a shorter one */
 #define WHOLE_NOISE    0.8 /* of the noise of the shorter one, at most */
 #define WHOLE_FAR      4.0 /* standard deviations by which a place of it is from its repetition */
+#define PART_LEAST     3   /* bursts: two may be the rhythm of microbatches on a slow link */
+#define OWN_NOISE      1.2 /* of the noise of a rhythm: its parts have more */
+#define SAME_NOISE     1.1 /* of the noise of a multiple: the rhythm has less */
 
 void dt_iteration_init(struct dt_iteration *it)
 {
@@ -197,18 +201,30 @@ static uint32_t find_whole(const double *values, uint32_t count, uint32_t lag)
     return whole;
 }
 
-/* Messages in `lag` bursts: the most of three places, since messages may have been missed. */
+/*
+ * Messages in `lag` bursts, which most places have: a busy processor merges and splits bursts, and messages
+ * may have been missed. Of the last REPEATS repetitions; 0: no number is that of most places.
+ */
 static uint64_t messages_of(const struct dt_iteration *it, uint32_t lag)
 {
-    uint64_t most = 0;
+    uint64_t end = it->mark_count, begin = dt_iteration_oldest(it) + lag, most = 0;
+    uint64_t counts[DT_ITERATION_MARKS];
+    uint32_t count = 0, same = 0;
 
-    for (uint32_t i = 0; i < 3; i++) {
-        uint64_t last = it->mark_count - 1 - i * (uint64_t)lag / 2;
-
-        most = dt_max_u64(most, dt_iteration_burst_of(it, last)->first -
-                                    dt_iteration_burst_of(it, last - lag)->first);
+    if (end > begin + (uint64_t)REPEATS * lag)
+        begin = end - (uint64_t)REPEATS * lag;
+    for (uint64_t last = begin; last < end; last++) {
+        counts[count] = dt_iteration_burst_of(it, last)->first - dt_iteration_burst_of(it, last - lag)->first;
+        /* Boyer and Moore: the only number that more than half of them can have. */
+        if (same == 0)
+            most = counts[count];
+        same = counts[count] == most ? same + 1 : same - 1;
+        count++;
     }
-    return most;
+    same = 0;
+    for (uint32_t i = 0; i < count; i++)
+        same += counts[i] == most;
+    return 2 * same > count ? most : 0;
 }
 
 /* The present iteration began with the burst after the longest pause of the last `lag` ones. */
@@ -223,6 +239,8 @@ static void begin_anew(struct dt_iteration *it, uint32_t lag, uint64_t messages)
     it->period = messages;
     it->period_marks = lag;
     it->begin_mark = begin;
+    it->begin_message = dt_iteration_burst_of(it, begin)->first;
+    it->away = 0;
     it->pause_ns = pause_before(it, begin);
     it->strange = 0;
 }
@@ -258,20 +276,50 @@ static bool may_become(const struct dt_iteration *it, const double *pauses, uint
            is_refuted(pauses, count, it->period_marks, lag);
 }
 
+/* Whether its parts repeat clearly worse: it is more than a repetition of one of them. */
+static bool is_rhythm(const double *values, uint32_t count, uint32_t lag)
+{
+    double noise = noise_of(values, count, lag);
+
+    for (uint32_t part = 1; part <= lag / 2; part++) {
+        if (lag % part == 0 && noise_of(values, count, part) < OWN_NOISE * noise)
+            return false;
+    }
+    return true;
+}
+
+/*
+ * While a busy processor makes pauses irregular, a multiple of the iteration may correlate best. A part of
+ * the lag that is a rhythm and repeats as well as the whole lag; 0: none.
+ */
+static uint32_t find_rhythm(const double *values, uint32_t count, uint32_t lag)
+{
+    double noise = noise_of(values, count, lag);
+
+    for (uint32_t part = PART_LEAST; part <= lag / 2; part++) {
+        if (lag % part == 0 && noise_of(values, count, part) <= SAME_NOISE * noise &&
+            is_rhythm(values, count, part))
+            return part;
+    }
+    return 0;
+}
+
 static void find(struct dt_iteration *it)
 {
     double pauses[DT_ITERATION_MARKS];
     uint64_t oldest = dt_iteration_oldest(it);
     uint64_t messages;
-    uint32_t count = 0, lag;
+    uint32_t count = 0, lag, part;
 
     for (uint64_t number = oldest + 1; number < it->mark_count; number++)
         pauses[count++] = log((double)pause_before(it, number));
     lag = find_lag(pauses, count, it->strange < STRANGE_MAX ? it->period_marks : 0);
     lag = lag ? find_whole(pauses, count, lag) : 0;
+    part = lag ? find_rhythm(pauses, count, lag) : 0;
+    lag = part ? part : lag;
     messages = lag ? messages_of(it, lag) : 0;
-    if (lag == 0 || !may_become(it, pauses, count, lag, messages)) {
-        it->find_step = dt_min_u64(it->find_step * 2, FIND_MAX);
+    if (messages == 0 || !may_become(it, pauses, count, lag, messages)) {
+        it->find_step = dt_min_u64(it->find_step * 2, it->period ? FIND_MAX : FIND_FIRST_MAX);
         lag = 0;
     } else if (messages == it->period) {
         it->find_step = FIND_MAX;
@@ -284,33 +332,65 @@ static void find(struct dt_iteration *it)
     }
     it->candidate = lag;
     shrink(it, pauses, count);
+    it->is_doubtful = it->period && find_rhythm(pauses, count, it->period_marks);
+    if (it->is_doubtful)
+        it->find_step = dt_min_u64(it->find_step, PART_MIN);
     it->find_at = it->mark_count + it->find_step;
 }
 
 /* ------------------------------------------------------------------------------------------------------------
  * The iterations
  */
-static bool end_at(struct dt_iteration *it, uint64_t number, uint64_t expected)
+static bool end_at(struct dt_iteration *it, uint64_t number, uint64_t message)
 {
     const struct dt_iteration_burst *begin = dt_iteration_burst_of(it, it->begin_mark);
     const struct dt_iteration_burst *end = dt_iteration_burst_of(it, number);
 
-    it->strange = end->first == expected ? 0 : it->strange + 1;
     if (it->strange >= STRANGE_MAX) /* perhaps iterations have another number of messages now */
         it->find_at = dt_min_u64(it->find_at, it->mark_count + FIND_FIRST);
     it->pause_ns = (3 * it->pause_ns + pause_before(it, number)) / 4;
     it->begin_ns = begin->wanted_ns;
     it->end_ns = end->wanted_ns;
     it->begin_mark = number;
+    it->begin_message = message;
     it->iterations++;
     return true;
+}
+
+/*
+ * The expected message came without the usual pause. If messages were missed, the longest pause nearby is the
+ * begin of the iteration, and is as far away the next time; otherwise it is one that a busy processor made.
+ */
+static bool end_near(struct dt_iteration *it, uint64_t expected, uint64_t around)
+{
+    uint64_t best = it->mark_count - 1, own = best;
+
+    for (uint64_t number = best; number > it->begin_mark; number--) {
+        const struct dt_iteration_burst *burst = dt_iteration_burst_of(it, number);
+
+        if (burst->first + around < expected)
+            break;
+        if (burst->first <= expected + around && pause_before(it, number) > pause_before(it, best))
+            best = number;
+        if (burst->first >= expected)
+            own = number;
+    }
+    uint64_t before = own - 1; /* the message may be inside of a burst */
+    if (dt_iteration_burst_of(it, own)->first > expected && before > it->begin_mark)
+        own = before;
+    int64_t away = (int64_t)(dt_iteration_burst_of(it, best)->first - expected);
+    bool is_moved = best != own && away == it->away;
+
+    it->strange = best == own ? 0 : it->strange + 1;
+    it->away = is_moved || best == own ? 0 : away;
+    return is_moved ? end_at(it, best, dt_iteration_burst_of(it, best)->first) : end_at(it, own, expected);
 }
 
 /* The newest burst may be the first of an iteration. */
 static bool try_end(struct dt_iteration *it)
 {
     uint64_t newest = it->mark_count - 1, first = dt_iteration_burst_of(it, newest)->first;
-    uint64_t expected = dt_iteration_burst_of(it, it->begin_mark)->first + it->period, best = newest;
+    uint64_t expected = it->begin_message + it->period;
     uint64_t around = it->period_marks == 1 ? it->period / 2 : it->period / dt_min_u64(8, it->period_marks);
 
     if (it->begin_mark < dt_iteration_oldest(it)) { /* iterations have become longer than what is kept */
@@ -319,18 +399,12 @@ static bool try_end(struct dt_iteration *it)
     }
     if (newest == it->begin_mark || first < expected)
         return false;
-    if (first == expected && 2 * pause_before(it, newest) >= it->pause_ns)
+    if (first == expected && 2 * pause_before(it, newest) >= it->pause_ns) {
+        it->strange = 0;
+        it->away = 0;
         return end_at(it, newest, expected);
-    if (first < expected + around)
-        return false;
-    for (uint64_t number = newest; number > it->begin_mark; number--) {
-        if (dt_iteration_burst_of(it, number)->first + around < expected)
-            break;
-        if (dt_iteration_burst_of(it, number)->first <= expected + around &&
-            pause_before(it, number) > pause_before(it, best))
-            best = number;
     }
-    return end_at(it, best, expected);
+    return first >= expected + around && end_near(it, expected, around);
 }
 
 bool dt_iteration_add(struct dt_iteration *it, uint64_t wanted_ns, uint64_t messages)
@@ -368,7 +442,7 @@ const struct dt_iteration *dt_iteration_vote(const struct dt_iteration *const *c
     uint32_t best_votes = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t ns = connections[i]->period ? dt_iteration_ns(connections[i]) : 0;
+        uint64_t ns = dt_iteration_is_known(connections[i]) ? dt_iteration_ns(connections[i]) : 0;
         uint32_t votes = ns ? votes_for(connections, count, (double)ns) : 0;
 
         if (votes > best_votes || (votes && votes == best_votes && ns > dt_iteration_ns(best))) {

@@ -329,6 +329,16 @@ static bool add_gaps(struct dt_rank_time *rank, uint64_t from_ns, uint64_t to_ns
 /* ------------------------------------------------------------------------------------------------------------
  * Iterations
  */
+/* The time of an iteration is not known any more. */
+static void stop_clock(struct dt_rank_time *rank)
+{
+    if (!rank->clock)
+        return;
+    rank->clock = NULL;
+    rank->iteration_ns = rank->compute_ns = 0;
+    forget(rank);
+}
+
 static void choose_clock(struct dt_rank_time *rank)
 {
     const struct dt_iteration *all[DT_RANK_TIME_SENDERS];
@@ -341,10 +351,14 @@ static void choose_clock(struct dt_rank_time *rank)
             all[count++] = &sender_of(node)->iteration;
     }
     voted = dt_iteration_vote(all, count);
+    if (!voted) {
+        stop_clock(rank);
+        return;
+    }
     /* The present one remains while it agrees, so that no iteration is cut. */
-    if (!voted || (rank->clock && rank->clock->iteration.period &&
-                   dt_iteration_ns(voted) < 2 * dt_iteration_ns(&rank->clock->iteration) &&
-                   dt_iteration_ns(&rank->clock->iteration) < 2 * dt_iteration_ns(voted)))
+    if (rank->clock && dt_iteration_is_known(&rank->clock->iteration) &&
+        dt_iteration_ns(voted) < 2 * dt_iteration_ns(&rank->clock->iteration) &&
+        dt_iteration_ns(&rank->clock->iteration) < 2 * dt_iteration_ns(voted))
         return;
     dt_list_for_each(node, &rank->senders)
     {

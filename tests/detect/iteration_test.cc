@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "tests/detect/busy_traffic.h"
 #include "tests/detect/rhythm.h"
 
 using detour_test::Change;
@@ -298,5 +299,67 @@ TEST(Iteration, OnALinkThatIsSlowFromTheStartHasAnErrorOfAtMostFalcons)
             EXPECT_LE(result.mean.Quantile(1), kBound);
         }
     }
+}
+
+/* Two iterations correlate better than one: they are not the period. */
+TEST(Iteration, OfRecordedTrafficOfABusyMachineIsNoMultiple)
+{
+    auto connection = std::make_unique<dt_iteration>();
+    uint64_t ns = 1000000;
+
+    dt_iteration_init(connection.get());
+    dt_iteration_add(connection.get(), ns, 1);
+    for (uint32_t pause : detour_test::kBusyPauses) {
+        ns += pause * UINT64_C(10000);
+        dt_iteration_add(connection.get(), ns, 1);
+        EXPECT_TRUE(connection->period == 0 || connection->period == detour_test::kBusyMessages)
+            << connection->period;
+    }
+    EXPECT_EQ(connection->period, static_cast<uint64_t>(detour_test::kBusyMessages));
+}
+
+/* On a busy processor two messages may be one burst; each iteration has 8 all the same. */
+TEST(Iteration, MergedBurstsDoNotChangeTheNumberOfMessages)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        auto connection = std::make_unique<dt_iteration>();
+        std::mt19937_64 random(seed);
+        uint64_t ns = 1000000;
+
+        dt_iteration_init(connection.get());
+        for (int i = 0; i < 400; i++) {
+            ns += (i % 8 == 0 ? 30 : i % 2 ? 8 : 12) * UINT64_C(1000000) + random() % 400000;
+            dt_iteration_add(connection.get(), random() % 40 ? ns : connection->last_ns + 1, 1);
+            EXPECT_EQ(connection->period % 8, 0u) << connection->period;
+        }
+    }
+}
+
+/* The job first does two different iterations in turn, later one on a busy processor: 16 is not known any
+ * more. */
+TEST(Iteration, AMultipleThatNothingSupportsIsDoubtful)
+{
+    auto connection = std::make_unique<dt_iteration>();
+    const dt_iteration *all[] = {connection.get()};
+    std::mt19937_64 random(1);
+    std::exponential_distribution<double> delay(1 / 3e6);
+    uint64_t ns = 1000000;
+
+    dt_iteration_init(connection.get());
+    for (int i = 0; i < 8 * 150; i++) {
+        const bool is_first = i < 8 * 30;
+        ns += (i % 8 == 0                            ? 30
+               : i % 8 == 5 && is_first && i / 8 % 2 ? 19
+               : i % 2                               ? 9
+                                                     : 5) *
+              UINT64_C(1000000);
+        ns += is_first ? random() % 400000 : static_cast<uint64_t>(delay(random));
+        dt_iteration_add(connection.get(), ns, 1);
+        if (i == 8 * 30) {
+            EXPECT_EQ(connection->period, 16u);
+        }
+    }
+    EXPECT_TRUE(connection->period == 8 || connection->is_doubtful) << connection->period;
+    EXPECT_EQ(dt_iteration_vote(all, 1) == nullptr, connection->is_doubtful);
 }
 } // namespace

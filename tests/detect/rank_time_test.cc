@@ -199,4 +199,29 @@ TEST(RankTime, OfASlowLinkThatSplitsBurstsIsNotSlow)
         EXPECT_LE(totals.iteration.Quantile(1), 0.012);
     }
 }
+
+/* While the number of messages of an iteration is in doubt, no time of it is reported. */
+TEST(RankTime, IsUnknownWhileThePeriodIsDoubtful)
+{
+    auto rank = std::make_unique<dt_rank_time>();
+    auto sender = std::make_unique<dt_rank_sender>();
+    uint64_t ns = 1000000;
+    int i = 0;
+    auto run = [&](int iterations) {
+        for (int end = i + 8 * iterations; i < end; i++) {
+            ns += (i % 8 == 0 ? 30 : i % 8 == 5 ? 9 : 5) * UINT64_C(1000000);
+            dt_rank_time_wanted(sender.get(), ns, ns + 100000, 1);
+            dt_rank_time_update(rank.get(), ns, false);
+        }
+        return rank->iteration_ns;
+    };
+
+    dt_rank_time_init(rank.get());
+    dt_rank_time_add_sender(rank.get(), sender.get(), 1);
+    EXPECT_EQ(run(20), 69000000u);
+    sender->iteration.is_doubtful = true;
+    EXPECT_EQ(run(5), 0u);
+    sender->iteration.is_doubtful = false;
+    EXPECT_EQ(run(5), 69000000u);
+}
 } // namespace
