@@ -21,7 +21,7 @@
 #define PART_PERIODS   8   /* of a period in which a part of it is looked for */
 #define PART_MIN       128 /* pauses, for that */
 #define PART_TIMES     3   /* searches in a row that find it */
-#define PART_CLEAR     0.9 /* correlation of the whole period, for that */
+#define PART_CLEAR     0.9 /* correlation of the whole period, for that, and of one of two bursts */
 #define WHOLE_REPEATS  6   /* repetitions of a lag that refutes a shorter one */
 #define WHOLE_NOISE    0.8 /* of the noise of the shorter one, at most */
 #define WHOLE_FAR      4.0 /* standard deviations by which a place of it is from its repetition */
@@ -310,6 +310,7 @@ static void find(struct dt_iteration *it)
     uint64_t oldest = dt_iteration_oldest(it);
     uint64_t messages;
     uint32_t count = 0, lag, part;
+    double deviation;
 
     for (uint64_t number = oldest + 1; number < it->mark_count; number++)
         pauses[count++] = log((double)pause_before(it, number));
@@ -317,6 +318,8 @@ static void find(struct dt_iteration *it)
     lag = lag ? find_whole(pauses, count, lag) : 0;
     part = lag ? find_rhythm(pauses, count, lag) : 0;
     lag = part ? part : lag;
+    if (lag == 2 && correlation(pauses, count, lag, &deviation) < PART_CLEAR)
+        lag = 0; /* noise, or microbatches */
     messages = lag ? messages_of(it, lag) : 0;
     if (messages == 0 || !may_become(it, pauses, count, lag, messages)) {
         it->find_step = dt_min_u64(it->find_step * 2, it->period ? FIND_MAX : FIND_FIRST_MAX);

@@ -335,6 +335,24 @@ TEST(Iteration, MergedBurstsDoNotChangeTheNumberOfMessages)
     }
 }
 
+/* On a very busy processor only the alternation of the microbatches is left: no iteration of two messages. */
+TEST(Iteration, PausesThatAlternateWithNoiseHaveNoPeriod)
+{
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        auto connection = std::make_unique<dt_iteration>();
+        std::mt19937_64 random(seed);
+        std::lognormal_distribution<double> noise(0, 0.5);
+        uint64_t ns = 1000000;
+
+        dt_iteration_init(connection.get());
+        for (int i = 0; i < 800; i++) {
+            ns += static_cast<uint64_t>((i % 2 ? 12e6 : 4e6) * noise(random));
+            dt_iteration_add(connection.get(), ns, 1);
+            EXPECT_NE(connection->period, 2u) << i;
+        }
+    }
+}
+
 /* The job first does two different iterations in turn, later one on a busy processor: 16 is not known any
  * more. */
 TEST(Iteration, AMultipleThatNothingSupportsIsDoubtful)
