@@ -201,6 +201,12 @@ static uint32_t find_whole(const double *values, uint32_t count, uint32_t lag)
     return whole;
 }
 
+/* Messages of the `lag` bursts before this one. */
+static uint64_t messages_before(const struct dt_iteration *it, uint64_t number, uint32_t lag)
+{
+    return dt_iteration_burst_of(it, number)->first - dt_iteration_burst_of(it, number - lag)->first;
+}
+
 /*
  * Messages in `lag` bursts, which most places have: a busy processor merges and splits bursts, and messages
  * may have been missed. Of the last REPEATS repetitions; 0: no number is that of most places.
@@ -208,23 +214,22 @@ static uint32_t find_whole(const double *values, uint32_t count, uint32_t lag)
 static uint64_t messages_of(const struct dt_iteration *it, uint32_t lag)
 {
     uint64_t end = it->mark_count, begin = dt_iteration_oldest(it) + lag, most = 0;
-    uint64_t counts[DT_ITERATION_MARKS];
-    uint32_t count = 0, same = 0;
+    uint32_t same = 0;
 
     if (end > begin + (uint64_t)REPEATS * lag)
         begin = end - (uint64_t)REPEATS * lag;
+    /* Boyer and Moore: the only number that more than half of them can have. */
     for (uint64_t last = begin; last < end; last++) {
-        counts[count] = dt_iteration_burst_of(it, last)->first - dt_iteration_burst_of(it, last - lag)->first;
-        /* Boyer and Moore: the only number that more than half of them can have. */
+        uint64_t messages = messages_before(it, last, lag);
+
         if (same == 0)
-            most = counts[count];
-        same = counts[count] == most ? same + 1 : same - 1;
-        count++;
+            most = messages;
+        same = messages == most ? same + 1 : same - 1;
     }
     same = 0;
-    for (uint32_t i = 0; i < count; i++)
-        same += counts[i] == most;
-    return 2 * same > count ? most : 0;
+    for (uint64_t last = begin; last < end; last++)
+        same += messages_before(it, last, lag) == most;
+    return begin < end && 2 * same > end - begin ? most : 0;
 }
 
 /* The present iteration began with the burst after the longest pause of the last `lag` ones. */
