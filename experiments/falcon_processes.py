@@ -54,10 +54,10 @@ def with_link_time(cluster, phase, added_ms):
 
 # ---- runs ----
 
-def exchanges(nodes):
+def exchanges(nodes, start=None):
     """Pairs of ranks that exchange their positions, one pair after the other, until the node of each position is that of
-    `nodes`. At the start rank and position have the same number."""
-    present, pairs = list(range(len(nodes))), []
+    `nodes`. Without `start`, the nodes of before, rank and position have the same number."""
+    present, pairs = list(start or range(len(nodes))), []
     for position, node in enumerate(nodes):
         if present[position] != node:
             pairs.append((present[position], node))
@@ -66,13 +66,19 @@ def exchanges(nodes):
     return pairs
 
 
+def job_words(cluster, iterations):
+    """Options of `detour pipeline` for the healthy job."""
+    replicas = cluster["replicas"]
+    return ["--devices", cluster["stages"], "--dp", replicas, "--microbatches", cluster["microbatches"] // replicas, "--times",
+            ",".join(3 * [f"{cluster['stage_ms'][0] / 3:.6f}"]), "--schedule", "1f1b", "--mode", "nccl", "--payload",
+            MESSAGE_BYTES, "--gradients", GRADIENT_BYTES, "-n", iterations]
+
+
 def pipeline_words(case):
     """Options of `detour pipeline`: what becomes slow, and what the remedy is."""
     cluster, phase, remedied = case["cluster"], case["slow"], case["remedied"]
     replicas, stages = cluster["replicas"], cluster["stages"]
-    words = ["--devices", stages, "--dp", replicas, "--microbatches", cluster["microbatches"] // replicas, "--times",
-             ",".join(3 * [f"{cluster['stage_ms'][0] / 3:.6f}"]), "--schedule", "1f1b", "--mode", "nccl", "--payload",
-             MESSAGE_BYTES, "--gradients", GRADIENT_BYTES, "-n", ITERATIONS]
+    words = job_words(cluster, ITERATIONS)
     for node, permille in phase["slow_nodes"]:
         words += ["--slow-device", f"{node % stages}@{node // stages}={permille / 1000:.3f}x,from={SLOW_FROM}"]
     message_ms = case["link_ms"] / (2 * (replicas - 1))  # the link has so many messages of a ring in each direction
@@ -87,9 +93,9 @@ def pipeline_words(case):
 
 
 def phases_of(result):
-    """Times of the iterations that are healthy, slow, and with the remedy."""
+    """Times of the iterations of each phase: healthy, slow, and with the remedy."""
     times = [row["time_ms"] for row in result["iterations"]]
-    return [times[start:start + EACH] for start in (WARM_UP, SLOW_FROM, REMEDY_FROM)]
+    return [times[start:start + EACH] for start in range(WARM_UP, len(times), EACH)]
 
 
 def measured(result):
@@ -135,14 +141,14 @@ def load_below(limit):
     return os.getloadavg()[0]
 
 
-def steady_run(pipeline, case, load_limit):
+def steady_run(pipeline, words, load_limit):
     """The first steady run of a few, or the last one; the load before it, and how many were repeated."""
     for tries in range(TRIES):
         load = load_below(load_limit)
-        result = pipeline.run(*pipeline_words(case))
+        result = pipeline.run(*words)
         if is_steady(result):
             break
-    return measured(result), load, tries
+    return result, load, tries
 
 
 def measure(pipeline, cases, rounds, load_limit=math.inf):
@@ -151,7 +157,8 @@ def measure(pipeline, cases, rounds, load_limit=math.inf):
     runs, loads, repeated = {case["name"]: [] for case in cases}, [], 0
     for turn in range(rounds):
         for case in cases:
-            one, load, tries = steady_run(pipeline, case, load_limit)
+            result, load, tries = steady_run(pipeline, pipeline_words(case), load_limit)
+            one = measured(result)
             runs[case["name"]].append(one)
             loads.append(load)
             repeated += tries

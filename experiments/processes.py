@@ -4,7 +4,8 @@
 processes" of docs/experiments.md; the tables in virtual time stay as they are.
 
   processes.py BUILD              all runs, about 35 minutes, on an otherwise idle machine
-  processes.py BUILD --falcon     only FALCON's figures 13 to 16 (falcon_processes.py), about 16 minutes
+  processes.py BUILD --falcon     only FALCON's figures 13 to 17, about 18 minutes
+  processes.py BUILD --figure-17  only FALCON's figure 17 (falcon_compound.py), about 2 minutes
   processes.py BUILD --quick      the same runs with few iterations, to try the script: printed, not written
 
 Subsections of the document that no run writes (figures 18 and 19: overhead.py prints them) stay."""
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 
+import falcon_compound
 import falcon_processes
 import run
 
@@ -188,14 +190,17 @@ def state(loads, pipeline, beside):
         idle += f"; {beside}"
     busy = f"; {pipeline.busy} iterations above 70 % are not comparable" if pipeline.busy else ""
     return (f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores, Linux {platform.release()}, load {loads[0]:.2f} "
-            f"before, at most {max(loads[1:]):.2f} later ({idle}). The ranks used {100 * pipeline.cpu:.0f} % of "
+            f"before, at most {max(loads[1:] or loads):.2f} later ({idle}). The ranks used {100 * pipeline.cpu:.0f} % of "
             f"the cores at most{busy}.")
 
 
-def falcon_lines(arguments):
-    pipeline = Pipeline(arguments.build)
-    return falcon_processes.subsection(pipeline, arguments.build, 1 if arguments.quick else 5, arguments.load,
-                                       lambda loads: state(loads, pipeline, arguments.beside))
+def falcon_lines(arguments, parts=(falcon_processes, falcon_compound)):
+    lines = []
+    for part in parts:
+        pipeline = Pipeline(arguments.build)
+        lines += part.subsection(pipeline, arguments.build, 1 if arguments.quick else 5, arguments.load,
+                                 lambda loads, pipeline=pipeline: state(loads, pipeline, arguments.beside))
+    return lines
 
 
 def section(arguments):
@@ -242,11 +247,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--falcon", action="store_true")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--falcon", action="store_true")
+    only.add_argument("--figure-17", action="store_true")
     parser.add_argument("--load", type=float, default=math.inf, help="each run of --falcon waits until the load is below this")
     parser.add_argument("--beside", help="what else runs on the machine, for the document")
     arguments = parser.parse_args()
-    text = "\n".join(falcon_lines(arguments)) if arguments.falcon else section(arguments)
+    if arguments.figure_17:
+        text = "\n".join(falcon_lines(arguments, [falcon_compound]))
+    elif arguments.falcon:
+        text = "\n".join(falcon_lines(arguments))
+    else:
+        text = section(arguments)
     if arguments.quick:
         print(text)
     else:

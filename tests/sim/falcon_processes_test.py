@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
 import falcon  # noqa: E402  # the folder is no package
+import falcon_compound  # noqa: E402
 import falcon_processes  # noqa: E402
 import processes  # noqa: E402
 import run  # noqa: E402
@@ -93,8 +94,8 @@ class Results(unittest.TestCase):
         unsteady = self.result([999, 100, 105, 111, 300, 310, 305, 130, 140, 131], 2.0)
         self.assertEqual([falcon_processes.is_steady(one) for one in (steady, unsteady)], [True, False])
         for results, expected in (([steady], (1.0, 0)), ([unsteady, steady], (1.0, 1)), (9 * [unsteady], (2.0, 3))):
-            one, _, tries = falcon_processes.steady_run(Recorded(results), case(), math.inf)
-            self.assertEqual((one[3], tries), expected)
+            result, _, tries = falcon_processes.steady_run(Recorded(results), [], math.inf)
+            self.assertEqual((falcon_processes.measured(result)[3], tries), expected)
 
     def test_the_removed_part(self):
         self.assertAlmostEqual(falcon_processes.gain(100, 200, 120), 80)
@@ -119,6 +120,35 @@ class Results(unittest.TestCase):
                 for case, remedied in zip(cases, (160, 150, 140, 0, 110))}
         self.assertEqual(falcon_processes.means_text(cases, runs),
                          "figure 13, 2 DP 50 % (55.3 %), figure 15, 4 PP 90 % (53.7 %)")
+
+
+class Compound(unittest.TestCase):
+    def phase(self, step, links=(), nodes=(), counts=(4, 4), places=(0, 1, 2, 3, 4, 5)):
+        return {"step": step, "slow_links": list(links), "slow_nodes": list(nodes), "counts": list(counts),
+                "nodes": list(places)}
+
+    def compound(self):
+        link, device, moved = [[1, 4, 5000]], [[5, 1900]], (1, 0, 2, 3, 4, 5)
+        phases = [self.phase("S1", link), self.phase("S3", link, places=moved),
+                  self.phase("S2", link, device, (5, 3), moved), self.phase("S2", (), device, (5, 3), moved),
+                  self.phase("S1", places=moved)]
+        return {"cluster": CLUSTER, "phases": phases, "link_ms": 120, "predicted": [100, 160, 100, 110, 110, 100]}
+
+    def test_what_is_slow_and_the_steps_begin_with_their_phases(self):
+        words = falcon_compound.pipeline_words(self.compound())
+        at = falcon_compound.start_of
+        self.assertEqual(options(words, "--slow-link"), [f"1@0-1@1=60.000ms,serial,from={at(0)},to={at(3)}"])
+        self.assertEqual(options(words, "--slow-device"), [f"2@1=1.900x,from={at(2)},to={at(4)}"])
+        self.assertEqual(options(words, "--exchange"), [f"0-1@{at(1)}"])
+        self.assertEqual(options(words, "--dp-microbatches"), [f"5,3@{at(2)}", f"4,4@{at(4)}"])
+        self.assertEqual(options(words, "-n"), [at(5)])
+
+    def test_rows_have_the_ratios_of_each_run(self):
+        rows = falcon_compound.rows_of(self.compound(), [([100, 170, 100, 120, 110, 100], 5.0),
+                                                         ([200, 320, 200, 220, 220, 200], 9.0)])
+        self.assertEqual(rows[1], "| link, S1 | 245 | 1.65 (1.60 to 1.70) | 1.60 | 1.70 |")
+        self.assertEqual(rows[4], "| device, S2 | 165 | 1.10 (1.10 to 1.10) | 1.10 |  |")
+        self.assertEqual(len(rows), 6)
 
 
 class Document(unittest.TestCase):
