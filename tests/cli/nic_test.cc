@@ -22,7 +22,7 @@ class Process
 {
   public:
     Process(const dt_runtime_dir &dir, int pid, const char *name, std::string devices)
-        : pid_(pid), devices_(std::move(devices))
+        : devices_(std::move(devices))
     {
         char reason[300];
         dt_page_options options = {&dir, pid, name, 0, 0, "", DT_PAGE_RANK_UNKNOWN};
@@ -55,7 +55,6 @@ class Process
         return self->reply;
     }
 
-    int pid_;
     std::string devices_;
     dt_page *page_ = nullptr;
     dt_command_table *table_ = nullptr;
