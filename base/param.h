@@ -81,7 +81,7 @@ extern "C" {
       "and how long a receiver awaits the answer to STOP")                                                   \
     X(late_ms, "DETOUR_LATE_MS", NULL, "ms", 10000, 0, 3600000,                                              \
       "how long a failed path's old queue pairs keep their numbers, for packets that come late")             \
-    X(stable_ms, "DETOUR_STABLE_MS", NULL, "ms", 800, 0, 3600000,                                           \
+    X(stable_ms, "DETOUR_STABLE_MS", NULL, "ms", 800, 0, 3600000,                                            \
       "how long a path that is back has to answer probes before it is used, while another one lives")        \
     X(dead_ms, "DETOUR_DEAD_MS", NULL, "ms", 120000, 100, 86400000,                                          \
       "how long a connection without any path waits for one before it fails")                                \

@@ -50,8 +50,8 @@ uint64_t dt_prng_below(struct dt_prng *prng, uint64_t bound)
     DT_CHECK(bound > 0);
     uint64_t value = dt_prng_next(prng);
 
-    /* Values at or above the largest multiple of bound are drawn again, so that none is favored. They are less than bound
-       away from the end, so that most draws need no further division. */
+    /* Values at or above the largest multiple of bound are drawn again, so that none is favored. They are
+       less than bound away from the end, so that most draws need no further division. */
     while (value > UINT64_MAX - bound && value > UINT64_MAX - (UINT64_MAX % bound + 1) % bound)
         value = dt_prng_next(prng);
     return value % bound;

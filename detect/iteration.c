@@ -388,10 +388,15 @@ static bool end_near(struct dt_iteration *it, uint64_t expected, uint64_t around
         own = before;
     int64_t away = (int64_t)(dt_iteration_burst_of(it, best)->first - expected);
     bool is_moved = best != own && away == it->away;
+    uint64_t message = dt_max_u64(expected, dt_iteration_burst_of(it, own)->first);
 
-    it->strange = best == own ? 0 : it->strange + 1;
+    if (own + 1 < it->mark_count) { /* the last begin in a burst of several iterations */
+        uint64_t behind = dt_iteration_burst_of(it, own + 1)->first;
+        message += behind > message ? (behind - 1 - message) / it->period * it->period : 0;
+    }
+    it->strange = best == own && message == expected ? 0 : it->strange + 1;
     it->away = is_moved || best == own ? 0 : away;
-    return is_moved ? end_at(it, best, dt_iteration_burst_of(it, best)->first) : end_at(it, own, expected);
+    return is_moved ? end_at(it, best, dt_iteration_burst_of(it, best)->first) : end_at(it, own, message);
 }
 
 /* The newest burst may be the first of an iteration. */

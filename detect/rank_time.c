@@ -60,8 +60,10 @@ static void forget(struct dt_rank_time *rank)
 void dt_rank_time_remove_sender(struct dt_rank_time *rank, struct dt_rank_sender *sender)
 {
     dt_list_remove(&sender->node);
-    if (rank->clock == sender)
+    if (rank->clock == sender) {
         rank->clock = NULL;
+        rank->iteration_ns = rank->compute_ns = 0;
+    }
     forget(rank);
 }
 
@@ -329,17 +331,11 @@ static bool add_gaps(struct dt_rank_time *rank, uint64_t from_ns, uint64_t to_ns
 /* ------------------------------------------------------------------------------------------------------------
  * Iterations
  */
-/* The time of an iteration is not known any more. */
-static void stop_clock(struct dt_rank_time *rank)
-{
-    if (!rank->clock)
-        return;
-    rank->clock = NULL;
-    rank->iteration_ns = rank->compute_ns = 0;
-    forget(rank);
-}
-
-static void choose_clock(struct dt_rank_time *rank)
+/*
+ * False: no connection has a number of messages without doubt, so that the time of an iteration is unknown.
+ * The healthy levels stay, for the time after the doubt.
+ */
+static bool choose_clock(struct dt_rank_time *rank)
 {
     const struct dt_iteration *all[DT_RANK_TIME_SENDERS];
     const struct dt_iteration *voted;
@@ -352,14 +348,15 @@ static void choose_clock(struct dt_rank_time *rank)
     }
     voted = dt_iteration_vote(all, count);
     if (!voted) {
-        stop_clock(rank);
-        return;
+        rank->clock_iterations = 0;
+        rank->iteration_ns = rank->compute_ns = 0;
+        return false;
     }
     /* The present one remains while it agrees, so that no iteration is cut. */
     if (rank->clock && dt_iteration_is_known(&rank->clock->iteration) &&
         dt_iteration_ns(voted) < 2 * dt_iteration_ns(&rank->clock->iteration) &&
         dt_iteration_ns(&rank->clock->iteration) < 2 * dt_iteration_ns(voted))
-        return;
+        return true;
     dt_list_for_each(node, &rank->senders)
     {
         if (&sender_of(node)->iteration == voted && sender_of(node) != rank->clock) {
@@ -368,6 +365,7 @@ static void choose_clock(struct dt_rank_time *rank)
             forget(rank);
         }
     }
+    return true;
 }
 
 /* The number of the last iteration that has settled; 0: none. */
@@ -422,8 +420,7 @@ void dt_rank_time_update(struct dt_rank_time *rank, uint64_t now_ns, bool is_dis
     uint64_t number, count, from_ns, to_ns, gaps_ns;
     bool is_same;
 
-    choose_clock(rank);
-    number = rank->clock ? last_settled(rank->clock, now_ns) : 0;
+    number = choose_clock(rank) ? last_settled(rank->clock, now_ns) : 0;
     if (number <= rank->clock_iterations)
         return;
     count = number - rank->clock_iterations;
@@ -433,7 +430,11 @@ void dt_rank_time_update(struct dt_rank_time *rank, uint64_t now_ns, bool is_dis
     is_same = rank->clock_iterations > 0 && to_ns > from_ns;
     rank->clock_iterations = number;
     rank->end_ns = to_ns;
-    if (!is_same) { /* the first one of this clock: where the next one begins is known now */
+    if (!is_same) { /* the first one of this clock, or after a doubt: where the next one begins is known now
+                     */
+        if (rank->clock->iteration.period != rank->clock_period)
+            forget(rank);
+        rank->clock_period = rank->clock->iteration.period;
         add_gaps(rank, to_ns, to_ns, &gaps_ns);
         return;
     }

@@ -76,6 +76,7 @@ struct dt_rank_time {
     struct dt_list receivers;
     struct dt_rank_sender *clock; /* the connection whose iterations are the process's; NULL: none */
     uint64_t clock_iterations;    /* of them, evaluated */
+    uint64_t clock_period;        /* messages of an iteration, when the first of them was evaluated */
     uint64_t end_ns;              /* of the last iteration that was evaluated */
     struct dt_monitor compute;    /* of compute_ns */
     struct dt_monitor whole;      /* of iteration_ns */

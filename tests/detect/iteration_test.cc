@@ -321,6 +321,8 @@ TEST(Iteration, OfRecordedTrafficOfABusyMachineIsNoMultiple)
 /* On a busy processor two messages may be one burst; each iteration has 8 all the same. */
 TEST(Iteration, MergedBurstsDoNotChangeTheNumberOfMessages)
 {
+    uint32_t eights = 0;
+
     for (uint64_t seed = 1; seed <= 20; seed++) {
         auto connection = std::make_unique<dt_iteration>();
         std::mt19937_64 random(seed);
@@ -332,7 +334,43 @@ TEST(Iteration, MergedBurstsDoNotChangeTheNumberOfMessages)
             dt_iteration_add(connection.get(), random() % 40 ? ns : connection->last_ns + 1, 1);
             EXPECT_EQ(connection->period % 8, 0u) << connection->period;
         }
+        eights += connection->period == 8;
     }
+    EXPECT_GE(eights, 15u);
+}
+
+/* Six iterations come at once, and end one of the times before and after them. */
+TEST(Iteration, ABurstOfSeveralIterationsEndsOneOfThem)
+{
+    auto connection = std::make_unique<dt_iteration>();
+    uint64_t ns = 1000000;
+    int shorter = 0;
+
+    dt_iteration_init(connection.get());
+    for (int i = 0; i < 16 * 80; i++) {
+        ns += (i % 16 == 0 ? 30 : i % 2 ? 5 : 6) * UINT64_C(1000000);
+        if (dt_iteration_add(connection.get(), ns, i == 16 * 40 + 3 ? 97 : 1))
+            shorter += dt_iteration_ns(connection.get()) < 90 * UINT64_C(1000000);
+    }
+    EXPECT_LE(shorter, 1);
+    EXPECT_EQ(connection->period, 16u);
+}
+
+/* One burst for each iteration: its messages are the iteration's. */
+TEST(Iteration, OfOneBurstMayGrow)
+{
+    auto connection = std::make_unique<dt_iteration>();
+    uint64_t ns = 1000000;
+
+    dt_iteration_init(connection.get());
+    for (int i = 0; i < 600; i++) {
+        ns += 50 * UINT64_C(1000000);
+        dt_iteration_add(connection.get(), ns, i < 200 ? 12 : 20);
+        if (i == 199) {
+            EXPECT_EQ(connection->period, 12u);
+        }
+    }
+    EXPECT_EQ(connection->period, 20u);
 }
 
 /* On a very busy processor only the alternation of the microbatches is left: no iteration of two messages. */

@@ -219,9 +219,12 @@ TEST(RankTime, IsUnknownWhileThePeriodIsDoubtful)
     dt_rank_time_init(rank.get());
     dt_rank_time_add_sender(rank.get(), sender.get(), 1);
     EXPECT_EQ(run(20), 69000000u);
+    const uint64_t samples = rank->whole.sample_count;
+    EXPECT_GT(samples, 0u);
     sender->iteration.is_doubtful = true;
     EXPECT_EQ(run(5), 0u);
     sender->iteration.is_doubtful = false;
     EXPECT_EQ(run(5), 69000000u);
+    EXPECT_GT(rank->whole.sample_count, samples) << "what is healthy is still known";
 }
 } // namespace

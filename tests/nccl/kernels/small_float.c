@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The compiler's binary16. Clang has _Float16 on x86 from version 15 on, and this format for storage before. */
+/* The compiler's binary16. Clang has _Float16 on x86 from version 15 on, and this format for storage before.
+ */
 #ifdef __clang__
 typedef __fp16 nh_binary16;
 #else
