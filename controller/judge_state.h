@@ -13,9 +13,8 @@
 #define DT_JUDGE_NONE  UINT32_MAX
 #define DT_JUDGE_KINDS 64
 
-#define DT_JUDGE_CLEARLY_BUSY                                                     \
-    (2 * DT_JUDGE_BUSY) /* a smoothed share that idle hosts do not have by chance \
-                         */
+/* A smoothed share that idle hosts do not have by chance. */
+#define DT_JUDGE_CLEARLY_BUSY (2 * DT_JUDGE_BUSY)
 
 struct dt_judge_kind {
     bool is_rank;

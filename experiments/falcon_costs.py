@@ -71,8 +71,8 @@ def pause_text(name):
 
 def pause_section(programs):
     return [f"## {PAUSE_HEADING}", "", run.wrap(
-        "What the planner charges for an S3 ([mitigate](mitigate.md#the-pause-of-s3)) beside its execution in virtual time: nodes "
-        "exchange their states through the plugin's entry points at 400 Gbit/s and 10 us, with the slices of the runner's mover "
+        "The table compares the planner's price of an S3 ([mitigate](mitigate.md#the-pause-of-s3)) with its execution in virtual "
+        "time: nodes exchange their states through the plugin's entry points at 400 Gbit/s and 10 us, with the slices of the runner's mover "
         "(1 MiB, eight under way in each direction; `detour-sim-move`)."), "",
         "| state of a node | nodes | link between the first two | executed, ms | model, ms | difference |",
         "| --- |" + " --- |" * 5, *move_rows(programs), "", run.wrap(

@@ -121,7 +121,7 @@ TEST(JudgeCause, AFewWaitsDoNotExplainASmallRise)
 }
 
 // The links of rank 8 take 24 % longer, which the waits of its host explain; not the 38 % of one of them.
-TEST(JudgeCause, WhatTheLinksOfANicHaveInCommonMayBeTheProcessors)
+TEST(JudgeCause, ACommonRiseOfTheLinksOfANicMayBeTheProcessors)
 {
     SmallJob job;
 

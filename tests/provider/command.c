@@ -58,7 +58,7 @@ int dt_uverbs_get_context(struct dt_uverbs_call *call)
     if (context->soft)
         return EINVAL;
     if (request.flags & MLX5_IB_ALLOC_UCTX_DEVX)
-        return EOPNOTSUPP; /* libmlx5 asks again without it */
+        return EOPNOTSUPP; /* libmlx5 repeats the command without it */
     if (!request.total_num_bfregs || request.total_num_bfregs > DT_UVERBS_REGISTERS_MAX ||
         request.num_low_latency_bfregs > request.total_num_bfregs - 1)
         return EINVAL;

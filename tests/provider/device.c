@@ -130,6 +130,10 @@ static int enter_fd(int fd, uint32_t device)
     return EMFILE;
 }
 
+/* The first context starts the device's thread, and the last one ends it, without the other lock: one after
+ * the other. */
+static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
+
 int dt_uverbs_open(uint32_t device)
 {
     int fd = memfd_create("detour-uverbs", MFD_CLOEXEC);
@@ -138,6 +142,7 @@ int dt_uverbs_open(uint32_t device)
 
     if (fd < 0)
         return -1;
+    pthread_mutex_lock(&life_lock);
     dt_uverbs_enter();
     context = ftruncate(fd, (off_t)DT_UVERBS_FILE_BYTES) ? NULL : new_context(device, fd);
     if (context)
@@ -149,6 +154,7 @@ int dt_uverbs_open(uint32_t device)
     else if (context)
         free_context(context);
     dt_uverbs_leave();
+    pthread_mutex_unlock(&life_lock);
     if (!error)
         return fd;
     close(fd);
@@ -174,6 +180,7 @@ static void destroy_all(struct dt_uverbs_context *context)
 
 void dt_uverbs_close(int fd)
 {
+    pthread_mutex_lock(&life_lock);
     dt_uverbs_enter();
     struct dt_uverbs_context *context = context_of(fd);
     bool is_last = false;
@@ -194,12 +201,14 @@ void dt_uverbs_close(int fd)
     dt_uverbs_leave();
     if (is_last)
         dt_uverbs_thread_stop();
+    pthread_mutex_unlock(&life_lock);
 }
 
 void dt_uverbs_forget(void)
 {
     /* The objects are the parent's; their memory stays, as the software RNIC's does. */
     pthread_mutex_init(&dt_uverbs_lock, NULL);
+    pthread_mutex_init(&life_lock, NULL);
     dt_list_init(&dt_uverbs_contexts);
     memset(fds, 0, sizeof fds);
     waiting = 0;

@@ -148,7 +148,7 @@ EXPORTED int close(int fd)
 }
 
 /*
- * libibverbs asks for devices by netlink first and looks into sysfs only where the kernel has no such socket.
+ * libibverbs looks for devices by netlink first and looks into sysfs only where the kernel has no such socket.
  * It makes this call each time it lists devices.
  */
 EXPORTED int socket(int domain, int type, int protocol)

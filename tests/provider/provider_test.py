@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "dropin"))
 import programs  # noqa: E402  pylint: disable=wrong-import-position
 
 NEEDED = ["ibv_devinfo", "ibv_rc_pingpong"]
-# What the stand-in was written for; other releases may ask a kernel for more.
+# The stand-in was written for this release; other releases may ask a kernel for more.
 LIBMLX5 = re.compile(r"libmlx5\.so\.[\d.]+\.44\.0$")
 
 

@@ -90,7 +90,9 @@ static bool take_receives(struct dt_uverbs_qp *qp)
         int error = post_one(qp, qp->rq_taken);
 
         if (error) {
-            dt_uverbs_refuse("a receive of queue pair %u: %s", qp->object.soft.qp->qp_num, strerror(error));
+            dt_uverbs_refuse("a receive of queue pair %u, and those behind it: %s",
+                             qp->object.soft.qp->qp_num, strerror(error));
+            qp->rq_taken = end;
             break;
         }
     }

@@ -5,11 +5,11 @@
  * verbs ABI with objects of the software RNIC (softrnic/softrnic.h). So the real provider library opens a
  * device, allocates its queues, posts and polls, without a kernel that has RDMA.
  *
- * The formats, and where they are declared:
- *     commands written to the device   <rdma/ib_user_verbs.h> of the kernel: ib_uverbs_cmd_hdr and the
- * structs behind the driver's part of a command   <rdma/mlx5-abi.h> of the kernel: mlx5_ib_* queues, CQ
- * entries, registers    <infiniband/mlx5dv.h> of rdma-core The newer ABI of ioctl calls is refused with
- * EPROTONOSUPPORT, as by a kernel that lacks the methods: libibverbs then writes commands.
+ * Commands that libibverbs writes to the device are those of the kernel's <rdma/ib_user_verbs.h>
+ * (ib_uverbs_cmd_hdr and the structs behind it), the driver's part of a command is that of <rdma/mlx5-abi.h>
+ * (mlx5_ib_*), and queues, CQ entries and registers are those of rdma-core's <infiniband/mlx5dv.h>. The newer
+ * ABI of ioctl calls is refused with EPROTONOSUPPORT, as by a kernel that lacks the methods: libibverbs then
+ * writes commands.
  *
  * Locks: `dt_uverbs_lock` guards everything here. Commands hold it, and so does the device's own thread
  * (queues.h) in each of its rounds. So no CQ entry of a queue pair is written once its destruction has

@@ -211,10 +211,12 @@ enum dt_status dt_path_queues_link(struct dt_path *path, struct dt_qp *probe, st
         probe_options.retry_count = DT_PROBE_RETRY_COUNT;
     }
     status = dt_qp_connect(probe, &peer->probe, &probe_options);
-    *ece = options.ece = group->uses_ece ? peer->ece : (struct dt_ece){0};
+    if (group->uses_ece && dt_offer_has_ece_room(path->nic->name, path->qp_count))
+        options.ece = peer->ece;
+    *ece = options.ece;
     for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
         status = dt_qp_connect(qp[q], &peer->qp[q], &options);
-    if (ece->options && !group->is_sender)
+    if (ece->options) /* the device may have refused or reduced them */
         *ece = common_ece(path, qp);
     return status;
 }

@@ -310,8 +310,7 @@ enum dt_status dt_reject_decode(const uint8_t *body, size_t bytes, struct dt_rej
  */
 static void path_encode(const struct dt_path_offer *path, uint32_t qps, struct dt_writer *w)
 {
-    bool has_ece = path->is_usable && path->ece.options &&
-                   strlen(path->device) + 8u * (qps + 1) < DT_NAME_BYTES + 8u * DT_QPS_MAX;
+    bool has_ece = path->is_usable && path->ece.options && dt_offer_has_ece_room(path->device, qps);
 
     dt_put_uint(w, (uint64_t)path->is_usable + has_ece, 1);
     if (!path->is_usable)

@@ -34,6 +34,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "failover/path_machine.h"
 #include "failover/resume.h"
@@ -159,6 +160,12 @@ struct dt_path_offer {
     uint32_t generation;
     uint64_t keys_since;
 };
+
+/* Whether the offer of a path of that device may have ECE options; else its ends use none. */
+static inline bool dt_offer_has_ece_room(const char *device, uint32_t qps)
+{
+    return strlen(device) + 8u * (qps + 1) < DT_NAME_BYTES + 8u * DT_QPS_MAX;
+}
 
 struct dt_paths_offer {
     struct dt_path_offer path[DT_PATHS_MAX]; /* the first terms.paths */
