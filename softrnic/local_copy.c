@@ -39,7 +39,8 @@ static uint32_t slice(const struct iovec *iov, uint32_t iov_count, uint64_t offs
             continue;
         }
         uint64_t part = iov[i].iov_len - offset < bytes ? iov[i].iov_len - offset : bytes;
-        out[count].iov_base = (char *)iov[i].iov_base + offset;
+        /* A hostile base may be null, to which C adds nothing, not even 0. */
+        out[count].iov_base = (void *)((uintptr_t)iov[i].iov_base + offset);
         out[count++].iov_len = part;
         offset = 0;
         bytes -= part;

@@ -28,9 +28,11 @@ static size_t fill_part_of_word(char *data, size_t bytes, uint64_t stream, uint6
 void dt_perf_pattern_fill(void *data, size_t bytes, uint64_t stream, uint64_t offset)
 {
     char *at = data;
-    char *end = at + bytes;
 
-    if (offset % 8 && bytes)
+    if (bytes == 0) /* `data` may be null */
+        return;
+    char *end = at + bytes;
+    if (offset % 8)
         at += fill_part_of_word(at, bytes, stream, offset);
     uint64_t index = (offset + 7) / 8;
     for (; end - at >= 8; at += 8, index++) {
