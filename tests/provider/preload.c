@@ -148,8 +148,8 @@ EXPORTED int close(int fd)
 }
 
 /*
- * libibverbs looks for devices by netlink first and looks into sysfs only where the kernel has no such socket.
- * It makes this call each time it lists devices.
+ * libibverbs looks for devices by netlink first and looks into sysfs only where the kernel has no such
+ * socket. It makes this call each time it lists devices.
  */
 EXPORTED int socket(int domain, int type, int protocol)
 {
