@@ -25,6 +25,7 @@
 #include "tests/process/command.h"
 
 using detour_test::Command;
+using detour_test::Count;
 using detour_test::Outcome;
 using detour_test::RunDetour;
 
@@ -56,14 +57,6 @@ void SetLoopback(bool is_up)
     request.ifr_flags = static_cast<short>(is_up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
     ASSERT_EQ(0, ioctl(fd, SIOCSIFFLAGS, &request)) << strerror(errno);
     close(fd);
-}
-
-size_t Count(const std::string &text, const std::string &part)
-{
-    size_t count = 0;
-    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
-        count++;
-    return count;
 }
 
 class Cable : public ::testing::Test
@@ -122,18 +115,6 @@ class Cable : public ::testing::Test
         return count >= 4 && messages >= 0 ? messages : -1; // a ring of two: a send and a receive for each
     }
 
-    std::string folder_;
-
-  private:
-    static bool has_network_;
-};
-
-bool Cable::has_network_;
-
-/* One run of the ranks, and its time. */
-class Ranks : public Cable
-{
-  protected:
     /* All connections use the device, and messages go on. */
     bool Works(const std::string &device)
     {
@@ -187,11 +168,15 @@ class Ranks : public Cable
     }
 
   private:
-    std::chrono::steady_clock::time_point end_;
+    static bool has_network_;
+    std::string folder_;
+    std::chrono::steady_clock::time_point end_; // of the run
 };
 
+bool Cable::has_network_;
+
 /* The other path carries them, and the frames about the paths as well. */
-TEST_F(Ranks, ExchangeMessagesWhileTheirControlNetworkAndAnRnicAreAway)
+TEST_F(Cable, MayCarryTheControlNetworkAndAnRnicOfTwoRanks)
 {
     for (int seconds = 5; seconds <= 80 && !HasFailure(); seconds *= 2) {
         Begin(seconds);

@@ -150,6 +150,14 @@ Outcome RunDetour(std::vector<std::string> arguments,
     return Command(std::move(arguments), std::move(environment)).Wait();
 }
 
+size_t Count(const std::string &text, const std::string &part)
+{
+    size_t count = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
+        count++;
+    return count;
+}
+
 size_t LineCount(const std::string &text)
 {
     return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));

@@ -62,6 +62,9 @@ class Command
 Outcome RunDetour(std::vector<std::string> arguments,
                   std::vector<std::pair<std::string, std::string>> environment = {});
 
+/* How often a part is in a text. */
+size_t Count(const std::string &text, const std::string &part);
+
 /* The number of lines of a text. */
 size_t LineCount(const std::string &text);
 } // namespace detour_test

@@ -18,6 +18,7 @@
 #include "tests/process/command.h"
 
 using detour_test::Command;
+using detour_test::Count;
 using detour_test::Outcome;
 using detour_test::RunDetour;
 
@@ -26,14 +27,6 @@ namespace
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 constexpr int kPatienceS = 240; // with a machine that has better things to do; never waited for in vain
-
-size_t Count(const std::string &text, const std::string &what)
-{
-    size_t count = 0;
-    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + what.size()))
-        count++;
-    return count;
-}
 
 /* What the ranks have said about their paths. Each end of a connection has one line for each of its steps. */
 struct Paths {
