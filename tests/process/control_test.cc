@@ -26,6 +26,7 @@ namespace
 {
 using detour_test::Await;
 using detour_test::Command;
+using detour_test::Count;
 using detour_test::RunDetour;
 
 std::string File(const std::string &path)
@@ -306,15 +307,6 @@ class RestartedJob : public ControlLoop
 
     std::vector<std::unique_ptr<Command>> ranks;
 };
-
-size_t Count(const std::string &text, const std::string &part)
-{
-    size_t count = 0;
-
-    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
-        count++;
-    return count;
-}
 
 /*
  * Nothing measures the links of the job's new processes, and no iteration ends, until the controller has
