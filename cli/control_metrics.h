@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a job as its controller knows it (controller/control.h), as metrics: open findings with their
+ * The state of a job in its controller (controller/control.h), as metrics: open findings with their
  * factors, counters of findings and decisions, what is in force, the time of an iteration, the lease.
  * docs/control.md has the table of metrics.
  *

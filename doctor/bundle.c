@@ -84,7 +84,7 @@ static void withhold_settings(json_t *settings)
     }
 }
 
-/* What the kernel knows of an RNIC that the examination does not ask for. */
+/* Properties of an RNIC in the kernel that the examination does not read. */
 static json_t *rnic_fact(const struct dt_doctor_options *options, const char *name)
 {
     static const char *const files[] = {

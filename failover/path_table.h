@@ -49,7 +49,7 @@
     X(DOWN, NONE, "failed: fencing")                                                                \
     X(UNFENCED, NONE, "failed: no proof of the fence within DETOUR_FENCE_MS; still waiting for it") \
     X(FENCED, RESUME, "fenced: the sender has not acknowledged RESUME yet")                         \
-    X(ACKED, NONE, "fenced: the sender knows, and asks again if RESUME was lost")                   \
+    X(ACKED, NONE, "fenced: the sender has the proof, and asks again if RESUME was lost")           \
     X(CREATING, NONE, "creating new queue pairs and connecting them to the sender's")               \
     X(READY, OPENED, "receiving; posts nothing before the sender's queue pairs are connected")
 

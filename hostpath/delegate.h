@@ -9,7 +9,7 @@
  * dt_host_copy_done_bytes() reports the contiguous prefix that is complete. Before it claims a piece, each
  * copier stores the current `claimed_bytes` in its own `from_bytes`: its piece begins there or later. It
  * raises the value, with release, only after the piece is complete. So a reader that loads `claimed_bytes`
- * and then all `from_bytes` (acquire) knows that every byte before the minimum is complete.
+ * and then all `from_bytes` (acquire) is certain that every byte before the minimum is complete.
  *
  * Without threads (simulations) jobs are done in dt_delegates_run().
  */

@@ -25,7 +25,7 @@ extern "C" {
 struct dt_result {
     struct detour_schedule *schedule;
     enum detour_algorithm made_by; /* set by dt_generate_with(); `auto` sets it to the winner's */
-    int64_t lower_bound_ns;        /* on the makespan; 0 if the generator knows none */
+    int64_t lower_bound_ns;        /* on the makespan; 0 if the generator has none */
     int64_t makespan_ns;           /* the rest is set by dt_generate_with() */
     int64_t longest_span_ns;
 };

@@ -10,8 +10,8 @@
  * polling.
  *
  * Every step of an engine, with its copies, runs under its RNIC's lock and is bounded. A thread that changes
- * something under the lock (a queue pair to ERR, a region deregistered) therefore knows that no copy under
- * the old rules is running once it holds the lock.
+ * something under the lock (a queue pair to ERR, a region deregistered) is therefore certain that no copy
+ * under the old rules is running once it holds the lock.
  *
  * Locks, outermost first: the driver's open lock, the helper's lock, an RNIC's lock, then the leaf locks
  * (local_host.h's, and the front's event queues). The functions here take the locks that they need.

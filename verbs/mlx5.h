@@ -6,7 +6,7 @@
  * Detour builds without that header; mlx5.c holds the two side by side where it is there. The format of send
  * queue elements is softrnic/wqe.h's.
  *
- * Once Detour posts by itself, libmlx5's view of that send queue is stale: it knows neither the outstanding
+ * Once Detour posts by itself, libmlx5's view of that send queue is stale: it has neither the outstanding
  * elements nor the wr_id of a completion. So Detour takes over the send CQ with the send queue, and never
  * calls ibv_post_send() or ibv_poll_cq() on the two again. Receive queue and receive CQ stay libmlx5's.
  */

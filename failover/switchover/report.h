@@ -26,7 +26,7 @@ struct dt_path;
 struct dt_switchover_steps {
     uint64_t detected_ns;
     uint64_t fenced_ns;  /* this end's own proof */
-    uint64_t agreed_ns;  /* sender: RESUME arrived; receiver: the sender knows of the fence */
+    uint64_t agreed_ns;  /* sender: RESUME arrived; receiver: the sender has acknowledged the fence */
     uint64_t resumed_ns; /* sender: every message of it is decided; receiver: its parts are discarded */
     uint64_t again_ns;   /* sender: all that did not arrive is posted again; receiver: published again */
     uint64_t first_ns;   /* the first completion since (receiver: message), over another path */

@@ -84,7 +84,7 @@ static void recover(struct dt_path *path, uint64_t now_ns)
 /* ------------------------------------------------------------------------------------------------------------
  * Frames of the peer
  */
-/* Receiver: the message shows that the sender knows of the end of this epoch. */
+/* Receiver: the message shows that the sender has acknowledged the end of this epoch. */
 static bool is_agreement(const struct dt_path *path, enum dt_path_message message)
 {
     return !path->connection->is_sender && path->switchover->report.steps.agreed_ns == 0 &&

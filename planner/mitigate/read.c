@@ -54,7 +54,7 @@ static bool read_size_optional(const struct dt_json_at *object, const char *key,
     return !at.value || dt_json_int(&at, what, 0, max, value);
 }
 
-/* A name: a copy in the arena; detour_cluster_check() knows its rules. */
+/* A name: a copy in the arena; detour_cluster_check() has its rules. */
 static bool read_name(struct detour_arena *arena, const struct dt_json_at *root,
                       struct detour_cluster *cluster)
 {

@@ -84,7 +84,7 @@ struct dt_usage {
     int64_t *limit; /* [device]; INT64_MAX for none */
 };
 
-/* Memory over time, in bytes where the profile knows any, else in microbatches. In call->arena. */
+/* Memory over time, in bytes where the profile has any, else in microbatches. In call->arena. */
 enum detour_status dt_usage_create(struct dt_call *call, const struct dt_problem *p,
                                    const struct detour_schedule *schedule, struct dt_usage *usage);
 

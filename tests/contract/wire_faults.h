@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault hooks of a device by its number: the driver knows where they are (driver.c, or driver_sim.c).
+// The fault hooks of a device by its number: the driver has their addresses (driver.c, or driver_sim.c).
 #ifndef DETOUR_TESTS_CONTRACT_WIRE_FAULTS_H
 #define DETOUR_TESTS_CONTRACT_WIRE_FAULTS_H
 

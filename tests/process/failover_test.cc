@@ -142,7 +142,7 @@ class Failover : public ::testing::Test
             Nic(words);
         };
         switch (random() % 8) {
-        case 0: // nothing tells the sender but silence
+        case 0: // the sender sees silence only
             what += " loses everything";
             order({device, "drop", "100%"});
             is_noticed = AwaitFailure(perf, failed);
@@ -166,7 +166,7 @@ class Failover : public ::testing::Test
             is_noticed = AwaitFailure(perf, failed);
             order({device, "up"});
         }
-        EXPECT_TRUE(is_noticed) << what << ": nobody notices\n" << perf.Written();
+        EXPECT_TRUE(is_noticed) << what << ": no process reports it\n" << perf.Written();
         EXPECT_TRUE(AwaitRecovery(perf)) << what << ": it does not come back\n" << perf.Written();
         return what;
     }

@@ -3,7 +3,7 @@
  * One rank of hostpath_test.cc, with the plugin loaded as NCCL does:
  *
  *   hostpath_rank PLUGIN send      reads a handle from fd 0, connects, stages one message, waits until NCCL
- * would have its buffer back, says 's', overwrites the buffer, closes, says 'c' and ends by exit()
+ * would have its buffer back, writes 's', overwrites the buffer, closes, writes 'c' and ends by exit()
  *   hostpath_rank PLUGIN hold      the same without closing
  *   hostpath_rank PLUGIN receive   writes a handle to fd 1, accepts, and never receives anything
  */

@@ -359,9 +359,9 @@ TEST_F(Inject, RefusesBadArgumentsInOneLine)
         EXPECT_EQ("detour inject: " + refusal.line + "\n", outcome.err);
         EXPECT_EQ("", outcome.out);
     }
-    Outcome nobody = Call({"list"});
-    EXPECT_EQ(1, nobody.exit_code);
-    EXPECT_EQ(1u, LineCount(nobody.err)) << nobody.err;
+    Outcome unmatched = Call({"list"});
+    EXPECT_EQ(1, unmatched.exit_code);
+    EXPECT_EQ(1u, LineCount(unmatched.err)) << unmatched.err;
     EXPECT_NE(std::string::npos, Call({"--help"}).out.find("replay FILE  the same delays again"));
 }
 } // namespace

@@ -96,11 +96,11 @@ TEST_F(Nic, TheJobGoesOnOverTheOtherLinkAndEndsWithoutAny)
         return drop.exit_code == 0 && LineCount(drop.out) == 2;
     })) << drop.out
         << drop.err;
-    Outcome nobody = Call({"soft7", "down"});
-    EXPECT_EQ(1, nobody.exit_code);
+    Outcome unmatched = Call({"soft7", "down"});
+    EXPECT_EQ(1, unmatched.exit_code);
     EXPECT_EQ(
         "detour nic: none of 2 processes has a software RNIC named 'soft7'; `detour nic list` shows them\n",
-        nobody.err);
+        unmatched.err);
 
     Outcome down = Call({"soft0", "down"});
     EXPECT_EQ(0, down.exit_code) << down.err;
@@ -111,7 +111,7 @@ TEST_F(Nic, TheJobGoesOnOverTheOtherLinkAndEndsWithoutAny)
     EXPECT_NE(std::string::npos, still.out.find("soft0            soft     down")) << still.out;
 
     Outcome last = Call({"soft1", "down"});
-    EXPECT_LE(1u, LineCount(last.out)) << last.err; // the other rank may end before it is told
+    EXPECT_LE(1u, LineCount(last.out)) << last.err; // the other rank may end before the command reaches it
     Outcome ended = perf.Wait();
     EXPECT_FALSE(ended.timed_out);
     EXPECT_EQ(1, ended.exit_code);
@@ -182,7 +182,7 @@ TEST_F(Nic, ADeviceThatDiesAfterItsBackupIsAnError)
     EXPECT_EQ(0, Call({"soft1", "fatal"}).exit_code);
     AwaitLines(perf, "soft1: DEVICE_FATAL", 2);
     Outcome last = Call({"soft0", "fatal"});
-    EXPECT_LE(1u, LineCount(last.out)) << last.err; // the other rank may end before it is told
+    EXPECT_LE(1u, LineCount(last.out)) << last.err; // the other rank may end before the command reaches it
     Outcome ended = perf.Wait();
     EXPECT_EQ(1, ended.exit_code);
     EXPECT_EQ(std::string::npos, ended.err.find("no progress")) << ended.err;

@@ -534,7 +534,7 @@ double MedianOf(const std::vector<Reading> &readings, int rank, double from, dou
 
 /*
  * `detour stat` beside the runner's own measurement of the same iterations. Device 1 computes three times as
- * long from iteration 40 on. The process counts an iteration once it knows their rhythm, at most twelve later
+ * long from iteration 40 on. The process counts an iteration once it has found their rhythm, at most twelve later
  * than the runner.
  */
 TEST(PipelineLoop, StatHasTheTimeOfTheIterationsAndFindsTheSlowDevice)

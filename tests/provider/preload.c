@@ -130,7 +130,7 @@ EXPORTED int ioctl(int fd, unsigned long request, ...)
     va_end(more);
     if (dt_uverbs_device_of_fd(fd) < 0)
         return NEXT(ioctl)(fd, request, argument);
-    /* As by a kernel that knows RDMA_VERBS_IOCTL and none of its methods. */
+    /* As by a kernel that has RDMA_VERBS_IOCTL and none of its methods. */
     errno = request == RDMA_VERBS_IOCTL ? EPROTONOSUPPORT : ENOTTY;
     return -1;
 }

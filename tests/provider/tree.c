@@ -94,7 +94,7 @@ static void put_device(uint32_t device)
     put(below("node_type", device), "1: CA");
     put(below("node_guid", device), "%04x:%04x:%04x:%04x", (unsigned)(guid >> 48),
         (unsigned)(guid >> 32) & 0xffff, (unsigned)(guid >> 16) & 0xffff, (unsigned)guid & 0xffff);
-    /* A ConnectX-5: what libmlx5 knows its devices by. */
+    /* A ConnectX-5: libmlx5 selects its devices by these values. */
     put(below("device/modalias", device), "pci:v000015B3d00001017sv000015B3sd00000000bc02sc00i00");
     put(below("device/numa_node", device), "-1");
     dt_gid_make(dt_driver_instance(), device, gid);

@@ -29,7 +29,7 @@ def profile(stages, microbatches, placement=None, delay_ms=5):
 
 
 def plan(description, algorithm, form):
-    """A schedule in the words that the installed torch knows."""
+    """A schedule in the words of the installed torch."""
     return subprocess.run([DETOUR, "sched", "plan", "--profile", "-", "--algo", algorithm, "--format", form,
                            "--torch", f"2.{max(version[1], 10)}"],
                           input=json.dumps(description), capture_output=True, text=True, check=True).stdout

@@ -181,7 +181,7 @@ TEST_F(Close, ThatIsReadCompletesSendsOfASilentCompletionQueue)
     EXPECT_EQ("", warnings);
 }
 
-/* Detour's thread knows that the sender is dead long before NCCL looks. */
+/* Detour's thread finds the sender dead long before NCCL calls. */
 TEST_F(Close, OfASenderThatDiesLeavesArrivedMessagesToBeTestedAndFlushed)
 {
     void *data = to[0], *request = nullptr;

@@ -22,7 +22,7 @@ using namespace detour_test;
 
 namespace
 {
-// What the machine knows of these processes' RNICs; sockets of others come and go meanwhile.
+// The machine's entries for these processes' RNICs; sockets of others come and go meanwhile.
 std::set<std::string> traces(const uint64_t (&instances)[2])
 {
     std::set<std::string> found;
@@ -277,7 +277,7 @@ bool is_dropped(int fd)
 TEST(LocalDeath, InvalidPeersAreDropped)
 {
     RunRanks(2, [](const Rank &rank) {
-        if (rank.number() == 1) /* before the other one knows where to send it */
+        if (rank.number() == 1) /* before the other one has its address */
             ExpectRankWarning("sent an invalid record");
         End end;
         EndAddress peer = ConnectTo(rank, 1 - rank.number(), end);

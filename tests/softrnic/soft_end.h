@@ -27,7 +27,7 @@ struct EndOptions {
     ibv_qp_type type = IBV_QPT_RC;
 };
 
-// What one end tells the other.
+// The values that one end sends the other.
 struct EndAddress {
     ibv_gid gid;
     uint32_t qpn, psn, rkey;

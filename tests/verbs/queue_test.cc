@@ -266,7 +266,7 @@ class InfiniBand : public PairFixture
         port.gids = {{{}, IBV_GID_TYPE_IB}};
         memcpy(port.gids[0].raw, kGid, sizeof kGid);
     }
-    /* What queue pair `a` is told of the way to this peer. */
+    /* The way to this peer, as queue pair `a` gets it. */
     ibv_ah_attr Way(const dt_qp_address &peer)
     {
         EXPECT_EQ(DT_OK, dt_qp_connect(a, &peer, &link));

@@ -30,7 +30,7 @@ class Pair : public TwoNets
         Register(from, to, sizeof from);
         for (size_t i = 0; i < sizeof from; i++)
             from[i] = static_cast<uint8_t>(i * 31 + 7);
-        for (int i = 0; i < kRequests; i++) // so that each end knows the other's paths from use
+        for (int i = 0; i < kRequests; i++) // so that each end has used the other's paths
             Move();
     }
     void PostReceive(int i)

@@ -15,7 +15,7 @@ namespace
 constexpr int64_t kHealthy = 100 * kMs;
 constexpr int64_t kImpossible = INT64_MAX;
 
-/* A job in virtual time under a ladder. Iterations take what the caller says. */
+/* A job in virtual time under a ladder. The caller sets the time of an iteration. */
 struct Job {
     struct detour_ladder ladder = {};
     struct detour_ladder_step steps[DETOUR_STEP_COUNT] = {};
