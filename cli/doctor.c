@@ -200,7 +200,17 @@ static bool complain(const char *file)
     return false;
 }
 
-/* A new file, since the name of an old one may be a mistake. False after one line. */
+/* A new file, since the name of an old one may be a mistake: before the examination, which can take seconds.
+ */
+static bool is_new(const char *file)
+{
+    if (access(file, F_OK) != 0)
+        return true;
+    fprintf(stderr, "detour doctor: --report %s: the file exists; name a new one\n", file);
+    return false;
+}
+
+/* False after one line. */
 static bool write_report(const struct request *request, const struct dt_doctor_options *options,
                          struct dt_report *report)
 {
@@ -209,7 +219,7 @@ static bool write_report(const struct request *request, const struct dt_doctor_o
 
     dt_doctor_bundle(options, report);
     json_object_set_new(report->document, "version", json_string(DETOUR_VERSION_STRING));
-    if (request->log_file && !dt_doctor_bundle_log(report, request->log_file))
+    if (request->log_file && !dt_doctor_bundle_log(options, report, request->log_file))
         return complain(request->log_file);
     file = fopen(request->report_file, "wxe");
     if (!file)
@@ -241,6 +251,8 @@ int dt_doctor_command(int argc, char **argv)
         fputs("detour doctor: --log without --report: the log goes into the report\n", stderr);
         return DT_EXIT_USAGE;
     }
+    if (request.report_file && !is_new(request.report_file))
+        return DT_EXIT_USAGE;
     options.nccl_library = request.nccl_library;
     dt_report_init(&report);
     if (!report.document) {

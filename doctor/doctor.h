@@ -70,13 +70,16 @@ void dt_doctor_nccl(const struct dt_doctor_options *options, struct dt_report *r
 void dt_doctor_nccl_version(struct dt_report *report, int version);
 
 /*
- * Adds the facts by which this machine can be examined elsewhere: kernel, driver, firmware of the RNICs, and
- * the variables of Detour and NCCL. No other variable is read, since it might be secret, and of those that
- * may hold a password or a token the report has the names alone, in the environment and among the settings.
+ * Adds the facts by which this machine can be examined elsewhere: kernel, driver, libraries of this process,
+ * firmware of the RNICs, and the variables of Detour and NCCL. No other variable is read, since it might be
+ * secret, and of those that may hold a password or a token (secret.h) the report has the names alone, in the
+ * environment and among the settings.
  */
 void dt_doctor_bundle(const struct dt_doctor_options *options, struct dt_report *report);
-/* After it: adds the first and the last 512 KiB of a log; false with errno set: it cannot be opened. */
-bool dt_doctor_bundle_log(struct dt_report *report, const char *path);
+/* After it: adds the first and the last 512 KiB of a log, secrets overwritten; false with errno set: it
+ * cannot be read, or is no file. */
+bool dt_doctor_bundle_log(const struct dt_doctor_options *options, struct dt_report *report,
+                          const char *path);
 
 /* ------------------------------------------------------------------------------------------------------------
  * Shared by the parts

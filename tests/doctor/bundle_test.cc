@@ -82,7 +82,7 @@ TEST_F(Bundle, TakesTheBeginningAndTheEndOfALog)
     dt_doctor_bundle(&exam.options, &exam.report);
     std::string text = "first line\n" + std::string(3 << 20, '.') + "\nlast line\n";
     Write("/log", text);
-    ASSERT_TRUE(dt_doctor_bundle_log(&exam.report, (root + "/log").c_str()));
+    ASSERT_TRUE(dt_doctor_bundle_log(&exam.options, &exam.report, (root + "/log").c_str()));
     EXPECT_EQ(0u, Examination::Text(Log(), "beginning").find("first line\n"));
     std::string end = Examination::Text(Log(), "end");
     EXPECT_EQ(end.size() - 11, end.rfind("\nlast line\n"));
@@ -94,9 +94,38 @@ TEST_F(Bundle, ALogThatIsNoTextIsMadeOne)
 {
     dt_doctor_bundle(&exam.options, &exam.report);
     Write("/log", std::string("a\0b\x01\xff\n", 6));
-    ASSERT_TRUE(dt_doctor_bundle_log(&exam.report, (root + "/log").c_str()));
+    ASSERT_TRUE(dt_doctor_bundle_log(&exam.options, &exam.report, (root + "/log").c_str()));
     EXPECT_EQ("a?b??\n", Examination::Text(Log(), "beginning"));
     EXPECT_EQ(nullptr, json_object_get(Log(), "end"));
-    EXPECT_FALSE(dt_doctor_bundle_log(&exam.report, (root + "/none").c_str()));
+    EXPECT_FALSE(dt_doctor_bundle_log(&exam.options, &exam.report, (root + "/none").c_str()));
+}
+TEST_F(Bundle, HasNoSecretOfTheLog)
+{
+    char key[] = "NCCL_API_KEY=hidden-key", pkey[] = "NCCL_IB_PKEY=7";
+    char *environment[] = {key, pkey, nullptr};
+    exam.options.environment = environment;
+    dt_doctor_bundle(&exam.options, &exam.report);
+    Write("/log", "NCCL_API_KEY set to hidden-key\nNCCL_COMM_ID set to https://user:hidden@host/x\n");
+    ASSERT_TRUE(dt_doctor_bundle_log(&exam.options, &exam.report, (root + "/log").c_str()));
+    EXPECT_EQ(std::string::npos, Document().find("hidden"));
+    EXPECT_NE(std::string::npos, Document().find("NCCL_API_KEY set to *"));
+    EXPECT_EQ("7", Examination::Text(json_object_get(exam.report.document, "environment"), "NCCL_IB_PKEY"));
+}
+
+TEST_F(Bundle, AFolderIsNoLog)
+{
+    dt_doctor_bundle(&exam.options, &exam.report);
+    EXPECT_FALSE(dt_doctor_bundle_log(&exam.options, &exam.report, root.c_str()));
+    EXPECT_EQ(EISDIR, errno);
+}
+
+TEST_F(Bundle, HasEachPortAndTheLibraries)
+{
+    Write("/sys/class/infiniband/mlx4_0/ports/1/state", "4: ACTIVE\n");
+    Write("/sys/class/infiniband/mlx4_0/ports/2/state", "1: DOWN\n");
+    dt_doctor_bundle(&exam.options, &exam.report);
+    EXPECT_EQ("4: ACTIVE", Examination::Text(exam.Fact("rnics", 0), "ports/1/state"));
+    EXPECT_EQ("1: DOWN", Examination::Text(exam.Fact("rnics", 0), "ports/2/state"));
+    EXPECT_NE(std::string::npos, Document().find("libjansson.so"));
 }
 } // namespace

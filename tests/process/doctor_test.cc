@@ -57,15 +57,19 @@ TEST(DoctorCommand, ReportIsOneFileWithoutOtherVariables)
     std::ifstream stream(file);
     std::string text{std::istreambuf_iterator<char>(stream), {}};
     for (const char *part :
-         {"\"soft2\"", "\"NCCL_IB_TIMEOUT\": \"20\"", "[loaded] Detour", "\"kernel\"", "\"version\""})
+         {"\"soft2\"", "\"NCCL_IB_TIMEOUT\": \"20\"", "[loaded] Detour", "\"kernel\"", "\"version\"",
+          "libjansson.so"})
         EXPECT_TRUE(Contains(text, part)) << part << " in\n" << text;
     EXPECT_FALSE(Contains(text, "hidden"));
     outcome = RunDetour({"doctor", "--report", file}, environment);
     EXPECT_EQ(2, outcome.exit_code) << "it does not overwrite";
-    EXPECT_EQ("detour doctor: " + file + ": File exists\n", outcome.err);
+    EXPECT_EQ("detour doctor: --report " + file + ": the file exists; name a new one\n", outcome.err);
+    EXPECT_EQ("", outcome.out);
     outcome = RunDetour({"doctor", "--report", folder + "/other", "--log", folder + "/none"}, environment);
     EXPECT_EQ(2, outcome.exit_code);
     EXPECT_EQ("detour doctor: " + folder + "/none: No such file or directory\n", outcome.err);
+    outcome = RunDetour({"doctor", "--report", folder + "/other", "--log", folder}, environment);
+    EXPECT_EQ("detour doctor: " + folder + ": Is a directory\n", outcome.err);
     EXPECT_EQ(2, RunDetour({"doctor", "--log", log}, environment).exit_code);
     fs::remove_all(folder);
 }
