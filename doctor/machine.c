@@ -229,12 +229,12 @@ void dt_doctor_control(const struct dt_doctor_options *options, struct dt_report
 
         snprintf(device, sizeof device, "%.*s", name ? (int)strcspn(name, ":") : 0, name ? name : "");
         if (use && strcmp(use, "used") == 0 && dt_netdev_is_of(options->root, interface, device))
-            dt_report_add_finding(
-                report, DT_LEVEL_WARNING, "set-up",
-                "a management network: DETOUR_SOCKET_IFNAME or NCCL_SOCKET_IFNAME",
-                "the control channel listens on %s, a port of %s: while that link is down, failover to "
-                "another RNIC waits for it",
-                interface, device);
+            dt_report_add_finding(report, DT_LEVEL_WARNING, "set-up",
+                                  "a management network: DETOUR_SOCKET_IFNAME or NCCL_SOCKET_IFNAME",
+                                  "the control channel listens on %s, a port of %s: while that link is down, "
+                                  "no connection is set "
+                                  "up, and the end of a process is detected later",
+                                  interface, device);
     }
 }
 

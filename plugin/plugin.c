@@ -113,7 +113,8 @@ static enum dt_status verbs_kind(const struct dt_params *params, enum dt_verbs_k
     return DT_INVALID;
 }
 
-/* A failed link must not take the channel away over which the two ends agree on another. */
+/* Frames of a failover also go in band, over other RNICs; set-up and the death of a process need the channel.
+ */
 static void warn_shared_link(const struct dt_net *net, const char *interface)
 {
     size_t count = dt_net_device_count(net);
@@ -122,10 +123,12 @@ static void warn_shared_link(const struct dt_net *net, const char *interface)
         const struct dt_device_info *info = dt_net_device_info(net, i);
 
         if (dt_netdev_is_of("", interface, info->name))
-            dt_warn("control-on-rnic",
-                    "the control channel uses %s, a port of %s: while that link is down, failover to another "
-                    "RNIC waits for it; DETOUR_SOCKET_IFNAME names a network of its own",
-                    interface, info->name);
+            dt_warn(
+                "control-on-rnic",
+                "the control channel uses %s, a port of %s: while that link is down, no connection is set "
+                "up, "
+                "and the end of a process is detected later; DETOUR_SOCKET_IFNAME names a network of its own",
+                interface, info->name);
     }
 }
 
