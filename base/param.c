@@ -82,19 +82,38 @@ static bool unit_is_key(const char *unit)
     return strcmp(unit, "key") == 0;
 }
 
-/*
- * NCCL parses numbers as C does, including 0x1f, and a negative number means the default. Its counts may
- * exceed Detour's maximum; a job that works with NCCL's own plugin must start with Detour as well.
- */
-static enum dt_status parse_nccl_number(const struct dt_param_info *info, const char *text, uint64_t *value)
+/* 0 or 1: NCCL takes any number but 0 for 1. */
+static bool unit_is_flag(const char *unit)
+{
+    return strcmp(unit, "0|1") == 0;
+}
+
+/* As C reads a number, including 0x1f, with blanks around it. */
+static bool parse_c_number(const char *text, long long *number)
 {
     char *end;
 
     errno = 0;
-    long long number = strtoll(text, &end, 0);
-    if (errno || *end || isspace((unsigned char)text[0]))
+    *number = strtoll(text, &end, 0);
+    while (isspace((unsigned char)*end))
+        end++;
+    return errno == 0 && end != text && *end == '\0';
+}
+
+/*
+ * NCCL parses numbers as C does, and a negative number means the default. Its counts may exceed Detour's
+ * maximum; a job that works with NCCL's own plugin must start with Detour as well. NCCL reads 8K as 8: such a
+ * value is refused, since it is a mistake.
+ */
+static enum dt_status parse_nccl_number(const struct dt_param_info *info, const char *text, uint64_t *value)
+{
+    long long number;
+
+    if (!parse_c_number(text, &number))
         return DT_INVALID;
     *value = number < 0 ? info->number_default : (uint64_t)number;
+    if (unit_is_flag(info->unit))
+        *value = *value != 0;
     if (*value > info->number_max && strcmp(info->unit, "count") == 0) {
         dt_warn("setting-max", "%s=%s: the maximum of Detour is %" PRIu64 "; using %" PRIu64, info->alias,
                 text, info->number_max, info->number_max);
@@ -107,7 +126,7 @@ static enum dt_status load_number(const struct dt_param_info *info, const char *
                                   uint64_t *field, char *error, size_t error_bytes)
 {
     uint64_t value;
-    bool suffixes = unit_takes_suffixes(info->unit);
+    bool suffixes = unit_takes_suffixes(info->unit) && name != info->alias;
     enum dt_status status = name == info->alias || unit_is_key(info->unit)
                                 ? parse_nccl_number(info, text, &value)
                                 : dt_parse_number(text, suffixes, &value);
@@ -181,12 +200,12 @@ static enum dt_status check_hostpath(const struct dt_params *params, char *error
 
 static bool parse_gid_index(const char *text, bool *is_auto, uint32_t *index)
 {
-    uint64_t value = 0;
+    long long number = -1;
 
-    *is_auto = strcmp(text, "auto") == 0 || strcmp(text, "-1") == 0;
-    if (!*is_auto && (dt_parse_number(text, false, &value) != DT_OK || value > UINT8_MAX))
+    if (strcmp(text, "auto") != 0 && (!parse_c_number(text, &number) || number > UINT8_MAX))
         return false;
-    *index = (uint32_t)value;
+    *is_auto = number < 0;
+    *index = *is_auto ? 0 : (uint32_t)number;
     return true;
 }
 

@@ -79,8 +79,28 @@ TEST(Param, UnderNcclsNameAValueIsReadAsNcclReadsIt)
     EXPECT_EQ(0u, params.service_level);
     EXPECT_EQ(16u, params.timeout_exponent);
     EXPECT_EQ(DT_INVALID, Load({{"DETOUR_TC", "0x6a"}}, &params));
-    for (const char *bad : {"x", "256", "1 ", " 1", "99999999999999999999"})
+    for (const char *bad : {"x", "256", "1 x", "99999999999999999999"})
         EXPECT_EQ(DT_INVALID, Load({{"NCCL_IB_TC", bad}}, &params)) << bad;
+}
+
+TEST(Param, NcclsFlagsAndBlanksAreReadAsNcclReadsThem)
+{
+    dt_params params;
+    ASSERT_EQ(
+        DT_OK,
+        Load({{"NCCL_IB_SPLIT_DATA_ON_QPS", "2"}, {"NCCL_IB_TIMEOUT", " 22 "}, {"NCCL_IB_ECE_ENABLE", "0"}},
+             &params));
+    EXPECT_EQ(1u, params.split_data);
+    EXPECT_EQ(22u, params.timeout_exponent);
+    EXPECT_EQ(0u, params.ece);
+    EXPECT_EQ(DT_INVALID, Load({{"DETOUR_SPLIT_DATA", "2"}}, &params)) << "under Detour's own name";
+    EXPECT_EQ(DT_INVALID, Load({{"NCCL_IB_AR_THRESHOLD", "8K"}}, &params)) << "8 in NCCL";
+    uint32_t index = 0;
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_GID_INDEX", "0x3"}}, &params));
+    EXPECT_TRUE(dt_params_gid_index(&params, &index));
+    EXPECT_EQ(3u, index);
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_GID_INDEX", "-2"}}, &params));
+    EXPECT_FALSE(dt_params_gid_index(&params, &index));
 }
 
 TEST(Param, APartitionKeyIsWrittenInHexadecimalUnderBothNames)
@@ -161,7 +181,7 @@ TEST(Param, AGidIndexIsANumberOrAuto)
     ASSERT_EQ(DT_OK, Load({{"NCCL_IB_GID_INDEX", "3"}, {"DETOUR_GID_INDEX", "0"}}, &params));
     EXPECT_TRUE(dt_params_gid_index(&params, &index));
     EXPECT_EQ(0u, index);
-    for (const char *bad : {"", "256", "-2", "AUTO", "3x", "0x3"}) {
+    for (const char *bad : {"", "256", "0x100", "AUTO", "3x"}) {
         EXPECT_EQ(DT_INVALID, Load({{"DETOUR_GID_INDEX", bad}}, &params, &error)) << bad;
         EXPECT_NE(std::string::npos, error.find("from 0 to 255, or auto")) << error;
     }
