@@ -14,6 +14,7 @@
 #include "transport/path/queues.h"
 #include "transport/closing.h"
 #include "transport/service.h"
+#include "transport/setup_wait.h"
 #include "hostpath/staged/staged.h"
 #include "transport/message/create.h"
 #include "transport/message/send.h"
@@ -22,8 +23,6 @@
 #define ABANDON_EVERY_NS (100 * DT_NS_PER_MS) /* each look goes through all attempts */
 /* A connect that NCCL still calls reports its timeout itself; this time later, NCCL has abandoned it. */
 #define ABANDON_WAIT_NS (10 * DT_NS_PER_S)
-/* Creating and connecting queue pairs takes milliseconds; a firmware that hangs takes up to a minute. */
-#define LATE_NS (5 * DT_NS_PER_S)
 
 /* ------------------------------------------------------------------------------------------------------------
  * Which devices, and how much of everything
@@ -159,115 +158,18 @@ static uint32_t paths_up(const struct dt_connection *c)
     return mask;
 }
 
-static bool is_one_set_up(const struct dt_connection *c)
-{
-    for (uint32_t p = 0; p < c->path_count; p++) {
-        if (dt_path_is_set_up(&c->path[p]))
-            return true;
-    }
-    return false;
-}
-
-/* Tasks that the devices have finished whose set-up is under way. */
-static uint32_t count_finished(const struct dt_connection *c)
-{
-    uint32_t count = 0;
-
-    for (uint32_t p = 0; p < c->path_count; p++) {
-        if (dt_load_acquire(&c->path[p].setup_state) == DT_PATH_SETUP_BUSY)
-            count += dt_load_relaxed(&c->path[p].nic->executor.finished);
-    }
-    return count;
-}
-
-/*
- * Once a path is ready, the devices of the others have LATE_NS without a finished task, or no time if an
- * earlier set-up has waited for them in vain: a device that hangs delays the connections of others once, and
- * a device that is busy with hundreds of queue pairs does not count as one that hangs.
- */
-static void leave_late_paths(struct dt_setup *setup, uint64_t now_ns)
-{
-    struct dt_connection *c = setup->connection;
-    uint32_t finished = count_finished(c);
-
-    if (!is_one_set_up(c))
-        return;
-    if (setup->late_ns == 0 || finished != setup->finished)
-        setup->late_ns = dt_deadline_ns(now_ns, LATE_NS);
-    setup->finished = finished;
-    for (uint32_t p = 0; p < c->path_count; p++) {
-        struct dt_path *path = &c->path[p];
-        bool is_due = now_ns >= setup->late_ns || dt_load_acquire(&path->nic->late_tasks) > 0;
-
-        if (is_due && dt_path_leave_setup(path))
-            dt_warn("path-late",
-                    "%s has not answered for %llu ms; the connection to %s is set up without it and uses it "
-                    "once it answers",
-                    dt_path_name(path), (unsigned long long)((now_ns - setup->started_ns) / DT_NS_PER_MS),
-                    c->peer);
-    }
-}
-
-static bool are_tasks_done(struct dt_setup *setup, uint64_t now_ns)
-{
-    const uint32_t *pending = &setup->connection->group.setup_pending;
-
-    if (dt_load_acquire(pending) > 0)
-        leave_late_paths(setup, now_ns);
-    else
-        setup->late_ns = 0; /* the next step's tasks have a time of their own */
-    return dt_load_acquire(pending) == 0;
-}
-
 static enum dt_status step_wait_tasks(struct dt_setup *setup, uint64_t now_ns)
 {
-    if (!are_tasks_done(setup, now_ns))
+    if (!dt_setup_tasks_done(setup, now_ns))
         return DT_AGAIN;
     setup->path_mask = paths_up(setup->connection);
     DT_CHECK(setup->path_mask >> setup->terms.paths == 0);
     return setup->path_mask ? DT_OK : fail(setup, DT_SYSTEM, "no device could set up its queue pairs");
 }
 
-/* The devices' refusals that may be repeated: false once there is none, or each was repeated often enough. */
-static bool waits_to_repeat(struct dt_setup *setup, uint64_t now_ns)
-{
-    struct dt_connection *c = setup->connection;
-    const struct dt_params *params = &c->environment->params;
-    uint32_t due_mask = 0;
-
-    for (uint32_t p = 0; p < c->path_count; p++) {
-        struct dt_path *path = &c->path[p];
-
-        if (path->state != DT_PATH_UP || path->link_status != DT_AGAIN)
-            continue;
-        if (path->link_repeats < params->link_retry_count) {
-            due_mask |= 1u << p;
-            continue;
-        }
-        dt_warn("link-refused",
-                "%s refused to connect its queue pairs to %s %u times, %llu ms apart; the connection does "
-                "without this path (DETOUR_LINK_RETRY_CNT)",
-                dt_path_name(path), path->peer_device, path->link_repeats + 1,
-                (unsigned long long)params->link_retry_ms);
-        path->state = DT_PATH_NONE;
-    }
-    if (due_mask && setup->repeat_ns == 0)
-        setup->repeat_ns = dt_deadline_ns(now_ns, params->link_retry_ms * DT_NS_PER_MS);
-    if (!due_mask || now_ns < setup->repeat_ns)
-        return due_mask != 0;
-    setup->repeat_ns = 0;
-    for (uint32_t p = 0; p < c->path_count; p++) {
-        if (due_mask & 1u << p) {
-            c->path[p].link_repeats++;
-            dt_path_submit_link(&c->path[p]);
-        }
-    }
-    return true;
-}
-
 static enum dt_status step_wait_links(struct dt_setup *setup, uint64_t now_ns)
 {
-    if (!are_tasks_done(setup, now_ns) || waits_to_repeat(setup, now_ns))
+    if (!dt_setup_tasks_done(setup, now_ns) || dt_setup_repeats_links(setup, now_ns))
         return DT_AGAIN;
     return step_wait_tasks(setup, now_ns);
 }

@@ -45,8 +45,12 @@ struct dt_setup {
     bool links_first; /* receiver: its list of paths has what its devices make of the sender's ECE options */
     struct dt_paths_offer peer_offer;
     uint32_t path_mask; /* paths that are linked, and later: that are reached, at this end */
+    /* Of setup_wait.c. */
+    uint64_t
+        refused_ns; /* until then a refused link is repeated although another path is linked; 0: none was */
     uint64_t repeat_ns; /* when refused link tasks are submitted again; 0: none waits */
     uint64_t late_ns;   /* when set-up goes on without the devices that have finished no task; 0: not known */
+    uint32_t late_mask; /* paths of those devices */
     uint32_t finished;  /* tasks of those devices when late_ns was set */
     struct dt_reachability reach;
 

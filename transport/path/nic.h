@@ -43,6 +43,7 @@ struct dt_nic {
                                        another [atomic] */
     struct dt_list held;            /* tasks until the device is back [executor.mutex] */
     uint32_t late_tasks;            /* tasks under way that a set-up did not wait for [atomic] */
+    uint32_t links_refused;         /* link tasks that ended so that they may be repeated [atomic] */
     uint32_t is_unreached_reported; /* a WARN about an unreachable peer was logged [atomic] */
 
     /* Guards the connections of the device thread. The thread that holds it is the device thread for them. */

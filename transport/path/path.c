@@ -271,6 +271,8 @@ static void run_link(struct dt_task *task)
     status =
         path->is_fenced ? DT_CLOSED : dt_path_queues_link(path, path->probe, path->qp, &peer, false, &ece);
     verbs_ns = time_since(path, begun);
+    if (status == DT_AGAIN)
+        dt_fetch_add_relaxed(&path->nic->links_refused, 1);
     is_taken = setup_take(path);
     if (is_taken) {
         path->verbs_ns += verbs_ns;
