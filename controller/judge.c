@@ -338,6 +338,7 @@ bool dt_judge_add_rank(struct dt_judge *judge, const struct dt_rank_report *repo
     if (report->time_ns <= rank->member.last_ns)
         return drop(&judge->counts.invalid);
     add_share(&judge->hosts[host], report->processor_share, report->time_ns);
+    rank->share += SHARE_WEIGHT * (report->processor_share - rank->share);
     rank->iteration_ns = report->iteration_ns;
     if (has_compute)
         add_value(judge, &rank->member, report->compute_ns, report->samples, report->time_ns);
@@ -419,6 +420,7 @@ static struct dt_judge_cause cause_of(const struct dt_judge *judge, const struct
 
 static void find_causes(struct dt_judge *judge)
 {
+    dt_judge_cause_begin(judge);
     for (uint32_t i = 0; i < judge->link_count + judge->rank_count; i++) {
         struct dt_judge_member *member = dt_judge_member_at(judge, i);
         bool is_link = i < judge->link_count;

@@ -27,11 +27,13 @@
  *    in a few reports: then the mean over more reports has to explain it.
  * 2. NIC. The other links of the NIC at one end, to or from other NICs, are slow as well: their mean rise
  * since then is more than half of that of the link, and the processors do not explain it. Links that are slow
- * by themselves since another time do not count.
+ * by themselves since another time, or because of the NIC or the host at their other end, do not count.
  * 3. LINK. The others are not. Both ends are named; both directions are one finding.
  *    As long as the others are neither (2.5 standard errors from half), the verdict waits for the next
  * reports.
- * 4. DEVICE. A rank that computes slowly on a host whose processors are not busy.
+ * 4. DEVICE. A rank that computes slowly on a host whose processors are not busy; or 1.1 times as long as
+ * they make the other ranks of the host compute, without longer waits than these. If only one rank of a busy
+ * host is slow, it is the host's processors.
  *
  * One report of an iteration (or DT_JUDGE_SPAN_NS, if that is longer) is enough to call a link or a rank slow
  * if it is 14 % above the reference and DT_SERIES_ERRORS standard errors of its kind. Bursts of a NIC or a

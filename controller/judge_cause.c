@@ -12,6 +12,38 @@
 
 enum answer { NO, NOT_YET, YES };
 
+static bool is_of_host(const struct dt_judge *judge, const struct dt_judge_rank *rank,
+                       const struct dt_series_level *level)
+{
+    uint32_t finding = rank->member.finding;
+    bool is_device = finding != DT_JUDGE_NONE && judge->findings.list[finding].kind == DT_FINDING_DEVICE;
+
+    return level->error > 0 && !is_device && dt_judge_is_recent(judge, &rank->member);
+}
+
+/* `sign` -1: takes it away again. */
+static void add_rank(struct dt_judge_host_ranks *ranks, const struct dt_judge_rank *rank,
+                     const struct dt_series_level *level, int sign)
+{
+    ranks->count += (uint32_t)sign;
+    ranks->sum += sign * level->mean;
+    ranks->squares += sign * level->error * level->error;
+    ranks->shares += sign * rank->share;
+}
+
+void dt_judge_cause_begin(struct dt_judge *judge)
+{
+    for (uint32_t i = 0; i < judge->host_count; i++)
+        judge->hosts[i].ranks = (struct dt_judge_host_ranks){0};
+    for (uint32_t i = 0; i < judge->rank_count; i++) {
+        const struct dt_judge_rank *rank = &judge->ranks[i];
+        struct dt_series_level level = dt_series_lower_of_two(&rank->member.series);
+
+        if (is_of_host(judge, rank, &level))
+            add_rank(&judge->hosts[rank->host].ranks, rank, &level, 1);
+    }
+}
+
 /*
  * Do the waits of this host's threads for a processor explain a rise? A few reports of an idle host have as
  * much as a rise of some percent needs, which itself took tens of reports to find: so the mean must have it.
@@ -34,26 +66,33 @@ struct others {
 };
 
 /*
- * Named as a link that is slow by itself, and not since the same time as the other one: a NIC or a processor
- * delays its links at once.
+ * Explained without the NIC `nic`: by the NIC or the host at its other end; or named as a link that is slow
+ * by itself, and not since the same time as the other one, since a NIC or a processor delays its links at
+ * once.
  */
 static bool is_another_incident(const struct dt_judge *judge, const struct dt_judge_member *member,
-                                uint64_t since_ns)
+                                uint32_t nic, uint64_t since_ns)
 {
-    if (member->finding == DT_JUDGE_NONE || judge->findings.list[member->finding].kind != DT_FINDING_LINK)
+    if (member->finding == DT_JUDGE_NONE)
         return false;
+    enum dt_finding_kind kind = judge->findings.list[member->finding].kind;
+    uint32_t at = judge->findings.keys[member->finding][0];
+
+    if (kind != DT_FINDING_LINK)
+        return at != (kind == DT_FINDING_NIC ? nic : judge->nics[nic].host);
     uint64_t own_ns = dt_judge_since_ns(member);
 
     return dt_max_u64(own_ns, since_ns) - dt_min_u64(own_ns, since_ns) > judge->span_ns;
 }
 
+/* `nic`: the one that both links share. */
 static void add_other(struct others *others, const struct dt_judge *judge, const struct dt_judge_link *other,
-                      uint64_t since_ns)
+                      uint32_t nic, uint64_t since_ns)
 {
     const struct dt_judge_member *member = &other->member;
 
     if (!dt_series_is_learned(&member->series) || !dt_judge_is_recent(judge, member) ||
-        is_another_incident(judge, member, since_ns))
+        is_another_incident(judge, member, nic, since_ns))
         return;
     struct dt_series_level level = dt_series_level_since(&member->series, since_ns);
 
@@ -80,7 +119,7 @@ static struct others others_of(const struct dt_judge *judge, const struct dt_jud
     for (uint32_t i = is_out ? end->first_out : end->first_in; i != DT_JUDGE_NONE;
          i = is_out ? judge->links[i].next_out : judge->links[i].next_in) {
         if (other_end(&judge->links[i], nic) != pair)
-            add_other(&others, judge, &judge->links[i], since_ns);
+            add_other(&others, judge, &judge->links[i], nic, since_ns);
     }
     return others;
 }
@@ -141,8 +180,8 @@ static bool is_same(const struct dt_judge_link *link, const struct dt_judge_link
  */
 static bool is_refuted(const struct dt_judge *judge, const struct dt_judge_link *link, bool is_peer)
 {
-    const struct dt_judge_nic *end = &judge->nics[is_peer ? link->peer_nic : link->nic];
-    uint32_t rank = is_peer ? link->to_rank : link->from_rank;
+    uint32_t nic = is_peer ? link->peer_nic : link->nic, rank = is_peer ? link->to_rank : link->from_rank;
+    const struct dt_judge_nic *end = &judge->nics[nic];
     uint64_t since_ns = dt_judge_since_ns(&link->member);
     double rise = dt_judge_rise(&link->member);
     struct others others = {0};
@@ -151,12 +190,12 @@ static bool is_refuted(const struct dt_judge *judge, const struct dt_judge_link 
         return false;
     for (uint32_t i = end->first_out; i != DT_JUDGE_NONE; i = judge->links[i].next_out) {
         if (!is_same(link, &judge->links[i]) && judge->links[i].from_rank == rank)
-            add_other(&others, judge, &judge->links[i], since_ns);
+            add_other(&others, judge, &judge->links[i], nic, since_ns);
     }
     for (uint32_t i = is_peer ? end->first_in : DT_JUDGE_NONE; i != DT_JUDGE_NONE;
          i = judge->links[i].next_in) {
         if (!is_same(link, &judge->links[i]) && judge->links[i].to_rank == rank)
-            add_other(&others, judge, &judge->links[i], since_ns);
+            add_other(&others, judge, &judge->links[i], nic, since_ns);
     }
     return others.count > 0 && above(&others, rise / REFUTED_PART) < -CLEAR_ERRORS;
 }
@@ -210,6 +249,28 @@ struct dt_judge_cause dt_judge_cause_of_link(const struct dt_judge *judge, const
     return cause;
 }
 
+/*
+ * A rank that takes DT_JUDGE_SLOW times as long as a busy processor makes the others of its host take, in
+ * each of two reports, and does not wait longer for a processor than they do. If the others are not slow,
+ * they do not show what the processors do.
+ */
+static bool stands_out(const struct dt_judge *judge, const struct dt_judge_rank *rank)
+{
+    struct dt_series_level own = dt_series_lower_of_two(&rank->member.series);
+    struct dt_judge_host_ranks others = judge->hosts[rank->host].ranks;
+
+    if (is_of_host(judge, rank, &own))
+        add_rank(&others, rank, &own, -1);
+    if (others.count == 0)
+        return false;
+    double count = others.count, mean = others.sum / count, error = sqrt(fmax(0, others.squares)) / count;
+    double above = own.mean - mean;
+
+    return mean >= fmax(DT_SERIES_RISE, DT_SERIES_ERRORS * error) &&
+           above >= fmax(log(DT_JUDGE_SLOW), DT_SERIES_ERRORS * hypot(own.error, error)) &&
+           rank->share - others.shares / count < PART * (1 - exp(-above));
+}
+
 struct dt_judge_cause dt_judge_cause_of_rank(const struct dt_judge *judge, const struct dt_judge_rank *rank)
 {
     double rise = dt_judge_rise(&rank->member);
@@ -217,6 +278,8 @@ struct dt_judge_cause dt_judge_cause_of_rank(const struct dt_judge *judge, const
 
     enum answer answer = explains(judge, rank->host, rise);
 
+    if (answer != NO && stands_out(judge, rank))
+        return (struct dt_judge_cause){true, DT_FINDING_DEVICE, DT_JUDGE_NONE, {rank->host, DT_JUDGE_NONE}};
     if (answer != NO)
         return (struct dt_judge_cause){
             !is_early && answer == YES, DT_FINDING_PROCESSOR, rank->host, {DT_JUDGE_NONE, DT_JUDGE_NONE}};

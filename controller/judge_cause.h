@@ -12,6 +12,9 @@ struct dt_judge_cause {
     uint32_t refuted[2]; /* hosts whose processors are not the cause, whatever their load; or DT_JUDGE_NONE */
 };
 
+/* Before the causes of a round: sums up the ranks of each host. */
+void dt_judge_cause_begin(struct dt_judge *judge);
+
 /* Of a slow link. */
 struct dt_judge_cause dt_judge_cause_of_link(const struct dt_judge *judge, const struct dt_judge_link *link);
 

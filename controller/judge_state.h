@@ -57,6 +57,7 @@ struct dt_judge_rank {
     struct dt_judge_member member;
     uint32_t rank, host, stage;
     uint64_t iteration_ns;
+    double share; /* of waits for a processor, smoothed over its own reports */
 };
 
 struct dt_judge_nic {
@@ -67,6 +68,13 @@ struct dt_judge_nic {
     uint32_t first_out, first_in; /* links */
 };
 
+/* The ranks of a host that are not slow devices: what its processors do to all of them. */
+struct dt_judge_host_ranks {
+    uint32_t count;
+    double sum, squares; /* of dt_series_lower_of_two(), and of its standard errors */
+    double shares;       /* of waits for a processor */
+};
+
 struct dt_judge_host {
     char name[DT_JUDGE_HOST_BYTES];
     double share;        /* of waits for a processor, smoothed */
@@ -75,6 +83,7 @@ struct dt_judge_host {
     double mean;         /* of shares, smoothed over more reports */
     double mean_before;
     uint64_t share_ns;
+    struct dt_judge_host_ranks ranks; /* of the present round */
 };
 
 /* Open addressing: positions in an array by the digest of a key. */

@@ -340,3 +340,14 @@ struct dt_series_level dt_series_level_since(const struct dt_series *series, uin
         return (struct dt_series_level){0};
     return (struct dt_series_level){sum / weights, standard_error(series, weights)};
 }
+
+struct dt_series_level dt_series_lower_of_two(const struct dt_series *series)
+{
+    if (!dt_series_is_learned(series) || available(series) < 2)
+        return (struct dt_series_level){0};
+    uint32_t last = slot(series->count - 1), before = slot(series->count - 2);
+    double weight = fmin((double)series->weight[last], (double)series->weight[before]);
+
+    return (struct dt_series_level){fmin((double)series->excess[last], (double)series->excess[before]),
+                                    standard_error(series, weight)};
+}

@@ -101,6 +101,10 @@ bool dt_series_window(const struct dt_series *series, uint32_t window, double *m
 /* Over the reports at `since_ns` and later. */
 struct dt_series_level dt_series_level_since(const struct dt_series *series, uint64_t since_ns);
 
+/* Of the last two reports the lower one, with the standard error of one report: one burst does not raise it.
+ */
+struct dt_series_level dt_series_lower_of_two(const struct dt_series *series);
+
 #ifdef __cplusplus
 }
 #endif

@@ -160,6 +160,70 @@ TEST(JudgeCause, TwoSlowLinksOfANicAreTwoLinks)
     EXPECT_EQ(job.findings.size(), 2u);
 }
 
+// NIC 2 is slow, also towards rank 10, when another link of NIC 10 becomes slow: not because of NIC 10.
+TEST(JudgeCause, ALinkThatTheNicAtItsOtherEndExplainsBlamesNoNicAtThisOne)
+{
+    SmallJob job;
+
+    job.is_silent = [](uint32_t rank) { return rank == 14; };
+    job.Steps(80);
+    job.link = [](uint32_t from, uint32_t to) { return IsAt(from, to, 2) ? 4.0 : 1; };
+    EXPECT_EQ(First(job).kind, DT_FINDING_NIC);
+    job.Steps(10);
+    job.link = [](uint32_t from, uint32_t to) {
+        return IsAt(from, to, 2) ? 4.0 : from == 6 && to == 10 ? 1.3 : 1;
+    };
+    job.Steps(20);
+    ASSERT_EQ(job.findings.size(), 2u);
+    EXPECT_EQ(job.findings[0].kind, DT_FINDING_NIC);
+    EXPECT_EQ(job.findings[0].rank, 2u);
+    EXPECT_EQ(job.findings[1].kind, DT_FINDING_LINK);
+    EXPECT_EQ(job.findings[1].rank, 6u);
+}
+
+// The waits of the host explain half of what rank 9 takes longer, but the other ranks of the host wait as
+// long.
+TEST(JudgeCause, ADeviceOnABusyHostStandsOutOfTheOtherRanks)
+{
+    SmallJob job;
+
+    job.Steps(80);
+    job.waits = [](const std::string &host) { return host == "h2" ? 0.5 : 0.01; };
+    job.compute = [](uint32_t rank) { return rank / 4 == 2 ? 1.25 : 1; };
+    EXPECT_EQ(First(job).kind, DT_FINDING_PROCESSOR);
+    job.Steps(20);
+    ASSERT_EQ(job.findings.size(), 1u);
+    job.compute = [](uint32_t rank) { return rank == 9 ? 1.9 : rank / 4 == 2 ? 1.25 : 1; };
+    job.Step();
+    ASSERT_EQ(job.findings.size(), 1u) << "a burst of one report";
+    job.Steps(20);
+    ASSERT_EQ(job.findings.size(), 2u);
+    EXPECT_EQ(job.findings[0].kind, DT_FINDING_PROCESSOR);
+    EXPECT_EQ(job.findings[0].count, 3u);
+    EXPECT_EQ(job.findings[1].kind, DT_FINDING_DEVICE);
+    EXPECT_EQ(job.findings[1].rank, 9u);
+    job.compute = [](uint32_t rank) { return rank / 4 == 2 ? 1.25 : 1; };
+    job.Steps(20);
+    ASSERT_EQ(job.findings.size(), 1u);
+    EXPECT_EQ(job.findings[0].kind, DT_FINDING_PROCESSOR);
+}
+
+// The threads of rank 9 wait longer, and it computes longer than the others: the processors are the cause.
+TEST(JudgeCause, ARankThatWaitsLongerThanTheOthersOfItsHostIsNoDevice)
+{
+    SmallJob job;
+
+    job.Steps(80);
+    job.rank_waits = [](uint32_t rank) { return rank == 9 ? 0.6 : rank / 4 == 2 ? 0.2 : 0.01; };
+    job.compute = [](uint32_t rank) { return rank == 9 ? 1.9 : rank / 4 == 2 ? 1.2 : 1; };
+    for (int i = 0; i < 30; i++) {
+        job.Step();
+        for (const dt_finding &finding : job.findings)
+            EXPECT_EQ(finding.kind, DT_FINDING_PROCESSOR) << finding.reason;
+    }
+    EXPECT_EQ(job.findings.size(), 1u);
+}
+
 TEST(JudgeCause, TheSendersOwnVerdictOnItsProcessorCounts)
 {
     SmallJob job;

@@ -44,8 +44,8 @@ TEST(JudgeQuality, SlowLinksAndDevicesAreNamedAndHealthyOnesAreNot)
 }
 
 // Traces of which an earlier judge named another cause: in turn an idle host for two NICs that drift, the NIC
-// of one link that seemed slower than a busy host explains, and the NIC of two links that are slow since two
-// times.
+// of one link that seemed slower than a busy host explains, the NIC of two links that are slow since two
+// times, the NIC of a link to which a slow NIC sends as well, and a busy host for a device of it.
 TEST(JudgeQuality, CausesThatWereWrongOnceAreRight)
 {
     static const struct {
@@ -56,7 +56,9 @@ TEST(JudgeQuality, CausesThatWereWrongOnceAreRight)
     } traces[] = {{TRACE_KIND_NIC, TRACE_BAND_DRIFT, 3060, SCORE_WHOLE},
                   {TRACE_KIND_NIC, TRACE_BAND_DRIFT, 3276, SCORE_WHOLE},
                   {TRACE_KIND_PROCESSOR, TRACE_BAND_SLOW, 3131, SCORE_NAMED},
-                  {TRACE_KIND_LINK_BOTH, TRACE_BAND_SLOW, 3377, SCORE_NAMED}};
+                  {TRACE_KIND_LINK_BOTH, TRACE_BAND_SLOW, 3377, SCORE_NAMED},
+                  {TRACE_KIND_LINK, TRACE_BAND_SLOW, 3574, SCORE_NAMED},
+                  {TRACE_KIND_PROCESSOR, TRACE_BAND_SLOW, 3623, SCORE_NAMED}};
     auto score = std::make_unique<struct score>();
 
     for (const auto &trace : traces) {

@@ -229,6 +229,17 @@ TEST_F(Series, TheNoiseOfTheKindIsBelieved)
     EXPECT_TRUE(series.is_slow);
 }
 
+TEST_F(Series, TheLowerOfTwoReportsIsNotRaisedByABurst)
+{
+    EXPECT_EQ(dt_series_lower_of_two(&series).error, 0);
+    Add(80, 1, 0.001);
+    Add(1.5, 0.001);
+    EXPECT_NEAR(dt_series_lower_of_two(&series).mean, 0, 0.01);
+    Add(1.4, 0.001);
+    EXPECT_NEAR(dt_series_lower_of_two(&series).mean, std::log(1.4), 0.01);
+    EXPECT_GT(dt_series_lower_of_two(&series).error, 0.005);
+}
+
 TEST_F(Series, TheLevelSinceATimeIsOfItsReportsOnly)
 {
     Add(100, 1);

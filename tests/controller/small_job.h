@@ -4,6 +4,7 @@
 #ifndef DETOUR_TESTS_CONTROLLER_SMALL_JOB_H
 #define DETOUR_TESTS_CONTROLLER_SMALL_JOB_H
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -21,6 +22,9 @@ struct SmallJob {
     std::function<double(uint32_t, uint32_t)> link = [](uint32_t, uint32_t) { return 1.0; };
     std::function<double(uint32_t)> compute = [](uint32_t) { return 1.0; };
     std::function<double(const std::string &)> waits = [](const std::string &) { return 0.0; };
+    std::function<double(uint32_t)> rank_waits = [](uint32_t) {
+        return 0.0;
+    }; // or of its host, if those are more
     std::function<uint32_t(uint32_t, uint32_t)> cause = [](uint32_t, uint32_t) { return 0; };
     std::function<bool(uint32_t)> is_silent = [](uint32_t) { return false; };
     std::unique_ptr<dt_judge, void (*)(dt_judge *)> judge{dt_judge_create(64, kRanks), dt_judge_destroy};
@@ -85,8 +89,8 @@ struct SmallJob {
                 report.cause = cause(rank, to);
                 dt_judge_add_link(judge.get(), &report);
             }
-            dt_rank_report report =
-                Rank(rank, uint64_t(1e8 * compute(rank) * Ripple(rank)), waits(Host(rank)), now_ns);
+            double share = std::max(waits(Host(rank)), rank_waits(rank));
+            dt_rank_report report = Rank(rank, uint64_t(1e8 * compute(rank) * Ripple(rank)), share, now_ns);
             dt_judge_add_rank(judge.get(), &report);
         }
         uint32_t count = 0;
