@@ -152,12 +152,15 @@ static double standard_error(const struct dt_series *series, double weights)
 /*
  * A mean that a burst has raised is not typical of its window: of few reports all must be near it, of many
  * most. The noise of single reports hides a small rise of many reports, so the bounds fall. A report that is
- * above the reference without doubt is near enough: delays of a slow link may differ by a factor of ten.
+ * above the reference without doubt is near enough: delays of a slow link may differ by a factor of ten. Such
+ * delays raise the deviation of the series too, so the noise of one report is not more than `error`, the one
+ * of a mean of `length` reports of the kind (0: unknown), allows.
  */
-static bool is_typical(const struct dt_series *series, uint64_t length, double mean)
+static bool is_typical(const struct dt_series *series, uint64_t length, double mean, double error)
 {
     double part = length <= 5 ? 0.6 : 0.4, share = length <= 5 ? 1 : length <= 16 ? 0.75 : 0.625;
-    double certain = fmax(DT_SERIES_ONE_RISE, DT_SERIES_ERRORS * series->deviation);
+    double of_kind = error > 0 ? error * sqrt((double)length) : INFINITY;
+    double certain = fmax(DT_SERIES_ONE_RISE, DT_SERIES_ERRORS * fmin(series->deviation, of_kind));
     double bound = fmin(part * mean, certain);
     uint64_t high = 0;
 
@@ -224,7 +227,8 @@ static bool is_above(const struct dt_series *series, uint32_t w, double error, u
     /* Reports are of the time before them: `length` of them last one interval more than their difference. */
     uint64_t lasted_ns = (last_ns - first_ns) / (length - 1) * length;
 
-    return lasted_ns >= span_ns && is_typical(series, length, mean) && clipped_mean(series, length) >= bound;
+    return lasted_ns >= span_ns && is_typical(series, length, mean, error) &&
+           clipped_mean(series, length) >= bound;
 }
 
 /* The first of the reports up to the present from which on all but a few are above half of the rise. */

@@ -229,6 +229,25 @@ TEST_F(Series, TheNoiseOfTheKindIsBelieved)
     EXPECT_TRUE(series.is_slow);
 }
 
+// The delays of one link have raised its deviation above what one of them, 0.5, would need to be beyond
+// doubt.
+TEST_F(Series, DelaysThatDifferDoNotHideBehindTheirOwnDeviation)
+{
+    const double errors[DT_SERIES_WINDOWS] = {0, 0, 0.03};
+
+    for (double deviation : {0.06, 0.1}) {
+        Add(80, 1, 0.001);
+        series.deviation = deviation;
+        for (double excess : {3., 0.5, 4., 2.}) {
+            time_ns += kSecond;
+            dt_series_add(&series, std::log(1e6) + excess, 16, time_ns);
+            dt_series_judge(&series, errors, 4 * kSecond);
+        }
+        EXPECT_TRUE(series.is_slow) << deviation;
+        dt_series_init(&series);
+    }
+}
+
 TEST_F(Series, TheLowerOfTwoReportsIsNotRaisedByABurst)
 {
     EXPECT_EQ(dt_series_lower_of_two(&series).error, 0);
