@@ -179,6 +179,11 @@ static bool is_link(const struct dt_judge *judge, uint32_t at, const void *key)
            link->group == wanted->group && link->size_class == wanted->size_class;
 }
 
+static uint32_t *slot_of_link(struct dt_judge *judge, const struct link_key *key)
+{
+    return probe(judge, &judge->link_index, dt_digest_add(DT_DIGEST_EMPTY, key, sizeof *key), is_link, key);
+}
+
 static void open_link(struct dt_judge *judge, uint32_t at, const struct link_key *key, uint64_t time_ns)
 {
     struct dt_judge_link *link = &judge->links[at];
@@ -197,6 +202,16 @@ static void open_link(struct dt_judge *judge, uint32_t at, const struct link_key
     link->next_in = peer_nic->first_in;
     peer_nic->first_in = at;
     open_member(&link->member, find_kind(judge, &kind), time_ns);
+    struct link_key back = {.from_rank = key->to_rank,
+                            .to_rank = key->from_rank,
+                            .nic = key->peer_nic,
+                            .peer_nic = key->nic,
+                            .group = key->group,
+                            .size_class = key->size_class};
+
+    link->back = *slot_of_link(judge, &back);
+    if (link->back != DT_JUDGE_NONE)
+        judge->links[link->back].back = at;
 }
 
 static struct dt_judge_link *find_link(struct dt_judge *judge, const struct dt_link_report *report)
@@ -212,8 +227,7 @@ static struct dt_judge_link *find_link(struct dt_judge *judge, const struct dt_l
 
     if (key.nic == DT_JUDGE_NONE || key.peer_nic == DT_JUDGE_NONE)
         return NULL;
-    uint32_t *slot =
-        probe(judge, &judge->link_index, dt_digest_add(DT_DIGEST_EMPTY, &key, sizeof key), is_link, &key);
+    uint32_t *slot = slot_of_link(judge, &key);
 
     if (*slot == DT_JUDGE_NONE) {
         if (judge->link_count == judge->link_max)
@@ -371,11 +385,11 @@ static void judge_member(struct dt_judge *judge, struct dt_judge_member *member)
     if (member->samples > 0) {
         dt_series_add(&member->series, member->sum / (double)member->samples - kind->change, member->samples,
                       member->last_ns);
-        if (!dt_series_judge(&member->series, kind->count < DT_JUDGE_KIND_MIN ? NULL : kind->errors,
+        if (!dt_series_judge(&member->series, kind->count < DT_JUDGE_KIND_MIN ? NULL : &kind->errors,
                              judge->span_ns) &&
             member->finding != DT_JUDGE_NONE) {
             kind->is_spiky = true;
-            kind->errors[0] = 0;
+            kind->errors.one[0] = 0;
         }
         member->sum = 0;
         member->samples = 0;
@@ -383,6 +397,16 @@ static void judge_member(struct dt_judge *judge, struct dt_judge_member *member)
     }
     if (dt_series_is_learned(&member->series))
         judge_outlier(member, kind);
+}
+
+/* Each pair once, after a report of either: the second of the two has no `other`. */
+static void judge_both(struct dt_judge *judge, uint32_t at)
+{
+    struct dt_judge_member *one = &judge->links[at].member, *other = dt_judge_back(judge, at);
+
+    if (other && (one->round == judge->round || other->round == judge->round) &&
+        dt_judge_is_recent(judge, one) && dt_judge_is_recent(judge, other))
+        dt_series_judge_both(&one->series, &other->series, &judge->kinds[one->kind].errors, judge->span_ns);
 }
 
 /* A burst is shorter than half a second or an iteration, whichever is longer. */
@@ -452,6 +476,8 @@ const struct dt_finding *dt_judge_decide(struct dt_judge *judge, uint64_t now_ns
         dt_judge_kind_measure(judge, i);
     for (uint32_t i = 0; i < judge->link_count + judge->rank_count; i++)
         judge_member(judge, dt_judge_member_at(judge, i));
+    for (uint32_t i = 0; i < judge->link_count; i++)
+        judge_both(judge, i);
     for (uint32_t i = 0; i < judge->kind_count; i++)
         judge->kinds[i].is_news = false;
     find_causes(judge);

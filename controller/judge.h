@@ -42,6 +42,9 @@
  * report that the next report refutes was a false alarm: from then on the kind requires two, so a job has at
  * most one such false alarm for each kind.
  *
+ * The two directions of a link are judged by themselves and together: a link that is slow in both by less
+ * than one of them shows alone is slow, with both.
+ *
  * A rank that waits for a slow neighbor is not slow: `service_ns` and `compute_ns` contain no waiting for
  * peers.
  *

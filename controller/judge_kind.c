@@ -76,20 +76,31 @@ static uint32_t collect(struct dt_judge *judge, uint32_t kind, enum quantity qua
     return count;
 }
 
-/* How far the means of equal windows lie apart: the standard error of such a mean, with all noise that there
- * is. */
-static double window_error(struct dt_judge *judge, uint32_t kind, uint32_t window)
+static bool window_mean(const struct dt_judge *judge, const struct dt_judge_member *member, uint32_t window,
+                        double *mean)
+{
+    return member && dt_judge_is_recent(judge, member) && !member->series.is_slow &&
+           dt_series_window(&member->series, window, mean);
+}
+
+/*
+ * How far the means of equal windows lie apart: the standard error of such a mean, with all noise that there
+ * is. `is_both`: of the two directions of each link, which may share noise.
+ */
+static double window_error(struct dt_judge *judge, uint32_t kind, uint32_t window, bool is_both)
 {
     bool is_rank = judge->kinds[kind].is_rank;
     uint32_t count = 0, end = is_rank ? judge->link_count + judge->rank_count : judge->link_count;
 
     for (uint32_t i = is_rank ? judge->link_count : 0; i < end; i++) {
         const struct dt_judge_member *member = dt_judge_member_at(judge, i);
-        double mean;
+        double mean, back_mean = 0;
 
-        if (member->kind == kind && dt_judge_is_recent(judge, member) && !member->series.is_slow &&
-            dt_series_window(&member->series, window, &mean))
-            judge->scratch[count++] = fabs(mean);
+        if (member->kind != kind || !window_mean(judge, member, window, &mean))
+            continue;
+        if (is_both && !window_mean(judge, dt_judge_back(judge, i), window, &back_mean))
+            continue;
+        judge->scratch[count++] = fabs(is_both ? (mean + back_mean) / 2 : mean);
     }
     return count < DT_JUDGE_KIND_MIN ? 0
                                      : fmax(SCALE_MEDIAN * dt_judge_median(judge->scratch, count), ERROR_MIN);
@@ -104,14 +115,16 @@ void dt_judge_kind_measure(struct dt_judge *judge, uint32_t at)
     kind->count = collect(judge, at, CHANGE);
     if (kind->count < DT_JUDGE_KIND_MIN) {
         kind->change = 0;
-        memset(kind->errors, 0, sizeof kind->errors);
+        memset(&kind->errors, 0, sizeof kind->errors);
         return;
     }
     kind->change = dt_judge_median(judge->scratch, kind->count);
     if (kind->rounds++ % SLOW_EVERY != 0)
         return;
     for (uint32_t w = kind->is_spiky; w < DT_SERIES_WINDOWS; w++)
-        kind->errors[w] = window_error(judge, at, w);
+        kind->errors.one[w] = window_error(judge, at, w, false);
+    for (uint32_t w = 1; w < DT_SERIES_WINDOWS && !kind->is_rank; w++)
+        kind->errors.both[w] = window_error(judge, at, w, true);
     kind->level = dt_judge_median(judge->scratch, collect(judge, at, LEVEL));
     kind->spread = SCALE_MEDIAN * dt_judge_median(judge->scratch, collect(judge, at, SPREAD));
 }

@@ -7,6 +7,8 @@
 #ifndef DETOUR_CONTROLLER_JUDGE_STATE_H
 #define DETOUR_CONTROLLER_JUDGE_STATE_H
 
+#include <stddef.h>
+
 #include "controller/judge.h"
 #include "controller/series.h"
 
@@ -22,12 +24,12 @@ struct dt_judge_kind {
     bool is_inside;             /* both ends on one host */
     uint32_t count;             /* learned members with recent reports */
     double change;              /* logarithm: median change of the present members against their references */
-    double errors[DT_SERIES_WINDOWS]; /* robust deviation of the members' window means; 0: unknown */
-    double level, spread;             /* of the members' references: median, robust deviation */
-    uint64_t rounds;                  /* with enough members */
-    bool is_news;                     /* a member has a new report */
-    uint64_t seen_ns;                 /* of all members: the last report, on the judge's clock */
-    bool is_spiky;                    /* a finding that rested on one report was wrong: two are required */
+    struct dt_series_errors errors; /* robust deviation of the members' window means; 0: unknown */
+    double level, spread;           /* of the members' references: median, robust deviation */
+    uint64_t rounds;                /* with enough members */
+    bool is_news;                   /* a member has a new report */
+    uint64_t seen_ns;               /* of all members: the last report, on the judge's clock */
+    bool is_spiky;                  /* a finding that rested on one report was wrong: two are required */
 };
 
 /* What links and ranks have in common. */
@@ -50,6 +52,7 @@ struct dt_judge_link {
     struct dt_judge_member member;
     uint32_t from_rank, to_rank, nic, peer_nic, group, size_class;
     uint32_t next_out, next_in; /* of the same NIC */
+    uint32_t back;              /* the other direction, or DT_JUDGE_NONE */
     bool is_own_processor;      /* by the sender's own verdict */
 };
 
@@ -121,6 +124,15 @@ bool dt_judge_is_recent(const struct dt_judge *judge, const struct dt_judge_memb
 static inline struct dt_judge_member *dt_judge_member_at(struct dt_judge *judge, uint32_t at)
 {
     return at < judge->link_count ? &judge->links[at].member : &judge->ranks[at - judge->link_count].member;
+}
+
+/* The other direction of a link; NULL: of a rank, or there is none. Of each pair once: for its first member.
+ */
+static inline struct dt_judge_member *dt_judge_back(struct dt_judge *judge, uint32_t at)
+{
+    uint32_t back = at < judge->link_count ? judge->links[at].back : DT_JUDGE_NONE;
+
+    return back == DT_JUDGE_NONE || back <= at ? NULL : &judge->links[back].member;
 }
 
 /* Slow because of one report alone. */

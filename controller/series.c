@@ -211,6 +211,18 @@ static double clipped_mean(const struct dt_series *series, uint64_t length)
     return sum / weights;
 }
 
+/* Does a window of two reports or more last `span_ns`, and is a mean typical of it? */
+static bool is_phase(const struct dt_series *series, uint64_t length, double mean, double error,
+                     uint64_t span_ns)
+{
+    uint64_t first_ns = series->time_ns[slot(series->count - length)];
+    uint64_t last_ns = series->time_ns[slot(series->count - 1)];
+    /* Reports are of the time before them: `length` of them last one interval more than their difference. */
+    uint64_t lasted_ns = (last_ns - first_ns) / (length - 1) * length;
+
+    return lasted_ns >= span_ns && is_typical(series, length, mean, error);
+}
+
 static bool is_above(const struct dt_series *series, uint32_t w, double error, uint64_t span_ns)
 {
     uint64_t length = lengths[w];
@@ -222,13 +234,7 @@ static bool is_above(const struct dt_series *series, uint32_t w, double error, u
         return false;
     if (length == 1)
         return is_long(series, span_ns);
-    uint64_t first_ns = series->time_ns[slot(series->count - length)];
-    uint64_t last_ns = series->time_ns[slot(series->count - 1)];
-    /* Reports are of the time before them: `length` of them last one interval more than their difference. */
-    uint64_t lasted_ns = (last_ns - first_ns) / (length - 1) * length;
-
-    return lasted_ns >= span_ns && is_typical(series, length, mean, error) &&
-           clipped_mean(series, length) >= bound;
+    return is_phase(series, length, mean, error, span_ns) && clipped_mean(series, length) >= bound;
 }
 
 /* The first of the reports up to the present from which on all but a few are above half of the rise. */
@@ -308,7 +314,7 @@ static void follow(struct dt_series *series)
     memset(series->weights, 0, sizeof series->weights);
 }
 
-bool dt_series_judge(struct dt_series *series, const double errors[DT_SERIES_WINDOWS], uint64_t span_ns)
+bool dt_series_judge(struct dt_series *series, const struct dt_series_errors *errors, uint64_t span_ns)
 {
     if (!dt_series_is_learned(series) || available(series) == 0)
         return true;
@@ -319,13 +325,44 @@ bool dt_series_judge(struct dt_series *series, const double errors[DT_SERIES_WIN
         return true;
     }
     for (uint32_t w = errors ? 0 : 1; w < DT_SERIES_WINDOWS; w++) {
-        if ((!errors || errors[w] > 0) && is_above(series, w, errors ? errors[w] : 0, span_ns)) {
+        if ((!errors || errors->one[w] > 0) && is_above(series, w, errors ? errors->one[w] : 0, span_ns)) {
             begin(series, w);
             return true;
         }
     }
     follow(series);
     return true;
+}
+
+static bool are_above(const struct dt_series *one, const struct dt_series *other, uint32_t w,
+                      const struct dt_series_errors *errors, uint64_t span_ns)
+{
+    uint64_t length = lengths[w];
+    double mean, other_mean;
+
+    if (!dt_series_window(one, w, &mean) || !dt_series_window(other, w, &other_mean))
+        return false;
+    double own = hypot(standard_error(one, one->weights[w]), standard_error(other, other->weights[w])) / 2;
+    double bound = fmax(DT_SERIES_RISE, DT_SERIES_ERRORS * fmax(errors->both[w], own));
+
+    mean = (mean + other_mean) / 2;
+    return mean >= bound && is_phase(one, length, mean, errors->one[w], span_ns) &&
+           is_phase(other, length, mean, errors->one[w], span_ns) &&
+           (clipped_mean(one, length) + clipped_mean(other, length)) / 2 >= bound;
+}
+
+void dt_series_judge_both(struct dt_series *one, struct dt_series *other,
+                          const struct dt_series_errors *errors, uint64_t span_ns)
+{
+    if (!dt_series_is_learned(one) || !dt_series_is_learned(other) || one->is_slow || other->is_slow)
+        return;
+    for (uint32_t w = 1; w < DT_SERIES_WINDOWS; w++) {
+        if (errors->both[w] > 0 && are_above(one, other, w, errors, span_ns)) {
+            begin(one, w);
+            begin(other, w);
+            return;
+        }
+    }
 }
 
 struct dt_series_level dt_series_level_since(const struct dt_series *series, uint64_t since_ns)

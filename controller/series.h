@@ -86,13 +86,28 @@ static inline bool dt_series_is_early(const struct dt_series *series)
 void dt_series_add(struct dt_series *series, double value, uint64_t samples, uint64_t time_ns);
 
 /*
- * Updates the verdict after a report. Returns false if the report refutes the one that alone has made the
- * series slow. `errors`: for each window, the standard error of their means as the series of the kind show
- * it: it contains noise that lasts over reports, and a series whose own noise seems smaller by chance is not
- * believed. 0: not measured yet, the window does not decide. NULL: the kind has none. A window lasts
- * `span_ns` at least.
+ * For each window, the standard error of its means as the series of the kind show it: it contains noise that
+ * lasts over reports, and a series whose own noise seems smaller by chance is not believed. 0: not measured
+ * yet, the window does not decide.
  */
-bool dt_series_judge(struct dt_series *series, const double errors[DT_SERIES_WINDOWS], uint64_t span_ns);
+struct dt_series_errors {
+    double one[DT_SERIES_WINDOWS];
+    double both[DT_SERIES_WINDOWS]; /* of the mean of the two directions of a link */
+};
+
+/*
+ * Updates the verdict after a report. Returns false if the report refutes the one that alone has made the
+ * series slow. `errors`: NULL: the kind has none. A window lasts `span_ns` at least.
+ */
+bool dt_series_judge(struct dt_series *series, const struct dt_series_errors *errors, uint64_t span_ns);
+
+/*
+ * The two directions of a link, of which neither is slow, after a report of either. A link that is slow in
+ * both has twice the reports: both are slow if a window of the two together is DT_SERIES_ERRORS standard
+ * errors above their references, and most reports of each are.
+ */
+void dt_series_judge_both(struct dt_series *one, struct dt_series *other,
+                          const struct dt_series_errors *errors, uint64_t span_ns);
 
 /* The mean of a window (0 to DT_SERIES_WINDOWS - 1), as a logarithm above the reference. False: there are not
  * so many. */
