@@ -186,6 +186,39 @@ static void compare(struct score *score, const struct dt_finding *finding, uint6
     score->false_alarms++;
 }
 
+static bool is_of_direction(const struct trace_incident *truth, uint32_t from, uint32_t to)
+{
+    return is_of_link(truth->kind) &&
+           ((truth->rank == from && truth->peer == to) ||
+            (truth->kind == TRACE_KIND_LINK_BOTH && truth->rank == to && truth->peer == from));
+}
+
+/* A finding that goes on: it names an incident that began later only by the direction, of no other incident.
+ */
+static void compare_older(struct score *score, const struct dt_finding *finding, uint64_t at_ns)
+{
+    struct score_incident *found = NULL;
+
+    if (finding->kind != DT_FINDING_LINK)
+        return;
+    for (uint32_t i = 0; i < score->incident_count; i++) {
+        struct score_incident *one = &score->incidents[i];
+
+        if (!is_of_direction(&one->truth, finding->rank, finding->peer_rank) ||
+            !is_under_way(&one->truth, at_ns))
+            continue;
+        if (found)
+            return;
+        found = one;
+    }
+    if (!found || found->named_as != SCORE_NOT_NAMED)
+        return;
+    found->named_as = DT_FINDING_LINK;
+    found->is_right = true;
+    found->latency_ns = at_ns - START_NS - found->truth.start_ns;
+    found->factor = finding->factor;
+}
+
 static bool is_named(const struct score *score)
 {
     for (uint32_t i = 0; i < score->incident_count; i++) {
@@ -273,6 +306,8 @@ void score_trace(struct score *score, enum trace_kind kind, enum trace_band band
         for (uint32_t i = 0; i < count; i++) {
             if (findings[i].state == DT_FINDING_NEW)
                 compare(score, &findings[i], now_ns(run));
+            else if (findings[i].state == DT_FINDING_GOES_ON)
+                compare_older(score, &findings[i], now_ns(run));
         }
         if (extent == SCORE_LOCAL)
             run_local(score, run);

@@ -3,6 +3,12 @@
  * The judge on one trace of cluster_trace.h, compared with the truth. The first finding about an incident
  * counts: it is right if it names the kind and the place (a link with both ends). A finding about no incident
  * is a false alarm, also one of a burst or of a checkpoint.
+ *
+ * Both directions of a link are one finding (judge.h), which names the slowest direction first. So an
+ * incident of the other direction of a link that has a finding already is named when that finding names its
+ * direction first, not before: an older finding of the same link is no sign that the judge has seen the
+ * incident. An incident of a direction, NIC, device or host that another incident slows as well needs a
+ * finding of its own.
  */
 #ifndef DETOUR_TESTS_CONTROLLER_JUDGE_SCORE_H
 #define DETOUR_TESTS_CONTROLLER_JUDGE_SCORE_H

@@ -71,4 +71,25 @@ TEST(JudgeQuality, CausesThatWereWrongOnceAreRight)
         }
     }
 }
+
+// Traces of which an earlier judge was late: in turn a link that is slow by 20 % both ways, delays that
+// differ by a factor of 20, and such delays of a link whose other direction has a finding already.
+TEST(JudgeQuality, LinksThatWereNamedLateOnceAreNamedInTime)
+{
+    static const struct {
+        trace_kind kind;
+        uint64_t seed;
+    } traces[] = {
+        {TRACE_KIND_LINK_BOTH, 3353}, {TRACE_KIND_FLUCTUATING, 3501}, {TRACE_KIND_FLUCTUATING, 3494}};
+    auto score = std::make_unique<struct score>();
+
+    for (const auto &trace : traces) {
+        score_trace(score.get(), trace.kind, TRACE_BAND_SLOW, trace.seed, SCORE_NAMED);
+        EXPECT_EQ(score->false_alarms, 0u) << trace.seed;
+        for (uint32_t i = 0; i < score->incident_count; i++) {
+            EXPECT_TRUE(score->incidents[i].is_right) << trace.seed;
+            EXPECT_LE(score->incidents[i].latency_ns, SCORE_LIMIT_NS) << trace.seed;
+        }
+    }
+}
 } // namespace
