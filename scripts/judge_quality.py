@@ -6,7 +6,9 @@
 
 For each seed: a trace of each kind of incident of 20 % and more, until it is named; for every OTHERS-th seed also those of
 the other rows, of which quiet ones, drifts, and slow fabrics to their end. Finished traces are in the file --raw, one per line
-(bench/judge_quality.c), so that a run goes on where it was stopped; with --seeds 0 the page is made of that file alone."""
+(bench/judge_quality.c), so that a run goes on where it was stopped; with --seeds 0 the page is made of that file alone.
+After a change of the judge, --again KIND... runs the older traces again that it can concern: those with an incident of such a
+kind, those with two incidents, and those with anything wrong or late. A new line replaces the older one of its trace."""
 import argparse
 import collections
 import concurrent.futures
@@ -16,7 +18,7 @@ import pathlib
 import subprocess
 
 WEEK_S = 604800
-ROWS = 18  # of bench-judge-quality
+JUDGE = 2  # written into each line; raised with a change of the judge or of the scores
 SLOW_ROWS = range(2, 8)
 OTHER_ROWS = [0, 1, *range(8, 18)]
 MILD_ROWS = range(8, 13)
@@ -24,6 +26,9 @@ NAMED = ["link", "NIC", "device", "processor", "not named"]
 TEXTS = {"LINK": "link, one direction", "LINK_BOTH": "link, both directions",
          "FLUCTUATING": "link, delays of PipeMorph", "NIC": "NIC", "DEVICE": "device", "PROCESSOR": "busy host"}
 BANDS = ["20 % and more", "10 to 20 %", "drift below 10 %"]
+SLOWED = ["LINK", "LINK_BOTH", "NIC", "DEVICE", "PROCESSOR"]
+ROWS = [(kind, BANDS[0]) for kind in ["QUIET", "FABRIC", "LINK", "LINK_BOTH", "FLUCTUATING", "NIC", "DEVICE", "PROCESSOR"]]
+ROWS += [(kind, band) for band in BANDS[1:] for kind in SLOWED]  # of bench-judge-quality
 
 
 def jobs(first, seeds, others):
@@ -36,8 +41,9 @@ def jobs(first, seeds, others):
 
 def run(bench, job):
     seed, row, extent = job
-    return subprocess.run([bench, str(seed), str(ROWS), extent, str(ROWS), str(row)], check=True, capture_output=True,
-                          text=True).stdout
+    text = subprocess.run([bench, str(seed), str(len(ROWS)), extent, str(len(ROWS)), str(row)], check=True,
+                          capture_output=True, text=True).stdout
+    return json.dumps({**json.loads(text), "judge": JUDGE}, separators=(",", ":")) + "\n"
 
 
 def read(path):
@@ -49,16 +55,31 @@ def read(path):
     return traces
 
 
+def is_concerned(trace, kinds):
+    """Can a change of the judge that is about these kinds of incidents change it?"""
+    wrong = any(not one["right"] or one["latency_s"] > trace["limit_s"] for one in trace["incidents"]
+                if trace["kind"] != "FABRIC" and trace["band"] == BANDS[0])
+    return (bool(trace["false_alarms"]) or wrong or len(trace["incidents"]) > 1 or
+            any(one["kind"] in kinds for one in trace["incidents"]))
+
+
 def measure(args):
-    """Appends the traces that are missing in the file."""
+    """Appends the traces that are missing in the file, and before them those to run again: of 20 % and more first."""
     bench = pathlib.Path(args.build) / "bench" / "bench-judge-quality"
-    done = collections.Counter(seed for seed, _, _ in read(args.raw))
-    wanted = [job for job in jobs(args.first, args.seeds, args.others)
-              if done[job[0]] < len(SLOW_ROWS) + (len(OTHER_ROWS) if job[0] % args.others == 0 else 0)]
+    done = read(args.raw)
+    traces = {job: done.get((job[0], *ROWS[job[1]])) for job in jobs(args.first, args.seeds, args.others)}
+    wanted = [job for job, trace in traces.items() if trace and args.again is not None
+              and trace.get("judge", 1) < JUDGE and is_concerned(trace, args.again)]
+    wanted.sort(key=lambda job: ROWS[job[1]][1] != BANDS[0])
+    wanted += [job for job, trace in traces.items() if not trace]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool, open(args.raw, "a", encoding="utf-8") as raw:
         for text in pool.map(lambda job: run(bench, job), wanted):
             raw.write(text)
             raw.flush()
+    lines = [json.dumps(trace, separators=(",", ":")) for trace in read(args.raw).values()]
+    whole = args.raw.with_name(args.raw.name + ".new")
+    whole.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    whole.replace(args.raw)
 
 
 def incidents(traces):
@@ -131,11 +152,19 @@ def sums(traces, first, second):
                    f"{trace['kind']}, {trace['band']}, seed {trace['seed']}")
 
 
+def judges(traces):
+    """Which traces ran with the present judge."""
+    present = sum(trace.get("judge", 1) == JUDGE for trace in traces)
+    return "All ran with the present judge." if present == len(traces) else \
+        f"{present} ran with the present judge, the others with the one before."
+
+
 def page(traces):
     first, second = incidents(traces)
     seeds = sorted({trace["seed"] for trace in traces})
     lines = ["# Quality of the judge of a job", "",
              f"Written by `scripts/judge_quality.py`: {len(traces)} traces of {len(seeds)} seeds, {seeds[0]} to {seeds[-1]}. "
+             f"{judges(traces)} "
              "The method and the limits are in [detection.md](detection.md#over-all-hosts-of-a-job).", ""]
     lines += [*sums(traces, first, second), "", "## Latency", "", *latencies(first)]
     for band in BANDS:
@@ -152,6 +181,7 @@ def main():
     parser.add_argument("--first", type=int, default=1, help="the first one (default 1)")
     parser.add_argument("--others", type=int, default=8, help="the other 12 rows for every such seed (default 8)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at once (default: one per processor)")
+    parser.add_argument("--again", nargs="*", choices=["FLUCTUATING", *SLOWED], help="run older traces again, see above")
     parser.add_argument("--raw", type=pathlib.Path, required=True, help="file of finished traces")
     parser.add_argument("--out", type=pathlib.Path, help="the page (default: to standard output)")
     args = parser.parse_args()
