@@ -96,7 +96,7 @@ void dt_pipeline_delays_of_replicas(const struct detour_profile *profile, int32_
 
     *delays = (struct dt_pipeline_delays){.link_count = profile->stage_count - 1};
     for (int32_t replica = 0; replica < replicas; replica++) {
-        struct dt_pipeline_verdicts own[DT_JOB_RANKS_MAX];
+        struct dt_pipeline_verdicts own[DT_PIPELINE_RANKS_MAX];
         struct dt_pipeline_delays measured;
 
         memcpy(own, &verdicts[replica * devices], (size_t)devices * sizeof *own);

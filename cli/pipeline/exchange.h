@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define DT_PIPELINE_EXCHANGES_MAX 64 /* any other places of DT_JOB_RANKS_MAX ranks */
+#define DT_PIPELINE_EXCHANGES_MAX 64 /* any other places of DT_PIPELINE_RANKS_MAX ranks */
 
 struct dt_pipeline_exchange {
     unsigned a;

@@ -166,7 +166,7 @@ bool dt_pipeline_follow_read(struct dt_pipeline_follow *follow, struct dt_pipeli
 bool dt_pipeline_follow_next(struct dt_pipeline_follow *follow, const struct detour_profile *profile,
                              int32_t replicas, struct dt_pipeline_delays *delays)
 {
-    struct dt_pipeline_verdicts verdicts[DT_JOB_RANKS_MAX];
+    struct dt_pipeline_verdicts verdicts[DT_PIPELINE_RANKS_MAX];
 
     if (dt_pipeline_follow_read(follow, verdicts, (uint32_t)(profile->device_count * replicas))) {
         dt_pipeline_delays_of_replicas(profile, replicas, verdicts, &follow->delays);

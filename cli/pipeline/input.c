@@ -10,7 +10,6 @@
 
 #include "base/digest.h"
 #include "cli/file.h"
-#include "job/job.h"
 
 static bool fail(struct detour_error *error, enum detour_status status, const char *format, ...)
 {
@@ -87,9 +86,10 @@ static bool read_profile(struct dt_pipeline_input *input, const char *path, stru
     free(data);
     if (!read)
         return false;
-    if (read->device_count > DT_JOB_RANKS_MAX || read->stage_count > DT_PIPELINE_STAGES_MAX)
+    if (read->device_count > DT_PIPELINE_RANKS_MAX || read->stage_count > DT_PIPELINE_STAGES_MAX)
         return fail(error, DETOUR_LIMIT, "%s: %" PRId32 " devices and %" PRId32 " stages; at most %d and %d",
-                    path, read->device_count, read->stage_count, DT_JOB_RANKS_MAX, DT_PIPELINE_STAGES_MAX);
+                    path, read->device_count, read->stage_count, DT_PIPELINE_RANKS_MAX,
+                    DT_PIPELINE_STAGES_MAX);
     unify_links(input, read);
     return true;
 }

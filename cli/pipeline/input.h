@@ -9,14 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/pipeline/ranks.h"
 #include "detour/sched_format.h"
-#include "job/job.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define DT_PIPELINE_STAGES_MAX (2 * DT_JOB_RANKS_MAX)
+#define DT_PIPELINE_STAGES_MAX (2 * DT_PIPELINE_RANKS_MAX)
 
 struct dt_pipeline_input {
     struct detour_arena *arena;           /* has what the members below point to; NULL: no file was read */

@@ -20,7 +20,7 @@
 #include "pipeline/payload.h"
 
 #define PAYLOAD_BYTES_MAX  (64ull * 1024 * 1024)
-#define GRADIENT_BYTES_MIN (DT_JOB_RANKS_MAX * DT_GRADIENTS_ELEMENT_BYTES)
+#define GRADIENT_BYTES_MIN (DT_PIPELINE_RANKS_MAX * DT_GRADIENTS_ELEMENT_BYTES)
 #define GRADIENT_BYTES_MAX (1024ull * 1024 * 1024)
 
 enum {
@@ -256,7 +256,7 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
     switch (key) {
     case KEY_DEVICES:
         parse->has_devices = true;
-        return dt_arg_int(command, "--devices", arg, 1, DT_JOB_RANKS_MAX, &options->devices);
+        return dt_arg_int(command, "--devices", arg, 1, DT_PIPELINE_RANKS_MAX, &options->devices);
     case KEY_MICROBATCHES:
         parse->has_stages = true;
         return dt_arg_int(command, "--microbatches", arg, 1, 1024, &options->microbatches);
@@ -286,7 +286,7 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
         return dt_arg_bytes(command, "--slice", arg, 2 * DT_PIPELINE_PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX,
                             &options->slice_bytes);
     case KEY_DP:
-        return dt_arg_int(command, "--dp", arg, 1, DT_JOB_RANKS_MAX, &options->replicas);
+        return dt_arg_int(command, "--dp", arg, 1, DT_PIPELINE_RANKS_MAX, &options->replicas);
     case KEY_DP_MICROBATCHES:
         return parse_shares(options, arg);
     case KEY_GRADIENTS:
@@ -348,7 +348,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         options->job.plugin_path = arg;
         return 0;
     case KEY_RANK:
-        return dt_arg_int(command, "--rank", arg, 0, DT_JOB_RANKS_MAX - 1, &options->job.rank);
+        return dt_arg_int(command, "--rank", arg, 0, DT_PIPELINE_RANKS_MAX - 1, &options->job.rank);
     case KEY_RENDEZVOUS:
         options->job.rendezvous = arg;
         return 0;
@@ -398,9 +398,12 @@ static error_t take_rank_of_launcher(struct parse *parse)
 
     if (!dt_job_env_find(&env, dt_getenv_process, NULL))
         return refuse("--rendezvous needs --rank, or be started by " DT_JOB_ENV_LAUNCHERS);
+    if (env.ranks > DT_PIPELINE_RANKS_MAX)
+        return refuse("%s has started %u processes; a pipeline has at most %d", env.launcher, env.ranks,
+                      DT_PIPELINE_RANKS_MAX);
     unsigned replicas = (unsigned)options->replicas;
     unsigned devices = parse->has_devices ? (unsigned)options->devices : env.ranks / replicas;
-    if (devices * replicas != env.ranks || env.ranks > DT_JOB_RANKS_MAX || env.rank >= env.ranks)
+    if (devices * replicas != env.ranks || env.rank >= env.ranks)
         return refuse("%s has started this process as rank %u of %u, but the pipeline has %" PRId32
                       " devices in %u replicas",
                       env.launcher, env.rank, env.ranks, options->devices, replicas);
@@ -413,10 +416,10 @@ static error_t check_replicas(const struct parse *parse)
 {
     const struct dt_pipeline_options *options = parse->options;
 
-    if (options->devices * options->replicas > DT_JOB_RANKS_MAX)
+    if (options->devices * options->replicas > DT_PIPELINE_RANKS_MAX)
         return refuse("--dp %" PRId32 ": %" PRId32 " replicas of %" PRId32
                       " devices are more than %d processes",
-                      options->replicas, options->replicas, options->devices, DT_JOB_RANKS_MAX);
+                      options->replicas, options->replicas, options->devices, DT_PIPELINE_RANKS_MAX);
     if (parse->has_gradients && options->replicas == 1)
         return refuse("--gradients belongs to --dp: without replicas nothing is summed up");
     if (options->gradient_bytes % DT_GRADIENTS_ELEMENT_BYTES)

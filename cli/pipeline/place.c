@@ -12,7 +12,7 @@ void dt_pipeline_place_init(struct dt_pipeline_place *place, const struct dt_pip
 {
     *place = (struct dt_pipeline_place){.options = options};
     place->home = place->position = dt_pipeline_position_of(options->devices, rank);
-    for (unsigned i = 0; i < DT_JOB_RANKS_MAX; i++)
+    for (unsigned i = 0; i < DT_PIPELINE_RANKS_MAX; i++)
         place->ranks[i] = i;
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/pipeline/options.h"
 #include "cli/pipeline/parameters.h"
+#include "cli/pipeline/ranks.h"
 #include "job/rank.h"
 
 #ifdef __cplusplus
@@ -15,7 +16,7 @@ struct dt_pipeline_place {
     const struct dt_pipeline_options *options;
     struct dt_pipeline_position home; /* at the start: what is slow belongs to it */
     struct dt_pipeline_position position;
-    unsigned ranks[DT_JOB_RANKS_MAX];         /* [position]: who is there */
+    unsigned ranks[DT_PIPELINE_RANKS_MAX];    /* [position]: who is there */
     struct dt_pipeline_parameters parameters; /* --exchange, --checkpoint */
     struct dt_pipeline_options moved;         /* with what is slow where it is now */
 };

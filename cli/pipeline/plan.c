@@ -270,9 +270,9 @@ int64_t dt_pipeline_plan_predict_ns(const struct dt_pipeline_plan *plan,
                                     const struct detour_schedule *schedule, uint32_t iteration)
 {
     const struct dt_pipeline_options *options = plan->options;
-    int64_t ended_ns[DT_JOB_RANKS_MAX];
+    int64_t ended_ns[DT_PIPELINE_RANKS_MAX];
 
-    DT_CHECK(options->replicas > 0 && options->replicas * options->devices <= DT_JOB_RANKS_MAX);
+    DT_CHECK(options->replicas > 0 && options->replicas * options->devices <= DT_PIPELINE_RANKS_MAX);
     for (int32_t replica = 0; replica < options->replicas; replica++) {
         if (!simulate(plan, schedule, replica, iteration, &ended_ns[replica * options->devices]))
             return 0;

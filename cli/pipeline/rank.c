@@ -55,7 +55,7 @@ struct rank {
     struct dt_pipeline_courier *courier;
     int64_t pause_ns;                                /* before this iteration: an exchange of ranks */
     struct dt_pipeline_checkpoint_result checkpoint; /* after this iteration */
-    struct dt_pipeline_process processes[DT_JOB_RANKS_MAX];
+    struct dt_pipeline_process processes[DT_PIPELINE_RANKS_MAX];
     struct dt_pipeline_rules rules;
     struct dt_delay_timer timer;
     uint32_t iteration;
@@ -348,7 +348,7 @@ static void send_iteration(struct rank *rank, const struct result *results)
 static bool verdicts_call(struct rank *rank, const struct result *results,
                           struct dt_pipeline_delays *measured)
 {
-    struct dt_pipeline_verdicts verdicts[DT_JOB_RANKS_MAX];
+    struct dt_pipeline_verdicts verdicts[DT_PIPELINE_RANKS_MAX];
 
     for (unsigned i = 0; i < rank->job.net.ranks; i++)
         verdicts[i] = results[i].verdicts;
@@ -422,7 +422,7 @@ static bool take_remedy(struct rank *rank, const struct dt_pipeline_remedy *reme
 /* The round between this iteration and the next. */
 static bool adapt(struct rank *rank, const struct result *results)
 {
-    struct dt_agreement_part parts[DT_JOB_RANKS_MAX];
+    struct dt_agreement_part parts[DT_PIPELINE_RANKS_MAX];
 
     for (unsigned i = 0; i < rank->job.net.ranks; i++)
         parts[i] = results[i].part;
@@ -462,7 +462,7 @@ static bool send_records(struct rank *rank)
 
 static bool check_schedules(const struct rank *rank, const struct result *results)
 {
-    struct dt_pipeline_used used[DT_JOB_RANKS_MAX];
+    struct dt_pipeline_used used[DT_PIPELINE_RANKS_MAX];
 
     for (unsigned i = 0; i < rank->job.net.ranks; i++)
         used[i] = results[i].used;

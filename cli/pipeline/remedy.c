@@ -151,7 +151,7 @@ void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct d
 static void set_exchanges(const struct dt_pipeline_remedy *remedy, unsigned count, uint32_t iteration,
                           struct dt_pipeline_exchanges *exchanges)
 {
-    int32_t ranks[DT_JOB_RANKS_MAX]; /* [position] */
+    int32_t ranks[DT_PIPELINE_RANKS_MAX]; /* [position] */
 
     exchanges->count = 0;
     for (unsigned i = 0; i < count; i++)

@@ -9,6 +9,7 @@
 #define DETOUR_CLI_PIPELINE_REMEDY_H
 
 #include "cli/pipeline/plan.h"
+#include "cli/pipeline/ranks.h"
 #include "job/error.h"
 #include "job/rank.h"
 
@@ -22,9 +23,9 @@ struct dt_pipeline_remedy {
     int64_t time_ns;        /* of the decision */
     int64_t refused_number; /* the last one that does not fit, as the next; 0: none */
     int64_t refused_fence;
-    int32_t step;                     /* enum detour_step */
-    int32_t counts[DT_JOB_RANKS_MAX]; /* [replica]: microbatches; [0] is 0: there is no remedy */
-    int32_t ranks[DT_JOB_RANKS_MAX];  /* [position] */
+    int32_t step;                          /* enum detour_step */
+    int32_t counts[DT_PIPELINE_RANKS_MAX]; /* [replica]: microbatches; [0] is 0: there is no remedy */
+    int32_t ranks[DT_PIPELINE_RANKS_MAX];  /* [position] */
 };
 
 /*

@@ -43,8 +43,8 @@ static int64_t ring_end_ns(const struct dt_pipeline_options *options, const stru
 {
     struct dt_pipeline_position position = {device, 0};
     struct dt_gradients_options gradients = dt_pipeline_replicas_gradients(options, profile, position);
-    struct dt_ring_link links[DT_JOB_RANKS_MAX];
-    int64_t column_ns[DT_JOB_RANKS_MAX];
+    struct dt_ring_link links[DT_PIPELINE_RANKS_MAX];
+    int64_t column_ns[DT_PIPELINE_RANKS_MAX];
     const struct dt_ring ring = {.replicas = options->replicas,
                                  .slices = dt_gradients_slices(&gradients),
                                  .slots = gradients.slots,

@@ -9,17 +9,17 @@
 
 #include "cli/pipeline/adapt.h"
 #include "cli/pipeline/rank.h"
+#include "cli/pipeline/ranks.h"
 #include "cli/pipeline/rules.h"
-#include "job/job.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 struct dt_pipeline_staging {
-    bool is_switched;             /* by this loop; else the setting stays as it is */
-    uint32_t changes;             /* iterations in a row that ask for other flows than have it (rank 0) */
-    bool is_on[DT_JOB_RANKS_MAX]; /* [rank]: for the messages to it */
+    bool is_switched; /* by this loop; else the setting stays as it is */
+    uint32_t changes; /* iterations in a row that ask for other flows than have it (rank 0) */
+    bool is_on[DT_PIPELINE_RANKS_MAX]; /* [rank]: for the messages to it */
 };
 
 /* Before the plugin reads its environment: DETOUR_HOSTPATH, and its memory and threads (pool.h), unless they

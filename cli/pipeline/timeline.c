@@ -66,7 +66,7 @@ bool dt_pipeline_timeline_take(struct dt_pipeline_timeline *timeline, unsigned d
     struct dt_pipeline_records_head head;
     struct dt_pipeline_record *grown;
 
-    if (device >= DT_JOB_RANKS_MAX || bytes < sizeof head)
+    if (device >= DT_PIPELINE_RANKS_MAX || bytes < sizeof head)
         return false;
     to = &timeline->devices[device];
     memcpy(&head, payload, sizeof head);
@@ -86,7 +86,7 @@ bool dt_pipeline_timeline_take(struct dt_pipeline_timeline *timeline, unsigned d
 
 void dt_pipeline_timeline_free(struct dt_pipeline_timeline *timeline)
 {
-    for (size_t i = 0; i < DT_JOB_RANKS_MAX; i++)
+    for (size_t i = 0; i < DT_PIPELINE_RANKS_MAX; i++)
         free(timeline->devices[i].records);
     memset(timeline, 0, sizeof *timeline);
 }

@@ -9,8 +9,8 @@
 #ifndef DETOUR_CLI_PIPELINE_TIMELINE_H
 #define DETOUR_CLI_PIPELINE_TIMELINE_H
 
+#include "cli/pipeline/ranks.h"
 #include "detour/sched_format.h"
-#include "job/job.h"
 #include "pipeline/executor.h"
 
 #ifdef __cplusplus
@@ -46,7 +46,7 @@ struct dt_pipeline_timeline_device {
 };
 
 struct dt_pipeline_timeline {
-    struct dt_pipeline_timeline_device devices[DT_JOB_RANKS_MAX];
+    struct dt_pipeline_timeline_device devices[DT_PIPELINE_RANKS_MAX];
 };
 
 /*

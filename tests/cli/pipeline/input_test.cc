@@ -109,7 +109,7 @@ TEST_F(PipelineInput, BadFilesAreRefusedWithTheirNames)
     EXPECT_FALSE(Read(kGolden + "pair.profile.json", (kGolden + "v.json").c_str()))
         << "a schedule of other stages";
     std::string many = R"({"version": 1, "microbatches": 1, "stages": [)", links = R"(], "links": [)";
-    for (int i = 0; i <= DT_JOB_RANKS_MAX; i++) {
+    for (int i = 0; i <= DT_PIPELINE_RANKS_MAX; i++) {
         many += std::string(i ? "," : "") + R"({"f_ms": 1, "b_ms": 1, "w_ms": 1})";
         links += i > 1 ? R"(,{"forward_ms": 0, "backward_ms": 0})"
                  : i   ? R"({"forward_ms": 0, "backward_ms": 0})"

@@ -184,7 +184,7 @@ TEST(PipelineTimeline, FramesAreBounded)
     EXPECT_FALSE(Take(&timeline, Frame(2, 1), 100)) << "shorter than it states";
     EXPECT_FALSE(Take(&timeline, Frame(0, 0), 100));
     EXPECT_FALSE(Take(&timeline, "x", 100));
-    EXPECT_FALSE(Take(&timeline, Frame(1, 1), 100, DT_JOB_RANKS_MAX));
+    EXPECT_FALSE(Take(&timeline, Frame(1, 1), 100, DT_PIPELINE_RANKS_MAX));
     dt_pipeline_timeline_free(&timeline);
     EXPECT_EQ(timeline.devices[0].records, nullptr);
 }
