@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -18,20 +19,24 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/exit.h"
+#include "job/exchange.h"
 #include "job/rendezvous.h"
 
 /* A rank may report that a peer failed before that peer's death is known; the death is the cause to report.
  */
 #define DEATH_GRACE_NS (300 * DT_NS_PER_MS)
 
+/* For remote ranks to read why the run ends, all together. */
+#define DISMISSAL_NS DT_NS_PER_S
+
+/* Descriptors of the launcher beside one for each rank: standard streams, files, connections that wait. */
+#define OTHER_DESCRIPTORS 32
+
 struct member {
     int fd;    /* -1: not connected */
     pid_t pid; /* 0: not a child of this process, or reaped */
     bool done;
     bool reported; /* an error of its own */
-    bool has_part; /* of the exchange in progress */
-    void *part;
-    size_t part_bytes;
 };
 
 struct dt_job_launcher {
@@ -39,6 +44,7 @@ struct dt_job_launcher {
     const struct dt_job_funcs *funcs;
     void *context;
     struct member members[DT_JOB_RANKS_MAX];
+    struct dt_job_parts parts; /* of the exchange in progress */
     int signal_fd;
     int signal_taken; /* SIGINT or SIGTERM: the signal that ended the run */
     struct dt_job_error error;
@@ -46,6 +52,24 @@ struct dt_job_launcher {
 };
 
 /* ---- Starting. ---- */
+
+/* Raises the soft limit of descriptors where the ranks need more, so that no rank is started in vain. */
+static bool reserve_descriptors(struct dt_job_launcher *launcher)
+{
+    rlim_t needed = launcher->options->ranks + OTHER_DESCRIPTORS;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= needed)
+        return true;
+    limit.rlim_cur = needed;
+    if (limit.rlim_max >= needed && !setrlimit(RLIMIT_NOFILE, &limit))
+        return true;
+    return dt_job_fail(&launcher->error, DT_EXIT_USAGE,
+                       "%u ranks need %llu open files in the process of rank 0, which may have %llu; raise "
+                       "its limit (ulimit -Hn)",
+                       launcher->options->ranks, (unsigned long long)needed,
+                       (unsigned long long)limit.rlim_max);
+}
 
 static void blocked_signals(sigset_t *set)
 {
@@ -142,6 +166,10 @@ static bool gather_ranks(struct dt_job_launcher *launcher)
 
 static bool start_ranks(struct dt_job_launcher *launcher)
 {
+    if (!reserve_descriptors(launcher))
+        return false;
+    if (!dt_job_parts_init(&launcher->parts, launcher->options->ranks))
+        return dt_job_fail(&launcher->error, DT_EXIT_FAILED, "out of memory");
     if (launcher->options->rank >= 0)
         return gather_ranks(launcher);
     for (unsigned rank = 0; rank < launcher->options->ranks; rank++) {
@@ -223,49 +251,32 @@ static void lose(struct dt_job_launcher *launcher, unsigned rank)
 
 /* ---- Serving. ---- */
 
-/* Every rank's part has arrived: send all parts to all ranks. */
+/* Every rank's part has arrived. A rank that does not take its answer is lost, and the others need none. */
 static void answer_exchange(struct dt_job_launcher *launcher)
 {
-    unsigned ranks = launcher->options->ranks;
-    size_t bytes = launcher->members[0].part_bytes;
-    char *all = malloc(bytes * ranks + 1);
+    struct dt_job_parts *parts = &launcher->parts;
+    uint32_t kind = parts->part[0].kind;
+    bool ok = dt_job_parts_answer(parts, &launcher->error);
 
-    for (unsigned rank = 0; rank < ranks; rank++) {
-        if (launcher->members[rank].part_bytes != bytes)
-            dt_job_fail(&launcher->error, DT_EXIT_FAILED,
-                        "ranks 0 and %u disagree on an exchange: %zu and %zu bytes", rank, bytes,
-                        launcher->members[rank].part_bytes);
-        else if (all)
-            memcpy(all + rank * bytes, launcher->members[rank].part, bytes);
-    }
-    for (unsigned rank = 0; rank < ranks; rank++) {
-        struct member *member = &launcher->members[rank];
+    for (unsigned rank = 0; ok && rank < launcher->options->ranks; rank++) {
+        int fd = launcher->members[rank].fd;
+        size_t bytes;
+        const void *answer = dt_job_parts_for(parts, rank, &bytes);
 
-        member->has_part = false;
-        free(member->part);
-        member->part = NULL;
-        if (all && !launcher->error.exit_code)
-            dt_job_frame_send(member->fd, DT_JOB_FRAME_EXCHANGE, all, bytes * ranks);
+        if (fd >= 0 && !dt_job_frame_send(fd, kind, answer, bytes))
+            lose(launcher, rank);
+        ok = !launcher->error.exit_code;
     }
-    if (!all)
-        dt_job_fail(&launcher->error, DT_EXIT_FAILED, "out of memory");
-    free(all);
+    dt_job_parts_clear(parts);
 }
 
 /* Keeps the payload. */
-static void take_part(struct dt_job_launcher *launcher, unsigned rank, void *payload, size_t bytes)
+static void take_part(struct dt_job_launcher *launcher, unsigned rank, const struct dt_job_frame *frame,
+                      void *payload)
 {
-    struct member *member = &launcher->members[rank];
-
-    free(member->part);
-    member->part = payload;
-    member->part_bytes = bytes;
-    member->has_part = true;
-    for (unsigned i = 0; i < launcher->options->ranks; i++) {
-        if (!launcher->members[i].has_part)
-            return;
-    }
-    answer_exchange(launcher);
+    if (dt_job_parts_take(&launcher->parts, rank, frame->kind, payload, frame->bytes, &launcher->error) &&
+        !launcher->parts.missing)
+        answer_exchange(launcher);
 }
 
 static void take_error(struct dt_job_launcher *launcher, unsigned rank, const struct dt_job_error *error)
@@ -297,8 +308,9 @@ static bool take_command_frame(struct dt_job_launcher *launcher, unsigned rank,
 static void take_frame(struct dt_job_launcher *launcher, unsigned rank, const struct dt_job_frame *frame,
                        void *payload)
 {
-    if (frame->kind == DT_JOB_FRAME_EXCHANGE) {
-        take_part(launcher, rank, payload, frame->bytes);
+    if (frame->kind == DT_JOB_FRAME_EXCHANGE || frame->kind == DT_JOB_FRAME_GATHER ||
+        frame->kind == DT_JOB_FRAME_DELIVER) {
+        take_part(launcher, rank, frame, payload);
         return;
     }
     if (frame->kind == DT_JOB_FRAME_ERROR && frame->bytes == sizeof(struct dt_job_error))
@@ -370,33 +382,58 @@ static void serve(struct dt_job_launcher *launcher)
 
 /* ---- Ending. ---- */
 
-/*
- * Sends a remote rank the reason for the end. The frames that it has sent meanwhile are read first: closing a
- * socket with unread data resets the connection, and the rank would not receive the reason.
- */
-static void dismiss(struct dt_job_launcher *launcher, struct member *member)
+/* Reads what has arrived. False: the rank has closed its end. */
+static bool drain(int fd)
 {
-    const struct timeval limit = {.tv_usec = 500000};
     char rest[4096];
+    ssize_t got = recv(fd, rest, sizeof rest, MSG_DONTWAIT);
 
-    dt_job_frame_send(member->fd, DT_JOB_FRAME_ERROR, &launcher->error, sizeof launcher->error);
-    shutdown(member->fd, SHUT_WR);
-    setsockopt(member->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    while (recv(member->fd, rest, sizeof rest, 0) > 0)
-        ;
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+/*
+ * Sends the remote ranks the reason for the end. The frames that they have sent meanwhile are read before
+ * their sockets are closed: closing a socket with unread data resets the connection, and the rank would not
+ * receive the reason.
+ */
+static void dismiss_remote(struct dt_job_launcher *launcher)
+{
+    unsigned ranks = launcher->options->ranks, open = 0;
+    struct pollfd fds[DT_JOB_RANKS_MAX];
+    uint64_t deadline_ns;
+
+    for (unsigned rank = 0; rank < ranks; rank++) {
+        const struct member *member = &launcher->members[rank];
+
+        fds[rank] = (struct pollfd){member->pid ? -1 : member->fd, POLLIN, 0};
+        if (fds[rank].fd < 0)
+            continue;
+        dt_job_socket_limit(fds[rank].fd, 1);
+        dt_job_frame_send(fds[rank].fd, DT_JOB_FRAME_ERROR, &launcher->error, sizeof launcher->error);
+        shutdown(fds[rank].fd, SHUT_WR);
+        open++;
+    }
+    deadline_ns = dt_deadline_ns(dt_clock_now_ns(), DISMISSAL_NS);
+    while (open && dt_clock_now_ns() < deadline_ns) {
+        poll(fds, ranks, 20);
+        for (unsigned rank = 0; rank < ranks; rank++) {
+            if (fds[rank].fd >= 0 && fds[rank].revents && !drain(fds[rank].fd)) {
+                fds[rank].fd = -1;
+                open--;
+            }
+        }
+    }
 }
 
 /* Sends the reason to the remote ranks and kills the local ones. */
 static void end_all(struct dt_job_launcher *launcher)
 {
     for (unsigned rank = 0; rank < launcher->options->ranks; rank++) {
-        struct member *member = &launcher->members[rank];
-
-        if (member->pid)
-            kill(member->pid, SIGKILL);
-        else if (member->fd >= 0 && launcher->error.exit_code)
-            dismiss(launcher, member);
+        if (launcher->members[rank].pid)
+            kill(launcher->members[rank].pid, SIGKILL);
     }
+    if (launcher->error.exit_code)
+        dismiss_remote(launcher);
     for (unsigned rank = 0; rank < launcher->options->ranks; rank++) {
         struct member *member = &launcher->members[rank];
         int status;
@@ -428,10 +465,10 @@ static void await_exits(struct dt_job_launcher *launcher)
 static void release(struct dt_job_launcher *launcher)
 {
     for (unsigned rank = 0; rank < launcher->options->ranks; rank++) {
-        free(launcher->members[rank].part);
         if (launcher->members[rank].fd >= 0)
             close(launcher->members[rank].fd);
     }
+    dt_job_parts_free(&launcher->parts);
     close(launcher->signal_fd);
 }
 

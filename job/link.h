@@ -22,9 +22,11 @@ extern "C" {
 enum dt_job_frame_kind {
     DT_JOB_FRAME_HELLO =
         1, /* TCP only. rank -> launcher: which rank it is; launcher -> rank: accepted (empty) */
-    DT_JOB_FRAME_EXCHANGE, /* rank -> launcher: this rank's part; launcher -> rank: all parts in rank order */
+    DT_JOB_FRAME_EXCHANGE, /* rank -> launcher: this rank's part; launcher -> rank: the answer (exchange.h) */
     DT_JOB_FRAME_ERROR,    /* either way: struct dt_job_error; the run is over */
     DT_JOB_FRAME_DONE,     /* rank -> launcher: the rank has finished and released everything */
+    DT_JOB_FRAME_GATHER,   /* as DT_JOB_FRAME_EXCHANGE */
+    DT_JOB_FRAME_DELIVER,  /* as DT_JOB_FRAME_EXCHANGE */
     DT_JOB_FRAME_COMMAND = 64 /* either way: this kind and those above belong to the command */
 };
 
@@ -71,6 +73,19 @@ void dt_job_socket_limit(int fd, unsigned seconds);
  */
 bool dt_job_exchange(struct dt_job_link *link, const void *mine, size_t bytes, void *all,
                      struct dt_job_error *error);
+
+/* As dt_job_exchange(), but only rank 0 gets the parts; `all` of the others is not used. */
+bool dt_job_gather(struct dt_job_link *link, const void *mine, size_t bytes, void *all,
+                   struct dt_job_error *error);
+
+/*
+ * Every rank gives records, each for one rank, and gets those that are for it: the bytes on a link do not
+ * depend on the number of ranks. A record has `record_bytes` bytes and begins with struct dt_job_record
+ * (exchange.h); records of one rank arrive in their order. *arrived is malloc'ed and the caller's; NULL
+ * when no record has arrived, or the call fails. In rounds, so that the records of a round fit in one frame.
+ */
+bool dt_job_deliver(struct dt_job_link *link, const void *records, size_t count, size_t record_bytes,
+                    void **arrived, size_t *arrived_count, struct dt_job_error *error);
 
 /*
  * Reads one frame that arrives outside an exchange, once the link is readable: one of the command's own kinds

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/exit.h"
+#include "job/exchange.h"
 #include "job/job.h"
 
 /* ---- Listening. ---- */
@@ -44,49 +45,42 @@ bool dt_job_net_listen(struct dt_job_net *net, struct dt_job_error *error)
     return true;
 }
 
-/* ---- Exchanging handles, a few of each rank per round. ---- */
-
-#define HANDLES_PER_ROUND 32
+/* ---- Exchanging handles: each goes to the one rank that connects with it. ---- */
 
 struct handle_record {
-    uint32_t sender; /* the rank that connects */
+    struct dt_job_record peer; /* that connects; where the record arrives: that listens */
     uint32_t channel;
     char handle[NCCL_NET_HANDLE_MAXSIZE];
 };
 
-struct handle_round {
-    uint32_t count;
-    uint32_t has_more;
-    struct handle_record records[HANDLES_PER_ROUND];
-};
+DT_STATIC_CHECK(sizeof(struct handle_record) + sizeof(struct dt_job_delivery) <=
+                    DT_JOB_FRAME_BYTES_MAX / DT_JOB_RANKS_MAX,
+                "a part of the largest job has room for a handle");
 
-DT_STATIC_CHECK(sizeof(struct handle_round) * DT_JOB_RANKS_MAX <= DT_JOB_FRAME_BYTES_MAX,
-                "a round fits in a frame");
-
-/* Fills a round from connection *next on. */
-static void fill_round(const struct dt_job_net *net, size_t *next, struct handle_round *round)
+/* Returns the number of records. */
+static size_t fill_records(const struct dt_job_net *net, struct handle_record *records)
 {
-    memset(round, 0, sizeof *round);
-    for (; *next < net->connection_count; (*next)++) {
-        const struct dt_job_connection *connection = &net->connections[*next];
-        struct handle_record *record = &round->records[round->count];
+    size_t count = 0;
+
+    for (size_t i = 0; i < net->connection_count; i++) {
+        const struct dt_job_connection *connection = &net->connections[i];
+        struct handle_record *record = &records[count];
 
         if (connection->sends)
             continue;
-        if (round->count == HANDLES_PER_ROUND) {
-            round->has_more = true;
-            return;
-        }
-        record->sender = connection->peer;
+        record->peer.rank = connection->peer;
         record->channel = connection->channel;
         memcpy(record->handle, connection->handle, sizeof record->handle);
-        round->count++;
+        count++;
     }
+    return count;
 }
 
-static bool take_record(struct dt_job_net *net, unsigned receiver, const struct handle_record *record,
+static bool take_record(struct dt_job_net *net, const struct handle_record *record,
                         struct dt_job_error *error)
 {
+    unsigned receiver = record->peer.rank;
+
     for (size_t i = 0; i < net->connection_count; i++) {
         struct dt_job_connection *connection = &net->connections[i];
 
@@ -100,23 +94,6 @@ static bool take_record(struct dt_job_net *net, unsigned receiver, const struct 
     return dt_job_fail(error, DT_EXIT_FAILED,
                        "rank %u does not send over channel %u to rank %u, which listens for it", net->rank,
                        record->channel, receiver);
-}
-
-/* Takes the records that are addressed to this rank; *has_more: another round follows. */
-static bool take_rounds(struct dt_job_net *net, const struct handle_round *rounds, bool *has_more,
-                        struct dt_job_error *error)
-{
-    *has_more = false;
-    for (unsigned rank = 0; rank < net->ranks; rank++) {
-        const struct handle_round *round = &rounds[rank];
-
-        *has_more = *has_more || round->has_more;
-        for (uint32_t i = 0; i < round->count && i < HANDLES_PER_ROUND; i++) {
-            if (round->records[i].sender == net->rank && !take_record(net, rank, &round->records[i], error))
-                return false;
-        }
-    }
-    return true;
 }
 
 static bool check_handles(const struct dt_job_net *net, struct dt_job_error *error)
@@ -135,19 +112,20 @@ static bool check_handles(const struct dt_job_net *net, struct dt_job_error *err
 
 bool dt_job_net_exchange(struct dt_job_net *net, struct dt_job_link *link, struct dt_job_error *error)
 {
-    struct handle_round mine;
-    struct handle_round *all = calloc(net->ranks, sizeof *all);
-    size_t next = 0;
-    bool has_more;
+    struct handle_record *records = calloc(net->connection_count + 1, sizeof *records);
+    struct handle_record *arrived;
+    void *answer = NULL;
+    size_t count = 0;
     bool ok;
 
-    if (!all)
+    if (!records)
         return dt_job_fail(error, DT_EXIT_FAILED, "rank %u: out of memory", net->rank);
-    do {
-        fill_round(net, &next, &mine);
-        ok = dt_job_exchange(link, &mine, sizeof mine, all, error) && take_rounds(net, all, &has_more, error);
-    } while (ok && has_more);
-    free(all);
+    ok = dt_job_deliver(link, records, fill_records(net, records), sizeof *records, &answer, &count, error);
+    arrived = answer;
+    for (size_t i = 0; ok && i < count; i++)
+        ok = take_record(net, &arrived[i], error);
+    free(answer);
+    free(records);
     return ok && check_handles(net, error);
 }
 

@@ -13,10 +13,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/exit.h"
+#include "detour/version.h"
 #include "job/link.h"
 
 #define MAGIC              0x6465746f75726a31ull
+#define FRAMES_VERSION     2ull /* of kinds, contents and order of a job's frames */
 #define HELLO_TIME_NS      DT_NS_PER_S
 #define RECONNECT_PAUSE_MS 100
 #define PENDING_MAX        16
@@ -26,7 +29,7 @@ struct hello {
     uint64_t magic;
     uint64_t digest;
     uint32_t rank;
-    uint32_t error_bytes; /* size of a frame's struct: a rank of another build would misread it */
+    uint32_t version; /* of the program and of the frames of a job: another one would misread them */
 };
 
 struct hello_frame {
@@ -51,7 +54,11 @@ struct rendezvous {
 
 static struct hello hello_of(const struct dt_job_options *options, unsigned rank)
 {
-    return (struct hello){MAGIC, options->digest, rank, sizeof(struct dt_job_error)};
+    const uint64_t frames = FRAMES_VERSION << 32 | sizeof(struct dt_job_error);
+    uint64_t version = dt_digest_add(DT_DIGEST_EMPTY, &frames, sizeof frames);
+
+    version = dt_digest_add(version, DETOUR_VERSION_STRING, sizeof DETOUR_VERSION_STRING);
+    return (struct hello){MAGIC, options->digest, rank, (uint32_t)version};
 }
 
 /* Resolves HOST:PORT (the last colon counts, so that [::1]:5000 works); NULL with an error. */
@@ -139,7 +146,7 @@ static bool check_hello(const struct rendezvous *meeting, const struct hello *he
     struct hello expected = hello_of(options, 0);
     struct dt_job_error *error = meeting->error;
 
-    if (hello->error_bytes != expected.error_bytes)
+    if (hello->version != expected.version)
         return dt_job_fail(error, DT_EXIT_USAGE, "rank %u runs another version of %s", hello->rank,
                            options->command);
     if (hello->digest != expected.digest)

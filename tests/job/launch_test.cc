@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +68,71 @@ TEST(JobLaunch, RanksExchangePartsInRankOrder)
     EXPECT_EQ(job.ends, (std::vector<std::string>{"rank 0 done", "rank 1 done", "rank 2 done", "rank 3 done",
                                                   "rank 4 done"}));
     ExpectNoChildren();
+}
+
+/* A rank's record of a delivery. */
+struct Letter {
+    uint32_t rank, number;
+};
+
+/* To the next rank and to the one opposite, with their own numbers; and what has to arrive. */
+bool DeliverAcross(struct dt_job_link *link, struct dt_job_error *error)
+{
+    const unsigned half = link->ranks / 2, from = (link->rank + half) % link->ranks;
+    const Letter mine[] = {{(link->rank + 1) % link->ranks, link->rank}, {from, 10000 + link->rank}};
+    size_t count;
+    void *payload;
+    if (!dt_job_deliver(link, mine, 2, sizeof mine[0], &payload, &count, error))
+        return false;
+    const Letter *arrived = static_cast<const Letter *>(payload);
+    bool has_next = false, has_opposite = false;
+    for (size_t i = 0; i < count; i++) {
+        has_next |= (arrived[i].rank + 1) % link->ranks == link->rank && arrived[i].number == arrived[i].rank;
+        has_opposite |= arrived[i].rank == from && arrived[i].number == 10000 + from;
+    }
+    free(payload);
+    return (count == 2 && has_next && has_opposite) ||
+           dt_job_fail(error, DT_EXIT_FAILED, "rank %u got %zu other records", link->rank, count);
+}
+
+TEST(JobLaunch, TheLargestJobExchangesGathersAndDelivers)
+{
+    Job job(DT_JOB_RANKS_MAX);
+    job.run_rank = [](struct dt_job_link *link, struct dt_job_error *error) {
+        std::vector<uint32_t> all(link->ranks, 0);
+        uint32_t mine = 7 * link->rank;
+        bool ok = dt_job_exchange(link, &mine, sizeof mine, all.data(), error);
+        for (unsigned rank = 0; ok && rank < link->ranks; rank++)
+            ok = all[rank] == 7 * rank || dt_job_fail(error, DT_EXIT_FAILED, "wrong part of %u", rank);
+        mine = 9 * link->rank;
+        ok = ok && DeliverAcross(link, error) && dt_job_gather(link, &mine, sizeof mine, all.data(), error);
+        for (unsigned rank = 0; ok && link->rank == 0 && rank < link->ranks; rank++)
+            ok = all[rank] == 9 * rank || dt_job_fail(error, DT_EXIT_FAILED, "wrong part of %u", rank);
+        return ok;
+    };
+    EXPECT_EQ(job.Launch(), DT_EXIT_OK) << job.error.text;
+    EXPECT_EQ(job.ends.size(), size_t{DT_JOB_RANKS_MAX});
+    ExpectNoChildren();
+}
+
+/* A job of 40 ranks whose launcher has these limits of descriptors; prints how it ends. */
+void LaunchWithDescriptors(rlim_t soft, rlim_t hard)
+{
+    struct rlimit limit = {soft, hard};
+    Job job(40);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    job.run_rank = Barrier;
+    int code = job.Launch();
+    fprintf(stderr, "%s\n", code ? job.error.text : "all ranks met");
+    _exit(code);
+}
+
+TEST(JobLaunch, DescriptorsForAllRanksAreThereBeforeOneIsStarted)
+{
+    EXPECT_EXIT(LaunchWithDescriptors(32, 128), testing::ExitedWithCode(DT_EXIT_OK), "^all ranks met\n$");
+    EXPECT_EXIT(LaunchWithDescriptors(32, 64), testing::ExitedWithCode(DT_EXIT_USAGE),
+                "^40 ranks need 72 open files in the process of rank 0, which may have 64; raise its limit "
+                "\\(ulimit -Hn\\)\n$");
 }
 
 TEST(JobLaunch, FramesOfTheCommandGoBothWays)

@@ -204,6 +204,90 @@ TEST_F(JobLink, ALostLauncherIsAnError)
     EXPECT_FALSE(dt_job_link_read(&link_, &error_));
 }
 
+TEST_F(JobLink, OnlyRank0GetsAnAnswerFromAGather)
+{
+    std::string all(6, '?');
+    SendRaw(Header(DT_JOB_FRAME_GATHER, 0));
+    EXPECT_TRUE(dt_job_gather(&link_, "bb", 2, nullptr, &error_)) << error_.text;
+    link_.rank = 0;
+    SendRaw(Header(DT_JOB_FRAME_GATHER, 6) + "aabbcc" + Header(DT_JOB_FRAME_GATHER, 0));
+    EXPECT_TRUE(dt_job_gather(&link_, "aa", 2, &all[0], &error_)) << error_.text;
+    EXPECT_EQ(all, "aabbcc");
+    EXPECT_FALSE(dt_job_gather(&link_, "aa", 2, &all[0], &error_));
+    EXPECT_STREQ(error_.text, "rank 0: unexpected frame of the launcher (kind 5, 0 bytes)");
+}
+
+/* The launcher's end of a delivery: reads and keeps what the rank gives. */
+class JobDelivery : public JobLink
+{
+  protected:
+    static constexpr size_t kRecordBytes = 40000; /* eight in a round of three ranks */
+
+    static std::string Words(const std::vector<uint32_t> &words)
+    {
+        return std::string(reinterpret_cast<const char *>(words.data()), words.size() * sizeof words[0]);
+    }
+
+    static std::string Record(uint32_t rank, char filler)
+    {
+        return Words({rank}) + std::string(kRecordBytes - sizeof rank, filler);
+    }
+
+    /* The rank gives `mine`; the launcher answers its frames with `answers`. */
+    bool Deliver(const std::string &mine, const std::vector<std::string> &answers)
+    {
+        void *payload = nullptr;
+        size_t count = 0;
+        std::thread launcher([&] {
+            for (const std::string &answer : answers) {
+                struct dt_job_frame frame;
+                void *part;
+                ASSERT_TRUE(dt_job_frame_receive(fds_[1], &frame, &part));
+                given_.emplace_back(static_cast<char *>(part), frame.bytes);
+                free(part);
+                ASSERT_TRUE(dt_job_frame_send(fds_[1], frame.kind, answer.data(), answer.size()));
+            }
+        });
+        bool ok = dt_job_deliver(&link_, mine.data(), mine.size() / kRecordBytes, kRecordBytes, &payload,
+                                 &count, &error_);
+        launcher.join();
+        EXPECT_EQ(ok && count > 0, payload != nullptr);
+        arrived_.assign(static_cast<char *>(payload), ok ? count * kRecordBytes : 0);
+        free(payload);
+        return ok;
+    }
+
+    std::vector<std::string> given_;
+    std::string arrived_;
+};
+
+TEST_F(JobDelivery, ManyRecordsGoInRoundsThatFitInAFrame)
+{
+    std::string mine;
+    for (char filler = 'a'; filler < 'j'; filler++)
+        mine += Record(2, filler);
+    ASSERT_TRUE(Deliver(mine, {Words({0, 9, 17}), Record(0, 'x') + Record(2, 'y'), Record(2, 'z'), ""}))
+        << error_.text;
+    EXPECT_EQ(arrived_, Record(0, 'x') + Record(2, 'y') + Record(2, 'z'));
+    ASSERT_EQ(given_.size(), 4u);
+    EXPECT_EQ(given_[0], Words({9}));
+    EXPECT_EQ(given_[1], Words({kRecordBytes}) + mine.substr(0, 8 * kRecordBytes));
+    EXPECT_EQ(given_[2], Words({kRecordBytes}) + mine.substr(8 * kRecordBytes));
+    EXPECT_EQ(given_[3], Words({kRecordBytes})) << "another rank has more";
+}
+
+TEST_F(JobDelivery, WithoutRecordsThereIsNoRound)
+{
+    EXPECT_TRUE(Deliver("", {Words({0, 0, 0})})) << error_.text;
+    EXPECT_EQ(arrived_, "");
+}
+
+TEST_F(JobDelivery, PartsOfRecordsAreAnError)
+{
+    EXPECT_FALSE(Deliver(Record(0, 'a'), {Words({0, 1, 0}), Record(0, 'x') + "y"}));
+    EXPECT_STREQ(error_.text, "rank 1: unexpected frame of the launcher (kind 6, 40001 bytes)");
+}
+
 TEST_F(JobLink, AnExchangeBeyondAFrameIsRefused)
 {
     std::string mine(DT_JOB_FRAME_BYTES_MAX / 3 + 1, 'x'), all;

@@ -5,9 +5,11 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
@@ -88,6 +90,23 @@ class JobRendezvous : public testing::Test
         });
     }
 
+    /* What rank 1 sends first, taken from a rank that gets no answer. */
+    std::string Hello()
+    {
+        std::string hello(64, '\0');
+        std::thread rank = Rank(1, options_, &rank_error_);
+        int fd = accept(listen_fd_, nullptr, nullptr);
+        ssize_t bytes = 0;
+        while (bytes < 32)
+            bytes += recv(fd, &hello[bytes], hello.size() - bytes, 0);
+        EXPECT_EQ(bytes, 32);
+        close(fd);
+        rank.join();
+        EXPECT_EQ(rank_error_.text, "--rendezvous " + root_ + ": no rank 0 of test job answers there");
+        rank_error_ = {};
+        return hello.substr(0, bytes);
+    }
+
     struct dt_job_options options_ = {};
     struct dt_job_error error_ = {};
     struct dt_job_error rank_error_ = {};
@@ -145,31 +164,30 @@ TEST_F(JobRendezvous, OtherPeersDoNotKeepRanksOut)
     EXPECT_EQ(rank_error_.exit_code, 0) << rank_error_.text;
 }
 
+/* Again, where a busy machine has sent the pieces later than a HELLO may arrive. */
 TEST_F(JobRendezvous, AHelloInPiecesIsAccepted)
 {
-    /* What a rank sends, taken from a rank. */
-    char hello[64];
-    std::thread rank = Rank(1, options_, &rank_error_);
-    int fd = accept(listen_fd_, nullptr, nullptr);
-    ssize_t bytes = 0;
-    while (bytes < 32)
-        bytes += recv(fd, hello + bytes, sizeof hello - bytes, 0);
-    ASSERT_EQ(bytes, 32);
-    close(fd);
-    rank.join();
-    EXPECT_STREQ(rank_error_.text,
-                 ("--rendezvous " + root_ + ": no rank 0 of test job answers there").c_str());
-
-    int peer = Connect();
+    const std::string hello = Hello();
+    bool is_answered = false;
     std::thread pieces([&] {
-        for (ssize_t i = 0; i < bytes; i++) {
-            EXPECT_EQ(send(peer, hello + i, 1, MSG_NOSIGNAL), 1);
-            usleep(1000);
+        while (!is_answered) {
+            int peer = Connect();
+            struct dt_job_frame frame;
+            void *payload = nullptr;
+            for (char byte : hello) {
+                send(peer, &byte, 1, MSG_NOSIGNAL);
+                usleep(1000);
+            }
+            is_answered = dt_job_frame_receive(peer, &frame, &payload);
+            free(payload);
         }
     });
-    EXPECT_TRUE(Accept()) << error_.text;
+    std::vector<int> accepted(options_.ranks, -1);
+    EXPECT_TRUE(dt_job_rendezvous_accept(listen_fd_, &options_, stop_fd_, accepted.data(), &error_))
+        << error_.text;
     pieces.join();
-    EXPECT_GE(fds_[1], 0);
+    EXPECT_GE(accepted[1], 0);
+    open_.push_back(accepted[1]);
 }
 
 TEST_F(JobRendezvous, ADigestThatDiffersEndsTheRunForBoth)
@@ -182,6 +200,48 @@ TEST_F(JobRendezvous, ADigestThatDiffersEndsTheRunForBoth)
     EXPECT_STREQ(error_.text, "rank 1 was started with other options than rank 0");
     EXPECT_EQ(error_.exit_code, DT_EXIT_USAGE);
     EXPECT_STREQ(rank_error_.text, error_.text);
+}
+
+/* In the place of the version there was a size of 512 before jobs had more than 64 ranks. */
+TEST_F(JobRendezvous, ARankOfAnotherVersionEndsTheRunForBoth)
+{
+    const size_t kVersionAt = 28;
+    std::string hello = Hello();
+    for (uint32_t version : {512u, 0u}) {
+        struct dt_job_frame frame;
+        void *payload;
+        int peer = Connect();
+        error_ = {};
+        hello.replace(kVersionAt, sizeof version, reinterpret_cast<const char *>(&version), sizeof version);
+        EXPECT_EQ(send(peer, hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
+        EXPECT_FALSE(Accept());
+        EXPECT_STREQ(error_.text, "rank 1 runs another version of test job");
+        EXPECT_EQ(error_.exit_code, DT_EXIT_USAGE);
+        ASSERT_TRUE(dt_job_frame_receive(peer, &frame, &payload));
+        EXPECT_EQ(frame.kind, uint32_t(DT_JOB_FRAME_ERROR));
+        EXPECT_STREQ(static_cast<struct dt_job_error *>(payload)->text, error_.text);
+        free(payload);
+    }
+}
+
+/* All ranks connect before rank 0 accepts one. */
+TEST_F(JobRendezvous, TheLargestJobMeets)
+{
+    const rlim_t needed = 2 * DT_JOB_RANKS_MAX + 100;
+    struct rlimit limit;
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = std::max(limit.rlim_cur, needed);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0) << "both ends of all connections are here";
+    options_.ranks = DT_JOB_RANKS_MAX;
+    std::string hello = Hello();
+    const size_t kRankAt = 24;
+    for (uint32_t rank = 1; rank < DT_JOB_RANKS_MAX; rank++) {
+        hello.replace(kRankAt, sizeof rank, reinterpret_cast<const char *>(&rank), sizeof rank);
+        EXPECT_EQ(send(Connect(), hello.data(), hello.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(hello.size()));
+    }
+    EXPECT_TRUE(Accept()) << error_.text;
+    EXPECT_GE(fds_[DT_JOB_RANKS_MAX - 1], 0);
 }
 
 TEST_F(JobRendezvous, ARankOutOfRangeEndsTheRun)
