@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-#define DT_VALIDATION_LINKS_MAX 256 /* of a list */
+/* Of a list; a job of 1,024 ranks, replicas times stages, has up to 2 * 1024 links. */
+#define DT_VALIDATION_LINKS_MAX 2048
 
 /* True for "ring", "tree" and a list of links: "0-1,2-3,0-2". */
 bool dt_validation_is_known(const char *name);

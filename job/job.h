@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define DT_JOB_RANKS_MAX 64
+#define DT_JOB_RANKS_MAX 1024
 
 struct dt_job_options {
     const char *command;    /* for messages: "detour perf" */

@@ -43,21 +43,21 @@ struct json_t *dt_perf_json_create(const struct dt_perf_options *options, int ar
 }
 
 void dt_perf_json_start(struct json_t *json, const struct dt_perf_start *start,
-                        const struct dt_perf_options *options)
+                        const struct dt_perf_rank_info *ranks, const struct dt_perf_options *options)
 {
     json_t *config = json_object_get(json, "config");
-    json_t *ranks = json_array();
+    json_t *list = json_array();
 
     for (unsigned rank = 0; rank < options->job.ranks; rank++) {
-        const struct dt_perf_rank_info *info = &start->ranks[rank];
+        const struct dt_perf_rank_info *info = &ranks[rank];
 
-        json_array_append_new(ranks,
+        json_array_append_new(list,
                               json_pack("{s:i, s:i, s:s, s:s}", "rank", (int)rank, "pid", (int)info->pid,
                                         "hostname", info->host, "devices", info->devices));
     }
     json_object_set_new(config, "plugin", json_string(start->plugin));
     json_object_set_new(config, "channels", json_integer(start->channels));
-    json_object_set_new(config, "devices", ranks);
+    json_object_set_new(config, "devices", list);
 }
 
 static json_t *column_object(const struct dt_perf_column *column)

@@ -64,7 +64,7 @@ static const struct argp_option argp_options[] = {
      "with --pairs: slow is what takes longer than FACTOR medians (default 1.1)", 0},
     {NULL, 0, NULL, 0, "What to run it on:", 2},
     {"plugin", KEY_PLUGIN, "PATH", 0, "any ncclNet v8 plugin (default: Detour's own)", 0},
-    {"ranks", KEY_RANKS, "N", 0, "number of ranks, at most 64; started here as processes (default 2)", 0},
+    {"ranks", KEY_RANKS, "N", 0, "number of ranks, at most 1024; started here as processes (default 2)", 0},
     {"channels", KEY_CHANNELS, "N", 0,
      "connections per neighbor, in turn on the plugin's devices"
      " (default: one per device)",

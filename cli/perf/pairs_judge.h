@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define DT_PERF_PAIRS_MAX 256 /* of a plan for DT_JOB_RANKS_MAX ranks */
+#define DT_PERF_PAIRS_MAX (2 * DT_JOB_RANKS_MAX) /* of a plan for DT_JOB_RANKS_MAX ranks */
 
 #define DT_PERF_PAIRS_TEXT_BYTES 192
 

@@ -21,6 +21,9 @@
 #define COMPUTE_RUNS 7
 #define COMPUTE_SIDE 96 /* of the matrices that a run multiplies */
 
+DT_STATIC_CHECK(DT_VALIDATION_LINKS_MAX <= DT_PERF_PAIRS_MAX, "a list of links is a plan");
+DT_STATIC_CHECK(sizeof(struct dt_perf_pairs_times) <= DT_JOB_FRAME_BYTES_MAX, "the times fit in a frame");
+
 struct pairs_rank {
     struct dt_job_rank job;
     const struct dt_perf_options *options;
@@ -192,19 +195,29 @@ static bool barrier(struct pairs_rank *rank)
     return dt_job_exchange(rank->job.link, NULL, 0, NULL, rank->job.error);
 }
 
-/* The times of all pairs, from the ranks that measured them. */
-static bool gather(struct pairs_rank *rank)
+/*
+ * The times of all pairs, from the ranks that measured them. A rank is in one pair of a pass at most, so that
+ * it gives one time for each pass, whatever the number of pairs.
+ */
+static bool share_times(struct pairs_rank *rank)
 {
-    size_t bytes = (size_t)rank->plan->pair_count * sizeof(int64_t);
-    int64_t *all = malloc(bytes * rank->job.net.ranks);
+    const struct detour_validation *plan = rank->plan;
+    size_t passes = (size_t)plan->pass_count;
+    int64_t *mine = calloc(passes * (rank->job.net.ranks + 1), sizeof *mine), *all = mine + passes;
     bool ok;
 
-    if (!all)
+    if (!mine)
         return out_of_memory(rank);
-    ok = dt_job_exchange(rank->job.link, rank->pair_ns, bytes, all, rank->job.error);
-    for (int32_t i = 0; i < rank->plan->pair_count && ok; i++)
-        rank->pair_ns[i] = all[rank->plan->pairs[i].from * rank->plan->pair_count + i];
-    free(all);
+    for (size_t pass = 0; pass < passes; pass++) {
+        for (int32_t i = plan->first_pair[pass]; i < plan->first_pair[pass + 1]; i++)
+            mine[pass] = plan->pairs[i].from == (int32_t)rank->job.net.rank ? rank->pair_ns[i] : mine[pass];
+    }
+    ok = dt_job_exchange(rank->job.link, mine, passes * sizeof *mine, all, rank->job.error);
+    for (size_t pass = 0; ok && pass < passes; pass++) {
+        for (int32_t i = plan->first_pair[pass]; i < plan->first_pair[pass + 1]; i++)
+            rank->pair_ns[i] = all[(size_t)plan->pairs[i].from * passes + pass];
+    }
+    free(mine);
     return ok;
 }
 
@@ -227,7 +240,7 @@ static bool run_plan(struct pairs_rank *rank, const struct detour_validation *pl
             return false;
     }
     rank->times.exchange_ns += (int64_t)(dt_clock_now_ns() - start_ns);
-    if (!gather(rank) || !dt_job_rank_close(&rank->job))
+    if (!share_times(rank) || !dt_job_rank_close(&rank->job))
         return false;
     free(rank->connections);
     free(rank->pair_of);
@@ -305,14 +318,9 @@ static struct dt_gemm *open_gemm(const struct pairs_rank *rank, struct offer *of
     return gemm;
 }
 
-/* The times of all ranks have to be of the same work. */
-static void agree(struct pairs_rank *rank, const struct offer *offers)
+/* Rank 0 names the library, or the first rank that has none. */
+static void name_offer(struct pairs_rank *rank, const struct offer *offers, unsigned without)
 {
-    unsigned without = 0;
-
-    while (without < rank->job.net.ranks && offers[without].has_gemm)
-        without++;
-    rank->times.is_gemm = without == rank->job.net.ranks;
     if (rank->times.is_gemm)
         snprintf(rank->times.compute_text, sizeof rank->times.compute_text, "%s", offers[0].text);
     else
@@ -320,23 +328,38 @@ static void agree(struct pairs_rank *rank, const struct offer *offers)
                  offers[without].text);
 }
 
+/* The times of all ranks have to be of the same work. */
+static bool agree(struct pairs_rank *rank, const struct offer *mine)
+{
+    unsigned ranks = rank->job.net.ranks, without = 0;
+    uint32_t *has_gemm = calloc(ranks, sizeof *has_gemm);
+    struct offer *offers = calloc(ranks, sizeof *offers);
+    bool ok = has_gemm && offers;
+
+    ok = ok ? dt_job_exchange(rank->job.link, &mine->has_gemm, sizeof mine->has_gemm, has_gemm,
+                              rank->job.error) &&
+                  dt_job_gather(rank->job.link, mine, sizeof *mine, offers, rank->job.error)
+            : out_of_memory(rank);
+    while (ok && without < ranks && has_gemm[without])
+        without++;
+    rank->times.is_gemm = without == ranks;
+    if (ok && rank->job.net.rank == 0)
+        name_offer(rank, offers, without);
+    free(has_gemm);
+    free(offers);
+    return ok;
+}
+
 static bool compute(struct pairs_rank *rank)
 {
-    struct offer mine, *offers = calloc(rank->job.net.ranks, sizeof *offers);
+    struct offer mine;
     struct dt_gemm *gemm;
     bool ok;
 
-    if (!offers)
-        return out_of_memory(rank);
     dt_job_rank_doing(&rank->job, "computing");
     gemm = open_gemm(rank, &mine);
-    ok = dt_job_exchange(rank->job.link, &mine, sizeof mine, offers, rank->job.error);
-    if (ok) {
-        agree(rank, offers);
-        ok = rank->times.is_gemm ? run_gemm(rank, gemm) : run_loop(rank);
-    }
+    ok = agree(rank, &mine) && (rank->times.is_gemm ? run_gemm(rank, gemm) : run_loop(rank));
     dt_gemm_close(gemm);
-    free(offers);
     return ok;
 }
 

@@ -13,6 +13,12 @@
 extern "C" {
 #endif
 
+#define DT_PERF_PAIRS_ROWS_RANKS 64
+
+/*
+ * For up to DT_PERF_PAIRS_ROWS_RANKS ranks each time has a row. For more, those of a table have one that are
+ * above the threshold, and one line has the number of the others and their median.
+ */
 void dt_perf_pairs_print(FILE *out, const struct dt_perf_options *options,
                          const struct dt_perf_pairs_times *times, const struct dt_perf_pairs_result *result);
 

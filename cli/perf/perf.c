@@ -28,15 +28,27 @@ static bool run_rank(void *context, struct dt_job_link *link, struct dt_job_erro
     return dt_perf_rank_run(report->options, link, error);
 }
 
+/* Its start, and the info of all ranks behind it. */
+static bool take_start(struct dt_perf_report *report, const struct dt_job_frame *frame, const void *payload)
+{
+    const struct dt_perf_start *start = payload;
+    const void *ranks = start + 1;
+
+    if (frame->bytes != sizeof *start + report->options->job.ranks * sizeof(struct dt_perf_rank_info))
+        return false;
+    dt_perf_report_start(report, start, ranks);
+    return true;
+}
+
 static bool take_frame(void *context, struct dt_job_launcher *launcher, unsigned rank,
                        const struct dt_job_frame *frame, const void *payload)
 {
     struct dt_perf_report *report = context;
 
     (void)launcher;
-    if (frame->kind == DT_PERF_FRAME_START && frame->bytes == sizeof(struct dt_perf_start))
-        dt_perf_report_start(report, payload);
-    else if (frame->kind == DT_PERF_FRAME_ROW && frame->bytes == sizeof(struct dt_perf_row))
+    if (frame->kind == DT_PERF_FRAME_START)
+        return take_start(report, frame, payload);
+    if (frame->kind == DT_PERF_FRAME_ROW && frame->bytes == sizeof(struct dt_perf_row))
         dt_perf_report_row(report, payload);
     else if (frame->kind == DT_PERF_FRAME_STATUS)
         dt_perf_report_status(report, payload, dt_clock_now_ns());

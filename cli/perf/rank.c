@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/util.h"
 #include "cli/command.h"
@@ -19,6 +20,10 @@
 
 #define STATUS_PERIOD_NS DT_NS_PER_S
 #define SMALL_BYTES      (1024ul * 1024) /* sizes up to this are checked until every buffer was used twice */
+
+DT_STATIC_CHECK(sizeof(struct dt_perf_start) + DT_JOB_RANKS_MAX * sizeof(struct dt_perf_rank_info) <=
+                    DT_JOB_FRAME_BYTES_MAX,
+                "the start of the largest job fits in a frame");
 
 struct rank {
     struct dt_job_rank job;
@@ -41,7 +46,7 @@ struct rank {
     uint64_t timed_iterations; /* that took it */
 };
 
-/* The result that ranks exchange after a column of a size. */
+/* The result of a rank after a column of a size; rank 0 gathers them. */
 struct column_result {
     uint64_t elapsed_ns;
     struct dt_perf_tally tally;
@@ -71,6 +76,11 @@ static void work_check(void *arg)
 }
 
 /* ---- While work is in progress. ---- */
+
+static bool out_of_memory(struct rank *rank)
+{
+    return dt_job_fail(rank->job.error, DT_EXIT_FAILED, "rank %u: out of memory", rank->job.link->rank);
+}
 
 static void send_frame(struct rank *rank, enum dt_perf_frame_kind kind, const void *payload, size_t bytes)
 {
@@ -138,35 +148,62 @@ static void describe(struct rank *rank, struct dt_perf_rank_info *info)
     }
 }
 
-/* Exchanges the participants; *channels defaults to the smallest number of devices of any rank. */
+/* The smallest number of devices of any rank. */
+static bool agree_devices(struct rank *rank, int *least)
+{
+    int32_t mine = rank->job.net.plugin.device_count, *all = calloc(rank->job.net.ranks, sizeof *all);
+    bool ok =
+        all ? dt_job_exchange(rank->job.link, &mine, sizeof mine, all, rank->job.error) : out_of_memory(rank);
+
+    *least = mine;
+    for (unsigned i = 0; ok && i < rank->job.net.ranks; i++) {
+        if (all[i] < 1)
+            ok = dt_job_fail(rank->job.error, DT_EXIT_FAILED, "rank %u reports %d devices", i, all[i]);
+        *least = all[i] < *least ? all[i] : *least;
+    }
+    free(all);
+    return ok;
+}
+
+/* Rank 0 gathers the participants and sends the launcher the start of the run. */
+static bool send_start(struct rank *rank, const struct dt_perf_start *start)
+{
+    unsigned ranks = rank->job.net.ranks;
+    size_t bytes = sizeof *start + ranks * sizeof(struct dt_perf_rank_info);
+    char *payload = malloc(bytes);
+    struct dt_perf_rank_info mine, *all;
+    bool ok;
+
+    if (!payload)
+        return out_of_memory(rank);
+    describe(rank, &mine);
+    memcpy(payload, start, sizeof *start);
+    all = (void *)(payload + sizeof *start);
+    ok = dt_job_gather(rank->job.link, &mine, sizeof mine, all, rank->job.error);
+    if (ok && rank->job.link->rank == 0) {
+        for (unsigned i = 0; i < ranks; i++)
+            all[i].host[sizeof all[i].host - 1] = all[i].devices[sizeof all[i].devices - 1] = '\0';
+        send_frame(rank, DT_PERF_FRAME_START, payload, bytes);
+    }
+    free(payload);
+    return ok;
+}
+
+/* *channels defaults to the smallest number of devices of any rank. */
 static bool meet_others(struct rank *rank, unsigned *channels)
 {
     struct dt_perf_start start = {.channels = rank->options->channels};
-    struct dt_perf_rank_info mine;
-    int device_count = rank->job.net.plugin.device_count;
+    int device_count;
 
-    describe(rank, &mine);
-    if (!dt_job_exchange(rank->job.link, &mine, sizeof mine, start.ranks, rank->job.error))
+    if (!agree_devices(rank, &device_count))
         return false;
-    for (unsigned i = 0; i < rank->job.net.ranks; i++) {
-        struct dt_perf_rank_info *info = &start.ranks[i];
-
-        if (info->device_count < 1)
-            return dt_job_fail(rank->job.error, DT_EXIT_FAILED, "rank %u reports %d devices", i,
-                               info->device_count);
-        info->host[sizeof info->host - 1] = info->devices[sizeof info->devices - 1] = '\0';
-        if (info->device_count < device_count)
-            device_count = info->device_count;
-    }
     if (!start.channels)
         start.channels = (unsigned)device_count;
     if (rank->options->op->channels_max && start.channels > rank->options->op->channels_max)
         start.channels = rank->options->op->channels_max;
     *channels = start.channels;
     snprintf(start.plugin, sizeof start.plugin, "%s", rank->job.net.plugin.net->name);
-    if (rank->job.link->rank == 0)
-        send_frame(rank, DT_PERF_FRAME_START, &start, sizeof start);
-    return true;
+    return send_start(rank, &start);
 }
 
 /* The largest distance that any program of the operation uses. */
@@ -328,11 +365,11 @@ static bool measure_column(struct rank *rank, uint64_t bytes, bool in_place, str
         rank->engine->funcs->sweep(rank->engine);
     mine.elapsed_ns = rank->elapsed_ns;
     mine.tally = rank->tally;
-    all = calloc(rank->job.net.ranks, sizeof *all);
+    all = calloc(rank->job.link->rank ? 1 : rank->job.net.ranks, sizeof *all);
     if (!all)
-        return dt_job_fail(rank->job.error, DT_EXIT_FAILED, "rank %u: out of memory", rank->job.net.rank);
-    ok = dt_job_exchange(rank->job.link, &mine, sizeof mine, all, rank->job.error);
-    if (ok)
+        return out_of_memory(rank);
+    ok = dt_job_gather(rank->job.link, &mine, sizeof mine, all, rank->job.error);
+    if (ok && rank->job.link->rank == 0)
         fill_column(rank, all, bytes, &row->columns[in_place ? DT_PERF_IN_PLACE : DT_PERF_OUT_OF_PLACE],
                     row->first_wrong);
     free(all);

@@ -30,10 +30,10 @@ bool dt_perf_report_init(struct dt_perf_report *report, const struct dt_perf_opt
     return true;
 }
 
-static void print_ranks(const struct dt_perf_start *start, unsigned ranks)
+static void print_ranks(const struct dt_perf_rank_info *ranks, unsigned count)
 {
-    for (unsigned rank = 0; rank < ranks; rank++) {
-        const struct dt_perf_rank_info *info = &start->ranks[rank];
+    for (unsigned rank = 0; rank < count; rank++) {
+        const struct dt_perf_rank_info *info = &ranks[rank];
 
         printf("#  Rank %2u Pid %6d on %10s devices %s\n", rank, info->pid, info->host, info->devices);
     }
@@ -51,7 +51,8 @@ static void print_column_titles(void)
     printf("# %10s  %12s  %8s  %6s  %6s%s%s\n", "(B)", "(elements)", "", "", "", half_units, half_units);
 }
 
-void dt_perf_report_start(struct dt_perf_report *report, const struct dt_perf_start *start)
+void dt_perf_report_start(struct dt_perf_report *report, const struct dt_perf_start *start,
+                          const struct dt_perf_rank_info *ranks)
 {
     const struct dt_perf_options *options = report->options;
     bool by_factor = options->step_factor > 1;
@@ -70,10 +71,10 @@ void dt_perf_report_start(struct dt_perf_report *report, const struct dt_perf_st
     if (report->note && !strcmp(start->plugin, "Detour"))
         printf("# %s\n", report->note);
     printf("# Using devices\n");
-    print_ranks(start, options->job.ranks);
+    print_ranks(ranks, options->job.ranks);
     print_column_titles();
     fflush(stdout);
-    dt_perf_json_start(report->json, start, options);
+    dt_perf_json_start(report->json, start, ranks, options);
 }
 
 /* At most `width` characters: fewer decimals as the number grows. */

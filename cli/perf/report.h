@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* A rank of the run: sent once by each. */
+/* A rank of the run: sent once by each to rank 0. */
 struct dt_perf_rank_info {
     int32_t pid;
     int32_t device_count;
@@ -26,11 +26,10 @@ struct dt_perf_rank_info {
     char devices[160]; /* names with spaces between */
 };
 
-/* Known before the first row. */
+/* Known before the first row, with the info of each rank. */
 struct dt_perf_start {
     char plugin[64]; /* its name */
     uint32_t channels;
-    struct dt_perf_rank_info ranks[DT_JOB_RANKS_MAX];
 };
 
 struct dt_perf_column {
@@ -70,7 +69,9 @@ struct dt_perf_report {
 bool dt_perf_report_init(struct dt_perf_report *report, const struct dt_perf_options *options, int argc,
                          char **argv, struct dt_job_error *error);
 
-void dt_perf_report_start(struct dt_perf_report *report, const struct dt_perf_start *start);
+/* `ranks`: options->job.ranks of them. */
+void dt_perf_report_start(struct dt_perf_report *report, const struct dt_perf_start *start,
+                          const struct dt_perf_rank_info *ranks);
 void dt_perf_report_row(struct dt_perf_report *report, const struct dt_perf_row *row);
 
 /* The progress line: replaced in place on a terminal, printed every 10 s elsewhere. */
@@ -85,7 +86,7 @@ bool dt_perf_report_finish(struct dt_perf_report *report, const struct dt_job_er
 /* ---- The JSON document (json.c), in the format of nccl-tests; no effect when it is NULL. ---- */
 struct json_t *dt_perf_json_create(const struct dt_perf_options *options, int argc, char **argv);
 void dt_perf_json_start(struct json_t *json, const struct dt_perf_start *start,
-                        const struct dt_perf_options *options);
+                        const struct dt_perf_rank_info *ranks, const struct dt_perf_options *options);
 void dt_perf_json_row(struct json_t *json, const struct dt_perf_row *row,
                       const struct dt_perf_options *options);
 /* Writes the document and frees it; false when the file could not take all of it. */

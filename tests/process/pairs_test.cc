@@ -270,10 +270,45 @@ TEST_F(Pairs, ADeadRankIsAnError)
               WithoutRanks(outcome.err));
 }
 
+/* More ranks than have rows of their own, all started by one command; their times are in the document. */
+class ManyPairs : public Pairs
+{
+};
+
+TEST_F(ManyPairs, AJobOfNinetySixRanksIsValidated)
+{
+    plan_name = "ring";
+    options.pairs = plan_name.c_str();
+    options.job.ranks = 96;
+    options.slow_permille = 1000000; /* nothing is slow, as far as a test can tell */
+    Outcome outcome = RunDetour({"perf", "--pairs", "ring", "--ranks", "96", "-b", "4K", "-n", "1", "-w", "0",
+                                 "--slow", "1000", "--timeout", "120", "-J", folder + "/result.json"},
+                                Environment(""));
+    ASSERT_EQ(0, outcome.exit_code) << outcome.err;
+    out = outcome.out;
+    document = json_load_file((folder + "/result.json").c_str(), 0, nullptr);
+    ASSERT_NE(nullptr, document);
+    ReadTimes();
+    ExpectDiagnosisOfItsTimes();
+    EXPECT_EQ(96, result.plan->pair_count);
+    EXPECT_NE(std::string::npos, out.find("\npair: 96 times up to 1000.00 medians of ")) << out;
+}
+
+TEST_F(ManyPairs, MessagesGoAroundARingOfSeventyRanks)
+{
+    Outcome outcome = RunDetour({"perf", "sendrecv", "--ranks", "70", "-b", "1K", "-n", "1", "-w", "0",
+                                 "--channels", "1", "--timeout", "120"},
+                                Environment(""));
+    EXPECT_EQ(0, outcome.exit_code) << outcome.err;
+    EXPECT_NE(std::string::npos, outcome.out.find("\n#  Rank 69 Pid ")) << outcome.out;
+    EXPECT_NE(std::string::npos, outcome.out.find("# Out of bounds values : 0 OK\n")) << outcome.out;
+}
+
 TEST_F(Pairs, BadOptionsAreOneLine)
 {
     for (const Words &words : {Words{"--pairs", "star"}, Words{"--pairs", "ring", "--ranks", "1"},
                                Words{"--pairs", "ring", "-b", "8"}, Words{"--pairs", "ring", "--slow", "1"},
+                               Words{"--pairs", "ring", "--ranks", "1025"},
                                Words{"all_reduce", "--pairs", "ring"}, Words{"all_reduce", "--slow", "2"}}) {
         Words all = words;
         all.insert(all.begin(), "perf");

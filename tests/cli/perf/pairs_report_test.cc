@@ -86,6 +86,31 @@ TEST_F(PairsReport, ComputingIsOfALoopOrOfTheGpu)
     EXPECT_NE(std::string::npos, text.find("\"compute_tflops\": [\n  274.8")) << text;
 }
 
+TEST_F(PairsReport, OnlyTimesAboveTheThresholdOfALargeJobHaveARow)
+{
+    options.job.ranks = 1024;
+    times.pair_count = 1024;
+    std::fill_n(times.pair_ns, 1024, 1000000);
+    std::fill_n(times.compute_ns, 1024, 500000);
+    times.pair_ns[2] = 3000000; /* of pass 0: the ranks 4 and 5 */
+    times.compute_ns[1023] = 900000;
+    strcpy(times.compute_text, "rank 0: no GPU");
+    Judge();
+    std::string text = Text([&](FILE *file) { dt_perf_pairs_print(file, &options, &times, &result); });
+    EXPECT_EQ("         PASS  FROM    TO     TIME(ms)\n"
+              "pair        0     4     5        3.000\n"
+              "pair: 1023 times up to 1.10 medians of 1.000 ms are not listed; -J FILE has all\n"
+              "compute     -  1023     -        0.900\n"
+              "compute: 1023 times up to 1.10 medians of 0.500 ms are not listed; -J FILE has all\n"
+              "compute: a loop on the processor: rank 0: no GPU\n"
+              "slow: the computing of rank 1023, 1.80 times the others' time\n"
+              "slow: the link between the ranks 4 and 5, 3.00 times the others' time\n"
+              "took: set-up 0.000 s, exchange 0.000 s\n",
+              text);
+    std::string json = Text([&](FILE *file) { dt_perf_pairs_print_json(file, &options, &times, &result); });
+    EXPECT_NE(std::string::npos, json.find("\"from\": 1023,\n   \"to\": 0"));
+}
+
 TEST_F(PairsReport, EachCauseIsALineAndAnObject)
 {
     times.pair_ns[2] = 3000000; /* of pass 0: the ranks 4 and 5 */

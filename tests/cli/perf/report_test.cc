@@ -40,9 +40,9 @@ class PerfReport : public ::testing::Test
         snprintf(start.plugin, sizeof start.plugin, "Detour");
         start.channels = 1;
         for (int rank = 0; rank < 2; rank++) {
-            start.ranks[rank].pid = 100 + rank;
-            snprintf(start.ranks[rank].host, sizeof start.ranks[rank].host, "host%d", rank);
-            snprintf(start.ranks[rank].devices, sizeof start.ranks[rank].devices, "soft0 soft1");
+            ranks[rank].pid = 100 + rank;
+            snprintf(ranks[rank].host, sizeof ranks[rank].host, "host%d", rank);
+            snprintf(ranks[rank].devices, sizeof ranks[rank].devices, "soft0 soft1");
         }
         row.bytes = 4096;
         row.count = 1024;
@@ -66,7 +66,7 @@ class PerfReport : public ::testing::Test
     std::string Print()
     {
         testing::internal::CaptureStdout();
-        dt_perf_report_start(&report, &start);
+        dt_perf_report_start(&report, &start, ranks);
         dt_perf_report_row(&report, &row);
         is_written = dt_perf_report_finish(&report, &error);
         return testing::internal::GetCapturedStdout();
@@ -80,6 +80,7 @@ class PerfReport : public ::testing::Test
     std::string folder, path;
     dt_perf_options options = {};
     dt_perf_start start = {};
+    dt_perf_rank_info ranks[2] = {};
     dt_perf_row row = {};
     dt_perf_report report;
     dt_job_error error = {};
