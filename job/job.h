@@ -12,6 +12,8 @@
 extern "C" {
 #endif
 
+/* Bounds the descriptors of the launcher, and a part of an exchange (exchange.h) to 1 KiB, which has to hold
+ * a connection handle. */
 #define DT_JOB_RANKS_MAX 1024
 
 struct dt_job_options {

@@ -203,11 +203,12 @@ static bool share_times(struct pairs_rank *rank)
 {
     const struct detour_validation *plan = rank->plan;
     size_t passes = (size_t)plan->pass_count;
-    int64_t *mine = calloc(passes * (rank->job.net.ranks + 1), sizeof *mine), *all = mine + passes;
+    int64_t *mine = calloc(passes * (rank->job.net.ranks + 1), sizeof *mine), *all;
     bool ok;
 
     if (!mine)
         return out_of_memory(rank);
+    all = mine + passes;
     for (size_t pass = 0; pass < passes; pass++) {
         for (int32_t i = plan->first_pair[pass]; i < plan->first_pair[pass + 1]; i++)
             mine[pass] = plan->pairs[i].from == (int32_t)rank->job.net.rank ? rank->pair_ns[i] : mine[pass];
