@@ -144,6 +144,17 @@ static bool hold_again(struct dt_registration *registration)
     return is_late;
 }
 
+/* The memory was deregistered while the task was queued, and may be other memory by now. */
+static bool is_abandoned(struct dt_registration *registration)
+{
+    bool is;
+
+    pthread_mutex_lock(&registration->mutex);
+    is = registration->state == DT_REGISTRATION_ABANDONED;
+    pthread_mutex_unlock(&registration->mutex);
+    return is;
+}
+
 static void run_register(struct dt_task *task)
 {
     struct dt_registration *registration = dt_container_of(task, struct dt_registration, task);
@@ -151,7 +162,7 @@ static void run_register(struct dt_task *task)
     struct dt_mr *mr = NULL;
     enum dt_status status = DT_SYSTEM; /* late at its opening, and then not opened */
 
-    if (device)
+    if (device && !is_abandoned(registration))
         status = dt_memory_register_on(device, &registration->from, &mr);
     if (status != DT_NOT_FOUND || !hold_again(registration))
         end(registration, status, mr);

@@ -189,6 +189,21 @@ TEST_F(Registration, OfMemoryThatIsGoneIsGivenBack)
     EXPECT_TRUE(Until([&] { return dt_load_acquire(&nic->late_tasks) == 0; }));
 }
 
+TEST_F(Registration, OfMemoryThatIsGoneIsNotBegun)
+{
+    uint64_t registered = 0;
+    Stop();
+    ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
+    RefuseOnce(nic, &registered);
+    dt_memory_deregister_all(receiver, memory);
+    free(memory);
+    memory = nullptr;
+    hang.Answer();
+    EXPECT_TRUE(Until([&] { return dt_load_acquire(&nic->late_tasks) == 0; }));
+    EXPECT_EQ(0u, registered);
+    dt_device_set_faults(nic->device, nullptr, 0);
+}
+
 TEST_F(Registration, ADeregistrationIsNotWaitedForEither)
 {
     ASSERT_EQ(DT_OK, dt_memory_register_all(receiver, &source, memory, &missing));
