@@ -148,6 +148,24 @@ static uint64_t arrival_ns(const struct dt_rank_receiver *receiver, uint64_t num
  * The input of a sender
  */
 
+/* The senders that count, during an update. */
+struct compared {
+    struct dt_rank_sender *sender[DT_RANK_TIME_SENDERS];
+    uint64_t next_ns[DT_RANK_TIME_SENDERS]; /* when their next bursts were wanted; FOREVER: none is left */
+    uint32_t count;
+};
+
+static void compare_first(struct dt_rank_time *rank, struct compared *compared)
+{
+    compared->count = 0;
+    dt_list_for_each(node, &rank->senders)
+    {
+        if (compared->count == DT_RANK_TIME_SENDERS)
+            break;
+        compared->sender[compared->count++] = sender_of(node);
+    }
+}
+
 /* Is the difference at most 1/share of what was sent? One message more or less says nothing. */
 static bool is_like(uint64_t received, uint64_t sent, uint64_t share)
 {
@@ -194,13 +212,13 @@ static struct dt_rank_receiver *find_input(struct dt_rank_time *rank, const stru
 }
 
 /* False: an input is another one than before. */
-static bool choose_inputs(struct dt_rank_time *rank, uint64_t from_ns, uint64_t to_ns)
+static bool choose_inputs(struct dt_rank_time *rank, const struct compared *compared, uint64_t from_ns,
+                          uint64_t to_ns)
 {
     bool is_same = true;
 
-    dt_list_for_each(node, &rank->senders)
-    {
-        struct dt_rank_sender *sender = sender_of(node);
+    for (uint32_t i = 0; i < compared->count; i++) {
+        struct dt_rank_sender *sender = compared->sender[i];
         uint64_t sent = sent_between(sender, from_ns, to_ns);
 
         if (sent == 0 || (sender->input && is_like(received_between(sender->input, from_ns, to_ns), sent, 2)))
@@ -259,13 +277,12 @@ static uint64_t sent_before(const struct dt_rank_sender *sender)
                : iteration->message_count;
 }
 
-static uint64_t answers_ns(struct dt_rank_time *rank, uint64_t wanted_ns)
+static uint64_t answers_ns(const struct compared *compared, uint64_t wanted_ns)
 {
     uint64_t ns = 0;
 
-    dt_list_for_each(node, &rank->senders)
-    {
-        struct dt_rank_sender *sender = sender_of(node);
+    for (uint32_t i = 0; i < compared->count; i++) {
+        struct dt_rank_sender *sender = compared->sender[i];
 
         if (sender->input && sender->offset > 0)
             ns = dt_max_u64(ns, last_answer_ns(sender, wanted_ns, sent_before(sender)));
@@ -273,42 +290,52 @@ static uint64_t answers_ns(struct dt_rank_time *rank, uint64_t wanted_ns)
     return ns;
 }
 
-/* The sender whose next burst is the earliest one of all; NULL: none until to_ns. */
-static struct dt_rank_sender *earliest(struct dt_rank_time *rank, uint64_t to_ns, uint64_t *wanted_ns)
+/* When the next burst of the sender was wanted; FOREVER: it has none until to_ns. */
+static uint64_t next_ns(const struct dt_rank_sender *sender, uint64_t to_ns)
 {
-    struct dt_rank_sender *found = NULL;
-    uint32_t count = 0;
+    uint64_t ns = sender->next_burst < sender->iteration.mark_count
+                      ? dt_iteration_burst_of(&sender->iteration, sender->next_burst)->wanted_ns
+                      : FOREVER;
 
-    *wanted_ns = FOREVER;
-    dt_list_for_each(node, &rank->senders)
-    {
-        struct dt_rank_sender *sender = sender_of(node);
-        const struct dt_iteration *iteration = &sender->iteration;
+    return ns <= to_ns ? ns : FOREVER;
+}
 
-        if (count++ >= DT_RANK_TIME_SENDERS)
-            break;
-        sender->next_burst = dt_max_u64(sender->next_burst, dt_iteration_oldest(iteration));
-        if (sender->next_burst >= iteration->mark_count)
-            continue;
-        uint64_t ns = dt_iteration_burst_of(iteration, sender->next_burst)->wanted_ns;
-        if (ns <= to_ns && ns < *wanted_ns) {
-            *wanted_ns = ns;
-            found = sender;
+static void find_next(struct compared *compared, uint64_t to_ns)
+{
+    for (uint32_t i = 0; i < compared->count; i++) {
+        struct dt_rank_sender *sender = compared->sender[i];
+
+        sender->next_burst = dt_max_u64(sender->next_burst, dt_iteration_oldest(&sender->iteration));
+        compared->next_ns[i] = next_ns(sender, to_ns);
+    }
+}
+
+/* The sender whose next burst is the earliest one of all; compared->count: there is no burst left. */
+static uint32_t earliest(const struct compared *compared)
+{
+    uint64_t earliest_ns = FOREVER;
+    uint32_t found = compared->count;
+
+    for (uint32_t i = 0; i < compared->count; i++) {
+        if (compared->next_ns[i] < earliest_ns) {
+            earliest_ns = compared->next_ns[i];
+            found = i;
         }
     }
     return found;
 }
 
 /* The sum of the gaps in (from_ns, to_ns]. False: an offset has changed, so the sum means nothing. */
-static bool add_gaps(struct dt_rank_time *rank, uint64_t from_ns, uint64_t to_ns, uint64_t *gaps_ns)
+static bool add_gaps(struct compared *compared, uint64_t from_ns, uint64_t to_ns, uint64_t *gaps_ns)
 {
-    uint64_t before_ns = from_ns, wanted_ns;
-    struct dt_rank_sender *sender;
+    uint64_t before_ns = from_ns;
     bool is_sound = true;
 
     *gaps_ns = 0;
-    while ((sender = earliest(rank, to_ns, &wanted_ns))) {
-        uint64_t number = sender->next_burst, begin_ns = before_ns;
+    find_next(compared, to_ns);
+    for (uint32_t i = earliest(compared); i < compared->count; i = earliest(compared)) {
+        struct dt_rank_sender *sender = compared->sender[i];
+        uint64_t number = sender->next_burst, wanted_ns = compared->next_ns[i], begin_ns = before_ns;
 
         if (wanted_ns > from_ns && sender->input) {
             uint64_t needed = dt_iteration_burst_of(&sender->iteration, number)->first +
@@ -317,13 +344,14 @@ static bool add_gaps(struct dt_rank_time *rank, uint64_t from_ns, uint64_t to_ns
             is_sound &= learn_offset(sender, needed, arrived_until(sender->input, wanted_ns));
             if (needed > sender->offset)
                 begin_ns = dt_max_u64(begin_ns, arrival_ns(sender->input, needed - sender->offset - 1));
-            begin_ns = dt_max_u64(begin_ns, answers_ns(rank, wanted_ns));
+            begin_ns = dt_max_u64(begin_ns, answers_ns(compared, wanted_ns));
             begin_ns = dt_max_u64(begin_ns, sender->after_ns[number % DT_ITERATION_MARKS]);
             if (wanted_ns > begin_ns)
                 *gaps_ns += wanted_ns - begin_ns;
         }
         before_ns = dt_max_u64(before_ns, wanted_ns);
         sender->next_burst++;
+        compared->next_ns[i] = next_ns(sender, to_ns);
     }
     return is_sound;
 }
@@ -335,18 +363,14 @@ static bool add_gaps(struct dt_rank_time *rank, uint64_t from_ns, uint64_t to_ns
  * False: no connection has a number of messages without doubt, so that the time of an iteration is unknown.
  * The healthy levels stay, for the time after the doubt.
  */
-static bool choose_clock(struct dt_rank_time *rank)
+static bool choose_clock(struct dt_rank_time *rank, const struct compared *compared)
 {
     const struct dt_iteration *all[DT_RANK_TIME_SENDERS];
     const struct dt_iteration *voted;
-    uint32_t count = 0;
 
-    dt_list_for_each(node, &rank->senders)
-    {
-        if (count < DT_RANK_TIME_SENDERS)
-            all[count++] = &sender_of(node)->iteration;
-    }
-    voted = dt_iteration_vote(all, count);
+    for (uint32_t i = 0; i < compared->count; i++)
+        all[i] = &compared->sender[i]->iteration;
+    voted = dt_iteration_vote(all, compared->count);
     if (!voted) {
         rank->clock_iterations = 0;
         rank->iteration_ns = rank->compute_ns = 0;
@@ -357,10 +381,9 @@ static bool choose_clock(struct dt_rank_time *rank)
         dt_iteration_ns(voted) < 2 * dt_iteration_ns(&rank->clock->iteration) &&
         dt_iteration_ns(&rank->clock->iteration) < 2 * dt_iteration_ns(voted))
         return true;
-    dt_list_for_each(node, &rank->senders)
-    {
-        if (&sender_of(node)->iteration == voted && sender_of(node) != rank->clock) {
-            rank->clock = sender_of(node);
+    for (uint32_t i = 0; i < compared->count; i++) {
+        if (&compared->sender[i]->iteration == voted && compared->sender[i] != rank->clock) {
+            rank->clock = compared->sender[i];
             rank->clock_iterations = 0;
             forget(rank);
         }
@@ -418,9 +441,11 @@ static void add_sample(struct dt_rank_time *rank, uint64_t began_ns)
 void dt_rank_time_update(struct dt_rank_time *rank, uint64_t now_ns, bool is_disturbed)
 {
     uint64_t number, count, from_ns, to_ns, gaps_ns;
+    struct compared compared;
     bool is_same;
 
-    number = choose_clock(rank) ? last_settled(rank->clock, now_ns) : 0;
+    compare_first(rank, &compared);
+    number = choose_clock(rank, &compared) ? last_settled(rank->clock, now_ns) : 0;
     if (number <= rank->clock_iterations)
         return;
     count = number - rank->clock_iterations;
@@ -435,12 +460,12 @@ void dt_rank_time_update(struct dt_rank_time *rank, uint64_t now_ns, bool is_dis
         if (rank->clock->iteration.period != rank->clock_period)
             forget(rank);
         rank->clock_period = rank->clock->iteration.period;
-        add_gaps(rank, to_ns, to_ns, &gaps_ns);
+        add_gaps(&compared, to_ns, to_ns, &gaps_ns);
         return;
     }
     rank->iteration_ns = (to_ns - from_ns) / count;
-    is_same = choose_inputs(rank, from_ns, to_ns);
-    if (!add_gaps(rank, from_ns, to_ns, &gaps_ns) || !is_same) {
+    is_same = choose_inputs(rank, &compared, from_ns, to_ns);
+    if (!add_gaps(&compared, from_ns, to_ns, &gaps_ns) || !is_same) {
         rank->compute_ns = 0;
         forget(rank);
         return;
