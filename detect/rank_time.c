@@ -40,6 +40,8 @@ void dt_rank_time_add_sender(struct dt_rank_time *rank, struct dt_rank_sender *s
     sender->peer = peer;
     dt_iteration_init(&sender->iteration);
     dt_list_push_back(&rank->senders, &sender->node);
+    sender->counts = rank->counted < DT_RANK_TIME_SENDERS;
+    rank->counted += sender->counts;
 }
 
 void dt_rank_time_add_receiver(struct dt_rank_time *rank, struct dt_rank_receiver *receiver, uint32_t peer)
@@ -57,9 +59,25 @@ static void forget(struct dt_rank_time *rank)
     rank->is_slow = false;
 }
 
+/* One that counted is gone: the first that does not takes its place. */
+static void count_another(struct dt_rank_time *rank)
+{
+    dt_list_for_each(node, &rank->senders)
+    {
+        if (sender_of(node)->counts)
+            continue;
+        sender_of(node)->counts = true;
+        return;
+    }
+    DT_CHECK(rank->counted > 0);
+    rank->counted--;
+}
+
 void dt_rank_time_remove_sender(struct dt_rank_time *rank, struct dt_rank_sender *sender)
 {
     dt_list_remove(&sender->node);
+    if (sender->counts)
+        count_another(rank);
     if (rank->clock == sender) {
         rank->clock = NULL;
         rank->iteration_ns = rank->compute_ns = 0;
@@ -98,6 +116,8 @@ void dt_rank_time_wanted(struct dt_rank_sender *sender, uint64_t wanted_ns, uint
     struct dt_iteration *iteration = &sender->iteration;
     uint64_t burst = iteration->mark_count;
 
+    if (!sender->counts)
+        return;
     if (dt_iteration_add(iteration, wanted_ns, messages))
         sender->ends_ns[iteration->iterations % DT_RANK_TIME_ENDS] = iteration->end_ns;
     if (iteration->mark_count > burst)
@@ -160,8 +180,9 @@ static void compare_first(struct dt_rank_time *rank, struct compared *compared)
     compared->count = 0;
     dt_list_for_each(node, &rank->senders)
     {
-        if (compared->count == DT_RANK_TIME_SENDERS)
+        if (compared->count == rank->counted)
             break;
+        DT_CHECK(sender_of(node)->counts);
         compared->sender[compared->count++] = sender_of(node);
     }
 }

@@ -41,7 +41,7 @@ extern "C" {
 #endif
 
 #define DT_RANK_TIME_ARRIVALS 2048 /* remembered per receiving connection */
-#define DT_RANK_TIME_SENDERS  64   /* compared; further ones do not count */
+#define DT_RANK_TIME_SENDERS  64   /* compared, the first ones; further ones do not count */
 /* An iteration is evaluated this long after its end: by then the times of all connections are here. */
 #define DT_RANK_TIME_SETTLE_NS 50000000ull
 #define DT_RANK_TIME_ENDS      64 /* of iterations, remembered until they are evaluated */
@@ -59,6 +59,7 @@ struct dt_rank_receiver {
 struct dt_rank_sender {
     struct dt_list node;
     uint32_t peer;
+    bool counts; /* it is one of the first DT_RANK_TIME_SENDERS; else its messages are not noted */
     struct dt_iteration iteration;
     struct dt_rank_receiver *input; /* NULL: not known */
     uint64_t offset;                /* message n needs message n - offset of the input */
@@ -72,8 +73,9 @@ struct dt_rank_sender {
 };
 
 struct dt_rank_time {
-    struct dt_list senders;
+    struct dt_list senders; /* those that count are the first */
     struct dt_list receivers;
+    uint32_t counted;             /* senders that count */
     struct dt_rank_sender *clock; /* the connection whose iterations are the process's; NULL: none */
     uint64_t clock_iterations;    /* of them, evaluated */
     uint64_t clock_period;        /* messages of an iteration, when the first of them was evaluated */

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <vector>
 
 #include "tests/detect/rhythm.h"
 
@@ -226,5 +227,36 @@ TEST(RankTime, IsUnknownWhileThePeriodIsDoubtful)
     sender->iteration.is_doubtful = false;
     EXPECT_EQ(run(5), 69000000u);
     EXPECT_GT(rank->whole.sample_count, samples) << "what is healthy is still known";
+}
+
+// The messages of further senders cost nothing; the first of them follows when one that counted is removed.
+TEST(RankTime, OnlyTheFirstSendersCount)
+{
+    auto rank = std::make_unique<dt_rank_time>();
+    std::vector<std::unique_ptr<dt_rank_sender>> senders;
+
+    dt_rank_time_init(rank.get());
+    for (int i = 0; i < DT_RANK_TIME_SENDERS + 2; i++) {
+        senders.push_back(std::make_unique<dt_rank_sender>());
+        dt_rank_time_add_sender(rank.get(), senders.back().get(), 1);
+    }
+    auto noted = [&](size_t i) {
+        uint64_t before = senders[i]->left_count;
+        dt_rank_time_wanted(senders[i].get(), 1000, 2000, 1);
+        return senders[i]->left_count - before;
+    };
+    EXPECT_EQ(1u, noted(0));
+    EXPECT_EQ(1u, noted(DT_RANK_TIME_SENDERS - 1));
+    EXPECT_EQ(0u, noted(DT_RANK_TIME_SENDERS));
+    dt_rank_time_remove_sender(rank.get(), senders[DT_RANK_TIME_SENDERS + 1].get()); // it did not count
+    EXPECT_EQ(0u, noted(DT_RANK_TIME_SENDERS));
+    dt_rank_time_remove_sender(rank.get(), senders[3].get());
+    EXPECT_EQ(1u, noted(DT_RANK_TIME_SENDERS));
+    for (size_t i = 0; i < DT_RANK_TIME_SENDERS + 1; i++) {
+        if (i != 3)
+            dt_rank_time_remove_sender(rank.get(), senders[i].get());
+        dt_rank_time_update(rank.get(), DT_RANK_TIME_SETTLE_NS * i, false);
+    }
+    EXPECT_EQ(0u, rank->counted);
 }
 } // namespace
