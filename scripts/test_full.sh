@@ -43,5 +43,7 @@ names=$(IFS='|' && echo "${units[*]//./\\.}")
 build release build all
 # Stock NCCL for tests/nccl; without it they are skipped, with the reason.
 scripts/nccl_wheels.sh || [ $? -eq 77 ]
+# The fuzzers begin with their whole corpus, which no time limits; the search behind it is short here.
+export DETOUR_FUZZ_SECONDS=${DETOUR_FUZZ_SECONDS:-10}
 # The guests of tests/vm are part of it; DETOUR_VM=optional lets a machine without network skip them.
 DETOUR_VM=${DETOUR_VM:-required} "${tests[@]}" --test-dir build -L full

@@ -5,7 +5,8 @@
 # and the search for their pipelines (`optimize`); jobs and events (`mitigate`, all three tests/planner).
 # usage: run.sh OUT [RUNS [TARGET...]]
 #   OUT      keeps what was built, the growing corpus and any crash
-#   RUNS     per target: 300000, or what DETOUR_FUZZ_SECONDS (60) are enough for; -1 for no end
+#   RUNS     per target: 300000, or what DETOUR_FUZZ_SECONDS (60; model, optimize and mitigate: 20) are enough for; -1 for
+#            no end
 #   TARGET   profile, delays, json, csv, plan, model, optimize, mitigate (all)
 # Millions: DETOUR_FUZZ_SECONDS=3600 run.sh OUT 2000000. What is worth keeping: run.sh OUT merge, which adds the
 # inputs of OUT that reach code corpus/ does not.
@@ -51,20 +52,22 @@ for target in "${targets[@]}"; do
         continue
     fi
     limits=()
+    seconds=60
     case $target in
     profile) cp "$seeds"/*.profile.json "corpus.$target" ;;
     delays) cp "$seeds"/delays.json "corpus.$target" ;;
     json) cp "$seeds"/pair.json "$seeds"/v.json "corpus.$target" ;;
     csv) cp "$seeds"/*.csv "corpus.$target" ;;
     model) cp "$root"/tests/planner/golden/*.model.json "corpus.$target"
-           limits=(-max_total_time=20) ;;
+           seconds=20 ;;
     mitigate) cp "$root"/experiments/incidents/clusters/*.json "corpus.$target"
-              limits=(-max_total_time=20) ;;
-    optimize) limits=(-max_len=256 -max_total_time=20) ;;
+              seconds=20 ;;
+    optimize) limits=(-max_len=256)
+              seconds=20 ;;
     plan) limits=(-max_len=256) ;; # more bytes than there are choices
     esac
     echo "fuzz: $target, $runs runs, seed 1"
-    "./fuzz_$target" -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-60}" -timeout=60 -error_exitcode=1 -timeout_exitcode=1 -rss_limit_mb=2048 \
+    "./fuzz_$target" -seed=1 "-runs=$runs" -max_total_time="${DETOUR_FUZZ_SECONDS:-$seconds}" -timeout=60 -error_exitcode=1 -timeout_exitcode=1 -rss_limit_mb=2048 \
         -max_len=8192 "-dict=$here/words.dict" -verbosity=0 -print_final_stats=1 "-artifact_prefix=$out/crash.$target." \
         "${limits[@]}" "corpus.$target" "$here/corpus/$target" 2>&1 | tail -n 12
 done
