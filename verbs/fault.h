@@ -60,10 +60,15 @@ enum dt_device_fault_kind {
  * and ionic_poll_send() skip successful completions that were not polled, and the library itself reports the
  * work as flushed. A marker thus shows that the firmware has answered modify_qp.
  *
- * BNXT, providers/bnxt_re/verbs.c: the terminal completion of a queue pair in one completion queue
- * (bnxt_re_poll_term_cqe()) makes the library report the work of the other queue as flushed as soon as that
- * queue is empty; a successful completion that the device writes later is lost. Here each completion with an
- * error counts as a terminal one.
+ * BNXT, providers/bnxt_re/verbs.c and Linux, drivers/infiniband/hw/bnxt_re/qplib_fp.c: a completion covers
+ * all sends up to an index, so the successful sends before a failure may have no completion of their own. The
+ * kernel's driver reports them as successful (bnxt_qplib_cq_process_req(), _terminal()), the library does
+ * not: bnxt_re_poll_err_scqe() reports the oldest send as the failed one, bnxt_re_poll_term_cqe() ignores the
+ * index, and the rest is flushed. Here a failed send covers the successful ones before it in the same poll,
+ * and a move to ERR all that were not polled. Besides, the terminal completion of a queue pair in one
+ * completion queue makes the library report the work of the other queue as flushed as soon as that queue is
+ * empty; a successful completion that the device writes later is lost. Here each completion with an error
+ * counts as a terminal one.
  *
  * MLX5, Linux, drivers/net/ethernet/mellanox/mlx5/core/cmd.c: after DEVICE_FATAL the driver answers 2ERR_QP
  * and DESTROY_QP with success and the device does nothing; providers/mlx5/verbs.c passes that on. Here
@@ -71,7 +76,8 @@ enum dt_device_fault_kind {
  * destroyed, since the library could not free its memory otherwise.
  *
  * RXE, providers/rxe/rxe.c: rxe_post_recv() writes to a queue in shared memory and makes no system call, so
- * nothing looks at a receive that is posted in the error state, and it never completes.
+ * nothing looks at a receive that is posted in the error state, and it never completes. Here each call of
+ * post_recv queries the state of the queue pair.
  */
 enum dt_device_personality {
     DT_DEVICE_PERSONALITY_MLX5,

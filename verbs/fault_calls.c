@@ -373,10 +373,12 @@ static int poll_cq(struct ibv_cq *cq, struct dt_mlx5_cq *mlx5, int count, struct
         struct dt_fault_qp *qp = find_number(layer, wcs[i].qp_num);
         bool is_kept = turn(layer, qp, is_received, &wcs[i]);
 
+        if (!is_kept)
+            continue;
+        wcs[kept] = wcs[i];
         if (qp)
-            dt_fault_personality_turn(layer, qp, cq, &wcs[i]);
-        if (is_kept)
-            wcs[kept++] = wcs[i];
+            dt_fault_personality_turn(layer, qp, cq, wcs, kept);
+        kept++;
     }
     if (taken >= 0 && taken < count && !silent)
         dt_fault_personality_emptied(layer, cq);

@@ -35,7 +35,6 @@ struct dt_fault_qp {
     bool is_broken;      /* a completion was turned into an error: it has no success any more */
     bool is_mute;        /* it has no completion at all */
     bool is_probe;       /* dt_qp_options: carries no messages */
-    bool is_in_error;    /* as far as modify_qp and completions tell */
     bool discards_sends; /* personality: successful completions become flushed work */
     bool discards_receives;
     bool ends_sends; /* the same, once the completion queue is empty */

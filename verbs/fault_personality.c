@@ -12,8 +12,7 @@ static struct dt_fault_state *find(struct dt_fault_layer *layer, enum dt_device_
 
 bool dt_fault_personality_polls(struct dt_fault_layer *layer)
 {
-    return find(layer, DT_DEVICE_PERSONALITY_IONIC) || find(layer, DT_DEVICE_PERSONALITY_BNXT) ||
-           find(layer, DT_DEVICE_PERSONALITY_RXE);
+    return find(layer, DT_DEVICE_PERSONALITY_IONIC) || find(layer, DT_DEVICE_PERSONALITY_BNXT);
 }
 
 bool dt_fault_personality_receives(struct dt_fault_layer *layer)
@@ -35,38 +34,72 @@ void dt_fault_personality_modified(struct dt_fault_layer *layer, struct dt_fault
                                    enum ibv_qp_state state)
 {
     bool is_error = state == IBV_QPS_ERR;
+    bool is_ionic = find(layer, DT_DEVICE_PERSONALITY_IONIC);
 
-    qp->is_in_error = is_error;
-    if (is_error && !find(layer, DT_DEVICE_PERSONALITY_IONIC))
+    if (!is_error) {
+        qp->discards_sends = qp->discards_receives = false;
+        qp->ends_sends = qp->ends_receives = false;
         return;
-    qp->discards_sends = qp->discards_receives = is_error;
-    qp->ends_sends = qp->ends_receives = false;
+    }
+    qp->discards_sends |= is_ionic || find(layer, DT_DEVICE_PERSONALITY_BNXT);
+    qp->discards_receives |= is_ionic;
 }
 
+/* Detour posts no receives to a queue pair with one completion queue for both. */
 static bool is_of_receives(const struct dt_fault_qp *qp, const struct ibv_cq *cq)
 {
-    return qp->ibv->recv_cq == cq;
+    return qp->ibv->recv_cq == cq && qp->ibv->send_cq != cq;
+}
+
+static void flush(struct dt_fault_state *state, struct ibv_wc *wc)
+{
+    wc->status = IBV_WC_WR_FLUSH_ERR;
+    wc->vendor_err = 0;
+    dt_fault_acts(state);
+}
+
+/* The failed send wcs[last] covers the successful ones before it: the oldest of them reports its error. */
+static void cover(struct dt_fault_state *state, struct ibv_wc *wcs, int last)
+{
+    const struct ibv_wc failed = wcs[last];
+    int oldest = last;
+
+    for (int i = last; i-- > 0;) {
+        if (wcs[i].qp_num != failed.qp_num || wcs[i].status != IBV_WC_SUCCESS)
+            continue;
+        flush(state, &wcs[i]);
+        oldest = i;
+    }
+    if (oldest == last)
+        return;
+    wcs[last].status = IBV_WC_WR_FLUSH_ERR;
+    wcs[last].vendor_err = 0;
+    wcs[oldest].status = failed.status;
+    wcs[oldest].vendor_err = failed.vendor_err;
+}
+
+static void end_other_queue(struct dt_fault_layer *layer, struct dt_fault_qp *qp, bool is_receive)
+{
+    qp->ends_sends |= is_receive;
+    qp->ends_receives |= !is_receive;
+    layer->has_ended = true;
 }
 
 void dt_fault_personality_turn(struct dt_fault_layer *layer, struct dt_fault_qp *qp, const struct ibv_cq *cq,
-                               struct ibv_wc *wc)
+                               struct ibv_wc *wcs, int last)
 {
-    bool is_receive = is_of_receives(qp, cq);
     struct dt_fault_state *state = dt_fault_find(layer, DT_DEVICE_FAULT_PERSONALITY);
+    bool is_receive = is_of_receives(qp, cq);
 
     if (!state)
         return;
-    if (wc->status != IBV_WC_SUCCESS) {
-        bool is_bnxt = state->fault.personality == DT_DEVICE_PERSONALITY_BNXT;
-
-        qp->is_in_error = true; /* by itself, if no modify_qp took it there */
-        qp->ends_sends |= is_bnxt && is_receive;
-        qp->ends_receives |= is_bnxt && !is_receive;
-        layer->has_ended |= is_bnxt;
-    } else if (is_receive ? qp->discards_receives : qp->discards_sends) {
-        wc->status = IBV_WC_WR_FLUSH_ERR;
-        wc->vendor_err = 0;
-        dt_fault_acts(state);
+    if (wcs[last].status == IBV_WC_SUCCESS) {
+        if (is_receive ? qp->discards_receives : qp->discards_sends)
+            flush(state, &wcs[last]);
+    } else if (state->fault.personality == DT_DEVICE_PERSONALITY_BNXT) {
+        end_other_queue(layer, qp, is_receive);
+        if (!is_receive)
+            cover(state, wcs, last);
     }
 }
 
@@ -86,8 +119,11 @@ void dt_fault_personality_emptied(struct dt_fault_layer *layer, const struct ibv
 bool dt_fault_personality_loses_receive(struct dt_fault_layer *layer, const struct dt_fault_qp *qp)
 {
     struct dt_fault_state *rxe = find(layer, DT_DEVICE_PERSONALITY_RXE);
+    struct ibv_qp_attr attr = {0};
+    struct ibv_qp_init_attr init;
 
-    if (!rxe || !qp || !qp->is_in_error)
+    if (!rxe || !qp || layer->below->query_qp(qp->ibv, &attr, IBV_QP_STATE, &init) ||
+        attr.qp_state != IBV_QPS_ERR)
         return false;
     dt_fault_acts(rxe);
     return true;

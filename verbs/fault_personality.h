@@ -25,9 +25,10 @@ bool dt_fault_personality_ignores(struct dt_fault_layer *layer);
 void dt_fault_personality_modified(struct dt_fault_layer *layer, struct dt_fault_qp *qp,
                                    enum ibv_qp_state state);
 
-/* A completion of `qp` was taken from `cq`: it may become one of flushed work. */
+/* wcs[last], of `qp`, was taken from `cq`, after wcs[0] to wcs[last - 1]: it may become one of flushed work,
+ * and so may those before it. */
 void dt_fault_personality_turn(struct dt_fault_layer *layer, struct dt_fault_qp *qp, const struct ibv_cq *cq,
-                               struct ibv_wc *wc);
+                               struct ibv_wc *wcs, int last);
 
 /* A poll has found `cq` empty. */
 void dt_fault_personality_emptied(struct dt_fault_layer *layer, const struct ibv_cq *cq);

@@ -2,6 +2,8 @@
 /* Each personality, with completions and states as a library and a device would give them. */
 #include "verbs/fault_personality.h"
 
+#include <cerrno>
+
 #include <gtest/gtest.h>
 
 namespace
@@ -15,6 +17,8 @@ class Personality : public ::testing::Test
         ibv.send_cq = &sends;
         ibv.recv_cq = &receives;
         qp.ibv = &ibv;
+        table.query_qp = Query;
+        layer.below = &table;
         dt_list_push_back(&layer.qps, &qp.node);
     }
     void Be(dt_device_personality personality)
@@ -30,15 +34,25 @@ class Personality : public ::testing::Test
     {
         ibv_wc wc = {};
         wc.status = status;
-        dt_fault_personality_turn(&layer, &qp, &cq, &wc);
+        dt_fault_personality_turn(&layer, &qp, &cq, &wc, 0);
         return wc.status;
     }
+    /* The state that the device reports. */
+    static int Query(ibv_qp *, ibv_qp_attr *attr, int, ibv_qp_init_attr *)
+    {
+        attr->qp_state = state;
+        return state == IBV_QPS_UNKNOWN ? EIO : 0;
+    }
+    static ibv_qp_state state;
+    dt_verbs_table table = {};
     dt_fault_layer layer = {};
     dt_fault_qp qp = {};
     ibv_qp ibv = {};
     ibv_cq sends = {}, receives = {};
     uint64_t fired = 0;
 };
+
+ibv_qp_state Personality::state = IBV_QPS_RTS;
 
 TEST_F(Personality, WithoutOneNothingChanges)
 {
@@ -77,6 +91,41 @@ TEST_F(Personality, BnxtEndsTheOtherQueueOnceItIsEmpty)
     dt_fault_personality_emptied(&layer, &receives);
     EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, Turn(receives, IBV_WC_SUCCESS));
     EXPECT_EQ(1u, fired);
+    dt_fault_personality_modified(&layer, &qp, IBV_QPS_RESET);
+    EXPECT_EQ(IBV_WC_SUCCESS, Turn(receives, IBV_WC_SUCCESS));
+}
+
+TEST_F(Personality, BnxtFlushesTheSendsThatWereNotPolledBeforeErr)
+{
+    Be(DT_DEVICE_PERSONALITY_BNXT);
+    EXPECT_EQ(IBV_WC_SUCCESS, Turn(sends, IBV_WC_SUCCESS));
+    dt_fault_personality_modified(&layer, &qp, IBV_QPS_ERR);
+    EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, Turn(sends, IBV_WC_SUCCESS));
+    EXPECT_EQ(IBV_WC_SUCCESS, Turn(receives, IBV_WC_SUCCESS)) << "each has a completion of its own";
+    EXPECT_EQ(1u, fired);
+}
+
+TEST_F(Personality, BnxtReportsTheOldestSendAsTheFailedOne)
+{
+    ibv_wc wcs[4] = {};
+
+    Be(DT_DEVICE_PERSONALITY_BNXT);
+    ibv.qp_num = 7;
+    for (ibv_wc &wc : wcs)
+        wc.qp_num = 7;
+    wcs[1].qp_num = 8;
+    wcs[3].status = IBV_WC_RETRY_EXC_ERR;
+    wcs[3].vendor_err = 2;
+    for (int i = 0; i < 4; i++)
+        if (i != 1)
+            dt_fault_personality_turn(&layer, &qp, &sends, wcs, i);
+    EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, wcs[0].status);
+    EXPECT_EQ(2u, wcs[0].vendor_err);
+    EXPECT_EQ(IBV_WC_SUCCESS, wcs[1].status) << "another queue pair's";
+    EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, wcs[2].status);
+    EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, wcs[3].status);
+    EXPECT_EQ(0u, wcs[3].vendor_err);
+    EXPECT_EQ(2u, fired) << "the successful ones";
 }
 
 TEST_F(Personality, Mlx5IgnoresCallsOnceItsDeviceHasDied)
@@ -92,20 +141,14 @@ TEST_F(Personality, RxeNeverLooksAtAReceiveThatIsPostedInErr)
 {
     Be(DT_DEVICE_PERSONALITY_RXE);
     EXPECT_TRUE(dt_fault_personality_receives(&layer));
+    EXPECT_FALSE(dt_fault_personality_polls(&layer));
+    state = IBV_QPS_RTS;
     EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, &qp));
-    dt_fault_personality_modified(&layer, &qp, IBV_QPS_ERR);
+    state = IBV_QPS_UNKNOWN;
+    EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, &qp)) << "the device does not answer";
+    state = IBV_QPS_ERR;
     EXPECT_TRUE(dt_fault_personality_loses_receive(&layer, &qp));
     EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, nullptr)) << "a queue pair that is not known";
     EXPECT_EQ(1u, fired);
-}
-
-TEST_F(Personality, RxeLosesReceivesAlsoWhereTheDeviceHasFailedTheQueuePair)
-{
-    Be(DT_DEVICE_PERSONALITY_RXE);
-    EXPECT_TRUE(dt_fault_personality_polls(&layer)) << "completions show that it is in the error state";
-    Turn(receives, IBV_WC_SUCCESS);
-    EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, &qp));
-    EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, Turn(sends, IBV_WC_RETRY_EXC_ERR));
-    EXPECT_TRUE(dt_fault_personality_loses_receive(&layer, &qp));
 }
 } // namespace
