@@ -40,6 +40,8 @@ static const char *const kind_name[] = {
     [DT_CHAOS_MIGRATE] = "drained by the operator",
     [DT_CHAOS_CONTROL_GONE] = "control network gone for good",
     [DT_CHAOS_REMOVED] = "device removed",
+    [DT_CHAOS_QPS_FAIL] = "queue pairs fail",
+    [DT_CHAOS_RECEIVES_LATE] = "completions of receives late",
 };
 
 static const char *stream_fault_name(enum dt_stream_fault fault)
@@ -156,6 +158,8 @@ static uint32_t verbs_fault(enum dt_chaos_kind kind)
         return DT_VERBS_EVENTS_HELD;
     case DT_CHAOS_HALF_SILENT:
         return DT_VERBS_HALF_SILENT;
+    case DT_CHAOS_RECEIVES_LATE:
+        return DT_VERBS_RECEIVES_LATE;
     default:
         return 0;
     }
@@ -247,6 +251,9 @@ static void begin(struct dt_chaos_run *run, uint32_t i, uint64_t now_ns)
     case DT_CHAOS_REMOVED:
         remove_device(run, f->device, true);
         break;
+    case DT_CHAOS_QPS_FAIL:
+        dt_verbs_sim_fail_qps(f->device);
+        break;
     case DT_CHAOS_HANG:
         snprintf(device, sizeof device, "soft%u", f->device);
         dt_executor_sim_hang(device, now_ns + f->duration_ns);
@@ -323,6 +330,7 @@ static void end(struct dt_chaos_run *run, uint32_t i)
         break;
     case DT_CHAOS_HALF_SILENT: /* for good */
     case DT_CHAOS_CONTROL_GONE:
+    case DT_CHAOS_QPS_FAIL:
         break;
     default:
         set_verbs(f, false);

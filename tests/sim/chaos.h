@@ -50,7 +50,9 @@ enum dt_chaos_kind {
     DT_CHAOS_KILL, /* the process ends without a word; its devices, duration_ns before or after its streams */
     DT_CHAOS_MIGRATE,      /* drained by the operator; for good if duration_ns is DT_NEVER_NS (orders.h) */
     DT_CHAOS_CONTROL_GONE, /* the control network passes nothing any more; no end is notified (gone.h) */
-    DT_CHAOS_REMOVED       /* the device leaves the system, and returns anew (returns.h) */
+    DT_CHAOS_REMOVED,      /* the device leaves the system, and returns anew (returns.h) */
+    DT_CHAOS_QPS_FAIL,     /* the device moves its queue pairs to ERR, once; no event (breaks.h) */
+    DT_CHAOS_RECEIVES_LATE /* it writes the completions of receives later, those of sends at once */
 };
 
 struct dt_chaos {

@@ -186,6 +186,7 @@ static void add(struct dt_world_report *total, const struct dt_world_report *rep
     total->retransmissions += report->retransmissions;
     total->duplicates += report->duplicates;
     total->personality_actions += report->personality_actions;
+    total->personality_seeds += report->personality_actions > 0;
 }
 
 static void print_totals(const struct dt_world_report *r)
@@ -256,8 +257,8 @@ static int run_seeds(const struct arguments *arguments)
            dt_profile_name(arguments->profile), failed);
     print_totals(&total);
     if (arguments->personality)
-        printf("%" PRIu64 " times a device acted as with %s\n", total.personality_actions,
-               arguments->personality);
+        printf("%" PRIu64 " times, in %" PRIu64 " seeds, a device acted as with %s\n",
+               total.personality_actions, total.personality_seeds, arguments->personality);
     return failed || (arguments->must_act && !total.personality_actions) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

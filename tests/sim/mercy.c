@@ -70,7 +70,7 @@ static bool may_lose_completions(const struct dt_scenario *s, const struct dt_fl
         const struct dt_chaos *f = &s->chaos.list[i];
 
         if ((f->kind == DT_CHAOS_DEATH_BLIND || f->kind == DT_CHAOS_CQ_SILENT ||
-             f->kind == DT_CHAOS_HALF_SILENT) &&
+             f->kind == DT_CHAOS_HALF_SILENT || f->kind == DT_CHAOS_RECEIVES_LATE) &&
             f->device - host->device_first < host->device_count)
             return true;
     }
@@ -93,6 +93,8 @@ static bool may_hide_ack(const struct dt_chaos *fault)
     case DT_CHAOS_HALF_SILENT:
     case DT_CHAOS_FREEZE:
     case DT_CHAOS_REMOVED:
+    case DT_CHAOS_QPS_FAIL:
+    case DT_CHAOS_RECEIVES_LATE:
         return true;
     default:
         return false;

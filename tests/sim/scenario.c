@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/prng.h"
 #include "base/util.h"
+#include "tests/sim/breaks.h"
 #include "tests/sim/draw.h"
 #include "tests/sim/farewell.h"
 #include "tests/sim/ghosts.h"
@@ -500,6 +501,7 @@ void dt_scenario_draw(enum dt_profile profile, uint64_t seed, struct dt_scenario
     draw_holds(s);
     draw_adaptive(s);
     draw_split(s);
+    dt_breaks_draw(s);
     mark_staged(s);
     if (profile == DT_PROFILE_FAILOVER) /* in the others a warning, as each refusal is one, is a failure */
         draw_refusals(s);

@@ -12,6 +12,10 @@
 #include "verbs/table.h"
 
 #define REFUSED_MAX 16
+#define QPS_MAX     2048
+
+/* In the handle of a completion queue, beside its number. */
+#define OF_RECEIVES 0x80000000u
 
 static struct {
     struct dt_verbs_table soft;
@@ -21,6 +25,8 @@ static struct {
     bool may_have_event[DT_SOFT_NAMES_MAX];
     const struct ibv_context *newest[DT_SOFT_NAMES_MAX]; /* of each device */
     uint32_t cq_count;
+    struct ibv_qp *qp[QPS_MAX]; /* those for data: they have one completion queue for receives alone */
+    uint32_t qp_count;
     struct {
         uintptr_t at;
         size_t bytes;
@@ -33,6 +39,7 @@ void dt_verbs_sim_start(uint32_t qp_wr_max)
 {
     sim.qp_wr_max = qp_wr_max;
     sim.cq_count = 0;
+    sim.qp_count = 0;
     memset(sim.faults, 0, sizeof sim.faults);
     memset(sim.may_have_event, 0, sizeof sim.may_have_event);
     sim.refused_count = 0;
@@ -127,11 +134,40 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+    struct ibv_qp *qp;
+
     if (sim.faults[device_of(pd->context)] & DT_VERBS_CREATE_FAILS) {
         errno = EIO;
         return NULL;
     }
-    return sim.soft.create_qp(pd, attr);
+    qp = sim.soft.create_qp(pd, attr);
+    if (!qp || attr->send_cq == attr->recv_cq)
+        return qp;
+    DT_CHECK(sim.qp_count < QPS_MAX);
+    sim.qp[sim.qp_count++] = qp;
+    attr->recv_cq->handle |= OF_RECEIVES;
+    return qp;
+}
+
+static int destroy_qp(struct ibv_qp *qp)
+{
+    for (uint32_t i = 0; i < sim.qp_count; i++) {
+        if (sim.qp[i] == qp) {
+            sim.qp[i] = sim.qp[--sim.qp_count];
+            break;
+        }
+    }
+    return sim.soft.destroy_qp(qp);
+}
+
+void dt_verbs_sim_fail_qps(uint32_t device)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    for (uint32_t i = 0; i < sim.qp_count; i++) {
+        if (device_of(sim.qp[i]->context) == device)
+            sim.soft.modify_qp(sim.qp[i], &attr, IBV_QP_STATE);
+    }
 }
 
 /* Only asks when there may be one: asking costs a system call. A context of before, which is asked until the
@@ -176,7 +212,7 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int cqe, void *arg,
 /* As good as drawn: the queues of a path are created one after the other. */
 static bool is_of_silent_half(const struct ibv_cq *cq)
 {
-    return (cq->handle * 2654435761u) >> 31;
+    return ((cq->handle & ~OF_RECEIVES) * 2654435761u) >> 31;
 }
 
 static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
@@ -186,7 +222,8 @@ static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
 
     if (!faults)
         return take_completions(cq, count, wcs, device);
-    if (faults & DT_VERBS_CQ_SILENT || (faults & DT_VERBS_HALF_SILENT && is_of_silent_half(cq)))
+    if (faults & DT_VERBS_CQ_SILENT || (faults & DT_VERBS_HALF_SILENT && is_of_silent_half(cq)) ||
+        (faults & DT_VERBS_RECEIVES_LATE && cq->handle & OF_RECEIVES))
         return 0;
     taken = take_completions(cq, count, wcs, device);
     for (int i = 0; i < taken; i++) {
@@ -232,6 +269,7 @@ enum dt_status dt_verbs_sim_open(uint32_t device_count, struct dt_verbs **verbs)
     table.reg_mr_iova2 = reg_mr_iova2;
     table.modify_qp = modify_qp;
     table.create_qp = create_qp;
+    table.destroy_qp = destroy_qp;
     table.create_cq = create_cq;
     table.get_async_event = get_async_event;
     table.open_device = open_device;

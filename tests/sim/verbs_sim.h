@@ -17,15 +17,16 @@ extern "C" {
 #endif
 
 enum dt_verbs_fault {
-    DT_VERBS_MODIFY_FAILS = 1,  /* modify_qp to ERR: EIO, and nothing happens */
-    DT_VERBS_MODIFY_LIES = 2,   /* modify_qp to ERR: 0, and nothing happens */
-    DT_VERBS_MODIFY_DENIES = 4, /* modify_qp to ERR: EIO, and it happens */
-    DT_VERBS_CREATE_FAILS = 8,  /* create_qp, and modify_qp towards RTS: EIO */
-    DT_VERBS_NO_FLUSH = 16,     /* no completion of flushed work is ever delivered */
-    DT_VERBS_CQ_SILENT = 32,    /* completions are held back */
-    DT_VERBS_CQ_LOST = 64,      /* completions are thrown away: they never left the device */
-    DT_VERBS_EVENTS_HELD = 128, /* asynchronous events are held back */
-    DT_VERBS_HALF_SILENT = 256  /* completions of every second queue are held back */
+    DT_VERBS_MODIFY_FAILS = 1,   /* modify_qp to ERR: EIO, and nothing happens */
+    DT_VERBS_MODIFY_LIES = 2,    /* modify_qp to ERR: 0, and nothing happens */
+    DT_VERBS_MODIFY_DENIES = 4,  /* modify_qp to ERR: EIO, and it happens */
+    DT_VERBS_CREATE_FAILS = 8,   /* create_qp, and modify_qp towards RTS: EIO */
+    DT_VERBS_NO_FLUSH = 16,      /* no completion of flushed work is ever delivered */
+    DT_VERBS_CQ_SILENT = 32,     /* completions are held back */
+    DT_VERBS_CQ_LOST = 64,       /* completions are thrown away: they never left the device */
+    DT_VERBS_EVENTS_HELD = 128,  /* asynchronous events are held back */
+    DT_VERBS_HALF_SILENT = 256,  /* completions of every second queue are held back */
+    DT_VERBS_RECEIVES_LATE = 512 /* completions are held back in queues for receives alone */
 };
 
 /* No device misbehaves. Each takes `qp_wr_max` work requests per queue; 0: as many as it can. */
@@ -40,6 +41,9 @@ void dt_verbs_sim_refuse(const void *memory, size_t bytes, uint32_t device_mask)
 /* From now on the device has these faults (mask of enum dt_verbs_fault; 0: none). */
 void dt_verbs_sim_set(uint32_t device, uint32_t faults);
 uint32_t dt_verbs_sim_get(uint32_t device);
+
+/* The device moves its queue pairs for data to ERR, without an event. */
+void dt_verbs_sim_fail_qps(uint32_t device);
 
 /* There may be an event of the device; until then the device is not polled. */
 void dt_verbs_sim_event(uint32_t device);

@@ -25,6 +25,7 @@ struct dt_world_report {
     uint64_t retransmissions; /* of all devices */
     uint64_t duplicates;
     uint64_t personality_actions; /* times that a device acted as the provider of its personality does */
+    uint64_t personality_seeds;   /* main.c, of many runs: those with such an action */
 };
 
 /* False: report->failure describes the error. Changes the state in scenario->chaos. */
