@@ -87,6 +87,7 @@ struct EceOfQp {
 std::map<ibv_qp *, EceOfQp> ece_of;
 std::mutex ece_mutex;
 bool refuses_ece;
+int nets_with_ece; /* made so far: the listening one first */
 
 int QueryEce(ibv_qp *qp, ibv_ece *ece)
 {
@@ -127,17 +128,18 @@ int DestroyWithEce(ibv_qp *qp)
 class VendorOptions : private detour_test::TappedVerbs, public detour_test::TwoNets
 {
   protected:
-    explicit VendorOptions(bool is_on = true)
+    explicit VendorOptions(bool is_on_here = true, bool is_on_there = true)
         : TappedVerbs([](dt_verbs_table &table) {
               table.query_ece = QueryEce;
               table.set_ece = SetEce;
               table.modify_qp = ModifyWithEce;
               table.destroy_qp = DestroyWithEce;
               refuses_ece = false;
+              nets_with_ece = 0;
           }),
-          TwoNets([this, is_on](dt_params &params, dt_net_options &options) {
+          TwoNets([this, is_on_here, is_on_there](dt_params &params, dt_net_options &options) {
               params.qps_per_path = 2;
-              params.ece = is_on;
+              params.ece = nets_with_ece++ == 0 ? is_on_here : is_on_there;
               options.verbs = verbs;
           })
     {
@@ -226,14 +228,43 @@ TEST_F(VendorOptions, AreNotSentToAPeerThatDoesNotKnowThem)
 class NoVendorOptions : public VendorOptions
 {
   protected:
-    NoVendorOptions() : VendorOptions(false) {}
+    explicit NoVendorOptions(bool is_on_here = false, bool is_on_there = false)
+        : VendorOptions(is_on_here, is_on_there)
+    {
+    }
+    void ExpectNone()
+    {
+        Listen();
+        Establish();
+        ExpectOptions(0);
+        EXPECT_EQ((std::map<uint32_t, int>{{0, 12}}), Connected());
+    }
 };
 
 TEST_F(NoVendorOptions, AreUsedIfTheSettingIsOff)
 {
-    Listen();
-    Establish();
-    ExpectOptions(0);
-    EXPECT_EQ((std::map<uint32_t, int>{{0, 12}}), Connected());
+    ExpectNone();
+}
+
+class ReceiversVendorOptions : public NoVendorOptions
+{
+  protected:
+    ReceiversVendorOptions() : NoVendorOptions(true, false) {}
+};
+
+TEST_F(ReceiversVendorOptions, AreNotUsedIfTheSendersSettingIsOff)
+{
+    ExpectNone();
+}
+
+class SendersVendorOptions : public NoVendorOptions
+{
+  protected:
+    SendersVendorOptions() : NoVendorOptions(false, true) {}
+};
+
+TEST_F(SendersVendorOptions, AreNotUsedIfTheReceiversSettingIsOff)
+{
+    ExpectNone();
 }
 } // namespace
