@@ -35,6 +35,7 @@ extern "C" {
     X(TRUST_CQ, "a completion that the peer has confirmed is awaited forever")         \
     X(FILTER_EPOCH, "completions of a fenced path are dropped as outdated")            \
     X(FENCE_UNASKED, "a receiver fences a path before the sender has stopped")         \
+    X(FLUSH_ALONE, "queue pairs that do not flush are not destroyed either")           \
     X(BLIND_TRUST, "acknowledged messages count as received")                          \
     X(LOST_FLUSH, "GPU writes of a dead device count as visible")                      \
     X(PART_FLUSH, "a flush skips a device that wrote a part of the message")           \

@@ -329,7 +329,7 @@ enum dt_path_event dt_fencing_progress(struct dt_path *path, uint64_t now_ns)
         retire_doomed(path, now_ns);
         return DT_PATH_FENCED;
     case DT_FENCE_DESTROY: /* decided once; the control thread may still be busy with the move to ERR */
-        state->is_destroy_wanted = true;
+        state->is_destroy_wanted = !DT_PLANTED(FLUSH_ALONE);
         break;
     case DT_FENCE_LATE:
         log_unproven(path, now_ns);
