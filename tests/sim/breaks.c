@@ -6,7 +6,7 @@
 #include "tests/sim/draw.h"
 #include "tests/sim/mercy.h"
 
-#define BREAKS_MAX 3
+#define BREAKS_MAX 8
 
 /* At one end of a connection, most often the receiver's. */
 static void draw_break(struct dt_scenario *s, struct dt_prng *prng)
@@ -26,7 +26,8 @@ static void draw_break(struct dt_scenario *s, struct dt_prng *prng)
     cause->duration_ns = dt_draw_log(prng, 100 * DT_NS_PER_US, 5 * DT_NS_PER_MS);
     *failure = *cause;
     failure->kind = DT_CHAOS_QPS_FAIL;
-    failure->start_packet += dt_prng_between(prng, 1, 300);
+    failure->start_packet +=
+        dt_prng_between(prng, 1, 100); /* an end that does not call stops the other soon */
     failure->duration_ns = 1;
 }
 
@@ -65,7 +66,7 @@ void dt_breaks_draw(struct dt_scenario *s)
     }
     for (uint32_t i = 0; i < s->flow_count; i++)
         draw_traffic(&prng, &s->flow[i]);
-    count = dt_prng_between(&prng, 1, BREAKS_MAX);
+    count = dt_prng_between(&prng, BREAKS_MAX / 2, BREAKS_MAX);
     for (uint64_t i = 0; i < count; i++)
         draw_break(s, &prng);
     for (uint32_t i = 0; i < s->flow_count; i++) {
