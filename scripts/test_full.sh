@@ -29,20 +29,33 @@ build() {
     cmake --build "$2" -j "$jobs" --target "${@:3}" >"$2/build.log" 2>&1 || { tail -50 "$2/build.log"; exit 1; }
 }
 
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+
+# These wait for the network, not for a core. Without stock NCCL, tests/nccl is skipped, with the reason.
+mkdir -p build-aarch64
+fetch() {
+    scripts/sysroot_aarch64.sh build-aarch64/sysroot
+    scripts/nccl_wheels.sh || [ $? -eq 77 ]
+}
+fetch >build-aarch64/fetch.log 2>&1 &
+fetching=$!
+
 build asan build-asan quick
 "${tests[@]}" --test-dir build-asan -L quick -LE no-sanitizer
 build tsan build-tsan quick
 "${tests[@]}" --test-dir build-tsan -L quick -LE 'no-sanitizer|no-tsan'
 # Units that use one process: moving bytes between processes needs process_vm_readv, which qemu-user lacks.
 units=(base.unit softrnic.unit verbs.unit obs.unit delay.unit detect.unit failover.unit transport.protocol transport.path)
-scripts/sysroot_aarch64.sh build-aarch64/sysroot
+wait "$fetching" || { cat build-aarch64/fetch.log; exit 1; }
+cat build-aarch64/fetch.log
 build aarch64 build-aarch64 "${units[@]}" nccl-net-detour detour detour-sched
 names=$(IFS='|' && echo "${units[*]//./\\.}")
-# One at a time: under emulation, polling threads slow each other down.
-"${tests[@]}" -j 1 --test-dir build-aarch64 -R "^($names|cross\..*)\$"
+# One at a time, since polling threads slow each other down under emulation; meanwhile the compilers use both cores.
+"${tests[@]}" -j 1 --test-dir build-aarch64 -R "^($names|cross\..*)\$" >build-aarch64/test.log 2>&1 &
+emulated=$!
 build release build all
-# Stock NCCL for tests/nccl; without it they are skipped, with the reason.
-scripts/nccl_wheels.sh || [ $? -eq 77 ]
+wait "$emulated" || { cat build-aarch64/test.log; exit 1; }
+cat build-aarch64/test.log
 # The fuzzers begin with their whole corpus, which no time limits; the search behind it is short here.
 export DETOUR_FUZZ_SECONDS=${DETOUR_FUZZ_SECONDS:-10}
 # The guests of tests/vm are part of it; DETOUR_VM=optional lets a machine without network skip them.
