@@ -14,7 +14,9 @@ extern "C" {
 
 /* Bounds the descriptors of the launcher, and a part of an exchange (exchange.h) to 1 KiB, which has to hold
  * a connection handle. */
-#define DT_JOB_RANKS_MAX 1024
+/* Detour's own limit is a minute (DETOUR_CONNECT_TIMEOUT_MS), and its error has the reason. */
+#define DT_JOB_CONNECT_TIMEOUT_S 90
+#define DT_JOB_RANKS_MAX         1024
 
 struct dt_job_options {
     const char *command;    /* for messages: "detour perf" */
@@ -22,6 +24,8 @@ struct dt_job_options {
     int rank;               /* of this process; -1: this process starts all ranks */
     const char *rendezvous; /* HOST:PORT where rank 0 listens for the other ranks; NULL when `rank` is -1 */
     unsigned timeout_s;     /* time limit without progress, of a rank and of a peer inside a frame */
+    unsigned
+        connect_timeout_s; /* the same of a rank while it connects, above the plugin's own; 0: timeout_s */
     uint64_t
         digest; /* of the command's options that all ranks must have in common; compared at the rendezvous */
     const char *plugin_path; /* the ncclNet plugin that every rank loads */

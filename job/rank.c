@@ -50,7 +50,7 @@ bool dt_job_watch_continue(struct dt_job_watch *watch, uint64_t heartbeat, uint6
     return watch->idle_ns < limit_ns;
 }
 
-static bool fail_stalled(struct dt_job_rank *rank)
+static bool fail_stalled(struct dt_job_rank *rank, unsigned limit_s)
 {
     const struct dt_job_net *net = &rank->net;
     unsigned connected = dt_load_relaxed(&net->connected);
@@ -58,9 +58,9 @@ static bool fail_stalled(struct dt_job_rank *rank)
     if (connected < net->connection_count)
         return dt_job_fail(rank->error, DT_EXIT_FAILED,
                            "rank %u: no progress for %u s while %s (%u of %zu connections are up)", net->rank,
-                           rank->options->timeout_s, rank->doing, connected, net->connection_count);
+                           limit_s, rank->doing, connected, net->connection_count);
     return dt_job_fail(rank->error, DT_EXIT_FAILED, "rank %u: no progress for %u s while %s", net->rank,
-                       rank->options->timeout_s, rank->doing);
+                       limit_s, rank->doing);
 }
 
 static void tick(struct dt_job_rank *rank, uint64_t now_ns)
@@ -69,13 +69,15 @@ static void tick(struct dt_job_rank *rank, uint64_t now_ns)
         rank->tick(rank->context, now_ns);
 }
 
-/* Gives a worker work and waits. A worker that hangs inside the plugin is found by the heartbeat. */
-static bool do_work(struct dt_job_rank *rank, struct dt_job_worker *worker, dt_job_func *work, void *arg)
+/* Gives a worker work and waits. A worker that hangs inside the plugin is found by the heartbeat, after
+ * limit_s without one; 0: the job's limit. */
+static bool do_work(struct dt_job_rank *rank, struct dt_job_worker *worker, dt_job_func *work, void *arg,
+                    unsigned limit_s)
 {
-    uint64_t limit_ns = rank->options->timeout_s * DT_NS_PER_S;
     struct dt_job_watch watch;
     bool is_link_readable;
 
+    limit_s = limit_s ? limit_s : rank->options->timeout_s;
     dt_job_watch_begin(&watch, dt_load_relaxed(&rank->net.heartbeat), dt_clock_now_ns());
     dt_job_worker_give(worker, work, arg);
     while (!dt_job_worker_wait(worker, rank->link->fd, DT_JOB_TICK_MS, &is_link_readable)) {
@@ -84,8 +86,8 @@ static bool do_work(struct dt_job_rank *rank, struct dt_job_worker *worker, dt_j
 
         if (is_link_readable && !dt_job_link_read(rank->link, rank->error))
             return false;
-        if (!dt_job_watch_continue(&watch, beat, now_ns, limit_ns))
-            return fail_stalled(rank);
+        if (!dt_job_watch_continue(&watch, beat, now_ns, limit_s * DT_NS_PER_S))
+            return fail_stalled(rank, limit_s);
         tick(rank, now_ns);
     }
     tick(rank, dt_clock_now_ns());
@@ -96,7 +98,7 @@ static bool do_work(struct dt_job_rank *rank, struct dt_job_worker *worker, dt_j
 
 bool dt_job_rank_do_work(struct dt_job_rank *rank, dt_job_func *work, void *arg)
 {
-    return do_work(rank, &rank->progress, work, arg);
+    return do_work(rank, &rank->progress, work, arg, 0);
 }
 
 /* ---- Set-up and teardown, on the service thread. ---- */
@@ -131,18 +133,18 @@ bool dt_job_rank_connect(struct dt_job_rank *rank, struct dt_job_connection *con
         !dt_job_worker_start(&rank->progress, "job-progress", rank->error))
         return false;
     dt_job_rank_doing(rank, "listening");
-    if (!do_work(rank, &rank->service, work_listen, rank) ||
+    if (!do_work(rank, &rank->service, work_listen, rank, 0) ||
         !dt_job_net_exchange(&rank->net, rank->link, rank->error))
         return false;
     dt_job_rank_doing(rank, "connecting");
-    return do_work(rank, &rank->service, work_connect, rank);
+    return do_work(rank, &rank->service, work_connect, rank, rank->options->connect_timeout_s);
 }
 
 bool dt_job_rank_close(struct dt_job_rank *rank)
 {
     dt_job_worker_stop(&rank->progress);
     dt_job_rank_doing(rank, "closing");
-    if (!do_work(rank, &rank->service, work_close, rank))
+    if (!do_work(rank, &rank->service, work_close, rank, 0))
         return false;
     dt_job_worker_stop(&rank->service);
     return true;

@@ -73,7 +73,8 @@ static const struct argp_option argp_options[] = {
      "start only rank R here; with --rendezvous (default there: the launcher's, of mpirun, srun or torchrun)",
      0},
     {"rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0, "where rank 0 listens for the other ranks", 0},
-    {"timeout", KEY_TIMEOUT, "SECONDS", 0, "fail after SECONDS without progress (default 30)", 0},
+    {"timeout", KEY_TIMEOUT, "SECONDS", 0,
+     "fail after SECONDS without progress (default 30, and 90 while connecting)", 0},
     {NULL, 0, NULL, 0, "What to write:", 3},
     {"json", 'J', "FILE", 0, "also write the results to FILE as JSON", 0},
     {"series", KEY_SERIES, "FILE", 0, "write to FILE what each rank receives, a JSON line every 100 ms", 0},
@@ -242,6 +243,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         options->job.rendezvous = arg;
         return 0;
     case KEY_TIMEOUT:
+        options->job.connect_timeout_s = 0;
         return parse_unsigned("--timeout", arg, 1, 86400, &options->job.timeout_s);
     case 'J':
         options->json_path = arg;
@@ -393,7 +395,11 @@ static void set_defaults(struct dt_perf_options *options)
         .check = DT_PERF_CHECK_AFTER,
         .window = 8,
         .slow_permille = 1100,
-        .job = {.command = command, .ranks = 2, .timeout_s = 30, .rank = -1},
+        .job = {.command = command,
+                .ranks = 2,
+                .timeout_s = 30,
+                .connect_timeout_s = DT_JOB_CONNECT_TIMEOUT_S,
+                .rank = -1},
     };
 }
 

@@ -117,7 +117,8 @@ static const struct argp_option argp_options[] = {
      "start only rank R here; with --rendezvous (default there: the launcher's, of mpirun, srun or torchrun)",
      0},
     {"rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0, "where rank 0 listens for the other ranks", 0},
-    {"timeout", KEY_TIMEOUT, "SECONDS", 0, "fail after SECONDS without progress (default 30)", 0},
+    {"timeout", KEY_TIMEOUT, "SECONDS", 0,
+     "fail after SECONDS without progress (default 30, and 90 while connecting)", 0},
     {"json", 'J', "FILE", 0, "also write the results to FILE as JSON", 0},
     {"svg", KEY_SVG, "FILE", 0,
      "draw the last iteration: the measured times of computations and messages above the predicted ones", 0},
@@ -353,6 +354,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         options->job.rendezvous = arg;
         return 0;
     case KEY_TIMEOUT:
+        options->job.connect_timeout_s = 0;
         return dt_arg_unsigned(command, "--timeout", arg, 1, 86400, &options->job.timeout_s);
     case 'J':
         options->json_path = arg;
@@ -497,7 +499,10 @@ static void set_defaults(struct dt_pipeline_options *options)
         .f_ns = 10000000,
         .b_ns = 10000000,
         .w_ns = 10000000,
-        .job = {.command = command, .timeout_s = 30, .rank = -1},
+        .job = {.command = command,
+                .timeout_s = 30,
+                .connect_timeout_s = DT_JOB_CONNECT_TIMEOUT_S,
+                .rank = -1},
     };
 }
 

@@ -44,6 +44,14 @@ TEST(PerfOptions, DefaultsAreThoseOfNcclTests)
     EXPECT_EQ(Sizes(options), (std::vector<uint64_t>{32u << 20}));
 }
 
+TEST(PerfOptions, ConnectingHasLongerThanThePluginsOwnLimitUnlessATimeoutIsSet)
+{
+    EXPECT_EQ(Parsed({"all_reduce"}).job.timeout_s, 30u);
+    EXPECT_EQ(Parsed({"all_reduce"}).job.connect_timeout_s, 90u);
+    EXPECT_EQ(Parsed({"all_reduce", "--timeout", "5"}).job.timeout_s, 5u);
+    EXPECT_EQ(Parsed({"all_reduce", "--timeout", "5"}).job.connect_timeout_s, 0u) << "the same";
+}
+
 TEST(PerfOptions, SizesGoByFactorOrByStep)
 {
     EXPECT_EQ(Sizes(Parsed({"all_reduce", "-b", "8", "-e", "64"})), (std::vector<uint64_t>{8, 16, 32, 64}));
