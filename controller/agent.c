@@ -119,6 +119,7 @@ static void begin_observation(struct dt_agent *agent, const struct detour_stat_p
 
     memset(observation, 0, offsetof(struct dt_observation, links));
     copy_text(observation->host, sizeof observation->host, agent->options.host);
+    copy_text(observation->page_host, sizeof observation->page_host, process->host);
     copy_text(observation->process, sizeof observation->process, process->name);
     observation->pid = process->pid;
     observation->rank = process->job_rank >= 0 ? process->job_rank : process->rank;

@@ -48,7 +48,7 @@ struct dt_decide_options dt_decide_defaults(void);
 
 /* A sending connection of the job as it was reported last. */
 struct dt_known_link {
-    int32_t from_rank, to_rank; /* or -1 */
+    int32_t from_rank, to_rank; /* in the job, or -1 */
     uint64_t connection;
     char host[DT_STORE_NAME_BYTES]; /* of the sender */
     char nic[DT_RECORD_NIC_BYTES];

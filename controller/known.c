@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "controller/peers.h"
 #include "detour/stat.h"
 
 struct host {
@@ -33,20 +34,29 @@ struct dt_known {
     struct process first; /* of rank 0, once job_starts is not 0 */
     size_t host_count;
     struct host hosts[DT_KNOWN_HOSTS_MAX];
-    char rank_hosts[DT_KNOWN_RANKS_MAX][DT_STORE_NAME_BYTES]; /* "": not known */
-    struct pace paces[DT_KNOWN_RANKS_MAX];                    /* of ranks */
-    int64_t sorted_ns[DT_KNOWN_RANKS_MAX];                    /* of dt_known_iteration_ns() */
+    struct dt_peers *peers;
+    bool is_reported[DT_KNOWN_RANKS_MAX];  /* of ranks: a process has been */
+    struct pace paces[DT_KNOWN_RANKS_MAX]; /* of ranks */
+    int64_t sorted_ns[DT_KNOWN_RANKS_MAX]; /* of dt_known_iteration_ns() */
     size_t link_count;
     struct dt_known_link links[DT_KNOWN_LINKS_MAX]; /* open addressing by connection and host */
+    int64_t peerless_ns[DT_KNOWN_LINKS_MAX];        /* since when no report has named the peer; 0: one has */
 };
 
 struct dt_known *dt_known_create(void)
 {
-    return calloc(1, sizeof(struct dt_known));
+    struct dt_known *known = calloc(1, sizeof *known);
+
+    if (known && (known->peers = dt_peers_create()))
+        return known;
+    free(known);
+    return NULL;
 }
 
 void dt_known_destroy(struct dt_known *known)
 {
+    if (known)
+        dt_peers_destroy(known->peers);
     free(known);
 }
 
@@ -157,6 +167,7 @@ static struct dt_known_link *place_of(struct dt_known *known, const char *host, 
 
     if (known->link_count > DT_KNOWN_LINKS_MAX / 2) {
         memset(known->links, 0, sizeof known->links);
+        memset(known->peerless_ns, 0, sizeof known->peerless_ns);
         known->link_count = 0;
     }
     for (;; at++) {
@@ -173,17 +184,41 @@ static struct dt_known_link *place_of(struct dt_known *known, const char *host, 
     }
 }
 
-/* The host of a rank, or the one in "host:pid". */
-static void find_peer_host(const struct dt_known *known, const struct dt_observed_link *link,
-                           char host[DT_JUDGE_HOST_BYTES])
+/* The rank of a peer that no agent reports, unless the communicator shows that its ranks are not the job's.
+ */
+static int32_t rank_by_communicator(const struct dt_known *known, const struct dt_observation *observation,
+                                    const struct dt_observed_link *link)
 {
-    size_t length = strcspn(link->peer, ":");
+    if (link->from_rank != observation->rank || link->to_rank < 0 || link->to_rank >= DT_KNOWN_RANKS_MAX ||
+        known->is_reported[link->to_rank])
+        return -1;
+    return link->to_rank;
+}
 
-    if (link->to_rank >= 0 && link->to_rank < DT_KNOWN_RANKS_MAX && known->rank_hosts[link->to_rank][0])
-        snprintf(host, DT_JUDGE_HOST_BYTES, "%s", known->rank_hosts[link->to_rank]);
-    else
-        snprintf(host, DT_JUDGE_HOST_BYTES, "%.*s", (int)dt_min_u64(length, DT_JUDGE_HOST_BYTES - 1),
-                 link->peer);
+/*
+ * The ranks of both ends in the job, and the host of the peer. False: the peer has not been reported yet. Its
+ * first report may be next, and would make the link another one to the judge.
+ */
+static bool find_ends(struct dt_known *known, const struct dt_observation *observation,
+                      const struct dt_observed_link *link, int64_t time_ns, struct dt_known_link *place,
+                      char peer_host[DT_JUDGE_HOST_BYTES])
+{
+    const struct dt_peer *peer = dt_peers_find(known->peers, link->peer, time_ns);
+    int64_t *peerless_ns = &known->peerless_ns[place - known->links];
+    size_t length = dt_min_u64(strcspn(link->peer, ":"), DT_JUDGE_HOST_BYTES - 1);
+
+    place->from_rank = observation->rank;
+    if (peer) {
+        *peerless_ns = 0;
+        place->to_rank = peer->rank;
+        snprintf(peer_host, DT_JUDGE_HOST_BYTES, "%s", peer->host);
+        return true;
+    }
+    if (!*peerless_ns)
+        *peerless_ns = time_ns;
+    place->to_rank = rank_by_communicator(known, observation, link);
+    snprintf(peer_host, DT_JUDGE_HOST_BYTES, "%.*s", (int)length, link->peer);
+    return time_ns - *peerless_ns >= DT_KNOWN_PEER_NS;
 }
 
 static uint32_t judge_rank(int32_t rank)
@@ -203,29 +238,30 @@ static enum detour_stat_cause present_cause(const struct dt_observed_link *link,
 }
 
 static void take_link(struct dt_known *known, const struct dt_observation *observation,
-                      const struct dt_observed_link *link, uint64_t time_ns, struct dt_judge *judge)
+                      const struct dt_observed_link *link, int64_t time_ns, struct dt_judge *judge)
 {
     struct dt_known_link *place;
-    struct dt_link_report report = {.from_rank = judge_rank(link->from_rank),
-                                    .to_rank = judge_rank(link->to_rank),
-                                    .delay_ns = (uint64_t)link->delay_ns,
+    struct dt_link_report report = {.delay_ns = (uint64_t)link->delay_ns,
                                     .verdict = (uint32_t)link->verdict,
                                     .samples = (uint64_t)link->messages,
-                                    .time_ns = time_ns};
+                                    .time_ns = (uint64_t)time_ns};
+    bool is_peer_known;
 
     if (!link->connection || link->messages <= 0)
         return; /* no traffic since the last report */
     place = place_of(known, observation->host, link->connection);
-    place->from_rank = link->from_rank;
-    place->to_rank = link->to_rank;
+    is_peer_known = find_ends(known, observation, link, time_ns, place, report.peer_host);
     memcpy(place->nic, link->nic, sizeof place->nic);
     place->service_ns = (uint64_t)(link->service_ns / link->messages);
     place->message_bytes = (uint64_t)(link->bytes / link->messages);
+    if (!is_peer_known)
+        return;
+    report.from_rank = judge_rank(place->from_rank);
+    report.to_rank = judge_rank(place->to_rank);
     report.service_ns = place->service_ns;
     report.cause = (uint32_t)present_cause(link, place->service_ns);
     report.transfer_bytes = place->message_bytes;
     snprintf(report.host, sizeof report.host, "%s", observation->host);
-    find_peer_host(known, link, report.peer_host);
     snprintf(report.nic, sizeof report.nic, "%.*s", DT_JUDGE_NIC_BYTES - 1, link->nic);
     snprintf(report.peer_nic, sizeof report.peer_nic, "%.*s", DT_JUDGE_NIC_BYTES - 1, link->peer_nic);
     dt_judge_add_link(judge, &report);
@@ -265,9 +301,10 @@ void dt_known_take(struct dt_known *known, const struct dt_observation *observat
     if (own_ns <= 0)
         return;
     look_for_start(known, observation, time_ns);
+    dt_peers_take(known->peers, observation, own_ns);
     rank.time_ns = (uint64_t)own_ns;
     if (observation->rank >= 0 && observation->rank < DT_KNOWN_RANKS_MAX) {
-        memcpy(known->rank_hosts[observation->rank], observation->host, sizeof known->rank_hosts[0]);
+        known->is_reported[observation->rank] = true;
         if (observation->iteration_ns > 0)
             known->paces[observation->rank] = (struct pace){observation->iteration_ns, time_ns};
     }
@@ -275,5 +312,5 @@ void dt_known_take(struct dt_known *known, const struct dt_observation *observat
     if (observation->rank >= 0)
         dt_judge_add_rank(judge, &rank);
     for (size_t i = 0; i < observation->link_count; i++)
-        take_link(known, observation, &observation->links[i], (uint64_t)own_ns, judge);
+        take_link(known, observation, &observation->links[i], own_ns, judge);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a controller knows of the job from observations: which host a rank is on, the offset of each host's
- * clock, and the last report of each sending connection. Observations become reports for the judge.
+ * The state of the job from observations: which process and rank is at each end of a connection (peers.h),
+ * the offset of each host's clock, and the last report of each sending connection. Observations become
+ * reports for the judge, with the ranks of the job.
  *
- * Pure, fixed size, about 8 MB. Whatever does not fit is forgotten and is known again from the next reports.
+ * Pure, fixed size, about 6 MB. Whatever does not fit is forgotten and is known again from the next reports.
  */
 #ifndef DETOUR_CONTROLLER_KNOWN_H
 #define DETOUR_CONTROLLER_KNOWN_H
@@ -20,6 +21,7 @@ extern "C" {
 #define DT_KNOWN_RANKS_MAX 8192
 #define DT_KNOWN_HOSTS_MAX 1024
 #define DT_KNOWN_GONE_NS   1000000000
+#define DT_KNOWN_PEER_NS   5000000000 /* that long the judge gets no report of a link whose peer has none */
 
 struct dt_known;
 
@@ -27,7 +29,11 @@ struct dt_known;
 struct dt_known *dt_known_create(void);
 void dt_known_destroy(struct dt_known *known);
 
-/* Takes an observation that arrived at `time_ns` and passes its reports on to the judge. */
+/*
+ * Takes an observation that arrived at `time_ns` and passes its reports on to the judge. A peer that no agent
+ * has reported for DT_KNOWN_PEER_NS has the host of its name, and the communicator's rank if that is the
+ * job's for this end, and no process has been reported with it; otherwise no rank.
+ */
 void dt_known_take(struct dt_known *known, const struct dt_observation *observation, int64_t time_ns,
                    struct dt_judge *judge);
 

@@ -61,6 +61,7 @@ static const struct member link_members[] = {
 
 static const struct member observation_members[] = {
     STRING(dt_observation, host),
+    STRING(dt_observation, page_host),
     STRING(dt_observation, process),
     MEMBER(dt_observation, pid, INT32, 1, INT32_MAX),
     RANK(dt_observation, rank),
@@ -448,6 +449,8 @@ enum dt_status dt_observation_read(const char *text, size_t bytes, struct dt_obs
 
     if (!object)
         return status;
+    if (!json_object_get(object, "page_host")) /* of an agent of an earlier version */
+        json_object_set_new(object, "page_host", json_string(""));
     return finish_reading(object,
                           read_members(object, observation_members, observation, reason) &&
                               (dt_store_is_name(observation->host) || refuse(reason, "host", "a name")) &&

@@ -52,9 +52,9 @@ extern "C" {
 /* A sending connection. */
 struct dt_observed_link {
     uint64_t connection; /* its id, the same at both ends */
-    int32_t from_rank;   /* or -1: unknown or several */
-    int32_t to_rank;
-    int32_t path; /* 0: the default one; -1: none is up */
+    int32_t from_rank;   /* in NCCL's communicator, not in the job; or -1: unknown or several */
+    int32_t to_rank;     /* likewise */
+    int32_t path;        /* 0: the default one; -1: none is up */
     char peer[DT_RECORD_PEER_BYTES];
     char nic[DT_RECORD_NIC_BYTES]; /* of the path in use; "": none */
     char peer_nic[DT_RECORD_NIC_BYTES];
@@ -73,7 +73,8 @@ struct dt_observed_link {
 
 /* What one process measures. A process with more links than fit is reported in several observations. */
 struct dt_observation {
-    char host[DT_STORE_NAME_BYTES];
+    char host[DT_STORE_NAME_BYTES];      /* as its agent is called */
+    char page_host[DT_STORE_NAME_BYTES]; /* as its peers have it in "host:pid"; "": not known */
     char process[DT_STORE_NAME_BYTES];
     int32_t pid;
     int32_t rank; /* of the process in the job, or -1 */

@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <mutex>
 
+#include "controller/known.h"
 #include "controller/store_memory.h"
 #include "tests/cli/served.h"
 
@@ -134,6 +136,7 @@ TEST_F(Agent, ReportsWhatConnectionsHaveSentSinceTheLastReport)
     ASSERT_EQ(records.size(), 2u);
     ASSERT_EQ(dt_observation_read(records[1].data(), records[1].size(), read.get(), reason), DT_OK) << reason;
     EXPECT_STREQ(read->host, "a");
+    EXPECT_STREQ(read->page_host, "elsewhere");
     EXPECT_EQ(read->rank, 2);
     EXPECT_GT(read->window_ns, 0);
     ASSERT_EQ(read->link_count, 1u); /* a receiver is no link */
@@ -175,6 +178,79 @@ TEST_F(Agent, ReportsThePaceOfTheIterationsSinceTheLastReport)
         EXPECT_EQ(read->iteration_ns, reported[i][1]);
         EXPECT_EQ(read->compute_ns, reported[i][2]);
     }
+}
+
+/* The page of a rank of the job on the machine "elsewhere", which sends to and receives from one peer. */
+class PageOfRank
+{
+  public:
+    PageOfRank(const Folder &folder, int pid, int32_t rank, int32_t from_rank, int32_t peer_from_rank,
+               const char *peer)
+    {
+        dt_page_options options = {&folder.dir, pid, "trainer", 0, 0, "elsewhere", rank};
+        dt_page_connection content = {};
+
+        EXPECT_EQ(dt_page_open(&options, &page), DT_OK);
+        content.id = 100 + (uint64_t)pid;
+        content.is_send = 1;
+        content.from_rank = from_rank;
+        strcpy(content.peer, peer);
+        row = dt_page_claim_connection(page, &content);
+        content.is_send = 0;
+        content.from_rank = peer_from_rank;
+        dt_page_claim_connection(page, &content);
+    }
+    ~PageOfRank()
+    {
+        dt_page_close(page);
+    }
+    PageOfRank(const PageOfRank &) = delete;
+    void Send()
+    {
+        dt_page_add(&row->message_count, 1);
+        dt_page_add(&row->payload_bytes, 4096);
+        dt_page_add(&row->service_ns, 8000);
+    }
+
+  private:
+    dt_page *page = nullptr;
+    dt_page_connection *row = nullptr;
+};
+
+/* The ranks 6 and 7 of the job are the ranks 2 and 3 of a communicator. */
+TEST_F(Agent, FromTwoHostsTheEndsOfALinkAreRanksOfTheJob)
+{
+    Folder other_folder;
+    const dt_agent_options options = {"b", other_folder.path.c_str(), store, Note, this};
+    std::unique_ptr<dt_agent, void (*)(dt_agent *)> other(dt_agent_create(&options), dt_agent_destroy);
+    std::unique_ptr<dt_known, void (*)(dt_known *)> known(dt_known_create(), dt_known_destroy);
+    std::unique_ptr<dt_judge, void (*)(dt_judge *)> judge(dt_judge_create(64, 64), dt_judge_destroy);
+    auto read = std::make_unique<dt_observation>();
+    char reason[DT_RECORD_REASON_BYTES] = "";
+    PageOfRank six(folder, 11, 6, 2, 3, "elsewhere:12"), seven(other_folder, 12, 7, 3, 2, "elsewhere:11");
+    Lines links;
+
+    for (int i = 0; i < 3; i++, usleep(1000)) {
+        ASSERT_EQ(dt_agent_report(agent), DT_OK);
+        ASSERT_EQ(dt_agent_report(other.get()), DT_OK);
+        six.Send();
+        seven.Send();
+    }
+    for (const std::string &record : Stream(DT_STREAM_OBSERVATIONS)) {
+        ASSERT_EQ(dt_observation_read(record.data(), record.size(), read.get(), reason), DT_OK) << reason;
+        ASSERT_EQ(read->link_count, 1u);
+        EXPECT_EQ(read->links[0].from_rank + read->links[0].to_rank, 5) << "in the communicator";
+        dt_known_take(known.get(), read.get(), read->time_ns, judge.get());
+    }
+    for (size_t i = 0; i < DT_KNOWN_LINKS_MAX; i++) {
+        const dt_known_link *link = &dt_known_links(known.get())[i];
+        if (link->connection)
+            links.push_back(std::string(link->host) + " " + std::to_string(link->from_rank) + ">" +
+                            std::to_string(link->to_rank));
+    }
+    std::sort(links.begin(), links.end());
+    EXPECT_EQ(links, (Lines{"a 6>7", "b 7>6"}));
+    EXPECT_EQ(dt_judge_get_counts(judge.get()).links, 2u);
 }
 
 TEST_F(Agent, AProcessWithManyConnectionsIsReportedInParts)

@@ -158,6 +158,7 @@ class Control : public ::testing::Test
 
         *observation = {};
         strcpy(observation->host, host);
+        strcpy(observation->page_host, rank ? "box1" : "box0");
         observation->pid = pid;
         observation->rank = rank;
         observation->time_ns = TimeNs();
@@ -168,6 +169,7 @@ class Control : public ::testing::Test
         link->connection = 100 + (uint64_t)rank;
         link->from_rank = rank;
         link->to_rank = 1 - rank;
+        snprintf(link->peer, sizeof link->peer, "box%d:%d", 1 - rank, (int)pid);
         link->messages = 10;
         link->bytes = 40960;
         link->service_ns = 10 * service_ns;

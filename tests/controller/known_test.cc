@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "detour/stat.h"
 
@@ -21,6 +22,11 @@ class Known : public ::testing::Test
         dt_known_destroy(known);
         dt_judge_destroy(judge);
     }
+    /* The host of a rank's process, by its own name. */
+    static std::string Box(int32_t rank)
+    {
+        return "box" + std::to_string(rank);
+    }
     /* The host's report of one link with this mean time of a message. */
     void Report(const char *host, int32_t from, int32_t to, int64_t service_ns, int64_t time_ns,
                 int64_t arrives_ns, const std::function<void(dt_observed_link *)> &change = nullptr)
@@ -30,7 +36,8 @@ class Known : public ::testing::Test
 
         *observation = {};
         strcpy(observation->host, host);
-        observation->pid = 1;
+        strcpy(observation->page_host, Box(from).c_str());
+        observation->pid = 70 + from;
         observation->rank = from;
         observation->time_ns = time_ns;
         observation->link_count = 1;
@@ -38,7 +45,7 @@ class Known : public ::testing::Test
         link->connection = 100 + (uint64_t)from;
         link->from_rank = from;
         link->to_rank = to;
-        strcpy(link->peer, "box:77");
+        strcpy(link->peer, (Box(to) + ":" + std::to_string(70 + to)).c_str());
         strcpy(link->nic, "n0");
         strcpy(link->peer_nic, "n0");
         link->messages = 10;
@@ -47,6 +54,35 @@ class Known : public ::testing::Test
         if (change)
             change(link);
         dt_known_take(known, observation.get(), arrives_ns, judge);
+    }
+    /* The report of a rank of two replicas of four stages about its links to both neighbors. */
+    void ReportStage(const char *host, int32_t rank, int64_t slow_ns, int64_t at_ns)
+    {
+        auto observation = std::make_unique<dt_observation>();
+
+        *observation = {};
+        strcpy(observation->host, host);
+        strcpy(observation->page_host, Box(rank).c_str());
+        observation->pid = 70 + rank;
+        observation->rank = rank;
+        observation->time_ns = at_ns;
+        for (int32_t peer : {rank - 1, rank + 1}) {
+            dt_observed_link *link = &observation->links[observation->link_count];
+
+            if (peer < 0 || peer / 4 != rank / 4)
+                continue;
+            observation->link_count++;
+            link->connection = 100 + 10 * (uint64_t)rank + (uint64_t)peer;
+            link->from_rank = rank % 4;
+            link->to_rank = peer % 4;
+            strcpy(link->peer, (Box(peer) + ":" + std::to_string(70 + peer)).c_str());
+            strcpy(link->nic, "n0");
+            strcpy(link->peer_nic, "n0");
+            link->messages = 10;
+            link->bytes = 10 * 4096;
+            link->service_ns = 10 * (rank + peer == 13 ? slow_ns : 1000000 + 1000 * (at_ns / 7 % 13));
+        }
+        dt_known_take(known, observation.get(), at_ns, judge);
     }
     /* 60 reports of both directions; the one from 0 to 1 takes `slow_ns` from the 30th on. Returns the first
      * finding. */
@@ -80,6 +116,61 @@ TEST_F(Known, TheHostOfBothEndsIsThatOfTheirRanks)
     EXPECT_STREQ(found->host, "a");
     EXPECT_STREQ(found->peer_host, "b");
     EXPECT_EQ(dt_known_host_count(known), 2u);
+}
+
+/*
+ * Two replicas of four stages with a communicator each: rank r of the job is rank r % 4 of its communicator.
+ * Both directions between the ranks 6 and 7 are slow.
+ */
+TEST_F(Known, ASlowLinkOfACommunicatorHasTheRanksAndHostsOfTheJob)
+{
+    const dt_finding *found = nullptr;
+    uint32_t count = 0;
+
+    for (int64_t i = 1; i <= 60 && !count; i++) {
+        const int64_t at_ns = 1000 * kS + i * kS / 5;
+
+        for (int32_t rank = 0; rank < 8; rank++) {
+            const std::string host = "h" + std::to_string(rank);
+
+            ReportStage(host.c_str(), rank, i < 30 ? 1000000 : 20000000, at_ns);
+        }
+        found = dt_judge_decide(judge, (uint64_t)at_ns, &count);
+    }
+    ASSERT_EQ(count, 1u);
+    EXPECT_EQ(found->kind, DT_FINDING_LINK);
+    EXPECT_EQ(found->rank + found->peer_rank, 13u);
+    EXPECT_EQ(found->host, "h" + std::to_string(found->rank));
+    EXPECT_EQ(found->peer_host, "h" + std::to_string(found->peer_rank));
+    EXPECT_EQ(dt_judge_get_counts(judge).links, 12u) << "each link is one from its first report on";
+}
+
+TEST_F(Known, AnUnreportedPeerHasNoRankOfTheJobButThatOfAMatchingCommunicator)
+{
+    const auto is_from = [](int32_t rank) {
+        return [rank](dt_observed_link *link) { link->from_rank = rank; };
+    };
+    const auto ends = [&] {
+        for (size_t i = 0; i < DT_KNOWN_LINKS_MAX; i++) {
+            const dt_known_link *link = &dt_known_links(known)[i];
+            if (link->connection)
+                return std::to_string(link->from_rank) + ">" + std::to_string(link->to_rank);
+        }
+        return std::string();
+    };
+
+    Report("a", 0, 1, 1000000, kS, kS);
+    EXPECT_EQ(ends(), "0>1");
+    EXPECT_EQ(dt_judge_get_counts(judge).links, 0u) << "the first report of the peer may be next";
+    Report("a", 0, 1, 1000000, kS + DT_KNOWN_PEER_NS, kS + DT_KNOWN_PEER_NS, is_from(2));
+    EXPECT_EQ(ends(), "0>-1") << "rank 0 is rank 2 of the communicator";
+    EXPECT_EQ(dt_judge_get_counts(judge).links, 1u);
+    Report("b", 1, 0, 1000000, kS, kS, [](dt_observed_link *link) { link->messages = 0; });
+    Report("a", 0, 1, 1000000, 10 * kS, 10 * kS,
+           [](dt_observed_link *link) { strcpy(link->peer, "box9:1"); });
+    EXPECT_EQ(ends(), "0>-1") << "rank 1 is another process";
+    Report("a", 0, 1, 1000000, 11 * kS, 11 * kS, is_from(2));
+    EXPECT_EQ(ends(), "0>1");
 }
 
 TEST_F(Known, AHostWhoseClockIsAnHourOffIsJudgedLikeOthers)
@@ -213,7 +304,7 @@ TEST_F(Known, TheLastReportOfEachConnectionIsThereAndTheTableIsBounded)
 
     Report("a", 0, 1, 1000, kS, kS);
     Report("a", 0, 1, 2000, kS + 1, kS + 1);
-    Report("b", 0, 1, 3000, kS, kS); /* the same id on another host */
+    Report("b", 0, 1, 3000, kS + 2, kS + 2); /* the same id on another host */
     for (size_t i = 0; i < DT_KNOWN_LINKS_MAX; i++)
         count += dt_known_links(known)[i].connection != 0;
     EXPECT_EQ(count, 2u);

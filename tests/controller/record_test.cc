@@ -24,6 +24,7 @@ std::unique_ptr<dt_observation> FullObservation()
 
     *full = {};
     strcpy(full->host, "node-7");
+    strcpy(full->page_host, "node 7.example");
     strcpy(full->process, "trainer \"x\"");
     full->pid = 4711;
     full->rank = 3;
@@ -93,6 +94,19 @@ TEST(Record, TheLargestObservationFitsAndIsReadAsItWasWritten)
     EXPECT_STREQ(read->process, "trainer \"x\"");
     EXPECT_EQ(read->links[5].service_ns, INT64_MAX);
     EXPECT_DOUBLE_EQ(read->links[5].factor, 123456.789012345);
+}
+
+TEST(Record, AnObservationOfAnEarlierAgentHasNoPageHost)
+{
+    auto full = FullObservation(), read = std::make_unique<dt_observation>(*full);
+    char reason[DT_RECORD_REASON_BYTES] = "";
+    const std::string text = Text(dt_observation_write(full.get()));
+    const std::string earlier = Replaced(text, "\"page_host\":\"node 7.example\",", "");
+
+    ASSERT_EQ(dt_observation_read(earlier.data(), earlier.size(), read.get(), reason), DT_OK) << reason;
+    EXPECT_STREQ(read->page_host, "");
+    const std::string wrong = Replaced(text, "\"node 7.example\"", "7");
+    EXPECT_EQ(dt_observation_read(wrong.data(), wrong.size(), read.get(), reason), DT_INVALID);
 }
 
 TEST(Record, ADecisionIsReadAsItWasWritten)

@@ -161,13 +161,14 @@ class ControlLoop : public ::testing::Test
         EXPECT_EQ(store->ops->append(store, DT_STREAM_OBSERVATIONS, text, nullptr), DT_OK);
         free(text);
     }
+    /* The even ranks of the job have a communicator, and the odd ones. */
     void AddLink(dt_observation *observation, int from, int to, int factor)
     {
         dt_observed_link *link = &observation->links[observation->link_count++];
 
         link->connection = from == 0 && to == 2 ? connection : 0x1000u + 16u * from + to;
-        link->from_rank = from;
-        link->to_rank = to;
+        link->from_rank = from / 2;
+        link->to_rank = to / 2;
         snprintf(link->peer, sizeof link->peer, "%s:%d", HostOf(to).c_str(), 1000 + to);
         snprintf(link->nic, sizeof link->nic, "soft%d", from % 2);
         snprintf(link->peer_nic, sizeof link->peer_nic, "soft%d", to % 2);
@@ -225,6 +226,9 @@ TEST_F(ControlLoop, HostPathAndMigrationReachTheConnectionsOfTheHost)
     ASSERT_TRUE(
         ReportUntil([&] { Report(6); }, [&] { return has_decided("hostpath-on") && has_decided("migrate"); }))
         << control.Written();
+    EXPECT_NE(control.Written().find("\"from_rank\":0,\"to_rank\":2,\"connection\":\"" + Hex(connection)),
+              std::string::npos)
+        << "ranks of the job: " << control.Written();
 
     Command agent({"agent", "--job", "job", "--host", "a"}, Environment());
     for (const std::string &text : std::initializer_list<std::string>{
