@@ -144,6 +144,7 @@ static bool take_observation(void *arg, const char *id, const char *record, size
 {
     struct dt_control *control = arg;
     struct dt_observation *observation = control->observation;
+    uint32_t stage = DT_JUDGE_UNKNOWN;
     char reason[DT_RECORD_REASON_BYTES];
 
     copy_id(control->after_observation, id);
@@ -154,8 +155,8 @@ static bool take_observation(void *arg, const char *id, const char *record, size
     if (observation->number > control->number)
         control->number = observation->number;
     if (control->treatment)
-        dt_treatment_observe(control->treatment, observation);
-    dt_known_take(control->known, observation, control->time_ns, control->judge);
+        stage = dt_treatment_observe(control->treatment, observation);
+    dt_known_take(control->known, observation, stage, control->time_ns, control->judge);
     return true;
 }
 

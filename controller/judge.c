@@ -366,14 +366,19 @@ bool dt_judge_is_recent(const struct dt_judge *judge, const struct dt_judge_memb
     return member->last_ns > 0 && judge->now_ns <= member->last_ns + DT_JUDGE_STALE_NS;
 }
 
+/* Ranks of unknown stages may have different work. */
+static bool has_equals(const struct dt_judge_kind *kind)
+{
+    return kind->count >= DT_JUDGE_KIND_MIN && !(kind->is_rank && kind->group == DT_JUDGE_UNKNOWN);
+}
+
 /* Slow from its first report on, against its kind? */
 static void judge_outlier(struct dt_judge_member *member, const struct dt_judge_kind *kind)
 {
     double bound = fmax(log(DT_JUDGE_SLOW), DT_JUDGE_OUTLIER * kind->spread);
     double above = member->series.reference - kind->level;
 
-    if (kind->count < DT_JUDGE_KIND_MIN || kind->spread <= 0 ||
-        above < bound * (member->outlier > 0 ? OUTLIER_STAYS : 1))
+    if (!has_equals(kind) || kind->spread <= 0 || above < bound * (member->outlier > 0 ? OUTLIER_STAYS : 1))
         above = 0;
     member->outlier = above;
 }

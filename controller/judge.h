@@ -15,7 +15,8 @@
  * - Its kind. A link that was slow from its first report on is found if it takes 1.1 times the median of its
  * kind and is an outlier of it, DT_JUDGE_OUTLIER robust deviations away.
  *
- * The same holds for the computing time of ranks; their kind is their stage (`stage`).
+ * The same holds for the computing time of ranks; their kind is their stage (`stage`). Ranks of unknown stage
+ * are one kind for their common change, but may have different work: their reference is their own past only.
  *
  * What causes it, in this order:
  *
@@ -102,7 +103,7 @@ struct dt_link_report {
 /* One rank in the time since its last report. */
 struct dt_rank_report {
     uint32_t rank;
-    uint32_t stage; /* ranks with the same work; DT_JUDGE_UNKNOWN: one group of all such ranks */
+    uint32_t stage; /* ranks with the same work; DT_JUDGE_UNKNOWN: any work */
     char host[DT_JUDGE_HOST_BYTES];
     uint64_t iteration_ns;  /* 0: unknown */
     uint64_t compute_ns;    /* own computing in an iteration, without waits; 0: unknown */

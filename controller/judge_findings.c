@@ -184,10 +184,10 @@ static void write_reason(struct dt_judge *judge, uint32_t at)
                            finding->count, percent, ms);
         break;
     case DT_FINDING_DEVICE:
-        written = snprintf(
-            finding->reason, sizeof finding->reason,
-            "computes %.0f %% (%.3f ms an iteration) longer than its stage; the processors are not busy",
-            percent, ms);
+        written = snprintf(finding->reason, sizeof finding->reason,
+                           "computes %.0f %% (%.3f ms an iteration) longer than before or its stage; the "
+                           "processors are not busy",
+                           percent, ms);
         break;
     case DT_FINDING_PROCESSOR:
         written = snprintf(

@@ -287,12 +287,12 @@ static void look_for_start(struct dt_known *known, const struct dt_observation *
     known->job_starts++;
 }
 
-void dt_known_take(struct dt_known *known, const struct dt_observation *observation, int64_t time_ns,
-                   struct dt_judge *judge)
+void dt_known_take(struct dt_known *known, const struct dt_observation *observation, uint32_t stage,
+                   int64_t time_ns, struct dt_judge *judge)
 {
     int64_t own_ns = to_own_time(known, observation, time_ns);
     struct dt_rank_report rank = {.rank = judge_rank(observation->rank),
-                                  .stage = DT_JUDGE_UNKNOWN,
+                                  .stage = stage,
                                   .iteration_ns = (uint64_t)observation->iteration_ns,
                                   .compute_ns = (uint64_t)observation->compute_ns,
                                   .processor_share = observation->processor_share,

@@ -139,11 +139,12 @@ static int64_t pace_ns(const struct dt_remedy *remedy)
     return sorted[count / 4];
 }
 
-static int32_t replica_of(const struct dt_remedy *remedy, int32_t rank)
+/* -1: the rank has none. */
+static int32_t position_of(const struct dt_remedy *remedy, const int32_t *nodes, int32_t rank)
 {
     for (size_t i = 0; i < remedy->positions; i++) {
-        if (remedy->present.nodes[i] == rank)
-            return (int32_t)i / remedy->cluster->stage_count;
+        if (nodes[i] == rank)
+            return (int32_t)i;
     }
     return -1;
 }
@@ -178,22 +179,44 @@ static void count_iterations(struct dt_remedy *remedy, int64_t iteration_ns, int
     }
 }
 
-void dt_remedy_observe(struct dt_remedy *remedy, struct dt_observation *observation)
+static bool compares_in_stages(const struct dt_remedy *remedy)
+{
+    return remedy->cluster->replica_count >= DT_JUDGE_KIND_MIN;
+}
+
+/* The computing time of equal microbatches; of a rank that is compared with its past, at its first position.
+ */
+static int64_t equal_compute_ns(const struct dt_remedy *remedy, int32_t rank, int32_t position,
+                                int64_t compute_ns)
 {
     const struct detour_cluster *cluster = remedy->cluster;
-    int32_t replica = replica_of(remedy, observation->rank);
+    int32_t stages = cluster->stage_count, replica = position / stages;
+    int32_t first = cluster->nodes ? position_of(remedy, cluster->nodes, rank) : rank;
+    double equal_ns = (double)compute_ns * cluster->microbatch_count / cluster->replica_count /
+                      remedy->present.counts[replica];
 
-    if (replica < 0 || observation->iterations <= 0)
-        return;
+    if (!compares_in_stages(remedy) && first >= 0)
+        equal_ns = equal_ns * (double)cluster->stage_ns[first % stages] /
+                   (double)cluster->stage_ns[position % stages];
+    return (int64_t)dt_min_u64((uint64_t)equal_ns, INT64_MAX);
+}
+
+uint32_t dt_remedy_observe(struct dt_remedy *remedy, struct dt_observation *observation)
+{
+    int32_t position = position_of(remedy, remedy->present.nodes, observation->rank);
+    uint32_t stage = position >= 0 && compares_in_stages(remedy)
+                         ? (uint32_t)(position % remedy->cluster->stage_count)
+                         : DT_JUDGE_UNKNOWN;
+
+    if (position < 0 || observation->iterations <= 0)
+        return stage;
     if (remedy->rank < 0 || observation->rank < remedy->rank)
         remedy->rank = observation->rank;
     if (observation->rank == remedy->rank && observation->iteration_ns > 0 &&
         observation->iteration_ns <= DETOUR_TIME_MAX_NS)
         count_iterations(remedy, observation->iteration_ns, observation->iterations);
-    observation->compute_ns =
-        (int64_t)dt_min_u64((uint64_t)((double)observation->compute_ns * cluster->microbatch_count /
-                                       cluster->replica_count / remedy->present.counts[replica]),
-                            INT64_MAX);
+    observation->compute_ns = equal_compute_ns(remedy, observation->rank, position, observation->compute_ns);
+    return stage;
 }
 
 /* ---- What is slow. ---- */

@@ -50,8 +50,13 @@ void dt_remedy_destroy(struct dt_remedy *remedy);
 /*
  * The iterations of an observation: those of the rank with the smallest number count. The computing time of a
  * rank becomes that of equal microbatches, so that the judge finds neither S2 nor its end.
+ *
+ * Returns the stage at the rank's present position, for the judge. DT_JUDGE_UNKNOWN: the rank has no
+ * position, or a stage has too few ranks for a comparison (DT_JUDGE_KIND_MIN); the computing time is then
+ * that of the stage at the rank's first position, by the times of the cluster, so that the judge does not
+ * find S3.
  */
-void dt_remedy_observe(struct dt_remedy *remedy, struct dt_observation *observation);
+uint32_t dt_remedy_observe(struct dt_remedy *remedy, struct dt_observation *observation);
 
 /* Once in a round. True: *decision is to be taken; dt_remedy_done() has to follow. */
 bool dt_remedy_decide(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns,

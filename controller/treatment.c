@@ -57,9 +57,9 @@ void dt_treatment_destroy(struct dt_treatment *treatment)
     free(treatment);
 }
 
-void dt_treatment_observe(struct dt_treatment *treatment, struct dt_observation *observation)
+uint32_t dt_treatment_observe(struct dt_treatment *treatment, struct dt_observation *observation)
 {
-    dt_remedy_observe(treatment->remedy, observation);
+    return dt_remedy_observe(treatment->remedy, observation);
 }
 
 void dt_treatment_adopt(struct dt_treatment *treatment, const struct dt_decision *decision, uint64_t now_ns)

@@ -240,7 +240,7 @@ TEST_F(Agent, FromTwoHostsTheEndsOfALinkAreRanksOfTheJob)
         ASSERT_EQ(dt_observation_read(record.data(), record.size(), read.get(), reason), DT_OK) << reason;
         ASSERT_EQ(read->link_count, 1u);
         EXPECT_EQ(read->links[0].from_rank + read->links[0].to_rank, 5) << "in the communicator";
-        dt_known_take(known.get(), read.get(), read->time_ns, judge.get());
+        dt_known_take(known.get(), read.get(), DT_JUDGE_UNKNOWN, read->time_ns, judge.get());
     }
     for (size_t i = 0; i < DT_KNOWN_LINKS_MAX; i++) {
         const dt_known_link *link = &dt_known_links(known.get())[i];

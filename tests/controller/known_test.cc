@@ -53,7 +53,7 @@ class Known : public ::testing::Test
         link->service_ns = 10 * service_ns;
         if (change)
             change(link);
-        dt_known_take(known, observation.get(), arrives_ns, judge);
+        dt_known_take(known, observation.get(), DT_JUDGE_UNKNOWN, arrives_ns, judge);
     }
     /* The report of a rank of two replicas of four stages about its links to both neighbors. */
     void ReportStage(const char *host, int32_t rank, int64_t slow_ns, int64_t at_ns)
@@ -82,7 +82,7 @@ class Known : public ::testing::Test
             link->bytes = 10 * 4096;
             link->service_ns = 10 * (rank + peer == 13 ? slow_ns : 1000000 + 1000 * (at_ns / 7 % 13));
         }
-        dt_known_take(known, observation.get(), at_ns, judge);
+        dt_known_take(known, observation.get(), DT_JUDGE_UNKNOWN, at_ns, judge);
     }
     /* 60 reports of both directions; the one from 0 to 1 takes `slow_ns` from the 30th on. Returns the first
      * finding. */
@@ -232,6 +232,69 @@ TEST_F(Known, TheBusyProcessorsOfEitherEndAreBlamed)
     }
 }
 
+/*
+ * Two of 16 ranks have a stage with 1.3 times the work of the others, as the last stages of two replicas. The
+ * finding of a rank that slows down later shows that ranks are judged.
+ */
+class KnownWork : public Known
+{
+  protected:
+    /* The rank of the first device that is found; -1: none in 40 s. */
+    int32_t Run(const std::function<uint32_t(int32_t)> &stage_of, const std::function<double(int32_t)> &work)
+    {
+        auto observation = std::make_unique<dt_observation>();
+
+        for (int64_t end_ns = at_ns + 40 * kS; at_ns < end_ns; at_ns += kS / 5) {
+            for (int32_t rank = 0; rank < 16; rank++) {
+                *observation = {};
+                strcpy(observation->host, ("h" + std::to_string(rank)).c_str());
+                observation->pid = 70 + rank;
+                observation->rank = rank;
+                observation->time_ns = at_ns;
+                observation->iteration_ns = kS / 5;
+                observation->iterations = 1;
+                observation->compute_ns =
+                    (int64_t)(1e8 * work(rank)) + at_ns / 200000000 * 37 % 11 * 100000 + rank * 100000;
+                dt_known_take(known, observation.get(), stage_of(rank), at_ns, judge);
+            }
+            uint32_t count = 0;
+            const dt_finding *found = dt_judge_decide(judge, (uint64_t)at_ns, &count);
+            if (count) {
+                EXPECT_EQ(found->kind, DT_FINDING_DEVICE);
+                return (int32_t)found->rank;
+            }
+        }
+        return -1;
+    }
+    static double Uneven(int32_t rank)
+    {
+        return rank % 8 == 7 ? 1.3 : 1.0;
+    }
+
+    int64_t at_ns = 1000 * kS;
+};
+
+TEST_F(KnownWork, OfUnknownStagesMayDifferAndIsComparedWithItsOwnPast)
+{
+    const auto unknown = [](int32_t) { return DT_JUDGE_UNKNOWN; };
+
+    EXPECT_EQ(Run(unknown, Uneven), -1);
+    EXPECT_EQ(Run(unknown, [](int32_t rank) { return Uneven(rank) * (rank == 7 ? 1.3 : 1.0); }), 7);
+}
+
+TEST_F(KnownWork, OfOneStageIsTheSame)
+{
+    EXPECT_EQ(Run([](int32_t) { return 0u; }, [](int32_t rank) { return rank == 7 ? 1.3 : 1.0; }), 7);
+}
+
+TEST_F(KnownWork, OfAllRanksMayGrowTogether)
+{
+    const auto unknown = [](int32_t) { return DT_JUDGE_UNKNOWN; };
+
+    EXPECT_EQ(Run(unknown, Uneven), -1);
+    EXPECT_EQ(Run(unknown, [](int32_t rank) { return 1.4 * Uneven(rank); }), -1);
+}
+
 TEST_F(Known, AVerdictAboutSomethingSmallerIsNotTheCause)
 {
     const dt_finding *found = Run(20000000, 0, [](dt_observed_link *link) {
@@ -253,7 +316,7 @@ TEST_F(Known, AStartOfTheJobIsANewProcessOfRank0)
         observation->pid = pid;
         observation->iterations = iterations;
         observation->time_ns = kS + at_ms * 1000000;
-        dt_known_take(known, observation.get(), observation->time_ns, judge);
+        dt_known_take(known, observation.get(), DT_JUDGE_UNKNOWN, observation->time_ns, judge);
         return dt_known_job_starts(known);
     };
 
@@ -274,7 +337,7 @@ TEST_F(Known, TheJobOfAnEarlierControllerIsTheSameOrHasStartedAgain)
         strcpy(observation->host, "a");
         observation->pid = pid;
         observation->time_ns = kS + at_ms * 1000000;
-        dt_known_take(by, observation.get(), observation->time_ns, judge);
+        dt_known_take(by, observation.get(), DT_JUDGE_UNKNOWN, observation->time_ns, judge);
         dt_known_job(by, job);
         return dt_known_job_starts(by);
     };
@@ -326,7 +389,7 @@ class KnownPace : public Known
         observation->rank = rank;
         observation->time_ns = at_ns - 3600 * kS; /* its clock is wrong */
         observation->iteration_ns = iteration_ns;
-        dt_known_take(known, observation.get(), at_ns, judge);
+        dt_known_take(known, observation.get(), DT_JUDGE_UNKNOWN, at_ns, judge);
     }
 };
 

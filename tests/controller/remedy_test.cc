@@ -120,6 +120,56 @@ TEST_F(Remedy, ComputingIsThatOfEqualMicrobatches)
     EXPECT_EQ(observation.compute_ns, 160 * kMs);
 }
 
+/* Stage 1 has three times the work of stage 0. After the exchange rank 2 has it, and rank 1 the other. */
+TEST_F(Remedy, AnExchangeOfUnequalStagesIsNoSlowness)
+{
+    const int64_t unequal_ns[] = {5 * kMs, 15 * kMs};
+    const auto observe = [&](int32_t rank, int64_t compute_ns) {
+        observation.rank = rank;
+        observation.iterations = 1;
+        observation.compute_ns = compute_ns;
+        EXPECT_EQ(dt_remedy_observe(remedy, &observation), DT_JUDGE_UNKNOWN) << "two replicas";
+        return observation.compute_ns;
+    };
+
+    cluster.stage_ns = unequal_ns;
+    Restart();
+    EXPECT_EQ(observe(2, 40 * kMs), 40 * kMs);
+    decision = {};
+    decision.kind = DT_DECISION_REMEDY;
+    decision.step = DETOUR_STEP_S3;
+    decision.replica_count = 2;
+    decision.node_count = 4;
+    decision.counts[0] = decision.counts[1] = 8;
+    const int32_t exchanged[] = {0, 2, 1, 3};
+    std::copy(exchanged, exchanged + 4, decision.nodes);
+    dt_remedy_adopt(remedy, &decision, now_ns);
+    EXPECT_EQ(observe(2, 120 * kMs), 40 * kMs);
+    EXPECT_EQ(observe(1, 40 * kMs), 120 * kMs);
+    EXPECT_EQ(observe(3, 120 * kMs), 120 * kMs);
+    EXPECT_EQ(observe(9, 120 * kMs), 120 * kMs) << "no rank of the job";
+}
+
+TEST_F(Remedy, WithEnoughReplicasARankIsOneOfItsPresentStage)
+{
+    const auto observe = [&](int32_t rank) {
+        observation = {};
+        observation.rank = rank;
+        observation.iterations = 1;
+        observation.compute_ns = 7;
+        const uint32_t stage = dt_remedy_observe(remedy, &observation);
+        EXPECT_EQ(observation.compute_ns, 7);
+        return stage;
+    };
+
+    cluster.replica_count = DT_JUDGE_KIND_MIN;
+    Restart();
+    EXPECT_EQ(observe(2), 0u);
+    EXPECT_EQ(observe(15), 1u);
+    EXPECT_EQ(observe(16), DT_JUDGE_UNKNOWN);
+    EXPECT_EQ(observe(-1), DT_JUDGE_UNKNOWN);
+}
+
 TEST_F(Remedy, ASlowLinkBetweenReplicasIsTakenOutOfUseUntilItsRecheck)
 {
     ASSERT_EQ(Until(90, 100), -1);
