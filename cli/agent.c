@@ -70,7 +70,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp_option argp_options[] = {
     {"redis", KEY_REDIS, "URL", 0, "the store of the job: " DT_JOB_STORE_FORM, 0},
     {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
-    {"host", KEY_HOST, "NAME", 0, "this host's name in reports and decisions (default: the host name)", 0},
+    {"host", KEY_HOST, "NAME", 0,
+     "this host's name in reports, decisions and metrics (default: the host name)", 0},
     {"period", KEY_PERIOD, "MS", 0, "milliseconds between two reports (default 200)", 0},
     {"listen", KEY_LISTEN, DT_METRICS_LISTEN_FORM, 0,
      "answer Prometheus at GET /metrics, as `detour stat --metrics --listen`", 0},
@@ -121,7 +122,7 @@ static int run(struct request *request, struct dt_store *store)
                                              .note = print_note,
                                              .note_arg = request};
     struct dt_agent *agent = dt_agent_create(&options);
-    struct dt_metrics_host host = {runtime_dir, request->job};
+    struct dt_metrics_host host = {runtime_dir, {request->host, request->job}};
     enum dt_status status;
 
     if (!agent) {

@@ -208,7 +208,7 @@ static int print(const struct request *request, const struct detour_stat_snapsho
     else if (request->is_json)
         is_printed = dt_stat_print_json(snapshot);
     else if (request->is_metrics)
-        dt_metrics_write(stdout, snapshot, request->job);
+        dt_metrics_write(stdout, snapshot, &(struct dt_metrics_labels){.job = request->job});
     else
         dt_stat_print_table(snapshot, NULL);
     dt_stat_seen_free(&seen);
@@ -309,7 +309,7 @@ static bool write_chosen(void *arg, FILE *out, char *reason, size_t reason_bytes
 
     (void)reason;
     (void)reason_bytes;
-    dt_metrics_write(out, chosen->snapshot, chosen->job);
+    dt_metrics_write(out, chosen->snapshot, &(struct dt_metrics_labels){.job = chosen->job});
     return true;
 }
 
@@ -399,7 +399,7 @@ static int write_trace(const struct dt_params *params, const struct request *req
 static int listen_for_scrapes(const struct dt_params *params, const struct request *request)
 {
     struct dt_metrics_server_options options = request->server;
-    struct dt_metrics_host host = {params->runtime_dir, request->job};
+    struct dt_metrics_host host = {params->runtime_dir, {.job = request->job}};
     struct dt_metrics_server *server;
     sigset_t signals, old;
     char reason[256];

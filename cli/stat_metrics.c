@@ -18,15 +18,16 @@ static void write_rank(FILE *out, const char *name, int32_t rank)
         dt_metrics_label_number(out, name, rank);
 }
 
-static void write_process_labels(FILE *out, const struct detour_stat_process *process, const char *job)
+static void write_process_labels(FILE *out, const struct detour_stat_process *process,
+                                 const struct dt_metrics_labels *labels)
 {
     putc('{', out);
-    dt_metrics_label(out, "host", process->host);
+    dt_metrics_label(out, "host", labels->host ? labels->host : process->host);
     putc(',', out);
     write_rank(out, "rank", process->job_rank >= 0 ? process->job_rank : process->rank);
-    if (job) {
+    if (labels->job) {
         putc(',', out);
-        dt_metrics_label(out, "job", job);
+        dt_metrics_label(out, "job", labels->job);
     }
     fprintf(out, ",pid=\"%" PRId32 "\",", process->pid);
     dt_metrics_label(out, "process", process->name);
@@ -35,7 +36,7 @@ static void write_process_labels(FILE *out, const struct detour_stat_process *pr
 /* A row of the tables below for one connection. */
 struct sample {
     FILE *out;
-    const char *job;
+    const struct dt_metrics_labels *labels;
     const struct detour_stat_process *process;
     const struct detour_stat_connection *c;
     bool has_nics;
@@ -48,7 +49,7 @@ static void write_sample(const struct sample *sample, const char *name, const ch
     FILE *out = sample->out;
 
     fprintf(out, "%s%s", name, suffix);
-    write_process_labels(out, sample->process, sample->job);
+    write_process_labels(out, sample->process, sample->labels);
     fprintf(out, ",connection=\"%016" PRIx64 "\",direction=\"%s\",", c->id, c->is_send ? "send" : "recv");
     write_rank(out, "from", c->from_rank);
     putc(',', out);
@@ -222,7 +223,8 @@ static void write_gauge(const struct sample *sample, const char *name, size_t in
 
 /* ---- Of processes. ---- */
 
-static void write_processes(FILE *out, const struct detour_stat_snapshot *snapshot, const char *job)
+static void write_processes(FILE *out, const struct detour_stat_snapshot *snapshot,
+                            const struct dt_metrics_labels *labels)
 {
     size_t count = detour_stat_process_count(snapshot);
 
@@ -234,18 +236,19 @@ static void write_processes(FILE *out, const struct detour_stat_snapshot *snapsh
         const struct detour_stat_process *process = detour_stat_get_process(snapshot, i);
 
         fputs("detour_process_start_time_seconds", out);
-        write_process_labels(out, process, job);
+        write_process_labels(out, process, labels);
         putc(',', out);
         dt_metrics_label(out, "version", process->version);
         fprintf(out, "} %.3f\n", (double)process->start_ns / 1e9);
     }
 }
 
-void dt_metrics_write(FILE *out, const struct detour_stat_snapshot *snapshot, const char *job)
+void dt_metrics_write(FILE *out, const struct detour_stat_snapshot *snapshot,
+                      const struct dt_metrics_labels *labels)
 {
-    const struct sample all = {.out = out, .job = job, .has_nics = true};
+    const struct sample all = {.out = out, .labels = labels, .has_nics = true};
 
-    write_processes(out, snapshot, job);
+    write_processes(out, snapshot, labels);
     write_counters(&all, snapshot);
     dt_metrics_head(out, "detour_service_seconds", "histogram",
                     "time of a message from hand-over to completion");
@@ -266,7 +269,7 @@ bool dt_metrics_write_host(void *arg, FILE *out, char *reason, size_t reason_byt
         snprintf(reason, reason_bytes, "%s", error);
         return false;
     }
-    dt_metrics_write(out, snapshot, host->job);
+    dt_metrics_write(out, snapshot, &host->labels);
     detour_stat_free(snapshot);
     return true;
 }

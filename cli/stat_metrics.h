@@ -15,13 +15,20 @@
 extern "C" {
 #endif
 
-/* Writes to `out`, whose error state tells whether that worked. `job`: the label of that name; NULL: none. */
-void dt_metrics_write(FILE *out, const struct detour_stat_snapshot *snapshot, const char *job);
+/* The same in all samples. */
+struct dt_metrics_labels {
+    const char *host; /* as in the records of the control loop; NULL: that of each page */
+    const char *job;  /* NULL: no such label */
+};
+
+/* Writes to `out`, whose error state tells whether that worked. */
+void dt_metrics_write(FILE *out, const struct detour_stat_snapshot *snapshot,
+                      const struct dt_metrics_labels *labels);
 
 /* The pages of this host at the time of the call. */
 struct dt_metrics_host {
     const char *runtime_dir; /* as for detour_stat_read() */
-    const char *job;         /* the label; NULL: none */
+    struct dt_metrics_labels labels;
 };
 
 /* A dt_metrics_write_func; `arg` is a struct dt_metrics_host. */

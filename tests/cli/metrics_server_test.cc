@@ -64,7 +64,7 @@ class MetricsServer : public testing::Test
     }
 
     Folder folder;
-    dt_metrics_host host = {folder.path.c_str(), "job-7"};
+    dt_metrics_host host = {folder.path.c_str(), {nullptr, "job-7"}};
     dt_metrics_server_options options = {};
     dt_metrics_server *server = nullptr;
     char reason[256] = "";

@@ -11,14 +11,15 @@
 
 namespace
 {
-std::string TextOf(const Folder &folder, const char *job)
+std::string TextOf(const Folder &folder, const char *job, const char *host = nullptr)
 {
+    const dt_metrics_labels labels = {host, job};
     detour_stat_snapshot *snapshot = StatPage::Read(folder);
     char *text = nullptr;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
 
-    dt_metrics_write(out, snapshot, job);
+    dt_metrics_write(out, snapshot, &labels);
     fclose(out);
     std::string copy(text, bytes);
     free(text);
@@ -72,6 +73,18 @@ TEST(StatMetrics, HaveCountersGaugesAndAHistogramOfEachConnection)
             EXPECT_EQ(0u, line.rfind(metric, 0)) << line;
         }
     }
+}
+
+/* As the records of an agent and the findings about its host. */
+TEST(StatMetrics, TheHostIsThatOfTheAgent)
+{
+    Folder folder;
+    StatPage page(folder);
+    std::string text = TextOf(folder, "job", "node-7");
+
+    EXPECT_NE(std::string::npos, text.find("detour_messages_total{host=\"node-7\",")) << text;
+    EXPECT_NE(std::string::npos, text.find("detour_process_start_time_seconds{host=\"node-7\",")) << text;
+    EXPECT_EQ(std::string::npos, text.find("nodea"));
 }
 
 /* increase() does not see what changes together with a label. */
