@@ -111,6 +111,18 @@ static void write_in_force(FILE *out, const struct dt_control_state *state, cons
     fprintf(out, "} %.3f\n", (double)state->counts.decided_ns / 1e9);
 }
 
+/* ---- Losses. ---- */
+static void write_losses(FILE *out, const struct dt_counts *counts, const char *job)
+{
+    static const char overruns_name[] = "detour_job_overruns_total",
+                      dropped_name[] = "detour_job_dropped_reports_total";
+
+    dt_metrics_head(out, overruns_name, "counter", "rounds that have read as much as the store keeps");
+    write_count(out, overruns_name, job, NULL, counts->overruns);
+    dt_metrics_head(out, dropped_name, "counter", "reports of links and ranks without room in the judge");
+    write_count(out, dropped_name, job, NULL, counts->no_room);
+}
+
 /* ---- All. ---- */
 void dt_control_metrics_write(FILE *out, const struct dt_control_state *state, const char *job)
 {
@@ -123,6 +135,7 @@ void dt_control_metrics_write(FILE *out, const struct dt_control_state *state, c
         write_sample(out, iteration_name, job, NULL);
         fprintf(out, "} %.9f\n", (double)state->iteration_ns / 1e9);
     }
+    write_losses(out, &state->counts, job);
     write_findings(out, state, job);
     write_decisions(out, state, job);
     write_in_force(out, state, job);

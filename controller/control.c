@@ -41,7 +41,6 @@ struct dt_control {
     int64_t time_ns;                       /* of this round, as the next */
     uint64_t now_ns;
     int64_t number;               /* of the last decision of the job */
-    uint64_t refused;             /* records */
     char job[DT_KNOWN_JOB_BYTES]; /* as in the store */
     /* For dt_control_read(). */
     struct dt_counts counts;
@@ -134,29 +133,27 @@ static void copy_id(char to[DT_STORE_ID_BYTES], const char *id)
 
 static void refuse(struct dt_control *control, const char *stream, const char *id, const char *reason)
 {
-    /* The first ones, then powers of two: a broken writer must not fill the log. */
-    if (++control->refused <= 4 || dt_is_power_of_two(control->refused))
+    if (dt_counts_has_line(++control->counts.refused))
         note(control, true, "record %s of the stream %s is refused: %s (%" PRIu64 " so far)", id, stream,
-             reason, control->refused);
+             reason, control->counts.refused);
 }
 
 static bool take_observation(void *arg, const char *id, const char *record, size_t bytes)
 {
     struct dt_control *control = arg;
     struct dt_observation *observation = control->observation;
-    uint32_t stage = DT_JUDGE_UNKNOWN;
     char reason[DT_RECORD_REASON_BYTES];
 
     copy_id(control->after_observation, id);
+    control->counts.observations++;
     if (dt_observation_read(record, bytes, observation, reason) != DT_OK) {
         refuse(control, DT_STREAM_OBSERVATIONS, id, reason);
         return true;
     }
     if (observation->number > control->number)
         control->number = observation->number;
-    if (control->treatment)
-        stage = dt_treatment_observe(control->treatment, observation);
-    dt_known_take(control->known, observation, stage, control->time_ns, control->judge);
+    dt_known_take(control->known, observation, dt_treatment_observe(control->treatment, observation),
+                  control->time_ns, control->judge);
     return true;
 }
 
@@ -547,6 +544,8 @@ enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int6
         status = read_all(control);
     if (status != DT_OK)
         return status;
+    if (dt_counts_loss(&control->counts, dt_judge_get_counts(control->judge).no_room))
+        note(control, true, "%s", control->counts.loss);
     findings = dt_judge_decide(control->judge, (uint64_t)time_ns, &count);
     control->findings = findings;
     control->finding_count = count;

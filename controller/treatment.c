@@ -59,7 +59,7 @@ void dt_treatment_destroy(struct dt_treatment *treatment)
 
 uint32_t dt_treatment_observe(struct dt_treatment *treatment, struct dt_observation *observation)
 {
-    return dt_remedy_observe(treatment->remedy, observation);
+    return treatment ? dt_remedy_observe(treatment->remedy, observation) : DT_JUDGE_UNKNOWN;
 }
 
 void dt_treatment_adopt(struct dt_treatment *treatment, const struct dt_decision *decision, uint64_t now_ns)

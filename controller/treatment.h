@@ -36,7 +36,7 @@ enum dt_status dt_treatment_create(const struct detour_cluster *cluster, uint64_
 /* A command that runs is ended. */
 void dt_treatment_destroy(struct dt_treatment *treatment);
 
-/* As dt_remedy_observe() and dt_remedy_adopt(). */
+/* As dt_remedy_observe() and dt_remedy_adopt(). Without a treatment (NULL) no stage is known. */
 uint32_t dt_treatment_observe(struct dt_treatment *treatment, struct dt_observation *observation);
 void dt_treatment_adopt(struct dt_treatment *treatment, const struct dt_decision *decision, uint64_t now_ns);
 

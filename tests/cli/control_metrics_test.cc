@@ -67,6 +67,15 @@ TEST_F(ControlMetrics, AnOpenFindingIsASeriesWithItsFactor)
     EXPECT_TRUE(Has("detour_job_open_findings{job=\"job 7\",kind=\"link\"} 0")) << Text();
 }
 
+TEST_F(ControlMetrics, LossesAreCounters)
+{
+    EXPECT_TRUE(Has("detour_job_overruns_total{job=\"job 7\"} 0")) << Text();
+    state.counts.overruns = 3;
+    state.counts.no_room = 40;
+    EXPECT_TRUE(Has("detour_job_overruns_total{job=\"job 7\"} 3")) << Text();
+    EXPECT_TRUE(Has("detour_job_dropped_reports_total{job=\"job 7\"} 40")) << Text();
+}
+
 TEST_F(ControlMetrics, DecisionsCountByKindAndRemediesByStep)
 {
     state.counts.decided[DT_DECISION_REPLAN] = 2;

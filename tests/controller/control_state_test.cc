@@ -8,6 +8,56 @@ namespace
 {
 using detour_test::Control;
 
+/* As many processes as the store keeps records, and one more: its first record is gone before the round. */
+TEST_F(Control, MoreObservationsThanTheStoreKeepsAreALine)
+{
+    dt_control *control = Make("one");
+    auto state = std::make_unique<dt_control_state>();
+    auto observation = std::make_unique<dt_observation>();
+
+    Rounds(2, false);
+    EXPECT_FALSE(HasNote("as many as the store keeps"));
+    *observation = {};
+    strcpy(observation->host, "c");
+    observation->pid = 1;
+    observation->time_ns = TimeNs();
+    char *text = dt_observation_write(observation.get());
+    for (int i = 0; i <= DT_STORE_STREAM_RECORDS; i++)
+        ASSERT_EQ(store.inner->ops->append(store.inner, DT_STREAM_OBSERVATIONS, text, nullptr), DT_OK);
+    free(text);
+    Rounds(2, false);
+    EXPECT_TRUE(HasNote("a round has read 4096 observations, as many as the store keeps (4096)"));
+    dt_control_read(control, state.get());
+    EXPECT_EQ(state->counts.overruns, 1u);
+}
+
+TEST_F(Control, ReportsWithoutRoomAreALine)
+{
+    dt_control *control = Make("one");
+    auto state = std::make_unique<dt_control_state>();
+    auto observation = std::make_unique<dt_observation>();
+
+    *observation = {};
+    strcpy(observation->host, "c");
+    Rounds(1, false);
+    for (int32_t rank = 0; rank <= 4096; rank++) {
+        observation->pid = 1 + rank;
+        observation->rank = rank;
+        observation->time_ns = TimeNs();
+        char *text = dt_observation_write(observation.get());
+        ASSERT_EQ(store.inner->ops->append(store.inner, DT_STREAM_OBSERVATIONS, text, nullptr), DT_OK);
+        free(text);
+        if (rank % 1000 == 999)
+            Rounds(1, false);
+    }
+    EXPECT_FALSE(HasNote("the tables of the judge are full"));
+    Rounds(1, false);
+    EXPECT_TRUE(HasNote("the tables of the judge are full"));
+    dt_control_read(control, state.get());
+    EXPECT_GT(state->counts.no_room, 0u);
+    EXPECT_EQ(state->counts.overruns, 0u);
+}
+
 /* For metrics. */
 TEST_F(Control, ItsStateIsThatOfTheJob)
 {

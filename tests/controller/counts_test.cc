@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
 
 namespace
 {
@@ -50,6 +51,28 @@ TEST(Counts, ARemedyCountsUnderItsStepAndAnEarlierControllersDecisionDoesNot)
     EXPECT_EQ(counts.decided_ns, 8);
     dt_counts_decision(&counts, &replan);
     EXPECT_EQ(counts.decided[DT_DECISION_REPLAN], 1u);
+}
+
+TEST(Counts, ALossIsALineOfTheFirstRoundsAndThenOfPowersOfTwo)
+{
+    dt_counts counts = {};
+    int lines = 0;
+
+    counts.observations = DT_STORE_STREAM_RECORDS - 1;
+    EXPECT_FALSE(dt_counts_loss(&counts, 0));
+    for (int i = 0; i < 64; i++) {
+        counts.observations = DT_STORE_STREAM_RECORDS;
+        lines += dt_counts_loss(&counts, 0);
+    }
+    EXPECT_EQ(lines, 4 + 4) << "8, 16, 32 and 64";
+    EXPECT_EQ(counts.overruns, 64u);
+    EXPECT_NE(std::string(counts.loss).find("detour agent --period"), std::string::npos) << counts.loss;
+    EXPECT_TRUE(dt_counts_loss(&counts, 7));
+    EXPECT_NE(std::string(counts.loss).find("the tables of the judge are full (7 so far)"), std::string::npos)
+        << counts.loss;
+    EXPECT_FALSE(dt_counts_loss(&counts, 7)) << "no more than before";
+    EXPECT_TRUE(dt_counts_loss(&counts, 8));
+    EXPECT_EQ(counts.no_room, 8u);
 }
 
 TEST(Counts, AHoldIsInForceUntilItsEndOrItsRelease)
