@@ -84,16 +84,30 @@ static void print_move(FILE *out, const struct dt_mitigate_report *report)
                 (double)report->cluster->state_bytes / 1e9, (double)move_ns / 1e9);
 }
 
+static void print_limit(FILE *out, const struct detour_topology *topology)
+{
+    if (topology->optimal)
+        fprintf(out, "no assignment of nodes is better\n");
+    else
+        fprintf(out, "no assignment of nodes is below %.3f ms\n", ms(topology->bound_ns));
+}
+
 static void print_topology(FILE *out, const struct dt_mitigate_report *report)
 {
     const struct detour_topology *topology = &report->plan->topology;
     const struct detour_cluster *cluster = report->cluster;
 
+    if (topology->ended_early)
+        fprintf(out,
+                "S3: the search ended at its budget, %" PRIu64 " exchanges; a better assignment may exist\n",
+                topology->tried);
+    if (iteration_ns(report, DETOUR_STEP_S3) >= iteration_ns(report, DETOUR_STEP_S1)) {
+        fprintf(out, "S3: no node moves; ");
+        print_limit(out, topology);
+        return;
+    }
     fprintf(out, "S3: %" PRId32 " nodes move; ", topology->moved_count);
-    if (topology->optimal)
-        fprintf(out, "no assignment of nodes is better\n");
-    else
-        fprintf(out, "no assignment of nodes is below %.3f ms\n", ms(topology->bound_ns));
+    print_limit(out, topology);
     for (int32_t p = 0; p < cluster->replica_count * cluster->stage_count; p++)
         if (topology->nodes[p] != node_before(cluster, p))
             fprintf(out,
@@ -196,15 +210,15 @@ bool dt_mitigate_print_json(FILE *out, const struct dt_mitigate_report *report)
     const struct detour_topology *topology = &report->plan->topology;
     int32_t replicas = report->cluster->replica_count, nodes = replicas * report->cluster->stage_count;
     json_t *document = json_pack(
-        "{s:i, s:s, s:f, s:I, s:s, s:o, s:{s:o, s:o}, s:{s:o, s:o, s:i, s:i, s:f, s:b, s:o}}", "version", 1,
-        "cluster", report->cluster->name, "healthy_ms", ms(report->plan->healthy.iteration_ns),
+        "{s:i, s:s, s:f, s:I, s:s, s:o, s:{s:o, s:o}, s:{s:o, s:o, s:i, s:i, s:f, s:b, s:b, s:o}}", "version",
+        1, "cluster", report->cluster->name, "healthy_ms", ms(report->plan->healthy.iteration_ns),
         "slow_iterations", (json_int_t)report->event->slow_iterations, "due",
         detour_step_name(report->plan->due), "steps", steps_json(report), "S2", "microbatches",
         integers_json(report->plan->microbatches.counts, replicas), "weights", weights_json(report), "S3",
         "nodes", integers_json(topology->nodes, nodes), "microbatches",
         integers_json(topology->counts, replicas), "moved", (int)topology->moved_count, "straggler_stages",
         (int)topology->straggler_stages, "bound_ms", ms(topology->bound_ns), "optimal",
-        (int)topology->optimal, "links", links_json(report));
+        (int)topology->optimal, "ended_early", (int)topology->ended_early, "links", links_json(report));
     bool written = document && json_dumpf(document, out, JSON_INDENT(1) | JSON_REAL_PRECISION(12)) == 0 &&
                    fputc('\n', out) != EOF;
 

@@ -54,7 +54,7 @@ class _Iteration(ctypes.Structure):
 class _Topology(ctypes.Structure):
     _fields_ = [("nodes", _I32S), ("counts", _I32S), ("iteration", _Iteration), ("bound_ns", _I64),
                 ("optimal", ctypes.c_bool), ("moved_count", _I32), ("straggler_stages", _I32),
-                ("uses", ctypes.c_void_p), ("tried", ctypes.c_uint64)]
+                ("uses", ctypes.c_void_p), ("tried", ctypes.c_uint64), ("ended_early", ctypes.c_bool)]
 
 
 class _Step(ctypes.Structure):
@@ -110,7 +110,8 @@ def plan(job, event, noise_percent=0, budget=0):
                 "S2": {"microbatches": made.microbatches.counts[:replicas],
                        "weights": made.microbatches.weights[:replicas]},
                 "S3": {"nodes": topology.nodes[:positions], "microbatches": topology.counts[:replicas],
-                       "moved": topology.moved_count, "bound_ms": topology.bound_ns / 1e6, "optimal": topology.optimal}}
+                       "moved": topology.moved_count, "bound_ms": topology.bound_ns / 1e6, "optimal": topology.optimal,
+                       "ended_early": topology.ended_early}}
 
 
 def microbatches(times_ms, count, fixed_ms=None):

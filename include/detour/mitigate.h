@@ -282,7 +282,7 @@ struct detour_link_use {
 /* Zero is the default of every field. */
 struct detour_topology_options {
     bool even;       /* the numbers of microbatches stay equal; else those of S2 */
-    uint64_t budget; /* exchanges of two nodes to try; 0 means 200,000, fewer for more than 64 nodes */
+    uint64_t budget; /* exchanges of two nodes to try; 0 means 200,000 */
 };
 
 struct detour_topology {
@@ -295,13 +295,15 @@ struct detour_topology {
     int32_t straggler_stages;           /* stages with a node that computes slowly */
     const struct detour_link_use *uses; /* [link of the slowness] */
     uint64_t tried;
+    bool ended_early; /* the budget ended the search while exchanges were left that might help */
 };
 
 /*
  * Assigns the nodes to the positions: the shortest estimated iteration, then the fewest stages with
  * stragglers, the fewest stragglers in the first and the last stage, the fewest slow links with gradients,
  * the fewest moves (section 5.3). Up to eight nodes every assignment is tried; for more, exchanges of two
- * nodes from several beginnings, and bound_ns tells how far the result may be from the optimum.
+ * nodes from several beginnings, and bound_ns tells how far the result may be from the optimum. Of more than
+ * 64 nodes a node is exchanged with chosen others only: most of a large job's positions are alike.
  *
  * With `even` set, stragglers end in one stage, as in the paper. With the counts of S2 it is better to have
  * them in one replica, which then gets fewer microbatches.

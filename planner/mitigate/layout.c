@@ -63,13 +63,12 @@ struct dt_layout_link dt_layout_link_of(const struct dt_layout *layout, int32_t 
     return link;
 }
 
-/* A message of that size between two nodes. */
-static int64_t message_ns(const struct dt_layout *layout, int32_t a, int32_t b, int64_t bytes)
+/* A message between two nodes whose bytes take that long on a healthy link. */
+static int64_t message_ns(const struct dt_layout *layout, int32_t a, int32_t b, int64_t bytes_ns)
 {
     struct dt_layout_link link = dt_layout_link_of(layout, a, b);
 
-    return smaller(dt_transfer_ns(layout->cluster, bytes, link.factor_permille) + link.delay_ns +
-                       layout->cluster->latency_ns,
+    return smaller(dt_slowed_ns(bytes_ns, link.factor_permille) + link.delay_ns + layout->cluster->latency_ns,
                    DETOUR_TIME_MAX_NS);
 }
 
@@ -84,7 +83,7 @@ static void refresh_replica(struct dt_layout *layout, int32_t replica)
         period_ns = larger(period_ns, stage_ns);
         sum_ns += stage_ns;
         if (s > 0) {
-            int64_t link_ns = message_ns(layout, nodes[s - 1], nodes[s], cluster->message_bytes);
+            int64_t link_ns = message_ns(layout, nodes[s - 1], nodes[s], layout->message_ns);
             period_ns = larger(period_ns, (before_ns + stage_ns + 1) / 2 + link_ns);
             sum_ns += 2 * link_ns;
         }
@@ -95,18 +94,36 @@ static void refresh_replica(struct dt_layout *layout, int32_t replica)
         period_ns, smaller(sum_ns - period_ns, DETOUR_TIME_MAX_NS * DETOUR_STAGES_MAX)};
 }
 
+/* The part of a ring from a position to the next replica's. */
+static void refresh_edge(struct dt_layout *layout, int32_t replica, int32_t stage)
+{
+    int32_t stages = layout->cluster->stage_count, count = layout->cluster->replica_count;
+    int32_t from = layout->nodes[replica * stages + stage];
+    int32_t to = layout->nodes[(replica + 1) % count * stages + stage];
+
+    if (count > 1)
+        layout->edge_ns[stage * count + replica] = message_ns(layout, from, to, layout->gradient_ns);
+}
+
 static void refresh_ring(struct dt_layout *layout, int32_t stage)
 {
-    const struct detour_cluster *cluster = layout->cluster;
-    int32_t count = cluster->replica_count;
-    int64_t bytes = (cluster->gradient_bytes + count - 1) / count, longest_ns = 0;
+    int32_t count = layout->cluster->replica_count;
+    const int64_t *edge_ns = &layout->edge_ns[stage * count];
+    int64_t longest_ns = 0;
 
-    for (int32_t r = 0; count > 1 && r < count; r++) {
-        int32_t from = layout->nodes[r * cluster->stage_count + stage];
-        int32_t to = layout->nodes[(r + 1) % count * cluster->stage_count + stage];
-        longest_ns = larger(longest_ns, message_ns(layout, from, to, bytes));
-    }
+    for (int32_t r = 0; count > 1 && r < count; r++)
+        longest_ns = larger(longest_ns, edge_ns[r]);
     layout->ring_ns[stage] = 2 * (count - 1) * longest_ns;
+}
+
+/* Of a position whose node has changed. */
+static void refresh_edges(struct dt_layout *layout, int32_t position)
+{
+    int32_t stages = layout->cluster->stage_count, count = layout->cluster->replica_count;
+
+    refresh_edge(layout, position / stages, position % stages);
+    refresh_edge(layout, (position / stages + count - 1) % count, position % stages);
+    refresh_ring(layout, position % stages);
 }
 
 static void place(struct dt_layout *layout, int32_t position, int32_t node)
@@ -121,8 +138,11 @@ void dt_layout_set(struct dt_layout *layout, const int32_t *nodes)
         place(layout, p, nodes ? nodes[p] : p);
     for (int32_t r = 0; r < layout->cluster->replica_count; r++)
         refresh_replica(layout, r);
-    for (int32_t s = 0; s < layout->cluster->stage_count; s++)
+    for (int32_t s = 0; s < layout->cluster->stage_count; s++) {
+        for (int32_t r = 0; r < layout->cluster->replica_count; r++)
+            refresh_edge(layout, r, s);
         refresh_ring(layout, s);
+    }
 }
 
 void dt_layout_swap(struct dt_layout *layout, int32_t a, int32_t b)
@@ -134,9 +154,8 @@ void dt_layout_swap(struct dt_layout *layout, int32_t a, int32_t b)
     refresh_replica(layout, a / stages);
     if (b / stages != a / stages)
         refresh_replica(layout, b / stages);
-    refresh_ring(layout, a % stages);
-    if (b % stages != a % stages)
-        refresh_ring(layout, b % stages);
+    refresh_edges(layout, a);
+    refresh_edges(layout, b);
 }
 
 /* The slow links of each node, one behind the other. */
@@ -171,6 +190,7 @@ enum detour_status dt_layout_create(struct detour_arena *arena, const struct det
                                     const struct detour_slowness *slowness, const int32_t *nodes,
                                     struct dt_layout *layout, struct detour_error *error)
 {
+    int32_t replicas = cluster->replica_count;
     size_t count = (size_t)dt_cluster_nodes(cluster);
 
     *layout = (struct dt_layout){.cluster = cluster, .slowness = slowness};
@@ -179,9 +199,12 @@ enum detour_status dt_layout_create(struct detour_arena *arena, const struct det
         !dt_arena_new(arena, layout->network_permille, count) ||
         !dt_arena_new(arena, layout->first_link, count + 1) ||
         !dt_arena_new(arena, layout->link, 2 * (size_t)slowness->link_count + 1) ||
-        !dt_arena_new(arena, layout->replicas, cluster->replica_count) ||
+        !dt_arena_new(arena, layout->edge_ns, count) || !dt_arena_new(arena, layout->replicas, replicas) ||
         !dt_arena_new(arena, layout->ring_ns, cluster->stage_count))
         return dt_fail_memory(error);
+    layout->message_ns = dt_transfer_ns(cluster, cluster->message_bytes, PERMILLE);
+    layout->gradient_ns =
+        dt_transfer_ns(cluster, (cluster->gradient_bytes + replicas - 1) / replicas, PERMILLE);
     list_factors(layout);
     list_links(layout);
     dt_layout_set(layout, nodes ? nodes : cluster->nodes);

@@ -32,6 +32,9 @@ struct dt_layout {
     int32_t *link;                   /* the slow links of each node */
     struct detour_replica *replicas; /* [replica] */
     int64_t *ring_ns;                /* [stage] */
+    int64_t *edge_ns;                /* [stage * replicas + replica]: of a ring, to the next replica */
+    int64_t message_ns;              /* on a healthy link, without latency */
+    int64_t gradient_ns;             /* of one part of a ring, likewise */
 };
 
 /* At the assignment `nodes`; NULL: the cluster's. All arrays are in the arena. */

@@ -10,9 +10,9 @@
 
 enum {
     PERMILLE = 1000,
-    DEFAULT_BUDGET = 200000, /* up to USUAL_NODES nodes; the more there are, the more each exchange costs */
-    USUAL_NODES = 64,
-    PARTS = 4, /* of the budget: three beginnings, and the kicks */
+    DEFAULT_BUDGET = 200000,
+    USUAL_NODES = 64, /* with more, an affected node is tried at chosen positions only */
+    PARTS = 4,        /* of the budget: three beginnings, and the kicks */
     EXHAUSTIVE_NODES = 8,
     KICKS = 16,  /* beginnings near the best so far */
     KICK_MAX = 4 /* exchanges of such a beginning */
@@ -37,6 +37,11 @@ struct search {
     int32_t straggler_count;
     int32_t *affected; /* nodes that are not like all others */
     int32_t affected_count;
+    int32_t *affected_in; /* [replica]: number of its nodes */
+    int32_t *candidates;  /* positions for an affected node, the most likely ones first */
+    int32_t candidate_count;
+    int32_t *listed;  /* [position]: the last list that has it */
+    int32_t list;     /* number of the present list */
     bool *stage_seen; /* [stage] */
     bool even;
     int32_t *counts; /* [replica]: of the layout */
@@ -46,6 +51,7 @@ struct search {
     uint64_t tried;
     uint64_t budget;
     uint64_t limit;            /* of tried, in this part */
+    bool is_cut;               /* a part has reached its limit */
     enum detour_status status; /* of an allocation */
 };
 
@@ -78,6 +84,45 @@ static int64_t share_out(struct search *s)
     return s->status ? INT64_MAX / 2 : assigned.time_ns;
 }
 
+/*
+ * The time of the pipelines with S2's numbers of microbatches beside a limit: 1 above, 0 equal, -1 below.
+ * Nearly all exchanges are no improvement, and this finds so without assigning the microbatches: the optimum
+ * is the least time in which the replicas together have room for all.
+ */
+static int beside_limit(const struct search *s, int64_t limit_ns)
+{
+    int64_t count = s->cluster->microbatch_count, room = 0, room_below = 0;
+    bool is_below = true;
+
+    for (int32_t r = 0; r < s->cluster->replica_count; r++) {
+        const struct detour_replica *replica = &s->layout.replicas[r];
+        int64_t left_ns = limit_ns - replica->fixed_ns;
+        if (left_ns < replica->microbatch_ns)
+            return 1;
+        int64_t fit = left_ns / replica->microbatch_ns;
+        int64_t fit_below = fit - (fit * replica->microbatch_ns == left_ns);
+        is_below = is_below && fit_below > 0;
+        room += fit < count ? fit : count;
+        room_below += fit_below < count ? fit_below : count;
+    }
+    if (room < count)
+        return 1;
+    return is_below && room_below >= count ? -1 : 0;
+}
+
+/* Of the layout, if it is at most limit_ns, else above it. */
+static int64_t iteration_ns(struct search *s, int64_t limit_ns)
+{
+    int64_t gradients_ns = dt_layout_gradients_ns(&s->layout);
+
+    if (!s->even && limit_ns < INT64_MAX) {
+        int beside = beside_limit(s, limit_ns - gradients_ns);
+        if (beside >= 0)
+            return beside ? INT64_MAX : limit_ns;
+    }
+    return share_out(s) + gradients_ns;
+}
+
 static void score_stragglers(struct search *s, struct score *score)
 {
     int32_t stages = s->cluster->stage_count;
@@ -100,7 +145,7 @@ static bool is_slow(const struct detour_slow_link *link)
 static struct score score_of(struct search *s, int64_t limit_ns)
 {
     const struct detour_slowness *slowness = s->layout.slowness;
-    struct score score = {.iteration_ns = share_out(s) + dt_layout_gradients_ns(&s->layout)};
+    struct score score = {.iteration_ns = iteration_ns(s, limit_ns)};
 
     if (score.iteration_ns > limit_ns)
         return score;
@@ -117,6 +162,9 @@ static struct score score_of(struct search *s, int64_t limit_ns)
 static void offer(struct search *s, const struct score *score)
 {
     if (s->status || compare(score, &s->best) >= 0)
+        return;
+    share_out(s);
+    if (s->status)
         return;
     s->best = *score;
     memcpy(s->best_nodes, s->layout.nodes, (size_t)dt_cluster_nodes(s->cluster) * sizeof(*s->best_nodes));
@@ -147,10 +195,104 @@ static void try_all(struct search *s)
     }
 }
 
-/* Exchanges of an affected node with any other, as long as one helps; `now` is the layout's score. */
+/* ---- positions for an affected node ---- */
+
+static void add_position(struct search *s, int32_t position)
+{
+    if (s->listed[position] == s->list)
+        return;
+    s->listed[position] = s->list;
+    s->candidates[s->candidate_count++] = position;
+}
+
+/* All stages, from that one on. */
+static void add_replica(struct search *s, int32_t replica, int32_t stage)
+{
+    int32_t stages = s->cluster->stage_count;
+
+    for (int32_t k = 0; k < stages; k++)
+        add_position(s, replica * stages + (stage + k) % stages);
+}
+
+/* With the fewest affected nodes in it and in its neighbors; of equal ones the nearest one behind. */
+static int32_t calmest_replica(struct search *s, int32_t replica)
+{
+    int32_t count = s->cluster->replica_count, calmest = replica, least = INT32_MAX;
+
+    memset(s->affected_in, 0, (size_t)count * sizeof(*s->affected_in));
+    for (int32_t k = 0; k < s->affected_count; k++)
+        s->affected_in[s->layout.position[s->affected[k]] / s->cluster->stage_count]++;
+    for (int32_t k = 1; k < count && least > 0; k++) {
+        int32_t r = (replica + k) % count;
+        int32_t sum =
+            s->affected_in[r] + s->affected_in[(r + 1) % count] + s->affected_in[(r + count - 1) % count];
+        if (sum < least) {
+            least = sum;
+            calmest = r;
+        }
+    }
+    return calmest;
+}
+
+/*
+ * In a large job most positions are alike. One replica in which nothing is slow stands for all of them; the
+ * others are the node's own replica, those of the other ends of its slow links (a slow link is best between
+ * two stages, if it has to be used), the replicas beside its own one, and the positions of affected nodes.
+ */
+static void list_candidates(struct search *s, int32_t node)
+{
+    const struct detour_slowness *slowness = s->layout.slowness;
+    int32_t stages = s->cluster->stage_count, count = s->cluster->replica_count;
+    int32_t replica = s->layout.position[node] / stages, stage = s->layout.position[node] % stages;
+
+    s->candidate_count = 0;
+    s->list++;
+    if (dt_cluster_nodes(s->cluster) <= USUAL_NODES) {
+        for (int32_t q = 0; q < dt_cluster_nodes(s->cluster); q++)
+            add_position(s, q);
+        return;
+    }
+    add_replica(s, calmest_replica(s, replica), stage);
+    add_replica(s, replica, stage);
+    for (int32_t k = 0; k < slowness->link_count; k++)
+        if (slowness->links[k].a == node || slowness->links[k].b == node)
+            add_replica(s, s->layout.position[slowness->links[k].a + slowness->links[k].b - node] / stages,
+                        stage);
+    add_position(s, (replica + 1) % count * stages + stage);
+    add_position(s, (replica + count - 1) % count * stages + stage);
+    for (int32_t k = 0; k < s->affected_count; k++)
+        add_position(s, s->layout.position[s->affected[k]]);
+}
+
+/* ---- the search ---- */
+
+/* Exchanges the affected node with those at its candidates, where that helps. */
+static bool improve(struct search *s, int32_t node, struct score *now)
+{
+    bool improved = false;
+
+    list_candidates(s, node);
+    for (int32_t k = 0; k < s->candidate_count && !is_over(s); k++) {
+        int32_t p = s->layout.position[node], q = s->candidates[k];
+        if (p == q)
+            continue;
+        dt_layout_swap(&s->layout, p, q);
+        s->tried++;
+        struct score score = score_of(s, now->iteration_ns);
+        if (s->status || compare(&score, now) >= 0) {
+            dt_layout_swap(&s->layout, p, q);
+            continue;
+        }
+        *now = score;
+        improved = true;
+        offer(s, now);
+    }
+    return improved;
+}
+
+/* Exchanges of affected nodes, as long as one helps. */
 static void climb(struct search *s)
 {
-    int32_t count = dt_cluster_nodes(s->cluster);
     struct score now = score_of(s, INT64_MAX);
     bool improved = true;
 
@@ -158,22 +300,9 @@ static void climb(struct search *s)
     while (improved && !is_over(s)) {
         improved = false;
         for (int32_t k = 0; k < s->affected_count; k++)
-            for (int32_t q = 0; q < count && !is_over(s); q++) {
-                int32_t p = s->layout.position[s->affected[k]];
-                if (p == q)
-                    continue;
-                dt_layout_swap(&s->layout, p, q);
-                s->tried++;
-                struct score score = score_of(s, now.iteration_ns);
-                if (s->status || compare(&score, &now) >= 0) {
-                    dt_layout_swap(&s->layout, p, q);
-                    continue;
-                }
-                now = score;
-                improved = true;
-                offer(s, &now);
-            }
+            improved = improve(s, s->affected[k], &now) || improved;
     }
+    s->is_cut = s->is_cut || is_over(s);
 }
 
 /* The stage that is the k-th to take stragglers: interior ones first. */
@@ -214,6 +343,10 @@ static void search(struct search *s)
         climb(s);
     }
     s->limit = s->budget;
+    if (s->is_cut) { /* what the parts have left is for the best beginning */
+        dt_layout_set(&s->layout, s->best_nodes);
+        climb(s);
+    }
     dt_prng_init(&prng, 1);
     for (int kick = 0; kick < KICKS && s->affected_count && !is_over(s); kick++) {
         dt_layout_set(&s->layout, s->best_nodes);
@@ -256,6 +389,8 @@ static enum detour_status prepare(struct search *s, const struct detour_slowness
     if (!dt_arena_new(s->arena, s->best_nodes, count) || !dt_arena_new(s->arena, s->best_counts, replicas) ||
         !dt_arena_new(s->arena, before, count) || !dt_arena_new(s->arena, s->stragglers, count) ||
         !dt_arena_new(s->arena, s->affected, count) || !dt_arena_new(s->arena, s->counts, replicas) ||
+        !dt_arena_new(s->arena, s->affected_in, replicas) || !dt_arena_new(s->arena, s->candidates, count) ||
+        !dt_arena_new(s->arena, s->listed, count) ||
         !dt_arena_new(s->arena, s->stage_seen, s->cluster->stage_count))
         return dt_fail_memory(s->error);
     status = dt_layout_create(s->arena, s->cluster, slowness, NULL, &s->layout, s->error);
@@ -267,12 +402,6 @@ static enum detour_status prepare(struct search *s, const struct detour_slowness
     dt_counts_even(s->cluster, s->counts);
     list_nodes(s);
     return DETOUR_OK;
-}
-
-static uint64_t default_budget(int32_t node_count)
-{
-    return node_count <= USUAL_NODES ? DEFAULT_BUDGET
-                                     : (uint64_t)DEFAULT_BUDGET * USUAL_NODES / (uint64_t)node_count;
 }
 
 static uint64_t factorial(int32_t count)
@@ -336,6 +465,7 @@ static enum detour_status finish(struct search *s, bool all, struct detour_topol
     enum detour_status status =
         dt_topology_bound(s->arena, &s->layout, s->even, &topology->bound_ns, s->error);
     topology->optimal = all || topology->bound_ns == s->best.iteration_ns;
+    topology->ended_early = s->is_cut && !topology->optimal;
     if (topology->optimal)
         topology->bound_ns = s->best.iteration_ns;
     return status;
@@ -359,7 +489,7 @@ enum detour_status detour_topology_adjust(struct detour_arena *arena, const stru
         status = prepare(&s, slowness);
     if (status)
         return status;
-    s.limit = s.budget = options->budget ? options->budget : default_budget(dt_cluster_nodes(cluster));
+    s.limit = s.budget = options->budget ? options->budget : DEFAULT_BUDGET;
     struct score score = score_of(&s, INT64_MAX);
     offer(&s, &score);
     bool all =

@@ -90,8 +90,24 @@ class Mitigate(unittest.TestCase):
     def test_nothing_slow_needs_nothing(self):
         table = self.plan({"version": 1})
         self.assertIn(": 1.00 times", table)
-        self.assertIn("S3: 0 nodes move; no assignment of nodes is better", table)
+        self.assertIn("S3: no node moves; no assignment of nodes is better", table)
         self.assertEqual(table.count("never: it saves nothing"), 3)
+
+    def test_moves_that_save_nothing_are_not_printed(self):
+        """Two stragglers in two replicas of one microbatch each: S3 would gather them in one stage, for no time."""
+        cluster = {**CLUSTER, "replicas": 2, "microbatches": 2}
+        table = self.plan({"version": 1, "nodes": [{"node": 0, "compute": 2}, {"node": 3, "compute": 2}]}, cluster)
+        self.assertIn("S3: no node moves; ", table)
+        self.assertNotIn("instead of", table)
+
+    def test_search_that_its_budget_ends_is_marked(self):
+        """Most nodes of 1,024 are slow, each differently, so that hardly any two positions are alike."""
+        cluster = {**CLUSTER, "replicas": 256, "stages": 4, "stage_ms": [10] * 4, "microbatches": 512}
+        nodes = [{"node": node, "compute": 1.001 + node / 1000} for node in range(0, 1000)]
+        for event, ended in (({"version": 1, "nodes": nodes}, True), (LINK, False)):
+            made, table = self.plan(event, cluster, "--json"), self.plan(event, cluster)
+            self.assertEqual(made["S3"]["ended_early"], ended)
+            self.assertEqual("S3: the search ended at its budget, 200000 exchanges" in table, ended)
 
     def test_every_frozen_case_has_a_plan_that_helps(self):
         cases = json.loads((INCIDENTS / "cases.json").read_text())["cases"]

@@ -37,7 +37,7 @@ class Module(unittest.TestCase):
             self.assertIn(step["taken_after"], row.values())
         for key in ("microbatches", "weights"):
             self.assertEqual(plan["S2"][key], printed["S2"][key])
-        for key in ("nodes", "microbatches", "moved", "optimal"):
+        for key in ("nodes", "microbatches", "moved", "optimal", "ended_early"):
             self.assertEqual(plan["S3"][key], printed["S3"][key])
 
     def test_options(self):

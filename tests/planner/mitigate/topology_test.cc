@@ -4,6 +4,7 @@
 #include "detour/mitigate.h"
 
 #include <algorithm>
+#include <ctime>
 #include <numeric>
 #include <set>
 
@@ -193,6 +194,65 @@ TEST(Topology, SearchOfLargeJobsFindsTheOptimumOfSmallOnes)
     printf("the search finds the optimum of %d of %d jobs, at worst %.3f times it\n", found, rounds, worst);
     EXPECT_GE(found, rounds * 9 / 10);
     EXPECT_LT(worst, 1.1);
+}
+
+/* Slow links of random rings, and stragglers; microbatches of each replica as many as stages leave room. */
+Slowness SlowRings(struct dt_prng *prng, const Cluster &cluster, int links, int stragglers)
+{
+    const auto count = static_cast<uint64_t>(cluster.replicas * cluster.stages);
+    std::set<int32_t> slow, ends;
+    Slowness slowness;
+    while (ends.size() < static_cast<size_t>(links))
+        ends.insert(static_cast<int32_t>(dt_prng_below(prng, count)));
+    while (slow.size() < static_cast<size_t>(stragglers))
+        slow.insert(static_cast<int32_t>(dt_prng_below(prng, count)));
+    for (int32_t a : ends)
+        slowness.links.push_back({a, (a + cluster.stages) % static_cast<int32_t>(count), 5000, 0});
+    for (int32_t node : slow)
+        slowness.nodes.push_back({node, 1500, 1000});
+    return slowness;
+}
+
+/* With the budget of a controller, and with none that is stated. */
+TEST(Topology, LargeJobsEndNearTheBound)
+{
+    const struct {
+        int32_t replicas, stages;
+        int links, stragglers;
+        uint64_t budget;
+    } jobs[] = {{256, 4, 8, 16, 20000}, {32, 32, 8, 16, 20000}, {16, 64, 4, 0, 20000},  {512, 4, 8, 0, 0},
+                {128, 16, 4, 8, 0},     {1024, 4, 3, 0, 0},     {512, 8, 16, 32, 20000}};
+    struct dt_prng prng;
+    dt_prng_init(&prng, 51);
+    for (const auto &job : jobs)
+        for (bool even : {false, true}) {
+            Cluster cluster(job.replicas, job.stages, 8 * job.replicas);
+            Slowness slowness = SlowRings(&prng, cluster, job.links, job.stragglers);
+            const std::clock_t began = std::clock();
+            const Adjusted made = Adjust(cluster, slowness, even, job.budget);
+            const double ratio = static_cast<double>(made.topology.iteration.iteration_ns) /
+                                 static_cast<double>(made.topology.bound_ns);
+            printf("%d x %d nodes, %d links, %d stragglers, %s: %.3f of the bound, %llu tried, %.2f s\n",
+                   job.replicas, job.stages, job.links, job.stragglers, even ? "even" : "S2", ratio,
+                   static_cast<unsigned long long>(made.topology.tried),
+                   static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC);
+            EXPECT_LE(ratio, 1.01);
+        }
+}
+
+TEST(Topology, SearchThatTheBudgetEndsIsMarked)
+{
+    struct dt_prng prng;
+    dt_prng_init(&prng, 61);
+    Cluster cluster(256, 4, 2048);
+    Slowness slowness = SlowRings(&prng, cluster, 8, 16);
+    const Adjusted few = Adjust(cluster, slowness, false, 20);
+    EXPECT_TRUE(few.topology.ended_early);
+    EXPECT_LE(few.topology.tried, 20u);
+    EXPECT_FALSE(Adjust(cluster, slowness, false).topology.ended_early);
+    Cluster small(2, 2, 16);
+    Slowness link = {{}, {{1, 3, 8000, 0}}};
+    EXPECT_FALSE(Adjust(small, link, true).topology.ended_early);
 }
 
 TEST(Topology, LargeJobsAreNeverWorseThanBeforeAndNotBelowTheBound)
