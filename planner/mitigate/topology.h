@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 /*
- * No assignment of the layout's nodes has an estimated iteration below *bound_ns. All links count as healthy;
- * stragglers count at the least:
+ * No assignment of the layout's nodes has an estimated iteration below *bound_ns. Of links only the
+ * slowest network of a node counts, in the rings; stragglers count at the least:
  *
  *   even   of the j D + 1 slowest nodes, some replica has j + 1, in the stages with the least work
  *   else   the replica that is i-th in slowness has a node as slow as the (i P + 1)-th slowest, since those

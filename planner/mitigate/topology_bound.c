@@ -40,9 +40,17 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t healthy_message_ns(const struct detour_cluster *cluster, int64_t bytes)
+/* Every node is in the ring of some stage, so that the slowest network bounds it. */
+static int64_t ring_message_ns(const struct dt_layout *layout)
 {
-    return smaller(dt_transfer_ns(cluster, bytes, PERMILLE) + cluster->latency_ns, DETOUR_TIME_MAX_NS);
+    const struct detour_cluster *cluster = layout->cluster;
+    int32_t slowest_permille = PERMILLE;
+
+    for (int32_t node = 0; node < dt_cluster_nodes(cluster); node++)
+        if (layout->network_permille[node] > slowest_permille)
+            slowest_permille = layout->network_permille[node];
+    return smaller(dt_slowed_ns(layout->gradient_ns, slowest_permille) + cluster->latency_ns,
+                   DETOUR_TIME_MAX_NS);
 }
 
 static enum detour_status prepare(struct detour_arena *arena, const struct dt_layout *layout, struct bound *b,
@@ -50,7 +58,7 @@ static enum detour_status prepare(struct detour_arena *arena, const struct dt_la
 {
     const struct detour_cluster *cluster = layout->cluster;
     int32_t node_count = dt_cluster_nodes(cluster), replicas = cluster->replica_count;
-    int64_t link_ns = healthy_message_ns(cluster, cluster->message_bytes);
+    int64_t link_ns = smaller(layout->message_ns + cluster->latency_ns, DETOUR_TIME_MAX_NS);
 
     *b = (struct bound){.cluster = cluster};
     if (!dt_arena_new(arena, b->factors, node_count) ||
@@ -70,8 +78,7 @@ static enum detour_status prepare(struct detour_arena *arena, const struct dt_la
     qsort(b->factors, (size_t)node_count, sizeof(*b->factors), compare_factors);
     qsort(b->stages_ns, (size_t)cluster->stage_count, sizeof(*b->stages_ns), compare_times);
     if (replicas > 1)
-        b->ring_ns = 2 * (int64_t)(replicas - 1) *
-                     healthy_message_ns(cluster, (cluster->gradient_bytes + replicas - 1) / replicas);
+        b->ring_ns = 2 * (int64_t)(replicas - 1) * ring_message_ns(layout);
     return DETOUR_OK;
 }
 

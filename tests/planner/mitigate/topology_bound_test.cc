@@ -18,12 +18,13 @@ int64_t Bound(Cluster &cluster, Slowness &slowness, bool even)
     return bound_ns;
 }
 
-TEST(TopologyBound, IsTheOptimumOfHealthyNodesAndOfOneStraggler)
+TEST(TopologyBound, IsTheOptimumOfHealthyNodesAndOfOneSlowNode)
 {
     Cluster cluster(4, 4, 32);
-    Slowness none, one = {{{5, 2000, 1000}}, {}};
+    Slowness none, one = {{{5, 2000, 1000}}, {}}, network = {{{0, 1000, 3000}}, {}};
+    cluster.message_bytes = 0; /* so that a slow network is one of the gradients */
     for (bool even : {false, true})
-        for (Slowness *slowness : {&none, &one}) {
+        for (Slowness *slowness : {&none, &one, &network}) {
             Arena arena;
             struct detour_topology topology = {};
             struct detour_topology_options options = {even, 0};
