@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs and events as JSON. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "planner/mitigate/layout.h"
@@ -89,6 +90,9 @@ static bool read_stages(struct detour_arena *arena, const struct dt_json_at *roo
         struct dt_json_at at = dt_json_element(&times, (size_t)s);
         if (!dt_json_time(&at, DETOUR_TIME_MAX_NS, &stage_ns[s]))
             return false;
+        if (!stage_ns[s])
+            return dt_json_fail(&at, DETOUR_INVALID, "is %g; it must be at least 0.000001 (ms)",
+                                json_number_value(at.value));
     }
     cluster->stage_ns = stage_ns;
     return true;
@@ -236,6 +240,18 @@ static bool read_slow_nodes(struct detour_arena *arena, const struct dt_json_at 
     return true;
 }
 
+/* Two entries for one link would leave open which one holds. */
+static bool is_first(const struct dt_json_at *at, const struct detour_slow_link *links, size_t k)
+{
+    for (size_t i = 0; i < k; i++)
+        if ((links[i].a == links[k].a && links[i].b == links[k].b) ||
+            (links[i].a == links[k].b && links[i].b == links[k].a))
+            return dt_json_fail(at, DETOUR_INVALID,
+                                "is link %" PRId32 "-%" PRId32 " again; links[%zu] has it", links[k].a,
+                                links[k].b, i);
+    return true;
+}
+
 static bool read_slow_links(struct detour_arena *arena, const struct dt_json_at *root, int32_t last,
                             struct detour_slowness *slowness)
 {
@@ -255,7 +271,7 @@ static bool read_slow_links(struct detour_arena *arena, const struct dt_json_at 
             !read_int32(&at, "b", "a node", 0, last, &links[k].b) ||
             !read_factor(&at, "factor", &links[k].factor_permille) ||
             !dt_json_time_optional(&at, "delay_ms", DETOUR_TIME_MAX_NS, &links[k].delay_ns) ||
-            !has_either(&at, "factor", "delay_ms"))
+            !has_either(&at, "factor", "delay_ms") || !is_first(&at, links, k))
             return false;
     }
     slowness->links = links;

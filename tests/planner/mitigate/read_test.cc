@@ -102,8 +102,9 @@ TEST(MitigateFiles, BadClustersAreRefusedWithOneLine)
     EXPECT_NE(Refuse("\"microbatches\": 8", "\"microbatches\": 1").find("c: microbatches is 1; "),
               std::string::npos);
     EXPECT_NE(Refuse("[10, 12.5]", "[10]").find("one for each stage"), std::string::npos);
-    EXPECT_EQ(Refuse("[10, 12.5]", "[10, 0]"),
-              "c: a stage's stage_ns is 0; it must be from 1 to 100000000000");
+    EXPECT_EQ(Refuse("[10, 12.5]", "[10, 0]"), "c: stage_ms[1] is 0; it must be at least 0.000001 (ms)");
+    EXPECT_EQ(Refuse("[10, 12.5]", "[10, 1e-9]"),
+              "c: stage_ms[1] is 1e-09; it must be at least 0.000001 (ms)");
     EXPECT_NE(Refuse("[10, 12.5]", "[10, -1]").find("c: stage_ms[1] is -1"), std::string::npos);
     EXPECT_EQ(Refuse("[3, 2, 1, 0]", "[3, 2, 1, 1]"),
               "c: nodes[3] is 1; each node from 0 to 3 must have one position");
@@ -129,6 +130,10 @@ TEST(MitigateFiles, BadEventsAreRefusedWithOneLine)
               "e: nodes[0] has neither compute nor network, which state how slow it is");
     EXPECT_EQ(RefuseEvent(", \"factor\": 4, \"delay_ms\": 3", ""),
               "e: links[0] has neither factor nor delay_ms, which state how slow it is");
+    for (const char *again : {"{\"a\": 0, \"b\": 2, \"factor\": 4}", "{\"a\": 2, \"b\": 0, \"delay_ms\": 9}"})
+        EXPECT_EQ(RefuseEvent("\"delay_ms\": 3}", std::string("\"delay_ms\": 3}, ") + again).substr(12),
+                  again[6] == '0' ? "is link 0-2 again; links[0] has it"
+                                  : "is link 2-0 again; links[0] has it");
     EXPECT_NE(RefuseEvent("12", "-1").find("e: slow_iterations is -1"), std::string::npos);
     EXPECT_NE(RefuseEvent("\"links\"", "\"lines\"").find("lines"), std::string::npos);
 }
