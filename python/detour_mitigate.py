@@ -36,7 +36,7 @@ class _Cluster(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("replica_count", _I32), ("stage_count", _I32), ("microbatch_count", _I32),
                 ("stage_ns", ctypes.POINTER(_I64)), ("message_bytes", _I64), ("gradient_bytes", _I64),
                 ("bytes_per_s", _I64), ("latency_ns", _I64), ("nodes", _I32S), ("cost_ns", _I64 * 4),
-                ("state_bytes", _I64), ("copy_bytes_per_s", _I64)]
+                ("state_bytes", _I64), ("copy_bytes_per_s", _I64), ("machines", _I32S)]
 
 
 class _Slowness(ctypes.Structure):

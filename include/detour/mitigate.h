@@ -193,6 +193,10 @@ struct detour_cluster {
     int64_t cost_ns[DETOUR_STEP_COUNT];
     int64_t state_bytes; /* of one node, which S3 moves: parameters and optimizer; 0: moving is in the cost */
     int64_t copy_bytes_per_s; /* between a node's GPU and its host; 0: the state moves without such copies */
+    /* [node]: the number of its machine, less than that of nodes; NULL: each node is a machine. Between two
+     * machines there is one path of the network: a slow link between their nodes is one of all these pairs.
+     */
+    const int32_t *machines;
 };
 
 struct detour_slow_node {
@@ -201,7 +205,7 @@ struct detour_slow_node {
     int32_t network_permille; /* of all its links; likewise */
 };
 
-/* Both directions. */
+/* Both directions. Of several for one link, or for one path between machines, the largest values count. */
 struct detour_slow_link {
     int32_t a;
     int32_t b;
@@ -271,7 +275,8 @@ enum detour_group {
 /* "none", "data", "pipeline"; NULL for other values. */
 DETOUR_API const char *detour_group_name(enum detour_group group);
 
-/* Of a slow link: the bytes in each direction and iteration. */
+/* Of a slow link: the bytes in each direction and iteration. Between two machines: those of all links between
+ * them, and the group with more of them. */
 struct detour_link_use {
     enum detour_group before;
     enum detour_group after;

@@ -107,6 +107,9 @@ enum detour_status detour_cluster_check(const struct detour_cluster *cluster, st
         status = check_range(error, "a stage's stage_ns", cluster->stage_ns[s], 1, DETOUR_TIME_MAX_NS);
     for (int step = 0; !status && step < DETOUR_STEP_COUNT; step++)
         status = check_range(error, "a step's cost_ns", cluster->cost_ns[step], 0, DETOUR_STEP_COST_MAX_NS);
+    for (int32_t n = 0; !status && cluster->machines && n < dt_cluster_nodes(cluster); n++)
+        status =
+            check_range(error, "a node's machine", cluster->machines[n], 0, dt_cluster_nodes(cluster) - 1);
     return status ? status : check_nodes(cluster, cluster->nodes, error);
 }
 

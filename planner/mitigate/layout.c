@@ -46,20 +46,54 @@ void dt_counts_even(const struct detour_cluster *cluster, int32_t *counts)
                     (r < cluster->microbatch_count % cluster->replica_count);
 }
 
+/* The path of a link, without its slowness. */
+static struct dt_slow_path path_between(const struct dt_layout *layout, int32_t a, int32_t b)
+{
+    bool is_between = layout->machine[a] != layout->machine[b];
+    int32_t from = is_between ? layout->machine[a] : a, to = is_between ? layout->machine[b] : b;
+
+    return (struct dt_slow_path){
+        .is_between = is_between, .a = from < to ? from : to, .b = from < to ? to : from};
+}
+
+static bool is_same(const struct dt_slow_path *one, const struct dt_slow_path *other)
+{
+    return one->is_between == other->is_between && one->a == other->a && one->b == other->b;
+}
+
+int32_t dt_layout_path(const struct dt_layout *layout, int32_t a, int32_t b)
+{
+    int32_t machine = layout->machine[a];
+
+    if (layout->first_path[machine] == layout->first_path[machine + 1])
+        return -1;
+    struct dt_slow_path wanted = path_between(layout, a, b);
+
+    for (int32_t k = layout->first_path[machine]; k < layout->first_path[machine + 1]; k++)
+        if (is_same(&layout->paths[layout->path[k]], &wanted))
+            return layout->path[k];
+    return -1;
+}
+
+bool dt_layout_has_path(const struct dt_layout *layout, int32_t node)
+{
+    int32_t machine = layout->machine[node];
+
+    return layout->first_path[machine] < layout->first_path[machine + 1];
+}
+
 struct dt_layout_link dt_layout_link_of(const struct dt_layout *layout, int32_t a, int32_t b)
 {
     struct dt_layout_link link = {.factor_permille = layout->network_permille[a]};
+    int32_t path = dt_layout_path(layout, a, b);
 
     if (layout->network_permille[b] > link.factor_permille)
         link.factor_permille = layout->network_permille[b];
-    for (int32_t k = layout->first_link[a]; k < layout->first_link[a + 1]; k++) {
-        const struct detour_slow_link *slow = &layout->slowness->links[layout->link[k]];
-        if (slow->a + slow->b - a != b)
-            continue;
-        link.factor_permille =
-            slow->factor_permille > link.factor_permille ? slow->factor_permille : link.factor_permille;
-        link.delay_ns += slow->delay_ns;
-    }
+    if (path < 0)
+        return link;
+    if (layout->paths[path].factor_permille > link.factor_permille)
+        link.factor_permille = layout->paths[path].factor_permille;
+    link.delay_ns = layout->paths[path].delay_ns;
     return link;
 }
 
@@ -158,19 +192,40 @@ void dt_layout_swap(struct dt_layout *layout, int32_t a, int32_t b)
     refresh_edges(layout, b);
 }
 
-/* The slow links of each node, one behind the other. */
-static void list_links(struct dt_layout *layout)
+static void add_path(struct dt_layout *layout, const struct detour_slow_link *link)
 {
-    const struct detour_slowness *slowness = layout->slowness;
+    struct dt_slow_path path = path_between(layout, link->a, link->b), *same = layout->paths;
+
+    while (same < layout->paths + layout->path_count && !is_same(same, &path))
+        same++;
+    if (same == layout->paths + layout->path_count) {
+        *same = path;
+        layout->path_count++;
+    }
+    if (link->factor_permille > same->factor_permille)
+        same->factor_permille = link->factor_permille;
+    same->delay_ns = larger(same->delay_ns, link->delay_ns);
+}
+
+/* The paths of each machine, one behind the other. */
+static void list_paths(struct dt_layout *layout)
+{
     int32_t count = dt_cluster_nodes(layout->cluster), next = 0;
 
-    for (int32_t node = 0; node < count; node++) {
-        layout->first_link[node] = next;
-        for (int32_t k = 0; k < slowness->link_count; k++)
-            if (slowness->links[k].a == node || slowness->links[k].b == node)
-                layout->link[next++] = k;
+    for (int32_t node = 0; node < count; node++)
+        layout->machine[node] = layout->cluster->machines ? layout->cluster->machines[node] : node;
+    for (int32_t k = 0; k < layout->slowness->link_count; k++)
+        add_path(layout, &layout->slowness->links[k]);
+    for (int32_t machine = 0; machine < count; machine++) {
+        layout->first_path[machine] = next;
+        for (int32_t k = 0; k < layout->path_count; k++) {
+            const struct dt_slow_path *path = &layout->paths[k];
+            if (path->is_between ? path->a == machine || path->b == machine
+                                 : layout->machine[path->a] == machine)
+                layout->path[next++] = k;
+        }
     }
-    layout->first_link[count] = next;
+    layout->first_path[count] = next;
 }
 
 static void list_factors(struct dt_layout *layout)
@@ -197,8 +252,10 @@ enum detour_status dt_layout_create(struct detour_arena *arena, const struct det
     if (!dt_arena_new(arena, layout->nodes, count) || !dt_arena_new(arena, layout->position, count) ||
         !dt_arena_new(arena, layout->compute_permille, count) ||
         !dt_arena_new(arena, layout->network_permille, count) ||
-        !dt_arena_new(arena, layout->first_link, count + 1) ||
-        !dt_arena_new(arena, layout->link, 2 * (size_t)slowness->link_count + 1) ||
+        !dt_arena_new(arena, layout->machine, count) ||
+        !dt_arena_new(arena, layout->paths, (size_t)slowness->link_count + 1) ||
+        !dt_arena_new(arena, layout->first_path, count + 1) ||
+        !dt_arena_new(arena, layout->path, 2 * (size_t)slowness->link_count + 1) ||
         !dt_arena_new(arena, layout->edge_ns, count) || !dt_arena_new(arena, layout->replicas, replicas) ||
         !dt_arena_new(arena, layout->ring_ns, cluster->stage_count))
         return dt_fail_memory(error);
@@ -206,7 +263,7 @@ enum detour_status dt_layout_create(struct detour_arena *arena, const struct det
     layout->gradient_ns =
         dt_transfer_ns(cluster, (cluster->gradient_bytes + replicas - 1) / replicas, PERMILLE);
     list_factors(layout);
-    list_links(layout);
+    list_paths(layout);
     dt_layout_set(layout, nodes ? nodes : cluster->nodes);
     return DETOUR_OK;
 }
@@ -228,18 +285,6 @@ int64_t dt_layout_pipeline_ns(const struct dt_layout *layout, const int32_t *cou
         longest_ns =
             larger(longest_ns, layout->replicas[r].fixed_ns + counts[r] * layout->replicas[r].microbatch_ns);
     return longest_ns;
-}
-
-enum detour_group dt_layout_group(const struct dt_layout *layout, int32_t a, int32_t b)
-{
-    int32_t stages = layout->cluster->stage_count, replicas = layout->cluster->replica_count;
-    int32_t p = layout->position[a], q = layout->position[b];
-
-    if (p / stages == q / stages)
-        return p - q == 1 || q - p == 1 ? DETOUR_GROUP_PIPELINE : DETOUR_GROUP_NONE;
-    int32_t distance = (p / stages - q / stages + replicas) % replicas;
-    return p % stages == q % stages && (distance == 1 || distance == replicas - 1) ? DETOUR_GROUP_DATA
-                                                                                   : DETOUR_GROUP_NONE;
 }
 
 enum detour_status detour_iteration_estimate(struct detour_arena *arena, const struct detour_cluster *cluster,

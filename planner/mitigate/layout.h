@@ -21,15 +21,26 @@ static inline int32_t dt_cluster_nodes(const struct detour_cluster *cluster)
 enum detour_status dt_nodes_check(const struct detour_cluster *cluster, const int32_t *nodes,
                                   const int32_t *counts, struct detour_error *error);
 
+/* A slow link between two nodes of a machine, or all links between two machines. */
+struct dt_slow_path {
+    bool is_between;
+    int32_t a, b; /* nodes, or machines; a <= b */
+    int32_t factor_permille;
+    int64_t delay_ns;
+};
+
 struct dt_layout {
     const struct detour_cluster *cluster;
     const struct detour_slowness *slowness;
-    int32_t *nodes;                  /* [position] */
-    int32_t *position;               /* [node] */
-    int32_t *compute_permille;       /* [node] */
-    int32_t *network_permille;       /* [node] */
-    int32_t *first_link;             /* [node + 1]: into `link` */
-    int32_t *link;                   /* the slow links of each node */
+    int32_t *nodes;             /* [position] */
+    int32_t *position;          /* [node] */
+    int32_t *compute_permille;  /* [node] */
+    int32_t *network_permille;  /* [node] */
+    int32_t *machine;           /* [node] */
+    struct dt_slow_path *paths; /* that slow links name, each once */
+    int32_t path_count;
+    int32_t *first_path;             /* [machine + 1]: into `path` */
+    int32_t *path;                   /* the paths of each machine's nodes */
     struct detour_replica *replicas; /* [replica] */
     int64_t *ring_ns;                /* [stage] */
     int64_t *edge_ns;                /* [stage * replicas + replica]: of a ring, to the next replica */
@@ -57,8 +68,11 @@ int64_t dt_layout_pipeline_ns(const struct dt_layout *layout, const int32_t *cou
 /* Equal numbers of microbatches, the first ones one larger where they are not divisible. */
 void dt_counts_even(const struct detour_cluster *cluster, int32_t *counts);
 
-/* The group that uses a link, from the positions of its ends. */
-enum detour_group dt_layout_group(const struct dt_layout *layout, int32_t a, int32_t b);
+/* The slow path between two nodes: into `paths`; -1: none. */
+int32_t dt_layout_path(const struct dt_layout *layout, int32_t a, int32_t b);
+
+/* Some link of the node, or of another node of its machine, is on a slow path. */
+bool dt_layout_has_path(const struct dt_layout *layout, int32_t node);
 
 /* A link between two nodes, as what is slow makes it. */
 struct dt_layout_link {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs and events as JSON. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "planner/mitigate/layout.h"
@@ -14,7 +15,8 @@ enum { PERMILLE = 1000 };
 static const char *const cluster_keys[] = {
     "version",  "name",          "replicas",       "stages",           "microbatches",
     "stage_ms", "message_bytes", "gradient_bytes", "bytes_per_s",      "latency_ms",
-    "nodes",    "costs_ms",      "state_bytes",    "copy_bytes_per_s", NULL};
+    "nodes",    "costs_ms",      "state_bytes",    "copy_bytes_per_s", "machines",
+    NULL};
 static const char *const cost_keys[] = {"S1", "S2", "S3", "S4", NULL};
 static const char *const event_keys[] = {"version", "slow_iterations", "nodes", "links", NULL};
 static const char *const node_keys[] = {"node", "compute", "network", NULL};
@@ -121,6 +123,49 @@ static bool read_positions(struct detour_arena *arena, const struct dt_json_at *
     return true;
 }
 
+/* The number of a machine by its name, in the order of their first nodes. A number is a name, too. */
+static bool read_machine(const struct dt_json_at *at, json_t *numbers, int32_t *machine)
+{
+    char text[24];
+    const char *name = json_string_value(at->value);
+
+    if (json_is_integer(at->value)) {
+        snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(at->value));
+        name = text;
+    }
+    if (!name || !*name)
+        return dt_json_fail(at, DETOUR_INVALID, "must be the name or the number of a machine");
+    json_t *number = json_object_get(numbers, name);
+
+    *machine = (int32_t)(number ? json_integer_value(number) : (json_int_t)json_object_size(numbers));
+    if (!number && json_object_set_new(numbers, name, json_integer(*machine)))
+        return out_of_memory(at);
+    return true;
+}
+
+static bool read_machines(struct detour_arena *arena, const struct dt_json_at *root,
+                          struct detour_cluster *cluster)
+{
+    struct dt_json_at list = dt_json_optional(root, "machines");
+    int32_t count = dt_cluster_nodes(cluster), *machines;
+
+    if (!list.value)
+        return true;
+    if (!dt_json_array_of(&list, (size_t)count, "one for each node"))
+        return false;
+    json_t *numbers = json_object();
+    bool is_read = (numbers && dt_arena_new(arena, machines, count)) || out_of_memory(root);
+
+    for (int32_t n = 0; is_read && n < count; n++) {
+        struct dt_json_at at = dt_json_element(&list, (size_t)n);
+        is_read = read_machine(&at, numbers, &machines[n]);
+    }
+    json_decref(numbers);
+    if (is_read)
+        cluster->machines = machines;
+    return is_read;
+}
+
 /* That of S1, of taking a remedy back, may be missing: 0. */
 static bool read_costs(const struct dt_json_at *root, struct detour_cluster *cluster)
 {
@@ -159,7 +204,8 @@ static bool read_cluster(struct detour_arena *arena, const struct dt_json_at *ro
                               &cluster->state_bytes) &&
            read_size_optional(root, "copy_bytes_per_s", "a bandwidth in bytes/s (0: no copies)",
                               DETOUR_CLUSTER_BYTES_S_MAX, &cluster->copy_bytes_per_s) &&
-           read_positions(arena, root, cluster) && read_costs(root, cluster);
+           read_positions(arena, root, cluster) && read_machines(arena, root, cluster) &&
+           read_costs(root, cluster);
 }
 
 /* What concerns several fields. */

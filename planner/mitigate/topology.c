@@ -23,7 +23,7 @@ struct score {
     int64_t iteration_ns;
     int32_t straggler_stages;
     int32_t edge_stragglers; /* in the first and the last stage */
-    int32_t data_links;      /* slow links with gradients */
+    int32_t data_links;      /* of rings, on slow paths */
     int32_t moved_count;
 };
 
@@ -136,24 +136,27 @@ static void score_stragglers(struct search *s, struct score *score)
     }
 }
 
-static bool is_slow(const struct detour_slow_link *link)
+/* The node's link to the next replica's node in its ring is on a slow path. */
+static bool has_slow_edge(const struct search *s, int32_t node)
 {
-    return link->factor_permille > PERMILLE || link->delay_ns > 0;
+    int32_t count = dt_cluster_nodes(s->cluster);
+    int32_t next = s->layout.nodes[(s->layout.position[node] + s->cluster->stage_count) % count];
+    int32_t path = dt_layout_path(&s->layout, node, next);
+
+    return path >= 0 &&
+           (s->layout.paths[path].factor_permille > PERMILLE || s->layout.paths[path].delay_ns > 0);
 }
 
 /* Of the layout; of an iteration beyond the limit nothing else is computed. */
 static struct score score_of(struct search *s, int64_t limit_ns)
 {
-    const struct detour_slowness *slowness = s->layout.slowness;
     struct score score = {.iteration_ns = iteration_ns(s, limit_ns)};
 
     if (score.iteration_ns > limit_ns)
         return score;
     score_stragglers(s, &score);
-    for (int32_t k = 0; k < slowness->link_count; k++)
-        score.data_links +=
-            is_slow(&slowness->links[k]) &&
-            dt_layout_group(&s->layout, slowness->links[k].a, slowness->links[k].b) == DETOUR_GROUP_DATA;
+    for (int32_t k = 0; k < s->affected_count; k++)
+        score.data_links += has_slow_edge(s, s->affected[k]);
     for (int32_t p = 0; p < dt_cluster_nodes(s->cluster); p++)
         score.moved_count += s->layout.nodes[p] != s->before[p];
     return score;
@@ -368,7 +371,7 @@ static void list_nodes(struct search *s)
     for (int32_t node = 0; node < count; node++) {
         int32_t k = s->straggler_count;
         if (s->layout.compute_permille[node] > PERMILLE || s->layout.network_permille[node] > PERMILLE ||
-            s->layout.first_link[node + 1] > s->layout.first_link[node])
+            dt_layout_has_path(&s->layout, node))
             s->affected[s->affected_count++] = node;
         if (s->layout.compute_permille[node] <= PERMILLE)
             continue;
@@ -413,30 +416,61 @@ static uint64_t factorial(int32_t count)
     return product;
 }
 
-static int64_t use_bytes(const struct search *s, enum detour_group group, int32_t node, const int32_t *counts)
-{
-    int32_t replicas = s->cluster->replica_count;
+/* Of one path. */
+struct use {
+    bool groups[DETOUR_GROUP_PIPELINE + 1];
+    int64_t bytes[DETOUR_GROUP_PIPELINE + 1];
+};
 
-    if (group == DETOUR_GROUP_DATA)
-        return 2 * (replicas - 1) * ((s->cluster->gradient_bytes + replicas - 1) / replicas);
-    if (group == DETOUR_GROUP_PIPELINE)
-        return counts[s->layout.position[node] / s->cluster->stage_count] * s->cluster->message_bytes;
-    return 0;
+static void add_use(const struct search *s, int32_t from, int32_t to, enum detour_group group, int64_t bytes,
+                    struct use *uses)
+{
+    int32_t path = dt_layout_path(&s->layout, s->layout.nodes[from], s->layout.nodes[to]);
+
+    if (path < 0)
+        return;
+    uses[path].groups[group] = true;
+    uses[path].bytes[group] += bytes;
+}
+
+/* What the layout's links add to the slow paths that they are on. */
+static void add_uses(const struct search *s, const int32_t *counts, struct use *uses)
+{
+    int32_t replicas = s->cluster->replica_count, stages = s->cluster->stage_count;
+    int64_t gradient_bytes = 2 * (replicas - 1) * ((s->cluster->gradient_bytes + replicas - 1) / replicas);
+
+    for (int32_t p = 0; p < replicas * stages; p++) {
+        if (p % stages + 1 < stages)
+            add_use(s, p, p + 1, DETOUR_GROUP_PIPELINE, counts[p / stages] * s->cluster->message_bytes, uses);
+        if (replicas > 2 || (replicas == 2 && p < stages)) /* a ring of two has one link */
+            add_use(s, p, (p + stages) % (replicas * stages), DETOUR_GROUP_DATA, gradient_bytes, uses);
+    }
+}
+
+static enum detour_group group_of(const struct use *use)
+{
+    if (use->groups[DETOUR_GROUP_DATA] && use->bytes[DETOUR_GROUP_DATA] >= use->bytes[DETOUR_GROUP_PIPELINE])
+        return DETOUR_GROUP_DATA;
+    return use->groups[DETOUR_GROUP_PIPELINE] ? DETOUR_GROUP_PIPELINE : DETOUR_GROUP_NONE;
 }
 
 /* Which group uses each slow link at the layout's assignment. */
-static void list_uses(const struct search *s, bool after, const int32_t *counts, struct detour_link_use *uses)
+static void list_uses(const struct search *s, bool after, const int32_t *counts, struct use *paths,
+                      struct detour_link_use *uses)
 {
     const struct detour_slowness *slowness = s->layout.slowness;
 
+    memset(paths, 0, (size_t)s->layout.path_count * sizeof(*paths));
+    add_uses(s, counts, paths);
     for (int32_t k = 0; k < slowness->link_count; k++) {
-        enum detour_group group = dt_layout_group(&s->layout, slowness->links[k].a, slowness->links[k].b);
-        int64_t bytes = use_bytes(s, group, slowness->links[k].a, counts);
+        const struct use *use =
+            &paths[dt_layout_path(&s->layout, slowness->links[k].a, slowness->links[k].b)];
+        int64_t bytes = use->bytes[DETOUR_GROUP_DATA] + use->bytes[DETOUR_GROUP_PIPELINE];
         if (after) {
-            uses[k].after = group;
+            uses[k].after = group_of(use);
             uses[k].after_bytes = bytes;
         } else {
-            uses[k].before = group;
+            uses[k].before = group_of(use);
             uses[k].before_bytes = bytes;
         }
     }
@@ -445,14 +479,16 @@ static void list_uses(const struct search *s, bool after, const int32_t *counts,
 static enum detour_status finish(struct search *s, bool all, struct detour_topology *topology)
 {
     struct detour_link_use *uses;
+    struct use *paths;
 
-    if (!dt_arena_new(s->arena, uses, (size_t)s->layout.slowness->link_count + 1))
+    if (!dt_arena_new(s->arena, uses, (size_t)s->layout.slowness->link_count + 1) ||
+        !dt_arena_new(s->arena, paths, (size_t)s->layout.path_count + 1))
         return dt_fail_memory(s->error);
     dt_layout_set(&s->layout, s->before);
     dt_counts_even(s->cluster, s->counts);
-    list_uses(s, false, s->counts, uses);
+    list_uses(s, false, s->counts, paths, uses);
     dt_layout_set(&s->layout, s->best_nodes);
-    list_uses(s, true, s->best_counts, uses);
+    list_uses(s, true, s->best_counts, paths, uses);
     topology->nodes = s->best_nodes;
     topology->counts = s->best_counts;
     topology->iteration.pipeline_ns = dt_layout_pipeline_ns(&s->layout, s->best_counts);

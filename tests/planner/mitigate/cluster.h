@@ -27,6 +27,7 @@ struct Cluster {
     std::vector<int64_t> costs = {0, kMs, 1000 * kMs, 100000 * kMs};
     int64_t state_bytes = 0;
     int64_t copy_bytes_per_s = 0;
+    std::vector<int32_t> machines;
 
     Cluster() = default;
     /* Stages of 10 ms, messages of 0.1 ms, gradients of 50 ms to be exchanged. */
@@ -50,10 +51,19 @@ struct Cluster {
                     nodes.empty() ? nullptr : nodes.data(),
                     {},
                     state_bytes,
-                    copy_bytes_per_s};
+                    copy_bytes_per_s,
+                    machines.empty() ? nullptr : machines.data()};
         for (size_t step = 0; step < costs.size(); step++)
             cluster_.cost_ns[step] = costs[step];
         return &cluster_;
+    }
+
+    /* As many nodes on each, in the order of their numbers. */
+    void SetMachines(int32_t size)
+    {
+        machines.clear();
+        for (int32_t node = 0; node < replicas * stages; node++)
+            machines.push_back(node / size);
     }
 
   private:

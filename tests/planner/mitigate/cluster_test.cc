@@ -45,6 +45,9 @@ TEST(ClusterRules, NumbersOutsideTheirRangesAreRefused)
     EXPECT_EQ(Refuse(cluster),
               "a step's cost_ns is 9223372036854775807; it must be from 0 to 1000000000000000");
     cluster = Cluster(2, 2, 4);
+    cluster.machines = {0, 0, 3, 4};
+    EXPECT_EQ(Refuse(cluster), "a node's machine is 4; it must be from 0 to 3");
+    cluster = Cluster(2, 2, 4);
     struct detour_cluster nameless = *cluster.get();
     struct detour_error error = {};
     nameless.name = "a\nb";

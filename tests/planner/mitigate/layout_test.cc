@@ -131,22 +131,29 @@ TEST(Layout, ExchangesKeepTheTimesUpToDate)
     }
 }
 
-TEST(Layout, GroupsAreThoseOfThePositions)
+TEST(Layout, SlowLinkBetweenTwoMachinesIsOneOfAllTheirPairs)
 {
-    Cluster cluster(4, 3, 8);
-    Slowness slowness;
+    Cluster cluster(4, 3, 12);
+    Slowness slowness = {{}, {{0, 5, 4000, 0}, {4, 1, 2000, 7}, {9, 11, 3000, 0}}};
     Arena arena;
     struct dt_layout layout;
+    cluster.SetMachines(4);
     ASSERT_EQ(dt_layout_create(arena, cluster.get(), slowness.get(), nullptr, &layout, nullptr), DETOUR_OK);
-    EXPECT_EQ(dt_layout_group(&layout, 0, 1), DETOUR_GROUP_PIPELINE);
-    EXPECT_EQ(dt_layout_group(&layout, 2, 1), DETOUR_GROUP_PIPELINE);
-    EXPECT_EQ(dt_layout_group(&layout, 0, 2), DETOUR_GROUP_NONE);
-    EXPECT_EQ(dt_layout_group(&layout, 2, 3), DETOUR_GROUP_NONE);
-    EXPECT_EQ(dt_layout_group(&layout, 1, 4), DETOUR_GROUP_DATA);
-    EXPECT_EQ(dt_layout_group(&layout, 10, 1), DETOUR_GROUP_DATA); /* the ring's last link */
-    EXPECT_EQ(dt_layout_group(&layout, 1, 7), DETOUR_GROUP_NONE);
-    dt_layout_swap(&layout, 1, 3);
-    EXPECT_EQ(dt_layout_group(&layout, 0, 1), DETOUR_GROUP_DATA);
+    for (int32_t a = 0; a < 12; a++)
+        for (int32_t b = 0; b < 12; b++) {
+            const bool is_path = a / 4 + b / 4 == 1, is_inside = a + b == 20 && (a == 9 || a == 11);
+            const struct dt_layout_link link = dt_layout_link_of(&layout, a, b);
+            EXPECT_EQ(link.factor_permille, is_path ? 4000 : is_inside ? 3000 : 1000) << a << " " << b;
+            EXPECT_EQ(link.delay_ns, is_path ? 7 : 0) << a << " " << b;
+        }
+}
+
+TEST(Layout, SlowLinkThatIsThereTwiceIsTheSlowerOne)
+{
+    Cluster cluster(2, 2, 4);
+    Slowness once = {{}, {{1, 3, 4000, 5 * kMs}}},
+             twice = {{}, {{1, 3, 4000, 2 * kMs}, {3, 1, 1000, 5 * kMs}}};
+    EXPECT_EQ(Estimate(cluster, twice).iteration_ns, Estimate(cluster, once).iteration_ns);
 }
 
 TEST(Layout, ExtremesAreCutAndDoNotOverflow)

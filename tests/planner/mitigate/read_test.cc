@@ -75,6 +75,27 @@ TEST(MitigateFiles, ClusterHasTheValuesOfItsFile)
     EXPECT_EQ(without->copy_bytes_per_s, 0);
 }
 
+TEST(MitigateFiles, MachinesHaveNamesOrNumbers)
+{
+    Arena arena;
+    const auto machines_of = [&](const std::string &list) {
+        const struct detour_cluster *cluster =
+            ReadCluster(arena, Replaced(kCluster, "\"nodes\"", "\"machines\": " + list + ", \"nodes\""));
+        return cluster ? std::vector<int32_t>(cluster->machines, cluster->machines + 4)
+                       : std::vector<int32_t>();
+    };
+    EXPECT_EQ(ReadCluster(arena, kCluster)->machines, nullptr);
+    EXPECT_EQ(machines_of("[\"b\", \"b\", \"a\", \"b\"]"), (std::vector<int32_t>{0, 0, 1, 0}));
+    EXPECT_EQ(machines_of("[7000000000, 3, \"3\", -1]"), (std::vector<int32_t>{0, 1, 1, 2}));
+    for (const char *bad : {"[0, 0, 1]", "[0, 0, 1, 1.5]", "[0, 0, 1, \"\"]", "[0, 0, 1, null]", "3"}) {
+        const std::string line = Refuse("\"nodes\"", std::string("\"machines\": ") + bad + ", \"nodes\"");
+        EXPECT_EQ(line.find("c: machines"), 0u) << line;
+        EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+    }
+    EXPECT_EQ(Refuse("\"nodes\"", "\"machines\": [0, 0, 1, {}], \"nodes\""),
+              "c: machines[3] must be the name or the number of a machine");
+}
+
 TEST(MitigateFiles, EventHasTheValuesOfItsFile)
 {
     Arena arena;

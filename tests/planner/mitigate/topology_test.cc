@@ -84,6 +84,8 @@ TEST(Topology, SmallJobsAreTheOptimumOfEveryAssignment)
     for (int round = 0; round < 150; round++) {
         Cluster cluster = RandomCluster(&prng, 6);
         Slowness slowness = RandomSlowness(&prng, cluster);
+        if (round % 3 == 0)
+            cluster.SetMachines(2);
         const Adjusted made = Adjust(cluster, slowness, true);
         EXPECT_EQ(made.topology.iteration.iteration_ns, BruteForce(cluster, slowness)) << "round " << round;
         EXPECT_TRUE(made.topology.optimal);
@@ -105,6 +107,44 @@ TEST(Topology, LinkOfADataGroupIsTakenOutOfIt)
         return Estimate(cluster, none);
     }());
     EXPECT_EQ(made.topology.moved_count, 2);
+}
+
+TEST(Topology, GroupsAreThoseOfThePositions)
+{
+    Cluster cluster(4, 3, 12);
+    Slowness slowness = {{}, {}};
+    const std::vector<std::pair<int32_t, int32_t>> ends = {{0, 1}, {2, 1},  {0, 2}, {2, 3},
+                                                           {1, 4}, {10, 1}, {1, 7}};
+    for (const auto &end : ends)
+        slowness.links.push_back({end.first, end.second, 1000, 0});
+    const std::vector<enum detour_group> groups = {
+        DETOUR_GROUP_PIPELINE, DETOUR_GROUP_PIPELINE, DETOUR_GROUP_NONE, DETOUR_GROUP_NONE,
+        DETOUR_GROUP_DATA,     DETOUR_GROUP_DATA,     DETOUR_GROUP_NONE};
+    const Adjusted made = Adjust(cluster, slowness, true, 1);
+    for (size_t k = 0; k < groups.size(); k++)
+        EXPECT_EQ(made.uses[k].before, groups[k]) << ends[k].first << " " << ends[k].second;
+}
+
+/* FALCON's figure 15: two machines of eight nodes, and the link between them. */
+TEST(Topology, PathBetweenTwoMachinesCarriesNoGradients)
+{
+    Cluster cluster(4, 4, 32);
+    Slowness one = {{}, {{1, 9, 6000, 0}}}, all;
+    for (int32_t a = 0; a < 8; a++)
+        for (int32_t b = 8; b < 16; b++)
+            all.links.push_back({a, b, 6000, 0});
+    const Adjusted pairs = Adjust(cluster, all, true);
+    const int64_t slow_ns = Estimate(cluster, all);
+    cluster.SetMachines(8);
+    EXPECT_EQ(Estimate(cluster, one), slow_ns);
+    const Adjusted made = Adjust(cluster, one, true);
+    EXPECT_EQ(made.topology.iteration.iteration_ns, pairs.topology.iteration.iteration_ns);
+    EXPECT_EQ(made.uses[0].before, DETOUR_GROUP_DATA);
+    EXPECT_EQ(made.uses[0].before_bytes, 8 * 2 * 3 * cluster.gradient_bytes / 4); /* two links of each ring */
+    EXPECT_EQ(made.uses[0].after, DETOUR_GROUP_PIPELINE);
+    EXPECT_EQ(made.uses[0].after_bytes, 4 * 8 * cluster.message_bytes); /* one link of each replica */
+    Slowness inside = {{}, {{1, 5, 6000, 0}}};
+    EXPECT_EQ(Adjust(cluster, inside, true).uses[0].after, DETOUR_GROUP_NONE);
 }
 
 TEST(Topology, LinksThatCannotAllBeUnusedGoToPipelineGroups)
