@@ -97,26 +97,36 @@ bool dt_slowness_is_same(const struct dt_slowness *a, const struct dt_slowness *
     return same;
 }
 
-static int32_t position_of(const struct detour_cluster *cluster, const int32_t *nodes, int32_t node)
+static int32_t machine_of(const struct detour_cluster *cluster, int32_t node)
 {
-    int32_t position = 0;
+    return cluster->machines ? cluster->machines[node] : node;
+}
 
-    while (position < cluster->replica_count * cluster->stage_count && nodes[position] != node)
-        position++;
-    return position;
+/* The slow link is between these nodes, or between their machines. */
+static bool is_on(const struct detour_cluster *cluster, const struct detour_slow_link *link, int32_t a,
+                  int32_t b)
+{
+    const int32_t from = machine_of(cluster, a), to = machine_of(cluster, b);
+    const int32_t slow_from = machine_of(cluster, link->a), slow_to = machine_of(cluster, link->b);
+
+    if (slow_from == slow_to)
+        return (a == link->a && b == link->b) || (a == link->b && b == link->a);
+    return (from == slow_from && to == slow_to) || (from == slow_to && to == slow_from);
 }
 
 bool dt_slowness_is_used(const struct detour_cluster *cluster, const int32_t *nodes,
                          const struct detour_slow_link *link)
 {
-    const int32_t replicas = cluster->replica_count, stages = cluster->stage_count;
-    const int32_t a = position_of(cluster, nodes, link->a), b = position_of(cluster, nodes, link->b);
+    const int32_t stages = cluster->stage_count, count = cluster->replica_count * stages;
 
-    if (a == replicas * stages || b == replicas * stages)
+    if (link->a < 0 || link->a >= count || link->b < 0 || link->b >= count)
         return false;
-    if (a / stages == b / stages)
-        return abs(a - b) == 1;
-    const int32_t apart = abs(a / stages - b / stages); /* in the ring of their stage, if that is one */
+    for (int32_t p = 0; p < count; p++) {
+        const int32_t next = nodes[(p + stages) % count]; /* in the ring of the stage, if that is one */
 
-    return a % stages == b % stages && (apart == 1 || apart == replicas - 1);
+        if (is_on(cluster, link, nodes[p], next) ||
+            ((p + 1) % stages && is_on(cluster, link, nodes[p], nodes[p + 1])))
+            return true;
+    }
+    return false;
 }

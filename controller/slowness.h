@@ -35,7 +35,7 @@ int32_t dt_slowness_count(const struct dt_slowness *slowness);
 /* Nothing has changed by more than a fifth. */
 bool dt_slowness_is_same(const struct dt_slowness *a, const struct dt_slowness *b);
 
-/* With these nodes, [position], messages or gradients take the link. */
+/* With these nodes, [position], messages or gradients take the link, or its path between two machines. */
 bool dt_slowness_is_used(const struct detour_cluster *cluster, const int32_t *nodes,
                          const struct detour_slow_link *link);
 

@@ -119,6 +119,27 @@ TEST_F(Slowness, NeighborsInAPipelineOrARingUseTheirLink)
     EXPECT_EQ(Used(), (Pairs{{0, 1}, {2, 3}, {4, 5}, {0, 2}, {2, 4}, {0, 4}, {1, 3}, {3, 5}, {1, 5}}));
 }
 
+TEST_F(Slowness, APathBetweenMachinesIsUsedByAnyOfItsPairs)
+{
+    const std::vector<int32_t> machines = {0, 0, 1, 1, 2, 2};
+
+    Make(1, 6);
+    cluster.machines = machines.data();
+    EXPECT_EQ(Used(), (Pairs{{0, 1},
+                             {2, 3},
+                             {4, 5},
+                             /* inside, and all pairs of */ {0, 2},
+                             {0, 3},
+                             {1, 2},
+                             {1, 3},
+                             {2, 4},
+                             {2, 5},
+                             {3, 4},
+                             {3, 5}}));
+    nodes = {2, 0, 1, 4, 5, 3};
+    EXPECT_EQ(Used().count({2, 3}), 0u);
+}
+
 TEST_F(Slowness, ANodeWithoutAPositionHasNoTraffic)
 {
     Make(2, 2);
