@@ -93,6 +93,17 @@ class Mitigate(unittest.TestCase):
         self.assertIn("S3: no node moves; no assignment of nodes is better", table)
         self.assertEqual(table.count("never: it saves nothing"), 3)
 
+    def test_slow_link_between_machines_is_one_of_all_their_nodes(self):
+        """FALCON's figure 15: of two machines of eight nodes one link is named, and the gradients leave all 64."""
+        cluster = {**CLUSTER, "stages": 4, "stage_ms": [10] * 4}
+        event = {"version": 1, "links": [{"a": 5, "b": 9, "factor": 6}]}
+        pairs = {"version": 1, "links": [{"a": a, "b": b, "factor": 6} for a in range(8) for b in range(8, 16)]}
+        made = self.plan(event, {**cluster, "machines": 8 * ["rack1-a"] + 8 * ["rack1-b"]}, "--json")
+        self.assertEqual(made["steps"], self.plan(pairs, cluster, "--json")["steps"])
+        self.assertNotEqual(made["steps"], self.plan(event, cluster, "--json")["steps"])
+        self.assertGreater(made["steps"][2]["removed_percent"], 90)
+        self.assertEqual((made["S3"]["links"][0]["before"], made["S3"]["links"][0]["after"]), ("data", "pipeline"))
+
     def test_moves_that_save_nothing_are_not_printed(self):
         """Two stragglers in two replicas of one microbatch each: S3 would gather them in one stage, for no time."""
         cluster = {**CLUSTER, "replicas": 2, "microbatches": 2}
@@ -141,6 +152,10 @@ class Mitigate(unittest.TestCase):
         self.bad(": nodes[0].node is 8", "-c", cluster, "-e", self.file("f", {"version": 1, "nodes": [{"node": 8}]}))
         self.bad(": line 1, column 7: ", "-c", cluster, "-e", self.file("f", "nothing"))
         self.bad("standard input: ", "-e", event, "-c", "-", stdin="{}")
+        twice = {"version": 1, "links": [{"a": 1, "b": 3, "delay_ms": 5}, {"a": 3, "b": 1, "delay_ms": 5}]}
+        self.bad(": links[1] is link 3-1 again; links[0] has it", "-c", cluster, "-e", self.file("g", twice))
+        self.bad(": stage_ms[1] is 0; it must be at least 0.000001 (ms)", "-e", event, "-c",
+                 self.file("h", {**CLUSTER, "stage_ms": [10, 0]}))
         self.bad("stages is 0", "-e", event, "-c", self.file("d", {**CLUSTER, "stages": 0}))
 
 

@@ -163,6 +163,8 @@ TEST(MitigateFiles, MutatedFilesAreReadOrRefusedWithOneLine)
 {
     const std::string both = std::string(kCluster) + "\n\n" + kEvent;
     EXPECT_EQ(dt_fuzz_mitigate(both.data(), both.size()), nullptr);
-    sched_test::Mutate("mitigate", dt_fuzz_mitigate, {both, kEvent, kCluster}, 4000, 1);
+    const std::string machines = Replaced(both, "\"nodes\"", "\"machines\": [\"a\", 7, \"a\", 7], \"nodes\"");
+    EXPECT_EQ(dt_fuzz_mitigate(machines.data(), machines.size()), nullptr);
+    sched_test::Mutate("mitigate", dt_fuzz_mitigate, {both, machines, kEvent, kCluster}, 4000, 1);
 }
 } // namespace
