@@ -177,7 +177,8 @@ static const struct argp_option argp_options[] = {
     {"cluster", KEY_CLUSTER, "FILE", 0,
      "the job, as for `detour mitigate`: remedies for its slow links and ranks as well", 0},
     {"recheck", KEY_RECHECK, "SECONDS", 0,
-     "after a drain or an exchange of ranks, how long a part without traffic counts as slow (default 600)",
+     "how long a part without traffic counts as slow after a drain or an exchange of ranks, and how long a "
+     "decision of an earlier controller stays while this one finds nothing slow (default 600)",
      0},
     {"validate", KEY_VALIDATE, "COMMAND", 0,
      "with --cluster: before a remedy, hold all messages and run this shell command, which measures the "

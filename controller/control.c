@@ -35,6 +35,7 @@ struct dt_control {
     uint64_t renew_ns;
     /* The streams. */
     bool has_begun;
+    int64_t begun_ns; /* the first round whose observations are judged, since 1970 */
     char after_observation[DT_STORE_ID_BYTES];
     char after_acknowledgement[DT_STORE_ID_BYTES];
     char after_request[DT_STORE_ID_BYTES]; /* that was decided last */
@@ -206,6 +207,8 @@ static enum dt_status begin(struct dt_control *control)
     if (status == DT_OK && !control->has_begun)
         status = read_stream(control, DT_STREAM_ACKNOWLEDGEMENTS, "", SIZE_MAX, skip_to,
                              control->after_acknowledgement);
+    if (!control->has_begun)
+        control->begun_ns = control->time_ns;
     control->has_begun = status == DT_OK;
     return status;
 }
@@ -231,6 +234,13 @@ struct adoption {
     uint64_t now_ns;
 };
 
+/* The judge measured the job before the decision, and so before the slow part became slow, also if the clocks
+ * of the two controllers differ. */
+static bool is_seen(const struct dt_control *control, const struct dt_decision *decision)
+{
+    return control->has_begun && decision->time_ns - DT_CONTROL_SEEN_NS >= control->begun_ns;
+}
+
 static bool adopt(void *arg, const char *id, const char *record, size_t bytes)
 {
     struct adoption *adoption = arg;
@@ -247,9 +257,9 @@ static bool adopt(void *arg, const char *id, const char *record, size_t bytes)
     if (decision.request[0])
         copy_id(control->after_request, decision.request);
     dt_counts_adopt(&control->counts, &decision);
-    dt_decide_adopt(control->decide, &decision, adoption->now_ns);
+    dt_decide_adopt(control->decide, &decision, is_seen(control, &decision), adoption->now_ns);
     if (control->treatment)
-        dt_treatment_adopt(control->treatment, &decision, adoption->now_ns);
+        dt_treatment_adopt(control->treatment, &decision, is_seen(control, &decision), adoption->now_ns);
     return true;
 }
 

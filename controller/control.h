@@ -11,9 +11,9 @@
  *   long planning   the lease is checked, and renewed where due, between planning and appending
  *   store cut off   the controller stops deciding when its lease may have ended; decisions that it could not
  *                   append are appended later under the same number, or dropped with the lease
- *   controller dies nothing changes in the job; another continues from the decisions in the stream
- *   store emptied   numbers go on from those that agents report, so that no agent takes a new decision for an
- * old
+ *   controller dies nothing changes in the job; another continues from the decisions in the stream, and
+ * undoes nothing that its judge cannot tell about (dt_decide_adopt()) store emptied   numbers go on from
+ * those that agents report, so that no agent takes a new decision for an old
  *
  * Owner: one thread. Time is an argument: `now_ns` is monotonic (base/clock.h), `time_ns` is since 1970.
  */
@@ -33,6 +33,7 @@ extern "C" {
 
 #define DT_CONTROL_LEASE_MS   3000
 #define DT_CONTROL_REQUEST_NS 10000000000 /* a request that is older is refused */
+#define DT_CONTROL_SEEN_NS    10000000000 /* of judging before a decision: dt_decide_adopt() */
 
 struct dt_control;
 

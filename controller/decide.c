@@ -40,6 +40,7 @@ struct measure {
     uint64_t since_ns;
     uint32_t enacted_count; /* migrate: how often */
     bool is_wanted;         /* by the situation of this call */
+    bool is_unseen;         /* adopted, and not wanted since: see dt_decide_adopt() */
     /* What it is about. */
     char host[DT_STORE_NAME_BYTES];
     char nic[DT_RECORD_NIC_BYTES];
@@ -61,6 +62,9 @@ struct dt_decider {
     bool is_owed;        /* the decided links, to a job that has started again */
     size_t link_count;   /* decided */
     struct dt_decided_link links[DT_RECORD_LINKS_MAX];
+    bool is_unseen[DT_RECORD_LINKS_MAX]; /* [link]: adopted, and not found slow since */
+    uint64_t unseen_until_ns;
+    bool is_recheck; /* the time above has ended for a link */
 };
 
 struct dt_decide_options dt_decide_defaults(void)
@@ -126,6 +130,7 @@ static void want(struct dt_decider *decide, const struct measure *like)
     if (!measure)
         return;
     measure->is_wanted = true;
+    measure->is_unseen = false;
     memcpy(measure->reason, like->reason, sizeof measure->reason);
 }
 
@@ -220,7 +225,7 @@ static uint64_t wait_ns(const struct dt_decider *decide, const struct measure *m
     if (wait == CONFIRM)
         return decide->options.confirm_ns;
     if (measure->kind != DT_DECISION_MIGRATE)
-        return decide->options.clear_ns;
+        return measure->is_unseen ? decide->options.drained_ns : decide->options.clear_ns;
     uint32_t doublings = measure->enacted_count > 0 ? measure->enacted_count - 1 : 0;
     return decide->options.drained_ns << (doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX);
 }
@@ -277,7 +282,42 @@ static bool is_for_schedule(const struct dt_situation *situation, const struct d
     return false;
 }
 
-static size_t wanted_links(const struct dt_decider *decide, const struct dt_situation *situation,
+/* The place of the link between the same ranks; `count`: there is none. */
+static size_t place_of(const struct dt_decided_link *links, size_t count, const struct dt_decided_link *of)
+{
+    size_t i = 0;
+
+    while (i < count && (links[i].from_rank != of->from_rank || links[i].to_rank != of->to_rank))
+        i++;
+    return i;
+}
+
+/*
+ * Adds the adopted links that this controller's judge has not found slow. A judge that has begun with the
+ * link slow takes that for its healthy time: that it finds nothing, or only a part of the delay, is no sign
+ * of a recovery.
+ */
+static size_t add_unseen(struct dt_decider *decide, struct dt_decided_link *links, size_t count,
+                         uint64_t now_ns)
+{
+    for (size_t i = 0; i < decide->link_count; i++) {
+        const struct dt_decided_link *decided = &decide->links[i];
+        size_t at = place_of(links, count, decided);
+
+        if (!decide->is_unseen[i] || at == DT_RECORD_LINKS_MAX)
+            continue;
+        decide->is_recheck |= now_ns >= decide->unseen_until_ns;
+        decide->is_unseen[i] =
+            now_ns < decide->unseen_until_ns && (at == count || links[at].delay_ns < decided->delay_ns / 2);
+        if (!decide->is_unseen[i])
+            continue;
+        links[at] = *decided;
+        count += at == count;
+    }
+    return count;
+}
+
+static size_t wanted_links(struct dt_decider *decide, const struct dt_situation *situation, uint64_t now_ns,
                            struct dt_decided_link links[DT_RECORD_LINKS_MAX])
 {
     size_t count = 0;
@@ -292,16 +332,14 @@ static size_t wanted_links(const struct dt_decider *decide, const struct dt_situ
         links[count++] = (struct dt_decided_link){(int32_t)slow->from_rank, (int32_t)slow->to_rank,
                                                   (int64_t)slow->delay_ns};
     }
-    return count;
+    return add_unseen(decide, links, count, now_ns);
 }
 
 static int64_t delay_of(const struct dt_decided_link *links, size_t count, const struct dt_decided_link *of)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (links[i].from_rank == of->from_rank && links[i].to_rank == of->to_rank)
-            return links[i].delay_ns;
-    }
-    return 0;
+    size_t at = place_of(links, count, of);
+
+    return at < count ? links[at].delay_ns : 0;
 }
 
 /* By how much the delay of a link of `left` is above that in `right`, at most. */
@@ -335,13 +373,21 @@ static enum change compare(const struct dt_decider *decide, const struct dt_deci
 static void set_links(struct dt_decider *decide, const struct dt_decided_link *links, size_t count,
                       uint64_t now_ns)
 {
+    bool is_unseen[DT_RECORD_LINKS_MAX];
+
     DT_CHECK(count <= DT_RECORD_LINKS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = place_of(decide->links, decide->link_count, &links[i]);
+
+        is_unseen[i] = at < decide->link_count && decide->is_unseen[at];
+    }
+    memcpy(decide->is_unseen, is_unseen, count * sizeof *is_unseen);
     memcpy(decide->links, links, count * sizeof *links);
     decide->link_count = count;
     decide->replan_state = OFF;
     decide->replanned_ns = now_ns;
     decide->has_replanned = true;
-    decide->is_owed = false;
+    decide->is_owed = decide->is_recheck = false;
 }
 
 static void describe_replan(const struct dt_decider *decide, const struct dt_situation *situation,
@@ -390,12 +436,17 @@ static bool replan(struct dt_decider *decide, const struct dt_situation *situati
                    struct dt_decision *decision)
 {
     struct dt_decided_link links[DT_RECORD_LINKS_MAX];
-    size_t count = wanted_links(decide, situation, links);
+    size_t count = wanted_links(decide, situation, now_ns, links);
 
     look_for_start(decide, situation->job_starts);
     if (is_due(decide, compare(decide, links, count), now_ns)) {
+        const bool is_recheck = decide->is_recheck;
+
         set_links(decide, links, count, now_ns);
         describe_replan(decide, situation, decision);
+        if (!count && is_recheck)
+            snprintf(decision->reason, sizeof decision->reason,
+                     "this controller has measured no slow link in its recheck time");
         return true;
     }
     if (!decide->is_owed)
@@ -422,7 +473,8 @@ size_t dt_decide(struct dt_decider *decide, const struct dt_situation *situation
     return count;
 }
 
-void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decision, uint64_t now_ns)
+void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decision, bool is_seen,
+                     uint64_t now_ns)
 {
     const bool enacts = decision->kind == DT_DECISION_MIGRATE || decision->kind == DT_DECISION_HOSTPATH_ON;
     struct measure like = {
@@ -432,6 +484,10 @@ void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decisi
     switch ((enum dt_decision_kind)decision->kind) {
     case DT_DECISION_REPLAN:
         set_links(decide, decision->links, decision->link_count, now_ns);
+        if (!is_seen) {
+            memset(decide->is_unseen, true, sizeof decide->is_unseen);
+            decide->unseen_until_ns = dt_deadline_ns(now_ns, decide->options.drained_ns);
+        }
         return;
     case DT_DECISION_MIGRATE:
     case DT_DECISION_BACK:
@@ -453,6 +509,7 @@ void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decisi
     measure->state = enacts ? ON : OFF;
     measure->since_ns = now_ns;
     measure->enacted_count += enacts;
+    measure->is_unseen = enacts && !is_seen;
 }
 
 void dt_decide_adopt_job(struct dt_decider *decide, uint32_t job_starts)

@@ -78,9 +78,13 @@ size_t dt_decide(struct dt_decider *decide, const struct dt_situation *situation
 
 /*
  * A decision of an earlier controller, in the order of their numbers: a new controller goes on from it
- * instead of deciding the same again.
+ * instead of deciding the same again. `is_seen`: this controller's judge had measured the job before the
+ * slow part became slow. Otherwise the judge may take the slow part for healthy; a re-plan or a host path is
+ * then undone only after the judge has found the part slow, and then healthy, or `drained_ns` after the
+ * adoption.
  */
-void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decision, uint64_t now_ns);
+void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decision, bool is_seen,
+                     uint64_t now_ns);
 
 /* An earlier controller has decided for a job with this number of starts (dt_known_resume_job()). */
 void dt_decide_adopt_job(struct dt_decider *decide, uint32_t job_starts);

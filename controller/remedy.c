@@ -55,6 +55,7 @@ struct dt_remedy {
     uint64_t since_ns;                         /* of the present arrangement; of a decision, its beginning */
     uint32_t taken;                            /* how often S3 was */
     uint64_t exchanged_ns;                     /* S3 was, and has not been taken back; 0: no */
+    uint64_t unseen_until_ns;                  /* adopted, and nothing found slow since; 0: no */
     int32_t nodes_before[DT_RECORD_NODES_MAX]; /* [position]: before the present arrangement */
     /* Whether the present remedy helps. */
     int64_t recent_ns;                  /* the last iteration */
@@ -453,6 +454,19 @@ enum detour_status dt_remedy_links(const struct dt_remedy *remedy, struct detour
     return detour_validation_job(arena, remedy->cluster, remedy->present.nodes, links, error);
 }
 
+/* Whether the remedy in force is adopted, and nothing has been found slow since. */
+static bool is_unseen(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns)
+{
+    if (now_ns >= remedy->unseen_until_ns)
+        remedy->unseen_until_ns = 0;
+    for (size_t i = 0; remedy->unseen_until_ns && i < situation->finding_count; i++) {
+        if (situation->findings[i].kind != DT_FINDING_PROCESSOR &&
+            counts(remedy, &situation->findings[i], now_ns))
+            remedy->unseen_until_ns = 0;
+    }
+    return remedy->unseen_until_ns > 0;
+}
+
 bool dt_remedy_decide(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns,
                       struct dt_decision *decision)
 {
@@ -469,7 +483,8 @@ bool dt_remedy_decide(struct dt_remedy *remedy, const struct dt_situation *situa
             dt_remedy_done(remedy, now_ns, false);
         return false;
     }
-    update(remedy, situation, now_ns);
+    if (!is_unseen(remedy, situation, now_ns))
+        update(remedy, situation, now_ns);
     return false;
 }
 
@@ -495,7 +510,8 @@ void dt_remedy_done(struct dt_remedy *remedy, uint64_t now_ns, bool success)
     remedy->has_plan = false; /* S4 and failures change what is open: plan anew */
 }
 
-void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decision, uint64_t now_ns)
+void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decision, bool is_seen,
+                     uint64_t now_ns)
 {
     struct detour_ladder_step steps[DETOUR_STEP_COUNT] = {0};
     enum detour_step step;
@@ -515,6 +531,8 @@ void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decisio
     memcpy(remedy->present.counts, decision->counts, decision->replica_count * sizeof *decision->counts);
     memcpy(remedy->present.nodes, decision->nodes, decision->node_count * sizeof *decision->nodes);
     remedy->since_ns = now_ns;
+    remedy->unseen_until_ns =
+        is_seen || decision->step == DETOUR_STEP_S1 ? 0 : dt_deadline_ns(now_ns, remedy->recheck_ns);
 }
 
 enum detour_step dt_remedy_step(const struct dt_remedy *remedy)

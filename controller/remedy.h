@@ -90,8 +90,12 @@ void dt_remedy_done(struct dt_remedy *remedy, uint64_t now_ns, bool success);
 /* The step in force; S1: no remedy. */
 enum detour_step dt_remedy_step(const struct dt_remedy *remedy);
 
-/* A decision of an earlier controller: it is in force. One for another job is ignored. */
-void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decision, uint64_t now_ns);
+/*
+ * A decision of an earlier controller: it is in force. One for another job is ignored. Without `is_seen`
+ * (dt_decide_adopt()) nothing is decided until something is found slow, or for `recheck_ns`.
+ */
+void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decision, bool is_seen,
+                     uint64_t now_ns);
 
 #ifdef __cplusplus
 }

@@ -62,9 +62,10 @@ uint32_t dt_treatment_observe(struct dt_treatment *treatment, struct dt_observat
     return treatment ? dt_remedy_observe(treatment->remedy, observation) : DT_JUDGE_UNKNOWN;
 }
 
-void dt_treatment_adopt(struct dt_treatment *treatment, const struct dt_decision *decision, uint64_t now_ns)
+void dt_treatment_adopt(struct dt_treatment *treatment, const struct dt_decision *decision, bool is_seen,
+                        uint64_t now_ns)
 {
-    dt_remedy_adopt(treatment->remedy, decision, now_ns);
+    dt_remedy_adopt(treatment->remedy, decision, is_seen, now_ns);
 }
 
 void dt_treatment_acknowledged(struct dt_treatment *treatment,

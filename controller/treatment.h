@@ -38,7 +38,8 @@ void dt_treatment_destroy(struct dt_treatment *treatment);
 
 /* As dt_remedy_observe() and dt_remedy_adopt(). Without a treatment (NULL) no stage is known. */
 uint32_t dt_treatment_observe(struct dt_treatment *treatment, struct dt_observation *observation);
-void dt_treatment_adopt(struct dt_treatment *treatment, const struct dt_decision *decision, uint64_t now_ns);
+void dt_treatment_adopt(struct dt_treatment *treatment, const struct dt_decision *decision, bool is_seen,
+                        uint64_t now_ns);
 
 /* As dt_remedy_step(). */
 enum detour_step dt_treatment_in_force(const struct dt_treatment *treatment);

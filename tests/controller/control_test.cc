@@ -58,6 +58,39 @@ TEST_F(Control, ASecondControllerWaitsAndTakesOverWithoutDecidingAgain)
     controls = {first, second};
 }
 
+/* Its judge has no healthy time of the link, so that it finds nothing. */
+TEST_F(Control, AControllerThatStartsDuringAnIncidentLeavesThePlanUntilTheRecheckTime)
+{
+    dt_control *first = Make("one");
+    Rounds(50, false);
+    Rounds(50, true);
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"});
+    dt_control *second = Make("two");
+    controls = {second}; /* the first one has died without releasing its lease */
+    Rounds(150, true);
+    EXPECT_TRUE(dt_control_is_leader(second));
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"});
+    Rounds(2800, false);
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"});
+    Rounds(200, false);
+    EXPECT_EQ(Stream(), (Lines{"1 fence 1", "2 fence 2"}));
+    store.is_cut = true; /* so that it does not release the other's lease below */
+    controls = {first, second};
+}
+
+TEST_F(Control, AStandbyThatHasSeenTheRecoveryBeforeItTakesOverUndoesThePlanAtOnce)
+{
+    dt_control *first = Make("one"), *second = Make("two");
+    Rounds(100, false);
+    Rounds(50, true);
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"});
+    controls = {second};
+    Rounds(50, false);
+    EXPECT_EQ(Stream(), (Lines{"1 fence 1", "2 fence 2"}));
+    store.is_cut = true;
+    controls = {first, second};
+}
+
 TEST_F(Control, AStoreThatIsCutOffLosesNoDecisionAndMakesNoneTwice)
 {
     dt_control *control = Make("one");

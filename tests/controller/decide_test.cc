@@ -155,7 +155,7 @@ TEST_F(Decide, ANewControllerDoesNotRepeatThePlanOfARunningJob)
     earlier.link_count = 1;
     earlier.links[0] = {2, 3, 20 * (int64_t)kMs};
     job_starts = 1;
-    dt_decide_adopt(decide, &earlier, 0);
+    dt_decide_adopt(decide, &earlier, false, 0);
     Find(DT_FINDING_LINK, 20);
     EXPECT_EQ(Until(60000), Made());
 }
@@ -167,7 +167,7 @@ TEST_F(Decide, ANewControllerRepeatsThePlanForAJobThatHasStartedAgain)
     earlier.kind = DT_DECISION_REPLAN;
     earlier.link_count = 1;
     earlier.links[0] = {2, 3, 20 * (int64_t)kMs};
-    dt_decide_adopt(decide, &earlier, 0);
+    dt_decide_adopt(decide, &earlier, true, 0);
     dt_decide_adopt_job(decide, 1);
     EXPECT_TRUE(dt_decide_is_for_job(decide, 1));
     job_starts = 2;
@@ -272,12 +272,74 @@ TEST_F(Decide, ANewControllerDoesNotDecideTheSameAgain)
     ASSERT_EQ(dt_decide(decide, &situation, 300 * kMs, made, 2), 2u);
     Restart();
     for (const dt_decision &decision : made)
-        dt_decide_adopt(decide, &decision, 400 * kMs);
+        dt_decide_adopt(decide, &decision, false, 400 * kMs);
     now_ms = 400;
     EXPECT_EQ(Until(10000), Made());
     findings.clear();
     slow.clear();
     EXPECT_EQ(Until(30000), (Made{"15100 replan", "15100 hostpath-off"}));
+}
+
+/* A controller that has begun during the incident. */
+class DecideAdopted : public Decide
+{
+  protected:
+    DecideAdopted()
+    {
+        Link(2, 3, 7, "n0", 1000);
+        Find(DT_FINDING_LINK, 20);
+        Until(300);
+        dt_decision made[2] = {last, last};
+        made[0].kind = DT_DECISION_REPLAN;
+        made[0].link_count = 1;
+        made[0].links[0] = {2, 3, 20 * (int64_t)kMs};
+        made[1].kind = DT_DECISION_HOSTPATH_ON;
+        Restart();
+        findings.clear();
+        slow.clear();
+        for (const dt_decision &decision : made)
+            dt_decide_adopt(decide, &decision, false, 400 * kMs);
+        now_ms = 400;
+    }
+};
+
+TEST_F(DecideAdopted, APartThatIsNotFoundSlowKeepsItsMeasuresForTheRecheckTime)
+{
+    EXPECT_EQ(Until(600000), Made());
+    EXPECT_EQ(Until(620000), (Made{"600400 hostpath-off", "605400 replan"}));
+    EXPECT_STREQ(last.reason, "this controller has measured no slow link in its recheck time");
+}
+
+TEST_F(DecideAdopted, APartThatIsFoundSlowAndThenHealthyLosesItsMeasures)
+{
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(10000), Made());
+    findings.clear();
+    slow.clear();
+    EXPECT_EQ(Until(30000), (Made{"15100 replan", "15100 hostpath-off"}));
+    EXPECT_STREQ(last.reason, "over: it is slow");
+}
+
+TEST_F(DecideAdopted, APartOfTheDelayIsNoReasonForANewPlan)
+{
+    Find(DT_FINDING_LINK, 8);
+    EXPECT_EQ(Until(10000), Made());
+    findings.clear();
+    slow.clear();
+    EXPECT_EQ(Until(30000), Made{"15100 hostpath-off"});
+}
+
+TEST_F(DecideAdopted, AnotherSlowLinkIsPlannedForTogetherWithIt)
+{
+    Find(DT_FINDING_LINK, 30);
+    slow[0].from_rank = 3;
+    slow[0].to_rank = 2;
+    EXPECT_EQ(Until(10000)[0], "3400 replan");
+    EXPECT_EQ(last.link_count, 2u);
+    findings.clear();
+    slow.clear();
+    EXPECT_EQ(Until(30000)[0], "15100 replan");
+    EXPECT_EQ(dt_decide_in_force(decide).links, 1u);
 }
 
 TEST_F(Decide, MeasuresWithoutRoomInOneCallFollowInTheNext)
@@ -312,7 +374,7 @@ TEST_F(Decide, WhatIsInForceFollowsTheDecisions)
     EXPECT_EQ(dt_decide_in_force(decide).links, 0u);
     EXPECT_EQ(dt_decide_in_force(decide).connections, 0u);
     migrate.kind = DT_DECISION_MIGRATE;
-    dt_decide_adopt(decide, &migrate, now_ms * kMs);
+    dt_decide_adopt(decide, &migrate, false, now_ms * kMs);
     EXPECT_EQ(dt_decide_in_force(decide).nics, 1u);
 }
 } // namespace

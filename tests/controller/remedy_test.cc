@@ -309,12 +309,34 @@ TEST_F(Remedy, AnotherControllerTakesBackWhatIsInForce)
     ASSERT_GE(Until(170, 1000), 0);
     dt_decision taken = decision;
     Restart();
-    dt_remedy_adopt(remedy, &taken, now_ns);
+    dt_remedy_adopt(remedy, &taken, true, now_ns);
     EXPECT_EQ(Until(125, 100), -1) << "it is in force";
     EXPECT_EQ(dt_remedy_step(remedy), taken.step);
     findings.clear();
     ASSERT_GE(Until(125, 1000), 0);
     EXPECT_EQ(decision.step, DETOUR_STEP_S1);
+}
+
+/* Its judge may take what is slow for healthy. */
+TEST_F(Remedy, AControllerThatStartsDuringAnIncidentLeavesWhatIsInForceUntilTheRecheckTime)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    ASSERT_GE(Until(170, 1000), 0);
+    dt_decision taken = decision;
+    Restart();
+    findings.clear();
+    dt_remedy_adopt(remedy, &taken, false, now_ns);
+    EXPECT_EQ(Until(125, 4700), -1) << "588 s";
+    EXPECT_EQ(dt_remedy_step(remedy), taken.step);
+    ASSERT_GE(Until(125, 1000), 0);
+    EXPECT_EQ(decision.step, DETOUR_STEP_S1);
+    Restart();
+    dt_remedy_adopt(remedy, &taken, false, now_ns);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    EXPECT_EQ(Until(125, 100), -1);
+    findings.clear();
+    EXPECT_GE(Until(125, 1000), 0) << "it was found slow, and is healthy";
 }
 
 TEST_F(Remedy, ARemedyThatDoesNotHelpIsTakenBackOnce)
