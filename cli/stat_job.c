@@ -14,6 +14,7 @@
 #include "cli/job_store.h"
 #include "cli/rounds.h"
 #include "controller/agent.h"
+#include "controller/findings.h"
 #include "controller/record.h"
 #include "detour/stat.h"
 #include "detour/mitigate.h"
@@ -195,11 +196,7 @@ static void *place_of(void **list, size_t *count, size_t bytes, const void *reco
 
 static bool is_same_finding(const void *left, const void *right)
 {
-    const struct dt_finding_record *a = left, *b = right;
-
-    return !strcmp(a->kind, b->kind) && a->from_rank == b->from_rank && a->to_rank == b->to_rank &&
-           !strcmp(a->from_host, b->from_host) && !strcmp(a->to_host, b->to_host) &&
-           !strcmp(a->from_nic, b->from_nic) && !strcmp(a->to_nic, b->to_nic);
+    return dt_findings_is_same(left, right);
 }
 
 static bool take_finding(void *arg, const char *id, const char *record, size_t bytes)

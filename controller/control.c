@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "controller/findings.h"
 #include "controller/known.h"
 #include "controller/treatment.h"
 
@@ -33,6 +34,7 @@ struct dt_control {
     uint64_t fence;
     uint64_t held_until_ns;
     uint64_t renew_ns;
+    uint64_t left_ns; /* when findings that earlier controllers have left end; 0: they have */
     /* The streams. */
     bool has_begun;
     int64_t begun_ns; /* the first round whose observations are judged, since 1970 */
@@ -347,6 +349,7 @@ static enum dt_status acquire(struct dt_control *control, uint64_t now_ns)
         return status;
     control->is_leader = true;
     control->has_waited = false;
+    control->left_ns = dt_deadline_ns(now_ns, DT_CONTROL_SEEN_NS);
     hold(control, now_ns);
     note(control, false, "this is the controller of the job now (fencing number %" PRIu64 ")",
          control->fence);
@@ -378,27 +381,6 @@ static enum dt_status keep_lease(struct dt_control *control, uint64_t now_ns)
 }
 
 /* ---- Findings. ---- */
-static struct dt_finding_record record_of(const struct dt_finding *finding, int64_t time_ns)
-{
-    struct dt_finding_record record = {
-        .time_ns = time_ns,
-        .since_ns = (int64_t)dt_min_u64(finding->since_ns, INT64_MAX),
-        .ended = finding->state == DT_FINDING_ENDED,
-        .from_rank = finding->rank <= DT_RECORD_RANK_MAX ? (int32_t)finding->rank : -1,
-        .to_rank = finding->peer_rank <= DT_RECORD_RANK_MAX ? (int32_t)finding->peer_rank : -1,
-        .factor = finding->factor < 1e9 ? finding->factor : 1e9,
-        .delay_ns = (int64_t)dt_min_u64(finding->delay_ns, INT64_MAX),
-    };
-
-    snprintf(record.kind, sizeof record.kind, "%s", dt_finding_kind_text(finding->kind));
-    snprintf(record.from_host, sizeof record.from_host, "%s", finding->host);
-    snprintf(record.to_host, sizeof record.to_host, "%s", finding->peer_host);
-    snprintf(record.from_nic, sizeof record.from_nic, "%s", finding->nic);
-    snprintf(record.to_nic, sizeof record.to_nic, "%s", finding->peer_nic);
-    snprintf(record.reason, sizeof record.reason, "%s", finding->reason);
-    return record;
-}
-
 static void append_finding(struct dt_control *control, const struct dt_finding_record *record)
 {
     struct dt_store *store = control->options.store;
@@ -426,9 +408,19 @@ static void report_findings(struct dt_control *control, const struct dt_finding 
 
         if (findings[i].state == DT_FINDING_GOES_ON)
             continue;
-        record = record_of(&findings[i], control->time_ns);
+        record = dt_findings_record(&findings[i], control->time_ns);
         report_record(control, &record);
     }
+}
+
+/* What earlier controllers have left open, once this one's judge has had the time to find it. */
+static void end_left(struct dt_control *control)
+{
+    if (!control->is_leader || !control->left_ns || control->now_ns < control->left_ns)
+        return;
+    if (dt_findings_end_left(control->options.store, control->findings, control->finding_count,
+                             control->time_ns, report_record, control) == DT_OK)
+        control->left_ns = 0;
 }
 
 /* ---- Decisions. ---- */
@@ -561,6 +553,7 @@ enum dt_status dt_control_step(struct dt_control *control, uint64_t now_ns, int6
     control->finding_count = count;
     dt_counts_findings(&control->counts, findings, count);
     report_findings(control, findings, count);
+    end_left(control);
     if (!control->is_leader && !control->options.dry_run)
         return DT_OK;
     if (!control->pending_count) {

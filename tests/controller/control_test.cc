@@ -49,9 +49,10 @@ TEST_F(Control, ASecondControllerWaitsAndTakesOverWithoutDecidingAgain)
     Rounds(50, true);
     EXPECT_EQ(Stream(), Lines{"1 fence 1"});
     controls = {second}; /* the first one dies without releasing its lease */
-    Rounds(50, true);
+    Rounds(100, true);
     EXPECT_TRUE(dt_control_is_leader(second));
     EXPECT_EQ(Stream(), Lines{"1 fence 1"}); /* the same finding is no second decision */
+    EXPECT_EQ(findings, (Lines{"new link a>b", "new link a>b"})) << "each of them, and it has not ended";
     Rounds(100, false);
     EXPECT_EQ(Stream(), (Lines{"1 fence 1", "2 fence 2"}));
     store.is_cut = true; /* so that it does not release the other's lease below */
@@ -70,6 +71,7 @@ TEST_F(Control, AControllerThatStartsDuringAnIncidentLeavesThePlanUntilTheRechec
     Rounds(150, true);
     EXPECT_TRUE(dt_control_is_leader(second));
     EXPECT_EQ(Stream(), Lines{"1 fence 1"});
+    EXPECT_EQ(findings, (Lines{"new link a>b", "ended link a>b"})) << "it has not found the link slow";
     Rounds(2800, false);
     EXPECT_EQ(Stream(), Lines{"1 fence 1"});
     Rounds(200, false);
