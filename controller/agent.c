@@ -215,15 +215,19 @@ static bool remember_last(void *arg, const char *id, const char *record, size_t 
 }
 
 /* Where to begin: after the last decision that an earlier agent of this host has taken, or at the end. */
-static enum dt_status find_begin(struct dt_agent *agent)
+static enum dt_status find_begin(struct dt_agent *agent, int64_t time_ns)
 {
     struct dt_store *store = agent->options.store;
     char field[DT_STORE_NAME_BYTES], value[DT_STORE_NAME_BYTES];
+    struct dt_decision last = {0};
     enum dt_status status;
 
     field_name(agent, field);
     status = store->ops->get(store, field, value, sizeof value);
-    if (status == DT_OK && sscanf(value, "%" SCNd64 " %" SCNd64, &agent->number, &agent->fence) == 2) {
+    if (status == DT_OK && sscanf(value, "%" SCNd64 " %" SCNd64, &last.number, &last.fence) == 2 &&
+        dt_decision_is_near(&last, last.number, time_ns)) {
+        agent->number = last.number;
+        agent->fence = last.fence;
         agent->has_begun = true;
         return DT_OK;
     }
@@ -321,7 +325,7 @@ static bool take_record(void *arg, const char *id, const char *record, size_t by
 enum dt_status dt_agent_follow(struct dt_agent *agent, int64_t time_ns)
 {
     struct dt_store *store = agent->options.store;
-    enum dt_status status = agent->has_begun ? DT_OK : find_begin(agent);
+    enum dt_status status = agent->has_begun ? DT_OK : find_begin(agent, time_ns);
 
     if (status == DT_OK && agent->owes)
         status = append_owed(agent);
@@ -331,6 +335,10 @@ enum dt_status dt_agent_follow(struct dt_agent *agent, int64_t time_ns)
         status = store->ops->read(store, DT_STREAM_DECISIONS, agent->after, 1, take_record, &taken);
         if (status != DT_OK || !taken.is_there)
             break;
+        if (taken.is_valid && !dt_decision_is_near(taken.decision, agent->number, time_ns)) {
+            taken.is_valid = false;
+            snprintf(taken.reason, sizeof taken.reason, "number or fence: far above those of the job");
+        }
         if (taken.is_valid)
             status = take(agent, &agent->decision, time_ns);
         else

@@ -153,6 +153,10 @@ static bool take_observation(void *arg, const char *id, const char *record, size
         refuse(control, DT_STREAM_OBSERVATIONS, id, reason);
         return true;
     }
+    if (observation->number > control->number + DT_RECORD_AHEAD_MAX) {
+        refuse(control, DT_STREAM_OBSERVATIONS, id, "number: far above those of the job");
+        return true;
+    }
     if (observation->number > control->number)
         control->number = observation->number;
     dt_known_take(control->known, observation, dt_treatment_observe(control->treatment, observation),
@@ -247,10 +251,11 @@ static bool adopt(void *arg, const char *id, const char *record, size_t bytes)
 {
     struct adoption *adoption = arg;
     struct dt_control *control = adoption->control;
-    char reason[DT_RECORD_REASON_BYTES];
+    char reason[DT_RECORD_REASON_BYTES] = "number or fence: far above those of the job";
     struct dt_decision decision;
 
-    if (dt_decision_read(record, bytes, &decision, reason) != DT_OK) {
+    if (dt_decision_read(record, bytes, &decision, reason) != DT_OK ||
+        !dt_decision_is_near(&decision, control->number, control->time_ns)) {
         refuse(control, DT_STREAM_DECISIONS, id, reason);
         return true;
     }

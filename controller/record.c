@@ -145,6 +145,12 @@ const char *dt_decision_kind_text(enum dt_decision_kind kind)
     return (size_t)kind < DT_COUNT_OF(texts) ? texts[kind] : "unknown";
 }
 
+bool dt_decision_is_near(const struct dt_decision *decision, int64_t number, int64_t time_ns)
+{
+    return decision->number <= number + DT_RECORD_AHEAD_MAX &&
+           decision->fence <= time_ns / 1000000 + DT_RECORD_AHEAD_MAX;
+}
+
 static bool is_printable(const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -258,12 +264,18 @@ char *dt_decision_write(const struct dt_decision *decision)
 {
     json_t *object = begin("decision");
     const char *kind = dt_decision_kind_text((enum dt_decision_kind)decision->kind);
+    char reason[DT_RECORD_REASON_BYTES];
+    struct dt_decision read;
+    char *text = finish(object, object && !json_object_set_new(object, "kind", json_string(kind)) &&
+                                    add_members(object, decision_members, decision) &&
+                                    add_list(object, "links", decided_link_members, decision->links,
+                                             decision->link_count, sizeof *decision->links) &&
+                                    add_remedy(object, decision));
 
-    return finish(object, object && !json_object_set_new(object, "kind", json_string(kind)) &&
-                              add_members(object, decision_members, decision) &&
-                              add_list(object, "links", decided_link_members, decision->links,
-                                       decision->link_count, sizeof *decision->links) &&
-                              add_remedy(object, decision));
+    if (!text || dt_decision_read(text, strlen(text), &read, reason) == DT_OK)
+        return text;
+    free(text);
+    return NULL;
 }
 
 char *dt_request_write(const struct dt_request *request)

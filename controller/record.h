@@ -20,6 +20,7 @@
 #ifndef DETOUR_CONTROLLER_RECORD_H
 #define DETOUR_CONTROLLER_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,7 @@ extern "C" {
 #define DT_RECORD_NODES_MAX    1024
 #define DT_RECORD_RANK_MAX     ((1 << 24) - 1)
 #define DT_RECORD_HOLD_NS_MAX  600000000000 /* ten minutes: the limit of `detour hold` */
+#define DT_RECORD_AHEAD_MAX    1000000      /* see dt_decision_is_near() */
 
 /* The names of the streams of a job, its lease, and a field. */
 #define DT_STREAM_OBSERVATIONS     "observations"
@@ -157,7 +159,7 @@ struct dt_request {
 struct dt_finding_record {
     int64_t time_ns;
     int64_t since_ns;               /* of the first slow report */
-    char kind[DT_STORE_NAME_BYTES]; /* "link", "nic", "device", "processor" */
+    char kind[DT_STORE_NAME_BYTES]; /* "link", "NIC", "device", "processor", "validation" */
     int32_t ended;                  /* 0 or 1 */
     int32_t from_rank;              /* -1: none, as the next */
     int32_t to_rank;
@@ -169,6 +171,14 @@ struct dt_finding_record {
     int64_t delay_ns;
     char reason[DT_RECORD_TEXT_BYTES];
 };
+
+/*
+ * Whether a controller or an agent whose last decision has `number` may take this one. Later decisions need
+ * larger numbers, so one record with an extreme number would disable the loop for good: a number is at most
+ * DT_RECORD_AHEAD_MAX above the last one, more than a job has decisions, and a fencing number, which begins
+ * at the time in milliseconds since 1970, at most as much above that time.
+ */
+bool dt_decision_is_near(const struct dt_decision *decision, int64_t number, int64_t time_ns);
 
 /* What became of a decision: the number of an enum dt_status, and one line. */
 struct dt_acknowledgement {
@@ -182,7 +192,7 @@ struct dt_acknowledgement {
 
 /*
  * Writes a record. The text is to be released with free(). NULL when out of memory, or if a text of the
- * record is one that the readers refuse.
+ * record is one that the readers refuse; of a decision, if dt_decision_read() refuses anything in it.
  */
 char *dt_observation_write(const struct dt_observation *observation);
 char *dt_decision_write(const struct dt_decision *decision);

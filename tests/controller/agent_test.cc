@@ -385,6 +385,22 @@ TEST_F(Agent, ARestartedAgentGoesOnAfterItsLastDecision)
     EXPECT_EQ(Acknowledged(), (Lines{"1 0", "2 0"}));
 }
 
+TEST_F(Agent, ADecisionWithAnExtremeNumberIsRefusedAndLaterOnesAreTaken)
+{
+    Served process(folder.dir, 11, "rank0", "nic", Executes());
+
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    Append(INT64_MAX / 2, 1);
+    Append(1, INT64_MAX / 2);
+    Append(1, 1);
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    Restart();
+    Append(2, 1);
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    EXPECT_EQ(Acknowledged(), (Lines{"1 0", "2 0"}));
+    EXPECT_EQ(errors.size(), 4u) << "a restarted agent reads the stream again";
+}
+
 TEST_F(Agent, AHostileRecordIsSkippedWithOneLine)
 {
     Served process(folder.dir, 11, "rank0", "nic", Executes());

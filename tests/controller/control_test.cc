@@ -241,6 +241,32 @@ TEST_F(Control, HostileRecordsAreSkippedWithFewLines)
     EXPECT_LT(refused, 20u);
 }
 
+/* Agents refuse a number that is far above those before, and so would refuse every later decision. */
+TEST_F(Control, ExtremeNumbersOfRecordsAreNotTaken)
+{
+    dt_decision decision = {};
+
+    decision.number = INT64_MAX / 2;
+    decision.fence = 1;
+    decision.kind = DT_DECISION_RELEASE;
+    for (int i = 0; i < 2; i++) {
+        char *text = dt_decision_write(&decision);
+        store.inner->ops->append(store.inner, DT_STREAM_DECISIONS, text, nullptr);
+        free(text);
+        decision.number = 1;
+        decision.fence = INT64_MAX / 2;
+    }
+    Make("one");
+    agent_number = INT64_MAX / 2;
+    Rounds(2, false); /* it begins with the observations that follow */
+    EXPECT_TRUE(HasNote("number: far above those of the job"));
+    EXPECT_TRUE(HasNote("number or fence: far above those of the job"));
+    agent_number = 7;
+    Rounds(50, false);
+    Rounds(20, true);
+    EXPECT_EQ(decided, Lines{"8 replan 1"});
+}
+
 TEST_F(Control, AFailureOnAHostIsReported)
 {
     dt_acknowledgement acknowledgement = {};

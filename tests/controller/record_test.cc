@@ -121,6 +121,29 @@ TEST(Record, ADecisionIsReadAsItWasWritten)
     EXPECT_NE(text.find("{\"from\":2,\"to\":3,\"delay_ms\":20.123456"), std::string::npos) << text;
 }
 
+TEST(Record, ADecisionThatItsReaderRefusesIsNotWritten)
+{
+    dt_decision number = Decision(), fence = Decision(), link = Decision(), nic = Decision();
+
+    number.number = INT64_MAX / 2 + 1;
+    fence.fence = 0;
+    link.links[1].from_rank = -1;
+    strcpy(nic.nic, "two words");
+    for (const dt_decision *decision : {&number, &fence, &link, &nic})
+        EXPECT_EQ(dt_decision_write(decision), nullptr);
+}
+
+TEST(Record, ANumberIsNearTheLastOneAndAFencingNumberNearTheTime)
+{
+    dt_decision decision = Decision();
+
+    decision.number = 1000010;
+    decision.fence = 1000005;
+    EXPECT_TRUE(dt_decision_is_near(&decision, 10, 5000000));
+    EXPECT_FALSE(dt_decision_is_near(&decision, 9, 5000000));
+    EXPECT_FALSE(dt_decision_is_near(&decision, 10, 4999999));
+}
+
 TEST(Record, FindingsAndAcknowledgementsAreReadAsTheyWereWritten)
 {
     dt_finding_record finding = {}, found = {};

@@ -62,10 +62,13 @@ class Treatment : public SlowJob
         if (decision->kind == DT_DECISION_REMEDY)
             line += std::string(" ") + detour_step_name((detour_step)decision->step);
         self->lines.push_back(line);
-        char *text = dt_decision_write(decision);
+        auto complete = std::make_unique<dt_decision>(*decision);
+        complete->number = ++self->number;
+        complete->fence = 1;
+        char *text = dt_decision_write(complete.get());
         EXPECT_NE(text, nullptr);
         free(text);
-        return ++self->number;
+        return self->number;
     }
     static void Record(void *arg, const dt_finding_record *record)
     {
