@@ -14,9 +14,12 @@ TEST_F(Control, NamesASlowLinkAndPlansForItOnce)
     Make("one");
     Rounds(50, false);
     EXPECT_EQ(findings, Lines());
-    Rounds(50, true);
+    Rounds(10, true); /* the promise: named and planned for within 2 s */
     EXPECT_EQ(findings, Lines{"new link a>b"});
     EXPECT_EQ(decided, Lines{"1 replan 1"});
+    Rounds(40, true);
+    EXPECT_EQ(findings.size(), 1u);
+    EXPECT_EQ(decided.size(), 1u);
     Rounds(100, false);
     EXPECT_EQ(findings.back(), "ended link a>b");
     EXPECT_EQ(decided, (Lines{"1 replan 1", "2 replan 0"}));
