@@ -317,7 +317,7 @@ class Run:
         slow = [one for _, one in self.link_findings(0)]
         self.check("the finding names the hosts of both ends", slow and all(
             (one["from_host"], one["to_host"]) == (HOSTS[one["from_rank"]], HOSTS[one["to_rank"]]) for one in slow))
-        others = [one for _, one in self.records("finding") if one["kind"] in ("link", "nic") and
+        others = [one for _, one in self.records("finding") if one["kind"] in ("link", "NIC") and
                   {one["from_rank"], one["to_rank"]} != set(SLOW)]
         records = self.read_stream("decisions")
         decisions = {one["number"]: one for one in records}
