@@ -34,7 +34,8 @@ struct dt_control {
     uint64_t fence;
     uint64_t held_until_ns;
     uint64_t renew_ns;
-    uint64_t left_ns; /* when findings that earlier controllers have left end; 0: they have */
+    uint64_t checked_ns; /* the last time */
+    uint64_t left_ns;    /* when findings that earlier controllers have left end; 0: they have */
     /* The streams. */
     bool has_begun;
     int64_t begun_ns; /* the first round whose observations are judged, since 1970 */
@@ -379,7 +380,9 @@ static enum dt_status keep_lease(struct dt_control *control, uint64_t now_ns)
     if (control->options.dry_run)
         return DT_OK;
     if (control->is_leader && now_ns >= control->held_until_ns)
-        lose(control, "the store did not answer in time");
+        lose(control, control->checked_ns < control->renew_ns ? "no round in the time of its lease"
+                                                              : "the store did not answer in time");
+    control->checked_ns = now_ns;
     if (!control->is_leader)
         return acquire(control, now_ns);
     return now_ns >= control->renew_ns ? renew(control, now_ns) : DT_OK;

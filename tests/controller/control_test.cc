@@ -120,6 +120,19 @@ TEST_F(Control, AStoreThatIsCutOffLosesNoDecisionAndMakesNoneTwice)
     EXPECT_EQ(decided, Lines{"1 replan 1"});
 }
 
+/* Of a busy machine: not the store's fault. */
+TEST_F(Control, AControllerThatDidNotRunForItsLeaseNamesThatCause)
+{
+    dt_control *control = Make("one");
+
+    Rounds(10, false);
+    now_ns += 10 * DT_NS_PER_S;
+    Rounds(10, false);
+    EXPECT_TRUE(dt_control_is_leader(control));
+    EXPECT_TRUE(HasNote("no longer the controller of the job: no round in the time of its lease"));
+    EXPECT_FALSE(HasNote("the store did not answer in time"));
+}
+
 TEST_F(Control, NumbersGoOnAboveThoseThatAgentsHaveTaken)
 {
     agent_number = 41;
