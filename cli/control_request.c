@@ -130,7 +130,7 @@ static int check_request(struct request *request)
     if ((size_t)snprintf(text, sizeof text, "for=%s", request->time) >= sizeof text)
         return dt_arg_refuse(COMMAND, "--for=%.20s...: expected a time like 30s", request->time);
     if (dt_delay_parse_hold(text, strlen(text), &rule, &error) != DT_OK)
-        return dt_arg_refuse(COMMAND, "%s", error.text);
+        return dt_arg_refuse(COMMAND, "--for=%s: %s", request->time, error.text);
     request->record.hold_ns = (int64_t)rule.to_ns;
     return request->record.hold_ns >= (int64_t)DT_NS_PER_MS
                ? 0
@@ -308,7 +308,8 @@ int dt_control_request_command(int argc, char **argv)
     struct dt_store *store;
     int code;
 
-    request = (struct request){.job = "job", .timeout_s = 10, .record.kind = DT_DECISION_KIND_COUNT};
+    request =
+        (struct request){.job = "job", .timeout_s = 10, .record.kind = DT_DECISION_KIND_COUNT};
     snprintf(request.record.reason, sizeof request.record.reason, "requested by a command");
     if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
         return DT_EXIT_USAGE;

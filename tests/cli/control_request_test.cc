@@ -38,6 +38,10 @@ TEST_F(ControlRequest, BadInputIsOneLine)
          "detour control: --for is missing: how long, for example --for=30s\n"},
         {{"hold", "--redis", "redis://h", "--for", "20us"},
          "detour control: --for=20us: expected at least 1ms\n"},
+        {{"hold", "--redis", "redis://h", "--for", "30x"},
+         "detour control: --for=30x: line 1, column 5: expected a time with a unit (ns, us, ms, s, min, h) "
+         "of at "
+         "most 1000000s, like 30ms, got '30x'\n"},
         {{"release", "--redis", "redis://h", "--for", "2s"}, "detour control: release takes no --for\n"},
         {{"hold", "more"}, "detour control: unexpected argument 'more'\n"},
         {{"release", "--redis", "redis://h", "--reason", "a\nb"},
