@@ -113,6 +113,18 @@ static void print_note(void *arg, bool is_error, const char *text)
     dt_rounds_line(&request->rounds, is_error, text);
 }
 
+/* DT_AGAIN: another agent of the host does it. The lease is checked twice, since a report takes time. */
+static enum dt_status run_round(struct dt_agent *agent, const char *holder)
+{
+    enum dt_status status = dt_agent_keep_lease(agent, holder, dt_clock_now_ns());
+
+    if (status == DT_OK)
+        status = dt_agent_report(agent);
+    if (status == DT_OK)
+        status = dt_agent_keep_lease(agent, holder, dt_clock_now_ns());
+    return status == DT_OK ? dt_agent_follow(agent, dt_rounds_time_ns()) : status;
+}
+
 static int run(struct request *request, struct dt_store *store)
 {
     const char *runtime_dir = dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR");
@@ -123,12 +135,14 @@ static int run(struct request *request, struct dt_store *store)
                                              .note_arg = request};
     struct dt_agent *agent = dt_agent_create(&options);
     struct dt_metrics_host host = {runtime_dir, {request->host, request->job}};
+    char holder[DT_STORE_NAME_BYTES];
     enum dt_status status;
 
     if (!agent) {
         dt_arg_refuse(COMMAND, "out of memory");
         return DT_EXIT_FAILED;
     }
+    dt_job_store_holder(request->host, holder);
     request->output.listen.write_metrics = dt_metrics_write_host;
     request->output.listen.arg = &host;
     if (!dt_metrics_output_start(COMMAND, &request->output)) {
@@ -137,10 +151,8 @@ static int run(struct request *request, struct dt_store *store)
     }
     do {
         dt_metrics_output_step(&request->output, &request->rounds, dt_clock_now_ns());
-        status = dt_agent_report(agent);
-        if (status == DT_OK)
-            status = dt_agent_follow(agent, dt_rounds_time_ns());
-        dt_rounds_result(&request->rounds, store, status);
+        status = run_round(agent, holder);
+        dt_rounds_result(&request->rounds, store, status == DT_AGAIN ? DT_OK : status);
     } while (dt_rounds_wait(&request->rounds));
     dt_metrics_output_stop(&request->output);
     dt_agent_destroy(agent);

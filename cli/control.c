@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -382,7 +381,6 @@ static void stop_validation(void *arg)
 static int run(struct request *request, struct dt_store *store)
 {
     char holder[DT_STORE_NAME_BYTES];
-    uint64_t id;
     const struct dt_control_options options = {
         .store = store,
         .holder = holder,
@@ -398,10 +396,7 @@ static int run(struct request *request, struct dt_store *store)
     };
     struct dt_control *control;
 
-    /* Containers may share host name and PID. */
-    if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
-        id = dt_clock_now_ns();
-    snprintf(holder, sizeof holder, "%.30s:%d:%016" PRIx64, own_host(), (int)getpid(), id);
+    dt_job_store_holder(own_host(), holder);
     control = dt_control_create(&options);
     if (!control || !make_agents(request, store)) {
         dt_control_destroy(control);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/job_store.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/param.h"
@@ -30,6 +34,15 @@ const char *dt_job_store_of_environment(void)
     const char *url = dt_getenv_process(NULL, DT_ENV_REDIS);
 
     return url && *url ? url : NULL;
+}
+
+void dt_job_store_holder(const char *host, char holder[DT_STORE_NAME_BYTES])
+{
+    uint64_t id;
+
+    if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
+        id = dt_clock_now_ns();
+    snprintf(holder, DT_STORE_NAME_BYTES, "%.30s:%d:%016" PRIx64, host, (int)getpid(), id);
 }
 
 int dt_job_store_open(const char *command, const char *url, const char *job, struct dt_store **store)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "controller/execute.h"
 #include "controller/window.h"
@@ -15,7 +16,16 @@
 struct dt_agent {
     struct dt_agent_options options;
     struct dt_window window;
+    /* The lease. */
+    bool is_holder;
+    bool has_waited; /* and the operator has the line */
+    char holder[DT_STORE_NAME_BYTES];
+    uint64_t lease;
+    uint64_t held_until_ns;
+    uint64_t renew_ns;
+    /* The decisions. */
     bool has_begun; /* the members below are those of the store */
+    bool has_place; /* `after` is a place in the stream */
     char after[DT_STORE_ID_BYTES];
     int64_t number;                 /* of the last decision taken */
     int64_t fence;                  /* the highest seen */
@@ -35,10 +45,26 @@ struct dt_agent *dt_agent_create(const struct dt_agent_options *options)
     return agent;
 }
 
+static void field_name(const struct dt_agent *agent, char field[DT_STORE_NAME_BYTES])
+{
+    snprintf(field, DT_STORE_NAME_BYTES, "agent:%.*s", DT_STORE_NAME_BYTES - 8, agent->options.host);
+}
+
+static void release_lease(struct dt_agent *agent)
+{
+    char name[DT_STORE_NAME_BYTES];
+
+    field_name(agent, name);
+    agent->options.store->ops->lease_release(agent->options.store, name, agent->holder, agent->lease);
+}
+
 void dt_agent_destroy(struct dt_agent *agent)
 {
-    if (agent)
-        dt_window_free(&agent->window);
+    if (!agent)
+        return;
+    if (agent->is_holder)
+        release_lease(agent);
+    dt_window_free(&agent->window);
     free(agent);
 }
 
@@ -198,12 +224,56 @@ enum dt_status dt_agent_report(struct dt_agent *agent)
     return status;
 }
 
-/* ---- Decisions. ---- */
-static void field_name(const struct dt_agent *agent, char field[DT_STORE_NAME_BYTES])
+/* ---- The lease. ---- */
+static void hold(struct dt_agent *agent, uint64_t now_ns)
 {
-    snprintf(field, DT_STORE_NAME_BYTES, "agent:%.*s", DT_STORE_NAME_BYTES - 8, agent->options.host);
+    agent->held_until_ns = dt_deadline_ns(now_ns, DT_AGENT_LEASE_MS * DT_NS_PER_MS);
+    agent->renew_ns = dt_deadline_ns(now_ns, DT_AGENT_LEASE_MS * DT_NS_PER_MS / 3);
 }
 
+static enum dt_status acquire(struct dt_agent *agent, const char *name, uint64_t now_ns)
+{
+    struct dt_store *store = agent->options.store;
+    enum dt_status status =
+        store->ops->lease_acquire(store, name, agent->holder, DT_AGENT_LEASE_MS, now_ns, &agent->lease);
+
+    if (status == DT_AGAIN && !agent->has_waited)
+        note(agent, true, "another agent of host %s has its lease; waiting for it", agent->options.host);
+    if (status == DT_OK && agent->has_waited)
+        note(agent, false, "this is the agent of host %s now", agent->options.host);
+    if (status == DT_OK || status == DT_AGAIN)
+        agent->has_waited = status == DT_AGAIN;
+    if (status != DT_OK)
+        return status;
+    agent->is_holder = true;
+    agent->has_begun = false; /* the other agent may have taken decisions */
+    hold(agent, now_ns);
+    return DT_OK;
+}
+
+enum dt_status dt_agent_keep_lease(struct dt_agent *agent, const char *holder, uint64_t now_ns)
+{
+    struct dt_store *store = agent->options.store;
+    char name[DT_STORE_NAME_BYTES];
+    enum dt_status status;
+
+    field_name(agent, name);
+    copy_text(agent->holder, sizeof agent->holder, holder);
+    if (agent->is_holder && now_ns < agent->renew_ns)
+        return DT_OK;
+    status =
+        agent->is_holder && now_ns < agent->held_until_ns
+            ? store->ops->lease_renew(store, name, agent->holder, agent->lease, DT_AGENT_LEASE_MS, now_ns)
+            : DT_AGAIN;
+    if (status == DT_OK)
+        hold(agent, now_ns);
+    if (status != DT_AGAIN)
+        return status;
+    agent->is_holder = false;
+    return acquire(agent, name, now_ns);
+}
+
+/* ---- Decisions. ---- */
 static bool remember_last(void *arg, const char *id, const char *record, size_t bytes)
 {
     struct dt_agent *agent = arg;
@@ -226,15 +296,17 @@ static enum dt_status find_begin(struct dt_agent *agent, int64_t time_ns)
     status = store->ops->get(store, field, value, sizeof value);
     if (status == DT_OK && sscanf(value, "%" SCNd64 " %" SCNd64, &last.number, &last.fence) == 2 &&
         dt_decision_is_near(&last, last.number, time_ns)) {
-        agent->number = last.number;
-        agent->fence = last.fence;
-        agent->has_begun = true;
+        agent->number = last.number > agent->number ? last.number : agent->number;
+        agent->fence = last.fence > agent->fence ? last.fence : agent->fence;
+        agent->has_begun = agent->has_place = true;
         return DT_OK;
     }
     if (status != DT_OK && status != DT_NOT_FOUND)
         return status;
-    status = store->ops->read(store, DT_STREAM_DECISIONS, "", SIZE_MAX, remember_last, agent);
-    agent->has_begun = status == DT_OK;
+    status = agent->has_place
+                 ? DT_OK
+                 : store->ops->read(store, DT_STREAM_DECISIONS, "", SIZE_MAX, remember_last, agent);
+    agent->has_begun = agent->has_place = status == DT_OK;
     return status;
 }
 

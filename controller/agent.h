@@ -10,7 +10,8 @@
  * decision whose agent dies in between has no acknowledgement. An agent that starts for the first time on a
  * host begins with the decisions that follow; one that was restarted, with those after its last. A decision
  * with a smaller fencing number than one seen before comes from a controller whose lease has ended, and is
- * acknowledged as refused.
+ * acknowledged as refused. Of several agents of one host the holder of the lease "agent:HOST" reports and
+ * executes.
  */
 #ifndef DETOUR_CONTROLLER_AGENT_H
 #define DETOUR_CONTROLLER_AGENT_H
@@ -38,7 +39,18 @@ struct dt_agent_options {
 
 /* NULL when out of memory. The texts and the store of the options must outlive the agent. */
 struct dt_agent *dt_agent_create(const struct dt_agent_options *options);
+
+/* Releases the lease if it is held. */
 void dt_agent_destroy(struct dt_agent *agent);
+
+#define DT_AGENT_LEASE_MS 3000
+
+/*
+ * Takes or renews the lease of the host's agent for `holder` (unique to the process). Before
+ * dt_agent_report() and dt_agent_follow() wherever another agent may use the store; both are to be left out
+ * unless it returns DT_OK. DT_AGAIN: another agent has the lease. Any other status: the store's.
+ */
+enum dt_status dt_agent_keep_lease(struct dt_agent *agent, const char *holder, uint64_t now_ns);
 
 /*
  * Appends one observation per process, or several for a process with very many links. A host without

@@ -42,6 +42,17 @@ TEST(JobStore, OfTheEnvironment)
     unsetenv("DETOUR_REDIS");
 }
 
+TEST(JobStore, AHolderIsUniqueAndAName)
+{
+    const std::string host(63, 'h');
+    char one[DT_STORE_NAME_BYTES], two[DT_STORE_NAME_BYTES];
+
+    dt_job_store_holder(host.c_str(), one);
+    dt_job_store_holder(host.c_str(), two);
+    EXPECT_TRUE(dt_store_is_name(one));
+    EXPECT_STRNE(one, two);
+}
+
 TEST(JobStore, OpensWithAnExitCode)
 {
     struct dt_store *store = nullptr;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/clock.h"
 #include "controller/known.h"
 #include "controller/store_memory.h"
 #include "tests/cli/served.h"
@@ -399,6 +400,50 @@ TEST_F(Agent, ADecisionWithAnExtremeNumberIsRefusedAndLaterOnesAreTaken)
     ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
     EXPECT_EQ(Acknowledged(), (Lines{"1 0", "2 0"}));
     EXPECT_EQ(errors.size(), 4u) << "a restarted agent reads the stream again";
+}
+
+/* Both with the rounds of `detour agent`. */
+TEST_F(Agent, OfTwoAgentsOfAHostOneExecutesAndTheOtherTakesOver)
+{
+    Served process(folder.dir, 11, "rank0", "nic", Executes());
+    const dt_agent_options options = {"a", folder.path.c_str(), store, Note, this};
+    dt_agent *other = dt_agent_create(&options);
+    uint64_t now_ns = 1000 * DT_NS_PER_S;
+    auto round = [&](dt_agent *one, const char *holder) {
+        dt_status status = dt_agent_keep_lease(one, holder, now_ns);
+        return status == DT_OK ? dt_agent_follow(one, 77) : status;
+    };
+
+    ASSERT_EQ(round(agent, "one"), DT_OK);
+    for (int64_t number = 1; number <= 20; number++, now_ns += 500 * DT_NS_PER_MS) {
+        Append(number, 1);
+        EXPECT_EQ(round(other, "two"), DT_AGAIN);
+        EXPECT_EQ(round(agent, "one"), DT_OK);
+    }
+    EXPECT_EQ(executed.size(), 20u);
+    EXPECT_EQ(errors, Lines{"another agent of host a has its lease; waiting for it"});
+    now_ns += DT_AGENT_LEASE_MS * DT_NS_PER_MS; /* the first one is dead */
+    Append(21, 1);
+    EXPECT_EQ(round(other, "two"), DT_OK);
+    EXPECT_EQ(round(agent, "one"), DT_AGAIN);
+    EXPECT_EQ(executed.size(), 21u);
+    Append(22, 1);
+    dt_agent_destroy(other); /* releases it */
+    EXPECT_EQ(round(agent, "one"), DT_OK);
+    EXPECT_EQ(executed.size(), 22u);
+}
+
+/* Also if it has taken none before. */
+TEST_F(Agent, AnAgentThatWasStoppedForLongerThanItsLeaseTakesWhatWasDecidedMeanwhile)
+{
+    Served process(folder.dir, 11, "rank0", "nic", Executes());
+
+    ASSERT_EQ(dt_agent_keep_lease(agent, "one", DT_NS_PER_S), DT_OK);
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    Append(1, 1);
+    ASSERT_EQ(dt_agent_keep_lease(agent, "one", 100 * DT_NS_PER_S), DT_OK);
+    ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
+    EXPECT_EQ(Acknowledged(), Lines{"1 0"});
 }
 
 TEST_F(Agent, AHostileRecordIsSkippedWithOneLine)
