@@ -31,6 +31,7 @@ struct dt_agent {
     int64_t fence;                  /* the highest seen */
     struct dt_acknowledgement owed; /* not appended yet */
     bool owes;
+    bool has_looked;                          /* into the runtime directory */
     char last_error[DETOUR_STAT_ERROR_BYTES]; /* why nothing is reported now; "": there is no reason */
     struct dt_observation observation;
     struct dt_decision decision;
@@ -216,6 +217,10 @@ enum dt_status dt_agent_report(struct dt_agent *agent)
         copy_text(agent->last_error, sizeof agent->last_error, error);
         return DT_OK;
     }
+    if (!detour_stat_process_count(snapshot) && !agent->has_looked)
+        note(agent, false, "no process uses Detour in %s yet",
+             agent->options.runtime_dir ? agent->options.runtime_dir : "the default runtime directory");
+    agent->has_looked = true;
     dt_window_begin(&agent->window);
     for (size_t i = 0; status == DT_OK && i < detour_stat_process_count(snapshot); i++)
         status = report_process(agent, detour_stat_get_process(snapshot, i), detour_stat_time_ns(snapshot));

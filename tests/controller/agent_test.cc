@@ -44,6 +44,10 @@ class Agent : public ::testing::Test
         if (is_error)
             static_cast<Agent *>(arg)->errors.push_back(text);
     }
+    static void NoteAll(void *arg, bool, const char *text)
+    {
+        Note(arg, true, text);
+    }
     static bool Keep(void *arg, const char *, const char *record, size_t)
     {
         static_cast<std::vector<std::string> *>(arg)->push_back(record);
@@ -444,6 +448,19 @@ TEST_F(Agent, AnAgentThatWasStoppedForLongerThanItsLeaseTakesWhatWasDecidedMeanw
     ASSERT_EQ(dt_agent_keep_lease(agent, "one", 100 * DT_NS_PER_S), DT_OK);
     ASSERT_EQ(dt_agent_follow(agent, 77), DT_OK);
     EXPECT_EQ(Acknowledged(), Lines{"1 0"});
+}
+
+TEST_F(Agent, ADirectoryWithoutProcessesIsOneLine)
+{
+    const std::string missing = folder.path + "/missing";
+    const dt_agent_options options = {"a", missing.c_str(), store, NoteAll, this};
+    dt_agent *other = dt_agent_create(&options);
+
+    EXPECT_EQ(dt_agent_report(other), DT_OK);
+    EXPECT_EQ(dt_agent_report(other), DT_OK);
+    ASSERT_EQ(errors.size(), 1u);
+    EXPECT_NE(errors[0].find(missing), std::string::npos) << errors[0];
+    dt_agent_destroy(other);
 }
 
 TEST_F(Agent, AHostileRecordIsSkippedWithOneLine)
