@@ -69,7 +69,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
     {"redis", KEY_REDIS, "URL", 0, "the store of the job: " DT_JOB_STORE_FORM, 0},
-    {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
+    {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: SLURM_JOB_ID, or job)", 0},
     {"host", KEY_HOST, "NAME", 0,
      "this host's name in reports, decisions and metrics (default: the host name)", 0},
     {"period", KEY_PERIOD, "MS", 0, "milliseconds between two reports (default 200)", 0},
@@ -161,7 +161,7 @@ static int run(struct request *request, struct dt_store *store)
 
 int dt_agent_command(int argc, char **argv)
 {
-    struct request request = {.job = "job", .period_ms = 200};
+    struct request request = {.job = dt_job_store_name(), .period_ms = 200};
     struct dt_store *store;
     int code;
 

@@ -170,7 +170,7 @@ static const struct argp_option argp_options[] = {
     {"redis", KEY_REDIS, "URL", 0, "the store that agents and controllers share: " DT_JOB_STORE_FORM, 0},
     {"host", KEY_HOST, "NAME=DIR", 0,
      "without --redis: a host and its runtime directory (repeatable; default: this machine)", 0},
-    {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
+    {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: SLURM_JOB_ID, or job)", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "only print what would be decided", 0},
     {"do", KEY_DO, "LIST", 0, "measures: replan, hostpath, migrate (default: replan,migrate)", 0},
     {"cluster", KEY_CLUSTER, "FILE", 0,
@@ -464,7 +464,7 @@ int dt_control_command(int argc, char **argv)
     if (argc > 1 && (!strcmp(argv[1], "hold") || !strcmp(argv[1], "release")))
         return dt_control_request_command(argc, argv);
     request = (struct request){
-        .job = "job",
+        .job = dt_job_store_name(),
         .period_ms = 200,
         .decide = dt_decide_defaults(),
         .output.listen = {.write_metrics = dt_control_metrics_answer, .arg = &request.metrics},

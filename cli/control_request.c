@@ -94,7 +94,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
     {"redis", KEY_REDIS, "URL", 0, "the store of the job: " DT_JOB_STORE_FORM, 0},
-    {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: job)", 0},
+    {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: SLURM_JOB_ID, or job)", 0},
     {"for", KEY_FOR, "TIME", 0, "hold: how long, a number with ms, s, min; at most 10min", 0},
     {"host", KEY_HOST, "NAME", 0, "only this host (default: all)", 0},
     {"reason", KEY_REASON, "TEXT", 0, "the reason in the decision (default: requested by a command)", 0},
@@ -309,7 +309,7 @@ int dt_control_request_command(int argc, char **argv)
     int code;
 
     request =
-        (struct request){.job = "job", .timeout_s = 10, .record.kind = DT_DECISION_KIND_COUNT};
+        (struct request){.job = dt_job_store_name(), .timeout_s = 10, .record.kind = DT_DECISION_KIND_COUNT};
     snprintf(request.record.reason, sizeof request.record.reason, "requested by a command");
     if (argp_parse(&argp, argc, argv, 0, NULL, &request) || check_request(&request))
         return DT_EXIT_USAGE;

@@ -36,6 +36,13 @@ const char *dt_job_store_of_environment(void)
     return url && *url ? url : NULL;
 }
 
+const char *dt_job_store_name(void)
+{
+    const char *name = dt_getenv_process(NULL, "SLURM_JOB_ID");
+
+    return name && dt_store_is_name(name) && !strchr(name, ':') ? name : "job";
+}
+
 void dt_job_store_holder(const char *host, char holder[DT_STORE_NAME_BYTES])
 {
     uint64_t id;

@@ -28,6 +28,9 @@ const char *dt_job_store_of_environment(void);
  * DT_EXIT_OK, or another exit code after one line on standard error. */
 int dt_job_store_open(const char *command, const char *url, const char *job, struct dt_store **store);
 
+/* The job's name without --job: SLURM_JOB_ID, or "job" where it is unset or no name of a job. */
+const char *dt_job_store_name(void);
+
 /* This process as the holder of a lease; unique also among containers, which may share host name and PID. */
 void dt_job_store_holder(const char *host, char holder[DT_STORE_NAME_BYTES]);
 

@@ -42,6 +42,19 @@ TEST(JobStore, OfTheEnvironment)
     unsetenv("DETOUR_REDIS");
 }
 
+TEST(JobStore, ItsNameIsThatOfTheSlurmJob)
+{
+    unsetenv("SLURM_JOB_ID");
+    EXPECT_STREQ("job", dt_job_store_name());
+    setenv("SLURM_JOB_ID", "4711", 1);
+    EXPECT_STREQ("4711", dt_job_store_name());
+    for (const char *none : {"", "a:b", "a b"}) {
+        setenv("SLURM_JOB_ID", none, 1);
+        EXPECT_STREQ("job", dt_job_store_name());
+    }
+    unsetenv("SLURM_JOB_ID");
+}
+
 TEST(JobStore, AHolderIsUniqueAndAName)
 {
     const std::string host(63, 'h');
