@@ -292,13 +292,28 @@ static size_t place_of(const struct dt_decided_link *links, size_t count, const 
     return i;
 }
 
+/* Whether its messages take less than half of the delay, all in all: then it has no such delay. */
+static bool is_refuted(const struct dt_situation *situation, const struct dt_decided_link *decided)
+{
+    uint64_t longest_ns = 0;
+
+    for (size_t i = 0; i < situation->link_count; i++) {
+        const struct dt_known_link *link = &situation->links[i];
+
+        if (link->connection && link->from_rank == decided->from_rank && link->to_rank == decided->to_rank &&
+            link->service_ns > longest_ns)
+            longest_ns = link->service_ns;
+    }
+    return longest_ns && longest_ns < (uint64_t)decided->delay_ns / 2;
+}
+
 /*
  * Adds the adopted links that this controller's judge has not found slow. A judge that has begun with the
  * link slow takes that for its healthy time: that it finds nothing, or only a part of the delay, is no sign
  * of a recovery.
  */
-static size_t add_unseen(struct dt_decider *decide, struct dt_decided_link *links, size_t count,
-                         uint64_t now_ns)
+static size_t add_unseen(struct dt_decider *decide, const struct dt_situation *situation,
+                         struct dt_decided_link *links, size_t count, uint64_t now_ns)
 {
     for (size_t i = 0; i < decide->link_count; i++) {
         const struct dt_decided_link *decided = &decide->links[i];
@@ -309,7 +324,7 @@ static size_t add_unseen(struct dt_decider *decide, struct dt_decided_link *link
         decide->is_recheck |= now_ns >= decide->unseen_until_ns;
         decide->is_unseen[i] =
             now_ns < decide->unseen_until_ns && (at == count || links[at].delay_ns < decided->delay_ns / 2);
-        if (!decide->is_unseen[i])
+        if (!decide->is_unseen[i] || is_refuted(situation, decided))
             continue;
         links[at] = *decided;
         count += at == count;
@@ -332,7 +347,7 @@ static size_t wanted_links(struct dt_decider *decide, const struct dt_situation 
         links[count++] = (struct dt_decided_link){(int32_t)slow->from_rank, (int32_t)slow->to_rank,
                                                   (int64_t)slow->delay_ns};
     }
-    return add_unseen(decide, links, count, now_ns);
+    return add_unseen(decide, situation, links, count, now_ns);
 }
 
 static int64_t delay_of(const struct dt_decided_link *links, size_t count, const struct dt_decided_link *of)

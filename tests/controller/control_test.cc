@@ -75,11 +75,27 @@ TEST_F(Control, AControllerThatStartsDuringAnIncidentLeavesThePlanUntilTheRechec
     EXPECT_TRUE(dt_control_is_leader(second));
     EXPECT_EQ(Stream(), Lines{"1 fence 1"});
     EXPECT_EQ(findings, (Lines{"new link a>b", "ended link a>b"})) << "it has not found the link slow";
-    Rounds(2800, false);
+    Rounds(2800, true);
     EXPECT_EQ(Stream(), Lines{"1 fence 1"});
-    Rounds(200, false);
+    Rounds(200, true);
     EXPECT_EQ(Stream(), (Lines{"1 fence 1", "2 fence 2"}));
     store.is_cut = true; /* so that it does not release the other's lease below */
+    controls = {first, second};
+}
+
+TEST_F(Control, AControllerThatStartsDuringAnIncidentUndoesThePlanWhenMessagesAreFastAgain)
+{
+    dt_control *first = Make("one");
+    Rounds(50, false);
+    Rounds(50, true);
+    dt_control *second = Make("two");
+    controls = {second};
+    Rounds(150, true);
+    Rounds(24, false);
+    EXPECT_EQ(Stream(), Lines{"1 fence 1"});
+    Rounds(10, false);
+    EXPECT_EQ(Stream(), (Lines{"1 fence 1", "2 fence 2"}));
+    store.is_cut = true;
     controls = {first, second};
 }
 

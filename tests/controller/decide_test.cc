@@ -286,7 +286,7 @@ class DecideAdopted : public Decide
   protected:
     DecideAdopted()
     {
-        Link(2, 3, 7, "n0", 1000);
+        Link(2, 3, 7, "n0", 21 * kMs);
         Find(DT_FINDING_LINK, 20);
         Until(300);
         dt_decision made[2] = {last, last};
@@ -318,6 +318,22 @@ TEST_F(DecideAdopted, APartThatIsFoundSlowAndThenHealthyLosesItsMeasures)
     slow.clear();
     EXPECT_EQ(Until(30000), (Made{"15100 replan", "15100 hostpath-off"}));
     EXPECT_STREQ(last.reason, "over: it is slow");
+}
+
+TEST_F(DecideAdopted, ALinkWhoseMessagesTakeLessThanHalfOfTheDelayIsNotSlow)
+{
+    EXPECT_EQ(Until(10000), Made());
+    links[0].service_ns = 9 * kMs;
+    Link(2, 3, 8, "n1", 21 * kMs);
+    EXPECT_EQ(Until(20000), Made()) << "another connection of these ranks has the delay";
+    links[1].service_ns = 1 * kMs;
+    Until(22000);
+    links[1].service_ns = 21 * kMs; /* it was a burst of fast messages */
+    EXPECT_EQ(Until(30000), Made());
+    links[1].service_ns = 1 * kMs;
+    EXPECT_EQ(Until(40000), Made{"35100 replan"});
+    EXPECT_EQ(last.link_count, 0u);
+    EXPECT_STREQ(last.reason, "no link is slow any more");
 }
 
 TEST_F(DecideAdopted, APartOfTheDelayIsNoReasonForANewPlan)
