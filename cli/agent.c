@@ -85,7 +85,7 @@ static const struct argp argp = {
     .parser = parse_one,
     .doc =
         "Reports the measurements of this host's processes to the controller of a job, and executes its "
-        "decisions: one per host, as the user of the job."
+        "decisions: one per host, as the user of the job; further ones wait."
         "\vProcesses are found in DETOUR_RUNTIME_DIR (default: /dev/shm/detour-UID). An agent that ends or "
         "dies "
         "changes nothing in the job; one that is started again goes on after the last decision that it has "

@@ -12,8 +12,8 @@
  *   store cut off   the controller stops deciding when its lease may have ended; decisions that it could not
  *                   append are appended later under the same number, or dropped with the lease
  *   controller dies nothing changes in the job; another continues from the decisions in the stream, and
- * undoes nothing that its judge cannot tell about (dt_decide_adopt()) store emptied   numbers go on from
- * those that agents report, so that no agent takes a new decision for an old
+ *                   keeps measures whose recovery its judge cannot measure (dt_decide_adopt())
+ *   store emptied   numbers go on from those that agents report, so that no decision is taken for an old one
  *
  * Owner: one thread. Time is an argument: `now_ns` is monotonic (base/clock.h), `time_ns` is since 1970.
  */
