@@ -15,6 +15,7 @@
 #define SHARE_WEIGHT   0.4          /* of one report in the smoothed share of waits of a host */
 #define MEAN_WEIGHT    0.1          /* of one report in the mean share of waits of a host */
 #define OUTLIER_STAYS  0.8          /* of the bound: an outlier is none again below it */
+#define OUTLIER_WINDOW 4            /* that of 7 reports, for its present level */
 #define DURATION_MAX   (1ull << 53) /* of nanoseconds and bytes: above it a report is wrong */
 #define TABLE_PER_ITEM 2
 
@@ -376,9 +377,12 @@ static bool has_equals(const struct dt_judge_kind *kind)
 static void judge_outlier(struct dt_judge_member *member, const struct dt_judge_kind *kind)
 {
     double bound = fmax(log(DT_JUDGE_SLOW), DT_JUDGE_OUTLIER * kind->spread);
-    double above = member->series.reference - kind->level;
+    double above = member->series.reference - kind->level, present = 0;
 
-    if (!has_equals(kind) || kind->spread <= 0 || above < bound * (member->outlier > 0 ? OUTLIER_STAYS : 1))
+    /* The reference follows a recovery only after some hundred reports. */
+    dt_series_window(&member->series, OUTLIER_WINDOW, &present);
+    if (!has_equals(kind) || kind->spread <= 0 ||
+        above + fmin(present, 0) < bound * (member->outlier > 0 ? OUTLIER_STAYS : 1))
         above = 0;
     member->outlier = above;
 }

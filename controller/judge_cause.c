@@ -230,6 +230,8 @@ struct dt_judge_cause dt_judge_cause_of_link(const struct dt_judge *judge, const
     double rise = dt_judge_rise(&link->member);
     uint32_t host = judge->nics[link->nic].host, peer_host = judge->nics[link->peer_nic].host;
     bool is_own = !is_refuted(judge, link, false), is_peer = !is_refuted(judge, link, true);
+    if (host == peer_host) /* the processors of both ends are the same */
+        is_own = is_peer = is_own && is_peer;
     enum answer own = !is_own ? NO : link->is_own_processor ? YES : explains(judge, host, rise);
     enum answer peer = is_peer ? explains(judge, peer_host, rise) : NO;
 

@@ -277,6 +277,38 @@ TEST(JudgeCause, TheOtherDirectionOfALinkDoesNotBlameTheProcessor)
     EXPECT_EQ(finding.rank + finding.peer_rank, 4u);
 }
 
+// A pipeline of four ranks on one busy machine. Rank 3 has no other link, but those of rank 2 have the same
+// processors.
+TEST(JudgeCause, OnOneMachineLinksOfEitherEndRefuteTheProcessor)
+{
+    std::unique_ptr<dt_judge, void (*)(dt_judge *)> judge{dt_judge_create(8, 4), dt_judge_destroy};
+    uint32_t count = 0;
+    const dt_finding *list = nullptr;
+
+    for (uint64_t i = 1; i <= 160 && count == 0; i++) {
+        const uint64_t now_ns = i * SmallJob::kStepNs;
+        for (uint32_t from = 0; from < 4; from++) {
+            for (uint32_t to : {from - 1, from + 1}) {
+                if (to >= 4)
+                    continue;
+                const bool is_slow = i > 80 && from + to == 5;
+                dt_link_report report = SmallJob::Link(
+                    from, to, uint64_t((is_slow ? 1e7 : 1e6) * (1 + 0.01 * double((i * 7 + to) % 5))),
+                    now_ns);
+                std::snprintf(report.host, sizeof report.host, "h0");
+                std::snprintf(report.peer_host, sizeof report.peer_host, "h0");
+                dt_judge_add_link(judge.get(), &report);
+            }
+            dt_rank_report report = SmallJob::Rank(from, 100000000, 0.9, now_ns);
+            dt_judge_add_rank(judge.get(), &report);
+        }
+        list = dt_judge_decide(judge.get(), now_ns, &count);
+    }
+    ASSERT_GE(count, 1u);
+    EXPECT_EQ(list[0].kind, DT_FINDING_LINK) << list[0].reason;
+    EXPECT_EQ(list[0].rank + list[0].peer_rank, 5u);
+}
+
 // All that rank 0 sends is slow at first, so its processor is blamed; later only one link is.
 TEST(JudgeCause, AProcessorThatIsRefutedLaterIsALink)
 {

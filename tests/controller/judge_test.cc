@@ -107,6 +107,24 @@ TEST(Judge, LinksThatAlwaysDifferedAreNoIncidentUnlessTheyAreOutliers)
     EXPECT_EQ(job.findings.size(), 1u);
 }
 
+/* It was slow when the judge began, so its reference is a slow one. */
+TEST(Judge, AnOutlierThatHasRecoveredIsNoneAfterSomeReports)
+{
+    SmallJob job;
+
+    job.link = [](uint32_t from, uint32_t to) {
+        return (from == 3 && to == 7 ? 3.0 : 1) * (1 + 0.2 * double((from * 7 + to * 3) % 11) / 11);
+    };
+    ASSERT_EQ(job.StepsToFinding(100).size(), 1u);
+    job.link = [](uint32_t from, uint32_t to) { return 1 + 0.2 * double((from * 7 + to * 3) % 11) / 11; };
+    job.Steps(12);
+    EXPECT_TRUE(job.findings.empty()) << job.findings[0].reason;
+    for (int i = 0; i < 200; i++) {
+        job.Step();
+        ASSERT_TRUE(job.findings.empty()) << job.findings[0].reason;
+    }
+}
+
 TEST(Judge, SilentLinksEndTheirFinding)
 {
     SmallJob job;

@@ -143,7 +143,7 @@ TEST_F(Remedy, AnExchangeOfUnequalStagesIsNoSlowness)
     decision.counts[0] = decision.counts[1] = 8;
     const int32_t exchanged[] = {0, 2, 1, 3};
     std::copy(exchanged, exchanged + 4, decision.nodes);
-    dt_remedy_adopt(remedy, &decision, now_ns);
+    dt_remedy_adopt(remedy, &decision, true, now_ns);
     EXPECT_EQ(observe(2, 120 * kMs), 40 * kMs);
     EXPECT_EQ(observe(1, 40 * kMs), 120 * kMs);
     EXPECT_EQ(observe(3, 120 * kMs), 120 * kMs);
