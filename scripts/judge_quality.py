@@ -18,7 +18,7 @@ import pathlib
 import subprocess
 
 WEEK_S = 604800
-JUDGE = 2  # written into each line; raised with a change of the judge or of the scores
+JUDGE = 3  # written into each line; raised with a change of the judge or of the scores
 SLOW_ROWS = range(2, 8)
 OTHER_ROWS = [0, 1, *range(8, 18)]
 MILD_ROWS = range(8, 13)
@@ -156,7 +156,7 @@ def judges(traces):
     """Which traces ran with the present judge."""
     present = sum(trace.get("judge", 1) == JUDGE for trace in traces)
     return "All ran with the present judge." if present == len(traces) else \
-        f"{present} ran with the present judge, the others with the one before."
+        f"{present} ran with the present judge, the others with earlier ones."
 
 
 def page(traces):
