@@ -65,6 +65,12 @@ void dt_agreement_prepared(struct dt_agreement *agreement, uint64_t digest)
         agreement->own.digest = digest;
 }
 
+uint32_t dt_agreement_count_change(struct dt_agreement *agreement)
+{
+    DT_CHECK(agreement->state == DT_AGREEMENT_IDLE && !agreement->own.number);
+    return agreement->adopted = ++agreement->last;
+}
+
 /* All parts confirm rank 0's proposal; *differs: two confirmations have different digests. */
 static int all_confirm(const struct dt_agreement_part *parts, size_t ranks, int *differs)
 {

@@ -61,6 +61,12 @@ uint32_t dt_agreement_propose(struct dt_agreement *agreement, uint32_t iteration
 /* The schedule of the pending proposal is prepared. Digest: not 0. No effect unless one is pending. */
 void dt_agreement_prepared(struct dt_agreement *agreement, uint64_t digest);
 
+/*
+ * Every rank, after the same round and without a pending proposal: it uses another schedule from the next
+ * iteration on, which follows from what that round has given to all. Returns the number of that schedule.
+ */
+uint32_t dt_agreement_count_change(struct dt_agreement *agreement);
+
 /* The round before `next_iteration` has given these parts, by rank. */
 enum dt_agreement_action dt_agreement_round(struct dt_agreement *agreement,
                                             const struct dt_agreement_part *parts, size_t ranks,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/digest.h"
 #include "base/exit.h"
 #include "base/param.h"
@@ -123,12 +124,12 @@ int64_t dt_pipeline_least_delay_ns(const struct detour_profile *profile)
     return least_ns / 1000 * DT_PIPELINE_CHANGE_PERMILLE;
 }
 
-/* The plan's profile with delays; the links lie in `links`. */
-static struct detour_profile with_delays(const struct dt_pipeline_plan *plan,
+/* The planned profile with delays; the links lie in `links`. */
+static struct detour_profile with_delays(const struct detour_profile *planned,
                                          const struct dt_pipeline_delays *delays,
                                          struct detour_link links[DT_PIPELINE_STAGES_MAX])
 {
-    struct detour_profile profile = plan->profile;
+    struct detour_profile profile = *planned;
 
     for (int32_t i = 0; i + 1 < profile.stage_count; i++) {
         links[i] = profile.links[i];
@@ -139,22 +140,24 @@ static struct detour_profile with_delays(const struct dt_pipeline_plan *plan,
     return profile;
 }
 
-static bool adapt(struct detour_arena *arena, const struct dt_pipeline_plan *plan,
-                  const struct detour_schedule *present, const struct dt_pipeline_delays *planned,
-                  const struct dt_pipeline_delays *measured, int32_t confirm_count,
-                  struct detour_adapt_state *state, struct detour_adaptation **adaptation)
+/* *adaptation is valid unless the verdict is NO_GAIN. */
+static enum detour_adapt_verdict
+adapt(struct detour_arena *arena, const struct detour_profile *profile, const struct detour_schedule *present,
+      const struct dt_pipeline_delays *planned, const struct dt_pipeline_delays *measured,
+      int32_t confirm_count, struct detour_adapt_state *state, struct detour_adaptation **adaptation)
 {
     struct detour_link planned_links[DT_PIPELINE_STAGES_MAX], measured_links[DT_PIPELINE_STAGES_MAX];
-    struct detour_profile before = with_delays(plan, planned, planned_links);
-    struct detour_profile now = with_delays(plan, measured, measured_links);
+    struct detour_profile before = with_delays(profile, planned, planned_links);
+    struct detour_profile now = with_delays(profile, measured, measured_links);
     const struct detour_adapt_options options = {
-        .generate = {.node_budget = detour_node_budget(&plan->profile, SEARCH_US)},
+        .generate = {.node_budget = detour_node_budget(profile, SEARCH_US)},
         .change_permille_min = DT_PIPELINE_CHANGE_PERMILLE,
         .confirm_count = confirm_count,
     };
 
-    return detour_adapt(arena, &before, &now, present, &options, state, adaptation, NULL) == DETOUR_OK &&
-           (*adaptation)->verdict == DETOUR_ADAPT_CHANGE;
+    return detour_adapt(arena, &before, &now, present, &options, state, adaptation, NULL) == DETOUR_OK
+               ? (*adaptation)->verdict
+               : DETOUR_ADAPT_KEEP_NO_GAIN;
 }
 
 bool dt_pipeline_adapt_decide(const struct dt_pipeline_plan *plan, const struct detour_schedule *present,
@@ -163,7 +166,8 @@ bool dt_pipeline_adapt_decide(const struct dt_pipeline_plan *plan, const struct 
 {
     struct detour_arena *arena = detour_arena_create();
     struct detour_adaptation *adaptation;
-    bool changes = arena && adapt(arena, plan, present, planned, measured, CONFIRM_COUNT, state, &adaptation);
+    bool changes = arena && adapt(arena, &plan->profile, present, planned, measured, CONFIRM_COUNT, state,
+                                  &adaptation) == DETOUR_ADAPT_CHANGE;
 
     detour_arena_destroy(arena);
     return changes;
@@ -181,32 +185,123 @@ uint64_t dt_pipeline_schedule_digest(const struct detour_schedule *schedule)
     return digest ? digest : 1;
 }
 
-bool dt_pipeline_adapt_prepare(const struct dt_pipeline_plan *plan, const struct detour_schedule *present,
-                               const struct dt_pipeline_delays *planned,
-                               const struct dt_pipeline_delays *measured,
-                               struct dt_pipeline_candidate *candidate)
+static const struct dt_pipeline_order *find_order(const struct dt_pipeline_candidate *candidate,
+                                                  int32_t microbatches)
+{
+    for (size_t i = 0; i < candidate->count; i++) {
+        if (candidate->orders[i].variant.profile.microbatch_count == microbatches)
+            return &candidate->orders[i];
+    }
+    return NULL;
+}
+
+struct dt_pipeline_variant dt_pipeline_variant_of(const struct dt_pipeline_plan *plan,
+                                                  const struct dt_pipeline_candidate *present,
+                                                  int32_t replica, uint32_t iteration)
+{
+    const struct dt_pipeline_variant planned = dt_pipeline_plan_of(plan, replica, iteration);
+    const struct dt_pipeline_order *order = find_order(present, planned.profile.microbatch_count);
+
+    return order ? order->variant : planned;
+}
+
+/* From `present`, of a number of microbatches. */
+static enum detour_adapt_verdict make_order(const struct dt_pipeline_variant *present,
+                                            const struct dt_pipeline_delays *planned,
+                                            const struct dt_pipeline_delays *measured,
+                                            struct dt_pipeline_order *order)
 {
     struct detour_adapt_state state = {0};
     struct detour_adaptation *adaptation;
+    enum detour_adapt_verdict verdict = DETOUR_ADAPT_KEEP_NO_GAIN;
 
-    *candidate = (struct dt_pipeline_candidate){.arena = detour_arena_create()};
-    if (!candidate->arena ||
-        !adapt(candidate->arena, plan, present, planned, measured, 1, &state, &adaptation) ||
-        detour_program_create(candidate->arena, &plan->profile, adaptation->plan->schedule,
-                              &candidate->program, NULL) ||
-        detour_program_check(candidate->arena, &plan->profile, candidate->program, NULL)) {
-        dt_pipeline_candidate_free(candidate);
-        return false;
+    *order = (struct dt_pipeline_order){detour_arena_create(), *present};
+    if (order->arena)
+        verdict = adapt(order->arena, &present->profile, present->schedule, planned, measured, 1, &state,
+                        &adaptation);
+    if (verdict == DETOUR_ADAPT_CHANGE) {
+        order->variant.schedule = adaptation->plan->schedule;
+        if (!detour_program_create(order->arena, &present->profile, order->variant.schedule,
+                                   &order->variant.program, NULL) &&
+            !detour_program_check(order->arena, &present->profile, order->variant.program, NULL))
+            return verdict;
+        verdict = DETOUR_ADAPT_KEEP_NO_GAIN;
     }
-    candidate->schedule = adaptation->plan->schedule;
-    candidate->digest = dt_pipeline_schedule_digest(candidate->schedule);
+    detour_arena_destroy(order->arena);
+    return verdict;
+}
+
+/* No replica before it has as many microbatches. */
+static bool is_first(const struct dt_pipeline_plan *plan, int32_t replica, uint32_t iteration)
+{
+    const int32_t count = dt_pipeline_options_share(plan->options, replica, iteration).count;
+
+    for (int32_t i = 0; i < replica; i++) {
+        if (dt_pipeline_options_share(plan->options, i, iteration).count == count)
+            return false;
+    }
     return true;
+}
+
+enum detour_adapt_verdict
+dt_pipeline_adapt_prepare(const struct dt_pipeline_plan *plan, const struct dt_pipeline_candidate *present,
+                          uint32_t iteration, const struct dt_pipeline_delays *planned,
+                          const struct dt_pipeline_delays *measured, struct dt_pipeline_candidate *candidate)
+{
+    enum detour_adapt_verdict best = DETOUR_ADAPT_KEEP_UNCHANGED;
+
+    candidate->count = 0;
+    for (int32_t replica = 0; replica < plan->options->replicas; replica++) {
+        const struct dt_pipeline_variant from = dt_pipeline_variant_of(plan, present, replica, iteration);
+        enum detour_adapt_verdict verdict;
+
+        if (!is_first(plan, replica, iteration))
+            continue;
+        verdict = make_order(&from, planned, measured, &candidate->orders[candidate->count]);
+        candidate->count += verdict == DETOUR_ADAPT_CHANGE;
+        best = verdict > best ? verdict : best;
+    }
+    return best;
+}
+
+uint64_t dt_pipeline_candidate_digest(const struct dt_pipeline_plan *plan,
+                                      const struct dt_pipeline_candidate *present,
+                                      const struct dt_pipeline_candidate *candidate, uint32_t iteration)
+{
+    uint64_t digest = DT_DIGEST_EMPTY;
+
+    for (int32_t replica = 0; replica < plan->options->replicas; replica++) {
+        struct dt_pipeline_variant used = dt_pipeline_variant_of(plan, present, replica, iteration);
+        const struct dt_pipeline_order *order = find_order(candidate, used.profile.microbatch_count);
+        uint64_t one = dt_pipeline_schedule_digest(order ? order->variant.schedule : used.schedule);
+
+        digest = dt_digest_add(digest, &one, sizeof one);
+    }
+    return digest ? digest : 1;
+}
+
+void dt_pipeline_candidate_take(struct dt_pipeline_candidate *present,
+                                struct dt_pipeline_candidate *candidate)
+{
+    for (size_t i = 0; i < candidate->count; i++) {
+        struct dt_pipeline_order *order = (struct dt_pipeline_order *)find_order(
+            present, candidate->orders[i].variant.profile.microbatch_count);
+
+        DT_CHECK(order || present->count < DT_PIPELINE_RANKS_MAX);
+        if (order)
+            detour_arena_destroy(order->arena);
+        else
+            order = &present->orders[present->count++];
+        *order = candidate->orders[i];
+    }
+    candidate->count = 0;
 }
 
 void dt_pipeline_candidate_free(struct dt_pipeline_candidate *candidate)
 {
-    detour_arena_destroy(candidate->arena);
-    *candidate = (struct dt_pipeline_candidate){0};
+    for (size_t i = 0; i < candidate->count; i++)
+        detour_arena_destroy(candidate->orders[i].arena);
+    candidate->count = 0;
 }
 
 bool dt_pipeline_adapt_check(const struct dt_pipeline_used *used, unsigned ranks, uint32_t iteration,

@@ -8,6 +8,7 @@
 #define DETOUR_CLI_PIPELINE_ADAPT_H
 
 #include "cli/pipeline/plan.h"
+#include "cli/pipeline/ranks.h"
 #include "job/error.h"
 
 #ifdef __cplusplus
@@ -70,24 +71,45 @@ struct dt_pipeline_used {
 bool dt_pipeline_adapt_check(const struct dt_pipeline_used *used, unsigned ranks, uint32_t iteration,
                              struct dt_job_error *error);
 
-/* A schedule and its program for some delays. */
+/* Schedules for some delays, one for each number of microbatches that a replica has. Starts zeroed. */
 struct dt_pipeline_candidate {
-    struct detour_arena *arena; /* has the members below; NULL: there is no candidate */
-    struct detour_schedule *schedule;
-    struct detour_program *program;
-    uint64_t digest; /* of its order of operations; not 0 */
+    size_t count; /* 0: there is no candidate */
+    struct dt_pipeline_order {
+        struct detour_arena *arena; /* has the schedule and the program */
+        struct dt_pipeline_variant variant;
+    } orders[DT_PIPELINE_RANKS_MAX];
 };
+
+/* What a replica executes in an iteration: the schedule of `present` for its number of microbatches, or, if
+ * there is none, the plan's. */
+struct dt_pipeline_variant dt_pipeline_variant_of(const struct dt_pipeline_plan *plan,
+                                                  const struct dt_pipeline_candidate *present,
+                                                  int32_t replica, uint32_t iteration);
 
 /* Rank 0: whether to change from `present`, made for `planned`, under the `measured` delays. */
 bool dt_pipeline_adapt_decide(const struct dt_pipeline_plan *plan, const struct detour_schedule *present,
                               const struct dt_pipeline_delays *planned,
                               const struct dt_pipeline_delays *measured, struct detour_adapt_state *state);
 
-/* Every rank: the schedule for `measured`, the same for the same arguments. False: there is none. */
-bool dt_pipeline_adapt_prepare(const struct dt_pipeline_plan *plan, const struct detour_schedule *present,
-                               const struct dt_pipeline_delays *planned,
-                               const struct dt_pipeline_delays *measured,
-                               struct dt_pipeline_candidate *candidate);
+/*
+ * Every rank: the schedules for `measured` with the numbers of microbatches of that iteration, the same for
+ * the same arguments. A number for which no other schedule pays is not in *candidate. CHANGE: there is one at
+ * least. NO_GAIN also when out of memory.
+ */
+enum detour_adapt_verdict
+dt_pipeline_adapt_prepare(const struct dt_pipeline_plan *plan, const struct dt_pipeline_candidate *present,
+                          uint32_t iteration, const struct dt_pipeline_delays *planned,
+                          const struct dt_pipeline_delays *measured, struct dt_pipeline_candidate *candidate);
+
+/* Of the schedules of all replicas in that iteration if `present` takes `candidate`; not 0. */
+uint64_t dt_pipeline_candidate_digest(const struct dt_pipeline_plan *plan,
+                                      const struct dt_pipeline_candidate *present,
+                                      const struct dt_pipeline_candidate *candidate, uint32_t iteration);
+
+/* The schedules of *candidate take the place of those of *present with the same numbers of microbatches.
+ * *candidate is empty then. */
+void dt_pipeline_candidate_take(struct dt_pipeline_candidate *present,
+                                struct dt_pipeline_candidate *candidate);
 
 void dt_pipeline_candidate_free(struct dt_pipeline_candidate *candidate);
 

@@ -3,12 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/param.h"
+#include "cli/arg.h"
 #include "cli/pipeline/claim.h"
 #include "controller/execute.h"
 #include "detour/stat.h"
@@ -33,9 +38,22 @@ static size_t read_file(const struct dt_runtime_dir *dir, const char *name, char
     return bytes;
 }
 
-bool dt_pipeline_follow_decision(enum dt_decision_kind kind, struct dt_decision *decision)
+/* One line for each content. */
+static void refuse_file(const struct dt_runtime_dir *dir, const char *name, const char *text, size_t bytes,
+                        const char *reason, uint64_t *refused)
 {
-    const char *name = kind == DT_DECISION_REMEDY ? DT_REMEDY_FILE : DT_DECISION_FILE;
+    uint64_t digest = dt_digest_add(DT_DIGEST_EMPTY, text, bytes);
+
+    if (*refused == digest)
+        return;
+    *refused = digest;
+    dt_arg_refuse("detour pipeline", "%s/%s is not followed: %s", dir->path, name, reason);
+}
+
+bool dt_pipeline_follow_decision(enum dt_decision_kind kind, struct dt_decision *decision, uint64_t *refused)
+{
+    const bool is_remedy = kind == DT_DECISION_REMEDY;
+    const char *name = is_remedy ? DT_REMEDY_FILE : DT_DECISION_FILE;
     char *text = malloc(DT_STORE_RECORD_BYTES);
     char reason[DT_RECORD_REASON_BYTES];
     struct dt_runtime_dir dir;
@@ -44,9 +62,13 @@ bool dt_pipeline_follow_decision(enum dt_decision_kind kind, struct dt_decision 
     if (text && dt_runtime_dir_open(dt_getenv_process(NULL, "DETOUR_RUNTIME_DIR"), 0, &dir, reason,
                                     sizeof reason) == DT_OK) {
         size_t bytes = read_file(&dir, name, text, DT_STORE_RECORD_BYTES);
+        bool is_decision = bytes && dt_decision_read(text, bytes, decision, reason) == DT_OK;
 
-        is_read = bytes && dt_decision_read(text, bytes, decision, reason) == DT_OK &&
-                  decision->kind == (int32_t)kind;
+        is_read = is_decision && decision->kind == (int32_t)kind;
+        if (is_decision && !is_read)
+            snprintf(reason, sizeof reason, "kind: expected %s", is_remedy ? "remedy" : "replan");
+        if (bytes && !is_read)
+            refuse_file(&dir, name, text, bytes, reason, refused);
         dt_runtime_dir_close(&dir);
     }
     free(text);
@@ -86,7 +108,7 @@ void dt_pipeline_follow_start(struct dt_pipeline_follow *follow, int64_t began_n
     struct dt_decision decision;
 
     *follow = (struct dt_pipeline_follow){0};
-    if (is_continued || !dt_pipeline_follow_decision(DT_DECISION_REPLAN, &decision))
+    if (is_continued || !dt_pipeline_follow_decision(DT_DECISION_REPLAN, &decision, &follow->refused))
         return;
     if (!is_written_since(began_ns)) /* after reading: a file that replaces it meanwhile is new */
         is_new(follow, &decision);
@@ -128,53 +150,80 @@ static void add(struct dt_pipeline_verdicts *verdicts, const struct dt_decided_l
     }
 }
 
-/* Of a rank; ranks have exchanged their positions. */
-static int32_t position_of(const struct dt_pipeline_follow *follow, int32_t rank, uint32_t ranks)
+/* Of a rank; ranks: [position]: who is there. */
+static int32_t position_of(const unsigned *ranks, int32_t rank, uint32_t rank_count)
 {
     uint32_t position = 0;
 
-    if (!follow->ranks)
+    if (!ranks)
         return rank;
-    while (position < ranks && follow->ranks[position] != (unsigned)rank)
+    while (position < rank_count && ranks[position] != (unsigned)rank)
         position++;
     return (int32_t)position;
+}
+
+static void place_links(const struct dt_pipeline_follow *follow, const unsigned *ranks, uint32_t rank_count,
+                        struct dt_pipeline_verdicts *verdicts)
+{
+    for (uint32_t position = 0; position < rank_count; position++) {
+        verdicts[position] = (struct dt_pipeline_verdicts){0};
+        for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX; i++)
+            verdicts[position].slow[i].to_rank = -1;
+    }
+    for (size_t i = 0; i < follow->link_count; i++) {
+        struct dt_decided_link link = follow->links[i];
+
+        link.from_rank = position_of(ranks, link.from_rank, rank_count);
+        link.to_rank = position_of(ranks, link.to_rank, rank_count);
+        if ((uint32_t)link.from_rank < rank_count && (uint32_t)link.to_rank < rank_count)
+            add(&verdicts[link.from_rank], &link);
+    }
+}
+
+static bool read_new(struct dt_pipeline_follow *follow)
+{
+    struct dt_decision decision;
+
+    if (!dt_pipeline_follow_decision(DT_DECISION_REPLAN, &decision, &follow->refused) ||
+        !is_new(follow, &decision))
+        return false;
+    follow->link_count = decision.link_count;
+    memcpy(follow->links, decision.links, decision.link_count * sizeof *decision.links);
+    return true;
 }
 
 bool dt_pipeline_follow_read(struct dt_pipeline_follow *follow, struct dt_pipeline_verdicts *verdicts,
                              uint32_t ranks)
 {
-    struct dt_decision decision;
-
-    if (!dt_pipeline_follow_decision(DT_DECISION_REPLAN, &decision) || !is_new(follow, &decision))
+    if (!read_new(follow))
         return false;
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        verdicts[rank] = (struct dt_pipeline_verdicts){0};
-        for (size_t i = 0; i < DT_PIPELINE_VERDICTS_MAX; i++)
-            verdicts[rank].slow[i].to_rank = -1;
-    }
-    for (size_t i = 0; i < decision.link_count; i++) {
-        struct dt_decided_link link = decision.links[i];
-
-        link.from_rank = position_of(follow, link.from_rank, ranks);
-        link.to_rank = position_of(follow, link.to_rank, ranks);
-        if ((uint32_t)link.from_rank < ranks && (uint32_t)link.to_rank < ranks)
-            add(&verdicts[link.from_rank], &link);
-    }
+    place_links(follow, follow->ranks, ranks, verdicts);
     return true;
+}
+
+void dt_pipeline_follow_delays(const struct dt_pipeline_follow *follow, const struct detour_profile *profile,
+                               int32_t replicas, const unsigned *ranks, struct dt_pipeline_delays *delays)
+{
+    struct dt_pipeline_verdicts verdicts[DT_PIPELINE_RANKS_MAX];
+
+    place_links(follow, ranks, (uint32_t)(profile->device_count * replicas), verdicts);
+    dt_pipeline_delays_of_replicas(profile, replicas, verdicts, delays);
+}
+
+void dt_pipeline_follow_refuse(const struct dt_pipeline_follow *follow, const char *reason)
+{
+    dt_arg_refuse("detour pipeline", "decision %" PRId64 " of the controller (replan) is not taken: %s",
+                  follow->number, reason);
 }
 
 bool dt_pipeline_follow_next(struct dt_pipeline_follow *follow, const struct detour_profile *profile,
                              int32_t replicas, struct dt_pipeline_delays *delays)
 {
-    struct dt_pipeline_verdicts verdicts[DT_PIPELINE_RANKS_MAX];
-
-    if (dt_pipeline_follow_read(follow, verdicts, (uint32_t)(profile->device_count * replicas))) {
-        dt_pipeline_delays_of_replicas(profile, replicas, verdicts, &follow->delays);
+    if (read_new(follow))
         follow->tries = DT_PIPELINE_FOLLOW_TRIES;
-    }
     if (follow->tries == 0)
         return false;
     follow->tries--;
-    *delays = follow->delays;
+    dt_pipeline_follow_delays(follow, profile, replicas, follow->ranks, delays);
     return true;
 }

@@ -245,8 +245,7 @@ static bool simulate(const struct dt_pipeline_plan *plan, const struct detour_sc
                      int32_t replica, uint32_t iteration, int64_t *ended_ns)
 {
     struct detour_arena *arena = detour_arena_create();
-    struct detour_schedule copy =
-        schedule ? *schedule : *dt_pipeline_plan_of(plan, replica, iteration).schedule;
+    struct detour_schedule copy = *schedule;
     const struct detour_op *ops = copy.ops;
     struct detour_report *report = NULL;
     struct detour_profile profile = {0};
@@ -267,13 +266,16 @@ static bool simulate(const struct dt_pipeline_plan *plan, const struct detour_sc
 }
 
 int64_t dt_pipeline_plan_predict_ns(const struct dt_pipeline_plan *plan,
-                                    const struct detour_schedule *schedule, uint32_t iteration)
+                                    const struct detour_schedule *const *schedules, uint32_t iteration)
 {
     const struct dt_pipeline_options *options = plan->options;
     int64_t ended_ns[DT_PIPELINE_RANKS_MAX];
 
     DT_CHECK(options->replicas > 0 && options->replicas * options->devices <= DT_PIPELINE_RANKS_MAX);
     for (int32_t replica = 0; replica < options->replicas; replica++) {
+        const struct detour_schedule *schedule =
+            schedules ? schedules[replica] : dt_pipeline_plan_of(plan, replica, iteration).schedule;
+
         if (!simulate(plan, schedule, replica, iteration, &ended_ns[replica * options->devices]))
             return 0;
     }

@@ -54,12 +54,12 @@ bool dt_pipeline_profile_make(const struct dt_pipeline_options *options, int32_t
 void dt_pipeline_profile_free(struct detour_profile *profile);
 
 /*
- * The time that the model gives a schedule with what is slow in that iteration: the makespan, or, with
- * replicas, the end of the last all-reduce of gradients. NULL: the schedule of each replica in the plan. 0
- * when out of memory.
+ * The time that the model gives schedules, [replica], with what is slow in that iteration: the makespan, or,
+ * with replicas, the end of the last all-reduce of gradients. NULL: the schedule of each replica in the plan.
+ * 0 when out of memory.
  */
 int64_t dt_pipeline_plan_predict_ns(const struct dt_pipeline_plan *plan,
-                                    const struct detour_schedule *schedule, uint32_t iteration);
+                                    const struct detour_schedule *const *schedules, uint32_t iteration);
 
 #ifdef __cplusplus
 }

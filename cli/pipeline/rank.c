@@ -12,37 +12,15 @@
 #include "base/clock.h"
 #include "base/exit.h"
 #include "base/util.h"
-#include "cli/pipeline/adapt.h"
 #include "cli/pipeline/courier.h"
-#include "cli/pipeline/follow.h"
 #include "cli/pipeline/place.h"
 #include "cli/pipeline/plan.h"
-#include "cli/pipeline/remedy.h"
+#include "cli/pipeline/replan.h"
 #include "cli/pipeline/replicas.h"
-#include "cli/pipeline/rules.h"
-#include "cli/pipeline/staging.h"
 #include "cli/pipeline/timeline.h"
 #include "cli/pipeline/wait.h"
 #include "detour/mitigate.h"
 #include "job/rank.h"
-#include "pipeline/agreement.h"
-#include "pipeline/executor.h"
-
-/* What ranks exchange after an iteration. */
-struct result {
-    struct dt_executor_account account;
-    uint64_t summed_ns; /* the end of its all-reduce; 0: none */
-    uint64_t cpu_ns;
-    struct dt_pipeline_verdicts verdicts;
-    struct dt_pipeline_used used;
-    struct dt_agreement_part part;
-    struct dt_pipeline_delays proposed; /* of rank 0; as the next */
-    struct dt_pipeline_remedy remedy;   /* that was read last */
-    bool wants_checkpoint;
-};
-
-/* Decided after iteration k, sent after k + 1, confirmed after k + 2, used from k + 3 on. */
-#define ROUNDS_OF_A_PROPOSAL 2
 
 struct rank {
     struct dt_job_rank job;
@@ -59,19 +37,10 @@ struct rank {
     struct dt_pipeline_rules rules;
     struct dt_delay_timer timer;
     uint32_t iteration;
-    struct result *results; /* of all ranks */
-    struct dt_agreement agreement;
-    struct detour_adapt_state adapt_state; /* rank 0; as the next three */
-    struct dt_pipeline_follow follow;
-    struct dt_pipeline_candidate present; /* the schedule in use, if it is not the plan's */
-    struct dt_pipeline_candidate next;    /* prepared */
-    struct dt_pipeline_delays planned;    /* that the schedule in use was made for */
-    struct dt_pipeline_delays proposed;   /* that the next one is made for */
-    struct dt_pipeline_delays staged;     /* whose flows have the host path */
-    uint32_t schedule;                    /* number of the schedule in use; 0: the plan's */
-    uint64_t staged_messages;             /* of all ranks, before this iteration (rank 0); as the next */
+    struct dt_pipeline_result *results; /* of all ranks */
+    struct dt_pipeline_replan replan;
+    uint64_t staged_messages; /* of all ranks, before this iteration (rank 0); as the next */
     uint64_t pool_full;
-    struct dt_pipeline_staging staging;
     struct dt_pipeline_remedy offered; /* rank 0 */
     struct dt_pipeline_remedy remedy;  /* in force */
     uint32_t remedied;                 /* before this iteration the grid changes */
@@ -79,11 +48,10 @@ struct rank {
 
 /* ---- Work of the progress thread. ---- */
 
-static const struct detour_program *present_program(const struct rank *rank)
+/* What this rank's replica executes in this iteration. */
+static struct dt_pipeline_variant present_variant(const struct rank *rank)
 {
-    return rank->present.arena
-               ? rank->present.program
-               : dt_pipeline_plan_of(&rank->plan, rank->place.position.replica, rank->iteration).program;
+    return dt_pipeline_replan_of(&rank->replan, rank->place.position.replica, rank->iteration);
 }
 
 static bool next_order(struct rank *rank, uint64_t now_ns, struct dt_executor_order *order)
@@ -113,11 +81,10 @@ static void check_gradients(struct rank *rank)
 static void work_iteration(void *arg)
 {
     struct rank *rank = arg;
-    const int32_t replica = rank->place.position.replica;
-    const struct dt_pipeline_variant planned = dt_pipeline_plan_of(&rank->plan, replica, rank->iteration);
+    const struct dt_pipeline_variant variant = present_variant(rank);
     const struct dt_executor_work work = {
-        .profile = &planned.profile,
-        .program = present_program(rank),
+        .profile = &variant.profile,
+        .program = variant.program,
         .iteration = rank->iteration,
         .compute_permille =
             dt_pipeline_slow_permille(&rank->options->slow, rank->place.home, rank->iteration),
@@ -125,8 +92,9 @@ static void work_iteration(void *arg)
     struct dt_executor_order order;
 
     if (rank->gradients)
-        dt_gradients_begin(rank->gradients, rank->iteration,
-                           dt_pipeline_options_share(rank->options, replica, rank->iteration));
+        dt_gradients_begin(
+            rank->gradients, rank->iteration,
+            dt_pipeline_options_share(rank->options, rank->place.position.replica, rank->iteration));
     if (!dt_executor_begin(rank->executor, &work, dt_clock_now_ns())) {
         dt_job_fail(&rank->job.work_error, DT_EXIT_FAILED, "rank %u: out of memory", rank->job.net.rank);
         return;
@@ -213,7 +181,7 @@ static bool set_up(struct rank *rank)
 
     dt_pipeline_process_self(&self);
     dt_delay_timer_init(&rank->timer);
-    if (!dt_pipeline_staging_prepare(&rank->staging, rank->options, rank->place.position))
+    if (!dt_pipeline_staging_prepare(&rank->replan.staging, rank->options, rank->place.position))
         return fail_memory(rank);
     if (!make_plan(rank) || !dt_pipeline_place_create_parameters(&rank->place, &rank->plan.profile) ||
         !make_executor(rank) || !dt_job_rank_load(&rank->job) ||
@@ -242,11 +210,6 @@ static uint64_t cpu_now_ns(void)
            ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * DT_NS_PER_US;
 }
 
-static const struct detour_schedule *present_schedule(const struct rank *rank)
-{
-    return rank->present.arena ? rank->present.schedule : rank->plan.schedule;
-}
-
 static int64_t later(int64_t a_ns, int64_t b_ns)
 {
     return a_ns > b_ns ? a_ns : b_ns;
@@ -262,7 +225,7 @@ static uint64_t beyond(uint64_t count, uint64_t *before)
 }
 
 /* What the plugins of all ranks report, and what was ordered. */
-static void describe_links(struct rank *rank, const struct result *results,
+static void describe_links(struct rank *rank, const struct dt_pipeline_result *results,
                            struct dt_pipeline_iteration *iteration)
 {
     const int64_t least_ns = dt_pipeline_least_delay_ns(&rank->plan.profile);
@@ -280,14 +243,15 @@ static void describe_links(struct rank *rank, const struct result *results,
                     (struct dt_pipeline_flow){from, verdicts->slow[i].to_rank, verdicts->slow[i].delay_ns};
         }
     }
-    iteration->hostpath_count = dt_pipeline_staging_flows(&rank->staging, &rank->plan.profile, &rank->staged,
-                                                          rank->job.net.ranks, iteration->hostpath);
+    iteration->hostpath_count =
+        dt_pipeline_staging_flows(&rank->replan.staging, &rank->plan.profile, &rank->replan.staged,
+                                  rank->place.ranks, rank->job.net.ranks, iteration->hostpath);
     iteration->staged = beyond(staged, &rank->staged_messages);
     iteration->pool_full = beyond(full, &rank->pool_full);
 }
 
 /* After an iteration, when one is due at any rank, and before a remedy ends the run. */
-static bool save_checkpoint(struct rank *rank, const struct result *results)
+static bool save_checkpoint(struct rank *rank, const struct dt_pipeline_result *results)
 {
     const struct dt_pipeline_checkpoints *checkpoints = &rank->options->checkpoints;
     const struct dt_checkpoint_id id = dt_pipeline_place_checkpoint(&rank->place, rank->iteration + 1);
@@ -308,13 +272,13 @@ static bool save_checkpoint(struct rank *rank, const struct result *results)
     return true;
 }
 
-static void send_iteration(struct rank *rank, const struct result *results)
+static void send_iteration(struct rank *rank, const struct dt_pipeline_result *results)
 {
     struct dt_pipeline_iteration iteration = {
         .number = rank->iteration,
         .begin_ns = (int64_t)results[0].account.start_ns,
-        .schedule = rank->schedule,
-        .predicted_ns = dt_pipeline_plan_predict_ns(&rank->plan, rank->present.schedule, rank->iteration),
+        .schedule = rank->replan.schedule,
+        .predicted_ns = dt_pipeline_replan_predict_ns(&rank->replan, rank->iteration),
         .pause_ns = rank->pause_ns,
         .remedy = dt_pipeline_remedy_ends_run(&rank->remedy, &results[0].remedy) ? (int32_t)DETOUR_STEP_S4
                                                                                  : rank->remedy.step,
@@ -344,104 +308,17 @@ static void send_iteration(struct rank *rank, const struct result *results)
     dt_job_frame_send(rank->job.link->fd, DT_PIPELINE_FRAME_ITERATION, &iteration, sizeof iteration);
 }
 
-/* The verdicts of all ranks call for another schedule, or the host path for other flows. */
-static bool verdicts_call(struct rank *rank, const struct result *results,
-                          struct dt_pipeline_delays *measured)
-{
-    struct dt_pipeline_verdicts verdicts[DT_PIPELINE_RANKS_MAX];
-
-    for (unsigned i = 0; i < rank->job.net.ranks; i++)
-        verdicts[i] = results[i].verdicts;
-    dt_pipeline_delays_of_replicas(&rank->plan.profile, rank->options->replicas, verdicts, measured);
-    bool is_other = dt_pipeline_adapt_decide(&rank->plan, present_schedule(rank), &rank->planned, measured,
-                                             &rank->adapt_state);
-    return dt_pipeline_staging_changes(&rank->staging, &rank->plan.profile, &rank->staged, measured) ||
-           is_other;
-}
-
-/* Rank 0: a new proposal, if there is a reason for one. */
-static void propose(struct rank *rank, const struct result *results)
-{
-    struct dt_pipeline_delays measured;
-
-    if (rank->agreement.own.number || !dt_pipeline_remedy_is_even(rank->options, rank->iteration + 1))
-        return;
-    if (rank->options->adapt == DT_PIPELINE_ADAPT_CONTROL
-            ? !dt_pipeline_follow_next(&rank->follow, &rank->plan.profile, rank->options->replicas, &measured)
-            : !verdicts_call(rank, results, &measured))
-        return;
-    rank->proposed = measured;
-    dt_agreement_propose(&rank->agreement, rank->iteration + 1 + ROUNDS_OF_A_PROPOSAL);
-}
-
-/*
- * The round that brought the proposal: every rank makes the schedule and confirms it in the next round. When
- * no other schedule pays, only the host path changes.
- */
-static void prepare(struct rank *rank, const struct result *results)
-{
-    rank->proposed = results[0].proposed;
-    dt_pipeline_candidate_free(&rank->next);
-    if (dt_pipeline_adapt_prepare(&rank->plan, present_schedule(rank), &rank->planned, &rank->proposed,
-                                  &rank->next))
-        dt_agreement_prepared(&rank->agreement, rank->next.digest);
-    else if (rank->staging.is_switched)
-        dt_agreement_prepared(&rank->agreement, dt_pipeline_schedule_digest(present_schedule(rank)));
-}
-
-static bool adopt(struct rank *rank)
-{
-    if (rank->next.arena) {
-        dt_pipeline_candidate_free(&rank->present);
-        rank->present = rank->next;
-        rank->next = (struct dt_pipeline_candidate){0};
-        rank->schedule = rank->agreement.adopted;
-        rank->planned = rank->proposed;
-    }
-    rank->staged = rank->proposed;
-    rank->adapt_state = (struct detour_adapt_state){0};
-    rank->follow.tries = 0;
-    return dt_pipeline_staging_set(&rank->staging, &rank->plan.profile, &rank->staged, rank->job.link->rank,
-                                   rank->processes, rank->job.error);
-}
-
-/* Every rank: the remedy of this round holds from the next iteration on, with the plan's schedules. */
-static bool take_remedy(struct rank *rank, const struct dt_pipeline_remedy *remedy)
+/* Every rank: the remedy of this round, with these delays, holds from the next iteration on. */
+static bool take_remedy(struct rank *rank, const struct dt_pipeline_remedy *remedy,
+                        const struct dt_pipeline_delays *delays)
 {
     rank->remedy = *remedy;
     if (remedy->step == DETOUR_STEP_S4)
         return true; /* this iteration was the last one */
     rank->remedied = rank->iteration + 1;
-    dt_pipeline_candidate_free(&rank->present);
-    dt_pipeline_candidate_free(&rank->next);
-    rank->schedule = 0;
-    rank->planned = (struct dt_pipeline_delays){0};
-    return dt_pipeline_remedy_set(remedy, rank->remedied, &rank->options_now, &rank->plan, rank->job.error);
-}
-
-/* The round between this iteration and the next. */
-static bool adapt(struct rank *rank, const struct result *results)
-{
-    struct dt_agreement_part parts[DT_PIPELINE_RANKS_MAX];
-
-    for (unsigned i = 0; i < rank->job.net.ranks; i++)
-        parts[i] = results[i].part;
-    switch (dt_agreement_round(&rank->agreement, parts, rank->job.net.ranks, rank->iteration + 1)) {
-    case DT_AGREEMENT_PREPARE:
-        prepare(rank, results);
-        break;
-    case DT_AGREEMENT_ADOPT:
-        if (!adopt(rank))
-            return false;
-        break;
-    case DT_AGREEMENT_DISCARD:
-        dt_pipeline_candidate_free(&rank->next);
-        break;
-    case DT_AGREEMENT_KEEP:
-        break;
-    }
-    if (rank->job.link->rank == 0)
-        propose(rank, results);
+    if (!dt_pipeline_remedy_set(remedy, rank->remedied, &rank->options_now, &rank->plan, rank->job.error))
+        return false;
+    dt_pipeline_replan_remedied(&rank->replan, delays, rank->remedied);
     return true;
 }
 
@@ -454,13 +331,13 @@ static bool send_records(struct rank *rank)
         rank->iteration != rank->options->timeline_iteration || rank->place.position.replica != 0)
         return true;
     return dt_pipeline_timeline_send(
-               link->fd, rank->executor, present_program(rank), (int32_t)link->rank,
+               link->fd, rank->executor, present_variant(rank).program, (int32_t)link->rank,
                !dt_pipeline_process_is_near(&rank->processes[0], &rank->processes[link->rank])) ||
            dt_job_fail(rank->job.error, DT_EXIT_FAILED, "rank %u: cannot send its times to the launcher",
                        link->rank);
 }
 
-static bool check_schedules(const struct rank *rank, const struct result *results)
+static bool check_schedules(const struct rank *rank, const struct dt_pipeline_result *results)
 {
     struct dt_pipeline_used used[DT_PIPELINE_RANKS_MAX];
 
@@ -469,9 +346,22 @@ static bool check_schedules(const struct rank *rank, const struct result *result
     return dt_pipeline_adapt_check(used, rank->job.net.ranks, rank->iteration, rank->job.error);
 }
 
+/* Rank 0. */
+static void read_remedy(struct rank *rank)
+{
+    dt_pipeline_remedy_read(rank->options, &rank->offered);
+    if (dt_pipeline_remedy_is_new(&rank->remedy, &rank->offered))
+        dt_pipeline_replan_offer(&rank->replan, &rank->offered);
+}
+
+static uint32_t position_of(const struct rank *rank)
+{
+    return dt_pipeline_rank_of(rank->options->devices, rank->place.position);
+}
+
 static bool run_iteration(struct rank *rank)
 {
-    struct result *results = rank->results, mine;
+    struct dt_pipeline_result *results = rank->results, mine;
 
     if (!dt_pipeline_rules_set(&rank->rules, &rank->options->slow, rank->iteration, rank->job.error) ||
         !dt_job_exchange(rank->job.link, NULL, 0, NULL, rank->job.error))
@@ -479,21 +369,21 @@ static bool run_iteration(struct rank *rank)
     uint64_t cpu_ns = cpu_now_ns();
     dt_job_rank_doing(&rank->job, "executing iteration %u", rank->iteration);
     if (rank->options->adapt == DT_PIPELINE_ADAPT_CONTROL && rank->job.link->rank == 0 &&
-        !rank->agreement.own.number)
-        dt_pipeline_remedy_read(rank->options, &rank->offered);
+        !rank->replan.agreement.own.number)
+        read_remedy(rank);
     if (!dt_job_rank_do_work(&rank->job, work_iteration, rank))
         return false;
-    mine =
-        (struct result){.account = dt_executor_get_account(rank->executor),
-                        .summed_ns = rank->gradients ? dt_gradients_end_ns(rank->gradients) : 0,
-                        .cpu_ns = cpu_now_ns() - cpu_ns,
-                        .used = {rank->schedule, rank->place.position.replica,
-                                 dt_pipeline_schedule_digest(present_schedule(rank))},
-                        .part = rank->agreement.own,
-                        .proposed = rank->proposed,
-                        .remedy = rank->offered,
-                        .wants_checkpoint = rank->options->checkpoints.directory &&
-                                            dt_checkpoint_take_request(rank->options->checkpoints.directory)};
+    mine = (struct dt_pipeline_result){
+        .account = dt_executor_get_account(rank->executor),
+        .summed_ns = rank->gradients ? dt_gradients_end_ns(rank->gradients) : 0,
+        .cpu_ns = cpu_now_ns() - cpu_ns,
+        .used = {rank->replan.schedule, rank->place.position.replica,
+                 dt_pipeline_schedule_digest(present_variant(rank).schedule)},
+        .part = rank->replan.agreement.own,
+        .proposed = rank->replan.proposed,
+        .remedy = rank->offered,
+        .wants_checkpoint = rank->options->checkpoints.directory &&
+                            dt_checkpoint_take_request(rank->options->checkpoints.directory)};
     dt_pipeline_verdicts_read(&mine.verdicts);
     if (!send_records(rank) ||
         !dt_job_exchange(rank->job.link, &mine, sizeof mine, results, rank->job.error) ||
@@ -502,8 +392,9 @@ static bool run_iteration(struct rank *rank)
     if (rank->job.link->rank == 0)
         send_iteration(rank, results);
     if (dt_pipeline_remedy_is_new(&rank->remedy, &results[0].remedy))
-        return take_remedy(rank, &results[0].remedy);
-    return !rank->options->adapt || adapt(rank, results);
+        return take_remedy(rank, &results[0].remedy, &results[0].proposed);
+    return !rank->options->adapt || dt_pipeline_replan_round(&rank->replan, position_of(rank), results,
+                                                             rank->iteration + 1, rank->job.error);
 }
 
 /* ---- Exchanges of ranks. ---- */
@@ -538,6 +429,7 @@ static bool exchange_ranks(struct rank *rank)
         !dt_pipeline_place_check(&rank->place, rank->iteration, rank->job.error) || !make_executor(rank) ||
         !dt_job_rank_connect(&rank->job, dt_pipeline_courier_connections(rank->courier),
                              dt_pipeline_courier_connection_count(rank->courier)) ||
+        !dt_pipeline_replan_connected(&rank->replan, position_of(rank), rank->job.error) ||
         !dt_job_exchange(rank->job.link, NULL, 0, NULL, rank->job.error))
         return false;
     rank->pause_ns = (int64_t)(dt_clock_now_ns() - began_ns);
@@ -549,12 +441,13 @@ static bool exchange_ranks(struct rank *rank)
 static bool run_all(struct rank *rank)
 {
     if (!dt_pipeline_rules_start(&rank->rules, &rank->plan.profile, rank->job.error) ||
-        !dt_pipeline_staging_start(&rank->staging, rank->job.error))
+        !dt_pipeline_staging_start(&rank->replan.staging, rank->job.error))
         return false;
     rank->remedied = UINT32_MAX;
     if (!dt_pipeline_place_resume(&rank->place, &rank->job, &rank->iteration))
         return false;
-    dt_pipeline_follow_begin(&rank->follow, &rank->options->checkpoints, rank->iteration, rank->place.ranks);
+    dt_pipeline_follow_begin(&rank->replan.follow, &rank->options->checkpoints, rank->iteration,
+                             rank->place.ranks);
     if (!dt_pipeline_remedy_begin(rank->options, &rank->job, rank->iteration, &rank->offered))
         return false;
     for (; rank->iteration < rank->options->iterations && rank->remedy.step != DETOUR_STEP_S4;
@@ -570,8 +463,7 @@ static bool tear_down(struct rank *rank)
     if (!close_pipeline(rank))
         return false;
     dt_pipeline_place_free(&rank->place);
-    dt_pipeline_candidate_free(&rank->present);
-    dt_pipeline_candidate_free(&rank->next);
+    dt_pipeline_replan_free(&rank->replan);
     dt_pipeline_plan_free(&rank->plan);
     return true;
 }
@@ -588,6 +480,12 @@ bool dt_pipeline_rank_run(const struct dt_pipeline_options *options, struct dt_j
     rank->options_now = *options;
     rank->options = &rank->options_now;
     dt_pipeline_place_init(&rank->place, rank->options, link->rank);
+    rank->replan = (struct dt_pipeline_replan){.options = rank->options,
+                                               .plan = &rank->plan,
+                                               .ranks = rank->place.ranks,
+                                               .processes = rank->processes,
+                                               .rank_count = link->ranks,
+                                               .rank = link->rank};
     rank->job.options = &options->job;
     rank->job.link = link;
     rank->job.error = error;

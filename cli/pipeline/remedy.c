@@ -95,7 +95,7 @@ void dt_pipeline_remedy_start(const struct dt_pipeline_options *options, uint32_
     const char *reason = NULL;
 
     *remedy = (struct dt_pipeline_remedy){0};
-    if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision))
+    if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision, &remedy->refused))
         return;
     if (options->checkpoints.resumes && is_in_force(&decision)) {
         if (iteration == 0)
@@ -130,7 +130,8 @@ void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct d
     struct dt_decision decision;
     const char *reason;
 
-    if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision) || !is_newer(remedy, &decision))
+    if (!dt_pipeline_follow_decision(DT_DECISION_REMEDY, &decision, &remedy->refused) ||
+        !is_newer(remedy, &decision))
         return;
     reason = misfit(options, &decision);
     if (reason) {
@@ -140,6 +141,7 @@ void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct d
     *remedy = (struct dt_pipeline_remedy){.number = decision.number,
                                           .fence = decision.fence,
                                           .time_ns = decision.time_ns,
+                                          .refused = remedy->refused,
                                           .step = decision.step};
     for (size_t i = 0; i < decision.replica_count; i++)
         remedy->counts[i] = decision.counts[i];
@@ -187,13 +189,4 @@ bool dt_pipeline_remedy_set(const struct dt_pipeline_remedy *remedy, uint32_t it
     return dt_pipeline_plan_vary(plan, &reason) ||
            dt_job_fail(error, DT_EXIT_FAILED, "%s of the controller: %s",
                        detour_step_name((enum detour_step)remedy->step), reason.text);
-}
-
-bool dt_pipeline_remedy_is_even(const struct dt_pipeline_options *options, uint32_t iteration)
-{
-    for (int32_t i = 0; i < options->replicas; i++) {
-        if (dt_pipeline_options_share(options, i, iteration).count != options->microbatches)
-            return false;
-    }
-    return true;
 }

@@ -23,6 +23,7 @@ struct dt_pipeline_remedy {
     int64_t time_ns;        /* of the decision */
     int64_t refused_number; /* the last one that does not fit, as the next; 0: none */
     int64_t refused_fence;
+    uint64_t refused;                      /* see dt_pipeline_follow_decision() */
     int32_t step;                          /* enum detour_step */
     int32_t counts[DT_PIPELINE_RANKS_MAX]; /* [replica]: microbatches; [0] is 0: there is no remedy */
     int32_t ranks[DT_PIPELINE_RANKS_MAX];  /* [position] */
@@ -59,9 +60,6 @@ void dt_pipeline_remedy_read(const struct dt_pipeline_options *options, struct d
 bool dt_pipeline_remedy_set(const struct dt_pipeline_remedy *remedy, uint32_t iteration,
                             struct dt_pipeline_options *options, struct dt_pipeline_plan *plan,
                             struct dt_job_error *error);
-
-/* All replicas have as many microbatches, and so one schedule for all. */
-bool dt_pipeline_remedy_is_even(const struct dt_pipeline_options *options, uint32_t iteration);
 
 #ifdef __cplusplus
 }

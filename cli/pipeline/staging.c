@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/param.h"
@@ -75,8 +76,8 @@ bool dt_pipeline_staging_needs(const struct detour_profile *profile, const struc
     return false;
 }
 
-static bool differ(const struct detour_profile *profile, const struct dt_pipeline_delays *a,
-                   const struct dt_pipeline_delays *b)
+bool dt_pipeline_staging_differ(const struct detour_profile *profile, const struct dt_pipeline_delays *a,
+                                const struct dt_pipeline_delays *b)
 {
     for (int32_t i = 0; i + 1 < profile->stage_count; i++) {
         int32_t low = profile->stages[i].device, high = profile->stages[i + 1].device;
@@ -94,7 +95,9 @@ bool dt_pipeline_staging_changes(struct dt_pipeline_staging *staging, const stru
                                  const struct dt_pipeline_delays *agreed,
                                  const struct dt_pipeline_delays *measured)
 {
-    staging->changes = staging->is_switched && differ(profile, agreed, measured) ? staging->changes + 1 : 0;
+    staging->changes = staging->is_switched && dt_pipeline_staging_differ(profile, agreed, measured)
+                           ? staging->changes + 1
+                           : 0;
     if (staging->changes < CONFIRM_COUNT)
         return false;
     staging->changes = 0;
@@ -102,39 +105,46 @@ bool dt_pipeline_staging_changes(struct dt_pipeline_staging *staging, const stru
 }
 
 bool dt_pipeline_staging_set(struct dt_pipeline_staging *staging, const struct detour_profile *profile,
-                             const struct dt_pipeline_delays *agreed, uint32_t rank,
-                             const struct dt_pipeline_process *processes, struct dt_job_error *error)
+                             const struct dt_pipeline_delays *agreed, uint32_t position,
+                             const unsigned *ranks, const struct dt_pipeline_process *processes,
+                             struct dt_job_error *error)
 {
-    const uint32_t devices = (uint32_t)profile->device_count, first = rank - rank % devices;
+    const uint32_t devices = (uint32_t)profile->device_count, first = position - position % devices;
 
     for (uint32_t device = 0; staging->is_switched && device < devices; device++) {
-        bool is_on = dt_pipeline_staging_needs(profile, agreed, (int32_t)(rank - first), (int32_t)device);
+        bool is_on = dt_pipeline_staging_needs(profile, agreed, (int32_t)(position - first), (int32_t)device);
+        unsigned peer = ranks[first + device];
         char line[sizeof processes->name + 32], answer[DT_COMMAND_ANSWER_BYTES];
 
-        if (is_on == staging->is_on[first + device])
+        if (is_on == staging->is_on[peer])
             continue;
-        snprintf(line, sizeof line, "hostpath %s peer=%s", is_on ? "on" : "off",
-                 processes[first + device].name);
+        snprintf(line, sizeof line, "hostpath %s peer=%s", is_on ? "on" : "off", processes[peer].name);
         if (!dt_pipeline_rules_order(line, answer, error))
             return false;
-        staging->is_on[first + device] = is_on;
+        staging->is_on[peer] = is_on;
     }
     return true;
 }
 
+void dt_pipeline_staging_reset(struct dt_pipeline_staging *staging)
+{
+    memset(staging->is_on, 0, sizeof staging->is_on);
+}
+
 uint32_t dt_pipeline_staging_flows(const struct dt_pipeline_staging *staging,
                                    const struct detour_profile *profile,
-                                   const struct dt_pipeline_delays *agreed, uint32_t ranks,
+                                   const struct dt_pipeline_delays *agreed, const unsigned *ranks,
+                                   uint32_t rank_count,
                                    struct dt_pipeline_flow flows[DT_PIPELINE_FLOWS_SHOWN])
 {
     const uint32_t devices = (uint32_t)profile->device_count;
     uint32_t count = 0;
 
-    for (uint32_t rank = 0; staging->is_switched && rank < ranks; rank++) {
+    for (uint32_t from = 0; staging->is_switched && from < rank_count; from++) {
         for (uint32_t device = 0; device < devices && count < DT_PIPELINE_FLOWS_SHOWN; device++) {
-            if (dt_pipeline_staging_needs(profile, agreed, (int32_t)(rank % devices), (int32_t)device))
-                flows[count++] = (struct dt_pipeline_flow){.from = (int32_t)rank,
-                                                           .to = (int32_t)(rank - rank % devices + device)};
+            if (dt_pipeline_staging_needs(profile, agreed, (int32_t)(from % devices), (int32_t)device))
+                flows[count++] = (struct dt_pipeline_flow){
+                    .from = (int32_t)ranks[from], .to = (int32_t)ranks[from - from % devices + device]};
         }
     }
     return count;

@@ -43,16 +43,26 @@ bool dt_pipeline_staging_changes(struct dt_pipeline_staging *staging, const stru
                                  const struct dt_pipeline_delays *agreed,
                                  const struct dt_pipeline_delays *measured);
 
-/* Switches this rank's flows as the agreed delays demand. False with the reason in *error. Blocks. */
-bool dt_pipeline_staging_set(struct dt_pipeline_staging *staging, const struct detour_profile *profile,
-                             const struct dt_pipeline_delays *agreed, uint32_t rank,
-                             const struct dt_pipeline_process *processes, struct dt_job_error *error);
+/* Other flows need the host path with the one than with the other. */
+bool dt_pipeline_staging_differ(const struct detour_profile *profile, const struct dt_pipeline_delays *a,
+                                const struct dt_pipeline_delays *b);
 
-/* The flows that use the host path by command, of all ranks; returns how many. At most
+/* Switches the flows of the rank at that position as the agreed delays demand. ranks: [position], who is
+ * there; processes: [rank]. False with the reason in *error. Blocks. */
+bool dt_pipeline_staging_set(struct dt_pipeline_staging *staging, const struct detour_profile *profile,
+                             const struct dt_pipeline_delays *agreed, uint32_t position,
+                             const unsigned *ranks, const struct dt_pipeline_process *processes,
+                             struct dt_job_error *error);
+
+/* The connections are new ones: all messages go directly, until dt_pipeline_staging_set() follows. */
+void dt_pipeline_staging_reset(struct dt_pipeline_staging *staging);
+
+/* The flows that use the host path by command, of all positions; ranks: as above. Returns how many, at most
  * DT_PIPELINE_FLOWS_SHOWN. */
 uint32_t dt_pipeline_staging_flows(const struct dt_pipeline_staging *staging,
                                    const struct detour_profile *profile,
-                                   const struct dt_pipeline_delays *agreed, uint32_t ranks,
+                                   const struct dt_pipeline_delays *agreed, const unsigned *ranks,
+                                   uint32_t rank_count,
                                    struct dt_pipeline_flow flows[DT_PIPELINE_FLOWS_SHOWN]);
 
 #ifdef __cplusplus

@@ -128,3 +128,21 @@ TEST(Agreement, NeverTwoSchedules)
     }
     EXPECT_GT(all, 1000u) << "the case is too hard: schedules hardly change";
 }
+
+/* All ranks change the schedule for a reason that a round has given to all: the next proposal has a number
+ * of its own. */
+TEST(Agreement, AChangeWithoutAProposalHasANumber)
+{
+    Ranks r(3);
+    for (struct dt_agreement &rank : r.ranks)
+        EXPECT_EQ(dt_agreement_count_change(&rank), 1u);
+    EXPECT_EQ(r.ranks[0].adopted, 1u);
+    EXPECT_EQ(dt_agreement_propose(&r.ranks[0], r.next_iteration + 2), 2u);
+    r.Expect(DT_AGREEMENT_PREPARE);
+    for (struct dt_agreement &rank : r.ranks)
+        dt_agreement_prepared(&rank, 7);
+    r.Expect(DT_AGREEMENT_KEEP);
+    r.Expect(DT_AGREEMENT_ADOPT);
+    for (struct dt_agreement &rank : r.ranks)
+        EXPECT_EQ(rank.adopted, 2u);
+}

@@ -15,14 +15,12 @@
 #include <vector>
 
 #include "tests/process/command.h"
-#include "tests/process/remedy_file.h"
 
 using detour_test::Await;
 using detour_test::Command;
 using detour_test::LineCount;
 using detour_test::Outcome;
 using detour_test::RunDetour;
-using detour_test::WriteRemedy;
 
 namespace
 {
@@ -370,51 +368,6 @@ TEST(PipelineLoop, ASlowLinkChangesTheSchedule)
     json_decref(adapted);
 }
 
-bool EndsWithout(const std::string &out, const std::string &text)
-{
-    size_t end = out.rfind('\n'), begin = end == std::string::npos ? end : out.rfind('\n', end - 1);
-
-    return begin != std::string::npos && out.substr(begin, end - begin).find(text) == std::string::npos;
-}
-
-/*
- * The remedies of a controller, one after the other: fewer microbatches for a replica, ranks that exchange
- * their positions, fewer microbatches where the ranks are now, an end of that with the ranks where they are,
- * another exchange, the first positions, and the end of the run for a restart. Every rank checks that the
- * sums of the gradients and the parameters are exactly those of a run without remedies.
- */
-TEST(PipelineLoop, RemediesOfAControllerAreCarriedOutAndTakenBack)
-{
-    const struct {
-        int step;
-        const char *name, *counts, *nodes;
-    } remedies[] = {{1, "remedy S2", "[1,7]", "[0,1,2,3]"}, {2, "remedy S3", "[4,4]", "[3,1,0,2]"},
-                    {1, "remedy S2", "[3,5]", "[3,1,0,2]"}, {0, NULL, "[4,4]", "[3,1,0,2]"},
-                    {2, "pause", "[5,3]", "[1,0,2,3]"},     {0, NULL, "[4,4]", "[0,1,2,3]"}};
-    std::string folder = (std::filesystem::temp_directory_path() / "detour-remedy-XXXXXX").string();
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    Command command(Pipeline({"--dp", "2", "--adapt", "control", "-n", "1000000"}),
-                    {{"DETOUR_RUNTIME_DIR", folder}});
-    int number = 0;
-
-    ASSERT_TRUE(Await([&] { return Rows(command.Written()) > 2; })) << command.Written();
-    for (const auto &remedy : remedies) {
-        size_t before = command.Written().size();
-
-        WriteRemedy(folder, ++number, remedy.step, remedy.counts, remedy.nodes);
-        ASSERT_TRUE(Await([&] {
-            std::string out = command.Written();
-            return remedy.name ? out.find(remedy.name, before) != std::string::npos
-                               : out.size() > before && EndsWithout(out, "remedy");
-        })) << number;
-    }
-    WriteRemedy(folder, ++number, 3, "[4,4]", "[0,1,2,3]");
-    Outcome outcome = command.Wait();
-    EXPECT_EQ(outcome.exit_code, 75) << outcome.err;
-    EXPECT_LT(Rows(outcome.out), 1000000u);
-    std::filesystem::remove_all(folder);
-}
-
 TEST(Pipeline, APlantedCorruptionIsNoticed)
 {
     Outcome outcome = RunFaulty("flips-a-bit", "20");
@@ -534,8 +487,8 @@ double MedianOf(const std::vector<Reading> &readings, int rank, double from, dou
 
 /*
  * `detour stat` beside the runner's own measurement of the same iterations. Device 1 computes three times as
- * long from iteration 40 on. The process counts an iteration once it has found their rhythm, at most twelve later
- * than the runner.
+ * long from iteration 40 on. The process counts an iteration once it has found their rhythm, at most twelve
+ * later than the runner.
  */
 TEST(PipelineLoop, StatHasTheTimeOfTheIterationsAndFindsTheSlowDevice)
 {

@@ -24,7 +24,20 @@ class PipelineAdapt : public ::testing::Test
 
     ~PipelineAdapt() override
     {
+        dt_pipeline_candidate_free(&present);
         dt_pipeline_plan_free(&plan);
+    }
+
+    enum detour_adapt_verdict Prepare(const struct dt_pipeline_delays &measured,
+                                      struct dt_pipeline_candidate *candidate, uint32_t iteration = 0)
+    {
+        return dt_pipeline_adapt_prepare(&plan, &present, iteration, &none, &measured, candidate);
+    }
+
+    /* Of what is in use if the candidate is taken. */
+    uint64_t Digest(const struct dt_pipeline_candidate &candidate, uint32_t iteration = 0)
+    {
+        return dt_pipeline_candidate_digest(&plan, &present, &candidate, iteration);
     }
 
     struct dt_pipeline_delays Measured()
@@ -38,6 +51,7 @@ class PipelineAdapt : public ::testing::Test
     struct dt_pipeline_plan plan = {};
     struct dt_pipeline_verdicts verdicts[4] = {};
     struct dt_pipeline_delays none = {};
+    struct dt_pipeline_candidate present = {}; /* the plan's schedules are in use */
 };
 } // namespace
 
@@ -93,22 +107,67 @@ TEST_F(PipelineAdapt, ChangesTheScheduleForASlowLinkAndBack)
     EXPECT_FALSE(dt_pipeline_adapt_decide(&plan, plan.schedule, &none, &slow, &state)) << "not confirmed yet";
     EXPECT_TRUE(dt_pipeline_adapt_decide(&plan, plan.schedule, &none, &slow, &state));
 
-    struct dt_pipeline_candidate first, second;
-    ASSERT_TRUE(dt_pipeline_adapt_prepare(&plan, plan.schedule, &none, &slow, &first));
-    ASSERT_TRUE(dt_pipeline_adapt_prepare(&plan, plan.schedule, &none, &slow, &second));
-    EXPECT_EQ(first.digest, second.digest) << "every rank makes the same one";
+    struct dt_pipeline_candidate first = {}, second = {};
+    ASSERT_EQ(Prepare(slow, &first), DETOUR_ADAPT_CHANGE);
+    ASSERT_EQ(Prepare(slow, &second), DETOUR_ADAPT_CHANGE);
+    EXPECT_EQ(Digest(first), Digest(second)) << "every rank makes the same one";
+    EXPECT_NE(Digest(first), Digest(present));
     ASSERT_TRUE(dt_pipeline_slow_add_link(&options.slow, "2-3=40ms"));
-    EXPECT_LT(dt_pipeline_plan_predict_ns(&plan, first.schedule, 0),
-              dt_pipeline_plan_predict_ns(&plan, plan.schedule, 0));
+    const struct detour_schedule *schedule = first.orders[0].variant.schedule;
+    EXPECT_LT(dt_pipeline_plan_predict_ns(&plan, &schedule, 0), dt_pipeline_plan_predict_ns(&plan, NULL, 0));
     dt_pipeline_candidate_free(&first);
     dt_pipeline_candidate_free(&second);
 }
 
 TEST_F(PipelineAdapt, WithoutAChangeThereIsNothingToPrepare)
 {
-    struct dt_pipeline_candidate candidate;
-    EXPECT_FALSE(dt_pipeline_adapt_prepare(&plan, plan.schedule, &none, &none, &candidate));
-    EXPECT_EQ(candidate.arena, nullptr);
+    struct dt_pipeline_candidate candidate = {};
+    EXPECT_EQ(Prepare(none, &candidate), DETOUR_ADAPT_KEEP_UNCHANGED);
+    EXPECT_EQ(candidate.count, 0u);
+    /* Every schedule of one microbatch is as long. */
+    dt_pipeline_plan_free(&plan);
+    options.microbatches = 1;
+    struct detour_error error;
+    ASSERT_TRUE(dt_pipeline_plan_make(&plan, &options, &error)) << error.text;
+    verdicts[2].slow[0] = {3, 0, 40000000};
+    EXPECT_EQ(Prepare(Measured(), &candidate), DETOUR_ADAPT_KEEP_NO_GAIN);
+    EXPECT_EQ(candidate.count, 0u);
+}
+
+/* Three replicas with two numbers of microbatches: a schedule for each number, which takes the place of the
+ * one before for that number alone. */
+TEST_F(PipelineAdapt, EachNumberOfMicrobatchesHasASchedule)
+{
+    struct dt_pipeline_candidate candidate = {};
+    struct detour_error error;
+    options.replicas = 3;
+    ASSERT_TRUE(dt_pipeline_shares_add(&options.shares, "20,8,20@5"));
+    ASSERT_TRUE(dt_pipeline_plan_vary(&plan, &error)) << error.text;
+    verdicts[2].slow[0] = {3, 0, 40000000};
+    verdicts[3].slow[0] = {2, 0, 40000000};
+    struct dt_pipeline_delays slow = Measured();
+    ASSERT_EQ(Prepare(slow, &candidate, 5), DETOUR_ADAPT_CHANGE);
+    ASSERT_EQ(candidate.count, 2u);
+    const uint64_t digest = Digest(candidate, 5);
+    EXPECT_NE(digest, Digest(present, 5));
+    dt_pipeline_candidate_take(&present, &candidate);
+    EXPECT_EQ(candidate.count, 0u);
+    EXPECT_EQ(present.count, 2u);
+    EXPECT_EQ(Digest(candidate, 5), digest) << "what was confirmed is in use";
+    for (int32_t replica = 0; replica < 3; replica++) {
+        struct dt_pipeline_variant used = dt_pipeline_variant_of(&plan, &present, replica, 5);
+        EXPECT_EQ(used.profile.microbatch_count, replica == 1 ? 8 : 20);
+        EXPECT_EQ(used.schedule->op_count, used.profile.microbatch_count * 4u * 3u);
+        EXPECT_NE(used.program, dt_pipeline_plan_of(&plan, replica, 5).program);
+    }
+    EXPECT_EQ(dt_pipeline_variant_of(&plan, &present, 0, 4).program, plan.program)
+        << "another number: the plan's";
+    EXPECT_EQ(dt_pipeline_adapt_prepare(&plan, &present, 5, &slow, &slow, &candidate),
+              DETOUR_ADAPT_KEEP_UNCHANGED);
+    ASSERT_EQ(dt_pipeline_adapt_prepare(&plan, &present, 5, &slow, &none, &candidate), DETOUR_ADAPT_CHANGE);
+    dt_pipeline_candidate_take(&present, &candidate);
+    EXPECT_EQ(present.count, 2u);
+    EXPECT_NE(Digest(candidate, 5), digest);
 }
 
 TEST_F(PipelineAdapt, AllRanksExecuteTheSameSchedule)

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "controller/execute.h"
@@ -150,10 +151,29 @@ TEST_F(PipelineFollow, WhatIsNoDecisionIsIgnored)
     const std::string path = folder.path + "/" DT_DECISION_FILE;
 
     Start();
+    testing::internal::CaptureStderr();
     std::ofstream(path) << "{\"version\":1";
     EXPECT_FALSE(Read());
+    EXPECT_FALSE(Read()) << "the same content, one line";
     std::ofstream(path) << std::string(DT_STORE_RECORD_BYTES + 10, ' ');
     EXPECT_FALSE(Read());
+    Decide(1, 1, {{2, 3, 20000000}});
+    std::stringstream decision;
+    decision << std::ifstream(path).rdbuf();
+    std::string text = decision.str();
+    std::ofstream(path) << std::string(text).replace(text.find("\"fence\":1"), 9, "\"fence\":x");
+    EXPECT_FALSE(Read());
+    std::ofstream(path) << std::string(text).replace(text.find("\"fence\":1"), 9, "\"fence\":-7");
+    EXPECT_FALSE(Read());
+    std::ofstream(path) << std::string(text).replace(text.find("replan"), 6, "hold");
+    EXPECT_FALSE(Read());
+    const std::string line = "detour pipeline: " + path + " is not followed: ";
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              line + "the record: expected a JSON object\n" + line +
+                  "the record: expected less than 65536 bytes\n" + line +
+                  "the record: expected a JSON object\n" + line +
+                  "fence: expected an integer from 1 to 4611686018427387903\n" + line +
+                  "kind: expected replan\n");
     std::filesystem::remove(path);
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); /* must not block */
     EXPECT_FALSE(Read());

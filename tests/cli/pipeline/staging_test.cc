@@ -122,12 +122,19 @@ TEST_F(PipelineStaging, AChangeIsAskedForWhenTwoIterationsInARowAgree)
 TEST_F(PipelineStaging, FlowsOfEveryReplicaAreShown)
 {
     struct dt_pipeline_flow flows[DT_PIPELINE_FLOWS_SHOWN];
-    EXPECT_EQ(0u, dt_pipeline_staging_flows(&staging, &plan.profile, &slow, 8, flows));
+    unsigned ranks[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    EXPECT_EQ(0u, dt_pipeline_staging_flows(&staging, &plan.profile, &slow, ranks, 8, flows));
     staging.is_switched = true;
-    ASSERT_EQ(2u, dt_pipeline_staging_flows(&staging, &plan.profile, &slow, 8, flows));
+    ASSERT_EQ(2u, dt_pipeline_staging_flows(&staging, &plan.profile, &slow, ranks, 8, flows));
     EXPECT_EQ(2, flows[0].from);
     EXPECT_EQ(3, flows[0].to);
     EXPECT_EQ(6, flows[1].from);
+    EXPECT_EQ(7, flows[1].to);
+    std::swap(ranks[3], ranks[6]); /* they have exchanged their positions */
+    ASSERT_EQ(2u, dt_pipeline_staging_flows(&staging, &plan.profile, &slow, ranks, 8, flows));
+    EXPECT_EQ(2, flows[0].from);
+    EXPECT_EQ(6, flows[0].to);
+    EXPECT_EQ(3, flows[1].from);
     EXPECT_EQ(7, flows[1].to);
 }
 
@@ -135,12 +142,23 @@ TEST_F(PipelineStaging, FlowsOfEveryReplicaAreShown)
 TEST_F(PipelineStaging, OnlyTheSenderOfASlowFlowGivesAnOrder)
 {
     struct dt_pipeline_process processes[4] = {};
+    unsigned ranks[4] = {0, 1, 2, 3};
     snprintf(processes[3].name, sizeof processes[3].name, "host:7");
     staging.is_switched = true;
     for (uint32_t rank : {0, 1, 3})
-        EXPECT_TRUE(dt_pipeline_staging_set(&staging, &plan.profile, &slow, rank, processes, &error));
-    EXPECT_FALSE(dt_pipeline_staging_set(&staging, &plan.profile, &slow, 2, processes, &error));
+        EXPECT_TRUE(dt_pipeline_staging_set(&staging, &plan.profile, &slow, rank, ranks, processes, &error));
+    EXPECT_FALSE(dt_pipeline_staging_set(&staging, &plan.profile, &slow, 2, ranks, processes, &error));
     EXPECT_EQ(0u, std::string(error.text).find("`detour hostpath on peer=host:7` at this rank: "))
         << error.text;
     EXPECT_FALSE(staging.is_on[3]);
+    std::swap(ranks[2], ranks[0]);
+    std::swap(ranks[3], ranks[1]);
+    snprintf(processes[1].name, sizeof processes[1].name, "host:5");
+    EXPECT_FALSE(dt_pipeline_staging_set(&staging, &plan.profile, &slow, 2, ranks, processes, &error));
+    EXPECT_EQ(0u, std::string(error.text).find("`detour hostpath on peer=host:")) << error.text;
+    staging.is_on[1] = true;
+    EXPECT_TRUE(dt_pipeline_staging_set(&staging, &plan.profile, &slow, 2, ranks, processes, &error))
+        << "rank 1 is the receiver at position 3";
+    dt_pipeline_staging_reset(&staging);
+    EXPECT_FALSE(staging.is_on[1]);
 }
