@@ -402,9 +402,9 @@ static void describe(const struct dt_remedy *remedy, struct dt_decision *decisio
     }
     snprintf(decision->reason, sizeof decision->reason,
              "%s: %" PRId32 " slow ranks, %" PRId32 " slow links; waiting has cost as much as the step (%.1f "
-             "s); an iteration of %.1f ms would take %.1f ms",
+             "s); the last iteration took %.1f ms, estimated: %.1f ms as it is, %.1f ms with the step",
              detour_step_name(remedy->due), remedy->slowness.node_count, remedy->slowness.link_count,
-             (double)remedy->cost_ns[remedy->due] / DT_NS_PER_S,
+             (double)remedy->cost_ns[remedy->due] / DT_NS_PER_S, (double)remedy->unremedied_ns / DT_NS_PER_MS,
              (double)remedy->present_ns * scale / DT_NS_PER_MS,
              (double)remedy->estimate_ns[remedy->due] * scale / DT_NS_PER_MS);
 }

@@ -208,6 +208,19 @@ TEST_F(Remedy, ASlowRankAfterAnExchangeHasFewerMicrobatchesWhereItIs)
     EXPECT_EQ(Until(90, 7000), -1);
 }
 
+/* With a schedule for the delays an iteration is shorter than the estimate without the step. */
+TEST_F(Remedy, TheReasonTellsTheMeasuredIterationFromTheEstimates)
+{
+    ASSERT_EQ(Until(90, 100), -1);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    ASSERT_GE(Until(140, 1000), 0);
+    ASSERT_EQ(decision.step, DETOUR_STEP_S2);
+    const std::string reason = decision.reason;
+    EXPECT_NE(reason.find("; the last iteration took 140.0 ms, estimated: "), std::string::npos) << reason;
+    EXPECT_NE(reason.find(" ms as it is, "), std::string::npos) << reason;
+    EXPECT_NE(reason.find(" ms with the step"), std::string::npos) << reason;
+}
+
 /* The state that an exchange moves counts: 60 s, and 30 s for two copies of 300 GB. */
 TEST_F(Remedy, AnExchangeWaitsForTheMoveOfTheState)
 {
