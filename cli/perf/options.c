@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "cli/arg.h"
 #include "cli/command.h"
+#include "cli/perf/pairs_file.h"
 #include "cli/perf/protocol.h"
 #include "cli/validation.h"
 
@@ -55,10 +56,10 @@ static const struct argp_option argp_options[] = {
     {"window", KEY_WINDOW, "N", 0, "with --raw: messages in flight per connection and direction (default 8)",
      0},
     {"flush", KEY_FLUSH, NULL, 0, "call iflush after every receive, as NCCL does for GPU memory", 0},
-    {"pairs", KEY_PAIRS, "ring|tree|LINKS", 0,
-     "instead of an operation: validate every link of this plan (LINKS: for example 0-1,2-3,0-2), messages "
-     "of -b "
-     "bytes (default 1M), -n round trips, and the ranks' computing; print which is slow",
+    {"pairs", KEY_PAIRS, "ring|tree|LINKS|FILE", 0,
+     "instead of an operation: validate every link of this plan (LINKS: for example 0-1,2-3,0-2; FILE: "
+     "NAME.json, as `detour mitigate --validation --json` prints it), messages of -b bytes (default 1M), -n "
+     "round trips, and the ranks' computing; print which is slow",
      0},
     {"slow", KEY_SLOW, "FACTOR", 0,
      "with --pairs: slow is what takes longer than FACTOR medians (default 1.1)", 0},
@@ -206,11 +207,13 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
         options->flush = true;
         return 0;
     case KEY_PAIRS:
-        options->pairs = arg;
-        return dt_validation_is_known(arg)
+        options->pairs = dt_perf_pairs_is_file(arg) ? dt_perf_pairs_read_file(arg) : arg;
+        if (!options->pairs)
+            return EINVAL;
+        return dt_validation_is_known(options->pairs)
                    ? 0
-                   : refuse("--pairs %s: expected ring, tree or up to %d links such as 0-1,2-3", arg,
-                            DT_VALIDATION_LINKS_MAX);
+                   : refuse("--pairs %s: expected ring, tree, FILE.json or up to %d links such as 0-1,2-3",
+                            arg, DT_VALIDATION_LINKS_MAX);
     case KEY_SLOW:
         return parse_slow(parse, arg);
     default:
@@ -287,7 +290,7 @@ static char *help_filter(int key, const char *text, void *input)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .args_doc = "OPERATION\n--pairs=ring|tree|LINKS",
+    .args_doc = "OPERATION\n--pairs=ring|tree|LINKS|FILE",
     .doc = "Runs a communication pattern through an ncclNet v8 plugin the way NCCL does, checks every byte "
            "and prints times and bandwidths.",
     .help_filter = help_filter,
