@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "transport/setup.h"
+#include "transport/setup_state.h"
 
 #ifdef __cplusplus
 extern "C" {
