@@ -109,11 +109,14 @@ class Run:
         self.shown = {}
 
     # ---- Set-up. ----
-    def start(self, words, name, host=None):
+    def start(self, words, name, host=None, shell=None):
+        """The command, or with `shell` a shell script whose parameters are the command's words, in a session of its own."""
         environment = dict(os.environ, DETOUR_VERBS="soft", DETOUR_SOCKET_IFNAME="=lo")
         if host:
             environment["DETOUR_RUNTIME_DIR"] = str(self.folder / host)
-        process = Process([self.detour, *words], self.folder / f"{name}.err", env=environment)
+        command = ["sh", "-c", shell, "sh"] if shell else []
+        process = Process([*command, self.detour, *words], self.folder / f"{name}.err", env=environment,
+                          start_new_session=bool(shell))
         self.processes.append(process)
         return process
 

@@ -20,16 +20,22 @@ pause, and an iteration is as short with it as without. Then a link becomes slow
 the schedule is planned anew for it, and the ranks change to that schedule where they are now. At the end all parameters are
 compared with those of a run without remedies.
 
+With --step S4 the job's file states a restart as the only remedy that pays, and nothing is validated. The ranks are started by
+the loop of docs/pipeline.md: the controller finds the slow link and decides S4, the job ends with a checkpoint and exit code
+75, and the loop starts it again, now with a healthy link. It continues from the checkpoint and ends with 0, and its parameters
+are those of a run without remedies.
+
 Facts decide about the exit code: the link is named, refuted and confirmed, S2 gives replica 1 fewer microbatches, the ranks
 have it in force, it is taken back after the recovery, every message and every sum of gradients is the expected one. Times
 decide nothing.
 
-usage: remedy_loop.py BUILD [--iterations N] [--step S3]"""
+usage: remedy_loop.py BUILD [--iterations N] [--step S3|S4]"""
 import argparse
 import json
 import os
 import pathlib
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -94,6 +100,11 @@ class RemedyRun(Run):
         self.note(f"the link {link[0]}-{link[1]} is {'%d ms slow' % DELAY_MS if is_slow else 'healthy'}"
                   f"{'' if for_all else ' for the job only'}")
 
+    def checkpoints(self, name):
+        """One at the end: of each position, the parameters with all sums of gradients."""
+        (self.folder / name).mkdir()
+        return ["--checkpoint", str(self.folder / name), "--every", str(self.options.iterations)]
+
     # ---- What is seen. ----
     def remedies(self):
         return [one for _, one in self.records("decision") if one["kind"] == "remedy"]
@@ -115,6 +126,15 @@ class RemedyRun(Run):
         """Of the last iteration, as rank 0 prints it."""
         lines = [line for _, line in list(self.ranks[0].lines) if line[:1] == " " and line.split()[0].isdigit()]
         return lines[-1].partition("remedy ")[2].split()[:1] if lines else []
+
+    def compare_parameters(self):
+        """Those of the folder "job" with a run's without remedies and slow links."""
+        plain = self.start(["pipeline", *JOB_WORDS, "--times", "0.1,0.1,0.1", "-n", str(self.options.iterations),
+                            *self.checkpoints("plain")], "plain")
+        self.check("a run without remedies ends well", plain.child.wait(timeout=HANG_S) == 0)
+        names = [f"checkpoint-{position}.{self.options.iterations}" for position in range(len(self.hosts))]
+        self.check("the sums of the gradients are those of a run without remedies", all(
+            (self.folder / "job" / name).read_bytes() == (self.folder / "plain" / name).read_bytes() for name in names))
 
     # ---- The story. ----
     def story(self):
@@ -172,11 +192,6 @@ class ExchangeRun(RemedyRun):
     def job(self):
         return {**JOB, "costs_ms": {**JOB["costs_ms"], "S3": EXCHANGE_MS}}
 
-    def checkpoints(self, name):
-        """One at the end: of each position, the parameters with all sums of gradients."""
-        (self.folder / name).mkdir()
-        return ["--checkpoint", str(self.folder / name), "--every", str(self.options.iterations)]
-
     def rank_words(self):
         return self.checkpoints("job")
 
@@ -232,12 +247,89 @@ class ExchangeRun(RemedyRun):
         numbers = [row["schedule"] for row in rows if row["remedy"] == "S3"]
         self.check(f"the schedule changes while the exchange is in force: {sorted(set(numbers))}", len(set(numbers)) > 1)
         print("pauses:", ", ".join(f"{row['pause_ms']:.0f} ms ({row['remedy']})" for row in rows if row["pause_ms"]))
-        plain = self.start(["pipeline", *JOB_WORDS, "--times", "0.1,0.1,0.1", "-n", str(self.options.iterations),
-                            *self.checkpoints("plain")], "plain")
-        self.check("a run without remedies ends well", plain.child.wait(timeout=HANG_S) == 0)
-        names = [f"checkpoint-{position}.{self.options.iterations}" for position in range(len(self.hosts))]
-        self.check("the sums of the gradients are those of a run without remedies", all(
-            (self.folder / "job" / name).read_bytes() == (self.folder / "plain" / name).read_bytes() for name in names))
+        self.compare_parameters()
+
+
+# The loop of docs/pipeline.md for ranks with a runtime directory each, whose exit code is that of rank 0 as with a launcher. A
+# restart is on healthy nodes: it leaves out the two words that make the link slow. Each run has a file of results.
+RESTART_LOOP = """detour=$1 folder=$2 slow="$3 $4" run=1
+shift 4
+run_ranks() {
+    DETOUR_RUNTIME_DIR=$folder/b "$detour" "$@" --rank 1 $slow &
+    DETOUR_RUNTIME_DIR=$folder/c "$detour" "$@" --rank 2 $slow &
+    DETOUR_RUNTIME_DIR=$folder/d "$detour" "$@" --rank 3 $slow &
+    DETOUR_RUNTIME_DIR=$folder/a "$detour" "$@" --rank 0 --json "$folder/results.$run" $slow
+    code=$?
+    wait
+    echo "exit code $code"
+    return $code
+}
+while run_ranks "$@"; [ $? -eq 75 ]; do
+    slow= run=$((run + 1))
+done
+exit $code
+"""
+RESTART_MS = 1500  # of JOB with --step S4
+SLOW_FROM = 60  # iterations: the healthy times are known then
+
+
+class RestartRun(RemedyRun):
+    """The ranks are started together, and again after S4."""
+
+    def job(self):
+        never = {step: 10 ** 9 for step in ("S1", "S2", "S3")}
+        return {**JOB, "costs_ms": {**never, "S4": RESTART_MS}}
+
+    def start_all(self):
+        for host in self.hosts:
+            (self.folder / host).mkdir(mode=0o700)
+        (self.folder / "job.json").write_text(json.dumps(self.job()))
+        words = ["control", "--json", "--do", self.measures, "--cluster", str(self.folder / "job.json")]
+        for host in self.hosts:
+            words += ["--host", f"{host}={self.folder / host}"]
+        self.controllers = [self.start(words, "control")]
+        self.agents = []
+        self.ranks = [self.start([str(self.folder), "--slow-link", f"0@1-1@1={DELAY_MS}ms,from={SLOW_FROM}", "pipeline",
+                                  *JOB_WORDS, "--times", "4,4,4", "--adapt", "control", "-n", str(self.options.iterations),
+                                  "--timeout", "120", "--rendezvous", f"127.0.0.1:{free_port()}", "--resume",
+                                  *self.checkpoints("job")], "ranks", shell=RESTART_LOOP)]
+
+    def clean_up(self):
+        for process in getattr(self, "ranks", []):
+            if process.child.poll() is None:
+                os.killpg(process.child.pid, signal.SIGKILL)
+        super().clean_up()
+
+    def restarts(self):
+        return [one for one in self.remedies() if one["step"] == 3]
+
+    def exit_codes(self):
+        return [int(line.split()[-1]) for _, line in list(self.ranks[0].lines) if line.startswith("exit code ")]
+
+    def story(self):
+        if not self.wait("the pipeline runs", lambda: len(self.iterations()) > 0):
+            return
+        if not self.wait("the controller names the slow link", lambda: self.link_findings(0)):
+            return
+        if not self.wait("the controller decides for a restart", self.restarts):
+            return
+        if not self.wait("the job ends for a restart", self.exit_codes):
+            return
+        ended = len(self.iterations())
+        self.wait("the job runs again", lambda: len(self.iterations()) > ended)
+
+    def report(self):
+        codes = self.exit_codes()
+        self.check(f"the job ends for one restart and then for good: {codes}", codes == [75, 0])
+        first, second = (json.loads((self.folder / f"results.{run}").read_text())["iterations"] for run in (1, 2))
+        self.check("the last iteration of the first run has S4", first[-1]["remedy"] == "S4")
+        self.check("the first run ends with a checkpoint", first[-1]["checkpoint"] == "early")
+        numbers = [row["iteration"] for row in first + second]
+        self.check(f"the second run continues from that checkpoint, at iteration {second[0]['iteration']}",
+                   numbers == list(range(self.options.iterations)))
+        self.check("no other remedy is decided", all(one["step"] in (0, 3) for one in self.remedies()))
+        print(f"S4 after iteration {first[-1]['iteration']}, {len(self.restarts())} decision")
+        self.compare_parameters()
 
 
 def measure(build, folder):
@@ -259,14 +351,15 @@ def measure(build, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("--iterations", type=int, help="default: 600, with --step S3 260")
-    parser.add_argument("--step", choices=["S2", "S3"], default="S2", help="the last step of the ladder")
+    parser.add_argument("--iterations", type=int, help="default: 600, with --step S3 260, with S4 140")
+    parser.add_argument("--step", choices=["S2", "S3", "S4"], default="S2", help="the last step of the ladder")
     parser.add_argument("--measure", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         return measure(pathlib.Path(options.build), options.measure)
-    options.iterations = options.iterations or (260 if options.step == "S3" else 600)
-    run = (ExchangeRun if options.step == "S3" else RemedyRun)(options)
+    run_class, iterations = {"S2": (RemedyRun, 600), "S3": (ExchangeRun, 260), "S4": (RestartRun, 140)}[options.step]
+    options.iterations = options.iterations or iterations
+    run = run_class(options)
     return carry_out("remedy_loop", run, run.report)
 
 
