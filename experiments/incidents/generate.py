@@ -37,6 +37,8 @@ CLUSTERS = {
     "falcon-15-pp8": ("gpt2-7b", 1, 2, 8, 64, 588.235, BETWEEN_NODES, COSTS_MS),
     "falcon-17": ("gpt2-7b", 1, 4, 4, 64, 588.235, BETWEEN_NODES, COSTS_17_MS),
     "falcon-64": ("gpt2-13b", 1, 16, 4, 128, 3508.772, BETWEEN_NODES, COSTS_MS),
+    # No figure's: that of figure 17 with half as many stages, small enough for every assignment of nodes to be tried.
+    "falcon-8": ("gpt2-7b", 1, 4, 2, 64, 588.235, BETWEEN_NODES, COSTS_17_MS),
 }
 
 
@@ -139,19 +141,21 @@ def text_of(document):
     return json.dumps(document, indent=1) + "\n"
 
 
+def digest_line(name, cluster, laws):
+    digest = hashlib.sha256()
+    for seed in SEEDS:
+        digest.update(text_of(make_trace(seed, cluster, laws)).encode())
+    return f"{digest.hexdigest()}  {name}\n"
+
+
 def make_files():
     """{path: text} of every file that is made."""
     laws = json.loads((HERE / "distributions.json").read_text(encoding="utf-8"))
     clusters = {name: make_cluster(name) for name in CLUSTERS}
     files = {f"clusters/{name}.json": text_of(cluster) for name, cluster in clusters.items()}
     files["cases.json"] = text_of(make_cases(clusters, laws))
-    lines = []
-    for name in ("falcon-17", "falcon-64"):
-        digest = hashlib.sha256()
-        for seed in SEEDS:
-            digest.update(text_of(make_trace(seed, clusters[name], laws)).encode())
-        lines.append(f"{digest.hexdigest()}  {name}\n")
-    files["seeds.sha256"] = "".join(lines)
+    files["seeds.sha256"] = "".join(digest_line(name, clusters[name], laws) for name in ("falcon-17", "falcon-64"))
+    files["seeds-8.sha256"] = digest_line("falcon-8", clusters["falcon-8"], laws)
     return files
 
 

@@ -11,6 +11,7 @@
 /* Exchanges of nodes that a plan of S3 tries: with 64 nodes and a few slow ones, more find nothing better. */
 #define S3_BUDGET 4000
 
+enum { PPM = 1000000 };
 enum { PERMILLE = 1000, NOISE_PERMILLE = 100 }; /* as the ladder's; for the steps at once */
 
 static const struct detour_slowness nothing;
@@ -123,6 +124,33 @@ static struct detour_mitigate_options budget_of(const struct dt_incidents_option
     return (struct detour_mitigate_options){.budget = has_s3 ? S3_BUDGET : 1};
 }
 
+/* With the numbers of microbatches of S2, which are at least as good as equal ones for every assignment. */
+static enum detour_status compare_s3(struct run *run, const struct detour_cluster *cluster,
+                                     struct detour_error *error)
+{
+    struct detour_topology_options options = {.budget = 1};
+    struct detour_topology reference;
+
+    if (run->options->reference == DT_INCIDENTS_NO_REFERENCE)
+        return DETOUR_OK;
+    if (run->options->reference == DT_INCIDENTS_OPTIMUM)
+        options.budget = 0;
+    enum detour_status status =
+        detour_topology_adjust(run->arena, cluster, &run->slowness, &options, &reference, error);
+    if (status)
+        return status;
+    int64_t above_ns = run->plan.topology.iteration.iteration_ns - reference.bound_ns;
+    int64_t above_ppm = (int64_t)((__int128)above_ns * PPM / reference.bound_ns);
+
+    DT_CHECK(above_ns >= 0);
+    run->result->plan_count++;
+    run->result->equal_count += above_ns == 0;
+    run->result->above_sum_ppm += above_ppm;
+    if (above_ppm > run->result->above_largest_ppm)
+        run->result->above_largest_ppm = above_ppm;
+    return DETOUR_OK;
+}
+
 /* The remedies begin with the nodes where they are now. */
 static enum detour_status plan_steps(struct run *run, struct detour_error *error)
 {
@@ -136,6 +164,8 @@ static enum detour_status plan_steps(struct run *run, struct detour_error *error
     cluster.nodes = run->nodes;
     detour_arena_reset(run->arena);
     enum detour_status status = detour_mitigate(run->arena, &cluster, &event, &budget, &run->plan, error);
+    if (!status)
+        status = compare_s3(run, &cluster, error);
     if (status)
         return status;
     const int32_t *counts = run->plan.microbatches.counts;

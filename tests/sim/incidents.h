@@ -44,6 +44,13 @@ enum dt_incidents_policy {
     DT_INCIDENTS_EAGER = 3,   /* S2 or, where it saves more, S3, whenever it would save something */
 };
 
+/* What the plans of S3 are compared with. */
+enum dt_incidents_reference {
+    DT_INCIDENTS_NO_REFERENCE = 0,
+    DT_INCIDENTS_BOUND = 1,   /* the bound of the plan */
+    DT_INCIDENTS_OPTIMUM = 2, /* the best of all assignments; for at most eight nodes, else the bound */
+};
+
 struct dt_incidents_options {
     const struct detour_cluster *cluster;
     const struct dt_incident *incidents;
@@ -52,6 +59,7 @@ struct dt_incidents_options {
     enum detour_step step;    /* of DT_INCIDENTS_AT_ONCE */
     enum detour_step highest; /* of DT_INCIDENTS_LADDER: no step above it; S1 means S4 */
     enum dt_incidents_model model;
+    enum dt_incidents_reference reference;
     void (*on_phase)(void *arg, const struct dt_incidents_phase *phase); /* NULL: no call */
     void *phase_arg;
 };
@@ -67,6 +75,12 @@ struct dt_incidents_result {
     /* With the ladder, of the time that was waited for S2, S3 and S4, of each taken step of its kind the
      * longest: what the step would have saved, as the ladder has added it up. */
     int64_t waited_ns[DETOUR_STEP_COUNT];
+    /* Plans of S3, one for each change of what is slow or in force; by how much their estimated iterations
+     * are above those of the reference, in millionths of these. */
+    int64_t plan_count;
+    int64_t equal_count; /* by nothing */
+    int64_t above_sum_ppm;
+    int64_t above_largest_ppm;
 };
 
 enum detour_status dt_incidents_run(const struct dt_incidents_options *options,

@@ -27,12 +27,16 @@ static const char help[] =
     "  --highest STEP     the ladder's last step, S2 to S4 (S4)\n"
     "  --eager            also a run that waits for no step: S2 or, where it saves more, S3, at the first\n"
     "                     boundary at which it saves time\n"
+    "  --plans NAME       the ladder alone, and how far its plans of S3 are from what cannot be less: bound, "
+    "of\n"
+    "                     each plan; optimum, of all assignments of at most eight nodes\n"
     "  --phases           also prints the phases of the runs without remedies and with the ladder\n";
 
 struct request {
     const char *cluster_path;
     enum dt_incidents_model model;
     enum detour_step highest;
+    enum dt_incidents_reference reference;
     bool has_eager;
     bool has_phases;
 };
@@ -86,6 +90,7 @@ static enum detour_status run_policy(const struct request *request, const struct
                                                  .step = policy->step,
                                                  .highest = request->highest,
                                                  .model = request->model,
+                                                 .reference = request->reference,
                                                  .on_phase = has_phases ? record : NULL,
                                                  .phase_arg = &recorder};
     struct dt_incidents_result result;
@@ -104,6 +109,13 @@ static enum detour_status run_policy(const struct request *request, const struct
     return DETOUR_OK;
 }
 
+static bool is_wanted(const struct request *request, enum dt_incidents_policy policy)
+{
+    if (request->reference != DT_INCIDENTS_NO_REFERENCE)
+        return policy == DT_INCIDENTS_LADDER;
+    return policy != DT_INCIDENTS_EAGER || request->has_eager;
+}
+
 static int run_trace(const struct request *request, const struct detour_cluster *cluster, const json_t *value)
 {
     struct dt_incidents_trace trace;
@@ -116,7 +128,7 @@ static int run_trace(const struct request *request, const struct detour_cluster 
     enum detour_status status = DETOUR_OK;
 
     for (size_t i = 0; !status && i < DT_COUNT_OF(policies); i++)
-        if (policies[i].policy != DT_INCIDENTS_EAGER || request->has_eager)
+        if (is_wanted(request, policies[i].policy))
             status = run_policy(request, cluster, &trace, &policies[i], line, &error);
     if (!status)
         json_dumpf(line, stdout, JSON_PRESERVE_ORDER);
@@ -141,6 +153,12 @@ static bool parse_model(const char *text, enum dt_incidents_model *model)
     return false;
 }
 
+static bool parse_reference(const char *text, enum dt_incidents_reference *reference)
+{
+    *reference = !strcmp(text, "optimum") ? DT_INCIDENTS_OPTIMUM : DT_INCIDENTS_BOUND;
+    return *reference == DT_INCIDENTS_OPTIMUM || !strcmp(text, "bound");
+}
+
 static bool parse_step(const char *text, enum detour_step *found)
 {
     for (int step = DETOUR_STEP_S2; step < DETOUR_STEP_COUNT; step++)
@@ -154,13 +172,11 @@ static bool parse_step(const char *text, enum detour_step *found)
 /* 0, or the exit status. */
 static int parse(int argc, char **argv, struct request *request)
 {
-    static const struct option options[] = {{"cluster", required_argument, NULL, 'c'},
-                                            {"model", required_argument, NULL, 'm'},
-                                            {"highest", required_argument, NULL, 's'},
-                                            {"eager", no_argument, NULL, 'e'},
-                                            {"phases", no_argument, NULL, 'p'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
+    static const struct option options[] = {
+        {"cluster", required_argument, NULL, 'c'}, {"model", required_argument, NULL, 'm'},
+        {"highest", required_argument, NULL, 's'}, {"eager", no_argument, NULL, 'e'},
+        {"plans", required_argument, NULL, 'r'},   {"phases", no_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},          {0}};
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -176,6 +192,8 @@ static int parse(int argc, char **argv, struct request *request)
             is_good = parse_step(optarg, &request->highest);
         } else if (option == 'e') {
             request->has_eager = true;
+        } else if (option == 'r') {
+            is_good = parse_reference(optarg, &request->reference);
         } else if (option == 'p') {
             request->has_phases = true;
         } else {

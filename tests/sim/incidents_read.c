@@ -100,8 +100,16 @@ json_t *dt_incidents_result_json(const struct dt_incidents_result *result)
         json_object_set_new(taken, name, json_integer(result->taken[step]));
         json_object_set_new(waited, name, json_integer(result->waited_ns[step]));
     }
-    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o}", "iterations", (json_int_t)result->iterations,
-                     "elapsed_ns", (json_int_t)result->elapsed_ns, "lost_ns", (json_int_t)result->lost_ns,
-                     "paused_ns", (json_int_t)result->paused_ns, "longest_ns", (json_int_t)result->longest_ns,
-                     "taken", taken, "waited_ns", waited);
+    json_t *made =
+        json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o}", "iterations", (json_int_t)result->iterations, "elapsed_ns",
+                  (json_int_t)result->elapsed_ns, "lost_ns", (json_int_t)result->lost_ns, "paused_ns",
+                  (json_int_t)result->paused_ns, "longest_ns", (json_int_t)result->longest_ns, "taken", taken,
+                  "waited_ns", waited);
+    if (result->plan_count)
+        json_object_set_new(made, "plans",
+                            json_pack("{s:I,s:I,s:I,s:I}", "count", (json_int_t)result->plan_count, "equal",
+                                      (json_int_t)result->equal_count, "above_sum_ppm",
+                                      (json_int_t)result->above_sum_ppm, "above_largest_ppm",
+                                      (json_int_t)result->above_largest_ppm));
+    return made;
 }

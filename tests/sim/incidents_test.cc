@@ -244,6 +244,38 @@ TEST(Incidents, WaitingForAStepCostsNoMoreThanTheStep)
     EXPECT_GT(longest_ns[DETOUR_STEP_S4], 55 * kSecond);
 }
 
+/* All links between the first three nodes and the others: no assignment avoids them, and the bound is below.
+ */
+TEST(Incidents, PlansOfS3AreComparedWithTheBoundAndTheOptimum)
+{
+    std::vector<struct dt_incident> incidents;
+    for (int32_t a = 0; a < 3; a++)
+        for (int32_t b = 3; b < 8; b++)
+            incidents.push_back(Link(a, b, 9000 + 700 * a + 100 * b, 0, 100 * kSecond));
+    Cluster cluster(4, 2, 32);
+    struct dt_incidents_options options = {};
+    struct dt_incidents_result none = {}, bound = {}, optimum = {};
+    struct detour_error error = {};
+    options.cluster = cluster.get();
+    options.incidents = incidents.data();
+    options.incident_count = static_cast<int32_t>(incidents.size());
+    ASSERT_EQ(dt_incidents_run(&options, &none, &error), DETOUR_OK) << error.text;
+    options.reference = DT_INCIDENTS_BOUND;
+    ASSERT_EQ(dt_incidents_run(&options, &bound, &error), DETOUR_OK) << error.text;
+    options.reference = DT_INCIDENTS_OPTIMUM;
+    ASSERT_EQ(dt_incidents_run(&options, &optimum, &error), DETOUR_OK) << error.text;
+    EXPECT_EQ(none.plan_count, 0);
+    EXPECT_GT(bound.plan_count, 0);
+    EXPECT_EQ(optimum.plan_count, bound.plan_count);
+    EXPECT_EQ(bound.lost_ns, none.lost_ns);
+    EXPECT_EQ(optimum.lost_ns, none.lost_ns);
+    EXPECT_LT(bound.equal_count, bound.plan_count);
+    EXPECT_GT(bound.above_largest_ppm, 0);
+    EXPECT_GE(bound.above_sum_ppm, bound.above_largest_ppm);
+    EXPECT_EQ(optimum.above_largest_ppm, 0);
+    EXPECT_EQ(optimum.equal_count, optimum.plan_count);
+}
+
 TEST(Incidents, TracesAreReadAndWrongOnesRefused)
 {
     struct dt_incidents_trace trace;
