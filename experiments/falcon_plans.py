@@ -40,5 +40,6 @@ def plans_section(programs, traces_of):
         "With 8 devices the plan of the local search, which tries up to 4,000 exchanges of nodes as with the larger clusters, is "
         "compared with the best of all 40,320 assignments; with 16 and 64 devices with the bound below which no assignment can be. "
         "\"At once\": all incidents of a seed are there together. The cluster of 8 devices is no figure's: that of figure 17 with "
-        "half as many stages."), "",
+        "half as many stages. Where no assignment avoids slow links the bound may be far below the optimum "
+        "(`Incidents.PlansOfS3AreComparedWithTheBoundAndTheOptimum` has such a job)."), "",
         "| | compared with | plans | equal to it | above it, mean | largest |", "| --- |" + " --- |" * 5, *rows, ""]
