@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """FALCON's figures 18 and 19 with `detour pipeline`: what the controller costs a healthy iteration, and the pause of S3
-through the plugin and through files. Runs in pairs, one after the other and in changing order, so that slow changes of the
+through the plugin and through files. The plugin's own detection is on in both runs, since nothing turns it off: --detection
+counts its instructions instead. Runs in pairs, one after the other and in changing order, so that slow changes of the
 machine meet both; the differences of the pairs are printed, with the load. Numbers are those of an idle machine.
 
 Files of parameters are written to the disk (fsync), dropped from this machine's memory and read again, as a checkpoint that
 outlives the machine. --folder has to be on the disk to compare with; a file system in memory is refused. The cache of a disk,
 or of the host of a virtual one, is not seen from here.
 
-  overhead.py BUILD [--pairs N] [--iterations N] [--parameters SIZES] [--folder DIR]"""
+  overhead.py BUILD [--pairs N] [--iterations N] [--parameters SIZES] [--folder DIR]
+  overhead.py BUILD --detection [--iterations N]"""
 import argparse
 import json
 import os
 import pathlib
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -82,6 +85,44 @@ def print_overhead(runs, options):
           flush=True)
 
 
+def instructions(profile):
+    """Of the plugin's detection: the lines of detect/ and of the meter of its messages; and of the mathematical library, of
+    which nothing else in a process of `detour pipeline` needs much."""
+    text = subprocess.run(["callgrind_annotate", "--threshold=100", "--auto=no", str(profile)], capture_output=True, text=True,
+                          check=True).stdout
+    found = {"detect": 0, "meter": 0, "libm": 0}
+    for line in text.splitlines():
+        words = line.split()
+        if not words or not words[0].replace(",", "").isdigit():
+            continue
+        place = next((key for key, part in (("detect", "/detect/"), ("meter", "/transport/message/meter"), ("libm", "libm.so"))
+                      if part in line), None)
+        if place:
+            found[place] += int(words[0].replace(",", ""))
+    return found
+
+
+def print_detection(runs, options):
+    """Rank 0 under callgrind, the others without; a process of the launcher has a profile of its own, without detection."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    words = [runs.detour, "pipeline", *JOB, "-n", str(options.iterations), "--timeout", "120", "--rendezvous", f"127.0.0.1:{port}"]
+    others = [subprocess.Popen([*words, "--rank", str(rank)], env=runs.environment, stdout=subprocess.DEVNULL)
+              for rank in range(1, 4)]
+    result = runs.folder / "result.json"
+    subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={runs.folder}/profile.%p", *words, "--rank", "0",
+                    "--json", str(result)], env=runs.environment, capture_output=True, check=True)
+    for other in others:
+        other.wait()
+    found = max((instructions(path) for path in runs.folder.glob("profile.*")), key=lambda one: one["detect"])
+    times = [row["time_ms"] for row in json.loads(result.read_text(encoding="utf-8"))["iterations"]]
+    total, seconds = sum(found.values()), sum(times) / 1000
+    print(f"detection of rank 0: {found} instructions in {len(times)} iterations of {statistics.mean(times):.0f} ms: "
+          f"{total / len(times):.0f} per iteration, {total / seconds / 1e6:.3f} million per second; at one instruction a nanosecond "
+          f"{total / seconds / 1e7:.3f} % of one core", flush=True)
+
+
 def file_system(folder, mounts="/proc/self/mounts"):
     """The type of the one that the folder is on."""
     folder = pathlib.Path(folder).resolve()
@@ -122,14 +163,18 @@ def main():
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=300)
     parser.add_argument("--parameters", default="1M,16M,128M")
+    parser.add_argument("--detection", action="store_true", help="needs valgrind")
     parser.add_argument("--folder", type=pathlib.Path, help="of the files, on the disk to compare with")
     options = parser.parse_args()
     check_folder(options.folder or tempfile.gettempdir())
     before = os.getloadavg()[0]
     runs = Runs(options.build)
     try:
-        print_overhead(runs, options)
-        print_pauses(runs, options)
+        if options.detection:
+            print_detection(runs, options)
+        else:
+            print_overhead(runs, options)
+            print_pauses(runs, options)
     finally:
         shutil.rmtree(runs.folder)
     busy = "" if before < BUSY * os.cpu_count() else "; NOT IDLE: times of other work are in the results"
