@@ -116,5 +116,5 @@ def subsection(pipeline, build, rounds, load_limit, state):
         "| slow, step in force | iteration, ms | times healthy | in virtual time | in the paper's text |",
         "| --- |" + " --- |" * 4, *rows_of(case, runs), "", run.wrap(
             "The paper's ratios are those of its iterations per second (1.7 healthy). It takes S4 then; the ladder here does "
-            "not, and S4 has its own tests (`process.pipeline`). As in the figures before, the "
+            "not, and S4 has its own tests (`process.pipeline`, `process.remedy_loop_restart`). As in the figures before, the "
             "slow link is unused after S3, which is no aim of the paper's exchanges."), ""]
