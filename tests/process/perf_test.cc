@@ -419,7 +419,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"Type", {"all_reduce", "-d", "half"}, "-d half"},
         BadInput{"Reduction", {"all_reduce", "-o", "avg"}, "-o avg"},
         BadInput{"Ranks", {"all_reduce", "--ranks", "1"}, "at least 2 ranks"},
-        BadInput{"TooManyRanks", {"all_reduce", "--ranks", "65"}, "--ranks 65"},
+        BadInput{"TooManyRanks", {"all_reduce", "--ranks", "1025"}, "--ranks 1025"},
         BadInput{"Window", {"sendrecv", "--window", "4"}, "--window needs --raw"},
         BadInput{"RawAllReduce", {"all_reduce", "--raw"}, "--raw"},
         BadInput{"RawTooLarge", {"sendrecv", "--raw", "-b", "2G"}, "1G"},
