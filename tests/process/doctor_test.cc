@@ -56,9 +56,8 @@ TEST(DoctorCommand, ReportIsOneFileWithoutOtherVariables)
     EXPECT_EQ(0, outcome.exit_code) << outcome.err;
     std::ifstream stream(file);
     std::string text{std::istreambuf_iterator<char>(stream), {}};
-    for (const char *part :
-         {"\"soft2\"", "\"NCCL_IB_TIMEOUT\": \"20\"", "[loaded] Detour", "\"kernel\"", "\"version\"",
-          "libjansson.so"})
+    for (const char *part : {"\"soft2\"", "\"NCCL_IB_TIMEOUT\": \"20\"", "[loaded] Detour", "\"kernel\"",
+                             "\"version\"", "libjansson.so"})
         EXPECT_TRUE(Contains(text, part)) << part << " in\n" << text;
     EXPECT_FALSE(Contains(text, "hidden"));
     outcome = RunDetour({"doctor", "--report", file}, environment);
