@@ -49,7 +49,7 @@ void dt_breaks_draw(struct dt_scenario *s)
     uint64_t count;
 
     dt_prng_init_stream(&prng, s->seed, 1016);
-    if (s->profile != DT_PROFILE_FAILOVER || !dt_draw_one_in(&prng, 8))
+    if (s->profile != DT_PROFILE_FAILOVER || s->is_overlap || !dt_draw_one_in(&prng, 8))
         return;
     s->is_doomed = s->has_cut_at_setup = false;
     s->chaos.count = 0;

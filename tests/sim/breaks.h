@@ -14,8 +14,9 @@
 extern "C" {
 #endif
 
-/* For an eighth of the seeds of profile failover, instead of their other faults and traffic. Drawn apart from
- * the rest, so that it changes nothing of other runs. After every other draw, before what follows from them.
+/* For an eighth of the seeds of profile failover that draw no overlap, instead of their other faults and
+ * traffic. Drawn apart from the rest, so that it changes nothing of other runs. After every other draw,
+ * before what follows from them.
  */
 void dt_breaks_draw(struct dt_scenario *scenario);
 

@@ -314,12 +314,11 @@ static const struct {
 } known_seeds[] = {
     {DT_PLANTED_NO_RECEIVER_FENCE, 102, NULL}, {DT_PLANTED_NO_SENDER_FENCE, 89, NULL},
     {DT_PLANTED_ONE_RING, 52, NULL},           {DT_PLANTED_SAME_PSNS, 682, NULL},
-    {DT_PLANTED_ANY_RESUME, 65, NULL},         {DT_PLANTED_KEEP_PARTS, 189, NULL},
+    {DT_PLANTED_KEEP_PARTS, 189, NULL},        {DT_PLANTED_OVERLAP_UNSETTLED, 256, NULL},
     {DT_PLANTED_TCP_ALONE, 70, NULL},          {DT_PLANTED_SILENT_CLOSE, 57, NULL},
     {DT_PLANTED_CLOSE_ONCE, 135, NULL},        {DT_PLANTED_RESET_IS_DEATH, 67, NULL},
     {DT_PLANTED_TRUST_CQ, 56, NULL},           {DT_PLANTED_FENCE_UNASKED, 89, "ionic"},
     {DT_PLANTED_LOST_FLUSH, 125, NULL},        {DT_PLANTED_EAGER_INDEX, 72, NULL},
-    {DT_PLANTED_EAGER_TRUST, 65, NULL},
 };
 
 /* What a hunt for one bug has come to; shared with the process that runs the seeds. */

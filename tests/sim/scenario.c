@@ -347,7 +347,8 @@ static void draw_overlap(struct dt_scenario *s)
     for (uint32_t i = 0; i < s->chaos.count; i++)
         can_flush &= s->chaos.list[i].kind != DT_CHAOS_HALF_SILENT;
     dt_prng_init_stream(&prng, s->seed, 1007);
-    if (s->profile == DT_PROFILE_SCRIPT || !dt_draw_one_in(&prng, 4))
+    s->is_overlap = s->profile != DT_PROFILE_SCRIPT && dt_draw_one_in(&prng, 4);
+    if (!s->is_overlap)
         return;
     for (uint32_t host = 0; host < DT_HOSTS; host++) {
         s->settings[host].hostpath = "on";

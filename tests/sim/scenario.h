@@ -73,6 +73,7 @@ struct dt_scenario {
     bool may_warn;
     bool reuses_numbers; /* devices give queue pair numbers out again at once */
     bool is_doomed;      /* there may be no way out: connections may fail */
+    bool is_overlap;     /* nearly everything is staged, of many chunks */
     /* Its cable is out while connections are set up; every one of them has a path without it. */
     bool has_cut_at_setup;
     uint32_t cut_at_setup; /* device of the network's */
