@@ -48,8 +48,8 @@ void dt_counts_adopt(struct dt_counts *counts, const struct dt_decision *decisio
  */
 bool dt_counts_loss(struct dt_counts *counts, uint64_t no_room);
 
-/* Whether something that has happened so often has a line: the first times, then powers of two. A broken
- * writer must not fill the log. */
+/* Whether the event is logged that has occurred `times` times: the first four times, then at powers of two,
+ * so that a broken writer cannot fill the log. */
 bool dt_counts_has_line(uint64_t times);
 
 bool dt_counts_is_held(const struct dt_counts *counts, int64_t time_ns);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Findings of the judge as records of the store, and the end of those that an earlier controller has left
- * open: whoever reads the stream would take them for slow for as long as the store keeps them.
+ * open. Without a record of their end, readers of the stream show them as slow for as long as the store keeps
+ * the records.
  *
  * Owner: one thread, that of the controller.
  */

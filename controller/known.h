@@ -31,9 +31,9 @@ void dt_known_destroy(struct dt_known *known);
 
 /*
  * Takes an observation that arrived at `time_ns` and passes its reports on to the judge. `stage` is the one
- * of the process's rank, as in struct dt_rank_report. A peer that no agent
- * has reported for DT_KNOWN_PEER_NS has the host of its name, and the communicator's rank if that is the
- * job's for this end, and no process has been reported with it; otherwise no rank.
+ * of the process's rank, as in struct dt_rank_report. A peer that no agent has reported for DT_KNOWN_PEER_NS
+ * has the host of its name, and the communicator's rank if that is the job's for this end, and no process has
+ * been reported with it; otherwise no rank.
  */
 void dt_known_take(struct dt_known *known, const struct dt_observation *observation, uint32_t stage,
                    int64_t time_ns, struct dt_judge *judge);
