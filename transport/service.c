@@ -111,9 +111,14 @@ static bool use_claim(struct dt_connection *c, uint64_t now_ns)
 /* Second half. Returns whether the connection is in use; brings its deadline forward where needed. */
 static bool finish(struct dt_connection *c, uint64_t now_ns)
 {
+    bool is_claimed = c->service->claims != 0;
     bool is_done = use_claim(c, now_ns);
     uint64_t *deadline_ns = &c->service->deadline_ns;
 
+    /* The work lasts as long as this thread waits for a processor. NCCL's calls were refused meanwhile;
+     * counted from an earlier time, they would seem old enough for the next takeover at once. */
+    if (is_claimed)
+        now_ns = dt_device_thread_later_ns(c->nic, now_ns);
     DT_CHECK(c->owner.holder == DT_HOLDER_NCCL);
     dt_session_flush(c->session);
     if (dt_load_relaxed(&c->notices) & DT_NOTICE_ABANDONED) {

@@ -4,9 +4,38 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "tests/harness/harness.h"
 #include "tests/transport/two_nets.h"
 #include "transport/session/session.h"
+#include "transport/takeover.h"
+
+/* The linker puts these in front of what a round calls (CMakeLists.txt). */
+extern "C" void __real_dt_takeover_run(dt_connection *c, uint64_t now_ns);
+extern "C" void __wrap_dt_takeover_run(dt_connection *c, uint64_t now_ns);
+extern "C" uint64_t __real_dt_device_thread_later_ns(const dt_nic *nic, uint64_t now_ns);
+extern "C" uint64_t __wrap_dt_device_thread_later_ns(const dt_nic *nic, uint64_t now_ns);
+
+namespace
+{
+uint64_t takeover_lasts_ns; /* and NCCL's call is refused meanwhile; 0: as always */
+uint64_t clock_ns;
+} // namespace
+
+void __wrap_dt_takeover_run(dt_connection *c, uint64_t now_ns)
+{
+    __real_dt_takeover_run(c, now_ns);
+    if (takeover_lasts_ns == 0)
+        return;
+    clock_ns = now_ns + takeover_lasts_ns;
+    EXPECT_FALSE(dt_owner_enter(&c->owner));
+}
+
+uint64_t __wrap_dt_device_thread_later_ns(const dt_nic *nic, uint64_t now_ns)
+{
+    return std::max(clock_ns, __real_dt_device_thread_later_ns(nic, now_ns));
+}
 
 namespace
 {
@@ -56,6 +85,33 @@ TEST_F(Service, GivesAConnectionBackThatItHasTakenOver)
     EXPECT_EQ(0u, receiver->service->claims);
     EXPECT_TRUE(dt_owner_enter(&receiver->owner));
     dt_owner_leave(&receiver->owner);
+    receiver->open_requests--;
+}
+
+/* On a busy machine a takeover lasts as long as its thread waits for a processor. The connection is not taken
+ * again at once, as NCCL has called meanwhile: NCCL's calls would be refused for ever. */
+TEST_F(Service, AfterATakeoverThatLastsNcclHasTheWholeIntervalAgain)
+{
+    Listen();
+    Establish();
+    dt_nic *nic = receiver->nic;
+    const uint64_t &count = receiver->meter.row->takeover_count;
+    uint64_t interval_ns = here.params.idle_takeover_us * DT_NS_PER_US;
+    receiver->open_requests++; // as if an irecv were open
+    dt_service_progress(nic, now_ns);
+    uint64_t before = count;
+
+    takeover_lasts_ns = 5 * interval_ns;
+    dt_service_progress(nic, now_ns += interval_ns);
+    takeover_lasts_ns = 0;
+    ASSERT_EQ(before + 1, count);
+    now_ns = clock_ns;
+    dt_service_progress(nic, now_ns);
+    dt_service_progress(nic, now_ns + interval_ns - 1);
+    EXPECT_EQ(before + 1, count);
+    dt_service_progress(nic, now_ns += interval_ns);
+    EXPECT_EQ(before + 2, count);
+    clock_ns = 0;
     receiver->open_requests--;
 }
 
