@@ -56,13 +56,14 @@ static const struct argp_child children[] = {{&dt_process_argp, 0, NULL, 0}, {NU
 static const struct argp argp = {
     .parser = parse_one,
     .children = children,
-    .args_doc = "list\nDEVICE migrate|back\nDEVICE down|up|fatal|plug\nDEVICE drop N|P%\nDEVICE rate "
+    .args_doc = "list\nDEVICE migrate|back [SCOPE]\nDEVICE down|up|fatal|plug\nDEVICE drop N|P%\nDEVICE rate "
                 "R\nDEVICE verbs N",
     .doc = "Lists the RNICs of running processes, drains them, and controls software RNICs "
            "(soft0, soft1, ...).\v"
            "  list     the devices of each process\n"
            "  migrate  drain the device: its traffic moves to others, for maintenance\n"
            "  back     end the drain: the device is used again\n"
+           "           SCOPE: id=ID, connection=N or peer=NAME, for these senders alone\n"
            "  down     take the link down: no packet enters or leaves\n"
            "  up       bring the link up\n"
            "  fatal    a fatal error: the device is dead and leaves the system\n"
@@ -123,6 +124,13 @@ static bool is_device_name(const char *word)
     return word[0] && strlen(word) < 64;
 }
 
+/* Of connections; the process parses it. */
+static bool is_scope(const char *word)
+{
+    return is_device_name(word) &&
+           (!strncmp(word, "id=", 3) || !strncmp(word, "connection=", 11) || !strncmp(word, "peer=", 5));
+}
+
 static int check_request(const struct request *request)
 {
     const char *action = request->words[1];
@@ -141,9 +149,12 @@ static int check_request(const struct request *request)
             COMMAND, "no action for '%s'; expected migrate, back, down, up, fatal, plug, drop, rate or verbs",
             request->words[0]);
     if (is_plain_action(action))
-        return request->word_count == 2
+        return request->word_count == 2 || (is_about_traffic(action) && is_scope(request->words[2]))
                    ? 0
-                   : dt_arg_refuse(COMMAND, "`%s` takes no argument; got '%s'", action, request->words[2]);
+                   : dt_arg_refuse(COMMAND, "`%s` takes no %s; got '%s'", action,
+                                   is_about_traffic(action) ? "argument but id=, connection= or peer="
+                                                            : "argument",
+                                   request->words[2]);
     if (!strcmp(action, "rate") || !strcmp(action, "verbs"))
         return request->word_count == 3 && is_number(request->words[2], action[0] == 'r')
                    ? 0
@@ -195,7 +206,11 @@ static void list_one(const struct dt_runtime_dir *dir, int pid, const char *proc
 
 static int exit_code(const struct request *request, const struct dt_process_outcome *outcome)
 {
-    if (!outcome->done && outcome->skipped)
+    if (!outcome->done && outcome->skipped && request->word_count == 3 && is_about_traffic(request->words[1]))
+        dt_arg_refuse(COMMAND,
+                      "none of %d processes has a connection with %s that sends over a RNIC named '%s'",
+                      outcome->skipped, request->words[2], request->words[0]);
+    else if (!outcome->done && outcome->skipped)
         dt_arg_refuse(COMMAND, "none of %d processes has a %sRNIC named '%s'; `detour nic list` shows them",
                       outcome->skipped, is_about_traffic(request->words[1]) ? "" : "software ",
                       request->words[0]);

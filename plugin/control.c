@@ -49,20 +49,28 @@ static enum dt_status run_inject(void *arg, const char *args, char *answer, size
     return status;
 }
 
-/* `DEVICE migrate` and `DEVICE back` concern connections; all other commands concern devices. */
+static bool is_word(const char *text, size_t bytes, const char *word)
+{
+    return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
+}
+
+/* `DEVICE migrate [SCOPE]` and `back` concern connections; all other commands concern devices. */
 static enum dt_status act_on_nic(const struct dt_control *control, const char *args, char *answer,
                                  size_t answer_bytes)
 {
     size_t name_bytes = strcspn(args, " ");
     const char *action = args + name_bytes + strspn(args + name_bytes, " ");
-    bool is_drained = strcmp(action, "migrate") == 0;
+    size_t action_bytes = strcspn(action, " ");
+    const char *scope = action + action_bytes + strspn(action + action_bytes, " ");
+    bool is_drained = is_word(action, action_bytes, "migrate");
     char device[64];
 
-    if ((!is_drained && strcmp(action, "back") != 0) || name_bytes >= sizeof device)
+    if ((!is_drained && !is_word(action, action_bytes, "back")) || name_bytes >= sizeof device)
         return dt_verbs_nic_command(control->verbs, args, answer, answer_bytes);
     memcpy(device, args, name_bytes);
     device[name_bytes] = '\0';
-    return dt_net_drain(control->net, device, is_drained, answer, answer_bytes);
+    return *scope ? dt_net_drain_some(control->net, device, scope, is_drained, answer, answer_bytes)
+                  : dt_net_drain(control->net, device, is_drained, answer, answer_bytes);
 }
 
 static enum dt_status run_nic(void *arg, const char *args, char *answer, size_t answer_bytes)

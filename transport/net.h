@@ -103,6 +103,15 @@ enum dt_status dt_net_drain(struct dt_net *net, const char *device, bool is_drai
                             size_t answer_bytes);
 
 /*
+ * The same for some connections alone: the senders that `scope` (delay/rule.h, without device=) matches leave
+ * the device, or may use it again. A connection that is set up later, and the other end's device, are as
+ * before. The end of the device's drain ends these as well. DT_INVALID: the scope; DT_NOT_FOUND: no such
+ * device, or no such sender that has a path over it. Any thread.
+ */
+enum dt_status dt_net_drain_some(struct dt_net *net, const char *device, const char *scope, bool is_drained,
+                                 char *answer, size_t answer_bytes);
+
+/*
  * The command `hostpath` of the control socket (obs/command.h), with the scope of delay/rule.h:
  *   on|off|auto [SCOPE]   how the senders that match send from their next isend on; without a scope all of
  *                         them, and those that are set up later. Messages in progress keep their way.

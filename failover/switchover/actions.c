@@ -166,7 +166,7 @@ static void do_listen(struct dt_path *path, uint64_t now_ns)
 void dt_switchover_leave_drained(struct dt_connection *c)
 {
     for (uint32_t p = 0; p < c->path_count; p++) {
-        if (c->path[p].nic && dt_load_acquire(&c->path[p].nic->is_drained))
+        if (dt_path_is_drained(&c->path[p]))
             dt_connection_suspect(c, &c->path[p], DT_FAULT_ADMIN);
     }
 }

@@ -26,7 +26,7 @@ void dt_switchover_follow(struct dt_path *path, const struct dt_path_step *taken
  * retransmission. */
 void dt_switchover_send(struct dt_path *path, enum dt_path_message message, uint64_t now_ns);
 
-/* Makes the paths over drained devices suspect: the connection leaves them as soon as another path is UP. */
+/* Makes drained paths suspect: the connection leaves them as soon as another path is UP. */
 void dt_switchover_leave_drained(struct dt_connection *connection);
 
 #ifdef __cplusplus

@@ -61,8 +61,7 @@ static bool may_wait(const struct dt_path *path, uint32_t faults)
 /* The faults without a drain that was ended meanwhile. */
 static uint32_t current_faults(const struct dt_path *path, uint32_t faults)
 {
-    return dt_load_acquire(&path->nic->is_drained) ? faults
-                                                   : faults & ~(1u << (DT_FAULT_ADMIN + path->index));
+    return dt_path_is_drained(path) ? faults : faults & ~(1u << (DT_FAULT_ADMIN + path->index));
 }
 
 /* A sender that has closed or died sends no SWITCH. */
@@ -145,7 +144,7 @@ bool dt_faults_is_out_of_use(const struct dt_path *path)
 {
     const struct dt_connection *c = path->connection;
 
-    if (!dt_load_acquire(&path->nic->is_drained))
+    if (!dt_path_is_drained(path))
         return false;
     for (uint32_t p = 0; p < c->path_count; p++) {
         if (dt_load_relaxed(&c->path[p].state) == DT_PATH_UP)
@@ -157,11 +156,11 @@ bool dt_faults_is_out_of_use(const struct dt_path *path)
 /* ------------------------------------------------------------------------------------------------------------
  * No path at all
  */
-/* A drained device is the last resort. */
+/* A drained path is the last resort. */
 static void try_drained(struct dt_connection *c)
 {
     for (uint32_t p = 0; p < c->path_count; p++) {
-        if (c->path[p].nic && dt_load_acquire(&c->path[p].nic->is_drained))
+        if (dt_path_is_drained(&c->path[p]))
             __atomic_fetch_or(&c->hints, 1u << p, __ATOMIC_ACQ_REL);
     }
 }

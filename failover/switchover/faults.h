@@ -36,7 +36,7 @@ void dt_faults_expire_stop(struct dt_path *path, uint64_t now_ns);
 void dt_hints_process(struct dt_connection *connection, uint64_t now_ns);
 
 /*
- * Whether the operator has drained the path's device and another path is up: then this one, which is not, is
+ * Whether the path is drained (dt_path_is_drained()) and another path is up: then this one, which is not, is
  * not tried. Without ownership.
  */
 bool dt_faults_is_out_of_use(const struct dt_path *path);

@@ -166,7 +166,12 @@ TEST_F(Nic, ProcessesWithoutTheDeviceAreSkippedUnlessItIsAll)
     EXPECT_EQ("detour nic: none of 2 processes has a RNIC named 'mlx5_0'; `detour nic list` shows them\n",
               err);
     Run({"mlx5_0", "back", "now"}, DT_EXIT_USAGE);
-    EXPECT_EQ("detour nic: `back` takes no argument; got 'now'\n", err);
+    EXPECT_EQ("detour nic: `back` takes no argument but id=, connection= or peer=; got 'now'\n", err);
+    Run({"mlx5_0", "migrate", "id=ab"}, DT_EXIT_FAILED);
+    EXPECT_EQ(
+        "detour nic: none of 2 processes has a connection with id=ab that sends over a RNIC named 'mlx5_0'\n",
+        err);
+    EXPECT_EQ("mlx5_0 migrate id=ab", one.received.back());
     two.reply = DT_OK;
     one.reply = DT_INTERNAL;
     Run({"soft0", "down"}, DT_EXIT_FAILED);
@@ -200,6 +205,10 @@ TEST_F(Nic, BadInputIsOneLineAndReachesNoProcess)
         {{"soft0", "rate", "fast"}, "rate fast: expected bytes per second, such as 250M"},
         {{"soft0", "verbs", "1K"}, "verbs 1K: expected microseconds"},
         {{"soft0", "down", "now"}, "`down` takes no argument; got 'now'"},
+        {{"soft0", "down", "id=1"}, "`down` takes no argument; got 'id=1'"},
+        {{"soft0", "migrate", "id=1 2"}, "`migrate` takes no argument but id=, connection= or peer=; got"},
+        {{"soft0", "migrate", "device=soft1"},
+         "`migrate` takes no argument but id=, connection= or peer=; got"},
         {{"soft0", "drop"}, "drop what?: expected a number of packets, or 0% to 100%"},
         {{"soft0", "drop", "101%"}, "drop 101%: expected a number of packets, or 0% to 100%"},
         {{"soft0", "drop", "%"}, "drop %: expected a number of packets, or 0% to 100%"},

@@ -47,6 +47,53 @@ TEST_F(Drain, ItsEndHintsThatThePathMayReturn)
     EXPECT_EQ(1u << 1, dt_load_relaxed(&sender->hints));
 }
 
+TEST_F(Drain, OfOneConnectionLeavesTheDeviceInUse)
+{
+    char scope[32];
+
+    Listen();
+    Establish();
+    snprintf(scope, sizeof scope, "id=%016llx", (unsigned long long)sender->id);
+    ASSERT_EQ(DT_OK, dt_net_drain_some(there.net, "soft0", scope, true, answer, sizeof answer)) << answer;
+    EXPECT_STREQ("soft0: 1 connections leave it, those that have another path", answer);
+    EXPECT_TRUE(IsMarked(sender, 0));
+    EXPECT_FALSE(IsMarked(sender, 1));
+    EXPECT_TRUE(dt_path_is_drained(&sender->path[0]));
+    EXPECT_FALSE(dt_path_is_drained(&sender->path[1]));
+    EXPECT_FALSE(sender->path[0].nic->is_drained) << "other connections stay";
+    ASSERT_EQ(DT_OK, dt_net_drain_some(there.net, "soft0", scope, false, answer, sizeof answer)) << answer;
+    EXPECT_STREQ("soft0: 1 connections may use it again", answer);
+    EXPECT_FALSE(dt_path_is_drained(&sender->path[0]));
+    EXPECT_EQ(1u << 0, dt_load_relaxed(&sender->hints));
+}
+
+TEST_F(Drain, OfADeviceEndsThoseOfItsConnections)
+{
+    Listen();
+    Establish();
+    ASSERT_EQ(DT_OK, dt_net_drain_some(there.net, "soft1", "connection=0", true, answer, sizeof answer));
+    ASSERT_EQ(DT_OK, dt_net_drain(there.net, "soft1", false, answer, sizeof answer));
+    EXPECT_FALSE(dt_path_is_drained(&sender->path[1]));
+}
+
+TEST_F(Drain, OfAConnectionThatDoesNotSendIsRefused)
+{
+    char scope[32];
+
+    Listen();
+    Establish();
+    snprintf(scope, sizeof scope, "id=%016llx", (unsigned long long)sender->id);
+    EXPECT_EQ(DT_NOT_FOUND, dt_net_drain_some(here.net, "soft0", scope, true, answer, sizeof answer));
+    EXPECT_EQ("no connection that sends over soft0 matches '" + std::string(scope) + "'", answer);
+    EXPECT_EQ(DT_NOT_FOUND, dt_net_drain_some(there.net, "soft9", scope, true, answer, sizeof answer));
+    EXPECT_STREQ("no device named 'soft9' is in use; there are soft0 soft1", answer);
+    EXPECT_EQ(DT_INVALID, dt_net_drain_some(there.net, "soft0", "device=soft1", true, answer, sizeof answer));
+    EXPECT_STREQ("the device is named twice", answer);
+    EXPECT_EQ(DT_INVALID, dt_net_drain_some(there.net, "soft0", "latency=1ms", true, answer, sizeof answer));
+    EXPECT_FALSE(dt_path_is_drained(&sender->path[0]));
+    EXPECT_FALSE(dt_path_is_drained(&receiver->path[0]));
+}
+
 TEST_F(Drain, WithoutConnectionsMarksTheDeviceAlone)
 {
     EXPECT_EQ(DT_OK, dt_net_drain(here.net, "soft0", true, answer, sizeof answer));

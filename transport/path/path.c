@@ -558,6 +558,11 @@ const char *dt_path_name(const struct dt_path *path)
     return path->nic->name;
 }
 
+bool dt_path_is_drained(const struct dt_path *path)
+{
+    return dt_load_acquire(&path->is_drained) || (path->nic && dt_load_acquire(&path->nic->is_drained));
+}
+
 void dt_path_describe_error(const struct dt_path *path, const struct dt_completion *bad, char *text,
                             size_t bytes)
 {

@@ -61,6 +61,7 @@ struct dt_path {
     uint32_t index;       /* in the connection's array of paths */
     uint32_t backup_kind; /* enum dt_backup_kind */
     uint32_t state;       /* enum dt_path_state [owner] */
+    uint32_t is_drained;  /* administratively out of use, whatever its device is [atomic] */
     bool is_polled;       /* receiver: arrivals are possible [owner] */
     uint32_t epoch;       /* [owner] */
     uint32_t qp_count;
@@ -132,7 +133,7 @@ struct dt_path {
     /* Receiver: what `doomed`, destroyed for the fence, had received until then; else NULL. */
     struct dt_last_receives *last_receives;
     uint32_t make_epoch;
-    bool may_make;        /* MAKE: false if the device is drained and another path is up */
+    bool may_make;        /* MAKE: false if the path is drained and another path is up */
     uint32_t stopped_qpn; /* QUERY's answer: a queue pair in the error state, or 0 */
     uint32_t op;          /* enum dt_path_op */
     enum dt_status op_status;
@@ -180,12 +181,15 @@ void dt_path_group_release(struct dt_path_group *group);
 /* The name of the path's device at this end, for messages. */
 const char *dt_path_name(const struct dt_path *path);
 
+/* Whether the path or its device is administratively out of use (transport/drain.c). Any thread. */
+bool dt_path_is_drained(const struct dt_path *path);
+
 /* Why a path is suspect: bit FAULT + path of connection->faults. */
 enum dt_fault {
     DT_FAULT_COMPLETION = 0, /* path->bad_completion */
     DT_FAULT_REFUSED = 8,    /* path->refusal */
     DT_FAULT_EVENT = 16,     /* path->device_event */
-    DT_FAULT_ADMIN = 24      /* path->nic->is_drained */
+    DT_FAULT_ADMIN = 24      /* dt_path_is_drained() */
 };
 
 /*
