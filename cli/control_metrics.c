@@ -95,7 +95,7 @@ static void write_in_force(FILE *out, const struct dt_control_state *state, cons
         const char *kind;
         uint64_t count;
     } rows[] = {{"replan", state->measures.links},     {"hostpath", state->measures.connections},
-                {"migrate", state->measures.nics},     {"hold", state->is_held},
+                {"migrate", state->measures.migrations}, {"hold", state->is_held},
                 {"S2", state->step == DETOUR_STEP_S2}, {"S3", state->step == DETOUR_STEP_S3},
                 {"S4", state->step == DETOUR_STEP_S4}};
 

@@ -8,10 +8,11 @@
  *   replan      the job               slow links            the delays differ from those decided by more than
  *                                                           a fifth of the largest
  *   hostpath    one connection        its LINK or NIC       the finding has ended for `clear_ns`
- *   migrate     one RNIC of a host    its NIC, if another   `drained_ns` after it was decided, twice as long
- *                                     RNIC of the host is   each time: without traffic nothing measures it
- *                                     measured and faster
- *                                     (SHIFT section 4.3)
+ *   migrate     one connection, or    its LINK, or its NIC: `drained_ns` after it was decided, twice as long
+ *               one RNIC of a host    if another RNIC of    each time: without traffic nothing measures it
+ *                                     the host is measured
+ *                                     and faster (SHIFT     a connection that is not faster there returns
+ *                                     section 4.3)          after `clear_ns`, and stays for the same time
  *
  * A job that starts again does not follow decisions of its earlier processes: the re-plan in force is decided
  * again for it, at once, so also while nothing has measured its links.
@@ -96,7 +97,7 @@ bool dt_decide_is_for_job(const struct dt_decider *decide, uint32_t job_starts);
 struct dt_in_force {
     size_t links;       /* delays in the schedule of the last replan */
     size_t connections; /* that send through host memory */
-    size_t nics;        /* drained */
+    size_t migrations;  /* drained RNICs, and connections that have left one */
 };
 
 struct dt_in_force dt_decide_in_force(const struct dt_decider *decide);

@@ -32,7 +32,7 @@ static void write_remedy(const struct dt_decision *decision, char line[DT_EXECUT
 bool dt_execute_line(const struct dt_decision *decision, char line[DT_EXECUTE_LINE_BYTES])
 {
     const bool has_connection = decision->connection != 0, has_nic = decision->nic[0] != '\0';
-    char scope[24] = ""; /* of hold and release: one connection, or all */
+    char scope[24] = ""; /* of hold, release, migrate and back: one connection, or all */
 
     if (has_connection)
         snprintf(scope, sizeof scope, "id=%016" PRIx64 " ", decision->connection);
@@ -45,8 +45,9 @@ bool dt_execute_line(const struct dt_decision *decision, char line[DT_EXECUTE_LI
         return has_connection;
     case DT_DECISION_MIGRATE:
     case DT_DECISION_BACK:
-        snprintf(line, DT_EXECUTE_LINE_BYTES, "nic %s %s", decision->nic,
-                 decision->kind == DT_DECISION_MIGRATE ? "migrate" : "back");
+        snprintf(line, DT_EXECUTE_LINE_BYTES, "nic %s %s%s%.*s", decision->nic,
+                 decision->kind == DT_DECISION_MIGRATE ? "migrate" : "back", has_connection ? " " : "",
+                 (int)strcspn(scope, " "), scope);
         return has_nic;
     case DT_DECISION_HOLD:
         snprintf(line, DT_EXECUTE_LINE_BYTES, "hold %sfor=%" PRId64 "ms", scope,

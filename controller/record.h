@@ -92,14 +92,14 @@ struct dt_observation {
 };
 
 /* X(NAME, text): what agents do */
-#define DT_DECISION_KINDS(X)                                                       \
-    X(REPLAN, "replan")           /* new delays for the schedule: decision.json */ \
-    X(HOSTPATH_ON, "hostpath-on") /* of one connection, at its sender */           \
-    X(HOSTPATH_OFF, "hostpath-off")                                                \
-    X(MIGRATE, "migrate") /* an RNIC of a host is drained: traffic to backups */   \
-    X(BACK, "back")       /* the drain ends */                                     \
-    X(HOLD, "hold")       /* new messages wait, see `connection` */                \
-    X(RELEASE, "release")                                                          \
+#define DT_DECISION_KINDS(X)                                                                    \
+    X(REPLAN, "replan")           /* new delays for the schedule: decision.json */              \
+    X(HOSTPATH_ON, "hostpath-on") /* of one connection, at its sender */                        \
+    X(HOSTPATH_OFF, "hostpath-off")                                                             \
+    X(MIGRATE, "migrate") /* an RNIC of a host, or one connection's path over it, is drained */ \
+    X(BACK, "back")       /* the drain ends */                                                  \
+    X(HOLD, "hold")       /* new messages wait, see `connection` */                             \
+    X(RELEASE, "release")                                                                       \
     X(REMEDY, "remedy") /* a step of detour/mitigate.h: remedy.json */
 
 enum dt_decision_kind {
@@ -132,7 +132,7 @@ struct dt_decision {
     char host[DT_STORE_NAME_BYTES]; /* whose agent executes it; "": every one */
     int32_t from_rank;              /* the link that it is about; -1: none */
     int32_t to_rank;
-    uint64_t connection;           /* 0: none; hold and release: all connections */
+    uint64_t connection;           /* 0: none; hold, release, migrate and back: all connections */
     char nic[DT_RECORD_NIC_BYTES]; /* of migrate and back */
     int64_t hold_ns;
     char request[DT_STORE_ID_BYTES]; /* the id of the request that it fulfills; "": none */

@@ -261,6 +261,94 @@ TEST_F(Decide, ADrainIsTriedAgainEachTimeAfterTwiceTheTime)
     EXPECT_EQ(Until(60000), Made{"33100 back"});
 }
 
+/* Two connections of the same ranks, over an RNIC each, and those of another rank. */
+class DecideMove : public Decide
+{
+  protected:
+    DecideMove()
+    {
+        options.replan = options.hostpath = false;
+        options.drained_ns = 10000 * kMs;
+        Restart();
+        Link(2, 3, 7, "n0", 100000);
+        Link(2, 3, 8, "n1", 20000);
+        Link(2, 5, 9, "n0", 20000);
+        Link(2, 6, 10, "n1", 20000);
+    }
+};
+
+TEST_F(DecideMove, OnlyTheSlowConnectionOfALinkMoves)
+{
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(9000), Made{"300 migrate"});
+    EXPECT_EQ(last.connection, 7u);
+    EXPECT_STREQ(last.nic, "n0");
+    EXPECT_STREQ(last.host, "c");
+    EXPECT_EQ(last.from_rank, 2);
+    EXPECT_EQ(last.to_rank, 3);
+    EXPECT_NE(strstr(last.reason, "5.0 times less"), nullptr) << last.reason;
+    EXPECT_EQ(dt_decide_in_force(decide).migrations, 1u);
+}
+
+TEST_F(DecideMove, NothingMovesToAnRnicThatIsNotFaster)
+{
+    Find(DT_FINDING_LINK, 20);
+    links[1].service_ns = links[3].service_ns = 95000;
+    EXPECT_EQ(Until(9000), Made());
+}
+
+TEST_F(DecideMove, ItMovesBackAfterTheTimeAndStaysWhereTheLinkIsHealthy)
+{
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(1000), Made{"300 migrate"});
+    strcpy(links[0].nic, "n1");
+    links[0].service_ns = 20000;
+    findings.clear();
+    EXPECT_EQ(Until(12000), Made{"11100 back"});
+    EXPECT_EQ(last.connection, 7u);
+    EXPECT_STREQ(last.nic, "n0");
+    strcpy(links[0].nic, "n0");
+    EXPECT_EQ(Until(60000), Made());
+    EXPECT_EQ(dt_decide_in_force(decide).migrations, 0u);
+}
+
+/* Over the other RNIC it may be another link to the judge, without a healthy time. */
+TEST_F(DecideMove, AConnectionThatIsNotFasterThereReturnsAndStays)
+{
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(1000), Made{"300 migrate"});
+    strcpy(links[0].nic, "n1");
+    links[0].service_ns = 95000;
+    EXPECT_EQ(Until(6000), Made{"5300 back"});
+    EXPECT_NE(strstr(last.reason, "not faster"), nullptr) << last.reason;
+    EXPECT_EQ(dt_decide_in_force(decide).migrations, 0u);
+    strcpy(links[0].nic, "n0");
+    EXPECT_EQ(Until(15200), Made()) << "as long as after a drain";
+    EXPECT_EQ(Until(16000), Made{"15600 migrate"});
+}
+
+TEST_F(DecideMove, AConnectionThatHasMovedDoesNotMoveOn)
+{
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(1000), Made{"300 migrate"});
+    strcpy(links[0].nic, "n1");
+    strcpy(findings[0].nic, "n1");
+    links[0].service_ns = 80000;
+    links[2].service_ns = 20000;
+    EXPECT_EQ(Until(9000), Made());
+}
+
+TEST_F(DecideMove, ANewControllerGoesOnFromIt)
+{
+    Find(DT_FINDING_LINK, 20);
+    EXPECT_EQ(Until(1000), Made{"300 migrate"});
+    Restart();
+    dt_decide_adopt(decide, &last, false, now_ms * kMs);
+    findings.clear();
+    EXPECT_EQ(Until(12000), Made{"11100 back"});
+    EXPECT_EQ(last.connection, 7u);
+}
+
 TEST_F(Decide, ANewControllerDoesNotDecideTheSameAgain)
 {
     Link(2, 3, 7, "n0", 1000);
@@ -381,7 +469,7 @@ TEST_F(Decide, WhatIsInForceFollowsTheDecisions)
     Until(1000);
     EXPECT_EQ(dt_decide_in_force(decide).links, 1u);
     EXPECT_EQ(dt_decide_in_force(decide).connections, 1u);
-    EXPECT_EQ(dt_decide_in_force(decide).nics, 0u);
+    EXPECT_EQ(dt_decide_in_force(decide).migrations, 0u);
     findings.clear();
     slow.clear();
     Until(2000);
@@ -391,6 +479,6 @@ TEST_F(Decide, WhatIsInForceFollowsTheDecisions)
     EXPECT_EQ(dt_decide_in_force(decide).connections, 0u);
     migrate.kind = DT_DECISION_MIGRATE;
     dt_decide_adopt(decide, &migrate, false, now_ms * kMs);
-    EXPECT_EQ(dt_decide_in_force(decide).nics, 1u);
+    EXPECT_EQ(dt_decide_in_force(decide).migrations, 1u);
 }
 } // namespace

@@ -59,8 +59,8 @@ TEST_F(Execute, EachKindHasItsCommandLine)
     } kinds[] = {
         {DT_DECISION_HOSTPATH_ON, "hostpath on id=000000000000ab12"},
         {DT_DECISION_HOSTPATH_OFF, "hostpath off id=000000000000ab12"},
-        {DT_DECISION_MIGRATE, "nic mlx5_1 migrate"},
-        {DT_DECISION_BACK, "nic mlx5_1 back"},
+        {DT_DECISION_MIGRATE, "nic mlx5_1 migrate id=000000000000ab12"},
+        {DT_DECISION_BACK, "nic mlx5_1 back id=000000000000ab12"},
         {DT_DECISION_HOLD, "hold id=000000000000ab12 for=2500ms"},
         {DT_DECISION_RELEASE, "release id=000000000000ab12"},
     };

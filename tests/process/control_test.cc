@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -128,6 +129,44 @@ class ControlLoop : public ::testing::Test
         return found;
     }
 
+    /* All connections that send, and their RNICs. */
+    std::map<uint64_t, std::string> Connections() const
+    {
+        json_t *document = json_loads(Call({"stat", "--json"}).c_str(), 0, nullptr), *process, *item;
+        std::map<uint64_t, std::string> found;
+        size_t i, j;
+
+        json_array_foreach(json_object_get(document, "processes"), i, process)
+        {
+            json_array_foreach(json_object_get(process, "connections"), j, item)
+            {
+                if (!strcmp(json_string_value(json_object_get(item, "direction")), "send"))
+                    found[strtoull(json_string_value(json_object_get(item, "connection")), nullptr, 16)] =
+                        json_string_value(json_object_get(item, "nic"));
+            }
+        }
+        json_decref(document);
+        return found;
+    }
+
+    /* What agents report of all links. The one from rank 0 to rank 2 is over this RNIC of host a. */
+    void ReportLink(int factor, const char *nic)
+    {
+        for (int rank = 0; rank < kRanks; rank++) {
+            dt_observation observation = Observation(rank);
+
+            for (int to = rank % 2; to < kRanks; to += 2) {
+                if (to == rank)
+                    continue;
+                AddLink(&observation, rank, to, rank == 0 && to == 2 ? factor : 1);
+                if (rank == 0 && to == 2)
+                    snprintf(observation.links[observation.link_count - 1].nic, DT_RECORD_NIC_BYTES, "%s",
+                             nic);
+            }
+            Append(observation);
+        }
+    }
+
     /* What agents report of all links. Those of rank 0, over soft0 of host a, take `factor` times as long. */
     void Report(int factor)
     {
@@ -240,6 +279,63 @@ TEST_F(ControlLoop, HostPathAndMigrationReachTheConnectionsOfTheHost)
             << agent.Written();
     }
     EXPECT_TRUE(Await([&] { return Connection().second == "soft1"; })) << Call({"stat"});
+}
+
+/* A runtime directory with the command sockets of the processes and without their pages: an agent that
+ * executes, but has nothing to report beside this test. */
+class ControlMove : public ControlLoop
+{
+  protected:
+    std::vector<std::pair<std::string, std::string>> SocketsAlone() const
+    {
+        const std::filesystem::path to = folder + "/sockets";
+
+        std::filesystem::create_directory(to);
+        std::filesystem::permissions(to, std::filesystem::perms::owner_all);
+        for (const auto &entry : std::filesystem::directory_iterator(folder + "/run")) {
+            if (entry.is_socket())
+                std::filesystem::create_hard_link(entry.path(), to / entry.path().filename());
+        }
+        auto environment = Environment();
+        environment.emplace_back("DETOUR_RUNTIME_DIR", to.string());
+        return environment;
+    }
+};
+
+/*
+ * Both ranks of the program have two connections, over an RNIC each. One of them has a slow link: it alone
+ * leaves its RNIC. Its link is healthy when it is back.
+ */
+TEST_F(ControlMove, OneConnectionOfASlowLinkMovesAndReturns)
+{
+    Command perf({"perf", "sendrecv", "-b", "64K", "-n", "4000000000", "--channels", "2", "--timeout", "60"},
+                 Environment());
+    std::map<uint64_t, std::string> before, after;
+
+    ASSERT_TRUE(Await([&] { return (before = Connections()).size() == 4; })) << Call({"stat"});
+    for (const auto &[id, nic] : before)
+        connection = nic == "soft0" ? id : connection;
+    ASSERT_NE(connection, 0u);
+    after = before;
+    after[connection] = "soft1";
+
+    Command control({"control", "--job", "job", "--do", "migrate", "--recheck", "3", "--json"},
+                    Environment());
+    Command agent({"agent", "--job", "job", "--host", "a"}, SocketsAlone());
+    int healthy = 0;
+    ASSERT_TRUE(ReportUntil([&] { ReportLink(1, "soft0"); }, [&] { return ++healthy == 40; }));
+    ASSERT_TRUE(ReportUntil([&] { ReportLink(6, "soft0"); }, [&] { return Connections() == after; }))
+        << control.Written() << agent.Written() << Call({"stat"});
+    EXPECT_NE(control.Written().find("\"kind\":\"migrate\""), std::string::npos) << control.Written();
+    const std::string line = "`nic soft0 migrate id=" + Hex(connection) + "`: soft0: 1 connections";
+    EXPECT_TRUE(Await([&] { return agent.Written().find(line) != std::string::npos; })) << agent.Written();
+
+    ASSERT_TRUE(ReportUntil([&] { ReportLink(1, "soft1"); }, [&] { return Connections() == before; }))
+        << control.Written() << agent.Written() << Call({"stat"});
+    healthy = 0;
+    ASSERT_TRUE(ReportUntil([&] { ReportLink(1, "soft0"); }, [&] { return ++healthy == 20; }));
+    EXPECT_EQ(Connections(), before) << control.Written();
+    EXPECT_EQ(Count(control.Written(), "\"type\":\"decision\""), 2u) << control.Written();
 }
 
 /* A pipeline of four ranks; host a, with an agent, has rank 0. */
