@@ -113,7 +113,7 @@ LINK = ["host", "from", "to", "nic", "peer_nic"]
 
 # panel: one function per query, from a recording and the number of a sample to {labels: value}.
 PANELS = {
-    "Processes that use Detour": [test_of("detour_processes", float)],
+    "Processes that use Detour": [test_of("detour_process_start_time_seconds", bool)],
     "Slow senders now": [test_of("detour_is_slow", float)],
     "Connections without a path": [test_of("detour_path", lambda v: v == -1, direction="send")],
     "Connections on a backup": [test_of("detour_path", lambda v: v > 0, direction="send")],
@@ -157,12 +157,15 @@ JOB_PANELS = {
     "Factors of open findings": [over_controllers("detour_job_finding", FINDING)],
     "Iteration time of the job": [over_controllers("detour_job_iteration_seconds", [])],
     "Findings and decisions": [grown("detour_job_findings_total", by_max), grown("detour_job_decisions_total", by_sum)],
+    "Losses of the controllers": [lambda r, at: by_max(r.group("detour_job_overruns_total", ["job"], r.increase(at))),
+                                  lambda r, at: by_max(r.group("detour_job_dropped_reports_total", ["job"], r.increase(at)))],
     "Decisions in force": [lambda r, at: by_sum(r.group("detour_job_in_force", ["kind"], r.last(at)))],
 }
 
 
 def query_of(target):
-    query = target["expr"].replace("$__rate_interval", f"{WINDOW_S}s").replace("$job", "recorded").replace("$host", ".*")
+    """For some host: `.*` would also match series without this label, which no host of the list would show."""
+    query = target["expr"].replace("$__rate_interval", f"{WINDOW_S}s").replace("$job", "recorded").replace("$host", ".+")
     assert "$" not in query, query
     return query
 
@@ -196,6 +199,24 @@ def group_of(dashboard, panels, recording):
              for at in range(4, recording.count) for _, query, value in checks_of(dashboard, panels, recording, at)]
     series = [{"series": name, "values": promtool_values(values)} for name, values in recording.series.items()]
     return {"interval": f"{recording.step_s}s", "input_series": series, "promql_expr_test": tests}
+
+
+def check_variables(dashboard, recordings):
+    """Each list of values comes from a metric with that label."""
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["definition"]).groups()
+            assert variable["query"]["query"] == variable["definition"], variable
+            assert any(name == metric and labels.get(label) for _, recording in recordings
+                       for name, labels, _ in recording.parsed), f"no {metric} has a label {label}"
+
+
+def lose(recording):
+    """No recorded run loses reports: here the counters of losses grow."""
+    for name, values in recording.series.items():
+        if name.startswith(("detour_job_overruns_total", "detour_job_dropped_reports_total")):
+            assert not any(values), "the recording has losses of its own"
+            values[:] = [value if value is None else float(i * i) for i, value in enumerate(values)]
 
 
 def check_panels(dashboard, recordings, path):
@@ -274,6 +295,8 @@ def main(detour):
     assert not missing, f"docs/control.md has no row of {missing}"
     titles = [panel["title"] for panel in dashboard["panels"]]
     assert sorted(titles) == sorted([*PANELS, *JOB_PANELS]), set(titles) ^ {*PANELS, *JOB_PANELS}
+    check_variables(dashboard, [(PANELS, recording), (JOB_PANELS, of_job)])
+    lose(of_job)
     with tempfile.TemporaryDirectory() as folder:
         if not check_panels(dashboard, [(PANELS, recording), (JOB_PANELS, of_job)], pathlib.Path(folder, "panels.json")):
             return 1
