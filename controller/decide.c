@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "controller/backup.h"
 #include "controller/replan.h"
+#include "controller/unseen.h"
 
 #define FASTER        1.1 /* how much slower than a backup an RNIC or a connection has to be */
 #define DOUBLINGS_MAX 6
@@ -44,7 +45,8 @@ struct measure {
     double ns_a_byte;       /* of a connection before it moves; 0: not known */
     uint64_t moved_ns;      /* when that was decided */
     uint64_t retry_ns;      /* a move that was useless is not repeated before */
-    bool is_unseen;         /* adopted, and not wanted since: see dt_decide_adopt() */
+    struct dt_unseen unseen;
+    int64_t delay_ns; /* of its messages, for which the host path is switched on; 0: not known */
     /* What it is about. */
     char host[DT_STORE_NAME_BYTES];
     char nic[DT_RECORD_NIC_BYTES];
@@ -122,7 +124,8 @@ static void want(struct dt_decider *decide, const struct measure *like)
     if (!measure)
         return;
     measure->is_wanted = true;
-    measure->is_unseen = false;
+    measure->unseen = (struct dt_unseen){0};
+    measure->delay_ns = like->delay_ns;
     measure->ns_a_byte = like->ns_a_byte;
     memcpy(measure->reason, like->reason, sizeof measure->reason);
 }
@@ -144,7 +147,9 @@ static void want_hostpath(struct dt_decider *decide, const struct dt_situation *
         struct measure measure = {.kind = DT_DECISION_HOSTPATH_ON,
                                   .connection = link->connection,
                                   .from_rank = link->from_rank,
-                                  .to_rank = link->to_rank};
+                                  .to_rank = link->to_rank,
+                                  .delay_ns = (int64_t)dt_min_u64(
+                                      link->service_ns, dt_min_u64(finding->delay_ns, 1000 * DT_NS_PER_S))};
 
         if (!link->connection || !is_of_finding(finding, link))
             continue;
@@ -277,7 +282,7 @@ static uint64_t wait_ns(const struct dt_decider *decide, const struct measure *m
         return decide->options.confirm_ns;
     if (measure->kind == DT_DECISION_MIGRATE)
         return drained_ns(decide, measure);
-    return measure->is_unseen ? decide->options.drained_ns : decide->options.clear_ns;
+    return decide->options.clear_ns;
 }
 
 static void describe(const struct measure *measure, enum action action, struct dt_decision *decision)
@@ -290,6 +295,12 @@ static void describe(const struct measure *measure, enum action action, struct d
         decision->kind = enacts ? DT_DECISION_MIGRATE : DT_DECISION_BACK;
     else
         decision->kind = enacts ? DT_DECISION_HOSTPATH_ON : DT_DECISION_HOSTPATH_OFF;
+    if (decision->kind == DT_DECISION_HOSTPATH_ON && measure->delay_ns && measure->from_rank >= 0 &&
+        measure->to_rank >= 0) {
+        decision->link_count = 1;
+        decision->links[0] =
+            (struct dt_decided_link){measure->from_rank, measure->to_rank, measure->delay_ns};
+    }
     memcpy(decision->host, measure->host, sizeof decision->host);
     memcpy(decision->nic, measure->nic, sizeof decision->nic);
     if (enacts)
@@ -298,11 +309,26 @@ static void describe(const struct measure *measure, enum action action, struct d
         snprintf(decision->reason, sizeof decision->reason, "over: %.240s", measure->reason);
 }
 
+/* Whether the messages of the connection take less than half of the delay: then its link has no such delay.
+ */
+static bool is_refuted(const struct dt_situation *situation, const struct measure *measure)
+{
+    for (size_t i = 0; i < situation->link_count; i++) {
+        const struct dt_known_link *link = &situation->links[i];
+
+        if (link->connection == measure->connection && !strcmp(link->host, measure->host))
+            return link->service_ns && link->service_ns < (uint64_t)measure->delay_ns / 2;
+    }
+    return false;
+}
+
 static enum event event_of(const struct dt_decider *decide, const struct dt_situation *situation,
                            const struct measure *measure, uint64_t now_ns)
 {
     if (is_useless(decide, situation, measure, now_ns))
         return USELESS;
+    if (dt_unseen_stays(measure->unseen, now_ns) && !is_refuted(situation, measure))
+        return WANTED;
     return measure->is_wanted && now_ns >= measure->retry_ns ? WANTED : NOT_WANTED;
 }
 
@@ -354,14 +380,14 @@ void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decisi
                      uint64_t now_ns)
 {
     const bool enacts = decision->kind == DT_DECISION_MIGRATE || decision->kind == DT_DECISION_HOSTPATH_ON;
+    const struct dt_unseen unseen = dt_unseen_adopt(is_seen, now_ns, decide->options.drained_ns);
     struct measure like = {
         .connection = decision->connection, .from_rank = decision->from_rank, .to_rank = decision->to_rank};
     struct measure *measure;
 
     switch ((enum dt_decision_kind)decision->kind) {
     case DT_DECISION_REPLAN:
-        dt_replan_adopt(&decide->replan, decision, now_ns,
-                        is_seen ? 0 : dt_deadline_ns(now_ns, decide->options.drained_ns));
+        dt_replan_adopt(&decide->replan, decision, unseen, now_ns);
         return;
     case DT_DECISION_MIGRATE:
     case DT_DECISION_BACK:
@@ -383,7 +409,9 @@ void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decisi
     measure->state = enacts ? ON : OFF;
     measure->since_ns = now_ns;
     measure->enacted_count += enacts;
-    measure->is_unseen = enacts && !is_seen;
+    if (enacts && like.kind == DT_DECISION_HOSTPATH_ON)
+        measure->unseen = unseen;
+    measure->delay_ns = enacts && decision->link_count ? decision->links[0].delay_ns : 0;
 }
 
 void dt_decide_adopt_job(struct dt_decider *decide, uint32_t job_starts)

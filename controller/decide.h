@@ -82,7 +82,7 @@ size_t dt_decide(struct dt_decider *decide, const struct dt_situation *situation
  * instead of deciding the same again. `is_seen`: this controller's judge had measured the job before the
  * slow part became slow. Otherwise the judge may take the slow part for healthy; a re-plan or a host path is
  * then undone only after the judge has found the part slow, and then healthy, or `drained_ns` after the
- * adoption; a re-plan also for links whose messages take less than half of the delay for `clear_ns`.
+ * adoption; or for links whose messages take less than half of the delay for `clear_ns`.
  */
 void dt_decide_adopt(struct dt_decider *decide, const struct dt_decision *decision, bool is_seen,
                      uint64_t now_ns);

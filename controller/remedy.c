@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "controller/slowness.h"
+#include "controller/unseen.h"
 
 #define PACE_COUNT     64
 #define BUDGET         20000 /* exchanges of nodes to try */
@@ -55,7 +56,7 @@ struct dt_remedy {
     uint64_t since_ns;                         /* of the present arrangement; of a decision, its beginning */
     uint32_t taken;                            /* how often S3 was */
     uint64_t exchanged_ns;                     /* S3 was, and has not been taken back; 0: no */
-    uint64_t unseen_until_ns;                  /* adopted, and nothing found slow since; 0: no */
+    struct dt_unseen unseen;                   /* of the remedy in force */
     int32_t nodes_before[DT_RECORD_NODES_MAX]; /* [position]: before the present arrangement */
     /* Whether the present remedy helps. */
     int64_t recent_ns;                  /* the last iteration */
@@ -454,17 +455,14 @@ enum detour_status dt_remedy_links(const struct dt_remedy *remedy, struct detour
     return detour_validation_job(arena, remedy->cluster, remedy->present.nodes, links, error);
 }
 
-/* Whether the remedy in force is adopted, and nothing has been found slow since. */
-static bool is_unseen(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns)
+/* What this controller's judge finds slow is seen. */
+static void see(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns)
 {
-    if (now_ns >= remedy->unseen_until_ns)
-        remedy->unseen_until_ns = 0;
-    for (size_t i = 0; remedy->unseen_until_ns && i < situation->finding_count; i++) {
+    for (size_t i = 0; i < situation->finding_count; i++) {
         if (situation->findings[i].kind != DT_FINDING_PROCESSOR &&
             counts(remedy, &situation->findings[i], now_ns))
-            remedy->unseen_until_ns = 0;
+            remedy->unseen = (struct dt_unseen){0};
     }
-    return remedy->unseen_until_ns > 0;
 }
 
 bool dt_remedy_decide(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns,
@@ -483,7 +481,8 @@ bool dt_remedy_decide(struct dt_remedy *remedy, const struct dt_situation *situa
             dt_remedy_done(remedy, now_ns, false);
         return false;
     }
-    if (!is_unseen(remedy, situation, now_ns))
+    see(remedy, situation, now_ns);
+    if (!dt_unseen_stays(remedy->unseen, now_ns))
         update(remedy, situation, now_ns);
     return false;
 }
@@ -531,8 +530,7 @@ void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decisio
     memcpy(remedy->present.counts, decision->counts, decision->replica_count * sizeof *decision->counts);
     memcpy(remedy->present.nodes, decision->nodes, decision->node_count * sizeof *decision->nodes);
     remedy->since_ns = now_ns;
-    remedy->unseen_until_ns =
-        is_seen || decision->step == DETOUR_STEP_S1 ? 0 : dt_deadline_ns(now_ns, remedy->recheck_ns);
+    remedy->unseen = dt_unseen_adopt(is_seen || decision->step == DETOUR_STEP_S1, now_ns, remedy->recheck_ns);
 }
 
 enum detour_step dt_remedy_step(const struct dt_remedy *remedy)

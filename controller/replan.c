@@ -46,26 +46,31 @@ static bool is_refuted(const struct dt_situation *situation, const struct dt_dec
     return longest_ns && longest_ns < (uint64_t)decided->delay_ns / 2;
 }
 
-/*
- * Adds the adopted links that this controller's judge has not found slow. A judge that has begun with the
- * link slow takes that for its healthy time: that it finds nothing, or only a part of the delay, is no sign
- * of a recovery.
- */
-static size_t add_unseen(struct dt_replan *replan, const struct dt_situation *situation,
+/* A part of the delay is not seen, either: unseen.h. */
+static void see(struct dt_replan *replan, const struct dt_decided_link *links, size_t count, uint64_t now_ns)
+{
+    for (size_t i = 0; i < replan->link_count; i++) {
+        struct dt_unseen *unseen = &replan->unseen[i];
+        size_t at = place_of(links, count, &replan->links[i]);
+
+        replan->is_recheck |= dt_unseen_is_over(*unseen, now_ns);
+        if (dt_unseen_is_over(*unseen, now_ns) ||
+            (at < count && links[at].delay_ns >= replan->links[i].delay_ns / 2))
+            *unseen = (struct dt_unseen){0};
+    }
+}
+
+/* Adds the adopted links that this controller's judge has not found slow. */
+static size_t add_unseen(const struct dt_replan *replan, const struct dt_situation *situation,
                          struct dt_decided_link *links, size_t count, uint64_t now_ns)
 {
     for (size_t i = 0; i < replan->link_count; i++) {
-        const struct dt_decided_link *decided = &replan->links[i];
-        size_t at = place_of(links, count, decided);
+        size_t at = place_of(links, count, &replan->links[i]);
 
-        if (!replan->is_unseen[i] || at == DT_RECORD_LINKS_MAX)
+        if (at == DT_RECORD_LINKS_MAX || !dt_unseen_stays(replan->unseen[i], now_ns) ||
+            is_refuted(situation, &replan->links[i]))
             continue;
-        replan->is_recheck |= now_ns >= replan->unseen_until_ns;
-        replan->is_unseen[i] =
-            now_ns < replan->unseen_until_ns && (at == count || links[at].delay_ns < decided->delay_ns / 2);
-        if (!replan->is_unseen[i] || is_refuted(situation, decided))
-            continue;
-        links[at] = *decided;
+        links[at] = replan->links[i];
         count += at == count;
     }
     return count;
@@ -87,6 +92,7 @@ static size_t wanted_links(struct dt_replan *replan, const struct dt_situation *
         links[count++] = (struct dt_decided_link){(int32_t)slow->from_rank, (int32_t)slow->to_rank,
                                                   (int64_t)slow->delay_ns};
     }
+    see(replan, links, count, now_ns);
     return add_unseen(replan, situation, links, count, now_ns);
 }
 
@@ -128,15 +134,16 @@ static enum change compare(const struct dt_replan *replan, const struct dt_decid
 static void set_links(struct dt_replan *replan, const struct dt_decided_link *links, size_t count,
                       uint64_t now_ns)
 {
-    bool is_unseen[DT_RECORD_LINKS_MAX];
+    struct dt_unseen unseen[DT_RECORD_LINKS_MAX] = {{0}};
 
     DT_CHECK(count <= DT_RECORD_LINKS_MAX);
     for (size_t i = 0; i < count; i++) {
         size_t at = place_of(replan->links, replan->link_count, &links[i]);
 
-        is_unseen[i] = at < replan->link_count && replan->is_unseen[at];
+        if (at < replan->link_count)
+            unseen[i] = replan->unseen[at];
     }
-    memcpy(replan->is_unseen, is_unseen, count * sizeof *is_unseen);
+    memcpy(replan->unseen, unseen, count * sizeof *unseen);
     memcpy(replan->links, links, count * sizeof *links);
     replan->link_count = count;
     replan->is_rising = false;
@@ -212,12 +219,12 @@ bool dt_replan_decide(struct dt_replan *replan, const struct dt_decide_options *
     return true;
 }
 
-void dt_replan_adopt(struct dt_replan *replan, const struct dt_decision *decision, uint64_t now_ns,
-                     uint64_t unseen_until_ns)
+void dt_replan_adopt(struct dt_replan *replan, const struct dt_decision *decision, struct dt_unseen unseen,
+                     uint64_t now_ns)
 {
     set_links(replan, decision->links, decision->link_count, now_ns);
-    if (!unseen_until_ns)
+    if (!unseen.until_ns)
         return;
-    memset(replan->is_unseen, true, sizeof replan->is_unseen);
-    replan->unseen_until_ns = unseen_until_ns;
+    for (size_t i = 0; i < replan->link_count; i++)
+        replan->unseen[i] = unseen;
 }

@@ -9,6 +9,7 @@
 #define DETOUR_CONTROLLER_REPLAN_H
 
 #include "controller/decide.h"
+#include "controller/unseen.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,19 +25,17 @@ struct dt_replan {
     bool is_owed;        /* the decided links, to a job that has started again */
     size_t link_count;   /* decided */
     struct dt_decided_link links[DT_RECORD_LINKS_MAX];
-    bool is_unseen[DT_RECORD_LINKS_MAX]; /* [link]: adopted, and not found slow since */
-    uint64_t unseen_until_ns;
-    bool is_recheck; /* the time above has ended for a link */
+    struct dt_unseen unseen[DT_RECORD_LINKS_MAX]; /* [link] */
+    bool is_recheck;                              /* that is over for one */
 };
 
 /* True: *decision is a new schedule, or the one in force for a job that has started again. */
 bool dt_replan_decide(struct dt_replan *replan, const struct dt_decide_options *options,
                       const struct dt_situation *situation, uint64_t now_ns, struct dt_decision *decision);
 
-/* A re-plan of an earlier controller. `unseen_until_ns`: the recheck of dt_decide_adopt(); 0: its judge has
- * seen the job before, so there is none. */
-void dt_replan_adopt(struct dt_replan *replan, const struct dt_decision *decision, uint64_t now_ns,
-                     uint64_t unseen_until_ns);
+/* A re-plan of an earlier controller. */
+void dt_replan_adopt(struct dt_replan *replan, const struct dt_decision *decision, struct dt_unseen unseen,
+                     uint64_t now_ns);
 
 #ifdef __cplusplus
 }

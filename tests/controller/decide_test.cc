@@ -38,6 +38,7 @@ class Decide : public ::testing::Test
 
         finding.number = 1;
         finding.kind = kind;
+        finding.delay_ns = delay_ms * kMs;
         finding.state = DT_FINDING_GOES_ON;
         finding.rank = 2;
         finding.peer_rank = kind == DT_FINDING_LINK ? 3 : DT_JUDGE_UNKNOWN;
@@ -394,8 +395,8 @@ class DecideAdopted : public Decide
 TEST_F(DecideAdopted, APartThatIsNotFoundSlowKeepsItsMeasuresForTheRecheckTime)
 {
     EXPECT_EQ(Until(600000), Made());
-    EXPECT_EQ(Until(620000), (Made{"600400 hostpath-off", "605400 replan"}));
-    EXPECT_STREQ(last.reason, "this controller has measured no slow link in its recheck time");
+    EXPECT_EQ(Until(620000), (Made{"605400 replan", "605400 hostpath-off"}));
+    EXPECT_STREQ(last.reason, "over: it is slow");
 }
 
 TEST_F(DecideAdopted, APartThatIsFoundSlowAndThenHealthyLosesItsMeasures)
@@ -413,7 +414,7 @@ TEST_F(DecideAdopted, ALinkWhoseMessagesTakeLessThanHalfOfTheDelayIsNotSlow)
     EXPECT_EQ(Until(10000), Made());
     links[0].service_ns = 9 * kMs;
     Link(2, 3, 8, "n1", 21 * kMs);
-    EXPECT_EQ(Until(20000), Made()) << "another connection of these ranks has the delay";
+    EXPECT_EQ(Until(20000), Made{"15100 hostpath-off"}) << "another connection of these ranks has the delay";
     links[1].service_ns = 1 * kMs;
     Until(22000);
     links[1].service_ns = 21 * kMs; /* it was a burst of fast messages */
@@ -422,6 +423,15 @@ TEST_F(DecideAdopted, ALinkWhoseMessagesTakeLessThanHalfOfTheDelayIsNotSlow)
     EXPECT_EQ(Until(40000), Made{"35100 replan"});
     EXPECT_EQ(last.link_count, 0u);
     EXPECT_STREQ(last.reason, "no link is slow any more");
+}
+
+TEST_F(DecideAdopted, AHostPathStaysOverABurstOfFastMessages)
+{
+    EXPECT_EQ(Until(10000), Made());
+    links[0].service_ns = 1 * kMs;
+    EXPECT_EQ(Until(14000), Made());
+    links[0].service_ns = 21 * kMs;
+    EXPECT_EQ(Until(60000), Made());
 }
 
 TEST_F(DecideAdopted, APartOfTheDelayIsNoReasonForANewPlan)

@@ -73,13 +73,13 @@ TEST_F(Replan, AnAdoptedOneStaysUntilItsRecheckOnlyIfItWasNotSeen)
     adopted.kind = DT_DECISION_REPLAN;
     adopted.link_count = 1;
     adopted.links[0] = {0, 1, 20 * (int64_t)kMs};
-    dt_replan_adopt(&replan, &adopted, 0, 60000 * kMs);
+    dt_replan_adopt(&replan, &adopted, dt_unseen_adopt(false, 0, 60000 * kMs), 0);
     EXPECT_FALSE(Decide(10000));
     EXPECT_FALSE(Decide(59000));
     EXPECT_FALSE(Decide(60000));
     EXPECT_TRUE(Decide(65000));
     EXPECT_EQ(decision.link_count, 0u);
-    dt_replan_adopt(&replan, &adopted, 100000 * kMs, 0);
+    dt_replan_adopt(&replan, &adopted, dt_unseen_adopt(true, 0, 60000 * kMs), 100000 * kMs);
     EXPECT_FALSE(Decide(100000));
     EXPECT_TRUE(Decide(105000));
 }
