@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "controller/execute.h"
+#include "controller/lease.h"
 #include "controller/window.h"
 #include "detour/stat.h"
 
@@ -17,12 +18,8 @@ struct dt_agent {
     struct dt_agent_options options;
     struct dt_window window;
     /* The lease. */
-    bool is_holder;
-    bool has_waited; /* and the operator has the line */
-    char holder[DT_STORE_NAME_BYTES];
-    uint64_t lease;
-    uint64_t held_until_ns;
-    uint64_t renew_ns;
+    struct dt_lease lease; /* its name is also that of the field with the last decision */
+    bool has_waited;       /* and the operator has the line */
     /* The decisions. */
     bool has_begun; /* the members below are those of the store */
     bool has_place; /* `after` is a place in the stream */
@@ -41,30 +38,20 @@ struct dt_agent *dt_agent_create(const struct dt_agent_options *options)
 {
     struct dt_agent *agent = calloc(1, sizeof *agent);
 
-    if (agent)
-        agent->options = *options;
+    if (!agent)
+        return NULL;
+    agent->options = *options;
+    agent->lease = (struct dt_lease){.store = options->store, .ms = DT_AGENT_LEASE_MS};
+    snprintf(agent->lease.name, sizeof agent->lease.name, "agent:%.*s", DT_STORE_NAME_BYTES - 8,
+             options->host);
     return agent;
-}
-
-static void field_name(const struct dt_agent *agent, char field[DT_STORE_NAME_BYTES])
-{
-    snprintf(field, DT_STORE_NAME_BYTES, "agent:%.*s", DT_STORE_NAME_BYTES - 8, agent->options.host);
-}
-
-static void release_lease(struct dt_agent *agent)
-{
-    char name[DT_STORE_NAME_BYTES];
-
-    field_name(agent, name);
-    agent->options.store->ops->lease_release(agent->options.store, name, agent->holder, agent->lease);
 }
 
 void dt_agent_destroy(struct dt_agent *agent)
 {
     if (!agent)
         return;
-    if (agent->is_holder)
-        release_lease(agent);
+    dt_lease_release(&agent->lease);
     dt_window_free(&agent->window);
     free(agent);
 }
@@ -230,17 +217,9 @@ enum dt_status dt_agent_report(struct dt_agent *agent)
 }
 
 /* ---- The lease. ---- */
-static void hold(struct dt_agent *agent, uint64_t now_ns)
+static enum dt_status acquire(struct dt_agent *agent, uint64_t now_ns)
 {
-    agent->held_until_ns = dt_deadline_ns(now_ns, DT_AGENT_LEASE_MS * DT_NS_PER_MS);
-    agent->renew_ns = dt_deadline_ns(now_ns, DT_AGENT_LEASE_MS * DT_NS_PER_MS / 3);
-}
-
-static enum dt_status acquire(struct dt_agent *agent, const char *name, uint64_t now_ns)
-{
-    struct dt_store *store = agent->options.store;
-    enum dt_status status =
-        store->ops->lease_acquire(store, name, agent->holder, DT_AGENT_LEASE_MS, now_ns, &agent->lease);
+    enum dt_status status = dt_lease_acquire(&agent->lease, now_ns);
 
     if (status == DT_AGAIN && !agent->has_waited)
         note(agent, true, "another agent of host %s has its lease; waiting for it", agent->options.host);
@@ -248,34 +227,18 @@ static enum dt_status acquire(struct dt_agent *agent, const char *name, uint64_t
         note(agent, false, "this is the agent of host %s now", agent->options.host);
     if (status == DT_OK || status == DT_AGAIN)
         agent->has_waited = status == DT_AGAIN;
-    if (status != DT_OK)
-        return status;
-    agent->is_holder = true;
-    agent->has_begun = false; /* the other agent may have taken decisions */
-    hold(agent, now_ns);
-    return DT_OK;
+    if (status == DT_OK)
+        agent->has_begun = false; /* the other agent may have taken decisions */
+    return status;
 }
 
 enum dt_status dt_agent_keep_lease(struct dt_agent *agent, const char *holder, uint64_t now_ns)
 {
-    struct dt_store *store = agent->options.store;
-    char name[DT_STORE_NAME_BYTES];
     enum dt_status status;
 
-    field_name(agent, name);
-    copy_text(agent->holder, sizeof agent->holder, holder);
-    if (agent->is_holder && now_ns < agent->renew_ns)
-        return DT_OK;
-    status =
-        agent->is_holder && now_ns < agent->held_until_ns
-            ? store->ops->lease_renew(store, name, agent->holder, agent->lease, DT_AGENT_LEASE_MS, now_ns)
-            : DT_AGAIN;
-    if (status == DT_OK)
-        hold(agent, now_ns);
-    if (status != DT_AGAIN)
-        return status;
-    agent->is_holder = false;
-    return acquire(agent, name, now_ns);
+    copy_text(agent->lease.holder, sizeof agent->lease.holder, holder);
+    status = dt_lease_renew(&agent->lease, now_ns);
+    return status == DT_AGAIN ? acquire(agent, now_ns) : status;
 }
 
 /* ---- Decisions. ---- */
@@ -293,12 +256,11 @@ static bool remember_last(void *arg, const char *id, const char *record, size_t 
 static enum dt_status find_begin(struct dt_agent *agent, int64_t time_ns)
 {
     struct dt_store *store = agent->options.store;
-    char field[DT_STORE_NAME_BYTES], value[DT_STORE_NAME_BYTES];
+    char value[DT_STORE_NAME_BYTES];
     struct dt_decision last = {0};
     enum dt_status status;
 
-    field_name(agent, field);
-    status = store->ops->get(store, field, value, sizeof value);
+    status = store->ops->get(store, agent->lease.name, value, sizeof value);
     if (status == DT_OK && sscanf(value, "%" SCNd64 " %" SCNd64, &last.number, &last.fence) == 2 &&
         dt_decision_is_near(&last, last.number, time_ns)) {
         agent->number = last.number > agent->number ? last.number : agent->number;
@@ -318,11 +280,10 @@ static enum dt_status find_begin(struct dt_agent *agent, int64_t time_ns)
 static enum dt_status remember(struct dt_agent *agent, const struct dt_decision *decision)
 {
     struct dt_store *store = agent->options.store;
-    char field[DT_STORE_NAME_BYTES], value[DT_STORE_NAME_BYTES];
+    char value[DT_STORE_NAME_BYTES];
 
-    field_name(agent, field);
     snprintf(value, sizeof value, "%" PRId64 " %" PRId64, decision->number, decision->fence);
-    return store->ops->set(store, field, value);
+    return store->ops->set(store, agent->lease.name, value);
 }
 
 /* A store that fails here gets it at the next call; that it gets it twice does no harm. */

@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "controller/findings.h"
 #include "controller/known.h"
+#include "controller/lease.h"
 #include "controller/treatment.h"
 
 #define LINKS_MAX     16384 /* of the judge */
@@ -31,9 +32,7 @@ struct dt_control {
     /* The lease. */
     bool is_leader;
     bool has_waited; /* and the operator knows */
-    uint64_t fence;
-    uint64_t held_until_ns;
-    uint64_t renew_ns;
+    struct dt_lease lease;
     uint64_t checked_ns; /* the last time */
     uint64_t left_ns;    /* when findings that earlier controllers have left end; 0: they have */
     /* The streams. */
@@ -82,6 +81,9 @@ struct dt_control *dt_control_create(const struct dt_control_options *options)
     if (!control)
         return NULL;
     control->options = *options;
+    control->lease = (struct dt_lease){.store = options->store, .ms = options->lease_ms};
+    snprintf(control->lease.name, sizeof control->lease.name, DT_LEASE_CONTROLLER);
+    snprintf(control->lease.holder, sizeof control->lease.holder, "%s", options->holder);
     control->known = dt_known_create();
     control->judge = dt_judge_create(LINKS_MAX, RANKS_MAX);
     control->decide = dt_decide_create(&options->decide);
@@ -98,8 +100,7 @@ void dt_control_destroy(struct dt_control *control)
     if (!control)
         return;
     if (control->is_leader)
-        control->options.store->ops->lease_release(control->options.store, DT_LEASE_CONTROLLER,
-                                                   control->options.holder, control->fence);
+        dt_lease_release(&control->lease);
     dt_known_destroy(control->known);
     dt_judge_destroy(control->judge);
     dt_decide_destroy(control->decide);
@@ -294,7 +295,8 @@ static enum dt_status remember_job(struct dt_control *control, uint64_t now_ns)
     enum dt_status status;
 
     dt_known_job(control->known, job);
-    if (!control->is_leader || now_ns >= control->held_until_ns || !job[0] || !strcmp(job, control->job) ||
+    if (!control->is_leader || !dt_lease_is_held(&control->lease, now_ns) || !job[0] ||
+        !strcmp(job, control->job) ||
         !dt_decide_is_for_job(control->decide, dt_known_job_starts(control->known)))
         return DT_OK;
     status = store->ops->set(store, DT_FIELD_JOB, job);
@@ -331,17 +333,9 @@ static void lose(struct dt_control *control, const char *why)
     create_treatment(control); /* ends a validation; its hold ends by itself */
 }
 
-static void hold(struct dt_control *control, uint64_t now_ns)
-{
-    control->held_until_ns = dt_deadline_ns(now_ns, control->options.lease_ms * DT_NS_PER_MS);
-    control->renew_ns = dt_deadline_ns(now_ns, control->options.lease_ms * DT_NS_PER_MS / 3);
-}
-
 static enum dt_status acquire(struct dt_control *control, uint64_t now_ns)
 {
-    struct dt_store *store = control->options.store;
-    enum dt_status status = store->ops->lease_acquire(store, DT_LEASE_CONTROLLER, control->options.holder,
-                                                      control->options.lease_ms, now_ns, &control->fence);
+    enum dt_status status = dt_lease_acquire(&control->lease, now_ns);
 
     if (status == DT_AGAIN) {
         if (!control->has_waited)
@@ -356,36 +350,27 @@ static enum dt_status acquire(struct dt_control *control, uint64_t now_ns)
     control->is_leader = true;
     control->has_waited = false;
     control->left_ns = dt_deadline_ns(now_ns, DT_CONTROL_SEEN_NS);
-    hold(control, now_ns);
     note(control, false, "this is the controller of the job now (fencing number %" PRIu64 ")",
-         control->fence);
+         control->lease.fence);
     return DT_OK;
-}
-
-static enum dt_status renew(struct dt_control *control, uint64_t now_ns)
-{
-    struct dt_store *store = control->options.store;
-    enum dt_status status = store->ops->lease_renew(store, DT_LEASE_CONTROLLER, control->options.holder,
-                                                    control->fence, control->options.lease_ms, now_ns);
-
-    if (status == DT_OK)
-        hold(control, now_ns);
-    else if (status == DT_AGAIN)
-        lose(control, "its lease has ended");
-    return status == DT_AGAIN ? DT_OK : status;
 }
 
 static enum dt_status keep_lease(struct dt_control *control, uint64_t now_ns)
 {
+    enum dt_status status;
+
     if (control->options.dry_run)
         return DT_OK;
-    if (control->is_leader && now_ns >= control->held_until_ns)
-        lose(control, control->checked_ns < control->renew_ns ? "no round in the time of its lease"
-                                                              : "the store did not answer in time");
+    if (control->is_leader && !dt_lease_is_held(&control->lease, now_ns))
+        lose(control, control->checked_ns < control->lease.renew_ns ? "no round in the time of its lease"
+                                                                    : "the store did not answer in time");
     control->checked_ns = now_ns;
     if (!control->is_leader)
         return acquire(control, now_ns);
-    return now_ns >= control->renew_ns ? renew(control, now_ns) : DT_OK;
+    status = dt_lease_renew(&control->lease, now_ns);
+    if (status == DT_AGAIN)
+        lose(control, "its lease has ended");
+    return status == DT_AGAIN ? DT_OK : status;
 }
 
 /* ---- Findings. ---- */
@@ -464,7 +449,7 @@ static void add_pending(struct dt_control *control, const struct dt_decision *wa
 
     *decision = *wanted;
     decision->number = ++control->number;
-    decision->fence = control->options.dry_run ? 1 : (int64_t)control->fence;
+    decision->fence = control->options.dry_run ? 1 : (int64_t)control->lease.fence;
     decision->time_ns = control->time_ns;
 }
 
