@@ -57,7 +57,8 @@ struct dt_event_record {
     int32_t path;        /* that the event is about; -1: none */
     int32_t from_rank;   /* of the sending end, as in struct dt_page_connection */
     uint32_t epoch;      /* of the path, in a path event */
-    /* Of the verdict; delay_ns of a path event: from the failure to the end of the switchover. */
+    /* Of the verdict; of a path event the cause, and delay_ns: from the failure to the end of the switchover.
+     */
     uint32_t verdict; /* enum dt_page_verdict; DT_EVENT_NO_VERDICT */
     uint32_t cause;   /* enum detour_stat_cause */
     uint64_t since_ns;

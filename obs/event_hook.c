@@ -25,7 +25,7 @@
 #include "obs/event_queue.h"
 
 #define ROUND_MS       50
-#define VARIABLES_MAX  20
+#define VARIABLES_MAX  22
 #define VARIABLE_BYTES 192
 #define OWN_SETTING    "DETOUR_EVENT_COMMAND="
 
@@ -77,10 +77,22 @@ static void set_text(struct variables *variables, const char *name, const char *
         set(variables, name, "%s", text);
 }
 
+/* A time of the events' clock as seconds since 1970. */
+static void set_time(struct variables *variables, const char *name, const struct dt_page_header *header,
+                     uint64_t event_ns)
+{
+    uint64_t time_ns = header->start_realtime_ns + (event_ns - header->start_ns);
+
+    set(variables, name, "%llu.%09llu", (unsigned long long)(time_ns / DT_NS_PER_S),
+        (unsigned long long)(time_ns % DT_NS_PER_S));
+}
+
 static void set_connection(struct variables *variables, const struct dt_event_record *event)
 {
     set(variables, "CONNECTION", "%016" PRIx64, event->connection);
     set_text(variables, "DIRECTION", event->is_send ? "send" : "recv");
+    if (event->from_rank >= 0)
+        set(variables, "FROM", "%" PRId32, event->from_rank);
     set_text(variables, "PEER", event->peer);
     set_text(variables, "PEER_NIC", event->peer_nic);
     if (event->path >= 0)
@@ -90,8 +102,6 @@ static void set_connection(struct variables *variables, const struct dt_event_re
 static void set_verdict(struct variables *variables, const struct dt_event_record *event)
 {
     set_text(variables, "VERDICT", detour_stat_verdict_text((enum detour_stat_verdict)event->verdict));
-    if (event->cause != DETOUR_STAT_CAUSE_NONE)
-        set_text(variables, "CAUSE", detour_stat_cause_text((enum detour_stat_cause)event->cause));
     set(variables, "FACTOR", "%.3f", (double)event->factor_permille / 1000);
 }
 
@@ -99,13 +109,11 @@ static void describe(const struct dt_event_hook *hook, const struct dt_event_rec
                      struct variables *variables)
 {
     const struct dt_page_header *header = dt_page_get_header(hook->page);
-    uint64_t time_ns = header->start_realtime_ns + (event->time_ns - header->start_ns);
 
     variables->count = 0;
     set_text(variables, "KIND", dt_event_kind_text(event->kind));
     set(variables, "NUMBER", "%" PRIu64, event->mark - 1);
-    set(variables, "TIME_S", "%llu.%09llu", (unsigned long long)(time_ns / DT_NS_PER_S),
-        (unsigned long long)(time_ns % DT_NS_PER_S));
+    set_time(variables, "TIME_S", header, event->time_ns);
     set(variables, "PID", "%" PRId32, header->pid);
     set_text(variables, "HOST", header->host);
     if (header->rank >= 0)
@@ -115,6 +123,10 @@ static void describe(const struct dt_event_hook *hook, const struct dt_event_rec
         set_connection(variables, event);
     if (event->verdict != DT_EVENT_NO_VERDICT)
         set_verdict(variables, event);
+    if (event->cause != DETOUR_STAT_CAUSE_NONE)
+        set_text(variables, "CAUSE", detour_stat_cause_text((enum detour_stat_cause)event->cause));
+    if (event->since_ns)
+        set_time(variables, "SINCE_S", header, event->since_ns);
     if (event->kind == DT_EVENT_KIND_REMEDY)
         set(variables, "STEP", "S%" PRId64, event->value);
     if (event->delay_ns)

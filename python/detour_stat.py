@@ -138,7 +138,7 @@ def _event(struct):
         row[name] = row[name] if has and row[name] not in ("", -1) else None
     is_verdict = struct.verdict >= 0
     row["verdict"] = _library.detour_stat_verdict_text(struct.verdict).decode() if is_verdict else None
-    row["cause"] = _library.detour_stat_cause_text(struct.cause).decode() if is_verdict and struct.cause else None
+    row["cause"] = _library.detour_stat_cause_text(struct.cause).decode() if struct.cause else None
     row["step"] = f"S{struct.value}" if row["kind"] == "remedy" else None
     for name in ("nic", "since_ns", "factor", "delay_ns"):
         row[name] = row[name] or None

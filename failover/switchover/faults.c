@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "detour/stat.h"
 #include "failover/planted.h"
 #include "failover/switchover/actions.h"
 #include "transport/message/flush.h"
@@ -18,20 +19,24 @@
  */
 static void explain(struct dt_path *path, uint32_t faults)
 {
+    struct dt_path_switchover *switchover = path->switchover;
     uint32_t p = path->index;
 
     DT_CHECK(p < path->connection->path_count && &path->connection->path[p] == path);
-    if (faults & 1u << (DT_FAULT_COMPLETION + p))
-        dt_path_describe_error(path, &path->bad_completion, path->switchover->why,
-                               sizeof path->switchover->why);
-    else if (faults & 1u << (DT_FAULT_REFUSED + p))
-        snprintf(path->switchover->why, sizeof path->switchover->why, "%s %s", dt_path_name(path),
-                 path->refusal);
-    else if (faults & 1u << (DT_FAULT_EVENT + p))
-        memcpy(path->switchover->why, path->device_event.name, sizeof path->device_event.name);
-    else
-        snprintf(path->switchover->why, sizeof path->switchover->why, "%s was drained by the operator",
+    if (faults & 1u << (DT_FAULT_COMPLETION + p)) {
+        switchover->cause = DETOUR_STAT_CAUSE_FAILED_WORK;
+        dt_path_describe_error(path, &path->bad_completion, switchover->why, sizeof switchover->why);
+    } else if (faults & 1u << (DT_FAULT_REFUSED + p)) {
+        switchover->cause = DETOUR_STAT_CAUSE_REFUSED;
+        snprintf(switchover->why, sizeof switchover->why, "%s %s", dt_path_name(path), path->refusal);
+    } else if (faults & 1u << (DT_FAULT_EVENT + p)) {
+        switchover->cause = DETOUR_STAT_CAUSE_DEVICE_EVENT;
+        memcpy(switchover->why, path->device_event.name, sizeof path->device_event.name);
+    } else {
+        switchover->cause = DETOUR_STAT_CAUSE_DRAINED;
+        snprintf(switchover->why, sizeof switchover->why, "%s was drained by the operator",
                  dt_path_name(path));
+    }
 }
 
 static uint32_t others_up(const struct dt_connection *c, const struct dt_path *path)

@@ -124,6 +124,7 @@ static void write_event(const struct dt_path *path, const char *agreed, const ch
     if (!c->environment->page)
         return;
     event.epoch = report->epoch;
+    event.cause = report->cause;
     event.delay_ns = last_step_ns(steps) - steps->detected_ns;
     event.value = (int64_t)event.delay_ns;
     memcpy(event.peer_nic, report->peer_device, sizeof event.peer_nic - 1); /* a reader ends the text */
@@ -166,6 +167,7 @@ void dt_switchover_report_unproven(const struct dt_path *path, uint64_t now_ns, 
     if (!c->environment->page)
         return;
     event.epoch = path->epoch;
+    event.cause = path->switchover->cause;
     event.delay_ns = now_ns - detected_ns;
     event.value = (int64_t)event.delay_ns;
     memcpy(event.peer_nic, path->peer_device, sizeof event.peer_nic - 1); /* a reader ends the text */
@@ -198,6 +200,7 @@ void dt_switchover_report_resumed(struct dt_path *path, uint64_t now_ns, struct 
     report->settled = settled;
     memcpy(report->peer_device, path->peer_device, sizeof report->peer_device);
     memcpy(report->why, path->switchover->why, sizeof report->why);
+    report->cause = path->switchover->cause;
     report->steps.resumed_ns = now_ns;
 }
 

@@ -53,6 +53,7 @@ struct dt_switchover_report {
     struct dt_switchover_settled settled;
     char peer_device[DT_NAME_BYTES]; /* of the path, then */
     char why[DT_WHY_BYTES];
+    uint32_t cause; /* enum detour_stat_cause */
 };
 
 /* Whether this path's switchover is under way and did not begin long ago. */

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "detour/stat.h"
 #include "failover/planted.h"
 #include "failover/switchover/post.h"
 #include "transport/path/inband.h"
@@ -430,6 +431,9 @@ struct dt_path *dt_stall_watch_progress(struct dt_connection *c, uint64_t now_ns
             is_stalled |= look(&c->path[p], &is_queried, now_ns);
     }
     failed = find_any_failed(c, now_ns);
+    if (failed)
+        failed->switchover->cause =
+            failed->switchover->stall.is_refused ? DETOUR_STAT_CAUSE_FAILED_WORK : DETOUR_STAT_CAUSE_SILENCE;
     end_probes(c, now_ns);
     if (is_stalled && !failed)
         probe_all(c, now_ns);

@@ -44,6 +44,7 @@ struct dt_path_switchover {
     uint64_t settled_ns;     /* sender: when an epoch was last settled */
     struct dt_recovery recovery;
     char why[DT_WHY_BYTES]; /* the reason of the failure, for logs */
+    uint32_t cause;         /* the same as an enum detour_stat_cause, for events */
     struct dt_switchover_report report;
 };
 

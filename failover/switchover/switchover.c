@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "detour/stat.h"
 #include "failover/switchover/actions.h"
 #include "failover/switchover/faults.h"
 #include "failover/switchover/fencing.h"
@@ -116,9 +117,11 @@ static void receive_frame(struct dt_connection *c, uint64_t now_ns)
     if ((frame->message == DT_PATH_MSG_OPEN || frame->message == DT_PATH_MSG_OPENED) &&
         dt_load_acquire(&path->op_state) != DT_PATH_OP_IS_IDLE)
         return; /* the control thread is busy with this path; the peer retransmits */
-    if (was_up)
+    if (was_up) {
+        path->switchover->cause = DETOUR_STAT_CAUSE_PEER_LEFT;
         snprintf(path->switchover->why, sizeof path->switchover->why, "%s",
                  frame->message == DT_PATH_MSG_STOP ? "the peer requested a stop" : "the peer fenced it");
+    }
     taken =
         dt_path_machine_receive(&path->machine, (enum dt_path_message)frame->message, frame->epoch, now_ns);
     if (taken.actions & (DT_PATH_DO_CREATE | DT_PATH_DO_CONNECT))

@@ -66,15 +66,24 @@ enum detour_stat_verdict {
 #undef DETOUR_STAT_ENUM
 };
 
-/* X(NAME, value, text): the cause, from the connections of one process (docs/detection.md) */
-#define DETOUR_STAT_CAUSES(X)                                  \
-    X(NONE, 0, "-")                                            \
-    X(OWN_NIC, 1, "this host's NIC")                           \
-    X(PEER_NIC, 2, "the peer's NIC")                           \
-    X(LINK, 3, "the link between the two NICs")                \
-    X(PEER_NOT_READY, 4, "the peer, which is late to receive") \
-    X(OWN_PROCESSOR, 5, "this host's processor")               \
-    X(OWN_COMPUTATION, 6, "this rank's computation") /* of a process, not of a connection */
+/*
+ * X(NAME, value, text): the cause of a verdict, from the connections of one process (docs/detection.md), and
+ * from FAILED_WORK on that of a switchover.
+ */
+#define DETOUR_STAT_CAUSES(X)                                                                \
+    X(NONE, 0, "-")                                                                          \
+    X(OWN_NIC, 1, "this host's NIC")                                                         \
+    X(PEER_NIC, 2, "the peer's NIC")                                                         \
+    X(LINK, 3, "the link between the two NICs")                                              \
+    X(PEER_NOT_READY, 4, "the peer, which is late to receive")                               \
+    X(OWN_PROCESSOR, 5, "this host's processor")                                             \
+    X(OWN_COMPUTATION, 6, "this rank's computation") /* of a process, not of a connection */ \
+    X(FAILED_WORK, 7, "a failed work request")                                               \
+    X(REFUSED, 8, "a call that the device refused")                                          \
+    X(DEVICE_EVENT, 9, "an event of the device")                                             \
+    X(DRAINED, 10, "a drain by the operator")                                                \
+    X(SILENCE, 11, "no progress, or a probe without an answer")                              \
+    X(PEER_LEFT, 12, "the other end, which left the path")
 
 enum detour_stat_cause {
 #define DETOUR_STAT_ENUM(name, value, text) DETOUR_STAT_CAUSE_##name = value,
@@ -167,7 +176,7 @@ struct detour_stat_event {
     const char *peer_nic; /* the peer's device; "": none */
     int32_t path;         /* that the event is about; -1: none */
     int32_t verdict;      /* enum detour_stat_verdict; -1: the event is no verdict */
-    int32_t cause;        /* enum detour_stat_cause */
+    int32_t cause;        /* enum detour_stat_cause: of a verdict, or of a switchover */
     int64_t since_ns;     /* point in time, of a slow or waiting verdict; otherwise 0 */
     double factor;        /* of a verdict, present time divided by the healthy one; otherwise 0 */
     uint64_t

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The event command with real processes; time is an argument. A test waits for states, never for a time. */
+#include "detour/stat.h"
 #include "obs/event_hook.h"
 
 #include <gtest/gtest.h>
@@ -106,6 +107,9 @@ TEST_F(Hook, ACommandHasItsEventInVariables)
     event.connection = 0xabc;
     event.is_send = 1;
     event.path = 1;
+    event.from_rank = 3;
+    event.cause = DETOUR_STAT_CAUSE_DRAINED;
+    event.since_ns = kStart + 125000000;
     event.delay_ns = 2500000;
     strcpy(event.nic, "mlx5_0");
     strcpy(event.peer_nic, "mlx5_4");
@@ -113,10 +117,12 @@ TEST_F(Hook, ACommandHasItsEventInVariables)
     dt_event_write(dt_page_events(page), &event, "path 1; \"down\" $HOME");
     UntilReports(1);
     EXPECT_EQ("for event 0 ended with exit code 0 after 0 ms", Reports()[0]);
-    EXPECT_EQ("DETOUR_EVENT_CONNECTION=0000000000000abc\n"
+    EXPECT_EQ("DETOUR_EVENT_CAUSE=a drain by the operator\n"
+              "DETOUR_EVENT_CONNECTION=0000000000000abc\n"
               "DETOUR_EVENT_DELAY_MS=2.500000\n"
               "DETOUR_EVENT_DIRECTION=send\n"
               "DETOUR_EVENT_DROPPED=0\n"
+              "DETOUR_EVENT_FROM=3\n"
               "DETOUR_EVENT_HOST=nodea\n"
               "DETOUR_EVENT_KIND=path\n"
               "DETOUR_EVENT_NIC=mlx5_0\n"
@@ -126,6 +132,7 @@ TEST_F(Hook, ACommandHasItsEventInVariables)
               "DETOUR_EVENT_PEER_NIC=mlx5_4\n"
               "DETOUR_EVENT_PID=4711\n"
               "DETOUR_EVENT_RANK=6\n"
+              "DETOUR_EVENT_SINCE_S=1700000000.125000000\n"
               "DETOUR_EVENT_TEXT=path 1; \"down\" $HOME\n"
               "DETOUR_EVENT_TIME_S=1700000000.250000000\n\n",
               Content(File("out")));

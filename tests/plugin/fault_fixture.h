@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "detour/stat.h"
 #include "obs/page.h"
 #include "tests/plugin/traffic.h"
 
@@ -48,6 +49,7 @@ inline std::vector<dt_event_record> ReadSwitches()
         EXPECT_LE(0, event.path) << event.text;
         EXPECT_NE(std::string(""), event.nic) << event.text;
         EXPECT_NE(std::string(""), event.peer_nic) << event.text;
+        EXPECT_LE(static_cast<uint32_t>(DETOUR_STAT_CAUSE_FAILED_WORK), event.cause) << event.text;
         EXPECT_EQ(event.value, static_cast<int64_t>(event.delay_ns)) << event.text;
     }
     return switches;

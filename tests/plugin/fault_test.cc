@@ -380,6 +380,11 @@ TEST_F(Fault, ADrainedDeviceIsLeftAndUsedAgain)
     ExpectReports(2);
     EXPECT_EQ(1, CountLines("is settled: soft0 was drained by the operator"));
     EXPECT_EQ(1, CountLines("is fenced: soft2 was drained by the operator"));
+    std::multiset<uint32_t> causes;
+    for (const dt_event_record &event : detour_test::ReadSwitches())
+        causes.insert(event.cause);
+    EXPECT_EQ(2u, causes.count(DETOUR_STAT_CAUSE_DRAINED));
+    EXPECT_EQ(2u, causes.count(DETOUR_STAT_CAUSE_PEER_LEFT)) << "the other end of each";
 }
 
 /* Its backup is down: it is left once the backup is there, and not before. */
