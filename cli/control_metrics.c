@@ -94,9 +94,9 @@ static void write_in_force(FILE *out, const struct dt_control_state *state, cons
     const struct {
         const char *kind;
         uint64_t count;
-    } rows[] = {{"replan", state->measures.links},     {"hostpath", state->measures.connections},
+    } rows[] = {{"replan", state->measures.links},       {"hostpath", state->measures.connections},
                 {"migrate", state->measures.migrations}, {"hold", state->is_held},
-                {"S2", state->step == DETOUR_STEP_S2}, {"S3", state->step == DETOUR_STEP_S3},
+                {"S2", state->step == DETOUR_STEP_S2},   {"S3", state->step == DETOUR_STEP_S3},
                 {"S4", state->step == DETOUR_STEP_S4}};
 
     if (!state->is_leader)
