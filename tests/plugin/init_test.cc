@@ -9,6 +9,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
@@ -18,6 +19,7 @@ extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
 namespace
 {
 std::vector<std::string> *warnings;
+const char *also_wanted; // INFO lines with this text count, too
 
 void Logger(ncclDebugLogLevel level, unsigned long, const char *, int, const char *format, ...)
 {
@@ -26,7 +28,7 @@ void Logger(ncclDebugLogLevel level, unsigned long, const char *, int, const cha
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (level == NCCL_LOG_WARN)
+    if (level == NCCL_LOG_WARN || (also_wanted && strstr(text, also_wanted)))
         warnings->push_back(text);
 }
 
@@ -100,6 +102,25 @@ TEST(Init, BadSettingsAreNamedWithTheRightForm)
         ASSERT_EQ(1u, lines.size()) << c.name;
         EXPECT_NE(std::string::npos, lines[0].find(c.text)) << lines[0];
     }
+}
+
+/* It is often set, against NCCL's own InfiniBand transport; Detour runs, and one line states that. */
+TEST(Init, ThatInfiniBandIsDisabledForNcclItselfIsOneLine)
+{
+    const struct {
+        const char *value;
+        size_t lines;
+    } cases[] = {{"1", 1}, {"0", 0}, {"", 0}};
+    also_wanted = "IB_DISABLE";
+    for (auto &c : cases) {
+        auto [result, lines] = InitWith(
+            {{"DETOUR_VERBS", "soft"}, {"DETOUR_SOCKET_IFNAME", "=lo"}, {"NCCL_IB_DISABLE", c.value}});
+        EXPECT_EQ(ncclSuccess, result);
+        ASSERT_EQ(c.lines, lines.size()) << c.value;
+        for (const std::string &line : lines)
+            EXPECT_NE(std::string::npos, line.find("NCCL_IB_DISABLE=1 does not concern this plugin"));
+    }
+    also_wanted = nullptr;
 }
 
 int ConnectToItself()
