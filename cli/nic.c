@@ -77,7 +77,7 @@ static const struct argp argp = {
            "Exit code: 0 success; 1 a process failed, or no process has the device; 2 bad input.",
 };
 
-/* N, or P% with P up to 100. */
+/* N from 1, or P% with P up to 100. */
 static bool is_drop_argument(const char *text)
 {
     char digits[24];
@@ -91,7 +91,7 @@ static bool is_drop_argument(const char *text)
         return false;
     memcpy(digits, text, length);
     digits[length] = '\0';
-    return dt_parse_number(digits, false, &value) == DT_OK && (!is_percent || value <= 100);
+    return dt_parse_number(digits, false, &value) == DT_OK && (is_percent ? value <= 100 : value > 0);
 }
 
 /* Actions on connections, which any kind of device supports. */
@@ -112,6 +112,11 @@ static bool is_plain_action(const char *word)
 {
     return !strcmp(word, "down") || !strcmp(word, "up") || !strcmp(word, "fatal") || !strcmp(word, "plug") ||
            is_about_traffic(word);
+}
+
+static bool is_action(const char *word)
+{
+    return is_plain_action(word) || !strcmp(word, "rate") || !strcmp(word, "verbs") || !strcmp(word, "drop");
 }
 
 /* Names become part of a line for another process: no blanks, no control characters. */
@@ -144,6 +149,9 @@ static int check_request(const struct request *request)
     if (!is_device_name(request->words[0]))
         return dt_arg_refuse(COMMAND,
                              "the first argument is not a device name; `detour nic list` shows the names");
+    if (request->word_count == 1 && is_action(request->words[0]))
+        return dt_arg_refuse(COMMAND, "no device before `%s`; expected such as `detour nic soft0 %s`",
+                             request->words[0], request->words[0]);
     if (request->word_count == 1)
         return dt_arg_refuse(
             COMMAND, "no action for '%s'; expected migrate, back, down, up, fatal, plug, drop, rate or verbs",
@@ -167,7 +175,7 @@ static int check_request(const struct request *request)
             "unknown action '%s'; expected migrate, back, down, up, fatal, plug, drop, rate or verbs",
             action);
     if (request->word_count == 2 || !is_drop_argument(request->words[2]))
-        return dt_arg_refuse(COMMAND, "drop %s: expected a number of packets, or 0%% to 100%%",
+        return dt_arg_refuse(COMMAND, "drop %s: expected a number of packets from 1, or 0%% to 100%%",
                              request->word_count == 2 ? "what?" : request->words[2]);
     return 0;
 }

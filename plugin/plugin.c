@@ -21,6 +21,8 @@
 #include "transport/session/stream_tcp.h"
 #include "verbs/netdev.h"
 
+#define REASON_BYTES 512
+
 static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct dt_plugin *current; /* atomic */
 static ncclDebugLogger_t nccl_logger;
@@ -132,7 +134,9 @@ static void warn_shared_link(const struct dt_net *net, const char *interface)
     }
 }
 
-static enum dt_status create_net(const struct dt_params *params, struct dt_plugin *plugin)
+/* `reason`: of DT_UNSUPPORTED. */
+static enum dt_status create_net(const struct dt_params *params, struct dt_plugin *plugin,
+                                 char reason[REASON_BYTES])
 {
     char name[32];
     struct dt_net_options options = {
@@ -140,6 +144,8 @@ static enum dt_status create_net(const struct dt_params *params, struct dt_plugi
         .verbs = plugin->verbs,
         .network = dt_network_tcp(),
         .random = process_random,
+        .reason = reason,
+        .reason_bytes = REASON_BYTES,
         .now_ns = process_now_ns,
         .has_threads = true,
     };
@@ -154,14 +160,12 @@ static enum dt_status create_net(const struct dt_params *params, struct dt_plugi
 }
 
 /* One line for the user, since NCCL continues without the plugin. */
-static void warn_no_device(const struct dt_params *params, const char *reason)
+static void warn_no_device(const char *reason)
 {
     dt_warn("no-device",
             "no usable RDMA device (%s): NCCL will use another network. "
             "DETOUR_VERBS=soft takes the software RNIC, for tests on one host",
-            *reason        ? reason
-            : *params->hca ? "DETOUR_HCA lets none through that has a link"
-                           : "none has a link");
+            reason);
 }
 
 /* Invalid rules fail init(): a measurement without the requested delays would mislead. */
@@ -175,13 +179,15 @@ static enum dt_status inject(const struct dt_params *params, struct dt_net *net)
         dt_warn("setting-inject", "DETOUR_INJECT: %s", error);
         return DT_INVALID;
     }
-    dt_info("inject-in-force", "DETOUR_INJECT is in force: messages are delayed (`detour inject list`)");
+    dt_info("inject-in-force",
+            "DETOUR_INJECT is in force: messages are late or devices fail on purpose (`detour inject list`)");
     return DT_OK;
 }
 
-static enum dt_status open_net(const struct dt_params *params, struct dt_plugin *plugin)
+static enum dt_status open_net(const struct dt_params *params, struct dt_plugin *plugin,
+                               char reason[REASON_BYTES])
 {
-    enum dt_status status = create_net(params, plugin);
+    enum dt_status status = create_net(params, plugin, reason);
 
     if (status != DT_OK)
         return status;
@@ -193,7 +199,7 @@ static enum dt_status open_net(const struct dt_params *params, struct dt_plugin 
 
 static enum dt_status open_plugin(const struct dt_params *params, struct dt_plugin *plugin)
 {
-    char reason[256] = "";
+    char reason[REASON_BYTES] = "";
     struct dt_verbs_options options = {
         .reason = reason,
         .reason_bytes = sizeof reason,
@@ -208,12 +214,12 @@ static enum dt_status open_plugin(const struct dt_params *params, struct dt_plug
         return status;
     status = dt_verbs_open(&options, &plugin->verbs);
     if (status != DT_OK) {
-        warn_no_device(params, reason);
+        warn_no_device(reason);
         return status;
     }
-    status = open_net(params, plugin);
+    status = open_net(params, plugin, reason);
     if (status == DT_UNSUPPORTED)
-        warn_no_device(params, reason);
+        warn_no_device(reason);
     if (status != DT_OK)
         dt_verbs_close(plugin->verbs);
     return status;

@@ -49,6 +49,8 @@ struct dt_net_options {
     void (*random)(void *arg, void *to, size_t bytes); /* nonces and first packet numbers; any thread */
     void *random_arg;
     uint32_t chunk_bytes; /* largest write, for tests; 0: params.write_bytes */
+    char *reason;         /* gets one line, why no device is used; NULL with 0: it is not wanted */
+    size_t reason_bytes;
     /* The time, for injected delays (CLOCK_MONOTONIC, or virtual); any thread. NULL: rules are refused. */
     uint64_t (*now_ns)(void *arg);
     void *now_arg;
@@ -60,8 +62,8 @@ struct dt_net_options {
 };
 
 /*
- * Lists the devices that params.hca lets through and that have an active port. DT_UNSUPPORTED (silent) when
- * there is none. May block.
+ * Lists the devices that params.hca lets through and that have an active port. DT_UNSUPPORTED (logs nothing)
+ * when there is none: options->reason then names those that exist. May block.
  */
 enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net **net);
 

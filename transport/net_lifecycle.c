@@ -73,6 +73,29 @@ static bool is_usable(const struct dt_params *params, const struct dt_device_inf
     return false;
 }
 
+/* For a user who expected a device. */
+static void explain_none(const struct dt_net_options *options, const struct dt_device_info *list,
+                         size_t count)
+{
+    const char *hca = options->params->hca;
+    size_t bytes = options->reason_bytes;
+    size_t used = *hca ? (size_t)snprintf(options->reason, bytes,
+                                          "DETOUR_HCA or NCCL_IB_HCA=%.200s lets none through that has a "
+                                          "link; there is",
+                                          hca)
+                       : (size_t)snprintf(options->reason, bytes, "none has a link; there is");
+
+    for (size_t i = 0; i < count && used < bytes; i++) {
+        char name[DT_NAME_BYTES];
+
+        name_device(&list[i], name);
+        used += (size_t)snprintf(options->reason + used, bytes - used, "%s %s%s", i ? "," : "", name,
+                                 list[i].is_active ? "" : " (no link)");
+    }
+    if (count == 0 && used < bytes)
+        snprintf(options->reason + used, bytes - used, " none");
+}
+
 static enum dt_status add_devices(struct dt_net *net, const struct dt_device_info *list, size_t count)
 {
     uint32_t rail = 0;
@@ -219,6 +242,8 @@ enum dt_status dt_net_create(const struct dt_net_options *options, struct dt_net
         status = dt_verbs_devices(net->environment.verbs, &list, &count);
     if (status == DT_OK)
         status = add_devices(net, list, count);
+    if (status == DT_UNSUPPORTED)
+        explain_none(options, list, count);
     if (status == DT_OK)
         status = choose_backups(net, list, count);
     dt_verbs_devices_free(list);

@@ -62,6 +62,10 @@ static enum dt_status control_status(int error, const char *device, const char *
     case 0:
         snprintf(answer, answer_bytes, "%s: %s", device, action);
         return DT_OK;
+    case EEXIST:
+        snprintf(answer, answer_bytes, "%s: %s: the device has not left the system; `fatal` removes it",
+                 device, action);
+        return DT_INVALID;
     case ENODEV:
         snprintf(answer, answer_bytes, "no software RNIC named '%s' is open in this process", device);
         return DT_NOT_FOUND;
@@ -84,6 +88,10 @@ enum dt_status dt_verbs_device_control(struct dt_verbs *verbs, const char *devic
     if (parse_action(action, &control, &argument) != DT_OK) {
         snprintf(answer, answer_bytes,
                  "'%s' is no action: down, up, fatal, plug, drop N, drop P%%, rate R or verbs N", action);
+        return DT_INVALID;
+    }
+    if (control == DT_CONTROL_VERBS_US && argument > DT_CONTROL_VERBS_US_MAX) {
+        snprintf(answer, answer_bytes, "%s: expected 0 to %u microseconds", action, DT_CONTROL_VERBS_US_MAX);
         return DT_INVALID;
     }
     return control_status(verbs->table.control(device, control, argument), device, action, answer,

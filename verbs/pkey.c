@@ -70,6 +70,25 @@ static bool is_first(struct dt_device *device, enum dt_status failure)
     return !is_logged;
 }
 
+/* An entry that is not in the table is refused here: the device's own refusal, of a state of the queue pair,
+ * names no setting. Where the length is unknown the device decides. */
+static enum dt_status check_index(struct dt_device *device)
+{
+    const struct dt_verbs *verbs = device->verbs;
+    struct ibv_port_attr port;
+
+    if (!verbs->pkey_index ||
+        dt_table_query_port(&verbs->table, device->context, (uint8_t)device->info.port, &port, NULL) ||
+        !port.pkey_tbl_len || verbs->pkey_index < port.pkey_tbl_len)
+        return DT_OK;
+    if (is_first(device, DT_NOT_FOUND))
+        dt_warn("pkey-index",
+                "%s port %u: DETOUR_PKEY or NCCL_IB_PKEY is %u, and the port's table of partition keys has "
+                "entries 0 to %u only",
+                device->info.name, device->info.port, verbs->pkey_index, port.pkey_tbl_len - 1u);
+    return DT_NOT_FOUND;
+}
+
 enum dt_status dt_pkey_find(struct dt_device *device, uint16_t *index)
 {
     const struct dt_verbs *verbs = device->verbs;
@@ -78,7 +97,7 @@ enum dt_status dt_pkey_find(struct dt_device *device, uint16_t *index)
 
     *index = (uint16_t)verbs->pkey_index;
     if (!verbs->pkey_value)
-        return DT_OK;
+        return check_index(device);
     /* The usual case takes one query: each reads a file, and a table may have 128 entries. A limited member
      * takes the search: a full membership may have been added. */
     if (!device->pkey_place || !is_best(key_at(device, device->pkey_place - 1), verbs->pkey_value)) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "softrnic/softrnic.h"
 #include "verbs/table.h"
@@ -25,6 +26,9 @@ static int own_send_queue(struct ibv_qp *qp, struct dt_dv_queue *queue)
                                   .ring_arg = soft.ring_arg};
     return 0;
 }
+
+DT_STATIC_CHECK(DT_CONTROL_VERBS_US_MAX <= DT_SOFT_VERBS_US_MAX,
+                "a software RNIC takes what the order may have");
 
 static int control(const char *device, enum dt_control what, uint64_t argument)
 {

@@ -51,6 +51,9 @@ enum dt_control {
     DT_CONTROL_VERBS_US
 };
 
+/* The most that DT_CONTROL_VERBS_US takes. */
+#define DT_CONTROL_VERBS_US_MAX 10000000u
+
 struct dt_verbs_table {
     bool is_soft;
     const char *root; /* in front of every path in sysfs, for tests; NULL: none */

@@ -164,7 +164,7 @@ TEST(DoctorInterface, NoneIsAProblemAndLoopbackIsAWarning)
     params = other.Params();
     dt_doctor_interface(&other.options, &other.report, &params);
     EXPECT_TRUE(other.Has(
-        "problem set-up: [no-interface] no network interface for set-up: DETOUR_SOCKET_IFNAME=\"=nosuch\""))
+        "problem set-up: [no-interface] no network interface for set-up: DETOUR_SOCKET_IFNAME or NCCL_SOCKET_IFNAME=\"=nosuch\""))
         << other.Findings();
 }
 

@@ -80,10 +80,15 @@ TEST(Init, WithoutRealDevicesOneLineNamesTheSoftwareRnic)
 
 TEST(Init, AFilterThatLetsNoDeviceThroughIsNamed)
 {
-    auto [result, lines] = InitWith({{"DETOUR_VERBS", "soft"}, {"DETOUR_HCA", "mlx5"}});
-    EXPECT_NE(ncclSuccess, result);
-    ASSERT_EQ(1u, lines.size());
-    EXPECT_NE(std::string::npos, lines[0].find("DETOUR_HCA")) << lines[0];
+    for (const char *name : {"DETOUR_HCA", "NCCL_IB_HCA"}) {
+        auto [result, lines] = InitWith({{"DETOUR_VERBS", "soft"}, {name, "mlx5"}});
+        EXPECT_NE(ncclSuccess, result);
+        ASSERT_EQ(1u, lines.size());
+        EXPECT_NE(std::string::npos,
+                  lines[0].find("DETOUR_HCA or NCCL_IB_HCA=mlx5 lets none through that has "
+                                "a link; there is soft0, soft1)"))
+            << lines[0];
+    }
 }
 
 TEST(Init, BadSettingsAreNamedWithTheRightForm)

@@ -82,6 +82,8 @@ TEST_F(Control, RefusesEverythingElse)
                       "' is no action: down, up, fatal, plug, drop N, drop P%, rate R or verbs N",
                   answer);
     }
+    EXPECT_EQ(DT_INVALID, Do("verbs 10000001"));
+    EXPECT_STREQ("verbs 10000001: expected 0 to 10000000 microseconds", answer);
     EXPECT_EQ("", controlled.device);
 }
 
@@ -91,6 +93,9 @@ TEST_F(Control, PassesOnTheDevicesAnswer)
     controlled.answer = ENODEV;
     EXPECT_EQ(DT_NOT_FOUND, Do("down"));
     EXPECT_STREQ("no software RNIC named 'soft7' is open in this process", answer);
+    controlled.answer = EEXIST;
+    EXPECT_EQ(DT_INVALID, Do("plug"));
+    EXPECT_STREQ("soft7: plug: the device has not left the system; `fatal` removes it", answer);
     controlled.answer = EINVAL;
     EXPECT_EQ(DT_INVALID, Do("up"));
     EXPECT_STREQ("soft7: up: Invalid argument", answer);

@@ -39,7 +39,30 @@ class Pkey : public DeviceFixture
 
 TEST_F(Pkey, WithoutAValueItIsTheIndexThatWasAskedFor)
 {
-    OpenWith(0, {0xffff});
+    OpenWith(0, std::vector<uint16_t>(8, 0xffff));
+    EXPECT_EQ(7, Find());
+}
+
+TEST_F(Pkey, AnIndexThatThePortDoesNotHaveIsNamedOnceWithTheSettingAndTheRange)
+{
+    uint16_t index;
+
+    OpenWith(0, {0xffff, 0x8111});
+    detour_test::ExpectWarning("fake0 port 1: DETOUR_PKEY or NCCL_IB_PKEY is 7, and the port's table of "
+                               "partition keys has entries 0 to 1 only");
+    for (int attempt = 0; attempt < 3; attempt++)
+        EXPECT_EQ(DT_NOT_FOUND, dt_pkey_find(device, &index));
+    auto logged = detour_test::LoggedLines();
+    EXPECT_EQ(1, std::count_if(logged.begin(), logged.end(), [](const std::string &line) {
+                  return line.find("DETOUR_PKEY") != std::string::npos;
+              }));
+}
+
+TEST_F(Pkey, AnIndexIsTheDevicesToJudgeWhereTheLengthOfTheTableIsUnknown)
+{
+    OpenWith(0, {});
+    EXPECT_EQ(7, Find());
+    fake::Fail("query_port", EIO);
     EXPECT_EQ(7, Find());
 }
 

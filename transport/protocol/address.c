@@ -112,18 +112,30 @@ static size_t list_interfaces(const struct ifaddrs *all, struct dt_interface *ou
     return count;
 }
 
+/* An interface has an entry for each of its addresses. */
+static bool is_repeated(const struct dt_interface *interfaces, size_t index)
+{
+    bool is_found = false;
+
+    for (size_t i = 0; i < index; i++)
+        is_found |= strcmp(interfaces[i].name, interfaces[index].name) == 0;
+    return is_found;
+}
+
 static void warn_none(const struct dt_interface *interfaces, size_t count, const char *filter)
 {
     char names[256] = "";
     struct dt_writer w = {(uint8_t *)names, sizeof names - 1, 0, false};
 
     for (size_t i = 0; i < count; i++) {
+        if (is_repeated(interfaces, i))
+            continue;
         dt_put_bytes(&w, " ", 1);
         dt_put_bytes(&w, interfaces[i].name, strlen(interfaces[i].name));
     }
     dt_warn("no-interface",
-            "no network interface for set-up: DETOUR_SOCKET_IFNAME=\"%s\" lets none through of those with an "
-            "address:%s",
+            "no network interface for set-up: DETOUR_SOCKET_IFNAME or NCCL_SOCKET_IFNAME=\"%s\" lets none "
+            "through of those with an address:%s",
             filter, *names ? names : " none");
 }
 

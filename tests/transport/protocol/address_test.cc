@@ -168,8 +168,28 @@ TEST(Interface, AFilterThatLetsNoneThroughIsNamed)
 {
     dt_address address;
     char name[32];
-    detour_test::ExpectWarning("DETOUR_SOCKET_IFNAME=\"nosuch\"");
+    detour_test::ExpectWarning("DETOUR_SOCKET_IFNAME or NCCL_SOCKET_IFNAME=\"nosuch\"");
     EXPECT_EQ(DT_NOT_FOUND, dt_interface_find("nosuch", DT_ADDRESS_NONE, &address, name));
+}
+
+TEST(Interface, ThoseThatAreLeftOutAreNamedOnceEach)
+{
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    char names[3][8] = {"lo", "eth0", "lo"}; // an entry per address
+    ifaddrs all[3] = {};
+    for (int i = 0; i < 3; i++) {
+        all[i].ifa_name = names[i];
+        all[i].ifa_addr = reinterpret_cast<sockaddr *>(&at);
+        all[i].ifa_next = i < 2 ? &all[i + 1] : nullptr;
+    }
+    g_interfaces = all;
+    dt_address address;
+    char name[32];
+    detour_test::ExpectWarning("those with an address: lo eth0");
+    EXPECT_EQ(DT_NOT_FOUND, dt_interface_find("nosuch", DT_ADDRESS_NONE, &address, name));
+    g_interfaces = nullptr;
+    EXPECT_EQ(std::string::npos, detour_test::LoggedLines().back().find("eth0 lo"));
 }
 
 TEST(Address, TextsOfBothFamilies)
