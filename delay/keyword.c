@@ -5,9 +5,9 @@
 #include <string.h>
 
 const struct dt_delay_keywords dt_delay_calls = {
-    "a call: post_send, post_recv, poll_cq, modify_qp, query_qp, create_qp, destroy_qp, create_cq or "
-    "reg_mr",
-    9,
+    "a call: post_send, post_recv, poll_cq, modify_qp, query_qp, create_qp, destroy_qp, create_cq, reg_mr, "
+    "query_port or query_gid",
+    11,
     {{"post_send", DT_DELAY_CALL_POST_SEND},
      {"post_recv", DT_DELAY_CALL_POST_RECV},
      {"poll_cq", DT_DELAY_CALL_POLL_CQ},
@@ -16,17 +16,22 @@ const struct dt_delay_keywords dt_delay_calls = {
      {"create_qp", DT_DELAY_CALL_CREATE_QP},
      {"destroy_qp", DT_DELAY_CALL_DESTROY_QP},
      {"create_cq", DT_DELAY_CALL_CREATE_CQ},
-     {"reg_mr", DT_DELAY_CALL_REG_MR}}};
+     {"reg_mr", DT_DELAY_CALL_REG_MR},
+     {"query_port", DT_DELAY_CALL_QUERY_PORT},
+     {"query_gid", DT_DELAY_CALL_QUERY_GID}}};
 
 const struct dt_delay_keywords dt_delay_hanging_calls = {
-    "a call that may hang: modify_qp, query_qp, create_qp, destroy_qp, create_cq or reg_mr",
-    6,
+    "a call that may hang: modify_qp, query_qp, create_qp, destroy_qp, create_cq, reg_mr, query_port or "
+    "query_gid",
+    8,
     {{"modify_qp", DT_DELAY_CALL_MODIFY_QP},
      {"query_qp", DT_DELAY_CALL_QUERY_QP},
      {"create_qp", DT_DELAY_CALL_CREATE_QP},
      {"destroy_qp", DT_DELAY_CALL_DESTROY_QP},
      {"create_cq", DT_DELAY_CALL_CREATE_CQ},
-     {"reg_mr", DT_DELAY_CALL_REG_MR}}};
+     {"reg_mr", DT_DELAY_CALL_REG_MR},
+     {"query_port", DT_DELAY_CALL_QUERY_PORT},
+     {"query_gid", DT_DELAY_CALL_QUERY_GID}}};
 
 const struct dt_delay_keywords dt_delay_statuses = {
     "a status: retry_exceeded, rnr_retry_exceeded, response_timeout, remote_operation, remote_access, "

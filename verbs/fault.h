@@ -95,7 +95,9 @@ enum dt_device_call {
     DT_DEVICE_CALL_CREATE_QP,
     DT_DEVICE_CALL_DESTROY_QP,
     DT_DEVICE_CALL_CREATE_CQ,
-    DT_DEVICE_CALL_REG_MR
+    DT_DEVICE_CALL_REG_MR,
+    DT_DEVICE_CALL_QUERY_PORT, /* of a device that was opened; not when devices are discovered */
+    DT_DEVICE_CALL_QUERY_GID
 };
 
 #define DT_DEVICE_STATUS_LOST UINT32_MAX

@@ -66,6 +66,19 @@ static bool is_refused(struct dt_fault_layer *layer, enum dt_device_call call)
     return error != 0;
 }
 
+int dt_fault_query(const struct ibv_context *context, enum dt_device_call call)
+{
+    struct dt_fault_layer *layer = dt_fault_layer_find(context);
+    int error;
+
+    if (!layer)
+        return 0;
+    pthread_mutex_lock(&layer->mutex);
+    error = disturb(layer, call);
+    unlock(layer);
+    return error;
+}
+
 /* ------------------------------------------------------------------------------------------------------------
  * Memory regions and completion queues
  */

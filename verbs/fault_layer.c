@@ -15,7 +15,7 @@
 static pthread_mutex_t layers_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct dt_list layers = {&layers, &layers};
 
-struct dt_fault_layer *dt_fault_layer_of(const struct ibv_context *context)
+struct dt_fault_layer *dt_fault_layer_find(const struct ibv_context *context)
 {
     struct dt_fault_layer *found = NULL;
 
@@ -28,8 +28,15 @@ struct dt_fault_layer *dt_fault_layer_of(const struct ibv_context *context)
             found = layer;
     }
     pthread_mutex_unlock(&layers_mutex);
-    DT_CHECK(found);
     return found;
+}
+
+struct dt_fault_layer *dt_fault_layer_of(const struct ibv_context *context)
+{
+    struct dt_fault_layer *layer = dt_fault_layer_find(context);
+
+    DT_CHECK(layer);
+    return layer;
 }
 
 /* ------------------------------------------------------------------------------------------------------------

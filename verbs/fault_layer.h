@@ -124,7 +124,14 @@ int dt_fault_poll_mlx5_cq(struct ibv_cq *cq, struct dt_mlx5_cq *mlx5, int count,
 int dt_fault_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int dt_fault_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* The layer of a context. */
+/* Before a query that concerns no object: hangs, or the errno with which it is to fail, or 0. A context
+ * without a layer, such as one for discovery, has no fault. */
+int dt_fault_query(const struct ibv_context *context, enum dt_device_call call);
+
+/* The layer of a context; NULL: it has none. */
+struct dt_fault_layer *dt_fault_layer_find(const struct ibv_context *context);
+
+/* The layer of an opened device's context. */
 struct dt_fault_layer *dt_fault_layer_of(const struct ibv_context *context);
 
 #ifdef __cplusplus

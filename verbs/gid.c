@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "verbs/fault_layer.h"
 
 static bool is_empty(const union ibv_gid *gid)
 {
@@ -46,8 +47,11 @@ static bool read_entry(const struct dt_verbs_table *table, struct ibv_context *c
                        uint32_t index, union ibv_gid *gid, uint32_t *type, uint32_t *interface_index)
 {
     struct ibv_gid_entry entry = {0};
-    int error = EOPNOTSUPP;
+    int error = dt_fault_query(context, DT_DEVICE_CALL_QUERY_GID);
 
+    if (error)
+        return false;
+    error = EOPNOTSUPP;
     if (table->query_gid_ex)
         error = table->query_gid_ex(context, port, index, &entry, 0, sizeof entry);
     if (error != EOPNOTSUPP) {

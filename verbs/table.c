@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "verbs/fault_layer.h"
+
 struct ibv_context *dt_open_by_name(const struct dt_verbs_table *table, const char *name)
 {
     int count = 0;
@@ -39,9 +41,11 @@ int dt_table_query_port(const struct dt_verbs_table *table, struct ibv_context *
     } whole;
     struct verbs_context *context_whole = verbs_get_ctx_op(context, query_port);
     uint32_t speed_ex;
-    int error;
+    int error = dt_fault_query(context, DT_DEVICE_CALL_QUERY_PORT);
 
     memset(&whole, 0, sizeof whole);
+    if (error)
+        return error;
     if (context_whole)
         error = context_whole->query_port(context, port, &whole.attr, sizeof whole);
     else

@@ -98,6 +98,8 @@ TEST(DelayParse, ReadsFaultsOfDevices)
     EXPECT_EQ(DT_DELAY_STATUS_RETRY_EXCEEDED, rule.status);
     EXPECT_EQ(DT_DELAY_STATUS_LOST, One("device=a status=lost").status);
     EXPECT_EQ(DT_DELAY_CALL_QUERY_QP, One("device=a hang=query_qp").call);
+    EXPECT_EQ(DT_DELAY_CALL_QUERY_PORT, One("device=a hang=query_port").call);
+    EXPECT_EQ(DT_DELAY_CALL_QUERY_GID, One("device=a fail=query_gid").call);
     EXPECT_EQ(DT_DELAY_SILENT, One("device=a silent to=1s").effect);
     rule = One("device=a personality=bnxt");
     EXPECT_EQ(DT_DELAY_PERSONALITY, rule.effect);
@@ -176,7 +178,7 @@ TEST(DelayParse, ReportsWhereAndWhatWouldBeRight)
     EXPECT_EQ("line 1, column 14: a device has a fault for all messages: 'size' cannot limit it",
               Error("device=soft0 size=1.. down"));
     EXPECT_EQ("line 1, column 15: expected a call that may hang: modify_qp, query_qp, create_qp, destroy_qp, "
-              "create_cq or reg_mr, got 'poll_cq'",
+              "create_cq, reg_mr, query_port or query_gid, got 'poll_cq'",
               Error("device=a hang=poll_cq"));
     EXPECT_EQ("line 1, column 10: 'error' needs fail= beside it", Error("device=a error=EIO silent"));
     EXPECT_EQ("line 1, column 10: 'count' needs fail=, hang= or status= beside it",

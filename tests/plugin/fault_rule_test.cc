@@ -280,6 +280,34 @@ TEST_F(HangingBackup, WhereCompletionQueuesAreMadeDelaysNoOther)
     DelaysNoOther("create_cq");
 }
 
+TEST_F(HangingBackup, WhereItsPortIsQueriedDelaysNoOther)
+{
+    DelaysNoOther("query_port");
+}
+
+TEST_F(HangingBackup, WhereItsGidIsQueriedDelaysNoOther)
+{
+    DelaysNoOther("query_gid");
+}
+
+/* The addresses that were known when the device was opened are used. */
+TEST_F(HangingBackup, WhoseQueriesFailIsUsedAllTheSame)
+{
+    std::string port = AddRule("device=soft1 fail=query_port");
+    std::string gid = AddRule("device=soft0 fail=query_gid");
+    Pair both(net);
+    Until([&] {
+        both.Close();
+        both.Connect(0, 2);
+        return (Fired(port) > 0 && Fired(gid) > 0) || HasFailure();
+    });
+    ASSERT_FALSE(HasFailure());
+    Traffic of_both(both);
+    of_both.Move(100);
+    detour_test::Order("soft0", "down");
+    of_both.Move(50);
+}
+
 TEST_F(HangingBackup, WhereControlMemoryIsRegisteredDelaysNoOther)
 {
     DelaysNoOther("reg_mr");

@@ -487,6 +487,53 @@ TEST_P(DeviceFault, ACallHangsUntilTheFaultIsGone)
     EXPECT_EQ(1u, Fired());
 }
 
+/* What a device in use is asked before queue pairs are made; what it was asked for the list of devices is
+ * not. */
+TEST_P(DeviceFault, QueriesOfTheAddressFail)
+{
+    dt_device_info *again = nullptr;
+    size_t count = 0;
+    dt_device_fault fault = {};
+    fault.kind = DT_DEVICE_FAULT_FAIL;
+    fault.call = DT_DEVICE_CALL_QUERY_PORT;
+    fault.error = EIO;
+    Set(fault);
+    EXPECT_EQ(DT_SYSTEM, dt_device_refresh(a->device));
+    EXPECT_EQ(1u, Fired());
+    fault.call = DT_DEVICE_CALL_QUERY_GID;
+    Set(fault, 2);
+    EXPECT_EQ(DT_NOT_FOUND, dt_device_refresh(a->device));
+    uint64_t before = Fired();
+    EXPECT_LT(1u, before);
+    EXPECT_EQ(DT_OK, dt_verbs_devices(source->verbs(), &again, &count));
+    EXPECT_LT(0u, count);
+    dt_verbs_devices_free(again);
+    EXPECT_EQ(before, Fired());
+    ClearFaults();
+    EXPECT_EQ(DT_OK, dt_device_refresh(a->device));
+}
+
+TEST_P(DeviceFault, AQueryOfTheAddressHangsUntilTheFaultIsGone)
+{
+    for (auto call : {DT_DEVICE_CALL_QUERY_PORT, DT_DEVICE_CALL_QUERY_GID}) {
+        dt_device_fault fault = {};
+        std::atomic<bool> has_returned{false};
+        fault.kind = DT_DEVICE_FAULT_HANG;
+        fault.call = call;
+        uint64_t before = Fired();
+        Set(fault, 1u + call);
+        std::thread caller([&] {
+            EXPECT_EQ(DT_OK, dt_device_refresh(a->device));
+            has_returned = true;
+        });
+        while (Fired() == before)
+            std::this_thread::yield();
+        EXPECT_FALSE(has_returned);
+        ClearFaults();
+        caller.join();
+    }
+}
+
 /* Who reads events is another thread than who makes and destroys queue pairs. For the sanitizers. */
 TEST(DeviceFaultEvents, AreReadWhileTheirQueuePairGoes)
 {
