@@ -135,8 +135,9 @@ struct dt_mr {
 
 /*
  * Registers [addr, addr + bytes) or takes one more reference to a region that covers it. DT_INVALID (one
- * WARN) when the range is empty or wraps around, DT_NOT_FOUND (silent) when the device was removed and is not
- * opened again, DT_SYSTEM (one WARN naming range and errno) when the device refuses. Thread-safe.
+ * WARN) when the range is empty or wraps around, DT_NOT_FOUND (one INFO, the first time) when the device was
+ * removed and is not opened again, DT_SYSTEM (one WARN naming range and errno) when the device refuses.
+ * Thread-safe.
  */
 enum dt_status dt_mr_register(struct dt_device *device, void *addr, uint64_t bytes, uint32_t access,
                               struct dt_mr **mr);

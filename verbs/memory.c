@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/atomics.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "verbs/object.h"
@@ -71,6 +72,9 @@ static enum dt_status register_request(struct dt_device *device, const struct dt
         dt_warn("memory-refused", "%s: cannot register %llu bytes at %#llx: %s", device->info.name,
                 (unsigned long long)request->bytes, (unsigned long long)request->addr,
                 dt_status_text(status));
+    else if (status == DT_NOT_FOUND && !dt_exchange_acq_rel(&device->logged_gone, true))
+        dt_info("memory-away", "%s has left the system: memory is registered with it once it is back",
+                device->info.name);
     return status;
 }
 

@@ -47,6 +47,7 @@ struct dt_device {
     enum dt_status logged_pkey; /* failure of the last search, which was logged, or DT_OK [control thread] */
     bool has_lost_events;       /* they cannot be read any more [the thread that reads them] */
     bool logged_dv;             /* that dv posts here, on ConnectX */
+    bool logged_gone;           /* that memory was not registered, since it was removed [atomic] */
 };
 
 /* Of an opened context: its event descriptor, fault layer and protection domain (device_open.c). One WARN. */

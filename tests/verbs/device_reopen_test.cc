@@ -120,6 +120,25 @@ TEST_F(Reopen, ItsMemoryIsRegisteredAgainInPlace)
         EXPECT_EQ(DT_OK, dt_mr_deregister(old, one));
 }
 
+TEST_F(Reopen, MemoryThatItDoesNotTakeWhileItIsAwayIsOneLine)
+{
+    dt_mr *mr;
+    Remove();
+    for (int i = 0; i < 3; i++) {
+        fake::Fail("create_mr", ENODEV);
+        EXPECT_EQ(DT_NOT_FOUND, dt_mr_register(device, memory, sizeof memory, DT_MR_REMOTE_WRITE, &mr));
+    }
+    int lines = 0;
+    for (const std::string &line : detour_test::LoggedLines())
+        lines += line.find("fake0 has left the system: memory is registered with it once it is back") !=
+                 std::string::npos;
+    EXPECT_EQ(1, lines);
+    Return("fake0");
+    Replace();
+    ASSERT_EQ(DT_OK, dt_mr_register(device, memory, sizeof memory, DT_MR_REMOTE_WRITE, &mr));
+    EXPECT_EQ(DT_OK, dt_mr_deregister(device, mr));
+}
+
 /* Queue pairs and completion queues of the old one are destroyed when their users want to. */
 TEST_F(Reopen, ObjectsOfTheOldOneLiveOnBesideThoseOfTheNew)
 {
