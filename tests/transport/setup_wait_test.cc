@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a set-up waits for devices: transport/setup_wait.h. Nets without threads, as in setup_test.cc. */
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "softrnic/softrnic.h"
 #include "tests/harness/harness.h"
@@ -116,5 +118,61 @@ TEST_F(SlowNeighbourOfTheBackup, IsUsedIfItResolvesWithinTheSecond)
     EXPECT_EQ(0, rtr_refusals);
     EXPECT_EQ(DT_PATH_UP, (int)sender->path[1].state);
     EXPECT_EQ(DT_PATH_UP, (int)receiver->path[1].state);
+}
+
+/* The control threads of the backup's device, at both ends, take no task: a verb of an earlier one hangs. */
+class HangingBackup : public detour_test::TwoNets
+{
+  protected:
+    void Connected()
+    {
+        size_t before = withheld.size();
+        uint64_t begun_ns = now_ns;
+        Listen();
+        for (int i = 0; i < 1000000 && !(receiver && sender); i++) {
+            ASSERT_EQ(DT_OK, Connect());
+            ASSERT_EQ(DT_OK, Accept());
+            WithholdNew();
+            if (withheld.size() >= before + 2 && now_ns < begun_ns + 5 * DT_NS_PER_S)
+                now_ns += 10 * DT_NS_PER_MS; /* nothing but the tasks of the two ends is missing */
+            Step();
+        }
+        ASSERT_TRUE(receiver && sender);
+    }
+    void Answer()
+    {
+        for (auto &[executor, task] : withheld)
+            EXPECT_EQ(DT_OK, dt_executor_submit(executor, task, false));
+        withheld.clear();
+    }
+    void TearDown() override
+    {
+        Answer();
+        Step();
+        TwoNets::TearDown();
+    }
+
+  private:
+    void WithholdNew()
+    {
+        for (dt_net *net : {here.net, there.net}) {
+            dt_executor *executor = &net->nic[1].executor;
+            while (dt_task *task = dt_executor_pop(executor))
+                withheld.emplace_back(executor, task);
+        }
+    }
+    std::vector<std::pair<dt_executor *, dt_task *>> withheld;
+};
+
+TEST_F(HangingBackup, DelaysTheFirstConnectionByFiveSecondsAtEachEnd)
+{
+    detour_test::ExpectWarning("soft1 has not answered for");
+    uint64_t begun_ns = now_ns;
+    Connected();
+    EXPECT_LE(5 * DT_NS_PER_S, now_ns - begun_ns)
+        << "a device that creates many queue pairs is no hanging one";
+    EXPECT_GE(2 * 5 * DT_NS_PER_S, now_ns - begun_ns);
+    EXPECT_EQ(DT_PATH_UP, (int)sender->path[0].state);
+    EXPECT_NE(DT_PATH_UP, (int)sender->path[1].state);
 }
 } // namespace
