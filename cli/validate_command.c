@@ -146,11 +146,20 @@ static bool read_slow(json_t *one, struct dt_validate_slow *slow)
     return true;
 }
 
+/* With the reason of a failure. */
 static bool read_list(json_t *list, struct dt_validate_report *report)
 {
     size_t count = json_array_size(list);
 
-    if (!json_is_array(list) || count > DT_VALIDATE_SLOW_MAX)
+    snprintf(report->reason, sizeof report->reason,
+             "the command has written no result of `detour perf --pairs -J` to $DETOUR_VALIDATION_JSON");
+    if (count > DT_VALIDATE_SLOW_MAX) {
+        snprintf(report->reason, sizeof report->reason,
+                 "everything is slow: the command has named %zu slow links and ranks, more than %d", count,
+                 DT_VALIDATE_SLOW_MAX);
+        return false;
+    }
+    if (!json_is_array(list))
         return false;
     for (report->slow_count = 0; report->slow_count < count; report->slow_count++) {
         if (!read_slow(json_array_get(list, report->slow_count), &report->slow[report->slow_count]))
@@ -165,11 +174,8 @@ static enum dt_status read_file(const struct dt_validate_command *command, struc
     size_t bytes = 0;
     char *text = file ? dt_file_read(file, FILE_BYTES_MAX, &bytes) : NULL;
     json_t *document = text ? json_loadb(text, bytes, 0, NULL) : NULL;
-    bool is_read = document && read_list(json_object_get(document, "slow"), report);
+    bool is_read = read_list(json_object_get(document, "slow"), report);
 
-    if (!is_read)
-        snprintf(report->reason, sizeof report->reason,
-                 "the command has written no result of `detour perf --pairs -J` to $DETOUR_VALIDATION_JSON");
     json_decref(document);
     free(text);
     if (file)
