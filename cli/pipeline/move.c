@@ -11,107 +11,55 @@
 
 #include "base/atomics.h"
 #include "base/exit.h"
-#include "base/util.h"
-#include "detour/mitigate.h"
-
-enum { SEND, RECEIVE, DIRECTIONS };
+#include "cli/pipeline/slices.h"
 
 /* ---- through the plugin ---- */
 
-struct transfers {
-    const struct dt_pipeline_move *move;
-    struct dt_job_connection *connections; /* [DIRECTIONS] */
-    uint64_t posted[DIRECTIONS];
-    uint64_t completed[DIRECTIONS];
-    void *requests[DIRECTIONS][DETOUR_MOVE_SLOTS]; /* of transfer i: i % slots */
+struct work {
+    struct dt_job_rank *job;
+    struct dt_pipeline_slices slices;
 };
 
-static uint64_t transfer_count(const struct transfers *transfers)
+static uint64_t completed(const struct dt_pipeline_slices *slices)
 {
-    return (transfers->move->bytes + DETOUR_MOVE_SLICE_BYTES - 1) / DETOUR_MOVE_SLICE_BYTES;
+    return slices->completed[DT_SLICES_SEND] + slices->completed[DT_SLICES_RECEIVE];
 }
 
-static size_t bytes_of(const struct transfers *transfers, uint64_t number)
-{
-    return dt_min_u64(DETOUR_MOVE_SLICE_BYTES, transfers->move->bytes - number * DETOUR_MOVE_SLICE_BYTES);
-}
-
-/* Its request stays NULL when the plugin cannot take it now. */
-static bool post(struct transfers *transfers, int direction, struct dt_job_error *error)
-{
-    const struct dt_job_plugin *plugin = &transfers->move->job->net.plugin;
-    const struct dt_job_connection *connection = &transfers->connections[direction];
-    uint64_t number = transfers->posted[direction];
-    char *data = connection->buffer + number * DETOUR_MOVE_SLICE_BYTES;
-    void **request = &transfers->requests[direction][number % DETOUR_MOVE_SLOTS];
-    size_t bytes = bytes_of(transfers, number);
-
-    *request = NULL;
-    if (!(direction == SEND
-              ? dt_job_isend(plugin, connection->comm, data, bytes, connection->mhandle, request, error)
-              : dt_job_irecv(plugin, connection->comm, data, bytes, (int)connection->peer,
-                             connection->mhandle, request, error)))
-        return false;
-    transfers->posted[direction] += *request != NULL;
-    return true;
-}
-
-static bool progress(struct transfers *transfers, int direction, struct dt_job_error *error)
-{
-    struct dt_job_rank *job = transfers->move->job;
-    uint64_t *posted = &transfers->posted[direction], *completed = &transfers->completed[direction];
-    size_t bytes = 0;
-    bool done;
-
-    if (*posted < transfer_count(transfers) && *posted - *completed < DETOUR_MOVE_SLOTS &&
-        !post(transfers, direction, error))
-        return false;
-    if (*completed == *posted)
-        return true;
-    if (!dt_job_test(&job->net.plugin, transfers->requests[direction][*completed % DETOUR_MOVE_SLOTS], &done,
-                     &bytes, error))
-        return false;
-    if (done && direction == RECEIVE && bytes != bytes_of(transfers, *completed))
-        return dt_job_fail(error, DT_EXIT_FAILED, "rank %u: %zu bytes of parameters instead of %zu",
-                           job->net.rank, bytes, bytes_of(transfers, *completed));
-    *completed += done;
-    dt_fetch_add_relaxed(&job->net.heartbeat, done);
-    return true;
-}
-
-static void work_transfers(void *arg)
+static void work_slices(void *arg)
 {
     static const struct timespec pause = {.tv_nsec = 20000};
-    struct transfers *transfers = arg;
-    const struct dt_pipeline_move *move = transfers->move;
-    struct dt_job_error *error = &move->job->work_error;
-    uint64_t count = transfer_count(transfers), before;
+    struct work *work = arg;
 
-    memcpy(transfers->connections[SEND].buffer, move->data, move->bytes);
-    while (transfers->completed[SEND] < count || transfers->completed[RECEIVE] < count) {
-        before = transfers->completed[SEND] + transfers->completed[RECEIVE];
-        if (!progress(transfers, SEND, error) || !progress(transfers, RECEIVE, error))
+    while (!dt_pipeline_slices_is_done(&work->slices)) {
+        uint64_t before = completed(&work->slices), done;
+
+        if (!dt_pipeline_slices_progress(&work->slices, &work->job->work_error))
             return;
-        if (before == transfers->completed[SEND] + transfers->completed[RECEIVE])
+        done = completed(&work->slices) - before;
+        dt_fetch_add_relaxed(&work->job->net.heartbeat, done);
+        if (!done)
             nanosleep(&pause, NULL);
     }
-    memcpy(move->data, transfers->connections[RECEIVE].buffer, move->bytes);
 }
 
 static bool move_through_plugin(const struct dt_pipeline_move *move)
 {
-    struct dt_job_connection connections[DIRECTIONS] = {
-        [SEND] = {.peer = move->to, .sends = true, .buffer_bytes = move->bytes},
-        [RECEIVE] = {.peer = move->from, .buffer_bytes = move->bytes},
+    size_t bytes = dt_pipeline_slices_slot_bytes(move->bytes);
+    struct dt_job_connection connections[DT_SLICES_DIRECTIONS] = {
+        [DT_SLICES_SEND] = {.peer = move->to, .sends = true, .buffer_bytes = bytes},
+        [DT_SLICES_RECEIVE] = {.peer = move->from, .buffer_bytes = bytes},
     };
-    struct transfers transfers = {.move = move, .connections = connections};
+    struct work work = {move->job,
+                        {.plugin = &move->job->net.plugin,
+                         .connections = connections,
+                         .data = move->data,
+                         .bytes = move->bytes}};
     bool moves = move->to != move->job->link->rank;
 
-    if (!dt_job_rank_connect(move->job, connections, moves ? DIRECTIONS : 0))
+    if (!dt_job_rank_connect(move->job, connections, moves ? DT_SLICES_DIRECTIONS : 0))
         return false;
     dt_job_rank_doing(move->job, "moving parameters");
-    return (!moves || dt_job_rank_do_work(move->job, work_transfers, &transfers)) &&
-           dt_job_rank_close(move->job);
+    return (!moves || dt_job_rank_do_work(move->job, work_slices, &work)) && dt_job_rank_close(move->job);
 }
 
 /* ---- through files ---- */

@@ -318,7 +318,7 @@ detour_topology_adjust(struct detour_arena *arena, const struct detour_cluster *
                        const struct detour_slowness *slowness, const struct detour_topology_options *options,
                        struct detour_topology *topology, struct detour_error *error);
 
-/* How `detour pipeline` moves a node's state (cli/pipeline/move.h): transfers under way in each direction,
+/* How `detour pipeline` moves a node's state (cli/pipeline/slices.h): transfers under way in each direction,
  * and most bytes of one. */
 #define DETOUR_MOVE_SLOTS       8
 #define DETOUR_MOVE_SLICE_BYTES (1024 * 1024)
