@@ -9,8 +9,12 @@ Files of parameters are written to the disk (fsync), dropped from this machine's
 outlives the machine. --folder has to be on the disk to compare with; a file system in memory is refused. The cache of a disk,
 or of the host of a virtual one, is not seen from here.
 
+--processor compares processor times, which other work changes little, of jobs of several shapes: of all ranks with and
+without a controller, and of the controller.
+
   overhead.py BUILD [--pairs N] [--iterations N] [--parameters SIZES] [--folder DIR]
-  overhead.py BUILD --detection [--iterations N]"""
+  overhead.py BUILD --processor [--shapes DEVICESxREPLICAS,...] [--pairs N] [--iterations N]
+  overhead.py BUILD --detection [--shapes DEVICESxREPLICAS,...] [--iterations N]"""
 import argparse
 import json
 import os
@@ -24,7 +28,19 @@ import tempfile
 
 BUSY = 0.25  # load per core above which the machine is not idle
 IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
-JOB = ["--devices", "2", "--dp", "2", "--microbatches", "8", "--times", "4,4,4", "--gradients", "64K"]
+
+
+def job_of(shape):
+    devices, replicas = shape.split("x")
+    gradients = ["--dp", replicas, "--gradients", "64K"] if replicas != "1" else []
+    return ["--devices", devices, *gradients, "--microbatches", "8", "--times", "4,4,4"]
+
+
+def processor_s(child):
+    """Waits for the child: its processor time, with that of its own children."""
+    usage = os.wait4(child.pid, 0)[2]
+    child.returncode = 0
+    return usage.ru_utime + usage.ru_stime
 
 
 class Runs:
@@ -48,12 +64,27 @@ class Runs:
         controller = subprocess.Popen([self.detour, "control"], env=self.environment,
                                       stdout=subprocess.DEVNULL) if is_controlled else None
         try:
-            rows = self.pipeline(*JOB, "-n", str(iterations))
+            rows = self.pipeline(*job_of("2x2"), "-n", str(iterations))
         finally:
             if controller:
                 controller.terminate()
                 controller.wait()
         return statistics.median(row["time_ms"] for row in rows[iterations // 10:])
+
+    def processor_times(self, shape, iterations, is_controlled):
+        """Processor times of the job and of the controller, and the time that the iterations took, in seconds."""
+        path = self.folder / "result.json"
+        controller = subprocess.Popen([self.detour, "control"], env=self.environment,
+                                      stdout=subprocess.DEVNULL) if is_controlled else None
+        job = subprocess.Popen([self.detour, "pipeline", *job_of(shape), "-n", str(iterations), "--json", str(path)],
+                               env=self.environment, stdout=subprocess.DEVNULL)
+        job_s, controller_s = processor_s(job), 0
+        if controller:
+            controller.terminate()
+            controller_s = processor_s(controller)
+        rows = json.loads(path.read_text(encoding="utf-8"))["iterations"]
+        path.unlink()
+        return job_s, controller_s, sum(row["time_ms"] for row in rows) / 1000
 
     def pause_ms(self, size, folder):
         exchange = "1-2@1" + (f",through={folder}" if folder else "")
@@ -85,6 +116,21 @@ def print_overhead(runs, options):
           flush=True)
 
 
+def print_processor(runs, options):
+    for shape in options.shapes.split(","):
+        devices, replicas = map(int, shape.split("x"))
+        found = pairs(options.pairs, lambda shape=shape: runs.processor_times(shape, options.iterations, False),
+                      lambda shape=shape: runs.processor_times(shape, options.iterations, True))
+        jobs = sorted(100 * (with_it[0] / without[0] - 1) for without, with_it in found)
+        controllers = sorted(100 * with_it[1] / with_it[2] for _, with_it in found)
+        print(f"{devices} devices, {replicas} replicas: {options.pairs} pairs of {options.iterations} iterations, processor time of "
+              f"the job without and with a controller, of the controller, and the run's length: "
+              f"{', '.join(f'{a[0]:.2f}, {b[0]:.2f}, {b[1]:.3f} and {b[2]:.1f} s' for a, b in found)}")
+        print(f"  job: median {statistics.median(jobs):+.1f} %, {jobs[0]:+.1f} to {jobs[-1]:+.1f} %; controller: median "
+              f"{statistics.median(controllers):.3f} % of one core, {controllers[0]:.3f} to {controllers[-1]:.3f} %; "
+              f"{statistics.median(controllers) / devices / replicas:.3f} % for each rank", flush=True)
+
+
 def instructions(profile):
     """Of the plugin's detection: the lines of detect/ and of the meter of its messages; and of the mathematical library, of
     which nothing else in a process of `detour pipeline` needs much."""
@@ -102,23 +148,27 @@ def instructions(profile):
     return found
 
 
-def print_detection(runs, options):
+def print_detection(runs, options, shape):
     """Rank 0 under callgrind, the others without; a process of the launcher has a profile of its own, without detection."""
+    devices, replicas = map(int, shape.split("x"))
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    words = [runs.detour, "pipeline", *JOB, "-n", str(options.iterations), "--timeout", "120", "--rendezvous", f"127.0.0.1:{port}"]
+    words = [runs.detour, "pipeline", *job_of(shape), "-n", str(options.iterations), "--timeout", "120", "--rendezvous", f"127.0.0.1:{port}"]
     others = [subprocess.Popen([*words, "--rank", str(rank)], env=runs.environment, stdout=subprocess.DEVNULL)
-              for rank in range(1, 4)]
+              for rank in range(1, devices * replicas)]
     result = runs.folder / "result.json"
     subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={runs.folder}/profile.%p", *words, "--rank", "0",
                     "--json", str(result)], env=runs.environment, capture_output=True, check=True)
     for other in others:
         other.wait()
-    found = max((instructions(path) for path in runs.folder.glob("profile.*")), key=lambda one: one["detect"])
+    profiles = list(runs.folder.glob("profile.*"))
+    found = max((instructions(path) for path in profiles), key=lambda one: one["detect"])
+    for path in profiles:
+        path.unlink()
     times = [row["time_ms"] for row in json.loads(result.read_text(encoding="utf-8"))["iterations"]]
     total, seconds = sum(found.values()), sum(times) / 1000
-    print(f"detection of rank 0: {found} instructions in {len(times)} iterations of {statistics.mean(times):.0f} ms: "
+    print(f"{devices} devices, {replicas} replicas: detection of rank 0: {found} instructions in {len(times)} iterations of {statistics.mean(times):.0f} ms: "
           f"{total / len(times):.0f} per iteration, {total / seconds / 1e6:.3f} million per second; at one instruction a nanosecond "
           f"{total / seconds / 1e7:.3f} % of one core", flush=True)
 
@@ -163,6 +213,8 @@ def main():
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=300)
     parser.add_argument("--parameters", default="1M,16M,128M")
+    parser.add_argument("--shapes", default="2x2")
+    parser.add_argument("--processor", action="store_true")
     parser.add_argument("--detection", action="store_true", help="needs valgrind")
     parser.add_argument("--folder", type=pathlib.Path, help="of the files, on the disk to compare with")
     options = parser.parse_args()
@@ -171,7 +223,10 @@ def main():
     runs = Runs(options.build)
     try:
         if options.detection:
-            print_detection(runs, options)
+            for shape in options.shapes.split(","):
+                print_detection(runs, options, shape)
+        elif options.processor:
+            print_processor(runs, options)
         else:
             print_overhead(runs, options)
             print_pauses(runs, options)
