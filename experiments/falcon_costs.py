@@ -84,9 +84,9 @@ def pause_section(programs):
             "the paper dumps parameters into main memory, at the 50 GB/s of GPU copies in this document. The rest of the pause, "
             f"{SET_UP_MS / 1000:.1f} s, is the longest pause of 16 processes that move almost nothing (272 ms, two busy cores: "
             "\"FALCON's figures 13 to 16\" below); a rank has no more connections in a larger job."), "", run.wrap(
-            "Not included: registration of the memory, copies of several devices that share a host's memory, and what a "
-            "framework needs beside Detour, such as communicators. The runner's pauses on two cores with software RNICs are "
-            "another scale: about 40 ms for 1 MB and 2.5 to 3.8 s for 128 MiB ([pipeline](pipeline.md#ranks-that-exchange-their-"
+            "Not included: registration of the slots, 8 MiB in each direction whatever the state, copies of several devices that "
+            "share a host's memory, and what a framework needs beside Detour, such as communicators. The runner's pauses on two cores with software RNICs are "
+            "another scale: about 40 ms for 1 MB and 1.1 to 2.3 s for 128 MiB ([pipeline](pipeline.md#ranks-that-exchange-their-"
             "positions)), in which the processor copies every byte and all parameters are compared."), ""]
 
 
