@@ -437,14 +437,14 @@ def executed_s3_rows(programs, model):
     return large_row(f"{model}, {EXECUTED_S3}: {pause_s:.1f} s", line), line
 
 
-def executed_large_row(programs, name, line):
+def executed_large_row(programs, name, line, systems):
     """The phases of that run, one iteration of each by the executor; rates of phases that last as long. The row, and what is
     lost without remedies and with the ladder."""
     cluster, policies = generate.make_cluster(cases()["figure 20"]["cluster"]), ("never", "ladder")
     for phase in (phase for policy in policies for phase in line[policy]["phases"] if phase["iterations"]):
-        start(programs, cluster, phase, FIXED_1F1B)
-    base_ns = healthy_ns(programs, cluster, FIXED_1F1B)
-    lost = [lost_in(programs, cluster, line[policy]["phases"], FIXED_1F1B) for policy in policies]
+        start(programs, cluster, phase, systems)
+    base_ns = healthy_ns(programs, cluster, systems)
+    lost = [lost_in(programs, cluster, line[policy]["phases"], systems) for policy in policies]
     rates = [6e10 / base_ns * (1 - lost_ns / line[policy]["elapsed_ns"]) for policy, lost_ns in zip(policies, lost)]
     return large_cells(f"{name}, in the executor", [6e10 / base_ns, *rates], lost, line), lost
 
@@ -468,7 +468,8 @@ def large_section(programs):
     frozen, short_s3 = ([rows_of(programs, model) for model in ("estimate", "fixed", "replanned")]
                         for rows_of in (large_rows, executed_s3_rows))
     line, short = frozen[0][1], short_s3[0][1]
-    in_executor = [executed_large_row(programs, name_of(row), made) for row, made in (frozen[0], short_s3[0])]
+    in_executor = [executed_large_row(programs, name_of(row), made, systems) for (row, made), systems in
+                   zip([frozen[0], *short_s3[:2]], [FIXED_1F1B, FIXED_1F1B, FIXED_ZB])]
     gain = max(replanned_gain(programs, rows[2][1]) for rows in (frozen, short_s3))
     healthy, slow, mitigated = rates_of(line)
     wait_s = line["ladder"]["waited_ns"]["S3"] / 1e9
@@ -479,9 +480,10 @@ def large_section(programs):
         *(row for row, _ in frozen), *(shorter_pause_row(programs, case, pause_s) for pause_s in SHORTER_S3_S),
         *(row for row, _ in short_s3), *(row for row, _ in in_executor), "",
         run.wrap(headline([made for _, made in frozen + short_s3], [lost for _, lost in in_executor], gain)), "", run.wrap(
-            "In the executor: the phases of the estimate's run, one iteration of each by the executor of `pipeline/` with 1F1B as "
-            "above. Each phase lasts as long as in the estimate; its iterations take what the executor takes. Without remedies less "
-            "time is lost there than estimated, most of all where a slow link and a slow device coincide (the estimate adds the "
+            "In the executor: the phases of the run of that name, one iteration of each by the executor of `pipeline/`: with 1F1B "
+            "for the estimate and zb for fixed. Each phase lasts as long as in the run; "
+            "its iterations take what the executor takes. Without remedies less time is lost there than estimated, most of all "
+            "where a slow link and a slow device coincide (the estimate adds the "
             "all-reduce to the slowest replica's pipeline), and the pauses are the same, so that a smaller part is removed."), "", run.wrap(
             "Reported: 17.1 healthy, 14.8 slow, 16.2 mitigated, slowdown -60.1 %. Severities and times that the paper's text "
             "lacks are those of `cases.json`, committed before the planner, and so is the cost of an S3: 60 s, where the paper "

@@ -38,21 +38,23 @@ def percent(lost):
 
 
 def headline(lines, executed, gain):
-    """`lines`: estimate, fixed and replanned with the frozen S3, and with Detour's; `executed`: what the executor lost, of the
-    estimate's; `gain`: of re-planning in the executor, as a part of an iteration."""
+    """`lines`: estimate, fixed and replanned with the frozen S3, and with Detour's; `executed`: what the executor lost in the
+    estimate's with the frozen S3, and in the estimate's and the fixed one with Detour's; `gain`: of re-planning in the executor,
+    as a part of an iteration."""
     estimated = [percent([line[policy]["lost_ns"] for policy in ("never", "ladder")]) for line in lines]
     measured = [percent(lost) for lost in executed]
     pause_s = max(phase["duration_ns"] for phase in lines[3]["ladder"]["phases"]
                   if not phase["iterations"] and phase["step"] == "S3") / 1e9
     return (
         "The paper's headline is 60.1 % of the slowdown removed. Here, with the S3 that Detour executes "
-        f"({pause_s:.1f} s): {estimated[3]} % by the estimate and {measured[1]} % in the executor. With the cost of an S3 that was "
-        f"frozen before the planner (60 s): {estimated[0]} % and {measured[0]} %. Re-planning on top: {estimated[5] - estimated[4]:+.1f} "
-        "points by the estimate (replanned and fixed, 3.0 s). In the executor the re-planned schedule is shorter than zb's by "
-        f"{100 * gain:.2f} % of an iteration at most, in any phase of both replanned runs (each with 64 MiB of gradients of a device "
-        "instead of 6.3 GB). There is nothing to gain in this incident: S3 leaves the slow links unused, and a slow device bounds every "
-        "schedule. Where an S3 moves a slow link into pipelines, re-planning gains 4.4 to 8.1 points of a healthy iteration over "
-        "1F1B and nothing over zb ([mitigate](mitigate.md#re-planning-after-s3)).")
+        f"({pause_s:.1f} s): {estimated[3]} % by the estimate and {measured[1]} % in the executor with 1F1B, {estimated[4]} and "
+        f"{measured[2]} % with zb. With the cost of an S3 that was frozen before the planner (60 s): {estimated[0]} and "
+        f"{measured[0]} % with 1F1B. Re-planning adds {estimated[5] - estimated[4]:.1f} points to zb's by the estimate. In the "
+        f"executor the re-planned schedule is shorter than zb's by {100 * gain:.2f} % of an iteration at most, in any phase of both "
+        "replanned runs (each with 64 MiB of gradients of a device instead of 6.3 GB). There is nothing to gain in this incident: S3 "
+        "leaves the slow links "
+        "unused, and a slow device bounds every schedule. Where an S3 moves a slow link into pipelines, re-planning gains 4.4 to "
+        "8.1 points of a healthy iteration over 1F1B and nothing over zb ([mitigate](mitigate.md#re-planning-after-s3)).")
 
 
 def lost_s(line, phase):
