@@ -274,16 +274,26 @@ static bool is_processor(struct dt_busy *busy, struct dt_health *health, uint64_
            dt_processor_explains(threads, count, &health->flight, health->summary.factor);
 }
 
-static void fill_blame(const struct dt_health *health, struct dt_blame_connection *blame)
+/* The names of a connection and of its paths do not change: their numbers are computed once. */
+static void number_path(struct dt_health *health)
 {
-    const struct dt_connection *c = health->connection;
-    const struct dt_path *path = present_path(c);
+    const struct dt_path *path = present_path(health->connection);
 
+    if (path == health->path)
+        return;
+    health->path = *path->peer_device ? path : NULL; /* the peer may not have named it yet */
+    health->own_nic = path->nic ? path->nic->index : UINT32_MAX;
+    health->peer_nic_number = dt_pace_number_of(path->peer_device, sizeof path->peer_device);
+}
+
+static void fill_blame(struct dt_health *health, struct dt_blame_connection *blame)
+{
+    number_path(health);
     *blame = (struct dt_blame_connection){
-        .own_nic = path->nic ? path->nic->index : UINT32_MAX,
-        .peer = dt_pace_number_of(c->peer, sizeof c->peer),
-        .peer_host = dt_pace_number_of(c->peer, strcspn(c->peer, ":")),
-        .peer_nic = dt_pace_number_of(path->peer_device, sizeof path->peer_device),
+        .own_nic = health->own_nic,
+        .peer = health->peer_number,
+        .peer_host = health->peer_host_number,
+        .peer_nic = health->peer_nic_number,
         .size_class = size_class(health->summary.message_bytes),
         .seconds_a_byte = health->summary.seconds_a_byte,
         .is_slow = health->summary.is_slow,
@@ -504,6 +514,8 @@ enum dt_status dt_health_add(struct dt_health_net *net, struct dt_sender *s)
     dt_surge_init(&health->surge);
     health->stuck_since_ns = DT_NEVER_NS;
     health->connection = &s->connection;
+    health->peer_number = dt_pace_number_of(s->connection.peer, sizeof s->connection.peer);
+    health->peer_host_number = dt_pace_number_of(s->connection.peer, strcspn(s->connection.peer, ":"));
     DT_CHECK(!s->health && s->connection.is_sender); /* added once */
     pthread_mutex_lock(&net->mutex);
     has_room = grow(net);

@@ -70,6 +70,11 @@ struct dt_health {
     struct dt_list node;
     struct dt_connection *connection;
     struct dt_health_summary summary;
+    uint32_t peer_number; /* of the peer's process and of its host, for struct dt_blame_connection */
+    uint32_t peer_host_number;
+    const struct dt_path *path; /* that the next two are of; NULL: of none yet */
+    uint32_t own_nic;
+    uint32_t peer_nic_number;
     uint32_t voted;                    /* the period that most senders of the process found; 0: none */
     struct dt_processor_flight flight; /* of its messages */
     struct dt_page_health shown;       /* as it stands in the page */
@@ -88,8 +93,8 @@ struct dt_health_net {
     uint32_t *periods;                  /* the same */
     struct dt_page_health shown_shared; /* as it stands in the row of those that share one */
     struct dt_pace pace;
-    struct dt_busy busy;                /* its `read` is set after dt_health_open() */
-    uint64_t judged_ns;                 /* [atomic] */
+    struct dt_busy busy; /* its `read` is set after dt_health_open() */
+    uint64_t judged_ns;  /* [atomic] */
 };
 
 /* DT_SYSTEM. */

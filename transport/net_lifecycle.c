@@ -265,6 +265,7 @@ static void nic_fini(struct dt_nic *nic)
     DT_CHECK(dt_list_is_empty(&nic->held));                 /* their memory is deregistered */
     dt_executor_stop(&nic->executor);
     dt_nic_close(nic);
+    dt_turns_fini(&nic->service->turns);
     dt_delegates_close(&nic->delegates);
     while ((node = dt_list_pop_front(&nic->service->sessions)))
         dt_session_destroy(dt_container_of(node, struct dt_session, node));

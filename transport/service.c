@@ -10,6 +10,7 @@
 #include "transport/device_events.h"
 #include "transport/device_thread.h"
 #include "transport/failing.h"
+#include "transport/glance.h"
 #include "transport/message/receive.h"
 #include "transport/message/send.h"
 #include "transport/path/path.h"
@@ -218,7 +219,15 @@ struct round {
     struct dt_connection *connection[BATCH_MAX];
 };
 
-static void finish_one(struct round *round, struct dt_connection *c)
+/* What a glance has left to do. */
+static void finish_takeover(struct round *round, struct dt_connection *c)
+{
+    use_claim(c, round->now_ns);
+    round->is_busy = true;
+    round->deadline_ns = dt_earlier_ns(round->deadline_ns, c->service->deadline_ns);
+}
+
+static void finish_visit(struct round *round, struct dt_connection *c)
 {
     bool is_busy = finish(c, round->now_ns);
     bool is_hurried = dt_switchover_is_hurried(c, round->now_ns);
@@ -231,6 +240,7 @@ static void finish_one(struct round *round, struct dt_connection *c)
             dt_earlier_ns(c->service->deadline_ns, dt_deadline_ns(round->now_ns, DT_STAGED_PERIOD_NS));
     round->deadline_ns = dt_earlier_ns(round->deadline_ns, c->service->deadline_ns);
     dt_turns_settle(&round->nic->service->turns, c, is_busy || is_hurried, round->now_ns);
+    dt_glance_settle(&round->nic->service->turns, c, round->now_ns);
     round->deadline_ns = dt_earlier_ns(round->deadline_ns, dt_closing_progress(c, round->now_ns));
 }
 
@@ -243,10 +253,21 @@ static void finish_batch(struct round *round)
         dt_owner_fence(net->environment.has_membarrier);
     for (uint32_t i = 0; i < round->count; i++) {
         round->now_ns = dt_device_thread_later_ns(round->nic, round->now_ns);
-        finish_one(round, round->connection[i]);
+        if (round->connection[i]->service->is_glanced_at)
+            finish_takeover(round, round->connection[i]);
+        else
+            finish_visit(round, round->connection[i]);
     }
     round->has_claimed = false;
     round->count = 0;
+}
+
+static void add_to_batch(struct round *round, struct dt_connection *c, bool is_glanced_at)
+{
+    c->service->is_glanced_at = is_glanced_at;
+    round->connection[round->count++] = c;
+    if (round->count == BATCH_MAX)
+        finish_batch(round);
 }
 
 static void visit(struct round *round, struct dt_connection *c)
@@ -254,9 +275,33 @@ static void visit(struct round *round, struct dt_connection *c)
     DT_CHECK(c->nic == round->nic); /* a connection is served by its default device's thread alone */
     dt_turns_visit(&round->nic->service->turns, c);
     round->has_claimed |= begin(c, round->now_ns);
-    round->connection[round->count++] = c;
-    if (round->count == BATCH_MAX)
-        finish_batch(round);
+    add_to_batch(round, c, false);
+}
+
+/* As begin(), for no more than a takeover. */
+static void claim_for_takeover(struct dt_connection *c)
+{
+    DT_CHECK(c->service->claims == 0);
+    c->service->claims = DT_CLAIM_TAKEOVER;
+    dt_owner_claim(&c->owner);
+}
+
+/* A glance, or a visit where that is not enough. */
+static void look_at(struct round *round, struct dt_connection *c)
+{
+    enum dt_glance_finding glance = dt_glance(&round->nic->service->turns, c, round->now_ns);
+
+    if (glance == DT_GLANCE_VISIT) {
+        visit(round, c);
+        return;
+    }
+    round->is_busy |= glance != DT_GLANCE_QUIET;
+    round->deadline_ns = dt_earlier_ns(round->deadline_ns, c->service->deadline_ns);
+    if (glance != DT_GLANCE_TAKEOVER)
+        return;
+    claim_for_takeover(c);
+    round->has_claimed = true;
+    add_to_batch(round, c, true);
 }
 
 static void serve_connections(struct round *round)
@@ -265,7 +310,10 @@ static void serve_connections(struct round *round)
     uint32_t resting = dt_turns_begin(round->nic, round->now_ns);
     struct dt_connection *c;
 
-    dt_list_for_each(node, &turns->busy) visit(round, dt_container_of(node, struct dt_connection, turn));
+    for (uint32_t i = 0; i < turns->busy_count; i++) {
+        if ((c = dt_turns_busy(turns, i)))
+            look_at(round, c);
+    }
     finish_batch(round);
     for (; resting > 0 && (c = dt_turns_next(turns)); resting--)
         visit(round, c);
@@ -395,8 +443,10 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
         return status;
     open_session(c);
     pthread_mutex_lock(&nic->mutex);
-    attach(c, now_ns);
+    status = dt_turns_reserve(&nic->service->turns) ? DT_OK : DT_NO_MEMORY;
+    if (status == DT_OK)
+        attach(c, now_ns);
     pthread_mutex_unlock(&nic->mutex);
     dt_nic_wake(nic);
-    return DT_OK;
+    return status;
 }

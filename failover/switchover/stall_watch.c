@@ -51,10 +51,15 @@ void dt_stall_watch_visits(struct dt_connection *c, bool is_called, uint64_t idl
         c->switchover->waiting_ns = now_ns;
 }
 
+uint64_t dt_stall_watch_due_ns(const struct dt_connection *c)
+{
+    return dt_deadline_ns(c->switchover->watched_ns, limit_ns(c) / 4);
+}
+
 bool dt_stall_watch_is_due(const struct dt_connection *c, uint64_t now_ns)
 {
     return (dt_load_relaxed(&c->open_requests) > 0 || is_waiting(c, now_ns)) &&
-           now_ns - c->switchover->watched_ns >= limit_ns(c) / 4;
+           now_ns >= dt_stall_watch_due_ns(c);
 }
 
 /* No message is posted: a requested or staged one awaits its clear-to-send, over the path in use. */

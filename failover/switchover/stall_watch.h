@@ -20,6 +20,8 @@ extern "C" {
 
 /* Whether the next look is due. Without ownership. */
 bool dt_stall_watch_is_due(const struct dt_connection *connection, uint64_t now_ns);
+/* When it is, if a request is open then. */
+uint64_t dt_stall_watch_due_ns(const struct dt_connection *connection);
 
 /*
  * Once a round, without ownership: whether NCCL has called since the last one, and since when it has not.

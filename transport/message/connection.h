@@ -91,8 +91,9 @@ struct dt_connection {
     uint32_t attended;    /* notices that the owner has handled [owner] */
     uint32_t failing;     /* enum dt_status: decided, queue pairs not fenced yet [atomic] */
     bool is_sender;
-    const struct dt_end_ops *ops; /* end.h */
-    struct dt_path *current;      /* the path for new messages, or NULL: none is up [owner] */
+    const struct dt_end_ops *ops;          /* end.h */
+    struct dt_path *current;               /* the path for new messages, or NULL: none is up [owner] */
+    struct dt_service_connection *service; /* transport/service.h */
     uint32_t path_count;
     uint32_t qps;    /* per path */
     uint32_t shares; /* of them, those that each message goes over (protocol/split.h) */
@@ -113,7 +114,7 @@ struct dt_connection {
     uint64_t peer_close_sequence;
 
     struct dt_list node; /* in nic->service->connections [detour] */
-    struct dt_list turn; /* in nic->service->turns [detour] */
+    struct dt_list turn; /* in nic->service->turns.resting [detour] */
     uint32_t is_roused;  /* it is on the list nic->roused [atomic] */
     struct dt_connection *roused_next;
     uint64_t progress_ns;     /* when a completion was last noticed, or the connection was idle [atomic] */
@@ -122,8 +123,7 @@ struct dt_connection {
     bool has_switched;        /* a path was not UP at some time [owner] */
     struct dt_request orphan; /* of every isend and irecv after the peer was gone (entry.c) [owner] */
 
-    struct dt_switchover *switchover;      /* failover/switchover/state.h */
-    struct dt_service_connection *service; /* transport/service.h */
+    struct dt_switchover *switchover; /* failover/switchover/state.h */
 
     pthread_mutex_t memory_mutex;
     struct dt_list memories;
