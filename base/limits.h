@@ -44,8 +44,11 @@
 #define DT_WRITES_PER_PART_MAX    (DT_CHUNKS_MAX + 1)                     /* the chunks and the size record */
 #define DT_WRITES_PER_MESSAGE_MAX (DT_PARTS_MAX * DT_WRITES_PER_PART_MAX) /* on one queue pair */
 
-/* Payloads up to this size are sent inline if they are in host memory. One CTS entry fits. */
+/* A receiver sends this much inline: one CTS entry. */
 #define DT_INLINE_BYTES 64
+/* Payloads up to this size are sent inline if they are in host memory. With four bytes more libmlx5 would
+ * make each element of a sender's queue 320 bytes instead of 256 (verbs/mlx5_size.h). */
+#define DT_SEND_INLINE_BYTES 60
 
 /* Zero-length receives are replenished in batches of this size; receive queues have room for one batch more.
  */

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/util.h"
 #include "failover/planted.h"
 #include "transport/path/nic.h"
 #include "transport/protocol/work_id.h"
@@ -18,13 +19,23 @@
 /* ------------------------------------------------------------------------------------------------------------
  * Sizes
  */
+/* Elements of 256 bytes then fill 128 KiB, and the completions, with one place more, 32 KiB. */
+#define SENDER_DEPTH_MAX 511
+
+DT_STATIC_CHECK(SENDER_DEPTH_MAX >= 2 * DT_WRITES_PER_MESSAGE_MAX, "a message fits behind another");
+
 /*
  * A sender's queue pair holds every part of every slot, one write each, and one message that takes as many
- * writes as a message can. More than that waits for room, as any sender does.
+ * writes as a message can, up to the maximum. More than that waits for room, as any sender does.
  */
 static uint32_t sender_depth(uint32_t slots)
 {
-    return slots * DT_PARTS_MAX + DT_WRITES_PER_MESSAGE_MAX;
+    return (uint32_t)dt_min_u64(slots * DT_PARTS_MAX + DT_WRITES_PER_MESSAGE_MAX, SENDER_DEPTH_MAX);
+}
+
+static uint32_t inline_bytes(bool is_sender)
+{
+    return is_sender ? DT_SEND_INLINE_BYTES : DT_INLINE_BYTES;
 }
 
 /*
@@ -45,7 +56,7 @@ static uint32_t receive_depth(uint32_t slots)
 
 static uint32_t sender_wr_count(enum dt_posting_kind posting, uint32_t slots)
 {
-    return dt_qp_wr_count(posting, sender_depth(slots), DT_INLINE_BYTES);
+    return dt_qp_wr_count(posting, sender_depth(slots), DT_SEND_INLINE_BYTES);
 }
 
 uint32_t dt_path_slots_max(const struct dt_params *params, const struct dt_device_info *info)
@@ -65,9 +76,10 @@ uint64_t dt_path_bytes(const struct dt_path *path)
     const struct dt_path_group *group = path->group;
     enum dt_posting_kind posting = dt_path_posting(&group->environment->params, &path->nic->info);
     uint32_t depth = group->is_sender ? sender_depth(group->slots) : receiver_depth(group->slots);
-    uint32_t sends = dt_qp_wr_count(posting, depth, DT_INLINE_BYTES);
+    uint32_t payload = inline_bytes(group->is_sender);
+    uint32_t sends = dt_qp_wr_count(posting, depth, payload);
     uint32_t receives = group->is_sender ? 1 : receive_depth(group->slots);
-    uint64_t of_pair = dt_mlx5_qp_bytes(sends, DT_INLINE_BYTES, receives) + dt_mlx5_cq_bytes(depth);
+    uint64_t of_pair = dt_mlx5_qp_bytes(sends, payload, receives) + dt_mlx5_cq_bytes(depth);
     uint64_t of_probe = dt_mlx5_qp_bytes(PROBE_DEPTH, 0, PROBE_DEPTH) + dt_mlx5_cq_bytes(2 * PROBE_DEPTH);
 
     return path->control_bytes + of_probe + path->qp_count * of_pair +
@@ -105,7 +117,7 @@ static enum dt_status create_queue_pair(struct dt_path *path, struct dt_path_que
         .recv_cq = queues->recv_cq,
         .sq_depth = sq_depth,
         .rq_depth = rq_depth,
-        .inline_bytes = DT_INLINE_BYTES,
+        .inline_bytes = inline_bytes(group->is_sender),
         .recv_wr_id = dt_work_encode(DT_WORK_RECEIVE, path->index, q, queues->epoch, 0),
         .posting = dt_path_posting(&group->environment->params, &path->nic->info),
         .access = DT_MR_REMOTE_WRITE | DT_MR_LOCAL_WRITE,

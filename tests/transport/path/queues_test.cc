@@ -2,18 +2,22 @@
 /* How many slots a device's queues allow, by the back end that fills them. */
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "transport/message/connection.h"
 #include "transport/path/queues.h"
 
 namespace
 {
-/* What a sender's queue pair asks the device for. */
+/* What the larger of a sender's and a receiver's queue asks the device for. */
 uint32_t Needed(dt_posting_kind posting, uint32_t slots)
 {
-    return dt_qp_wr_count(posting, slots * DT_PARTS_MAX + DT_WRITES_PER_MESSAGE_MAX, DT_INLINE_BYTES);
+    uint32_t sends = std::min(slots * DT_PARTS_MAX + DT_WRITES_PER_MESSAGE_MAX, 511u);
+    return std::max(dt_qp_wr_count(posting, sends, DT_SEND_INLINE_BYTES),
+                    slots * DT_PARTS_MAX + DT_EMPTY_RECV_BATCH + 2 * DT_EAGER_PLACES);
 }
 
-TEST(PathSlots, AreAsManyAsTheSendQueueHoldsWithThatBackEnd)
+TEST(PathSlots, AreAsManyAsTheQueuesHoldWithThatBackEnd)
 {
     dt_device_info info = {};
     dt_params params = {};
@@ -75,8 +79,8 @@ uint64_t PathBytes(bool is_sender, const char *posting)
 /* Calculated by hand from rdma-core; probe: 8 KiB for 16 sends and receives, 4 KiB for 32 completions. */
 TEST(PathBytes, AreWhatConnectXAllocates)
 {
-    EXPECT_EQ(36u + (256 + 4) + 64 + 4 + 8 + 4, PathBytes(true, "std")) << "648 sends";
+    EXPECT_EQ(36u + (128 + 4) + 32 + 4 + 8 + 4, PathBytes(true, "std")) << "511 sends";
     EXPECT_EQ(36u + (32 + 16) + 8 + 64 + 8 + 4, PathBytes(false, "std")) << "96 sends, 592 receives";
-    EXPECT_EQ(36u + (512 + 4) + 64 + 4 + 8 + 4, PathBytes(true, "dv")) << "1,296 elements";
+    EXPECT_EQ(36u + (256 + 4) + 32 + 4 + 8 + 4, PathBytes(true, "dv")) << "1,022 elements";
 }
 } // namespace
