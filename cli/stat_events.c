@@ -137,9 +137,15 @@ static void set_connection(json_t *object, const struct detour_stat_event *event
         json_object_set_new(object, "path", json_integer(event->path));
 }
 
+/* A verdict, and the cause that a change of paths has as well. */
 static void set_verdict(json_t *object, const struct detour_stat_event *event)
 {
-    set_text(object, "verdict", detour_stat_verdict_text((enum detour_stat_verdict)event->verdict));
+    if (event->verdict >= 0)
+        set_text(object, "verdict", detour_stat_verdict_text((enum detour_stat_verdict)event->verdict));
+    if (event->cause != DETOUR_STAT_CAUSE_NONE)
+        set_text(object, "cause", detour_stat_cause_text((enum detour_stat_cause)event->cause));
+    if (event->verdict < 0)
+        return;
     if (event->factor > 0)
         json_object_set_new(object, "factor", json_real(event->factor));
     if (event->since_ns)
@@ -170,10 +176,7 @@ static json_t *event_json(const struct item *item)
     set_text(object, "nic", event->nic);
     if (event->connection)
         set_connection(object, event);
-    if (event->verdict >= 0)
-        set_verdict(object, event);
-    if (event->cause != DETOUR_STAT_CAUSE_NONE)
-        set_text(object, "cause", detour_stat_cause_text((enum detour_stat_cause)event->cause));
+    set_verdict(object, event);
     if (!strcmp(event->kind, "remedy"))
         set_step(object, event->value);
     if (event->delay_ns)
