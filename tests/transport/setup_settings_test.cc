@@ -126,7 +126,10 @@ class Settings : private detour_test::TappedVerbs, public detour_test::TwoNets
         Register(from.data(), to.data(), bytes);
         dt_request *receive = Irecv(to.data(), bytes), *send = nullptr;
         EXPECT_TRUE(StepUntil([&] { return (send = Isend(from.data(), bytes)) != nullptr; }));
-        EXPECT_TRUE(StepUntil([&] { return IsDone(&receive) & IsDone(&send); }));
+        EXPECT_TRUE(StepUntil([&] {
+            bool is_received = IsDone(&receive), is_sent = IsDone(&send);
+            return is_received && is_sent;
+        }));
         EXPECT_EQ(from, to);
         dt_net_deregister(sender, from_memory);
         dt_net_deregister(receiver, to_memory);
