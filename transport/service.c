@@ -388,6 +388,16 @@ static enum dt_status start_threads(struct dt_connection *c)
     return status;
 }
 
+static enum dt_status reserve_turn(struct dt_nic *nic)
+{
+    bool has_room;
+
+    pthread_mutex_lock(&nic->mutex);
+    has_room = dt_turns_reserve(&nic->service->turns);
+    pthread_mutex_unlock(&nic->mutex);
+    return has_room ? DT_OK : DT_NO_MEMORY;
+}
+
 static void open_session(struct dt_connection *c)
 {
     struct dt_session *session = c->session;
@@ -439,14 +449,14 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
         status = dt_staged_open(c);
     if (status == DT_OK && c->environment->has_threads)
         status = start_threads(c);
+    if (status == DT_OK)
+        status = reserve_turn(nic);
     if (status != DT_OK)
         return status;
     open_session(c);
     pthread_mutex_lock(&nic->mutex);
-    status = dt_turns_reserve(&nic->service->turns) ? DT_OK : DT_NO_MEMORY;
-    if (status == DT_OK)
-        attach(c, now_ns);
+    attach(c, now_ns);
     pthread_mutex_unlock(&nic->mutex);
     dt_nic_wake(nic);
-    return status;
+    return DT_OK;
 }

@@ -47,17 +47,18 @@ static void fill_gaps(struct dt_turns *turns)
 /* Until the gaps are filled again each connection may leave one and get up once. */
 bool dt_turns_reserve(struct dt_turns *turns)
 {
-    uint32_t room = 4 * (turns->count + 1);
+    uint32_t wanted = turns->count + turns->reserved + 1;
     struct dt_connection **busy;
 
     fill_gaps(turns);
-    if (2 * (turns->count + 1) <= turns->busy_room)
-        return true;
-    busy = realloc(turns->busy, room * sizeof *busy);
-    if (!busy)
-        return false;
-    turns->busy = busy;
-    turns->busy_room = room;
+    if (2 * wanted > turns->busy_room) {
+        busy = realloc(turns->busy, 4 * (size_t)wanted * sizeof *busy);
+        if (!busy)
+            return false;
+        turns->busy = busy;
+        turns->busy_room = 4 * wanted;
+    }
+    turns->reserved++;
     return true;
 }
 
@@ -101,7 +102,9 @@ void dt_turns_add(struct dt_nic *nic, struct dt_connection *c, uint64_t now_ns)
     struct dt_turns *turns = &nic->service->turns;
 
     DT_CHECK(c->nic == nic && dt_list_is_empty(&c->turn) && !c->service->is_resting);
+    DT_CHECK(turns->reserved > 0);
     c->service->busy_ns = now_ns;
+    turns->reserved--;
     turns->count++;
     push_busy(turns, c);
 }

@@ -37,6 +37,7 @@ struct dt_turns {
      */
     struct dt_connection **busy;
     uint32_t busy_count, busy_room;
+    uint32_t reserved;      /* connections that are about to be added */
     bool has_gaps;          /* in `busy` */
     bool is_thorough;       /* this round visits all, and glances at none */
     struct dt_list resting; /* dt_connection.turn */
@@ -51,7 +52,7 @@ struct dt_turns {
 void dt_turns_init(struct dt_turns *turns);
 void dt_turns_fini(struct dt_turns *turns);
 
-/* Room for one more connection. False: out of memory. */
+/* Room for one more connection, which will be added. False: out of memory. */
 bool dt_turns_reserve(struct dt_turns *turns);
 /* After dt_turns_reserve(). The connection is served from now on, and until dt_turns_remove(). */
 void dt_turns_add(struct dt_nic *nic, struct dt_connection *connection, uint64_t now_ns);

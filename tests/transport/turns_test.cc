@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/harness/harness.h"
 #include "tests/transport/two_nets.h"
 #include "transport/service.h"
 #include "transport/service_state.h"
@@ -82,6 +83,26 @@ class Turns : public ::testing::Test
     std::vector<std::unique_ptr<End>> ends;
     uint64_t now_ns = DT_NS_PER_S;
 };
+
+TEST_F(Turns, RoomIsReservedOrMemoryIsOut)
+{
+    detour_test_fail_alloc(0);
+    EXPECT_FALSE(dt_turns_reserve(&service.turns));
+    detour_test_fail_alloc(-1);
+    EXPECT_EQ(0u, service.turns.reserved);
+    Add(3);
+    EXPECT_EQ(0u, service.turns.reserved);
+    EXPECT_EQ(3u, service.turns.busy_count);
+}
+
+/* Connections that are set up at a time: each has its room. */
+TEST_F(Turns, RoomIsKeptForEachReservation)
+{
+    for (int i = 0; i < 100; i++)
+        ASSERT_TRUE(dt_turns_reserve(&service.turns));
+    EXPECT_GE(service.turns.busy_room, 100u);
+    service.turns.reserved = 0;
+}
 
 TEST_F(Turns, ARoundVisitsWhatIsBusyAndAShareOfTheRest)
 {
