@@ -86,12 +86,15 @@ static error_t parse_host(struct request *request, const char *text)
     return 0;
 }
 
+/* `none`: no measure, so only the remedies of --cluster. */
 static error_t parse_measures(struct request *request, const char *text)
 {
     struct dt_decide_options *decide = &request->decide;
     char copy[64], *rest = NULL;
 
     decide->replan = decide->hostpath = decide->migrate = false;
+    if (!strcmp(text, "none"))
+        return 0;
     if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
         copy[0] = '\0';
     for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
@@ -100,13 +103,13 @@ static error_t parse_measures(struct request *request, const char *text)
                         : !strcmp(word, "migrate")  ? &decide->migrate
                                                     : NULL;
         if (!measure)
-            return dt_arg_refuse(COMMAND, "--do %s: expected replan, hostpath or migrate, joined by commas",
-                                 text);
+            return dt_arg_refuse(
+                COMMAND, "--do %s: expected replan, hostpath or migrate, joined by commas, or none", text);
         *measure = true;
     }
     if (!decide->replan && !decide->hostpath && !decide->migrate)
-        return dt_arg_refuse(COMMAND, "--do '%s': expected replan, hostpath or migrate, joined by commas",
-                             text);
+        return dt_arg_refuse(
+            COMMAND, "--do '%s': expected replan, hostpath or migrate, joined by commas, or none", text);
     return 0;
 }
 
@@ -172,7 +175,7 @@ static const struct argp_option argp_options[] = {
      "without --redis: a host and its runtime directory (repeatable; default: this machine)", 0},
     {"job", KEY_JOB, "NAME", 0, "the job's name in the store (default: SLURM_JOB_ID, or job)", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "only print what would be decided", 0},
-    {"do", KEY_DO, "LIST", 0, "measures: replan, hostpath, migrate (default: replan,migrate)", 0},
+    {"do", KEY_DO, "LIST", 0, "measures: replan, hostpath, migrate, or none (default: replan,migrate)", 0},
     {"cluster", KEY_CLUSTER, "FILE", 0,
      "the job, as for `detour mitigate`: remedies for its slow links and ranks as well", 0},
     {"recheck", KEY_RECHECK, "SECONDS", 0,

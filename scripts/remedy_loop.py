@@ -56,7 +56,7 @@ EXCHANGE_MS = 2500  # of JOB with --step S3
 
 class RemedyRun(Run):
     slow = (2, 3)
-    measures = "migrate"
+    measures = "none"
 
     # ---- Set-up. ----
     def job(self):

@@ -38,8 +38,10 @@ TEST_F(ControlCommand, BadInputIsOneLine)
          "detour control: --host a b=/x: the name has letters, digits, '-', '_' and '.'\n"},
         {{"--host", "a=/x", "--host", "a=/y"}, "detour control: --host a=/y: this name is given twice\n"},
         {{"--do", "replan,reboot"},
-         "detour control: --do replan,reboot: expected replan, hostpath or migrate, joined by commas\n"},
-        {{"--do", ""}, "detour control: --do '': expected replan, hostpath or migrate, joined by commas\n"},
+         "detour control: --do replan,reboot: expected replan, hostpath or migrate, joined by commas, or "
+         "none\n"},
+        {{"--do", ""},
+         "detour control: --do '': expected replan, hostpath or migrate, joined by commas, or none\n"},
         {{"--redis", "redis://h", "--host", "a=/x"},
          "detour control: --host is for use without --redis; with it, run `detour agent` on the host\n"},
         {{"--job", "a b"},
