@@ -26,7 +26,7 @@ struct dt_replan {
     size_t link_count;   /* decided */
     struct dt_decided_link links[DT_RECORD_LINKS_MAX];
     struct dt_unseen unseen[DT_RECORD_LINKS_MAX]; /* [link] */
-    bool is_recheck;                              /* that is over for one */
+    bool is_recheck;                              /* the recheck time of a link is over */
 };
 
 /* True: *decision is a new schedule, or the one in force for a job that has started again. */
