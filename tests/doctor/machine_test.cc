@@ -163,8 +163,8 @@ TEST(DoctorInterface, NoneIsAProblemAndLoopbackIsAWarning)
     other.environment = {{"NCCL_SOCKET_IFNAME", "=nosuch"}};
     params = other.Params();
     dt_doctor_interface(&other.options, &other.report, &params);
-    EXPECT_TRUE(other.Has(
-        "problem set-up: [no-interface] no network interface for set-up: DETOUR_SOCKET_IFNAME or NCCL_SOCKET_IFNAME=\"=nosuch\""))
+    EXPECT_TRUE(other.Has("problem set-up: [no-interface] no network interface for set-up: "
+                          "DETOUR_SOCKET_IFNAME or NCCL_SOCKET_IFNAME=\"=nosuch\""))
         << other.Findings();
 }
 
