@@ -52,7 +52,8 @@ bool dt_turns_reserve(struct dt_turns *turns)
 
     fill_gaps(turns);
     if (2 * wanted > turns->busy_room) {
-        busy = realloc(turns->busy, 4 * (size_t)wanted * sizeof *busy);
+        /* It is an array of pointers. NOLINTNEXTLINE(bugprone-sizeof-expression) */
+        busy = realloc(turns->busy, 4 * (size_t)wanted * sizeof busy[0]);
         if (!busy)
             return false;
         turns->busy = busy;

@@ -30,9 +30,9 @@ struct dt_nic {
     struct dt_net *net;
     struct dt_nic_service *service; /* its device thread's state */
     uint32_t index;
+    uint32_t rail; /* failover/backup.h */
     struct dt_device_info info;
     char name[DT_NAME_BYTES];
-    uint32_t rail; /* failover/backup.h */
     struct dt_executor executor;
     struct dt_device *device;       /* opened by the first task, on the control thread; replaced by the device
                                        thread when it was opened again (reopen.h) [atomic pointer] */
@@ -57,8 +57,8 @@ struct dt_nic {
     uint32_t is_woken;            /* wake_fd was written since it was last read [atomic] */
     uint64_t awake_ns;            /* the thread sleeps until then [atomic] */
     uint32_t has_work;            /* dt_nic_wake() was called since the last round began [atomic] */
+    uint32_t has_news;            /* a held message is due before awake_ns [atomic] */
     struct dt_connection *roused; /* by NCCL's calls (transport/turns.h) [atomic] */
-    uint32_t has_news;            /* a held message is due before that [atomic] */
 
     /* How busy the device thread is [device thread]. */
     bool is_hurried;         /* a connection was in a switchover in the last round */
