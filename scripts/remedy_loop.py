@@ -351,13 +351,13 @@ def measure(build, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("--iterations", type=int, help="default: 600, with --step S3 260, with S4 140")
+    parser.add_argument("--iterations", type=int, help="default: 600, with --step S3 400, with S4 140")
     parser.add_argument("--step", choices=["S2", "S3", "S4"], default="S2", help="the last step of the ladder")
     parser.add_argument("--measure", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         return measure(pathlib.Path(options.build), options.measure)
-    run_class, iterations = {"S2": (RemedyRun, 600), "S3": (ExchangeRun, 260), "S4": (RestartRun, 140)}[options.step]
+    run_class, iterations = {"S2": (RemedyRun, 600), "S3": (ExchangeRun, 400), "S4": (RestartRun, 140)}[options.step]
     options.iterations = options.iterations or iterations
     run = run_class(options)
     return carry_out("remedy_loop", run, run.report)
