@@ -152,21 +152,6 @@ class Settings : private detour_test::TappedVerbs, public detour_test::TwoNets
         auto found = class_of.find(dt_qp_number(qp));
         return found == class_of.end() ? -1 : found->second;
     }
-    /* The attempt to connect, until it has failed. */
-    void ExpectFailure()
-    {
-        detour_test::AllowWarning("no device could set up its queue pairs");
-        detour_test::AllowWarning("the peer refused");
-        detour_test::AllowWarning("no path works at both ends");
-        detour_test::AllowWarning("the peer ended the control channel");
-        Listen();
-        dt_status at_sender = DT_OK, at_receiver = DT_OK;
-        EXPECT_TRUE(StepUntil([&] {
-            at_sender = at_sender == DT_OK ? Connect() : at_sender;
-            at_receiver = at_receiver == DT_OK ? Accept() : at_receiver;
-            return at_sender != DT_OK && at_receiver != DT_OK;
-        }));
-    }
 };
 
 /* ---- NCCL_IB_TC, NCCL_IB_FIFO_TC */
@@ -330,7 +315,7 @@ TEST_F(RefusedLinks, ThatTimeOutAreRepeatedAsOftenAsIsSet)
     rtr_refusals = 1000000;
     rtr_error = ETIMEDOUT;
     detour_test::ExpectWarning("3 times, 70 ms apart; the connection is set up without this path");
-    ExpectFailure();
+    ExpectNoPath();
     EXPECT_EQ(2 * 3, rtr_tries) << "the probe of each end comes first, and is repeated";
 }
 
@@ -339,7 +324,7 @@ TEST_F(RefusedLinks, OfAnyOtherKindAreNotRepeated)
     rtr_refusals = 1000000;
     rtr_error = EINVAL;
     detour_test::ExpectWarning("RTR");
-    ExpectFailure();
+    ExpectNoPath();
     EXPECT_EQ(2, rtr_tries) << "the probe of each end";
 }
 

@@ -228,8 +228,7 @@ class Resting : public detour_test::TwoNets
   protected:
     void SetUp() override
     {
-        for (detour_test::Net *net : {&here, &there})
-            net->net->nic[0].service->turns.rest_min = 0;
+        RestWithFewConnections();
         Listen();
         Establish();
         Register(from, to, sizeof from);

@@ -227,6 +227,27 @@ class TwoNets : public ::testing::Test
         }
         ASSERT_TRUE(receiver && sender);
     }
+    /* Both ends of an attempt to connect for which no path is ready, until both have failed. */
+    void ExpectNoPath()
+    {
+        AllowWarning("no device could set up its queue pairs");
+        AllowWarning("the peer refused");
+        AllowWarning("no path works at both ends");
+        AllowWarning("the peer ended the control channel");
+        Listen();
+        dt_status at_sender = DT_OK, at_receiver = DT_OK;
+        EXPECT_TRUE(StepUntil([&] {
+            at_sender = at_sender == DT_OK ? Connect() : at_sender;
+            at_receiver = at_receiver == DT_OK ? Accept() : at_receiver;
+            return at_sender != DT_OK && at_receiver != DT_OK;
+        }));
+    }
+    /* As with many connections: those that are quiet rest, and rounds glance at the busy ones. */
+    void RestWithFewConnections()
+    {
+        for (Net *net : {&here, &there})
+            net->net->nic[0].service->turns.rest_min = 0;
+    }
     dt_listener_stats Stats()
     {
         dt_listener_stats stats;
