@@ -24,8 +24,9 @@
 #include "controller/control.h"
 #include "detour/sched_format.h"
 
-#define COMMAND   "detour control"
-#define HOSTS_MAX 64
+#define COMMAND           "detour control"
+#define MEASURES_EXPECTED "expected replan, hostpath or migrate, joined by commas, or none"
+#define HOSTS_MAX         64
 
 enum {
     KEY_REDIS = 256,
@@ -103,13 +104,11 @@ static error_t parse_measures(struct request *request, const char *text)
                         : !strcmp(word, "migrate")  ? &decide->migrate
                                                     : NULL;
         if (!measure)
-            return dt_arg_refuse(
-                COMMAND, "--do %s: expected replan, hostpath or migrate, joined by commas, or none", text);
+            return dt_arg_refuse(COMMAND, "--do %s: " MEASURES_EXPECTED, text);
         *measure = true;
     }
     if (!decide->replan && !decide->hostpath && !decide->migrate)
-        return dt_arg_refuse(
-            COMMAND, "--do '%s': expected replan, hostpath or migrate, joined by commas, or none", text);
+        return dt_arg_refuse(COMMAND, "--do '%s': " MEASURES_EXPECTED, text);
     return 0;
 }
 

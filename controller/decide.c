@@ -30,6 +30,7 @@ struct transition {
 };
 
 static const struct transition transitions[STATE_COUNT][EVENT_COUNT] = {
+    /* WANTED, NOT_WANTED, USELESS */
     [OFF] = {{RISING, AT_ONCE, NONE}, {OFF, AT_ONCE, NONE}, {OFF, AT_ONCE, NONE}},
     [RISING] = {{ON, CONFIRM, ENACT}, {OFF, AT_ONCE, NONE}, {OFF, AT_ONCE, NONE}},
     [ON] = {{ON, AT_ONCE, NONE}, {FALLING, AT_ONCE, NONE}, {OFF, AT_ONCE, REVOKE}},
