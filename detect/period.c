@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/period.h"
 
-#include <stdlib.h>
-
 uint32_t dt_period_find(const double *values, uint32_t count)
 {
     double mean = 0, variance = 0;
@@ -27,27 +25,13 @@ uint32_t dt_period_find(const double *values, uint32_t count)
     return 0;
 }
 
-static int by_value(const void *a, const void *b)
+uint32_t dt_period_vote(const uint32_t *votes, uint32_t count)
 {
-    uint32_t one = *(const uint32_t *)a, two = *(const uint32_t *)b;
+    uint32_t best = 0;
 
-    return one < two ? -1 : one > two;
-}
-
-uint32_t dt_period_vote(uint32_t *periods, uint32_t count)
-{
-    uint32_t best = 0, best_votes = 0;
-
-    if (count == 0)
-        return 0;
-    qsort(periods, count, sizeof *periods, by_value);
-    for (uint32_t first = 0, end; first < count; first = end) {
-        for (end = first + 1; end < count && periods[end] == periods[first];)
-            end++;
-        if (periods[first] && end - first > best_votes) {
-            best = periods[first];
-            best_votes = end - first;
-        }
+    for (uint32_t period = 1; period < count; period++) {
+        if (votes[period] > (best ? votes[best] : 0))
+            best = period;
     }
     return best;
 }

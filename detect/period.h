@@ -5,7 +5,7 @@
  * 2410.12588, section 4.2). Each lag's sum is divided by its number of pairs, so that long lags are not at a
  * disadvantage. A plugin sees neither communicators nor collectives; so all connections of a process vote.
  *
- * Pure, no allocation of its own (qsort() of the C library may take temporary memory).
+ * Pure, no allocation.
  */
 #ifndef DETOUR_DETECT_PERIOD_H
 #define DETOUR_DETECT_PERIOD_H
@@ -25,9 +25,9 @@ extern "C" {
  */
 uint32_t dt_period_find(const double *values, uint32_t count);
 
-/* The most frequent nonzero period, the smallest of equally frequent ones; 0: none. Sorts `periods`:
- * count * log(count) steps. */
-uint32_t dt_period_vote(uint32_t *periods, uint32_t count);
+/* votes[p] connections have found the period p, below `count`. The most frequent nonzero period, the smallest
+ * of equally frequent ones; 0: none. */
+uint32_t dt_period_vote(const uint32_t *votes, uint32_t count);
 
 #ifdef __cplusplus
 }

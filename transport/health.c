@@ -27,217 +27,6 @@ DT_STATIC_CHECK((int)DT_BLAME_NONE == (int)DETOUR_STAT_CAUSE_NONE &&
                 "causes are shown as they are");
 
 /* ------------------------------------------------------------------------------------------------------------
- * Feeding
- */
-
-/* When the monitor's sample `number` began, as far back as is remembered. */
-static uint64_t began_ns(const struct dt_health *health, uint64_t number)
-{
-    uint64_t count = health->watch.network.sample_count;
-    uint64_t oldest = count > DT_HEALTH_SAMPLES ? count - DT_HEALTH_SAMPLES : 0;
-
-    return health->began_ns[dt_max_u64(number, oldest) % DT_HEALTH_SAMPLES];
-}
-
-/* The monitor may have a sample more than before: the present iteration has ended. A new period forgets them
- * all. */
-static void note_iteration(struct dt_health *health, uint64_t count_before, uint64_t next_ns)
-{
-    uint64_t count = health->watch.network.sample_count;
-
-    if (count > count_before)
-        health->began_ns[count_before % DT_HEALTH_SAMPLES] = health->iteration_ns;
-    if (count != count_before || health->iteration_ns == 0)
-        health->iteration_ns = next_ns;
-}
-
-static void take(struct dt_health *health, const struct dt_ticks *ticks, const struct dt_sample *sample)
-{
-    struct dt_sampler_message message = {
-        .requested_ns = dt_ticks_moment_ns(ticks, sample->requested),
-        .submitted_ns = dt_ticks_moment_ns(ticks, sample->submitted),
-        .done_ns = dt_ticks_moment_ns(ticks, sample->done),
-        .bytes = sample->bytes,
-        .messages = sample->messages,
-    };
-    uint64_t count = health->watch.network.sample_count, service_ns;
-    bool was_surge = health->surge.is_on;
-
-    DT_CHECK(sample->messages > 0);
-    message.done_ns = dt_max_u64(message.done_ns, message.submitted_ns);
-    service_ns = message.done_ns - message.submitted_ns;
-    if (sample->messages > 1) {
-        message.idle_ns = dt_ticks_to_ns(ticks, sample->idle);
-        message.waited_ns = dt_ticks_to_ns(ticks, sample->waited);
-        service_ns = dt_ticks_to_ns(ticks, sample->service) / sample->messages;
-    }
-    dt_sampler_add(&health->watch, &message);
-    note_iteration(health, count, message.submitted_ns);
-    dt_surge_message(&health->surge, health->watch.message_bytes, service_ns, message.done_ns);
-    if (health->surge.is_on && !was_surge)
-        health->surge_since_ns = message.submitted_ns;
-    health->message_bytes = health->watch.message_bytes;
-}
-
-/* The samples that are there, at most as many as the ring has; returns their number. */
-static uint32_t take_all(struct dt_health_net *net, struct dt_health *health, struct dt_meter *meter)
-{
-    const struct dt_sample *sample = dt_meter_sample(meter);
-    uint32_t taken = 0;
-
-    if (!sample)
-        return 0;
-    pthread_mutex_lock(&net->mutex);
-    for (; sample && taken < DT_METER_SAMPLES; taken++) {
-        take(health, meter->ticks, sample);
-        dt_rank_time_wanted(&health->rank, dt_ticks_moment_ns(meter->ticks, sample->requested),
-                            dt_ticks_moment_ns(meter->ticks, sample->done), sample->messages);
-        dt_meter_taken(meter);
-        sample = dt_meter_sample(meter);
-    }
-    pthread_mutex_unlock(&net->mutex);
-    return taken;
-}
-
-/* The verdict's beginning: it is dated better with every sample, until it lies too far back. */
-static uint64_t since_ns(const struct dt_health *health, const struct dt_verdict *verdict, uint64_t *sample,
-                         uint64_t *sample_ns)
-{
-    if (!verdict->is_slow) {
-        *sample_ns = 0;
-    } else if (*sample_ns == 0 || *sample != verdict->since) {
-        *sample = verdict->since;
-        *sample_ns = began_ns(health, verdict->since);
-    }
-    return *sample_ns;
-}
-
-/* Bytes between two pauses; of traffic without pauses each message is a transfer. */
-static uint64_t transfer_bytes(const struct dt_health *health)
-{
-    uint64_t bytes = dt_sampler_between_pauses(&health->watch);
-
-    return bytes ? bytes : health->message_bytes;
-}
-
-/* Adds the verdict of the surge, when the monitor has not learned enough or has found nothing yet. */
-static void add_surge(const struct dt_health *health, struct dt_health_summary *summary)
-{
-    const struct dt_surge *surge = &health->surge;
-
-    if (!surge->is_on)
-        return;
-    if (!summary->is_slow) {
-        summary->slow_since_ns = health->surge_since_ns;
-        summary->factor =
-            surge->slow_baseline_ns ? (double)surge->slow_ns / (double)surge->slow_baseline_ns : 1;
-    }
-    /* Without pauses the monitor measures throughput; the delay of a single message is added here. */
-    if ((!summary->is_slow || dt_sampler_between_pauses(&health->watch) == 0) &&
-        surge->slow_ns > surge->slow_baseline_ns)
-        summary->delay_ns = surge->slow_ns - surge->slow_baseline_ns;
-    summary->is_slow = true;
-}
-
-/* Network time of an iteration. */
-static double iteration_seconds(const struct dt_health *health)
-{
-    const struct dt_sampler *watch = &health->watch;
-    uint64_t count = dt_min_u64(watch->period, watch->burst_count);
-    double bytes = 0;
-
-    for (uint64_t i = 1; i <= count; i++)
-        bytes += watch->sizes[(watch->burst_count - i) % DT_SAMPLER_BURSTS];
-    return exp(watch->network.level) * bytes;
-}
-
-static struct dt_health_summary summarize(struct dt_health *health)
-{
-    const struct dt_monitor *network = &health->watch.network, *waiting = &health->watch.waiting;
-    struct dt_verdict slow = dt_monitor_verdict(network), late = dt_monitor_verdict(waiting);
-    struct dt_health_summary summary = {
-        .is_slow = slow.is_slow,
-        .is_known = slow.is_known,
-        .period = dt_sampler_found_period(&health->watch),
-        .slow_since_ns = since_ns(health, &slow, &health->slow_sample, &health->slow_since_ns),
-        .waiting_since_ns = since_ns(health, &late, &health->waiting_sample, &health->waiting_since_ns),
-        .factor = slow.factor,
-        .seconds_a_byte = slow.is_known ? exp(network->level) : 0,
-        .transfer_bytes = transfer_bytes(health),
-        .message_bytes = health->message_bytes,
-        .sample_count = network->sample_count,
-    };
-    if (slow.is_slow)
-        summary.delay_ns = (uint64_t)fmax(0, (exp(network->level) - exp(network->reference)) *
-                                                 (double)summary.transfer_bytes * 1e9);
-    summary.is_overdue = health->surge.is_on && health->stuck_since_ns != DT_NEVER_NS;
-    summary.is_waiting = late.is_slow && exp(waiting->level) > iteration_seconds(health);
-    add_surge(health, &summary);
-    return summary;
-}
-
-/*
- * The oldest message in flight is overdue: it was there in an earlier round, and nothing was completed since.
- * (One round alone proves nothing: this thread may have been descheduled before it.)
- */
-static void watch_overdue(struct dt_sender *s, bool is_waiting, uint64_t now_ns)
-{
-    struct dt_health *health = s->health;
-    bool was_on = health->surge.is_on;
-
-    if (!is_waiting || health->message_bytes == 0) {
-        health->stuck_since_ns = DT_NEVER_NS;
-        return;
-    }
-    health->stuck_since_ns = dt_earlier_ns(health->stuck_since_ns, now_ns);
-    dt_surge_waiting(&health->surge, health->message_bytes, health->stuck_since_ns, now_ns);
-    if (health->surge.is_on && !was_on)
-        health->surge_since_ns = health->stuck_since_ns;
-}
-
-/*
- * Is every message complete that was handed over? By the connection's own counters: its row in the page may
- * be shared. Not exact while they come and go.
- */
-static bool has_none_under_way(const struct dt_sender *s)
-{
-    uint32_t done = dt_load_relaxed(&s->connection.completions);
-    uint64_t handed = dt_load_relaxed(&s->next) + dt_load_relaxed(&s->connection.meter.taken_back);
-
-    return (int32_t)((uint32_t)handed - done) <= 0;
-}
-
-void dt_health_feed(struct dt_health_net *net, struct dt_sender *s, uint64_t now_ns)
-{
-    struct dt_health *health = s->health;
-    struct dt_meter *meter = &s->connection.meter;
-    uint32_t taken = 0;
-
-    if (!health)
-        return;
-    uint64_t count_before = health->watch.network.sample_count, slow_before_ns = health->surge.slow_ns;
-    bool was_surge = health->surge.is_on;
-    bool is_idle = has_none_under_way(s);
-    bool is_seen = !dt_load_acquire(&meter->is_keeping); /* all of it, once the ring is empty */
-    taken = take_all(net, health, meter);
-    watch_overdue(s, taken == 0 && !is_idle, now_ns);
-    uint64_t count = health->watch.network.sample_count;
-    if (is_idle && is_seen)
-        dt_sampler_idle(&health->watch, now_ns);
-    note_iteration(health, count, 0);
-    if (taken == 0 && health->surge.is_on == was_surge && health->surge.slow_ns == slow_before_ns &&
-        health->watch.network.sample_count == count_before)
-        return;
-    struct dt_health_summary summary = summarize(health);
-    pthread_mutex_lock(&net->mutex);
-    health->summary = summary;
-    uint32_t voted = health->voted;
-    pthread_mutex_unlock(&net->mutex);
-    if (dt_sampler_found_period(&health->watch) == 0)
-        dt_sampler_set_period(&health->watch, voted);
-}
-
-/* ------------------------------------------------------------------------------------------------------------
  * Judging; all under the mutex
  */
 
@@ -301,7 +90,7 @@ static void fill_blame(struct dt_health *health, struct dt_blame_connection *bla
     };
 }
 
-static struct dt_page_health verdict_of(const struct dt_health *health)
+static struct dt_page_health verdict_of(const struct dt_health *health, enum dt_blame blame)
 {
     const struct dt_health_summary *summary = &health->summary;
     struct dt_page_health verdict = {
@@ -318,7 +107,7 @@ static struct dt_page_health verdict_of(const struct dt_health *health)
     if (summary->is_slow) {
         verdict.since_ns = summary->slow_since_ns;
         verdict.delay_ns = summary->delay_ns;
-        verdict.cause = health->blame->blame;
+        verdict.cause = blame;
     } else if (summary->is_waiting) {
         verdict.since_ns = summary->waiting_since_ns;
         verdict.cause = DT_BLAME_PEER_NOT_READY;
@@ -377,21 +166,7 @@ static bool has_shared_row(const struct dt_health *health)
     return page && dt_page_is_shared(page, health->connection->meter.row);
 }
 
-static void show(struct dt_health *health, uint64_t now_ns)
-{
-    struct dt_page_health verdict = verdict_of(health);
-
-    if (!memcmp(&verdict, &health->shown, sizeof verdict))
-        return;
-    if (verdict.verdict != health->shown.verdict)
-        log_verdict(health, &verdict, now_ns);
-    health->shown = verdict;
-    if (!has_shared_row(health))
-        dt_page_set_health(health->connection->meter.row, &verdict);
-}
-
-/* Senders that share a row: the row shows the worst of them, which the others would hide. */
-static const struct dt_health *worse(const struct dt_health *a, const struct dt_health *b)
+static uint8_t badness(const struct dt_health *health)
 {
     static const uint8_t badness[] = {
         [DT_PAGE_VERDICT_LEARNING] = 0,
@@ -400,53 +175,118 @@ static const struct dt_health *worse(const struct dt_health *a, const struct dt_
         [DT_PAGE_VERDICT_SLOW] = 3,
     };
 
-    DT_CHECK(b->shown.verdict < sizeof badness);
-    return !a || badness[b->shown.verdict] > badness[a->shown.verdict] ? b : a;
+    DT_CHECK(health->shown.verdict < sizeof badness);
+    return badness[health->shown.verdict];
 }
 
-static void show_shared(struct dt_health_net *net, const struct dt_health *worst)
+/* Senders that share a row: the row shows the worst of them, which the others would hide. */
+static void find_worst(struct dt_health_net *net)
 {
-    if (!memcmp(&worst->shown, &net->shown_shared, sizeof worst->shown))
+    net->worst = NULL;
+    for (uint32_t i = 0; i < net->count; i++) {
+        struct dt_health *health = net->senders[i];
+
+        if (has_shared_row(health) && (!net->worst || badness(health) > badness(net->worst)))
+            net->worst = health;
+    }
+    net->is_worst_known = true;
+}
+
+/* The verdict of a sender with a shared row is another one than before. */
+static void compare_with_worst(struct dt_health_net *net, struct dt_health *health, uint8_t badness_before)
+{
+    if (!net->worst || badness(health) > badness(net->worst))
+        net->worst = health;
+    else if (health == net->worst && badness(health) < badness_before)
+        net->is_worst_known = false;
+}
+
+static void show(struct dt_health_net *net, struct dt_health *health, enum dt_blame blame, uint64_t now_ns)
+{
+    struct dt_page_health verdict = verdict_of(health, blame);
+    uint8_t badness_before = badness(health);
+
+    if (!memcmp(&verdict, &health->shown, sizeof verdict))
         return;
-    net->shown_shared = worst->shown;
-    dt_page_set_health(worst->connection->meter.row, &worst->shown);
+    if (verdict.verdict != health->shown.verdict)
+        log_verdict(health, &verdict, now_ns);
+    health->shown = verdict;
+    if (has_shared_row(health))
+        compare_with_worst(net, health, badness_before);
+    else
+        dt_page_set_health(health->connection->meter.row, &verdict);
+}
+
+static void show_shared(struct dt_health_net *net)
+{
+    if (!net->is_worst_known)
+        find_worst(net);
+    if (!net->worst || !memcmp(&net->worst->shown, &net->shown_shared, sizeof net->shown_shared))
+        return;
+    net->shown_shared = net->worst->shown;
+    dt_page_set_health(net->worst->connection->meter.row, &net->worst->shown);
+}
+
+static void vote(struct dt_health_net *net, struct dt_health *health)
+{
+    DT_CHECK(health->summary.period < DT_COUNT_OF(net->votes) && net->votes[health->vote] > 0);
+    net->votes[health->vote]--;
+    health->vote = health->summary.period;
+    net->votes[health->vote]++;
+}
+
+/* The input of the comparison, of the senders for which it may differ from the last one. */
+static void fill(struct dt_health_net *net, uint64_t now_ns)
+{
+    dt_list_for_each(node, &net->fresh)
+    {
+        struct dt_health *health = dt_container_of(node, struct dt_health, node);
+        struct dt_blame_connection *blame = &net->blame[health->index];
+
+        DT_CHECK(health->index < net->count && net->senders[health->index] == health);
+        fill_blame(health, blame);
+        blame->is_processor = is_processor(&net->busy, health, now_ns);
+        vote(net, health);
+    }
+}
+
+/* A sender that is neither slow nor waiting has the same verdict, whatever the others have, until it is fed.
+ */
+static bool is_settled(const struct dt_health *health)
+{
+    return !health->summary.is_slow && !health->summary.is_waiting;
+}
+
+/* Returns whether a sender is slow for another reason than this host's processors. */
+static bool show_fresh(struct dt_health_net *net, uint64_t now_ns)
+{
+    bool is_disturbed = false;
+
+    dt_list_for_each(node, &net->fresh)
+    {
+        struct dt_health *health = dt_container_of(node, struct dt_health, node);
+        enum dt_blame blame = net->blame[health->index].blame;
+
+        show(net, health, blame, now_ns);
+        is_disturbed |= health->summary.is_slow && blame != DT_BLAME_OWN_PROCESSOR;
+        if (is_settled(health))
+            dt_list_remove(node);
+    }
+    return is_disturbed;
 }
 
 static void judge(struct dt_health_net *net, uint64_t now_ns)
 {
-    const struct dt_health *worst = NULL;
-    struct dt_page *page = NULL;
-    uint32_t count = 0, voted;
-    bool is_disturbed = false;
+    bool is_disturbed;
 
-    dt_list_for_each(node, &net->senders)
-    {
-        struct dt_health *health = dt_container_of(node, struct dt_health, node);
-
-        DT_CHECK(count < net->room);
-        health->blame = &net->blame[count];
-        fill_blame(health, health->blame);
-        health->blame->is_processor = is_processor(&net->busy, health, now_ns);
-        net->periods[count++] = health->summary.period;
-    }
-    DT_CHECK(count == net->count);
-    dt_blame_decide(net->blame, count, net->order);
-    voted = dt_period_vote(net->periods, count);
-    dt_list_for_each(node, &net->senders)
-    {
-        struct dt_health *health = dt_container_of(node, struct dt_health, node);
-
-        health->voted = voted;
-        show(health, now_ns);
-        is_disturbed |= health->summary.is_slow && health->blame->blame != DT_BLAME_OWN_PROCESSOR;
-        page = health->connection->environment->page;
-        if (has_shared_row(health))
-            worst = worse(worst, health);
-    }
-    if (worst)
-        show_shared(net, worst);
-    if (count > 0)
-        dt_pace_judge(&net->pace, page, is_disturbed, now_ns);
+    if (net->count == 0)
+        return;
+    fill(net, now_ns);
+    dt_blame_decide(net->blame, net->count, net->order);
+    net->voted = dt_period_vote(net->votes, DT_COUNT_OF(net->votes));
+    is_disturbed = show_fresh(net, now_ns);
+    show_shared(net);
+    dt_pace_judge(&net->pace, net->senders[0]->connection->environment->page, is_disturbed, now_ns);
 }
 
 void dt_health_judge(struct dt_health_net *health, uint64_t now_ns)
@@ -465,17 +305,18 @@ void dt_health_judge(struct dt_health_net *health, uint64_t now_ns)
  */
 enum dt_status dt_health_open(struct dt_health_net *health)
 {
-    dt_list_init(&health->senders);
+    dt_list_init(&health->fresh);
+    health->is_worst_known = true; /* there is none */
     dt_pace_init(&health->pace);
     return pthread_mutex_init(&health->mutex, NULL) == 0 ? DT_OK : DT_SYSTEM;
 }
 
 void dt_health_close(struct dt_health_net *health)
 {
-    DT_CHECK(health->count == 0 && dt_list_is_empty(&health->senders)); /* each close removes its sender */
+    DT_CHECK(health->count == 0 && dt_list_is_empty(&health->fresh)); /* each close removes its sender */
     free(health->blame);
     free(health->order);
-    free(health->periods);
+    free(health->senders);
     pthread_mutex_destroy(&health->mutex);
 }
 
@@ -491,14 +332,15 @@ static bool grow(struct dt_health_net *net)
     if (!memory)
         return false;
     net->blame = memory;
-    memory = realloc(net->order, room * sizeof *net->order);
+    /* These two are arrays of pointers. */
+    memory = realloc(net->order, room * sizeof *net->order); /* NOLINT(bugprone-sizeof-expression) */
     if (!memory)
         return false;
     net->order = memory;
-    memory = realloc(net->periods, room * sizeof *net->periods);
+    memory = realloc(net->senders, room * sizeof *net->senders); /* NOLINT(bugprone-sizeof-expression) */
     if (!memory)
         return false;
-    net->periods = memory;
+    net->senders = memory;
     net->room = room;
     return true;
 }
@@ -520,9 +362,11 @@ enum dt_status dt_health_add(struct dt_health_net *net, struct dt_sender *s)
     pthread_mutex_lock(&net->mutex);
     has_room = grow(net);
     if (has_room) {
-        dt_list_push_back(&net->senders, &health->node);
+        health->index = net->count++;
+        net->senders[health->index] = health;
+        net->votes[0]++;
+        dt_list_push_back(&net->fresh, &health->node);
         dt_rank_time_add_sender(&net->pace.time, &health->rank, dt_pace_peer(s->connection.peer));
-        net->count++;
         DT_CHECK(net->count <= net->room);
     }
     pthread_mutex_unlock(&net->mutex);
@@ -534,16 +378,29 @@ enum dt_status dt_health_add(struct dt_health_net *net, struct dt_sender *s)
     return DT_OK;
 }
 
+/* The last sender takes the place in the arrays. */
+static void leave(struct dt_health_net *net, struct dt_health *health)
+{
+    uint32_t last = --net->count;
+
+    DT_CHECK(health->index <= last && net->senders[health->index] == health && net->votes[health->vote] > 0);
+    net->senders[health->index] = net->senders[last];
+    net->senders[health->index]->index = health->index;
+    net->blame[health->index] = net->blame[last];
+    net->votes[health->vote]--;
+    dt_list_remove(&health->node);
+    if (health == net->worst)
+        net->is_worst_known = false;
+}
+
 void dt_health_remove(struct dt_health_net *net, struct dt_sender *s)
 {
     if (!s->health)
         return;
     pthread_mutex_lock(&net->mutex);
-    DT_CHECK(net->count > 0 && !dt_list_is_empty(&s->health->node));
-    dt_list_remove(&s->health->node);
+    leave(net, s->health);
     dt_rank_time_remove_sender(&net->pace.time, &s->health->rank);
-    net->count--;
-    DT_CHECK((net->count == 0) == dt_list_is_empty(&net->senders));
+    DT_CHECK(net->count > 0 || dt_list_is_empty(&net->fresh));
     pthread_mutex_unlock(&net->mutex);
     free(s->health);
     s->health = NULL;

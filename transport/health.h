@@ -67,7 +67,8 @@ struct dt_health {
     uint64_t waiting_since_ns;
 
     /* [under health_mutex of the net] */
-    struct dt_list node;
+    struct dt_list node; /* of `fresh` */
+    uint32_t index;      /* in the arrays of the net */
     struct dt_connection *connection;
     struct dt_health_summary summary;
     uint32_t peer_number; /* of the peer's process and of its host, for struct dt_blame_connection */
@@ -75,23 +76,28 @@ struct dt_health {
     const struct dt_path *path; /* that the next two are of; NULL: of none yet */
     uint32_t own_nic;
     uint32_t peer_nic_number;
-    uint32_t voted;                    /* the period that most senders of the process found; 0: none */
+    uint32_t vote;                     /* counted in net->votes */
     struct dt_processor_flight flight; /* of its messages */
     struct dt_page_health shown;       /* as it stands in the page */
-    struct dt_blame_connection *blame; /* during a judgement */
     struct dt_rank_sender rank;        /* its part of net->pace */
 };
 
 /* Of the process. */
 struct dt_health_net {
     pthread_mutex_t mutex;
-    struct dt_list senders; /* struct dt_health */
-    uint32_t count;
-    uint32_t room;                      /* in `blame` */
-    struct dt_blame_connection *blame;  /* room for one each */
-    struct dt_blame_connection **order; /* the same, for the comparison */
-    uint32_t *periods;                  /* the same */
-    struct dt_page_health shown_shared; /* as it stands in the row of those that share one */
+    /* struct dt_health: new since the last judgement, fed since, slow, or waiting. A judgement looks at these
+     * alone; the others have the input and the verdict of before. */
+    struct dt_list fresh;
+    uint32_t count;                            /* of all senders */
+    uint32_t room;                             /* in each of the arrays */
+    struct dt_health **senders;                /* by index */
+    struct dt_blame_connection *blame;         /* the same */
+    struct dt_blame_connection **order;        /* for the comparison */
+    uint32_t votes[DT_SAMPLER_PERIOD_MAX + 1]; /* senders that found this period */
+    uint32_t voted;                            /* the period that most of them found; 0: none */
+    struct dt_health *worst;                   /* of those that share a row; NULL: there is none */
+    bool is_worst_known;
+    struct dt_page_health shown_shared; /* as it stands in that row */
     struct dt_pace pace;
     struct dt_busy busy; /* its `read` is set after dt_health_open() */
     uint64_t judged_ns;  /* [atomic] */

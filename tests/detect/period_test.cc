@@ -60,7 +60,10 @@ TEST(Period, ThatWasNotSeenThriceIsNone)
 
 TEST(Period, IsVotedFor)
 {
-    auto vote = [](std::vector<uint32_t> votes) {
+    auto vote = [](const std::vector<uint32_t> &periods) {
+        std::vector<uint32_t> votes(13);
+        for (uint32_t period : periods)
+            votes[period]++;
         return dt_period_vote(votes.data(), static_cast<uint32_t>(votes.size()));
     };
     EXPECT_EQ(vote({0, 12, 6, 12, 0, 0, 0, 6, 12}), 12u);

@@ -1,150 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verdicts from samples, in virtual time: what the owner of a sender leaves in its ring, and what the page
- * says. */
-#include <gtest/gtest.h>
-
+/* Verdicts of senders, as the page, the events and the log have them. */
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstring>
-#include <memory>
 #include <set>
-#include <string>
-#include <vector>
 
-#include "base/clock.h"
-#include "tests/harness/harness.h"
-#include "transport/message/create.h"
-#include "transport/message/send.h"
-#include "transport/net_state.h"
+#include "tests/transport/health_senders.h"
 
 namespace
 {
-/* Senders of one process, each from one of its NICs to one of a peer's; no device, no thread. */
-class Health : public ::testing::Test
-{
-  protected:
-    struct Sender {
-        dt_sender *sender;
-        uint64_t ns_a_message; // network time
-        uint64_t wait_ns;      // for the peer
-    };
-
-    void SetUp() override
-    {
-        net = new dt_net();
-        net->nic_count = 2;
-        net->nic = new dt_nic[2]();
-        net->service = new dt_nic_service[2]();
-        for (uint32_t i = 0; i < 2; i++) {
-            net->nic[i].net = net;
-            net->nic[i].environment = &net->environment;
-            net->nic[i].service = &net->service[i];
-            net->nic[i].index = i;
-            snprintf(net->nic[i].name, sizeof net->nic[i].name, "soft%u", i);
-            dt_list_init(&net->nic[i].service->connections);
-        }
-        dt_ticks_init_virtual(&net->environment.ticks, Now, &now_ns);
-        ASSERT_EQ(DT_OK, dt_health_open(&net->health));
-        dt_page_options options = {nullptr, 1, "x", 0, 0, "", DT_PAGE_RANK_UNKNOWN};
-        ASSERT_EQ(DT_OK, dt_page_open(&options, &net->environment.page));
-    }
-    void TearDown() override
-    {
-        while (!senders.empty())
-            Remove(0);
-        dt_health_close(&net->health);
-        dt_page_close(net->environment.page);
-        delete[] net->nic;
-        delete[] net->service;
-        delete net;
-    }
-
-    void Add(uint32_t nic, const char *peer, const char *peer_nic)
-    {
-        dt_connection *c = dt_connection_create(&net->nic[nic], true);
-        c->id = 100 + senders.size();
-        c->path_count = 1;
-        c->path[0].nic = &net->nic[nic];
-        c->current = &c->path[0];
-        snprintf(c->peer, sizeof c->peer, "%s", peer);
-        snprintf(c->path[0].peer_device, sizeof c->path[0].peer_device, "%s", peer_nic);
-        dt_meter_open(c, now_ns);
-        ASSERT_EQ(DT_OK, dt_health_add(&net->health, dt_sender_of(c)));
-        senders.push_back({dt_sender_of(c), 100 * DT_NS_PER_US, 0});
-    }
-
-    void Remove(size_t index)
-    {
-        dt_connection *c = &senders[index].sender->connection;
-        dt_health_remove(&net->health, senders[index].sender);
-        dt_meter_close(c);
-        dt_path_group_release(&c->group);
-        senders.erase(senders.begin() + static_cast<long>(index));
-    }
-
-    /* A message has gone, and is complete now. */
-    void Send(dt_sender *sender, uint64_t requested_ns, uint64_t submitted_ns)
-    {
-        dt_store_relaxed(&sender->next, sender->next + 1);
-        dt_count(&sender->connection.completions, 1);
-        dt_meter_sent(&sender->connection.meter, requested_ns, submitted_ns, 1 << 20);
-    }
-
-    /* Training steps: each sender sends four messages in a row, then there is a pause. */
-    void Step(int count)
-    {
-        for (int i = 0; i < count; i++) {
-            uint64_t longest_ns = 0, began_ns = now_ns;
-            for (Sender &s : senders) {
-                uint64_t requested_ns = began_ns;
-                for (int message = 0; message < 4; message++) {
-                    uint64_t submitted_ns = requested_ns + (message == 0 ? s.wait_ns : 0);
-                    // a healthy link is not quite steady
-                    now_ns = submitted_ns +
-                             s.ns_a_message * static_cast<uint64_t>(1000 + (i * 7 + message * 3) % 20) / 1000;
-                    Send(s.sender, requested_ns, submitted_ns);
-                    requested_ns = now_ns;
-                }
-                longest_ns = std::max(longest_ns, now_ns - began_ns);
-            }
-            now_ns = began_ns + longest_ns + 10 * DT_NS_PER_MS;
-            Look();
-        }
-    }
-
-    void Look()
-    {
-        for (Sender &s : senders)
-            dt_health_feed(&net->health, s.sender, now_ns);
-        dt_health_judge(&net->health, now_ns);
-    }
-
-    const dt_page_health &Of(size_t index)
-    {
-        return senders[index].sender->connection.meter.row->health;
-    }
-
-    std::vector<std::string> Verdicts()
-    {
-        std::vector<std::string> found;
-        for (const std::string &line : detour_test::LoggedLines()) {
-            if (line.find("connection ") != std::string::npos)
-                found.push_back(line);
-        }
-        return found;
-    }
-
-    static uint64_t Now(void *arg)
-    {
-        return *static_cast<uint64_t *>(arg);
-    }
-
-    uint64_t now_ns = 5 * DT_NS_PER_S;
-    dt_net *net = nullptr;
-    std::vector<Sender> senders;
-};
+using Health = detour_test::HealthSenders;
 
 TEST_F(Health, ALinkGetsSlowAndRecovers)
 {
@@ -240,50 +105,6 @@ TEST_F(Health, ABusyHostIsNotASlowLink)
     EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_LINK), Of(0).cause);
 }
 
-/* 30 ms on top of 0.1: three messages are enough, long before the monitor has learned anything. */
-TEST_F(Health, ASurgeIsNoticedAtOnce)
-{
-    Add(0, "a:1", "soft0");
-    Step(3); // twelve messages: what is usual is known
-    senders[0].ns_a_message += 30 * DT_NS_PER_MS;
-    Step(1);
-    Look();
-    EXPECT_TRUE(senders[0].sender->health->summary.is_slow);
-    now_ns += DT_NS_PER_S;
-    Look();
-    ASSERT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
-    EXPECT_NEAR(30e6, static_cast<double>(Of(0).delay_ns), 1e6);
-    senders[0].ns_a_message -= 30 * DT_NS_PER_MS;
-    Step(100);
-    EXPECT_FALSE(senders[0].sender->health->summary.is_slow);
-}
-
-/* No completion at all: the overdue message is reported. */
-TEST_F(Health, AMessageThatDoesNotReturnIsASurge)
-{
-    Add(0, "a:1", "soft0");
-    Step(5);
-    dt_connection *c = &senders[0].sender->connection;
-    dt_store_release(&c->open_requests, 1u); // complete, but NCCL has not asked
-    for (int i = 0; i < 10; i++, now_ns += 100 * DT_NS_PER_MS)
-        Look();
-    EXPECT_FALSE(senders[0].sender->health->summary.is_slow);
-    dt_store_relaxed(&senders[0].sender->next, senders[0].sender->next + 1);
-    now_ns += DT_NS_PER_S; // it may have begun just now: Detour's thread was kept waiting
-    Look();
-    EXPECT_FALSE(senders[0].sender->health->summary.is_slow);
-    now_ns += 90 * DT_NS_PER_MS;
-    Look();
-    EXPECT_FALSE(senders[0].sender->health->summary.is_slow);
-    now_ns += 30 * DT_NS_PER_MS;
-    Look();
-    EXPECT_TRUE(senders[0].sender->health->summary.is_slow);
-    now_ns += 20 * DT_NS_PER_S;
-    Look();
-    EXPECT_GT(Of(0).delay_ns, 19 * DT_NS_PER_S) << "it grows while it is under way";
-    dt_store_release(&c->open_requests, 0u);
-}
-
 /* What others count in a row that is shared does not make it look as if all were complete. */
 TEST_F(Health, AMessageThatDoesNotReturnIsSeenWhereConnectionsShareTheLastRow)
 {
@@ -312,6 +133,80 @@ TEST_F(Health, AMessageThatDoesNotReturnIsSeenWhereConnectionsShareTheLastRow)
                   1 << 20);
     Step(200);
     EXPECT_NE(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
+}
+
+/* The row shows a sender that has not sent since, once the one that was worse is closed. */
+TEST_F(Health, ASharedRowShowsTheWorstOfThoseThatAreLeft)
+{
+    dt_page_connection others = {};
+    for (uint32_t i = 0; i < DT_PAGE_CONNECTIONS - 1; i++)
+        dt_page_claim_connection(net->environment.page, &others);
+    Add(0, "a:1", "soft0");
+    Add(1, "b:1", "soft0"); // over another NIC: the cause stays the same when a:1 recovers
+    Add(0, "c:1", "soft0");
+    Step(120);
+    EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(2).verdict);
+    senders[0].ns_a_message *= 3;
+    senders[1].ns_a_message *= 3;
+    Step(40);
+    EXPECT_EQ(DT_PAGE_VERDICT_SLOW, Of(2).verdict);
+    now_ns += 100 * DT_NS_PER_MS;
+    Look();
+    std::vector<Sender> quiet = {senders[1]};
+    senders.erase(senders.begin() + 1);
+    senders[0].ns_a_message /= 3;
+    Step(100);
+    EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, senders[0].sender->health->shown.verdict);
+    EXPECT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict) << "another one is, and sends nothing";
+    senders.insert(senders.begin(), quiet.begin(), quiet.end());
+    Remove(0);
+    Look();
+    now_ns += 100 * DT_NS_PER_MS;
+    Look();
+    EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(1).verdict);
+    Remove(0);
+    senders[0].ns_a_message *= 3;
+    Step(40);
+    EXPECT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict) << "its place in the arrays is another one now";
+}
+
+/* A judgement looks at those that have sent; the others keep their part in the comparison. */
+TEST_F(Health, QuietSendersAreCompared)
+{
+    Add(1, "z:1", "soft0");
+    Add(0, "a:1", "soft0");
+    Add(0, "b:1", "soft0");
+    Add(1, "a:1", "soft1");
+    Add(1, "b:1", "soft0");
+    Add(0, "c:1", "soft1");
+    Step(120);
+    now_ns += 100 * DT_NS_PER_MS;
+    Look();
+    ASSERT_EQ(0u, Fresh());
+    Remove(0); // c:1 takes its place in the arrays
+    std::vector<Sender> quiet(senders.begin() + 2, senders.end());
+    senders.resize(2);
+    for (Sender &sender : senders)
+        sender.ns_a_message = sender.ns_a_message * 3 / 2;
+    Step(40);
+    EXPECT_EQ(2u, Fresh()) << "the quiet ones are not looked at";
+    senders.insert(senders.end(), quiet.begin(), quiet.end());
+    for (size_t i : {0, 1}) {
+        EXPECT_EQ(DT_PAGE_VERDICT_SLOW, Of(i).verdict) << i;
+        EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_LINK), Of(i).cause)
+            << i << ": c:1 is healthy over the same NIC";
+    }
+    for (size_t i : {2, 3, 4})
+        EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(i).verdict) << i;
+
+    // c:1 becomes slow as well, while the slow ones are quiet: the NIC is what they have in common.
+    quiet.assign(senders.begin(), senders.begin() + 4);
+    senders.erase(senders.begin(), senders.begin() + 4);
+    senders[0].ns_a_message = senders[0].ns_a_message * 3 / 2;
+    Step(40);
+    senders.insert(senders.begin(), quiet.begin(), quiet.end());
+    for (size_t i : {0, 1, 4})
+        EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_OWN_NIC), Of(i).cause) << i;
 }
 
 TEST_F(Health, NeighborsIdentifyTheCause)
@@ -357,125 +252,6 @@ TEST_F(Health, APeerThatIsNotReadyIsNoSlowLink)
     senders[0].wait_ns = 0;
     Step(100);
     EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
-}
-
-/* Detour's thread may be late: then a sample stands for many messages, and none is missing. */
-TEST_F(Health, AFullRingHasSamplesOfManyMessages)
-{
-    const uint64_t kCount = 100000;
-    Add(0, "a:1", "soft0");
-    dt_meter *meter = &senders[0].sender->connection.meter;
-    uint64_t began_ns = now_ns;
-    auto Send = [&] {
-        uint64_t requested_ns = now_ns;
-        now_ns += 10 * DT_NS_PER_US; // no clear-to-send
-        uint64_t submitted_ns = now_ns;
-        now_ns += 30 * DT_NS_PER_US;
-        dt_meter_sent(meter, requested_ns, submitted_ns, 100);
-        now_ns += 5 * DT_NS_PER_US; // nothing to send
-    };
-    for (uint64_t i = 0; i < kCount; i++)
-        Send();
-    dt_sample sum = {};
-    uint64_t samples = 0;
-    auto Take = [&] {
-        for (const dt_sample *sample; (sample = dt_meter_sample(meter)); dt_meter_taken(meter), samples++) {
-            uint64_t length_ns = sample->done - sample->submitted;
-            sum.messages += sample->messages;
-            sum.bytes += sample->bytes;
-            sum.service += sample->messages > 1 ? sample->service : length_ns;
-            sum.idle += sample->messages > 1 ? sample->idle : 0;
-            sum.waited += sample->messages > 1 ? sample->waited : 0;
-            sum.done += length_ns - (sample->messages > 1 ? sample->idle : 0);
-            EXPECT_LE(sum.submitted, sample->submitted) << "in their order";
-            sum.submitted = sample->done;
-        }
-    };
-    Take();
-    EXPECT_TRUE(meter->is_keeping);
-    EXPECT_GT(sum.submitted, began_ns);
-    Send(); // there is room now, for what was kept too
-    Take();
-    EXPECT_FALSE(meter->is_keeping);
-    EXPECT_EQ(kCount + 1, sum.messages);
-    EXPECT_EQ((kCount + 1) * 100, sum.bytes);
-    EXPECT_EQ((kCount + 1) * 30 * DT_NS_PER_US, sum.service);
-    EXPECT_EQ((kCount + 1) * 30 * DT_NS_PER_US, sum.done) << "under way, without what lies between";
-    EXPECT_EQ(kCount + 1, meter->row->message_count);
-    uint64_t merged = kCount + 1 - DT_METER_SAMPLES_EACH;
-    EXPECT_EQ(merged, meter->merged);
-    uint64_t of_many = samples - DT_METER_SAMPLES_EACH;
-    EXPECT_EQ((merged - of_many) * 15 * DT_NS_PER_US, sum.idle);
-    EXPECT_EQ((merged - of_many) * 10 * DT_NS_PER_US, sum.waited);
-}
-
-/* The messages between two pauses are one transfer, even if the watch divides it into pieces.
- */
-TEST_F(Health, ALongTransferIsOne)
-{
-    Add(0, "a:1", "soft0");
-    for (uint64_t round = 0; round < 300; round++) {
-        for (uint64_t i = 0; i < 1000; i++) {
-            uint64_t submitted_ns = now_ns;
-            now_ns += (round < 150 ? 400 : 600) * DT_NS_PER_US + (i + round) % 3 * 1000;
-            dt_meter_sent(&senders[0].sender->connection.meter, submitted_ns, submitted_ns, 1 << 20);
-            if (i % 20 != 19)
-                continue;
-            Look();
-            if (round < 290)
-                continue;
-            ASSERT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
-            ASSERT_NEAR(1000.0, static_cast<double>(Of(0).transfer_bytes >> 20), 50) << i;
-            ASSERT_NEAR(200.0, static_cast<double>(Of(0).delay_ns) / 1e6, 15) << i;
-        }
-        for (int i = 0; i < 2; i++, now_ns += 100 * DT_NS_PER_MS)
-            Look();
-    }
-}
-
-/* Who is late is Detour's thread, not the peer. */
-TEST_F(Health, SamplesOfManyMessagesBlockNoThread)
-{
-    Add(0, "a:1", "soft0");
-    dt_meter *meter = &senders[0].sender->connection.meter;
-    auto Send = [&](int count, uint64_t every_ns) {
-        uint64_t look_ns = now_ns + every_ns;
-        for (int i = 0; i < count; i++) {
-            uint64_t requested_ns = now_ns, submitted_ns = now_ns + 250 * DT_NS_PER_US;
-            now_ns = submitted_ns + 200 * DT_NS_PER_US;
-            dt_meter_sent(meter, requested_ns, submitted_ns, 65536);
-            if (now_ns >= look_ns) {
-                Look();
-                look_ns = now_ns + every_ns;
-            }
-        }
-    };
-    Send(128 * 200, 5 * DT_NS_PER_MS);
-    EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
-    for (int i = 0; i < 20; i++) {
-        Send(128 * 20, 75 * DT_NS_PER_MS);
-        EXPECT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict) << i;
-    }
-    EXPECT_GT(meter->merged, 0u);
-}
-
-/* What is kept comes before a pause, so that the burst does not go on behind it. */
-TEST_F(Health, SamplesOfManyMessagesEndAtAPause)
-{
-    Add(0, "a:1", "soft0");
-    dt_health &health = *senders[0].sender->health;
-    for (int round = 0; round < 40; round++) {
-        for (int i = 0; i < DT_METER_SAMPLES_EACH + 70; i++) { // the last 6 are kept
-            dt_meter_sent(&senders[0].sender->connection.meter, now_ns, now_ns, 100);
-            now_ns += DT_NS_PER_US;
-        }
-        Look();
-        now_ns += 5 * DT_NS_PER_MS;
-        Look(); // no end of the burst: not all of it has been seen
-    }
-    ASSERT_EQ(39u, health.watch.burst_count);
-    for (int i = 1; i < 39; i++) // the first is cut, to learn how long pieces have to be
-        EXPECT_EQ((DT_METER_SAMPLES_EACH + 70) * 100, health.watch.sizes[i]);
 }
 
 TEST_F(Health, ConnectionsComeAndGo)
