@@ -5,8 +5,10 @@
 #include "base/log.h"
 #include "transport/path/path.h"
 
-/* Creating and connecting queue pairs takes milliseconds; a firmware that hangs takes up to a minute. */
-#define LATE_NS (5 * DT_NS_PER_S)
+/* Creating and connecting queue pairs takes milliseconds; a firmware that hangs takes up to a minute. A
+ * registration of many GB may last longer than this: the connection then uses the path a second after it has
+ * ended. */
+#define LATE_NS DT_NS_PER_S
 /* While another path is ready, a neighbour that resolves late is waited for as long. */
 #define REFUSED_NS DT_NS_PER_S
 
