@@ -60,7 +60,7 @@ static void part(struct dt_connection *c, uint64_t sequence)
     dt_session_send_close(c->session, sequence, now_ns);
     dt_list_push_back(&nic->service->sessions, &c->session->node);
     c->session = NULL;
-    dt_nic_wake(nic);
+    dt_nic_interrupt(nic);
 }
 
 void dt_closing_dispose(struct dt_connection *c)

@@ -457,6 +457,6 @@ enum dt_status dt_service_add(struct dt_connection *c, uint64_t now_ns)
     pthread_mutex_lock(&nic->mutex);
     attach(c, now_ns);
     pthread_mutex_unlock(&nic->mutex);
-    dt_nic_wake(nic);
+    dt_nic_interrupt(nic);
     return DT_OK;
 }

@@ -103,7 +103,7 @@ static void hold(struct dt_sender *s)
         return;
     dt_store_seq_cst(&nic->has_news, 1u);
     if (due_ns < dt_load_seq_cst(&nic->awake_ns))
-        dt_nic_wake(nic);
+        dt_nic_interrupt(nic);
 }
 
 bool dt_gate_may_post(struct dt_sender *s)

@@ -82,14 +82,19 @@ void dt_nic_release(struct dt_nic *nic)
         dt_nic_submit(nic, task);
 }
 
-void dt_nic_wake(struct dt_nic *nic)
+void dt_nic_interrupt(struct dt_nic *nic)
 {
     uint64_t one = 1;
 
-    dt_store_release(&nic->has_work, 1u);
     if (!nic->is_started || dt_exchange_acq_rel(&nic->is_woken, 1u))
         return;
     DT_CHECK(nic->wake_fd >= 0); /* a started thread has its files */
     /* The counter cannot be full: it is written once between two reads. */
     (void)!write(nic->wake_fd, &one, sizeof one);
+}
+
+void dt_nic_wake(struct dt_nic *nic)
+{
+    dt_store_release(&nic->has_work, 1u);
+    dt_nic_interrupt(nic);
 }

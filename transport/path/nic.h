@@ -107,9 +107,15 @@ bool dt_nic_withdraw(struct dt_nic *nic, struct dt_task *task);
 void dt_nic_release(struct dt_nic *nic);
 
 /*
- * Has the device thread do a round now. Any thread; one system call, or none if a wake-up is already pending.
+ * Has the device thread do a round now that visits all connections: for news of one of them, which may rest.
+ * Any thread; one system call, or none if a wake-up is already pending.
  */
 void dt_nic_wake(struct dt_nic *nic);
+/*
+ * The same for news that any round finds: a new connection, a closed session, a held message that is due.
+ * Thousands of connections that are set up or closed one by one would otherwise visit each other.
+ */
+void dt_nic_interrupt(struct dt_nic *nic);
 
 #ifdef __cplusplus
 }
