@@ -27,7 +27,7 @@ extern "C" {
 struct dt_connection;
 struct dt_turns;
 
-#define DT_VISIT_PERIOD_NS (50 * DT_NS_PER_MS)
+#define DT_VISIT_PERIOD_NS (100 * DT_NS_PER_MS)
 /* Messages that complete between two visits; a visit takes their stamps, of which few hundred are kept. */
 #define DT_VISIT_COMPLETIONS 64
 

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "failover/switchover/stall_watch.h"
 #include "failover/switchover/switchover.h"
 #include "hostpath/staged/staged.h"
 #include "transport/closing.h"
@@ -273,7 +274,8 @@ static void add_to_batch(struct round *round, struct dt_connection *c, bool is_g
 static void visit(struct round *round, struct dt_connection *c)
 {
     DT_CHECK(c->nic == round->nic); /* a connection is served by its default device's thread alone */
-    dt_turns_visit(&round->nic->service->turns, c);
+    if (dt_turns_visit(&round->nic->service->turns, c))
+        dt_stall_watch_rested(c, round->now_ns);
     round->has_claimed |= begin(c, round->now_ns);
     add_to_batch(round, c, false);
 }

@@ -177,11 +177,12 @@ struct dt_connection *dt_turns_busy(const struct dt_turns *turns, uint32_t index
     return turns->busy[index];
 }
 
-void dt_turns_visit(struct dt_turns *turns, struct dt_connection *c)
+bool dt_turns_visit(struct dt_turns *turns, struct dt_connection *c)
 {
     DT_CHECK(c->service->round != turns->round); /* once in a round */
     c->service->round = turns->round;
     turns->visit_count++;
+    return c->service->is_resting || c->service->busy_ns == DT_NEVER_NS;
 }
 
 struct dt_connection *dt_turns_next(struct dt_turns *turns)

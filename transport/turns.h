@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 #define DT_REST_AFTER_NS (100 * DT_NS_PER_MS)
-#define DT_REST_TURN_NS  (500 * DT_NS_PER_MS)
+#define DT_REST_TURN_NS  (2 * DT_NS_PER_S)
 #define DT_REST_MIN      64 /* with no more connections on a device, none rests */
 
 struct dt_connection;
@@ -67,8 +67,9 @@ uint32_t dt_turns_begin(struct dt_nic *nic, uint64_t now_ns);
 struct dt_connection *dt_turns_busy(const struct dt_turns *turns, uint32_t index);
 /* The next one that rests; NULL: the round has visited all of them. */
 struct dt_connection *dt_turns_next(struct dt_turns *turns);
-/* A visit begins; at most one of a connection in a round. */
-void dt_turns_visit(struct dt_turns *turns, struct dt_connection *connection);
+/* A visit begins; at most one of a connection in a round. Returns whether the connection rests, or has rested
+ * until now. */
+bool dt_turns_visit(struct dt_turns *turns, struct dt_connection *connection);
 
 /* After a visit, with the time at which the connection needs the next one: it rests or not. */
 void dt_turns_settle(struct dt_turns *turns, struct dt_connection *connection, bool is_busy, uint64_t now_ns);

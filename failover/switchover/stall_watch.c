@@ -51,6 +51,11 @@ void dt_stall_watch_visits(struct dt_connection *c, bool is_called, uint64_t idl
         c->switchover->waiting_ns = now_ns;
 }
 
+void dt_stall_watch_rested(struct dt_connection *c, uint64_t now_ns)
+{
+    c->switchover->waiting_ns = now_ns;
+}
+
 uint64_t dt_stall_watch_due_ns(const struct dt_connection *c)
 {
     return dt_deadline_ns(c->switchover->watched_ns, limit_ns(c) / 4);

@@ -29,6 +29,9 @@ uint64_t dt_stall_watch_due_ns(const struct dt_connection *connection);
 void dt_stall_watch_visits(struct dt_connection *connection, bool is_called, uint64_t idle_since_ns,
                            uint64_t now_ns);
 
+/* The same for a connection that no round has visited for a while, because NCCL has not called it. */
+void dt_stall_watch_rested(struct dt_connection *connection, uint64_t now_ns);
+
 /* The peer queries a message, or answers such a query (connection->switchover->fact). As the owner. */
 void dt_stall_watch_receive(struct dt_connection *connection, uint64_t now_ns);
 
