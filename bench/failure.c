@@ -16,10 +16,11 @@
  * The same traffic; then the other process is killed. Prints the median and the longest time from the kill to
  * the error that NCCL sees, of all connections in both directions.
  *
- *   bench-failure PLUGIN threads CONNECTIONS BUSY
+ *   bench-failure PLUGIN threads CONNECTIONS BUSY [BURST]
  *
- * The first BUSY connections send a message in each direction every 10 ms, the others only one at the start.
- * Prints the processor time of the plugin's threads in one of the processes, as parts of a core.
+ * The first BUSY connections send 100 messages per second in each direction, in bursts of BURST messages (1
+ * to 8; without BURST 1), the others only one at the start. Prints the processor time of the plugin's threads
+ * in one of the processes, as parts of a core.
  *
  *   bench-failure PLUGIN bandwidth CONNECTIONS RATE[,RATE...]
  *
@@ -51,7 +52,6 @@
 #define WARM_NS     (300 * DT_NS_PER_MS)
 #define MEASURE_NS  (2 * DT_NS_PER_S)
 #define REST_NS     (3 * DT_NS_PER_S) /* until resting connections are left out of the rounds */
-#define RHYTHM_NS   (10 * DT_NS_PER_MS)
 #define PATIENCE_NS (60 * DT_NS_PER_S)
 #define TIMEOUT_MS  10000
 #define WINDOW_MAX  8
@@ -71,7 +71,8 @@ struct plan {
     unsigned devices; /* in use, as backups too */
     size_t bytes;     /* of a message */
     unsigned window;  /* messages in flight in a lane */
-    unsigned busy;    /* THREADS: connections with traffic in a rhythm */
+    unsigned busy;    /* THREADS: connections with traffic in a rhythm, and its period */
+    uint64_t period_ns;
 };
 
 /* One direction of a connection. */
@@ -250,26 +251,40 @@ static void *progress(void *arg)
     return NULL;
 }
 
+/* One round of calls for the first `count` connections. Returns whether all their messages are complete. */
+static bool call(struct rank *rank, unsigned count, uint64_t limit)
+{
+    bool is_done = true;
+
+    for (unsigned i = 0; i < count; i++) {
+        struct lane *lanes[] = {&rank->receives[i], &rank->sends[i]};
+        uint64_t wanted = i < rank->plan->busy ? limit : 1;
+
+        for (unsigned k = 0; k < 2; k++) {
+            for (unsigned n = 0; n < rank->plan->window && lanes[k]->posted < wanted; n++)
+                post(rank, lanes[k], wanted);
+            for (unsigned n = 0; n < rank->plan->window && lanes[k]->done < lanes[k]->posted; n++)
+                test(rank, lanes[k]);
+            is_done &= lanes[k]->done >= wanted;
+        }
+    }
+    return is_done;
+}
+
 /* All connections carry a message; then the busy ones have a rhythm, and the others are not called. */
 static void *keep_rhythm(void *arg)
 {
     struct rank *rank = arg;
-    uint64_t start_ns = dt_clock_now_ns();
-    unsigned count = rank->ring.channels, first = 0;
+    uint64_t period_ns = rank->plan->period_ns, next_ns = dt_clock_now_ns(), limit = 1;
 
+    while (!call(rank, rank->ring.channels, limit))
+        sched_yield();
     for (;;) {
-        uint64_t limit = 1 + (dt_clock_now_ns() - start_ns) / RHYTHM_NS;
-
-        while (first < count && rank->sends[first].done && rank->receives[first].done)
-            first++;
-        unsigned visited = first < count ? count : rank->plan->busy;
-        for (unsigned i = 0; i < visited; i++) {
-            post(rank, &rank->receives[i], i < rank->plan->busy ? limit : 1);
-            test(rank, &rank->receives[i]);
-            post(rank, &rank->sends[i], i < rank->plan->busy ? limit : 1);
-            test(rank, &rank->sends[i]);
-        }
-        sleep_ns(DT_NS_PER_MS);
+        limit += rank->plan->window;
+        while (!call(rank, rank->plan->busy, limit))
+            sched_yield();
+        for (next_ns += period_ns; dt_clock_now_ns() < next_ns;)
+            sleep_ns(next_ns - dt_clock_now_ns());
     }
     return NULL;
 }
@@ -504,8 +519,11 @@ static bool parse_pause(int argc, char **argv, struct plan *plan)
 static bool parse_threads(int argc, char **argv, struct plan *plan)
 {
     plan->measure = MEASURE_THREADS;
-    plan->busy = argc == 5 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
-    return plan->busy > 0 && plan->busy <= plan->connections;
+    plan->busy = argc >= 5 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
+    plan->window = argc == 7 ? (unsigned)strtoul(argv[5], NULL, 10) : 1;
+    plan->period_ns = (argc == 7 ? strtoul(argv[6], NULL, 10) : 10) * DT_NS_PER_MS;
+    return (argc == 5 || argc == 7) && plan->busy > 0 && plan->busy <= plan->connections &&
+           plan->window > 0 && plan->window <= WINDOW_MAX && plan->period_ns > 0;
 }
 
 static bool parse_bandwidth(int argc, char **argv, struct plan *plan)
@@ -552,7 +570,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &plan)) {
         fprintf(stderr, "usage: bench-failure PLUGIN pause CONNECTIONS VERB_US down|silent\n"
                         "       bench-failure PLUGIN death CONNECTIONS\n"
-                        "       bench-failure PLUGIN threads CONNECTIONS BUSY\n"
+                        "       bench-failure PLUGIN threads CONNECTIONS BUSY [BURST PERIOD_MS]\n"
                         "       bench-failure PLUGIN bandwidth CONNECTIONS RATE,RATE[,RATE...]\n");
         return 2;
     }
