@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "controller/backup.h"
+#include "controller/delay.h"
 #include "controller/replan.h"
 #include "controller/unseen.h"
 
@@ -150,7 +151,7 @@ static void want_hostpath(struct dt_decider *decide, const struct dt_situation *
                                   .from_rank = link->from_rank,
                                   .to_rank = link->to_rank,
                                   .delay_ns = (int64_t)dt_min_u64(
-                                      link->service_ns, dt_min_u64(finding->delay_ns, 1000 * DT_NS_PER_S))};
+                                      link->service_ns, dt_min_u64(finding->delay_ns, DT_DELAY_MAX_NS))};
 
         if (!link->connection || !is_of_finding(finding, link))
             continue;
@@ -310,25 +311,15 @@ static void describe(const struct measure *measure, enum action action, struct d
         snprintf(decision->reason, sizeof decision->reason, "over: %.240s", measure->reason);
 }
 
-/* Whether the messages of the connection take less than half of the delay: then its link has no such delay.
- */
-static bool is_refuted(const struct dt_situation *situation, const struct measure *measure)
-{
-    for (size_t i = 0; i < situation->link_count; i++) {
-        const struct dt_known_link *link = &situation->links[i];
-
-        if (link->connection == measure->connection && !strcmp(link->host, measure->host))
-            return link->service_ns && link->service_ns < (uint64_t)measure->delay_ns / 2;
-    }
-    return false;
-}
-
 static enum event event_of(const struct dt_decider *decide, const struct dt_situation *situation,
                            const struct measure *measure, uint64_t now_ns)
 {
+    const struct dt_decided_link link = {measure->from_rank, measure->to_rank, measure->delay_ns};
+
     if (is_useless(decide, situation, measure, now_ns))
         return USELESS;
-    if (dt_unseen_stays(measure->unseen, now_ns) && !is_refuted(situation, measure))
+    if (dt_unseen_stays(measure->unseen, now_ns) &&
+        !dt_delay_is_refuted(situation, &link, measure->connection))
         return WANTED;
     return measure->is_wanted && now_ns >= measure->retry_ns ? WANTED : NOT_WANTED;
 }

@@ -137,7 +137,8 @@ struct dt_decision {
     int64_t hold_ns;
     char request[DT_STORE_ID_BYTES]; /* the id of the request that it fulfills; "": none */
     size_t link_count;               /* of replan: all links with a delay; none: the planned schedule again.
-                                        Of hostpath-on: the delay of the connection's messages */
+                                        Of hostpath-on: the delay of the connection's messages. Of remedy:
+                                        the slow links that it is for; none if a device is slow, too */
     struct dt_decided_link links[DT_RECORD_LINKS_MAX];
     /* Of remedy, whose record alone has these members: the whole arrangement of the job, not a change. */
     int32_t step;                        /* enum detour_step; S1: as the job began */

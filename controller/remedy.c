@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/util.h"
+#include "controller/delay.h"
 #include "controller/slowness.h"
 #include "controller/unseen.h"
 
@@ -18,6 +19,7 @@
 #define TRIAL_COUNT    5     /* iterations with a remedy; the first ones may have begun before it */
 #define ITERATIONS_MAX 10000 /* of one observation */
 #define CHECKED_MAX    (2 * DT_JUDGE_FINDINGS)
+#define CLEAR_NS       (5 * DT_NS_PER_S) /* as of the measures of decide.h */
 
 struct arrangement {
     int32_t counts[DT_RECORD_NODES_MAX]; /* [replica] */
@@ -53,10 +55,13 @@ struct dt_remedy {
     struct arrangement present;
     bool is_due; /* the ladder has decided, and the decision is not out yet */
     enum detour_step due;
-    uint64_t since_ns;                         /* of the present arrangement; of a decision, its beginning */
-    uint32_t taken;                            /* how often S3 was */
-    uint64_t exchanged_ns;                     /* S3 was, and has not been taken back; 0: no */
-    struct dt_unseen unseen;                   /* of the remedy in force */
+    uint64_t since_ns;       /* of the present arrangement; of a decision, its beginning */
+    uint32_t taken;          /* how often S3 was */
+    uint64_t exchanged_ns;   /* S3 was, and has not been taken back; 0: no */
+    struct dt_unseen unseen; /* of the remedy in force, as the next three */
+    uint64_t refuted_ns;     /* its delays are, since then; 0: they are not */
+    size_t link_count;       /* adopted; 0: nothing refutes it */
+    struct dt_decided_link links[DT_RECORD_LINKS_MAX];
     int32_t nodes_before[DT_RECORD_NODES_MAX]; /* [position]: before the present arrangement */
     /* Whether the present remedy helps. */
     int64_t recent_ns;                  /* the last iteration */
@@ -375,6 +380,28 @@ static void update(struct dt_remedy *remedy, const struct dt_situation *situatio
 }
 
 /* ---- Decisions. ---- */
+
+/* Those of the findings, for a later controller. No message refutes a slow device: then there are none. */
+static void name_delays(const struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns,
+                        struct dt_decision *decision)
+{
+    for (size_t i = 0; i < situation->finding_count; i++) {
+        const struct dt_finding *finding = &situation->findings[i];
+
+        if (!counts(remedy, finding, now_ns) || finding->kind == DT_FINDING_PROCESSOR)
+            continue;
+        if (finding->kind == DT_FINDING_DEVICE) {
+            decision->link_count = 0;
+            return;
+        }
+        for (size_t j = 0; j < situation->slow_count && decision->link_count < DT_RECORD_LINKS_MAX; j++) {
+            if (situation->slow[j].finding == finding->number &&
+                dt_delay_of(&situation->slow[j], &decision->links[decision->link_count]))
+                decision->link_count++;
+        }
+    }
+}
+
 static void describe(const struct dt_remedy *remedy, struct dt_decision *decision)
 {
     const struct arrangement *plan = &remedy->plans[remedy->due];
@@ -455,7 +482,16 @@ enum detour_status dt_remedy_links(const struct dt_remedy *remedy, struct detour
     return detour_validation_job(arena, remedy->cluster, remedy->present.nodes, links, error);
 }
 
-/* What this controller's judge finds slow is seen. */
+static bool is_refuted(const struct dt_remedy *remedy, const struct dt_situation *situation)
+{
+    size_t count = 0;
+
+    while (count < remedy->link_count && dt_delay_is_refuted(situation, &remedy->links[count], 0))
+        count++;
+    return remedy->link_count && count == remedy->link_count;
+}
+
+/* What this controller's judge finds slow is seen, and so is a link whose messages refute the delay. */
 static void see(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns)
 {
     for (size_t i = 0; i < situation->finding_count; i++) {
@@ -463,6 +499,12 @@ static void see(struct dt_remedy *remedy, const struct dt_situation *situation, 
             counts(remedy, &situation->findings[i], now_ns))
             remedy->unseen = (struct dt_unseen){0};
     }
+    if (!is_refuted(remedy, situation))
+        remedy->refuted_ns = 0;
+    else if (!remedy->refuted_ns)
+        remedy->refuted_ns = now_ns;
+    else if (now_ns >= dt_deadline_ns(remedy->refuted_ns, CLEAR_NS))
+        remedy->unseen = (struct dt_unseen){0};
 }
 
 bool dt_remedy_decide(struct dt_remedy *remedy, const struct dt_situation *situation, uint64_t now_ns,
@@ -473,6 +515,8 @@ bool dt_remedy_decide(struct dt_remedy *remedy, const struct dt_situation *situa
         remedy->since_ns = now_ns;
         remedy->unremedied_ns = remedy->recent_ns;
         describe(remedy, decision);
+        if (remedy->due != DETOUR_STEP_S1)
+            name_delays(remedy, situation, now_ns, decision);
         list_suspects(remedy, situation, now_ns);
         return true;
     }
@@ -530,6 +574,9 @@ void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decisio
     memcpy(remedy->present.counts, decision->counts, decision->replica_count * sizeof *decision->counts);
     memcpy(remedy->present.nodes, decision->nodes, decision->node_count * sizeof *decision->nodes);
     remedy->since_ns = now_ns;
+    remedy->refuted_ns = 0;
+    remedy->link_count = decision->link_count;
+    memcpy(remedy->links, decision->links, decision->link_count * sizeof *decision->links);
     remedy->unseen = dt_unseen_adopt(is_seen || decision->step == DETOUR_STEP_S1, now_ns, remedy->recheck_ns);
 }
 

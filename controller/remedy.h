@@ -92,7 +92,8 @@ enum detour_step dt_remedy_step(const struct dt_remedy *remedy);
 
 /*
  * A decision of an earlier controller: it is in force. One for another job is ignored. Without `is_seen`
- * (dt_decide_adopt()) nothing is decided until something is found slow, or for `recheck_ns`.
+ * (dt_decide_adopt()) nothing is decided until something is found slow, or for `recheck_ns`; or until the
+ * messages of all links that the decision names have taken less than half of their delays for 5 s.
  */
 void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decision, bool is_seen,
                      uint64_t now_ns);

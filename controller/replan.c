@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "controller/delay.h"
 
 #define REPLAN_PERMILLE 200 /* of the largest delay: a smaller change is none */
 
@@ -31,21 +32,6 @@ static size_t place_of(const struct dt_decided_link *links, size_t count, const 
     return i;
 }
 
-/* Whether its messages take less than half of the delay, all in all: then it has no such delay. */
-static bool is_refuted(const struct dt_situation *situation, const struct dt_decided_link *decided)
-{
-    uint64_t longest_ns = 0;
-
-    for (size_t i = 0; i < situation->link_count; i++) {
-        const struct dt_known_link *link = &situation->links[i];
-
-        if (link->connection && link->from_rank == decided->from_rank && link->to_rank == decided->to_rank &&
-            link->service_ns > longest_ns)
-            longest_ns = link->service_ns;
-    }
-    return longest_ns && longest_ns < (uint64_t)decided->delay_ns / 2;
-}
-
 /* A part of the delay is not seen, either: unseen.h. */
 static void see(struct dt_replan *replan, const struct dt_decided_link *links, size_t count, uint64_t now_ns)
 {
@@ -68,7 +54,7 @@ static size_t add_unseen(const struct dt_replan *replan, const struct dt_situati
         size_t at = place_of(links, count, &replan->links[i]);
 
         if (at == DT_RECORD_LINKS_MAX || !dt_unseen_stays(replan->unseen[i], now_ns) ||
-            is_refuted(situation, &replan->links[i]))
+            dt_delay_is_refuted(situation, &replan->links[i], 0))
             continue;
         links[at] = replan->links[i];
         count += at == count;
@@ -85,12 +71,9 @@ static size_t wanted_links(struct dt_replan *replan, const struct dt_situation *
     for (size_t i = 0; i < situation->slow_count && count < DT_RECORD_LINKS_MAX; i++) {
         const struct dt_slow_link *slow = &situation->slow[i];
 
-        if (slow->from_rank > DT_RECORD_RANK_MAX || slow->to_rank > DT_RECORD_RANK_MAX ||
-            slow->delay_ns < delay_min_ns || slow->delay_ns > 1000 * DT_NS_PER_S ||
-            !is_for_schedule(situation, slow))
-            continue;
-        links[count++] = (struct dt_decided_link){(int32_t)slow->from_rank, (int32_t)slow->to_rank,
-                                                  (int64_t)slow->delay_ns};
+        if (slow->delay_ns >= delay_min_ns && is_for_schedule(situation, slow) &&
+            dt_delay_of(slow, &links[count]))
+            count++;
     }
     see(replan, links, count, now_ns);
     return add_unseen(replan, situation, links, count, now_ns);

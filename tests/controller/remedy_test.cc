@@ -352,6 +352,90 @@ TEST_F(Remedy, AControllerThatStartsDuringAnIncidentLeavesWhatIsInForceUntilTheR
     EXPECT_GE(Until(125, 1000), 0) << "it was found slow, and is healthy";
 }
 
+/* The remedy of an earlier controller for a slow link of replica 1, whose delay is 40 ms. */
+class RemedyAdopted : public Remedy
+{
+  protected:
+    RemedyAdopted()
+    {
+        EXPECT_EQ(Until(90, 100), -1);
+        Find(DT_FINDING_LINK, 2, 3, 5.0, 40);
+        slow.push_back({2, 3, 5.0, 40 * kMs, 1});
+        slow.push_back({0, 1, 5.0, 40 * kMs, 9}); /* of no finding of the job */
+    }
+    /* The decision, and another controller, whose judge takes the slow link for healthy. */
+    void Adopt()
+    {
+        EXPECT_GE(Until(250, 1000), 0);
+        EXPECT_EQ(decision.step, DETOUR_STEP_S2);
+        taken = decision;
+        Restart();
+        findings.clear();
+        slow.clear();
+        dt_remedy_adopt(remedy, &taken, false, now_ns);
+    }
+    /* The messages of a connection between these ranks. */
+    void Measure(int32_t from, int32_t to, int64_t service_ms)
+    {
+        dt_known_link link = {};
+
+        link.from_rank = from;
+        link.to_rank = to;
+        link.connection = 7 + links.size();
+        link.service_ns = (uint64_t)(service_ms * kMs);
+        links.push_back(link);
+    }
+
+    dt_decision taken = {};
+};
+
+TEST_F(RemedyAdopted, TheDecisionNamesTheDelaysOfItsLinks)
+{
+    Adopt();
+    ASSERT_EQ(taken.link_count, 1u);
+    EXPECT_EQ(taken.links[0].from_rank, 2);
+    EXPECT_EQ(taken.links[0].to_rank, 3);
+    EXPECT_EQ(taken.links[0].delay_ns, 40 * kMs);
+}
+
+TEST_F(RemedyAdopted, ItIsTakenBackOnceMessagesRefuteTheDelay)
+{
+    Adopt();
+    Measure(2, 3, 41);
+    EXPECT_EQ(Until(125, 200), -1) << "25 s with the delay";
+    links[0].service_ns = 19 * kMs;
+    EXPECT_EQ(Until(125, 32), -1) << "4 s";
+    links[0].service_ns = 41 * kMs; /* it was a burst of fast messages */
+    EXPECT_EQ(Until(125, 200), -1);
+    links[0].service_ns = 19 * kMs;
+    EXPECT_EQ(Until(125, 38), -1);
+    ASSERT_GE(Until(125, 200), 0);
+    EXPECT_EQ(decision.step, DETOUR_STEP_S1);
+    EXPECT_EQ(Counts(), (Numbers{8, 8}));
+    EXPECT_EQ(decision.link_count, 0u);
+}
+
+TEST_F(RemedyAdopted, ItStaysWhileALinkOfItIsNotMeasured)
+{
+    Find(DT_FINDING_LINK, 3, 2, 5.0, 40);
+    slow.push_back({3, 2, 5.0, 40 * kMs, 2});
+    Adopt();
+    ASSERT_EQ(taken.link_count, 2u);
+    Measure(2, 3, 1);
+    EXPECT_EQ(Until(125, 1000), -1);
+    Measure(3, 2, 1);
+    EXPECT_GE(Until(125, 1000), 0);
+}
+
+TEST_F(RemedyAdopted, NoMessageRefutesASlowDevice)
+{
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN, 2.0, 0);
+    Adopt();
+    EXPECT_EQ(taken.link_count, 0u);
+    Measure(2, 3, 1);
+    EXPECT_EQ(Until(125, 1000), -1);
+}
+
 TEST_F(Remedy, ARemedyThatDoesNotHelpIsTakenBackOnce)
 {
     ASSERT_EQ(Until(90, 100), -1);

@@ -45,12 +45,18 @@ class SlowJob : public ::testing::Test
 
         situation.findings = findings.data();
         situation.finding_count = findings.size();
+        situation.slow = slow.data();
+        situation.slow_count = slow.size();
+        situation.links = links.data();
+        situation.link_count = links.size();
         return situation;
     }
 
     const int64_t stage_ns[2] = {10 * kMs, 10 * kMs};
     detour_cluster cluster = {};
     std::vector<dt_finding> findings;
+    std::vector<dt_slow_link> slow;
+    std::vector<dt_known_link> links;
     uint64_t now_ns = 1;
 };
 
