@@ -30,7 +30,7 @@ struct dt_control {
     struct dt_treatment *treatment; /* NULL: no remedies */
     struct dt_observation *observation;
     /* The lease. */
-    bool is_leader;
+    bool is_leader;  /* it has the lease, and the decisions of the controllers before */
     bool has_waited; /* and the operator knows */
     struct dt_lease lease;
     uint64_t checked_ns; /* the last time */

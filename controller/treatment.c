@@ -11,6 +11,7 @@ struct dt_treatment {
     int64_t number; /* of the decision that is to be acknowledged; 0: none */
     /* A validation, and the decision that waits for it. */
     struct dt_validate validate;
+    struct dt_validate_report report; /* of its last step; 100 KB, too large for a stack */
     struct dt_decision awaited;
     struct detour_arena *arena; /* has the next; NULL: there is no validation */
     const struct detour_validation *links;
@@ -167,15 +168,14 @@ static bool begin_validation(struct dt_treatment *treatment, const struct dt_dec
 }
 
 /* True: every finding is confirmed. */
-static bool take_report(struct dt_treatment *treatment, const struct dt_validate_report *report,
-                        uint64_t now_ns, int64_t time_ns)
+static bool take_report(struct dt_treatment *treatment, uint64_t now_ns, int64_t time_ns)
 {
     const struct dt_suspect *suspects;
     size_t count = dt_remedy_suspects(treatment->remedy, &suspects);
     bool is_confirmed = true;
 
     for (size_t i = 0; i < count; i++) {
-        const struct dt_validate_slow *slow = dt_validate_find(report, &suspects[i]);
+        const struct dt_validate_slow *slow = dt_validate_find(&treatment->report, &suspects[i]);
 
         record_suspect(treatment, &suspects[i], slow, time_ns);
         dt_remedy_validated(treatment->remedy, suspects[i].number, slow, now_ns);
@@ -187,17 +187,16 @@ static bool take_report(struct dt_treatment *treatment, const struct dt_validate
 static void go_on(struct dt_treatment *treatment, const struct dt_situation *situation, size_t hosts,
                   uint64_t now_ns, int64_t time_ns)
 {
-    struct dt_validate_report report;
     struct dt_decision none;
     enum dt_status status =
         dt_validate_step(&treatment->validate, &treatment->funcs.validate, treatment->funcs.validate_arg,
-                         treatment->links, hosts, now_ns, &report);
+                         treatment->links, hosts, now_ns, &treatment->report);
 
     if (status == DT_AGAIN)
         return;
     if (status != DT_OK)
-        record_failure(treatment, report.reason, time_ns);
-    if (status == DT_OK && take_report(treatment, &report, now_ns, time_ns)) {
+        record_failure(treatment, treatment->report.reason, time_ns);
+    if (status == DT_OK && take_report(treatment, now_ns, time_ns)) {
         dt_remedy_begin(treatment->remedy, now_ns);
         give(treatment, &treatment->awaited);
     } else {
