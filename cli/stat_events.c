@@ -133,6 +133,7 @@ static void set_connection(json_t *object, const struct detour_stat_event *event
     set_rank(object, "to", event->to_rank);
     set_text(object, "peer", event->peer);
     set_text(object, "peer_nic", event->peer_nic);
+    set_text(object, "next_nic", event->next_nic);
     if (event->path >= 0)
         json_object_set_new(object, "path", json_integer(event->path));
 }

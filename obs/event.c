@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "obs/atomic_copy.h"
 
-DT_STATIC_CHECK(sizeof(struct dt_event_record) == 344, "the layout of a record is fixed");
+DT_STATIC_CHECK(sizeof(struct dt_event_record) == 376, "the layout of a record is fixed");
 DT_STATIC_CHECK((DT_EVENT_SLOTS & (DT_EVENT_SLOTS - 1)) == 0, "slots are found with a mask");
 
 #define BODY_OFFSET offsetof(struct dt_event_record, time_ns)
@@ -53,6 +53,7 @@ bool dt_event_read(const struct dt_event_ring *ring, uint64_t number, struct dt_
     dt_atomic_copy_load((char *)record + BODY_OFFSET, (const char *)slot + BODY_OFFSET, BODY_BYTES);
     record->nic[sizeof record->nic - 1] = '\0';
     record->peer_nic[sizeof record->peer_nic - 1] = '\0';
+    record->next_nic[sizeof record->next_nic - 1] = '\0';
     record->peer[sizeof record->peer - 1] = '\0';
     record->text[DT_EVENT_TEXT_BYTES - 1] = '\0';
     record->mark = number + 1;

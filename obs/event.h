@@ -67,6 +67,7 @@ struct dt_event_record {
     /* Texts end with a zero byte; "": none. */
     char nic[32];      /* this end's device */
     char peer_nic[32]; /* the peer's */
+    char next_nic[32]; /* of a path event: this end's device that carries on; "": no path was up */
     char peer[96];     /* process at the other end: "host:pid" */
     char text[DT_EVENT_TEXT_BYTES];
 };

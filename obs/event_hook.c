@@ -25,7 +25,7 @@
 #include "obs/event_queue.h"
 
 #define ROUND_MS       50
-#define VARIABLES_MAX  22
+#define VARIABLES_MAX  23
 #define VARIABLE_BYTES 192
 #define OWN_SETTING    "DETOUR_EVENT_COMMAND="
 
@@ -95,6 +95,7 @@ static void set_connection(struct variables *variables, const struct dt_event_re
         set(variables, "FROM", "%" PRId32, event->from_rank);
     set_text(variables, "PEER", event->peer);
     set_text(variables, "PEER_NIC", event->peer_nic);
+    set_text(variables, "NEXT_NIC", event->next_nic);
     if (event->path >= 0)
         set(variables, "PATH", "%" PRId32, event->path);
 }

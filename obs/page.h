@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define DT_PAGE_MAGIC       0x65676150746f4444ull /* "DDotPage" in little endian */
-#define DT_PAGE_VERSION     5u
+#define DT_PAGE_VERSION     6u
 #define DT_PAGE_CONNECTIONS 1024u
 #define DT_PAGE_PATHS       4u
 

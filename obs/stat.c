@@ -164,6 +164,7 @@ static void show_event(const struct dt_page_header *header, const struct dt_even
         .since_ns = record->since_ns ? moment_ns(header, record->since_ns) : 0,
         .factor = is_verdict ? (double)record->factor_permille / 1000 : 0,
         .delay_ns = record->delay_ns,
+        .next_nic = record->next_nic,
     };
 }
 

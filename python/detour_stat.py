@@ -49,7 +49,7 @@ class _Event(ctypes.Structure):
                 ("rank", _I32), ("peer_rank", _I32), ("connection", _U64), ("is_send", ctypes.c_bool),
                 ("from_rank", _I32), ("to_rank", _I32), ("peer", _TEXT), ("nic", _TEXT), ("peer_nic", _TEXT),
                 ("path", _I32), ("verdict", _I32), ("cause", _I32), ("since_ns", _I64), ("factor", ctypes.c_double),
-                ("delay_ns", _U64)]
+                ("delay_ns", _U64), ("next_nic", _TEXT)]
 
 
 class _Process(ctypes.Structure):
@@ -140,7 +140,7 @@ def _event(struct):
     row["verdict"] = _library.detour_stat_verdict_text(struct.verdict).decode() if is_verdict else None
     row["cause"] = _library.detour_stat_cause_text(struct.cause).decode() if struct.cause else None
     row["step"] = f"S{struct.value}" if row["kind"] == "remedy" else None
-    for name in ("nic", "since_ns", "factor", "delay_ns"):
+    for name in ("nic", "next_nic", "since_ns", "factor", "delay_ns"):
         row[name] = row[name] or None
     return row
 

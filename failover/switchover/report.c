@@ -118,6 +118,7 @@ static void write_event(const struct dt_path *path, const char *agreed, const ch
     const struct dt_connection *c = path->connection;
     const struct dt_switchover_report *report = &path->switchover->report;
     const struct dt_switchover_steps *steps = &report->steps;
+    const char *next = report->over ? report->over : c->current ? dt_path_name(c->current) : "";
     char fenced[STEP_BYTES], resumed[STEP_BYTES];
     struct dt_event_record event = dt_meter_event(c, DT_EVENT_KIND_PATH, steps->detected_ns, path);
 
@@ -128,6 +129,7 @@ static void write_event(const struct dt_path *path, const char *agreed, const ch
     event.delay_ns = last_step_ns(steps) - steps->detected_ns;
     event.value = (int64_t)event.delay_ns;
     memcpy(event.peer_nic, report->peer_device, sizeof event.peer_nic - 1); /* a reader ends the text */
+    snprintf(event.next_nic, sizeof event.next_nic, "%.31s", next);
     dt_event_write(dt_page_events(c->environment->page), &event,
                    "switch path %u epoch %u us: fenced %s agreed %s resumed %s again %s first %s",
                    path->index, report->epoch, step_text(steps, steps->fenced_ns, fenced), agreed,

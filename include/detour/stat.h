@@ -39,7 +39,7 @@ extern "C" {
 #define DETOUR_API __attribute__((visibility("default")))
 #endif
 
-#define DETOUR_STAT_API 3
+#define DETOUR_STAT_API 4
 
 /* The largest DETOUR_STAT_API whose fields this library fills. */
 DETOUR_API int detour_stat_api(void);
@@ -181,6 +181,8 @@ struct detour_stat_event {
     double factor;        /* of a verdict, present time divided by the healthy one; otherwise 0 */
     uint64_t
         delay_ns; /* slow: extra time of a transfer; path: from the failure to the end of the switchover */
+    /* Since DETOUR_STAT_API 4. */
+    const char *next_nic; /* path: this end's device that carries on; "": no path was up, or no path event */
 };
 
 struct detour_stat_process {

@@ -280,6 +280,7 @@ TEST_F(Stat, AnEventIsOneJsonObject)
     strcpy(event.peer, Here(12).c_str());
     dt_event_write(dt_page_events(one.page), &event, "to %s: slow", event.peer);
     strcpy(event.peer, "\xff:1"); // a peer's text is not trusted
+    strcpy(event.next_nic, "mlx5_2");
     event.connection = 0xdef;
     dt_event_write(dt_page_events(one.page), &event, "\xff");
     Run({"--events", "--json", "--pid", "11"});
@@ -299,6 +300,7 @@ TEST_F(Stat, AnEventIsOneJsonObject)
         << "the peer's page was not read, so its rank is not known";
     json_t *last = json_loads(lines[2].c_str(), 0, nullptr);
     EXPECT_EQ(nullptr, json_object_get(last, "peer"));
+    EXPECT_STREQ("mlx5_2", json_string_value(json_object_get(last, "next_nic")));
     EXPECT_STREQ("slow", json_string_value(json_object_get(last, "verdict")));
     json_decref(last);
     Run({"--events", "--json"});

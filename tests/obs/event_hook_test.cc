@@ -114,6 +114,7 @@ TEST_F(Hook, ACommandHasItsEventInVariables)
     strcpy(event.nic, "mlx5_0");
     strcpy(event.peer_nic, "mlx5_4");
     strcpy(event.peer, "node'b:12");
+    strcpy(event.next_nic, "mlx5_1");
     dt_event_write(dt_page_events(page), &event, "path 1; \"down\" $HOME");
     UntilReports(1);
     EXPECT_EQ("for event 0 ended with exit code 0 after 0 ms", Reports()[0]);
@@ -125,6 +126,7 @@ TEST_F(Hook, ACommandHasItsEventInVariables)
               "DETOUR_EVENT_FROM=3\n"
               "DETOUR_EVENT_HOST=nodea\n"
               "DETOUR_EVENT_KIND=path\n"
+              "DETOUR_EVENT_NEXT_NIC=mlx5_1\n"
               "DETOUR_EVENT_NIC=mlx5_0\n"
               "DETOUR_EVENT_NUMBER=0\n"
               "DETOUR_EVENT_PATH=1\n"

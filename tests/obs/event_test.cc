@@ -69,11 +69,12 @@ TEST(Events, AnEventHasWhatIsKnownOfIt)
     content.path = 3;
     memset(content.nic, 'n', sizeof content.nic);
     memset(content.peer_nic, 'n', sizeof content.peer_nic);
+    memset(content.next_nic, 'n', sizeof content.next_nic);
     memset(content.peer, 'p', sizeof content.peer);
     dt_event_write(ring.get(), &content, "gone");
     ASSERT_TRUE(dt_event_read(ring.get(), 1, &record));
     EXPECT_EQ(3, record.path);
-    for (const char *text : {record.nic, record.peer_nic})
+    for (const char *text : {record.nic, record.peer_nic, record.next_nic})
         EXPECT_EQ(std::string(31, 'n'), text) << "a reader ends texts, whatever was written";
     EXPECT_EQ(std::string(95, 'p'), record.peer);
 }

@@ -235,6 +235,7 @@ TEST_F(Stat, AnEventNamesBothEndsAndWhatIsNotKnownIsAbsent)
     strcpy(event.peer, parent.c_str());
     dt_event_write(dt_page_events(page), &event, "slow");
     strcpy(event.peer, "nodeb:1");
+    strcpy(event.next_nic, "mlx5_2");
     event.connection = 18; // closed since
     dt_event_write(dt_page_events(page), &event, "slow");
     event = dt_event_of(DT_EVENT_KIND_CONTROL, 2000000);
@@ -262,9 +263,11 @@ TEST_F(Stat, AnEventNamesBothEndsAndWhatIsNotKnownIsAbsent)
     EXPECT_EQ(5000500000, first->since_ns);
     EXPECT_DOUBLE_EQ(8.5, first->factor);
     EXPECT_EQ(7000u, first->delay_ns);
+    EXPECT_STREQ("", first->next_nic);
     const detour_stat_event *second = detour_stat_get_event(process, 1);
     EXPECT_EQ(DETOUR_STAT_RANK_UNKNOWN, second->peer_rank) << "a process of another host";
     EXPECT_EQ(3, second->from_rank);
+    EXPECT_STREQ("mlx5_2", second->next_nic);
     EXPECT_EQ(DETOUR_STAT_RANK_UNKNOWN, second->to_rank);
     const detour_stat_event *third = detour_stat_get_event(process, 2);
     EXPECT_EQ(0u, third->connection);

@@ -49,6 +49,8 @@ inline std::vector<dt_event_record> ReadSwitches()
         EXPECT_LE(0, event.path) << event.text;
         EXPECT_NE(std::string(""), event.nic) << event.text;
         EXPECT_NE(std::string(""), event.peer_nic) << event.text;
+        EXPECT_NE(std::string(""), event.next_nic) << event.text;
+        EXPECT_NE(std::string(event.nic), event.next_nic) << event.text;
         EXPECT_LE(static_cast<uint32_t>(DETOUR_STAT_CAUSE_FAILED_WORK), event.cause) << event.text;
         EXPECT_EQ(event.value, static_cast<int64_t>(event.delay_ns)) << event.text;
     }
