@@ -40,8 +40,9 @@ struct dt_control {
     int64_t begun_ns; /* the first round whose observations are judged, since 1970 */
     char after_observation[DT_STORE_ID_BYTES];
     char after_acknowledgement[DT_STORE_ID_BYTES];
-    char after_request[DT_STORE_ID_BYTES]; /* that was decided last */
-    int64_t time_ns;                       /* of this round, as the next */
+    char after_decision[DT_STORE_ID_BYTES]; /* that was adopted last */
+    char after_request[DT_STORE_ID_BYTES];  /* that was decided last */
+    int64_t time_ns;                        /* of this round, as the next */
     uint64_t now_ns;
     int64_t number;               /* of the last decision of the job */
     char job[DT_KNOWN_JOB_BYTES]; /* as in the store */
@@ -69,6 +70,7 @@ static bool create_treatment(struct dt_control *control)
 
     dt_treatment_destroy(control->treatment);
     control->treatment = NULL;
+    control->after_decision[0] = '\0';
     return !control->options.cluster ||
            dt_treatment_create(control->options.cluster, control->options.decide.drained_ns, &funcs,
                                &control->treatment, reason) == DT_OK;
@@ -221,11 +223,46 @@ static enum dt_status begin(struct dt_control *control)
     return status;
 }
 
+/* The judge measured the job before the decision, and so before the slow part became slow, also if the clocks
+ * of the two controllers differ. */
+static bool is_seen(const struct dt_control *control, const struct dt_decision *decision)
+{
+    return control->has_begun && decision->time_ns - DT_CONTROL_SEEN_NS >= control->begun_ns;
+}
+
+static bool adopt(void *arg, const char *id, const char *record, size_t bytes)
+{
+    struct dt_control *control = arg;
+    char reason[DT_RECORD_REASON_BYTES] = "number or fence: far above those of the job";
+    struct dt_decision decision;
+
+    copy_id(control->after_decision, id);
+    if (dt_decision_read(record, bytes, &decision, reason) != DT_OK ||
+        !dt_decision_is_near(&decision, control->number, control->time_ns)) {
+        refuse(control, DT_STREAM_DECISIONS, id, reason);
+        return true;
+    }
+    if (decision.number > control->number)
+        control->number = decision.number;
+    if (decision.request[0])
+        copy_id(control->after_request, decision.request);
+    dt_counts_adopt(&control->counts, &decision);
+    if (!control->options.dry_run)
+        dt_decide_adopt(control->decide, &decision, is_seen(control, &decision), control->now_ns);
+    if (control->treatment)
+        dt_treatment_adopt(control->treatment, &decision, is_seen(control, &decision), control->now_ns);
+    return true;
+}
+
+/* The remedies of another controller first: what a rank computes depends on its microbatches. */
 static enum dt_status read_all(struct dt_control *control)
 {
     char after[DT_STORE_ID_BYTES];
     enum dt_status status = begin(control);
 
+    copy_id(after, control->after_decision);
+    if (status == DT_OK && control->treatment && !control->is_leader)
+        status = read_stream(control, DT_STREAM_DECISIONS, after, SIZE_MAX, adopt, control);
     copy_id(after, control->after_observation);
     if (status == DT_OK)
         status = read_stream(control, DT_STREAM_OBSERVATIONS, after, RECORDS_MAX, take_observation, control);
@@ -237,40 +274,6 @@ static enum dt_status read_all(struct dt_control *control)
 }
 
 /* ---- The lease. ---- */
-struct adoption {
-    struct dt_control *control;
-    uint64_t now_ns;
-};
-
-/* The judge measured the job before the decision, and so before the slow part became slow, also if the clocks
- * of the two controllers differ. */
-static bool is_seen(const struct dt_control *control, const struct dt_decision *decision)
-{
-    return control->has_begun && decision->time_ns - DT_CONTROL_SEEN_NS >= control->begun_ns;
-}
-
-static bool adopt(void *arg, const char *id, const char *record, size_t bytes)
-{
-    struct adoption *adoption = arg;
-    struct dt_control *control = adoption->control;
-    char reason[DT_RECORD_REASON_BYTES] = "number or fence: far above those of the job";
-    struct dt_decision decision;
-
-    if (dt_decision_read(record, bytes, &decision, reason) != DT_OK ||
-        !dt_decision_is_near(&decision, control->number, control->time_ns)) {
-        refuse(control, DT_STREAM_DECISIONS, id, reason);
-        return true;
-    }
-    if (decision.number > control->number)
-        control->number = decision.number;
-    if (decision.request[0])
-        copy_id(control->after_request, decision.request);
-    dt_counts_adopt(&control->counts, &decision);
-    dt_decide_adopt(control->decide, &decision, is_seen(control, &decision), adoption->now_ns);
-    if (control->treatment)
-        dt_treatment_adopt(control->treatment, &decision, is_seen(control, &decision), adoption->now_ns);
-    return true;
-}
 
 /* The job may have started again without a controller. */
 static enum dt_status adopt_job(struct dt_control *control)
@@ -306,9 +309,8 @@ static enum dt_status remember_job(struct dt_control *control, uint64_t now_ns)
 }
 
 /* Goes on from the decisions of the controllers before. */
-static enum dt_status take_over(struct dt_control *control, uint64_t now_ns)
+static enum dt_status take_over(struct dt_control *control)
 {
-    struct adoption adoption = {control, now_ns};
     struct dt_decider *fresh = dt_decide_create(&control->options.decide);
     enum dt_status status;
 
@@ -319,7 +321,7 @@ static enum dt_status take_over(struct dt_control *control, uint64_t now_ns)
     dt_decide_destroy(control->decide);
     control->decide = fresh;
     control->after_request[0] = '\0';
-    status = read_stream(control, DT_STREAM_DECISIONS, "", SIZE_MAX, adopt, &adoption);
+    status = read_stream(control, DT_STREAM_DECISIONS, "", SIZE_MAX, adopt, control);
     return status == DT_OK ? adopt_job(control) : status;
 }
 
@@ -344,7 +346,7 @@ static enum dt_status acquire(struct dt_control *control, uint64_t now_ns)
         return DT_OK;
     }
     if (status == DT_OK)
-        status = take_over(control, now_ns);
+        status = take_over(control);
     if (status != DT_OK)
         return status;
     control->is_leader = true;

@@ -164,6 +164,7 @@ class Control : public ::testing::Test
         observation->time_ns = TimeNs();
         observation->number = agent_number;
         observation->iteration_ns = iteration_ns;
+        observation->compute_ns = compute_ns[rank];
         observation->iterations = iteration_ns > 0;
         observation->link_count = 1;
         link->connection = 100 + (uint64_t)rank;
@@ -236,8 +237,9 @@ class Control : public ::testing::Test
     uint64_t planning_ns = 0; /* passes between the two parts of a round */
     int64_t agent_number = 0;
     int64_t iteration_ns = 0;
-    int32_t pid = 1;        /* of each rank on its host */
-    bool is_silent = false; /* there is no process */
+    int64_t compute_ns[2] = {}; /* of a rank, in an iteration */
+    int32_t pid = 1;            /* of each rank on its host */
+    bool is_silent = false;     /* there is no process */
     const detour_cluster *cluster = nullptr;
     enum dt_status status = DT_OK;
 };

@@ -146,9 +146,66 @@ class ControlRemedy : public Control
         free(text);
     }
 
+    /* Another controller has the lease for so long. */
+    void LeaseToAnother(uint32_t ms)
+    {
+        uint64_t fence;
+        ASSERT_EQ(
+            store.inner->ops->lease_acquire(store.inner, DT_LEASE_CONTROLLER, "another", ms, now_ns, &fence),
+            DT_OK);
+    }
+    /* Its decision for S2: replica 0 computes three of four microbatches, and so its rank for longer. */
+    void AnotherTakesS2()
+    {
+        auto decision = std::make_unique<dt_decision>();
+        *decision = {};
+        decision->number = decision->fence = 1;
+        decision->time_ns = TimeNs();
+        decision->kind = DT_DECISION_REMEDY;
+        decision->from_rank = decision->to_rank = -1;
+        decision->step = DETOUR_STEP_S2;
+        decision->replica_count = decision->node_count = 2;
+        decision->counts[0] = 3;
+        decision->counts[1] = decision->nodes[1] = 1;
+        char *text = dt_decision_write(decision.get());
+        ASSERT_NE(text, nullptr);
+        store.inner->ops->append(store.inner, DT_STREAM_DECISIONS, text, nullptr);
+        free(text);
+        compute_ns[0] = 300000000;
+        compute_ns[1] = 100000000;
+    }
+
     int64_t stage_ns = 100000000;
     detour_cluster job = {};
 };
+
+/* Before and after it has the lease: a rank computes for longer because it has more microbatches. */
+TEST_F(ControlRemedy, AControllerThatWaitsFollowsTheRemediesOfTheOther)
+{
+    job.microbatch_count = 4;
+    LeaseToAnother(30000);
+    Make("x");
+    iteration_ns = 300000000;
+    compute_ns[0] = compute_ns[1] = 200000000;
+    Rounds(100, false);
+    AnotherTakesS2();
+    Rounds(100, false);
+    EXPECT_TRUE(HasNote("this is the controller of the job now"));
+    EXPECT_EQ(findings, detour_test::Lines());
+}
+
+TEST_F(ControlRemedy, AControllerThatStartsBeforeTheLeaseHasEndedFollowsTheRemedyInForce)
+{
+    job.microbatch_count = 4;
+    LeaseToAnother(3000);
+    AnotherTakesS2();
+    Make("x");
+    iteration_ns = 300000000;
+    Rounds(100, false);
+    EXPECT_TRUE(HasNote("this is the controller of the job now"));
+    EXPECT_EQ(findings, detour_test::Lines());
+    EXPECT_EQ(Remedies(), 0u);
+}
 
 TEST_F(ControlRemedy, AStepThatNoHostTakesIsDecidedAgain)
 {
