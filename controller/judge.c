@@ -354,7 +354,9 @@ bool dt_judge_add_rank(struct dt_judge *judge, const struct dt_rank_report *repo
         return drop(&judge->counts.invalid);
     add_share(&judge->hosts[host], report->processor_share, report->time_ns);
     rank->share += SHARE_WEIGHT * (report->processor_share - rank->share);
-    rank->iteration_ns = report->iteration_ns;
+    rank->reported_ns = report->time_ns;
+    if (report->iteration_ns > 0) /* an agent reports each iteration once */
+        rank->iteration_ns = report->iteration_ns;
     if (has_compute)
         add_value(judge, &rank->member, report->compute_ns, report->samples, report->time_ns);
     return true;
@@ -424,8 +426,10 @@ static uint64_t burst_ns(struct dt_judge *judge)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < judge->rank_count; i++) {
-        if (judge->ranks[i].iteration_ns > 0)
-            judge->scratch[count++] = (double)judge->ranks[i].iteration_ns;
+        const struct dt_judge_rank *rank = &judge->ranks[i];
+
+        if (rank->iteration_ns > 0 && judge->now_ns <= rank->reported_ns + DT_JUDGE_STALE_NS)
+            judge->scratch[count++] = (double)rank->iteration_ns;
     }
     return dt_max_u64(DT_JUDGE_SPAN_NS, count ? (uint64_t)dt_judge_median(judge->scratch, count) : 0);
 }

@@ -105,7 +105,7 @@ struct dt_rank_report {
     uint32_t rank;
     uint32_t stage; /* ranks with the same work; DT_JUDGE_UNKNOWN: any work */
     char host[DT_JUDGE_HOST_BYTES];
-    uint64_t iteration_ns;  /* 0: unknown */
+    uint64_t iteration_ns;  /* 0: none since the last report; the last known one counts */
     uint64_t compute_ns;    /* own computing in an iteration, without waits; 0: unknown */
     double processor_share; /* of the time its threads wanted to run, the part they waited for a processor: 0
                                to 1 */

@@ -59,8 +59,9 @@ struct dt_judge_link {
 struct dt_judge_rank {
     struct dt_judge_member member;
     uint32_t rank, host, stage;
-    uint64_t iteration_ns;
-    double share; /* of waits for a processor, smoothed over its own reports */
+    uint64_t iteration_ns; /* the last one that is known; 0: none */
+    uint64_t reported_ns;  /* the last time, with or without an iteration */
+    double share;          /* of waits for a processor, smoothed over its own reports */
 };
 
 struct dt_judge_nic {

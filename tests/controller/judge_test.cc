@@ -125,6 +125,42 @@ TEST(Judge, AnOutlierThatHasRecoveredIsNoneAfterSomeReports)
     }
 }
 
+/* Agents report the time of an iteration once, with the first report after it. */
+TEST(Judge, ARiseThatIsShorterThanAnIterationIsABurst)
+{
+    SmallJob job;
+    const int each = 16; /* reports in an iteration */
+    int burst = 0;       /* reports of it */
+
+    job.link = [&](uint32_t from, uint32_t to) { return burst > 0 && (from == 2 || to == 2) ? 2 : 1; };
+    for (int i = 1; i <= 20 * each; i++) {
+        job.iteration_ns = i % each ? 0 : each * SmallJob::kStepNs;
+        burst = i == 15 * each + 1 ? 6 : burst - 1;
+        job.Step();
+        EXPECT_TRUE(job.findings.empty()) << "report " << i << ": " << job.findings[0].reason;
+    }
+    burst = 1000; /* it stays */
+    job.iteration_ns = 0;
+    EXPECT_EQ(job.StepsToFinding(2 * each).size(), 1u);
+}
+
+/* Of an earlier job with more ranks. */
+TEST(Judge, IterationsOfRanksThatAreGoneDoNotCount)
+{
+    SmallJob job;
+    int steps = 0;
+
+    job.iteration_ns = 20000000000;
+    job.Steps(60);
+    job.is_silent = [](uint32_t rank) { return rank >= 7; };
+    job.iteration_ns = 500000000;
+    job.Steps((int)(DT_JUDGE_STALE_NS / SmallJob::kStepNs) + 1);
+    job.link = [&](uint32_t from, uint32_t to) { return from == 2 || to == 2 ? 2 : 1; };
+    for (; steps < 40 && job.findings.empty(); steps++)
+        job.Step();
+    EXPECT_LT(steps, 8) << "2 s";
+}
+
 TEST(Judge, SilentLinksEndTheirFinding)
 {
     SmallJob job;

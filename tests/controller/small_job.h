@@ -26,6 +26,7 @@ struct SmallJob {
         return 0.0;
     }; // or of its host, if those are more
     std::function<uint32_t(uint32_t, uint32_t)> cause = [](uint32_t, uint32_t) { return 0; };
+    uint64_t iteration_ns = 500000000; // as all ranks report it; 0: none since their last report
     std::function<bool(uint32_t)> is_silent = [](uint32_t) { return false; };
     std::unique_ptr<dt_judge, void (*)(dt_judge *)> judge{dt_judge_create(64, kRanks), dt_judge_destroy};
     uint64_t now_ns = 1000000000;
@@ -54,13 +55,14 @@ struct SmallJob {
         return report;
     }
 
-    static dt_rank_report Rank(uint32_t rank, uint64_t compute_ns, double share, uint64_t time_ns)
+    static dt_rank_report Rank(uint32_t rank, uint64_t compute_ns, double share, uint64_t time_ns,
+                               uint64_t iteration_ns = 500000000)
     {
         dt_rank_report report = {};
 
         report.rank = rank;
         std::snprintf(report.host, sizeof report.host, "%s", Host(rank).c_str());
-        report.iteration_ns = 500000000;
+        report.iteration_ns = iteration_ns;
         report.compute_ns = compute_ns;
         report.processor_share = share;
         report.samples = 1;
@@ -90,7 +92,8 @@ struct SmallJob {
                 dt_judge_add_link(judge.get(), &report);
             }
             double share = std::max(waits(Host(rank)), rank_waits(rank));
-            dt_rank_report report = Rank(rank, uint64_t(1e8 * compute(rank) * Ripple(rank)), share, now_ns);
+            dt_rank_report report =
+                Rank(rank, uint64_t(1e8 * compute(rank) * Ripple(rank)), share, now_ns, iteration_ns);
             dt_judge_add_rank(judge.get(), &report);
         }
         uint32_t count = 0;
