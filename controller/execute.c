@@ -128,6 +128,19 @@ static enum dt_status order_all(const struct dt_runtime_dir *dir, const char *li
     return result;
 }
 
+/* A connection ends with its job, and a drain with its process: then there is nothing left to undo. */
+static enum dt_status order(const struct dt_runtime_dir *dir, const struct dt_decision *decision,
+                            const char *line, char text[DT_RECORD_TEXT_BYTES])
+{
+    enum dt_status status = order_all(dir, line, false, text);
+
+    if (status != DT_NOT_FOUND ||
+        (decision->kind != DT_DECISION_HOSTPATH_OFF && decision->kind != DT_DECISION_BACK))
+        return status;
+    snprintf(text, DT_RECORD_TEXT_BYTES, "no process of this host has the connection or RNIC any more");
+    return DT_OK;
+}
+
 /* ---- decision.json and remedy.json ---- */
 
 /*
@@ -173,7 +186,7 @@ enum dt_status dt_execute(const char *runtime_dir, const struct dt_decision *dec
     status = dt_runtime_dir_open(runtime_dir, 0, &dir, text, DT_RECORD_TEXT_BYTES);
     if (status != DT_OK)
         return status;
-    status = file_of(decision) ? write_decision(&dir, decision, text) : order_all(&dir, line, false, text);
+    status = file_of(decision) ? write_decision(&dir, decision, text) : order(&dir, decision, line, text);
     dt_runtime_dir_close(&dir);
     return status;
 }

@@ -117,6 +117,18 @@ TEST_F(Execute, AHostWithoutProcessesIsNamed)
     EXPECT_EQ(dt_execute((folder.path + "/missing").c_str(), &decision, text), DT_NOT_FOUND);
 }
 
+/* A connection ends with its job, and an RNIC leaves with its last process: nothing is left to undo. */
+TEST_F(Execute, TheEndOfAMeasureWhoseConnectionHasEndedSucceeds)
+{
+    Served process(folder.dir, 10, "rank0", "hostpath", Answers(DT_NOT_FOUND, "no such connection"));
+
+    EXPECT_EQ(Run(Of(DT_DECISION_HOSTPATH_ON)), DT_NOT_FOUND);
+    for (dt_decision_kind kind : {DT_DECISION_HOSTPATH_OFF, DT_DECISION_BACK}) {
+        EXPECT_EQ(Run(Of(kind)), DT_OK);
+        EXPECT_STREQ(text, "no process of this host has the connection or RNIC any more");
+    }
+}
+
 TEST_F(Execute, AReplanIsOneWholeFile)
 {
     dt_decision decision = Of(DT_DECISION_REPLAN), read = {};
