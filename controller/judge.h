@@ -39,7 +39,9 @@
  * One report of an iteration (or DT_JUDGE_SPAN_NS, if that is longer) is enough to call a link or a rank slow
  * if it is 14 % above the reference and DT_SERIES_ERRORS standard errors of its kind. Bursts of a NIC or a
  * processor last as long as one report of a link that sends once in an iteration, so such a link is only
- * blamed if other links of both NICs have been measured in that round and are healthy. A finding of one
+ * blamed if other links of both NICs have been measured in that round and are healthy. Nor does one report
+ * name a link or a rank if the waits for a processor in the last report of its host explain half of the
+ * rise: the smoothed share of the waits follows a host that has just become busy later. A finding of one
  * report that the next report refutes was a false alarm: from then on the kind requires two, so a job has at
  * most one such false alarm for each kind.
  *

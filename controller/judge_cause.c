@@ -58,6 +58,15 @@ static enum answer explains(const struct dt_judge *judge, uint32_t host, double 
     return one->share >= DT_JUDGE_CLEARLY_BUSY || one->mean >= needed ? YES : NOT_YET;
 }
 
+/*
+ * Do the waits of its last report explain a rise? explains() follows a host that has just become busy only
+ * after some reports.
+ */
+static bool may_explain(const struct dt_judge *judge, uint32_t host, double rise)
+{
+    return judge->hosts[host].share_last >= PART * (1 - exp(-rise));
+}
+
 /* Links that share something with a slow one: of one NIC, except those to the NIC at the other end of `link`.
  */
 struct others {
@@ -200,6 +209,20 @@ static bool is_refuted(const struct dt_judge *judge, const struct dt_judge_link 
     return others.count > 0 && above(&others, rise / REFUTED_PART) < -CLEAR_ERRORS;
 }
 
+/* A host of either end has just become busy, and other links do not refute it. */
+static bool has_busy_end(const struct dt_judge *judge, const struct dt_judge_link *link,
+                         const struct dt_judge_cause *cause)
+{
+    const uint32_t hosts[] = {judge->nics[link->nic].host, judge->nics[link->peer_nic].host};
+    double rise = dt_judge_rise(&link->member);
+
+    for (int end = 0; end < 2; end++) {
+        if (cause->refuted[end] != hosts[end] && may_explain(judge, hosts[end], rise))
+            return true;
+    }
+    return false;
+}
+
 /* A NIC or the link; or the processors of the NIC's host, which explain the rise that its links have in
  * common though not the one of this link, which the noise of few reports may have raised. */
 static void compare_with_others(const struct dt_judge *judge, const struct dt_judge_link *link,
@@ -213,9 +236,9 @@ static void compare_with_others(const struct dt_judge *judge, const struct dt_ju
     if (nic->score <= CLEAR_ERRORS) {
         cause->kind = DT_FINDING_LINK;
         cause->at = DT_JUDGE_NONE;
-        cause->is_known =
-            own.is_clear && peer.is_clear &&
-            (!is_early || (link->member.round == judge->round && !own.is_alone && !peer.is_alone));
+        cause->is_known = own.is_clear && peer.is_clear &&
+                          (!is_early || (link->member.round == judge->round && !own.is_alone &&
+                                         !peer.is_alone && !has_busy_end(judge, link, cause)));
         return;
     }
     enum answer answer = cause->refuted[nic == &peer] == host ? NO : explains(judge, host, nic->rise);
@@ -285,8 +308,7 @@ struct dt_judge_cause dt_judge_cause_of_rank(const struct dt_judge *judge, const
     if (answer != NO)
         return (struct dt_judge_cause){
             !is_early && answer == YES, DT_FINDING_PROCESSOR, rank->host, {DT_JUDGE_NONE, DT_JUDGE_NONE}};
-    /* The smoothed share of the waits follows a host that has just become busy only after some reports. */
-    bool is_certain = !is_early || judge->hosts[rank->host].share_last < PART * (1 - exp(-rise));
+    bool is_certain = !is_early || !may_explain(judge, rank->host, rise);
 
     return (struct dt_judge_cause){
         is_certain, DT_FINDING_DEVICE, DT_JUDGE_NONE, {DT_JUDGE_NONE, DT_JUDGE_NONE}};

@@ -119,6 +119,24 @@ TEST_F(JudgeEarly, ALinkIsNamedAfterOneIterationIfTheOthersOfBothNicsAreHealthy)
     EXPECT_EQ(findings[0].peer_rank, 6u);
 }
 
+/* The smoothed share of its waits follows only after some reports. */
+TEST_F(JudgeEarly, ALinkOfAHostThatHasJustBecomeBusyIsNotNamedAtOnce)
+{
+    for (uint32_t busy : {2, 6}) { /* the sender, the receiver */
+        judge.reset(dt_judge_create(64, SmallJob::kRanks));
+        HealthySteps(60);
+        share = [=](uint32_t rank) { return rank / 4 == busy / 4 ? 0.4 : 0; };
+        link = [](uint32_t from, uint32_t to) { return from == 2 && to == 6 ? 1.6 : 1; };
+        Step();
+        EXPECT_TRUE(findings.empty()) << "waits of 40 % explain 67 % more time";
+        share = [](uint32_t) { return 0.0; };
+        for (int i = 0; i < 10 && findings.empty(); i++)
+            Step();
+        ASSERT_EQ(findings.size(), 1u) << "the waits have ended, and the link stays slow";
+        EXPECT_EQ(findings[0].kind, DT_FINDING_LINK);
+    }
+}
+
 TEST_F(JudgeEarly, ABurstOfANicIsNeitherThenNorLaterAFinding)
 {
     HealthySteps(60);
