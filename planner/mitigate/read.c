@@ -260,6 +260,16 @@ static bool has_either(const struct dt_json_at *entry, const char *key, const ch
                         other);
 }
 
+/* Two entries for one node would leave open which one holds. */
+static bool is_first_node(const struct dt_json_at *at, const struct detour_slow_node *nodes, size_t k)
+{
+    for (size_t i = 0; i < k; i++)
+        if (nodes[i].node == nodes[k].node)
+            return dt_json_fail(at, DETOUR_INVALID, "is node %" PRId32 " again; nodes[%zu] has it",
+                                nodes[k].node, i);
+    return true;
+}
+
 static bool read_slow_nodes(struct detour_arena *arena, const struct dt_json_at *root, int32_t last,
                             struct detour_slowness *slowness)
 {
@@ -278,7 +288,7 @@ static bool read_slow_nodes(struct detour_arena *arena, const struct dt_json_at 
         if (!dt_json_object(&at, node_keys) || !read_int32(&at, "node", "a node", 0, last, &nodes[k].node) ||
             !read_factor(&at, "compute", &nodes[k].compute_permille) ||
             !read_factor(&at, "network", &nodes[k].network_permille) ||
-            !has_either(&at, "compute", "network"))
+            !has_either(&at, "compute", "network") || !is_first_node(&at, nodes, k))
             return false;
     }
     slowness->nodes = nodes;
@@ -286,8 +296,8 @@ static bool read_slow_nodes(struct detour_arena *arena, const struct dt_json_at 
     return true;
 }
 
-/* Two entries for one link would leave open which one holds. */
-static bool is_first(const struct dt_json_at *at, const struct detour_slow_link *links, size_t k)
+/* Likewise, in either direction. */
+static bool is_first_link(const struct dt_json_at *at, const struct detour_slow_link *links, size_t k)
 {
     for (size_t i = 0; i < k; i++)
         if ((links[i].a == links[k].a && links[i].b == links[k].b) ||
@@ -317,7 +327,7 @@ static bool read_slow_links(struct detour_arena *arena, const struct dt_json_at 
             !read_int32(&at, "b", "a node", 0, last, &links[k].b) ||
             !read_factor(&at, "factor", &links[k].factor_permille) ||
             !dt_json_time_optional(&at, "delay_ms", DETOUR_TIME_MAX_NS, &links[k].delay_ns) ||
-            !has_either(&at, "factor", "delay_ms") || !is_first(&at, links, k))
+            !has_either(&at, "factor", "delay_ms") || !is_first_link(&at, links, k))
             return false;
     }
     slowness->links = links;

@@ -116,7 +116,7 @@ static bool is_known(const char *key, const char *const *keys)
     return false;
 }
 
-/* "a, b or c" of a NULL-terminated list, cut if it is too long. */
+/* "a, b or c" of a NULL-terminated list, cut if it is longer than an error line. */
 static void list_names(const char *const *names, char *list, size_t list_bytes)
 {
     size_t length = 0;
@@ -133,7 +133,7 @@ bool dt_json_object(const struct dt_json_at *at, const char *const *keys)
 {
     const char *key;
     json_t *value;
-    char list[160];
+    char list[DETOUR_ERROR_TEXT_BYTES];
     char shown[SHOWN_BYTES];
 
     if (!json_is_object(at->value))
@@ -251,7 +251,7 @@ bool dt_json_bool(const struct dt_json_at *at, bool *value)
 
 bool dt_json_choice(const struct dt_json_at *at, const char *const *names, size_t *index)
 {
-    char list[160];
+    char list[DETOUR_ERROR_TEXT_BYTES];
     char shown[SHOWN_BYTES];
 
     for (size_t i = 0; names[i] && json_is_string(at->value); i++) {

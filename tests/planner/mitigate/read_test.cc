@@ -136,6 +136,11 @@ TEST(MitigateFiles, BadClustersAreRefusedWithOneLine)
     EXPECT_NE(Refuse("70000", "\"all\"").find("c: state_bytes"), std::string::npos);
     EXPECT_NE(Refuse("2000000", "null").find("c: copy_bytes_per_s"), std::string::npos);
     EXPECT_NE(Refuse("}}", "}").size(), 0u);
+    EXPECT_EQ(
+        Refuse("\"name\"", "\"speed\": 1, \"name\""),
+        "c: speed is not a known field; there are version, name, replicas, stages, microbatches, stage_ms, "
+        "message_bytes, gradient_bytes, bytes_per_s, latency_ms, nodes, costs_ms, state_bytes, "
+        "copy_bytes_per_s or machines");
 }
 
 TEST(MitigateFiles, BadEventsAreRefusedWithOneLine)
@@ -155,6 +160,8 @@ TEST(MitigateFiles, BadEventsAreRefusedWithOneLine)
         EXPECT_EQ(RefuseEvent("\"delay_ms\": 3}", std::string("\"delay_ms\": 3}, ") + again).substr(12),
                   again[6] == '0' ? "is link 0-2 again; links[0] has it"
                                   : "is link 2-0 again; links[0] has it");
+    EXPECT_EQ(RefuseEvent("1.5}", "1.5}, {\"node\": 3, \"network\": 2}"),
+              "e: nodes[1] is node 3 again; nodes[0] has it");
     EXPECT_NE(RefuseEvent("12", "-1").find("e: slow_iterations is -1"), std::string::npos);
     EXPECT_NE(RefuseEvent("\"links\"", "\"lines\"").find("lines"), std::string::npos);
 }
