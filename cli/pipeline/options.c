@@ -297,7 +297,10 @@ static error_t parse_what(int key, char *arg, struct parse *parse)
     case KEY_EXCHANGE:
         if (dt_pipeline_exchanges_add(&options->exchanges, arg))
             return 0;
-        return refuse("--exchange %s: expected A-B@N[,through=DIR], iterations ascending", arg);
+        return refuse(
+            "--exchange %s: expected A-B@N[,through=DIR]: two ranks, N from 1 on and not below that "
+            "of the last one, DIR once, %d exchanges at most",
+            arg, DT_PIPELINE_EXCHANGES_MAX);
     case KEY_SLOW_LINK:
         return parse_slow_link(options, arg);
     case KEY_SLOW_DEVICE:

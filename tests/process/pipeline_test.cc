@@ -166,6 +166,11 @@ TEST(Pipeline, RanksExchangeTheirPositions)
         EXPECT_EQ(outcome.exit_code, 2) << wrong;
         EXPECT_EQ(LineCount(outcome.err), 1u) << outcome.err;
     }
+    outcome =
+        RunDetour(Pipeline({"--dp", "2", "--exchange", "1-2@1,through=a", "--exchange", "1-2@2,through=a"}));
+    EXPECT_EQ(outcome.err, "detour pipeline: --exchange 1-2@2,through=a: expected A-B@N[,through=DIR]: two "
+                           "ranks, N from 1 on and "
+                           "not below that of the last one, DIR once, 64 exchanges at most\n");
     fs::remove(path);
     fs::remove(folder);
 }
