@@ -86,8 +86,8 @@ def pause_section(programs):
             "\"FALCON's figures 13 to 16\" below); a rank has no more connections in a larger job."), "", run.wrap(
             "Not included: registration of the slots, 8 MiB in each direction whatever the state, copies of several devices that "
             "share a host's memory, and what a framework needs beside Detour, such as communicators. The runner's pauses on two cores with software RNICs are "
-            "another scale: about 40 ms for 1 MB and 1.1 to 2.3 s for 128 MiB ([pipeline](pipeline.md#ranks-that-exchange-their-"
-            "positions)), in which the processor copies every byte and all parameters are compared."), ""]
+            "another scale: about 60 ms for 1 MiB and 0.5 to 1.1 s for 128 MiB (\"FALCON's figures 18 and 19\" below), in which the "
+            "processor copies every byte and all parameters are compared."), ""]
 
 
 # ---- validation ----
