@@ -2,9 +2,12 @@
 """Tables of docs/mitigate.md: the estimates of `detour mitigate` for the frozen cases, and what another schedule gains once a
 slow link is between two stages. For falcon.py --estimates, which prints them; `programs` is its."""
 import json
+import pathlib
 import subprocess
+import tempfile
 
 import generate  # falcon_costs.py knows its folder
+from falcon_machines import MACHINE_FIGURES, between_machines
 
 
 def event_of(case):
@@ -17,21 +20,36 @@ def event_of(case):
     return event
 
 
-def plan_of(programs, case):
+def plan_of(programs, cluster, case):
     """Times of a healthy iteration: without a remedy, with S2, with S3."""
-    command = [programs.build / "bin/detour", "mitigate", "--event", "-", "--cluster",
-               programs.clusters / f"{case['cluster']}.json", "--json"]
-    made = json.loads(subprocess.run(command, input=json.dumps(event_of(case)), capture_output=True, text=True, check=True).stdout)
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "cluster.json")
+        path.write_text(generate.text_of(cluster), encoding="utf-8")
+        command = [programs.build / "bin/detour", "mitigate", "--event", "-", "--cluster", path, "--json"]
+        result = subprocess.run(command, input=json.dumps(event_of(case)), capture_output=True, text=True, check=True)
+    made = json.loads(result.stdout)
     return [step["iteration_ms"] / made["healthy_ms"] for step in made["steps"][:3]]
+
+
+def without_severity(name):
+    return name.removesuffix(", weak").removesuffix(", medium").removesuffix(", severe")
+
+
+def jobs_of(cases):
+    """(name of the row, job, case), then the cases with a slow path between machines."""
+    jobs = [(without_severity(name), generate.make_cluster(case["cluster"]), case) for name, case in sorted(cases.items())]
+    moved = [(f"{without_severity(name)}, between machines", *between_machines(case))
+             for name, case in sorted(cases.items()) if name.startswith(MACHINE_FIGURES)]
+    return jobs + moved
 
 
 def estimate_rows(programs, cases):
     """One for all severities of a case; S2 is that of figures 13 and 14, S3 that of 15 and 16."""
     groups, rows = {}, []
-    for name, case in cases.items():
-        groups.setdefault(name.removesuffix(", weak").removesuffix(", medium").removesuffix(", severe"), []).append(case)
-    for name, members in sorted(groups.items()):
-        plans = [plan_of(programs, case) for case in members]
+    for name, cluster, case in jobs_of(cases):
+        groups.setdefault(name, []).append(plan_of(programs, cluster, case))
+    for name, plans in groups.items():
+        plans.sort()
         steps = {"figure 13": [1], "figure 14": [1], "figure 15": [2], "figure 16": [2]}.get(name[:9], [1, 2])
         cells = [", ".join(f"{plan[step]:.2f}" for plan in plans) if step in (0, *steps) else "" for step in range(3)]
         gains = [(plan[0] - plan[steps[-1]]) / (plan[0] - 1) for plan in plans]

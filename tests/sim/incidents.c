@@ -8,7 +8,8 @@
 
 #define TAIL_ITERATIONS 8 /* healthy ones behind the last incident: a recovery is confirmed within three */
 
-/* Exchanges of nodes that a plan of S3 tries: with 64 nodes and a few slow ones, more find nothing better. */
+/* Exchanges of nodes that a plan of S3 tries: where each slow link is one pair of 64 nodes, more find nothing
+ * better. */
 #define S3_BUDGET 4000
 
 enum { PPM = 1000000 };
@@ -121,7 +122,9 @@ static struct detour_mitigate_options budget_of(const struct dt_incidents_option
     bool has_s3 = options->policy == DT_INCIDENTS_LADDER || options->policy == DT_INCIDENTS_EAGER ||
                   options->step == DETOUR_STEP_S3;
 
-    return (struct detour_mitigate_options){.budget = has_s3 ? S3_BUDGET : 1};
+    if (!has_s3)
+        return (struct detour_mitigate_options){.budget = 1};
+    return (struct detour_mitigate_options){.budget = options->budget ? options->budget : S3_BUDGET};
 }
 
 /* With the numbers of microbatches of S2, which are at least as good as equal ones for every assignment. */

@@ -60,6 +60,7 @@ struct dt_incidents_options {
     enum detour_step highest; /* of DT_INCIDENTS_LADDER: no step above it; S1 means S4 */
     enum dt_incidents_model model;
     enum dt_incidents_reference reference;
+    uint64_t budget; /* exchanges of nodes that a plan of S3 tries; 0 means 4,000 */
     void (*on_phase)(void *arg, const struct dt_incidents_phase *phase); /* NULL: no call */
     void *phase_arg;
 };

@@ -30,6 +30,7 @@ static const char help[] =
     "  --plans NAME       the ladder alone, and how far its plans of S3 are from what cannot be less: bound, "
     "of\n"
     "                     each plan; optimum, of all assignments of at most eight nodes\n"
+    "  --budget N         exchanges of nodes that a plan of S3 tries (4000)\n"
     "  --phases           also prints the phases of the runs without remedies and with the ladder\n";
 
 struct request {
@@ -37,6 +38,7 @@ struct request {
     enum dt_incidents_model model;
     enum detour_step highest;
     enum dt_incidents_reference reference;
+    uint64_t budget; /* 0: not given */
     bool has_eager;
     bool has_phases;
 };
@@ -91,6 +93,7 @@ static enum detour_status run_policy(const struct request *request, const struct
                                                  .highest = request->highest,
                                                  .model = request->model,
                                                  .reference = request->reference,
+                                                 .budget = request->budget,
                                                  .on_phase = has_phases ? record : NULL,
                                                  .phase_arg = &recorder};
     struct dt_incidents_result result;
@@ -159,6 +162,14 @@ static bool parse_reference(const char *text, enum dt_incidents_reference *refer
     return *reference == DT_INCIDENTS_OPTIMUM || !strcmp(text, "bound");
 }
 
+static bool parse_budget(const char *text, uint64_t *budget)
+{
+    char *end;
+
+    *budget = strtoul(text, &end, 10);
+    return *text >= '1' && *text <= '9' && !*end && *budget <= 1000000;
+}
+
 static bool parse_step(const char *text, enum detour_step *found)
 {
     for (int step = DETOUR_STEP_S2; step < DETOUR_STEP_COUNT; step++)
@@ -172,11 +183,15 @@ static bool parse_step(const char *text, enum detour_step *found)
 /* 0, or the exit status. */
 static int parse(int argc, char **argv, struct request *request)
 {
-    static const struct option options[] = {
-        {"cluster", required_argument, NULL, 'c'}, {"model", required_argument, NULL, 'm'},
-        {"highest", required_argument, NULL, 's'}, {"eager", no_argument, NULL, 'e'},
-        {"plans", required_argument, NULL, 'r'},   {"phases", no_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},          {0}};
+    static const struct option options[] = {{"cluster", required_argument, NULL, 'c'},
+                                            {"model", required_argument, NULL, 'm'},
+                                            {"highest", required_argument, NULL, 's'},
+                                            {"eager", no_argument, NULL, 'e'},
+                                            {"plans", required_argument, NULL, 'r'},
+                                            {"phases", no_argument, NULL, 'p'},
+                                            {"budget", required_argument, NULL, 'b'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -194,6 +209,8 @@ static int parse(int argc, char **argv, struct request *request)
             request->has_eager = true;
         } else if (option == 'r') {
             is_good = parse_reference(optarg, &request->reference);
+        } else if (option == 'b') {
+            is_good = parse_budget(optarg, &request->budget);
         } else if (option == 'p') {
             request->has_phases = true;
         } else {

@@ -124,6 +124,25 @@ TEST(Incidents, AnExchangePausesForTheMoveOfItsState)
     EXPECT_LE(ladder.waited_ns[DETOUR_STEP_S3], ladder.paused_ns);
 }
 
+TEST(Incidents, PlansOfS3TryAsManyExchangesAsTheBudgetHas)
+{
+    Cluster cluster(5, 2, 40);
+    cluster.costs = {0, kMs, 10 * kSecond, 1000 * kSecond};
+    const std::vector<struct dt_incident> incidents = {Link(1, 3, 5000, 0, 100 * kSecond),
+                                                       Link(4, 6, 5000, 0, 100 * kSecond)};
+    struct dt_incidents_options options = {};
+    struct dt_incidents_result result = {};
+    struct detour_error error = {};
+    options.cluster = cluster.get();
+    options.incidents = incidents.data();
+    options.incident_count = 2;
+    for (uint64_t budget : {1u, 0u}) {
+        options.budget = budget;
+        ASSERT_EQ(dt_incidents_run(&options, &result, &error), DETOUR_OK) << error.text;
+        EXPECT_EQ(result.taken[DETOUR_STEP_S3], budget ? 0 : 1);
+    }
+}
+
 TEST(Incidents, NodesAreExchangedOnceWaitingHasCostAsMuch)
 {
     Cluster cluster(4, 2, 32);
