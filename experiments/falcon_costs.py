@@ -129,7 +129,10 @@ def validation_section(programs):
 
 def print_groups(build):
     """The shortest of 300 calls of the library each: replicas of 1 to 2 ms, eight microbatches for each."""
-    os.environ["DETOUR_SCHED_LIBRARY"] = str(pathlib.Path(build, "lib/libdetour-sched.so").resolve())
+    library = pathlib.Path(build, "lib/libdetour-sched.so").resolve()
+    if not library.exists():
+        sys.exit(f"{library} is not there; `make` builds it in build/")
+    os.environ["DETOUR_SCHED_LIBRARY"] = str(library)
     sys.path.insert(0, str(HERE.parent / "python"))
     import detour_mitigate
     import detour_sched

@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import statistics
@@ -46,6 +47,8 @@ def processor_s(child):
 class Runs:
     def __init__(self, build):
         self.detour = str(pathlib.Path(build, "bin/detour").resolve())
+        if not pathlib.Path(self.detour).exists():
+            sys.exit(f"overhead.py: {build}: has no bin/detour; `make` builds it in build/")
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="detour-overhead-"))
         self.environment = dict(os.environ, DETOUR_VERBS="soft", DETOUR_SOCKET_IFNAME="=lo",
                                 DETOUR_RUNTIME_DIR=str(self.folder / "runtime"))
@@ -186,6 +189,8 @@ def file_system(folder, mounts="/proc/self/mounts"):
 
 
 def check_folder(folder):
+    if not os.path.isdir(folder):
+        sys.exit(f"overhead.py: {folder} is no folder; --folder has to name one on a disk")
     kind = file_system(folder)
     if kind in IN_MEMORY:
         sys.exit(f"overhead.py: {folder} is a file system in memory ({kind}); --folder has to name a folder on a disk")
@@ -207,13 +212,25 @@ def print_pauses(runs, options):
         shutil.rmtree(folder)
 
 
+def positive(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)
+
+
+def shapes(text):
+    if not re.fullmatch(r"[1-9]\d*x[1-9]\d*(,[1-9]\d*x[1-9]\d*)*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of DEVICESxREPLICAS such as 2x2,4x1")
+    return text
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--iterations", type=int, default=300)
+    parser.add_argument("--pairs", type=positive, default=10)
+    parser.add_argument("--iterations", type=positive, default=300)
     parser.add_argument("--parameters", default="1M,16M,128M")
-    parser.add_argument("--shapes", default="2x2")
+    parser.add_argument("--shapes", type=shapes, default="2x2")
     parser.add_argument("--processor", action="store_true")
     parser.add_argument("--detection", action="store_true", help="needs valgrind")
     parser.add_argument("--folder", type=pathlib.Path, help="of the files, on the disk to compare with")

@@ -28,6 +28,8 @@ class Runs:
 
     def __init__(self, build):
         self.build = pathlib.Path(build)
+        if not (self.build / PROGRAM).exists():
+            sys.exit(f"{self.build}: has no {PROGRAM}; `make experiments` builds it in build/")
         self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
         self.started = {}
 
