@@ -189,7 +189,7 @@ bool dt_json_array(const struct dt_json_at *at, size_t count_max, size_t *count)
 
 bool dt_json_array_of(const struct dt_json_at *at, size_t count, const char *why)
 {
-    size_t found;
+    size_t found = 0;
 
     if (!dt_json_array(at, SIZE_MAX, &found))
         return false;
