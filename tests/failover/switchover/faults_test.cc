@@ -91,6 +91,33 @@ TEST_F(Faults, ASenderThatDoesNotAnswerIsAwaitedForALimitedTime)
     Move(); // over the other path
 }
 
+/* The path is polled no more, so that its first reason stays; what has arrived counts when it is fenced. */
+TEST_F(Faults, ASecondFailedCompletionWhileTheSenderIsAwaitedLosesNothing)
+{
+    dt_path *path = &receiver->path[0];
+    dt_completion bad = {};
+    PostReceive(0);
+    PostSend(0);
+    bad.qpn = dt_qp_number(path->qp[0]);
+    for (uint32_t status : {DT_WC_RETRY_EXCEEDED, DT_WC_REMOTE_OPERATION}) {
+        bad.status = status;
+        dt_connection_path_failed(receiver, path, &bad);
+        EXPECT_EQ(DT_PATH_NONE, path->state);
+        dt_faults_process(receiver, now_ns);
+        EXPECT_EQ((uint32_t)DT_RECEIVER_STOPPING, path->machine.state);
+        EXPECT_EQ(status == DT_WC_RETRY_EXCEEDED ? DT_PATH_LISTENING : DT_PATH_NONE, path->state);
+        EXPECT_FALSE(path->fence.is_active);
+        EXPECT_NE(nullptr, strstr(State(receiver, 0)->why, "transport retry count exceeded"));
+    }
+    EXPECT_EQ(now_ns + there.net->environment.params.fence_ms * DT_NS_PER_MS, State(receiver, 0)->stop_ns);
+    Finish();
+    EXPECT_EQ(0, memcmp(from, to, kBytes));
+    Until([&] { return sender->path[0].machine.state == DT_SENDER_SETTLED; });
+    EXPECT_EQ(0, CountLines("has not confirmed")) << "the sender has stopped";
+    Until([&] { return sender->path[0].state == DT_PATH_UP && receiver->path[0].state == DT_PATH_UP; });
+    Move();
+}
+
 TEST_F(Faults, ADrainThatWasEndedMeanwhileIsNoFault)
 {
     dt_connection_suspect(sender, &sender->path[0], DT_FAULT_ADMIN); // is_drained is 0
