@@ -114,7 +114,7 @@ static const struct argp argp = {
            "  silent, event=EVENT                      no completions; an asynchronous\n"
            "                                           event\n"
            "  personality=PROVIDER                     in the error state it is like mlx5,\n"
-           "                                           ionic, bnxt or rxe\n"
+           "                                           ionic, bnxt, rxe or mana\n"
            "\n"
            "A rule delays messages that its process sends. To delay one direction of a link,\n"
            "give the rule to the sending process (--pid), with device= and peer=.\n"

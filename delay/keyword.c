@@ -59,12 +59,13 @@ const struct dt_delay_keywords dt_delay_events = {
      {"cq_error", DT_DELAY_EVENT_CQ_ERROR},
      {"qp_fatal", DT_DELAY_EVENT_QP_FATAL}}};
 
-const struct dt_delay_keywords dt_delay_personalities = {"a provider: mlx5, ionic, bnxt or rxe",
-                                                         4,
+const struct dt_delay_keywords dt_delay_personalities = {"a provider: mlx5, ionic, bnxt, rxe or mana",
+                                                         5,
                                                          {{"mlx5", DT_DELAY_PERSONALITY_MLX5},
                                                           {"ionic", DT_DELAY_PERSONALITY_IONIC},
                                                           {"bnxt", DT_DELAY_PERSONALITY_BNXT},
-                                                          {"rxe", DT_DELAY_PERSONALITY_RXE}}};
+                                                          {"rxe", DT_DELAY_PERSONALITY_RXE},
+                                                          {"mana", DT_DELAY_PERSONALITY_MANA}}};
 
 const struct dt_delay_keywords dt_delay_errors = {
     "an errno: EIO, EINVAL, ENOMEM, EAGAIN, EBUSY, ENODEV, ENOSPC, ENETDOWN, ENETUNREACH or ETIMEDOUT",

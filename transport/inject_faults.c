@@ -49,6 +49,7 @@ static const enum dt_device_personality personality_of[DT_DELAY_PERSONALITY_COUN
     [DT_DELAY_PERSONALITY_IONIC] = DT_DEVICE_PERSONALITY_IONIC,
     [DT_DELAY_PERSONALITY_BNXT] = DT_DEVICE_PERSONALITY_BNXT,
     [DT_DELAY_PERSONALITY_RXE] = DT_DEVICE_PERSONALITY_RXE,
+    [DT_DELAY_PERSONALITY_MANA] = DT_DEVICE_PERSONALITY_MANA,
 };
 
 /* A trace is only in force here when the device crashes by it. */

@@ -47,7 +47,8 @@ enum dt_device_fault_kind {
     DT_DEVICE_FAULT_EVENT,  /* `event` is raised, once; nothing else happens. Counts events */
     /*
      * In the error state, the device behaves as with the provider `personality`. Counts completions that
-     * become flushed work (IONIC, BNXT), calls without an effect (MLX5), receives that are lost (RXE).
+     * become flushed work (IONIC, BNXT), calls without an effect (MLX5), receives that are lost (RXE), posts
+     * that are refused (MANA).
      */
     DT_DEVICE_FAULT_PERSONALITY
 };
@@ -78,12 +79,18 @@ enum dt_device_fault_kind {
  * RXE, providers/rxe/rxe.c: rxe_post_recv() writes to a queue in shared memory and makes no system call, so
  * nothing looks at a receive that is posted in the error state, and it never completes. Here each call of
  * post_recv queries the state of the queue pair.
+ *
+ * MANA, providers/mana/wr.c: mana_ib_post_send() and mana_ib_post_recv() answer EINVAL once the queue pair is
+ * in the error state, so that no marker can be posted there. bnxt_re did the same before rdma-core 47, and
+ * ocrdma still does for sends. Those libraries notice the state by an error completion, an event or
+ * modify_qp; here each post queries it, which refuses posts earlier. Sends of the `std` back end only.
  */
 enum dt_device_personality {
     DT_DEVICE_PERSONALITY_MLX5,
     DT_DEVICE_PERSONALITY_IONIC,
     DT_DEVICE_PERSONALITY_BNXT,
-    DT_DEVICE_PERSONALITY_RXE
+    DT_DEVICE_PERSONALITY_RXE,
+    DT_DEVICE_PERSONALITY_MANA
 };
 
 enum dt_device_call {

@@ -306,10 +306,17 @@ static int fail_call(struct dt_fault_layer *layer, enum dt_device_call call, con
     return state->fault.error;
 }
 
+static int refuse_post(struct dt_fault_layer *layer, enum dt_device_call call, const struct ibv_qp *qp)
+{
+    int error = fail_call(layer, call, qp);
+
+    return !error && dt_fault_personality_refuses(layer, find_qp(layer, qp)) ? EINVAL : error;
+}
+
 int dt_fault_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     struct dt_fault_layer *layer = lock_layer(qp->context);
-    int error = fail_call(layer, DT_DEVICE_CALL_POST_SEND, qp);
+    int error = refuse_post(layer, DT_DEVICE_CALL_POST_SEND, qp);
 
     unlock(layer);
     if (!error)
@@ -321,7 +328,7 @@ int dt_fault_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 int dt_fault_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     struct dt_fault_layer *layer = lock_layer(qp->context);
-    int error = fail_call(layer, DT_DEVICE_CALL_POST_RECV, qp);
+    int error = refuse_post(layer, DT_DEVICE_CALL_POST_RECV, qp);
     bool is_lost = !error && dt_fault_personality_loses_receive(layer, find_qp(layer, qp));
 
     unlock(layer);

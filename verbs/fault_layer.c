@@ -174,8 +174,9 @@ void dt_fault_layer_exchange(struct dt_fault_layer *layer)
                  dt_fault_find(layer, DT_DEVICE_FAULT_STATUS) ||
                  dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, DT_DEVICE_CALL_POLL_CQ) ||
                  dt_fault_personality_polls(layer);
-    bool sends = dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, DT_DEVICE_CALL_POST_SEND);
-    bool recvs = dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, DT_DEVICE_CALL_POST_RECV) ||
+    bool posts = dt_fault_personality_posts(layer);
+    bool sends = posts || dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, DT_DEVICE_CALL_POST_SEND);
+    bool recvs = posts || dt_fault_find_call(layer, DT_DEVICE_FAULT_FAIL, DT_DEVICE_CALL_POST_RECV) ||
                  dt_fault_personality_receives(layer);
 
     dt_store_relaxed(&ops->poll_cq, polls ? dt_fault_poll_cq : layer->poll_cq);

@@ -20,6 +20,11 @@ bool dt_fault_personality_receives(struct dt_fault_layer *layer)
     return find(layer, DT_DEVICE_PERSONALITY_RXE);
 }
 
+bool dt_fault_personality_posts(struct dt_fault_layer *layer)
+{
+    return find(layer, DT_DEVICE_PERSONALITY_MANA);
+}
+
 bool dt_fault_personality_ignores(struct dt_fault_layer *layer)
 {
     struct dt_fault_state *mlx5 = find(layer, DT_DEVICE_PERSONALITY_MLX5);
@@ -116,15 +121,32 @@ void dt_fault_personality_emptied(struct dt_fault_layer *layer, const struct ibv
     }
 }
 
-bool dt_fault_personality_loses_receive(struct dt_fault_layer *layer, const struct dt_fault_qp *qp)
+/* The device's state; false where it does not answer. */
+static bool is_in_error(const struct dt_fault_layer *layer, const struct dt_fault_qp *qp)
 {
-    struct dt_fault_state *rxe = find(layer, DT_DEVICE_PERSONALITY_RXE);
     struct ibv_qp_attr attr = {0};
     struct ibv_qp_init_attr init;
 
-    if (!rxe || !qp || layer->below->query_qp(qp->ibv, &attr, IBV_QP_STATE, &init) ||
-        attr.qp_state != IBV_QPS_ERR)
+    return qp && !layer->below->query_qp(qp->ibv, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR;
+}
+
+static bool acts_in_error(struct dt_fault_layer *layer, const struct dt_fault_qp *qp,
+                          enum dt_device_personality personality)
+{
+    struct dt_fault_state *state = find(layer, personality);
+
+    if (!state || !is_in_error(layer, qp))
         return false;
-    dt_fault_acts(rxe);
+    dt_fault_acts(state);
     return true;
+}
+
+bool dt_fault_personality_refuses(struct dt_fault_layer *layer, const struct dt_fault_qp *qp)
+{
+    return acts_in_error(layer, qp, DT_DEVICE_PERSONALITY_MANA);
+}
+
+bool dt_fault_personality_loses_receive(struct dt_fault_layer *layer, const struct dt_fault_qp *qp)
+{
+    return acts_in_error(layer, qp, DT_DEVICE_PERSONALITY_RXE);
 }

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* The layer has a personality that changes or reads completions, or posted receives. */
+/* The layer has a personality that changes or reads completions, or loses receives. */
 bool dt_fault_personality_polls(struct dt_fault_layer *layer);
 bool dt_fault_personality_receives(struct dt_fault_layer *layer);
 
@@ -32,6 +32,12 @@ void dt_fault_personality_turn(struct dt_fault_layer *layer, struct dt_fault_qp 
 
 /* A poll has found `cq` empty. */
 void dt_fault_personality_emptied(struct dt_fault_layer *layer, const struct ibv_cq *cq);
+
+/* The layer has a personality that refuses posts. */
+bool dt_fault_personality_posts(struct dt_fault_layer *layer);
+
+/* True: a post to `qp`, of sends or receives, is refused now. Counted. */
+bool dt_fault_personality_refuses(struct dt_fault_layer *layer, const struct dt_fault_qp *qp);
 
 /* True: the device never looks at a receive that is posted to `qp` now. Counted. */
 bool dt_fault_personality_loses_receive(struct dt_fault_layer *layer, const struct dt_fault_qp *qp);

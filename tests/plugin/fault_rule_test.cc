@@ -162,6 +162,21 @@ TEST_F(Fault, AReceiverFencesADeviceThatDiscardsCompletionsWithoutALoss)
     EXPECT_EQ(0, CountLines("has not confirmed"));
 }
 
+/* In the error state neither device takes a post (mana), so that no marker shows what is flushed: the fence
+ * of each end is proven by the destruction of its queue pairs. */
+TEST_F(Fault, DevicesThatRefusePostsInTheErrorStateAreFencedByDestruction)
+{
+    std::string at_sender = AddRule("device=soft0 personality=mana");
+    std::string at_receiver = AddRule("device=soft2 personality=mana");
+    detour_test::ExpectWarning("soft0: QP ");
+    detour_test::ExpectWarning("soft2: QP ");
+    traffic->Move(20); /* the rules are in force */
+    FailUnderTraffic("soft0", "down");
+    EXPECT_GE(Fired(at_sender), 1u);
+    EXPECT_GE(Fired(at_receiver), 1u);
+    EXPECT_EQ(2, CountLines("us (destroyed), agreed"));
+}
+
 /* The driver reports that a completion queue is lost, although its queue pairs work. */
 TEST_F(Fault, ACompletionQueueThatFailsIsAFaultOfItsPath)
 {

@@ -53,7 +53,7 @@ struct arguments {
 static const struct argp_option options[] = {
     {"profile", 'P', "NAME", 0, "what a seed draws: lossy (default), failover or slow", 0},
     {"personality", KEY_PERSONALITY, "NAME", 0,
-     "every device behaves in the error state like this provider: mlx5, ionic, bnxt or rxe", 0},
+     "every device behaves in the error state like this provider: mlx5, ionic, bnxt, rxe or mana", 0},
     {"must-act", KEY_MUST_ACT, NULL, 0, "with --personality: an error unless it matters in one of the seeds",
      0},
     {"seed", 's', "N", 0, "run this seed only, and print its plan and events", 0},

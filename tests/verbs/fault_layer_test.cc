@@ -266,6 +266,13 @@ TEST_P(DeviceFault, PostsAreRefused)
     EXPECT_EQ(1u, Fired());
     ClearFaults();
     EXPECT_EQ(DT_OK, dt_qp_post_empty_recvs(a->qp, 1));
+    fault.kind = DT_DEVICE_FAULT_PERSONALITY;
+    fault.personality = DT_DEVICE_PERSONALITY_MANA; // refuses them in the error state alone
+    Set(fault, 3);
+    EXPECT_EQ(DT_OK, dt_qp_post_empty_recvs(a->qp, 1));
+    EXPECT_EQ(DT_OK, dt_qp_fail(a->qp));
+    EXPECT_EQ(DT_PATH_ERROR, dt_qp_post_empty_recvs(a->qp, 1));
+    EXPECT_EQ(GetParam().posting == DT_POSTING_STD ? DT_PATH_ERROR : DT_OK, Write(3));
 }
 
 /* Probes and frames in band are no messages, which `count` of a rule counts. */

@@ -63,6 +63,8 @@ TEST_F(Personality, WithoutOneNothingChanges)
     EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, &qp));
     EXPECT_FALSE(dt_fault_personality_polls(&layer));
     EXPECT_FALSE(dt_fault_personality_receives(&layer));
+    EXPECT_FALSE(dt_fault_personality_refuses(&layer, &qp));
+    EXPECT_FALSE(dt_fault_personality_posts(&layer));
 }
 
 TEST_F(Personality, IonicDiscardsWhatWasNotPolledBeforeErr)
@@ -149,6 +151,23 @@ TEST_F(Personality, RxeNeverLooksAtAReceiveThatIsPostedInErr)
     state = IBV_QPS_ERR;
     EXPECT_TRUE(dt_fault_personality_loses_receive(&layer, &qp));
     EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, nullptr)) << "a queue pair that is not known";
+    EXPECT_EQ(1u, fired);
+}
+
+TEST_F(Personality, ManaRefusesPostsInErr)
+{
+    Be(DT_DEVICE_PERSONALITY_MANA);
+    EXPECT_TRUE(dt_fault_personality_posts(&layer));
+    EXPECT_FALSE(dt_fault_personality_polls(&layer));
+    state = IBV_QPS_RTS;
+    EXPECT_FALSE(dt_fault_personality_refuses(&layer, &qp));
+    state = IBV_QPS_UNKNOWN;
+    EXPECT_FALSE(dt_fault_personality_refuses(&layer, &qp)) << "the device does not answer";
+    EXPECT_EQ(0u, fired);
+    state = IBV_QPS_ERR;
+    EXPECT_TRUE(dt_fault_personality_refuses(&layer, &qp));
+    EXPECT_FALSE(dt_fault_personality_refuses(&layer, nullptr)) << "a queue pair that is not known";
+    EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, &qp));
     EXPECT_EQ(1u, fired);
 }
 } // namespace
