@@ -16,6 +16,14 @@
 
 extern "C" const ncclNet_v8_t ncclNetPlugin_v8;
 
+/* Software RNICs have no ports among the interfaces; here lo is a port of the one that this names. */
+static const char *port_of_lo;
+
+extern "C" bool __wrap_dt_netdev_is_of(const char *, const char *interface, const char *device)
+{
+    return port_of_lo && !strcmp(interface, "lo") && !strcmp(device, port_of_lo);
+}
+
 namespace
 {
 std::vector<std::string> *warnings;
@@ -107,6 +115,20 @@ TEST(Init, BadSettingsAreNamedWithTheRightForm)
         ASSERT_EQ(1u, lines.size()) << c.name;
         EXPECT_NE(std::string::npos, lines[0].find(c.text)) << lines[0];
     }
+}
+
+/* Where the control channel and an RNIC share a cable, one line states what that costs. */
+TEST(Init, AControlChannelOnAPortOfAnRnicIsOneWarning)
+{
+    for (const char *device : {"soft1", "soft2"}) { // of soft0 and soft1
+        port_of_lo = device;
+        auto [result, lines] = InitWith({{"DETOUR_VERBS", "soft"}, {"DETOUR_SOCKET_IFNAME", "=lo"}});
+        EXPECT_EQ(ncclSuccess, result);
+        ASSERT_EQ(device == std::string("soft1") ? 1u : 0u, lines.size()) << device;
+        for (const std::string &line : lines)
+            EXPECT_NE(std::string::npos, line.find("the control channel uses lo, a port of soft1: ")) << line;
+    }
+    port_of_lo = nullptr;
 }
 
 /* It is often set, against NCCL's own InfiniBand transport; Detour runs, and one line states that. */
