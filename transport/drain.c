@@ -80,8 +80,11 @@ static struct dt_nic *find(struct dt_net *net, const char *name, char *answer, s
 
 static void describe(const struct order *order, uint32_t count, char *answer, size_t answer_bytes)
 {
-    snprintf(answer, answer_bytes, "%s: %u connections %s", order->nic->name, count,
-             order->is_drained ? "leave it, those that have another path" : "may use it again");
+    const char *what = order->is_drained ? "leave it, those that have another path" : "may use it again";
+    bool must_wait = !order->is_drained && dt_load_acquire(&order->nic->is_drained);
+
+    snprintf(answer, answer_bytes, "%s: %u connections %s%s", order->nic->name, count, what,
+             must_wait ? " once the drain of the device has ended" : "");
 }
 
 enum dt_status dt_net_drain(struct dt_net *net, const char *device, bool is_drained, char *answer,

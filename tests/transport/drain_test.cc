@@ -76,6 +76,16 @@ TEST_F(Drain, OfADeviceEndsThoseOfItsConnections)
     EXPECT_FALSE(dt_path_is_drained(&sender->path[1]));
 }
 
+TEST_F(Drain, OfADeviceOutlastsThatOfAConnection)
+{
+    Listen();
+    Establish();
+    ASSERT_EQ(DT_OK, dt_net_drain(there.net, "soft0", true, answer, sizeof answer));
+    ASSERT_EQ(DT_OK, dt_net_drain_some(there.net, "soft0", "connection=0", false, answer, sizeof answer));
+    EXPECT_STREQ("soft0: 1 connections may use it again once the drain of the device has ended", answer);
+    EXPECT_TRUE(dt_path_is_drained(&sender->path[0]));
+}
+
 TEST_F(Drain, OfAConnectionThatDoesNotSendIsRefused)
 {
     char scope[32];
