@@ -15,12 +15,14 @@ namespace
 {
 /* ---- addresses that change while the process runs */
 bool has_small_mtu;
+int port_queries;
 int (*query_port)(ibv_context *, uint8_t, ibv_port_attr *, size_t);
 ibv_context *(*open_device)(ibv_device *);
 
 int QueryMovingPort(ibv_context *context, uint8_t port, ibv_port_attr *attr, size_t bytes)
 {
     int error = query_port(context, port, attr, bytes);
+    port_queries++;
     if (has_small_mtu)
         attr->active_mtu = IBV_MTU_1024;
     return error;
@@ -69,6 +71,19 @@ TEST_F(MovingPort, IsLookedUpForEachConnection)
     Listen();
     Establish();
     EXPECT_EQ(1024u, Mtu()) << "not that of when the device was opened";
+}
+
+/* Its queue pairs connect the device to itself. */
+TEST_F(MovingPort, IsLookedUpForAFlush)
+{
+    Listen();
+    Establish();
+    dt_path *path = &receiver->path[0];
+    ASSERT_EQ(nullptr, dt_load_acquire(&path->flush));
+    port_queries = 0;
+    dt_path_submit_flush(path);
+    EXPECT_TRUE(StepUntil([&] { return dt_load_acquire(&path->flush) != nullptr; }));
+    EXPECT_LE(1, port_queries);
 }
 
 /*
