@@ -11,6 +11,7 @@
 #include "tests/harness/harness.h"
 #include "tests/transport/two_nets.h"
 #include "transport/message/connection.h"
+#include "transport/path/queues.h"
 
 namespace
 {
@@ -28,6 +29,7 @@ struct Posted {
 /* What the library was asked for, by the numbers of queue pairs. */
 std::mutex asked_mutex;
 std::map<uint32_t, uint8_t> class_of;
+std::map<uint32_t, std::vector<int>> link_of; // service level, time-out, retries
 std::map<uint32_t, std::vector<Posted>> posted_on;
 int rtr_refusals, rtr_error, rtr_tries;
 uint8_t link_layer;
@@ -73,6 +75,10 @@ int ModifyQp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
     std::lock_guard<std::mutex> lock(asked_mutex);
     if (mask & IBV_QP_AV)
         class_of[qp->qp_num] = attr->ah_attr.grh.traffic_class;
+    if (mask & IBV_QP_AV)
+        link_of[qp->qp_num] = {attr->ah_attr.sl};
+    if (mask & IBV_QP_TIMEOUT)
+        link_of[qp->qp_num].insert(link_of[qp->qp_num].end(), {attr->timeout, attr->retry_cnt});
     if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
         rtr_tries++;
         if (rtr_refusals > 0) {
@@ -97,6 +103,7 @@ class Settings : private detour_test::TappedVerbs, public detour_test::TwoNets
     explicit Settings(Environment environment = {}, uint8_t layer = IBV_LINK_LAYER_ETHERNET)
         : TappedVerbs([=](dt_verbs_table &table) {
               class_of.clear();
+              link_of.clear();
               posted_on.clear();
               rtr_refusals = rtr_tries = 0;
               link_layer = layer;
@@ -185,6 +192,24 @@ TEST_F(FifoTrafficClass, IsThatOfTheQueuePairThatCarriesTheOffersOfTheReceiver)
     EXPECT_EQ(32, ClassOf(receiver->path[0].probe));
     PostedFor(1000);
     EXPECT_EQ(1u, PostedOn(receiver).size()) << "the clear-to-send of the message";
+}
+
+/* ---- NCCL_IB_SL, NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT */
+class LinkOptions : public Settings
+{
+  protected:
+    LinkOptions() : Settings({{"NCCL_IB_SL", "3"}, {"NCCL_IB_TIMEOUT", "18"}, {"NCCL_IB_RETRY_CNT", "5"}}) {}
+};
+
+TEST_F(LinkOptions, AreThoseOfEveryQueuePairAndProbesHaveTimesOfTheirOwn)
+{
+    Connected();
+    std::lock_guard<std::mutex> lock(asked_mutex);
+    for (const dt_connection *c : {sender, receiver}) {
+        EXPECT_EQ((std::vector<int>{3, 18, 5}), link_of[dt_qp_number(c->path[0].qp[0])]);
+        EXPECT_EQ((std::vector<int>{3, DT_PROBE_TIMEOUT_EXPONENT, DT_PROBE_RETRY_COUNT}),
+                  link_of[dt_qp_number(c->path[0].probe)]);
+    }
 }
 
 /* ---- DETOUR_WRITE_BYTES */

@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <string>
 
+#include "base/param.h"
 #include "tests/harness/harness.h"
+#include "verbs/object.h"
 #include "verbs/verbs.h"
 
 namespace
@@ -27,6 +31,60 @@ TEST(Open, AnUnknownKindIsInvalidAndTheReasonGoesToTheCaller)
     options.reason = nullptr;
     detour_test::ExpectWarning("verbs: kind 7 is neither system nor soft");
     EXPECT_EQ(DT_INVALID, dt_verbs_open(&options, &verbs));
+}
+
+using Environment = std::map<std::string, std::string>;
+
+const char *Get(void *arg, const char *name)
+{
+    auto *environment = static_cast<const Environment *>(arg);
+    auto found = environment->find(name);
+    return found == environment->end() ? nullptr : found->second.c_str();
+}
+
+/* What devices, GIDs and partition keys are chosen by has the values of the settings. */
+TEST(Open, SettingsReachTheLibrary)
+{
+    Environment environment = {{"DETOUR_SOFT_DEVICES", "3"},
+                               {"NCCL_IB_GID_INDEX", "5"},
+                               {"NCCL_IB_ROUTABLE_FLID_GID_INDEX", "4"},
+                               {"NCCL_IB_PKEY", "2"},
+                               {"NCCL_IB_PKEY_VALUE", "0x8111"},
+                               {"NCCL_IB_ROCE_VERSION_NUM", "1"},
+                               {"NCCL_IB_ADDR_FAMILY", "AF_INET6"},
+                               {"NCCL_IB_ADDR_RANGE", "fd00::/8"},
+                               {"DETOUR_MLX5_LIB", "libmlx5.so.7"}};
+    char error[256];
+    dt_params params;
+    dt_verbs_options options = {};
+    dt_verbs *verbs = nullptr;
+    dt_device_info *list = nullptr;
+    size_t count = 0;
+
+    ASSERT_EQ(DT_OK, dt_params_load(&params, Get, &environment, error, sizeof error)) << error;
+    options.kind = DT_VERBS_SOFT;
+    dt_verbs_options_take(&options, &params);
+    ASSERT_EQ(DT_OK, dt_verbs_open(&options, &verbs));
+    EXPECT_TRUE(verbs->has_gid_index);
+    EXPECT_EQ(5u, verbs->gid_index);
+    EXPECT_EQ(4u, verbs->flid_gid_index);
+    EXPECT_EQ(2u, verbs->pkey_index);
+    EXPECT_EQ(0x8111u, verbs->pkey_value);
+    EXPECT_EQ(1u, verbs->gid_wish.version);
+    EXPECT_EQ(AF_INET6, verbs->gid_wish.family);
+    EXPECT_EQ(8u, verbs->gid_wish.bits);
+    EXPECT_STREQ("libmlx5.so.7", verbs->mlx5_library);
+    dt_verbs_close(verbs);
+
+    environment = {{"DETOUR_SOFT_DEVICES", "3"}};
+    ASSERT_EQ(DT_OK, dt_params_load(&params, Get, &environment, error, sizeof error)) << error;
+    dt_verbs_options_take(&options, &params);
+    ASSERT_EQ(DT_OK, dt_verbs_open(&options, &verbs));
+    EXPECT_FALSE(verbs->has_gid_index);
+    EXPECT_EQ(DT_OK, dt_verbs_devices(verbs, &list, &count));
+    EXPECT_EQ(3u, count);
+    dt_verbs_devices_free(list);
+    dt_verbs_close(verbs);
 }
 
 TEST(Open, ALibraryThatCannotBeUsedIsReplacedByTheDefaultOneIfItMayBe)
