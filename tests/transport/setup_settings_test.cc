@@ -31,6 +31,7 @@ std::mutex asked_mutex;
 std::map<uint32_t, uint8_t> class_of;
 std::map<uint32_t, std::vector<int>> link_of; // service level, time-out, retries
 std::map<uint32_t, std::vector<Posted>> posted_on;
+int relaxed_regions; // registered so far
 int rtr_refusals, rtr_error, rtr_tries;
 uint8_t link_layer;
 
@@ -89,6 +90,13 @@ int ModifyQp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
     return dt_soft_modify_qp(qp, attr, mask);
 }
 
+ibv_mr *RegMrIova2(ibv_pd *pd, void *addr, size_t bytes, uint64_t iova, unsigned access)
+{
+    std::lock_guard<std::mutex> lock(asked_mutex);
+    relaxed_regions += (access & IBV_ACCESS_RELAXED_ORDERING) != 0;
+    return dt_soft_reg_mr_iova2(pd, addr, bytes, iova, access);
+}
+
 const char *Get(void *arg, const char *name)
 {
     auto *environment = static_cast<const Environment *>(arg);
@@ -105,11 +113,12 @@ class Settings : private detour_test::TappedVerbs, public detour_test::TwoNets
               class_of.clear();
               link_of.clear();
               posted_on.clear();
-              rtr_refusals = rtr_tries = 0;
+              rtr_refusals = rtr_tries = relaxed_regions = 0;
               link_layer = layer;
               open_device = table.open_device;
               table.open_device = OpenDevice;
               table.modify_qp = ModifyQp;
+              table.reg_mr_iova2 = RegMrIova2;
           }),
           TwoNets([this, environment](dt_params &params, dt_net_options &options) {
               char error[256];
@@ -210,6 +219,37 @@ TEST_F(LinkOptions, AreThoseOfEveryQueuePairAndProbesHaveTimesOfTheirOwn)
         EXPECT_EQ((std::vector<int>{3, DT_PROBE_TIMEOUT_EXPONENT, DT_PROBE_RETRY_COUNT}),
                   link_of[dt_qp_number(c->path[0].probe)]);
     }
+}
+
+/* ---- NCCL_IB_PCI_RELAXED_ORDERING */
+class RelaxedOrdering : public Settings
+{
+  protected:
+    explicit RelaxedOrdering(Environment environment = {}) : Settings(environment) {}
+    /* Of the two that a message of this size needs. */
+    int RelaxedRegionsOfAMessage()
+    {
+        Connected();
+        EXPECT_EQ(0, relaxed_regions) << "control memory";
+        PostedFor(9000);
+        return relaxed_regions;
+    }
+};
+
+class StrictOrdering : public RelaxedOrdering
+{
+  protected:
+    StrictOrdering() : RelaxedOrdering({{"NCCL_IB_PCI_RELAXED_ORDERING", "0"}}) {}
+};
+
+TEST_F(RelaxedOrdering, IsTheDefaultForPayload)
+{
+    EXPECT_EQ(2, RelaxedRegionsOfAMessage());
+}
+
+TEST_F(StrictOrdering, IsThatOfAllMemoryIfItIsSet)
+{
+    EXPECT_EQ(0, RelaxedRegionsOfAMessage());
 }
 
 /* ---- DETOUR_WRITE_BYTES */
