@@ -72,6 +72,23 @@ TEST_F(Fencing, BothEndsAreProvenByFlushedCompletions)
     dt_fence_end(&receiver->path[1].fence);
 }
 
+/* The sender may have counted its acknowledgement, and the move to ERR may discard its completion. */
+TEST_F(Fencing, WhatHasArrivedIsReceivedBeforeTheMoveToErr)
+{
+    here.net->environment.params.idle_takeover_us = UINT32_MAX; // nothing else polls for the receiver
+    PostReceive(0);
+    PostSend(0);
+    StepUntil([&] { return IsDone(&send[0]); });
+    const uint32_t before = receiver->completions;
+    Begin(receiver, 0);
+    EXPECT_EQ(before + 1, receiver->completions);
+    EXPECT_TRUE(State(receiver, 0)->is_fence_wanted) << "the control thread has not been asked yet";
+    EXPECT_TRUE(IsDone(&receive[0]));
+    EXPECT_EQ(0, memcmp(from, to, kBytes));
+    EXPECT_EQ(DT_PATH_FENCED, Await(here.net, &receiver->path[0], DT_NS_PER_S));
+    dt_fence_end(&receiver->path[0].fence);
+}
+
 TEST_F(Fencing, NothingIsProvenBeforeTheQueuePairsWereMovedToErr)
 {
     Begin(sender, 1);
