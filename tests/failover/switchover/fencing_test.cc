@@ -2,6 +2,7 @@
 #include "failover/switchover/fencing.h"
 
 #include "tests/failover/switchover/pair.h"
+#include "tests/harness/harness.h"
 #include "transport/path/queues.h"
 #include "verbs/fault.h"
 
@@ -87,6 +88,23 @@ TEST_F(Fencing, WhatHasArrivedIsReceivedBeforeTheMoveToErr)
     EXPECT_EQ(0, memcmp(from, to, kBytes));
     EXPECT_EQ(DT_PATH_FENCED, Await(here.net, &receiver->path[0], DT_NS_PER_S));
     dt_fence_end(&receiver->path[0].fence);
+}
+
+/* The device refused the error state: a marker is a write like any other. */
+TEST_F(Fencing, AMarkerThatSucceedsProvesNothing)
+{
+    dt_path *path = &sender->path[1];
+    detour_test::ExpectWarning("cannot go to ERR");
+    Fail(path, DT_DEVICE_CALL_MODIFY_QP);
+    Begin(sender, 1);
+    EXPECT_EQ(DT_PATH_EVENT_COUNT, Await(there.net, path, 100 * DT_NS_PER_MS));
+    EXPECT_LE(1u, fired);
+    EXPECT_TRUE(path->fence.is_err_requested);
+    EXPECT_EQ(0u, path->fence.marker_mask);
+    dt_device_set_faults(path->nic->device, nullptr, 0);
+    EXPECT_EQ(DT_PATH_FENCED, Await(there.net, path, 2 * DT_NS_PER_S));
+    EXPECT_STREQ("destroyed", dt_fence_evidence(&path->fence, now_ns));
+    dt_fence_end(&path->fence);
 }
 
 TEST_F(Fencing, NothingIsProvenBeforeTheQueuePairsWereMovedToErr)
