@@ -73,6 +73,18 @@ TEST_F(MovingPort, IsLookedUpForEachConnection)
     EXPECT_EQ(1024u, Mtu()) << "not that of when the device was opened";
 }
 
+TEST_F(MovingPort, IsLookedUpForTheQueuePairsOfTheNextEpoch)
+{
+    Listen();
+    Establish();
+    has_small_mtu = true;
+    dt_switchover_step(&sender->path[0], DT_PATH_FAULT, now_ns);
+    sender->switchover->is_switching = true;
+    StepUntil([&] { return sender->path[0].epoch == 1 && sender->path[0].state == DT_PATH_UP; },
+              DT_NS_PER_MS);
+    EXPECT_EQ(1024u, Mtu());
+}
+
 /* Its queue pairs connect the device to itself. */
 TEST_F(MovingPort, IsLookedUpForAFlush)
 {
