@@ -10,6 +10,7 @@
 #include "tests/transport/two_nets.h"
 #include "transport/device_events.h"
 #include "transport/message/connection.h"
+#include "transport/net_state.h"
 
 namespace
 {
@@ -63,6 +64,7 @@ TEST_F(Reopen, WaitsForThePathsAndForTheDevice)
     EXPECT_EQ(now_ns + DT_REOPEN_OLD_NS, dt_reopen_progress(nic, now_ns)) << "to close the old one";
     EXPECT_NE(old, nic->device);
     EXPECT_EQ(1u, dt_device_generation(nic->device));
+    EXPECT_EQ(nic->device, nic->service->inject.device) << "that rules act on";
     EXPECT_FALSE(dt_load_relaxed(&nic->is_dead));
     EXPECT_EQ(1u << 1, dt_load_relaxed(&receiver->hints));
     EXPECT_EQ(0u, dt_load_relaxed(&receiver->faults));
