@@ -159,8 +159,7 @@ TEST_F(HangingBackup, DelaysTheFirstConnectionByASecondAtEachEnd)
     detour_test::ExpectWarning("soft1 has not answered for");
     uint64_t begun_ns = now_ns;
     Connected();
-    EXPECT_LE(DT_NS_PER_S, now_ns - begun_ns)
-        << "a device that creates many queue pairs is no hanging one";
+    EXPECT_LE(DT_NS_PER_S, now_ns - begun_ns) << "a device that creates many queue pairs is no hanging one";
     EXPECT_GE(2 * DT_NS_PER_S, now_ns - begun_ns);
     EXPECT_EQ(DT_PATH_UP, (int)sender->path[0].state);
     EXPECT_NE(DT_PATH_UP, (int)sender->path[1].state);
