@@ -216,7 +216,7 @@ static int exit_code(const struct request *request, const struct dt_process_outc
 {
     if (!outcome->done && outcome->skipped && request->word_count == 3 && is_about_traffic(request->words[1]))
         dt_arg_refuse(COMMAND,
-                      "none of %d processes has a connection with %s that sends over a RNIC named '%s'",
+                      "none of %d processes has a connection with %s that sends over an RNIC named '%s'",
                       outcome->skipped, request->words[2], request->words[0]);
     else if (!outcome->done && outcome->skipped)
         dt_arg_refuse(COMMAND, "none of %d processes has a %sRNIC named '%s'; `detour nic list` shows them",

@@ -169,7 +169,7 @@ TEST_F(Nic, ProcessesWithoutTheDeviceAreSkippedUnlessItIsAll)
     EXPECT_EQ("detour nic: `back` takes no argument but id=, connection= or peer=; got 'now'\n", err);
     Run({"mlx5_0", "migrate", "id=ab"}, DT_EXIT_FAILED);
     EXPECT_EQ(
-        "detour nic: none of 2 processes has a connection with id=ab that sends over a RNIC named 'mlx5_0'\n",
+        "detour nic: none of 2 processes has a connection with id=ab that sends over an RNIC named 'mlx5_0'\n",
         err);
     EXPECT_EQ("mlx5_0 migrate id=ab", one.received.back());
     two.reply = DT_OK;
