@@ -54,18 +54,18 @@ static double share(const struct dt_processor_thread *thread, double busy)
     return wanted > 0 ? thread->wait_s / thread->window_s * fmin(1, busy / wanted) : 0;
 }
 
-bool dt_processor_explains(const struct dt_processor_thread *const *threads, uint32_t count,
-                           const struct dt_processor_flight *flight, double factor)
+double dt_processor_part(const struct dt_processor_thread *const *threads, uint32_t count,
+                         const struct dt_processor_flight *flight, double factor)
 {
     double waited = 0;
 
     if (!(factor > 1) || !(flight->window_s > 0) || !(flight->busy_s > 0))
-        return false;
+        return 0;
     double busy = flight->busy_s / flight->window_s;
 
     for (uint32_t i = 0; i < count; i++) {
         if (threads[i]->window_s > 0)
             waited += share(threads[i], busy);
     }
-    return waited >= DT_PROCESSOR_PART * busy * (1 - 1 / factor);
+    return waited / (busy * (1 - 1 / factor));
 }

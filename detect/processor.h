@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is a connection slow because this host's processors are busy? A thread that is ready and waits for a
+ * Is a connection slow because the processors of a host are busy? A thread that is ready and waits for a
  * processor delays its messages, which looks like a slow link from the times of messages alone.
  *
  * The kernel counts for each thread how long it ran and how long it waited on a run queue (schedstat). Both
  * are summed up with a half-life of DT_PROCESSOR_HALF_S, as is the time in which the connection had messages
- * in flight. Of the latter the part 1 - 1/factor is more than a healthy connection takes. If the threads'
- * waits explain at least DT_PROCESSOR_PART of it, the cause is the processor and not the network.
+ * in flight. Of the latter the part 1 - 1/factor is more than a healthy connection takes. If the waits of the
+ * threads at both ends explain at least DT_PROCESSOR_PART of it, the cause is the processor and not the
+ * network.
  *
  * A thread that runs all the time also waits while no message is in flight; of its waits only as large a part
  * counts as messages were in flight of the time in which it wanted to run. A thread that sleeps until there
@@ -58,9 +59,12 @@ void dt_processor_thread_add(struct dt_processor_thread *thread, const struct dt
 void dt_processor_flight_add(struct dt_processor_flight *flight, uint64_t service_ns, bool is_overdue,
                              uint64_t now_ns);
 
-/* Whether the waits of these threads explain a connection that takes `factor` times its healthy time. */
-bool dt_processor_explains(const struct dt_processor_thread *const *threads, uint32_t count,
-                           const struct dt_processor_flight *flight, double factor);
+/*
+ * The part that the waits of these threads explain of the time by which a connection that takes `factor`
+ * times its healthy time is longer; 0: none, more than 1: all of it. Parts of other threads may be added.
+ */
+double dt_processor_part(const struct dt_processor_thread *const *threads, uint32_t count,
+                         const struct dt_processor_flight *flight, double factor);
 
 #ifdef __cplusplus
 }

@@ -26,7 +26,7 @@ bool dt_busy_read_schedstat(void *arg, int32_t tid, struct dt_processor_times *t
     return sscanf(text, "%" SCNu64 " %" SCNu64, &times->run_ns, &times->wait_ns) == 2;
 }
 
-/* Its entry, or the one that was not asked for for the longest time; NULL: all were, at this time. */
+/* Its entry, or the one that was not asked for for the longest time; NULL: all were, a short time ago. */
 static struct dt_busy_thread *find(struct dt_busy *busy, int32_t tid, uint64_t now_ns)
 {
     struct dt_busy_thread *oldest = &busy->threads[0];
@@ -36,10 +36,10 @@ static struct dt_busy_thread *find(struct dt_busy *busy, int32_t tid, uint64_t n
 
         if (thread->tid == tid)
             return thread;
-        if (thread->read_ns < oldest->read_ns)
+        if (thread->asked_ns < oldest->asked_ns)
             oldest = thread;
     }
-    if (oldest->tid != 0 && oldest->read_ns == now_ns)
+    if (oldest->tid != 0 && now_ns < oldest->asked_ns + DT_BUSY_FORGET_NS)
         return NULL;
     memset(oldest, 0, sizeof *oldest);
     oldest->tid = tid;
@@ -56,7 +56,8 @@ const struct dt_processor_thread *dt_busy_sums(struct dt_busy *busy, int32_t tid
     thread = find(busy, tid, now_ns);
     if (!thread)
         return NULL;
-    if (thread->read_ns != now_ns) {
+    thread->asked_ns = now_ns;
+    if (thread->read_ns == 0 || now_ns >= thread->read_ns + DT_BUSY_EVERY_NS) {
         thread->read_ns = now_ns;
         if (busy->read(busy->read_arg, tid, &times))
             dt_processor_thread_add(&thread->sums, &times, now_ns);

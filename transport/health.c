@@ -14,6 +14,7 @@
 #include "detour/stat.h"
 #include "transport/message/send.h"
 #include "transport/net_state.h"
+#include "transport/peer_processor.h"
 
 #define JUDGE_EVERY_NS (100 * DT_NS_PER_MS)
 #define ROOM_FIRST     16
@@ -43,24 +44,31 @@ static const struct dt_path *present_path(const struct dt_connection *c)
     return &c->path[now < c->path_count ? now : 0];
 }
 
-/* Do the waits of NCCL's thread and of the device thread explain the time of this sender? */
-static bool is_processor(struct dt_busy *busy, struct dt_health *health, uint64_t now_ns)
+/* Do the waits of the threads at both ends explain the time of this sender? The greater part decides whose.
+ */
+static enum dt_health_processor processor_of(struct dt_busy *busy, struct dt_health *health, uint64_t now_ns)
 {
     const struct dt_connection *c = health->connection;
-    const struct dt_processor_thread *threads[2];
-    int32_t tids[2] = {dt_load_relaxed(&c->meter.owner_tid), dt_load_relaxed(&c->nic->service->tid)};
-    uint32_t count = 0;
+    const struct dt_processor_thread *own[DT_PROCESSOR_ENDS_THREADS], *peer[DT_PROCESSOR_ENDS_THREADS];
+    struct dt_processor_thread peer_threads[DT_PROCESSOR_ENDS_THREADS];
+    double factor = health->summary.factor, own_part, peer_part;
+    uint32_t count;
 
     if (!busy->read)
-        return false;
-    for (uint32_t i = 0; i < 2; i++) {
-        threads[count] = dt_busy_sums(busy, tids[i], now_ns);
-        count += threads[count] != NULL;
-    }
+        return DT_HEALTH_PROCESSOR_NONE;
+    count = dt_processor_threads(busy, c, now_ns, own);
     dt_processor_flight_add(&health->flight, dt_load_relaxed(&c->meter.row->service_ns),
                             health->summary.is_overdue, now_ns);
-    return health->summary.is_slow &&
-           dt_processor_explains(threads, count, &health->flight, health->summary.factor);
+    if (!health->summary.is_slow)
+        return DT_HEALTH_PROCESSOR_NONE;
+    dt_peer_processor_read(dt_load_relaxed(&dt_sender_of(health->connection)->peer_processor), peer_threads);
+    for (uint32_t i = 0; i < DT_PROCESSOR_ENDS_THREADS; i++)
+        peer[i] = &peer_threads[i];
+    own_part = dt_processor_part(own, count, &health->flight, factor);
+    peer_part = dt_processor_part(peer, DT_PROCESSOR_ENDS_THREADS, &health->flight, factor);
+    if (own_part + peer_part < DT_PROCESSOR_PART)
+        return DT_HEALTH_PROCESSOR_NONE;
+    return own_part >= peer_part ? DT_HEALTH_PROCESSOR_OWN : DT_HEALTH_PROCESSOR_PEER;
 }
 
 /* The names of a connection and of its paths do not change: their numbers are computed once. */
@@ -107,7 +115,9 @@ static struct dt_page_health verdict_of(const struct dt_health *health, enum dt_
     if (summary->is_slow) {
         verdict.since_ns = summary->slow_since_ns;
         verdict.delay_ns = summary->delay_ns;
-        verdict.cause = blame;
+        verdict.cause = blame == DT_BLAME_OWN_PROCESSOR && health->processor == DT_HEALTH_PROCESSOR_PEER
+                            ? (uint32_t)DETOUR_STAT_CAUSE_PEER_PROCESSOR
+                            : (uint32_t)blame;
     } else if (summary->is_waiting) {
         verdict.since_ns = summary->waiting_since_ns;
         verdict.cause = DT_BLAME_PEER_NOT_READY;
@@ -134,7 +144,8 @@ static void log_verdict(const struct dt_health *health, const struct dt_page_hea
         snprintf(text, sizeof text,
                  "slow for %llu ms, %.2f times its healthy time, a transfer takes %.3f ms longer: %s",
                  (unsigned long long)(age_ns / DT_NS_PER_MS), (double)verdict->factor_permille / 1000,
-                 (double)verdict->delay_ns / 1e6, dt_blame_text((enum dt_blame)verdict->cause));
+                 (double)verdict->delay_ns / 1e6,
+                 detour_stat_cause_text((enum detour_stat_cause)verdict->cause));
     else if (verdict->verdict == DT_PAGE_VERDICT_WAITING)
         snprintf(text, sizeof text, "healthy, but its waits have been longer than before for %llu ms: %s",
                  (unsigned long long)(age_ns / DT_NS_PER_MS), dt_blame_text(DT_BLAME_PEER_NOT_READY));
@@ -149,7 +160,8 @@ static void log_verdict(const struct dt_health *health, const struct dt_page_hea
     /* An event has less room; the cause must not be truncated. */
     if (verdict->verdict == DT_PAGE_VERDICT_SLOW)
         snprintf(text, sizeof text, "slow %.2fx (+%.3f ms): %s", (double)verdict->factor_permille / 1000,
-                 (double)verdict->delay_ns / 1e6, dt_blame_text((enum dt_blame)verdict->cause));
+                 (double)verdict->delay_ns / 1e6,
+                 detour_stat_cause_text((enum detour_stat_cause)verdict->cause));
     event.value = (int64_t)verdict->factor_permille;
     event.verdict = verdict->verdict;
     event.cause = verdict->cause;
@@ -245,7 +257,8 @@ static void fill(struct dt_health_net *net, uint64_t now_ns)
 
         DT_CHECK(health->index < net->count && net->senders[health->index] == health);
         fill_blame(health, blame);
-        blame->is_processor = is_processor(&net->busy, health, now_ns);
+        health->processor = processor_of(&net->busy, health, now_ns);
+        blame->is_processor = health->processor != DT_HEALTH_PROCESSOR_NONE;
         vote(net, health);
     }
 }
@@ -257,7 +270,7 @@ static bool is_settled(const struct dt_health *health)
     return !health->summary.is_slow && !health->summary.is_waiting;
 }
 
-/* Returns whether a sender is slow for another reason than this host's processors. */
+/* Returns whether a sender is slow for another reason than a host's processors. */
 static bool show_fresh(struct dt_health_net *net, uint64_t now_ns)
 {
     bool is_disturbed = false;

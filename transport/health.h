@@ -50,6 +50,9 @@ struct dt_health_summary {
     uint64_t sample_count;
 };
 
+/* The end whose busy processors explain the time of a sender. */
+enum dt_health_processor { DT_HEALTH_PROCESSOR_NONE, DT_HEALTH_PROCESSOR_OWN, DT_HEALTH_PROCESSOR_PEER };
+
 /* Of a sender. */
 struct dt_health {
     /* [device thread], under nic->mutex */
@@ -78,8 +81,9 @@ struct dt_health {
     uint32_t peer_nic_number;
     uint32_t vote;                     /* counted in net->votes */
     struct dt_processor_flight flight; /* of its messages */
-    struct dt_page_health shown;       /* as it stands in the page */
-    struct dt_rank_sender rank;        /* its part of net->pace */
+    enum dt_health_processor processor;
+    struct dt_page_health shown; /* as it stands in the page */
+    struct dt_rank_sender rank;  /* its part of net->pace */
 };
 
 /* Of the process. */

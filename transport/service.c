@@ -16,6 +16,7 @@
 #include "transport/message/send.h"
 #include "transport/path/path.h"
 #include "transport/peer_frames.h"
+#include "transport/peer_processor.h"
 #include "transport/reopen.h"
 #include "transport/session/listener.h"
 #include "transport/session/session.h"
@@ -51,10 +52,11 @@ static void create_flushes(struct dt_connection *c)
     }
 }
 
-static void serve_receiver(struct dt_connection *c)
+static void serve_receiver(struct dt_connection *c, uint64_t now_ns)
 {
     create_flushes(c);
     dt_pace_feed(&c->net->health.mutex, dt_receiver_of(c));
+    dt_peer_processor_publish(&c->net->health, dt_receiver_of(c), now_ns);
 }
 
 /*
@@ -140,7 +142,7 @@ static bool finish(struct dt_connection *c, uint64_t now_ns)
     if (c->is_sender)
         dt_health_feed(&c->net->health, dt_sender_of(c), now_ns);
     else
-        serve_receiver(c);
+        serve_receiver(c, now_ns);
     return dt_takeover_observe(c, now_ns);
 }
 

@@ -68,7 +68,7 @@ enum detour_stat_verdict {
 
 /*
  * X(NAME, value, text): the cause of a verdict, from the connections of one process (docs/detection.md), and
- * from FAILED_WORK on that of a switchover.
+ * from FAILED_WORK to PEER_LEFT that of a switchover.
  */
 #define DETOUR_STAT_CAUSES(X)                                                                \
     X(NONE, 0, "-")                                                                          \
@@ -83,7 +83,8 @@ enum detour_stat_verdict {
     X(DEVICE_EVENT, 9, "an event of the device")                                             \
     X(DRAINED, 10, "a drain by the operator")                                                \
     X(SILENCE, 11, "no progress, or a probe without an answer")                              \
-    X(PEER_LEFT, 12, "the other end, which left the path")
+    X(PEER_LEFT, 12, "the other end, which left the path")                                   \
+    X(PEER_PROCESSOR, 13, "the processor of the peer's host") /* of a verdict, as OWN_PROCESSOR */
 
 enum detour_stat_cause {
 #define DETOUR_STAT_ENUM(name, value, text) DETOUR_STAT_CAUSE_##name = value,

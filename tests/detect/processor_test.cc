@@ -31,7 +31,8 @@ bool Explains(const std::vector<Load> &loads, double in_flight_ms, double factor
         dt_processor_flight_add(&flight, static_cast<uint64_t>(in_flight_ms * round * 1e6), is_overdue,
                                 now_ns);
     }
-    return dt_processor_explains(pointers.data(), static_cast<uint32_t>(pointers.size()), &flight, factor);
+    return dt_processor_part(pointers.data(), static_cast<uint32_t>(pointers.size()), &flight, factor) >=
+           DT_PROCESSOR_PART;
 }
 
 TEST(Processor, ExplainsWhatItsWaitsAreLongEnoughFor)
@@ -79,7 +80,7 @@ TEST(Processor, ForgetsABusyTime)
             dt_processor_thread_add(&thread, &times, now_ns);
             dt_processor_flight_add(&flight, service_ns, false, now_ns);
         }
-        return dt_processor_explains(threads, 1, &flight, 8);
+        return dt_processor_part(threads, 1, &flight, 8) >= DT_PROCESSOR_PART;
     };
     EXPECT_FALSE(rounds(1, 80)) << "one reading has no difference";
     EXPECT_TRUE(rounds(1, 80));

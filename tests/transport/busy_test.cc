@@ -36,14 +36,14 @@ class Busy : public ::testing::Test
     int readings = 0;
 };
 
-TEST_F(Busy, AThreadIsReadOncePerTime)
+TEST_F(Busy, AThreadIsReadOncePerInterval)
 {
     times[7] = {1000000000, 0};
     const dt_processor_thread *thread = dt_busy_sums(&busy, 7, 1000000000);
     ASSERT_NE(nullptr, thread);
     times[7] = {1500000000, 500000000};
     EXPECT_EQ(thread, dt_busy_sums(&busy, 7, 2000000000));
-    EXPECT_EQ(thread, dt_busy_sums(&busy, 7, 2000000000));
+    EXPECT_EQ(thread, dt_busy_sums(&busy, 7, 2000000000 + DT_BUSY_EVERY_NS - 1));
     EXPECT_EQ(2, readings);
     EXPECT_DOUBLE_EQ(0.5, thread->wait_s);
     EXPECT_DOUBLE_EQ(1, thread->window_s);
@@ -57,11 +57,13 @@ TEST_F(Busy, AThreadIsReadOncePerTime)
 
 TEST_F(Busy, MoreThreadsThanRoomAreNotKnown)
 {
+    const uint64_t first_ns = DT_NS_PER_S, later_ns = first_ns + DT_BUSY_FORGET_NS;
     for (int32_t tid = 1; tid <= static_cast<int32_t>(DT_BUSY_THREADS); tid++)
-        ASSERT_NE(nullptr, dt_busy_sums(&busy, tid, 1000)) << tid;
-    EXPECT_EQ(nullptr, dt_busy_sums(&busy, 99, 1000));
-    dt_busy_sums(&busy, 1, 2000);
-    EXPECT_NE(nullptr, dt_busy_sums(&busy, 99, 2000)) << "in the place of one that was not asked for";
+        ASSERT_NE(nullptr, dt_busy_sums(&busy, tid, first_ns)) << tid;
+    EXPECT_EQ(nullptr, dt_busy_sums(&busy, 99, first_ns));
+    dt_busy_sums(&busy, 1, later_ns - 1);
+    EXPECT_EQ(nullptr, dt_busy_sums(&busy, 99, later_ns - 1)) << "the others were asked for a short time ago";
+    EXPECT_NE(nullptr, dt_busy_sums(&busy, 99, later_ns)) << "in the place of one that was not asked for";
     EXPECT_EQ(1, busy.threads[0].tid);
 }
 

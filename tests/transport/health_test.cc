@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "detour/stat.h"
 #include "tests/transport/health_senders.h"
 
 namespace
@@ -103,6 +104,40 @@ TEST_F(Health, ABusyHostIsNotASlowLink)
     Step(600);
     ASSERT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
     EXPECT_EQ(static_cast<uint32_t>(DT_BLAME_LINK), Of(0).cause);
+}
+
+/* The threads at this end wait for nothing, those of the receiver do, as its CTS entries tell. */
+TEST_F(Health, ABusyHostOfThePeerIsNotASlowLink)
+{
+    struct Threads {
+        uint64_t *now_ns;
+        double wait_part;
+    } threads = {&now_ns, 0};
+    net->health.busy.read_arg = &threads;
+    net->health.busy.read = [](void *arg, int32_t, dt_processor_times *times) {
+        auto *t = static_cast<Threads *>(arg);
+        *times = {*t->now_ns / 10, static_cast<uint64_t>(static_cast<double>(*t->now_ns) * t->wait_part)};
+        return true;
+    };
+    const uint8_t idle[] = {25, 0, 25, 0}, busy[] = {25, 150, 25, 0};
+    uint32_t word;
+    Add(0, "a:1", "soft0");
+    dt_meter_tag(&senders[0].sender->connection.meter, 3);
+    memcpy(&word, idle, sizeof word);
+    dt_store_relaxed(&senders[0].sender->peer_processor, word);
+    Step(120);
+    ASSERT_EQ(DT_PAGE_VERDICT_HEALTHY, Of(0).verdict);
+    senders[0].ns_a_message *= 3;
+    Step(30);
+    ASSERT_EQ(DT_PAGE_VERDICT_SLOW, Of(0).verdict);
+    EXPECT_EQ(static_cast<uint32_t>(DETOUR_STAT_CAUSE_LINK), Of(0).cause);
+    memcpy(&word, busy, sizeof word);
+    dt_store_relaxed(&senders[0].sender->peer_processor, word);
+    Step(30);
+    EXPECT_EQ(static_cast<uint32_t>(DETOUR_STAT_CAUSE_PEER_PROCESSOR), Of(0).cause);
+    threads.wait_part = 0.8; // of each second from now on; one jump, which the sums forget
+    Step(1000);
+    EXPECT_EQ(static_cast<uint32_t>(DETOUR_STAT_CAUSE_OWN_PROCESSOR), Of(0).cause) << "the greater part";
 }
 
 /* What others count in a row that is shared does not make it look as if all were complete. */

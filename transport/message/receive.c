@@ -400,7 +400,9 @@ fill_row(struct dt_receiver *r, const struct dt_recv_slot *slot, void *const *da
 {
     struct dt_connection *c = &r->connection;
     struct dt_cts_row *row = row_of(c->current, slot);
+    uint32_t processor = dt_load_relaxed(&r->processor);
 
+    memcpy(row->entry[0].processor, &processor, sizeof processor);
     for (unsigned i = 0; i < slot->parts; i++) {
         dt_meter_tag(&c->meter, tags[i]);
         fill_entry(&row->entry[i], slot, i, (uintptr_t)data[i], tags[i], c->path_count);

@@ -85,6 +85,8 @@ struct dt_receiver {
     uint64_t arrived[DT_ARRIVAL_STAMPS]; /* by sequence number; see dt_receiver_stamp() [atomic; owner] */
     struct dt_rank_receiver *rank;       /* transport/pace.h; or NULL */
     uint64_t rank_next;                  /* the next message whose stamp is taken [device thread] */
+    uint32_t
+        processor; /* for the CTS entries, as bytes (transport/peer_processor.h) [atomic; device thread] */
 };
 
 /* From a state, a bit for each state that may follow. */

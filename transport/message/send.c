@@ -290,6 +290,15 @@ static bool fetch_cts(struct dt_sender *s, struct dt_send_slot *slot)
     return false;
 }
 
+/* How busy the processors of the receiver's host are, for the device thread. */
+static inline void note_processor(struct dt_sender *s, const struct dt_cts_entry *entry)
+{
+    uint32_t processor;
+
+    memcpy(&processor, entry->processor, sizeof processor);
+    dt_store_relaxed(&s->peer_processor, processor);
+}
+
 /* The slot of the message that is being matched, or NULL: no CTS, or an older message still holds the slot.
  */
 static inline struct dt_send_slot *matching_slot(struct dt_sender *s)
@@ -309,6 +318,7 @@ static inline struct dt_send_slot *matching_slot(struct dt_sender *s)
     DT_CHECK_HOT(s->next - s->next_post <= s->connection.slots);
     slot->sequence = s->next;
     slot->parts = slot->entry[0].parts;
+    note_processor(s, &slot->entry[0]);
     slot->taken_mask = 0;
     slot->missing = slot->parts;
     slot->reported = 0;

@@ -96,6 +96,7 @@ struct dt_sender {
     struct dt_stage *stage; /* of the module above that stages messages (hostpath/staged/stage.h), or NULL */
     uint32_t staging;       /* enum dt_hostpath_mode [atomic] */
     struct dt_health *health; /* transport/health.h; or NULL */
+    uint32_t peer_processor;  /* of the last CTS, as bytes (transport/peer_processor.h) [atomic; owner] */
     struct dt_send_slot slot[DT_SLOTS_MAX];
 };
 

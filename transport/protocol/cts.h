@@ -25,6 +25,8 @@
 extern "C" {
 #endif
 
+#define DT_CTS_PROCESSOR_BYTES 4
+
 struct dt_cts_entry {
     uint64_t address;
     uint32_t bytes; /* that fit there */
@@ -36,8 +38,11 @@ struct dt_cts_entry {
     /* Eager send (eager.h), in the first entry of a row; zero where the receiver grants no memory. */
     uint8_t takes_eager; /* the message may be taken from the bounce buffer that an eager send has filled */
     uint8_t released[DT_EAGER_PLACES]; /* low bits of the generation at which each place was last released */
-    uint8_t unused[12];                /* zero */
-    uint64_t sequence_plus_1;          /* last: see above */
+    /* In the first entry of a row: how long NCCL's thread of the receiver ran and waited for a processor, and
+     * how long its device thread did, in 1/255 of about the last second; zero: not known. */
+    uint8_t processor[DT_CTS_PROCESSOR_BYTES];
+    uint8_t unused[8];        /* zero */
+    uint64_t sequence_plus_1; /* last: see above */
 };
 
 DT_STATIC_CHECK(sizeof(struct dt_cts_entry) == 64, "one cache line per entry");
