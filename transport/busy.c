@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/busy.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+static bool read_number(const char *text, char **end, uint64_t *number)
+{
+    errno = 0;
+    *number = strtoull(text, end, 10);
+    return *end != text && errno == 0;
+}
+
 bool dt_busy_read_schedstat(void *arg, int32_t tid, struct dt_processor_times *times)
 {
-    char text[128];
+    char text[128], *end;
     ssize_t bytes;
     int fd;
 
@@ -23,7 +32,7 @@ bool dt_busy_read_schedstat(void *arg, int32_t tid, struct dt_processor_times *t
     if (bytes <= 0)
         return false;
     text[bytes] = '\0';
-    return sscanf(text, "%" SCNu64 " %" SCNu64, &times->run_ns, &times->wait_ns) == 2;
+    return read_number(text, &end, &times->run_ns) && read_number(end, &end, &times->wait_ns);
 }
 
 /* Its entry, or the one that was not asked for for the longest time; NULL: all were, a short time ago. */
