@@ -236,6 +236,7 @@ static void lose(struct dt_job_launcher *launcher, unsigned rank)
     pid_t pid = member->pid;
     int status;
 
+    DT_CHECK(member->fd >= 0); /* a rank is lost once */
     close(member->fd);
     member->fd = -1;
     if (member->done)
@@ -353,7 +354,8 @@ static void serve_once(struct dt_job_launcher *launcher)
         struct dt_job_frame frame;
         void *payload;
 
-        if (!fds[rank].revents)
+        /* Serving the ranks before it may have found that it is lost. */
+        if (!fds[rank].revents || launcher->members[rank].fd < 0)
             continue;
         if (dt_job_frame_receive(launcher->members[rank].fd, &frame, &payload))
             take_frame(launcher, rank, &frame, payload);

@@ -160,6 +160,43 @@ TEST(JobLaunch, FramesOfTheCommandGoBothWays)
     EXPECT_EQ(taken, std::vector<std::string>{"0 65 question"});
 }
 
+/* Rank 2 dies behind its part, and its end arrives together with the last part: the answer finds it gone
+ * first. */
+TEST(JobLaunch, ARankThatIsLostWhileOthersAreServedIsLostOnce)
+{
+    struct Shared {
+        std::atomic<int> begun;
+        std::atomic<pid_t> rank2;
+    };
+    auto *shared = static_cast<Shared *>(
+        mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(MAP_FAILED, static_cast<void *>(shared));
+    Job job(3);
+    job.run_rank = [shared](struct dt_job_link *link, struct dt_job_error *error) {
+        if (link->rank == 2)
+            shared->rank2 = getpid();
+        if (link->rank == 0)
+            dt_job_frame_send(link->fd, 65, "", 0);
+        shared->begun++;
+        return Barrier(link, error);
+    };
+    job.take_frame = [shared](struct dt_job_launcher *, unsigned, unsigned, const std::string &) {
+        siginfo_t info;
+        while (shared->begun < 3)
+            usleep(1000);
+        usleep(100000); /* for their parts; without them the test shows less, and does not fail */
+        kill(shared->rank2, SIGKILL);
+        EXPECT_EQ(0, waitid(P_PID, static_cast<id_t>(shared->rank2), &info, WEXITED | WNOWAIT));
+        return true;
+    };
+    EXPECT_EQ(job.Launch(), DT_EXIT_FAILED);
+    EXPECT_EQ(std::string(job.error.text),
+              "rank 2 (pid " + std::to_string(shared->rank2) + ") was killed by signal 9 (Killed)");
+    EXPECT_EQ(1, std::count(job.ends.begin(), job.ends.end(), "rank 2 lost"));
+    munmap(shared, sizeof(Shared));
+    ExpectNoChildren();
+}
+
 TEST(JobLaunch, ARankThatFailsEndsTheJobWithItsReason)
 {
     Job job(3);
