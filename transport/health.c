@@ -402,8 +402,10 @@ static void leave(struct dt_health_net *net, struct dt_health *health)
     net->blame[health->index] = net->blame[last];
     net->votes[health->vote]--;
     dt_list_remove(&health->node);
-    if (health == net->worst)
+    if (health == net->worst) {
+        net->worst = NULL;
         net->is_worst_known = false;
+    }
 }
 
 void dt_health_remove(struct dt_health_net *net, struct dt_sender *s)
