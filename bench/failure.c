@@ -16,11 +16,11 @@
  * The same traffic; then the other process is killed. Prints the median and the longest time from the kill to
  * the error that NCCL sees, of all connections in both directions.
  *
- *   bench-failure PLUGIN threads CONNECTIONS BUSY [BURST]
+ *   bench-failure PLUGIN threads CONNECTIONS BUSY [BURST PERIOD_MS]
  *
- * The first BUSY connections send 100 messages per second in each direction, in bursts of BURST messages (1
- * to 8; without BURST 1), the others only one at the start. Prints the processor time of the plugin's threads
- * in one of the processes, as parts of a core.
+ * The first BUSY connections send BURST messages (1 to 8) in each direction every PERIOD_MS, without these
+ * arguments one every 10 ms; the others send only one at the start. Prints the processor time of the plugin's
+ * threads in one of the processes, as parts of a core.
  *
  *   bench-failure PLUGIN bandwidth CONNECTIONS RATE[,RATE...]
  *

@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/util.h"
-#include "detect/period.h"
 #include "transport/health.h"
 #include "transport/message/send.h"
 
