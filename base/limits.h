@@ -19,9 +19,11 @@
 
 #define DT_PARTS_MAX 8
 #define DT_PATHS_MAX 4
-/* Data queue pairs per path. A frame of set-up has room for the numbers of so many on each of DT_PATHS_MAX
- * paths, and a fence 32 bits. */
-#define DT_QPS_MAX 32
+/* Data queue pairs per path, as many as NCCL's own transport takes per connection. */
+#define DT_QPS_MAX 128
+/* With more, a frame that has their numbers (OPEN) is too long for the mailbox of a path, and travels on the
+ * control network alone. */
+#define DT_QPS_IN_BAND_MAX 32
 
 /* Queue pairs that one message is split over; one 64-bit word has a bit for each of them and each part. */
 #define DT_SHARES_MAX 8

@@ -32,7 +32,7 @@ extern "C" {
     X(soft_rate_bytes_per_s, "DETOUR_SOFT_RATE", NULL, "bytes/s", 0, 0, 1ull << 40,                          \
       "link rate of each software RNIC; 0 is unlimited")                                                     \
     X(paths, "DETOUR_PATHS", NULL, "count", 2, 1, 4, "paths set up per connection: the default and backups") \
-    X(qps_per_path, "DETOUR_QPS_PER_PATH", "NCCL_IB_QPS_PER_CONNECTION", "count", 1, 1, 32,                  \
+    X(qps_per_path, "DETOUR_QPS_PER_PATH", "NCCL_IB_QPS_PER_CONNECTION", "count", 1, 1, 128,                 \
       "data queue pairs per path")                                                                           \
     X(split_data, "DETOUR_SPLIT_DATA", "NCCL_IB_SPLIT_DATA_ON_QPS", "0|1", 0, 0, 1,                          \
       "with several queue pairs: 1 splits each message over them, 0 sends messages over each in turn")       \

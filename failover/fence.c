@@ -8,11 +8,11 @@
 
 void dt_fence_begin(struct dt_fence *fence, uint32_t qp_count, uint64_t limit_ns, uint64_t now_ns)
 {
-    DT_CHECK(!fence->is_active && qp_count > 0 && qp_count <= 32);
+    DT_CHECK(!fence->is_active && qp_count > 0);
     memset(fence, 0, sizeof *fence);
     fence->is_active = true;
     fence->last_verdict = DT_FENCE_WAIT;
-    fence->all_mask = UINT32_MAX >> (32 - qp_count);
+    fence->all = dt_qp_set_of_first(qp_count);
     fence->begun_ns = now_ns;
     fence->limit_ns = limit_ns;
 }
@@ -30,7 +30,8 @@ void dt_fence_end(struct dt_fence *fence)
 
 static bool is_flushed(const struct dt_fence *fence)
 {
-    return fence->is_err_requested && (fence->marker_mask & fence->receives_mask) == fence->all_mask;
+    return fence->is_err_requested && dt_qp_set_contains(&fence->markers, &fence->all) &&
+           dt_qp_set_contains(&fence->receives, &fence->all);
 }
 
 static bool is_destroyed(const struct dt_fence *fence)
@@ -48,7 +49,8 @@ static uint64_t stopped_ns(const struct dt_fence *fence)
 
 enum dt_fence_verdict dt_fence_verdict(struct dt_fence *fence, uint64_t now_ns)
 {
-    DT_CHECK(!((fence->marker_mask | fence->receives_mask) & ~fence->all_mask));
+    DT_CHECK(dt_qp_set_contains(&fence->all, &fence->markers) &&
+             dt_qp_set_contains(&fence->all, &fence->receives));
     if (!fence->is_active)
         return DT_FENCE_WAIT;
     if (is_flushed(fence) || is_destroyed(fence) || fence->is_device_gone || now_ns >= stopped_ns(fence))

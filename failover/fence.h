@@ -24,6 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "failover/qp_set.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -45,9 +47,9 @@ struct dt_fence {
     bool is_refused;       /* the device refused to destroy one */
     bool is_device_gone;
     uint8_t last_verdict; /* enum dt_fence_verdict: DT_FENCE_WAIT, or the last of DESTROY and LATE */
-    uint32_t all_mask;
-    uint32_t marker_mask;   /* queue pairs whose marker completed with an error */
-    uint32_t receives_mask; /* queue pairs whose receives have all come back */
+    struct dt_qp_set all;
+    struct dt_qp_set markers;  /* queue pairs whose marker completed with an error */
+    struct dt_qp_set receives; /* queue pairs whose receives have all come back */
     uint64_t begun_ns;
     uint64_t limit_ns;
     uint64_t late_ns;         /* receiver: how long a packet of the peer may be on its way */
@@ -55,7 +57,7 @@ struct dt_fence {
 };
 
 /* Starts to wait for the proof; `fence` is zeroed or ended. A sender has no receives to wait for and sets
- * receives_mask to all_mask. */
+ * `receives` to `all`. */
 void dt_fence_begin(struct dt_fence *fence, uint32_t qp_count, uint64_t limit_ns, uint64_t now_ns);
 
 /* Receiver: the sender's proof of its own fence of the epoch was received. Without effect when none is

@@ -72,6 +72,16 @@ static enum dt_spread spread_of(const struct dt_setup *setup)
     return setup->connection->environment->params.split_data ? DT_SPREAD_SPLIT : DT_SPREAD_TURNS;
 }
 
+/* A listener of an earlier version refuses a HELLO that wants more queue pairs than such a version allows. */
+static struct dt_terms wishes_of(const struct dt_setup *setup)
+{
+    struct dt_terms wishes = dt_setup_wishes(setup->connection->nic);
+
+    if (setup->handle.version_max < DT_PROTOCOL_VERSION_QPS)
+        wishes.qps = (uint32_t)dt_min_u64(wishes.qps, DT_QPS_IN_BAND_MAX);
+    return wishes;
+}
+
 static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
 {
     struct dt_connection *c = setup->connection;
@@ -81,7 +91,7 @@ static enum dt_status step_hello(struct dt_setup *setup, uint64_t now_ns)
         .listen_id = setup->handle.listen_id,
         .nonce = setup->handle.nonce,
         .connection_id = c->id,
-        .wanted = dt_setup_wishes(c->nic),
+        .wanted = wishes_of(setup),
         .pid = c->environment->pid,
         .devices = c->nic->service->backup_offer,
         .spread = spread_of(setup),

@@ -198,13 +198,12 @@ static enum dt_status step_send_linked(struct dt_setup *setup, uint64_t now_ns)
     return setup->links_first ? send_paths(setup) : DT_OK;
 }
 
-static enum dt_status step_receive_paths(struct dt_setup *setup, uint64_t now_ns)
+static enum dt_status receive_paths(struct dt_setup *setup)
 {
     struct dt_connection *c = setup->connection;
     struct dt_frame frame;
     enum dt_status status = dt_setup_expect(setup, DT_FRAME_PATHS, &frame);
 
-    (void)now_ns;
     if (status != DT_OK)
         return status;
     status = dt_paths_decode(frame.body, frame.bytes, &setup->terms, &setup->peer_offer);
@@ -212,7 +211,24 @@ static enum dt_status step_receive_paths(struct dt_setup *setup, uint64_t now_ns
         return fail(setup, status, "the peer's list of paths is invalid");
     for (uint32_t p = 0; p < c->path_count; p++)
         dt_path_accept_offer(&c->path[p], &setup->peer_offer.path[p]);
+    setup->has_peer_paths = true;
     return paths_up(c) ? DT_OK : fail(setup, DT_SYSTEM, "no path has a working device at both ends");
+}
+
+/*
+ * With many queue pairs the list of an end is longer than the window of a stream (session/pair_record.h), and
+ * both ends send first: each reads while it sends.
+ */
+static enum dt_status step_exchange_paths(struct dt_setup *setup, uint64_t now_ns)
+{
+    enum dt_status flushed = dt_step_flush(setup, now_ns);
+    enum dt_status status = DT_OK;
+
+    if (flushed != DT_OK && flushed != DT_AGAIN)
+        return flushed;
+    if (!setup->has_peer_paths)
+        status = receive_paths(setup);
+    return status == DT_OK ? flushed : status;
 }
 
 static enum dt_status step_link(struct dt_setup *setup, uint64_t now_ns)
@@ -282,8 +298,7 @@ const struct dt_step dt_steps_after_agreement[] = {
     {step_create, "this end's control thread"},
     {step_wait_tasks, "this end's devices to create queue pairs"},
     {step_send_paths, NULL},
-    {dt_step_flush, "room to send this end's paths in"},
-    {step_receive_paths, "the peer's list of paths"},
+    {step_exchange_paths, "the peer's list of paths"},
     {step_link, "this end's control thread"},
     {step_wait_links, "this end's devices to connect queue pairs"},
     {step_send_linked, NULL},

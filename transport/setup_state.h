@@ -31,6 +31,7 @@ struct dt_setup {
     struct dt_terms terms;
     bool links_first; /* receiver: its list of paths has what its devices make of the sender's ECE options */
     struct dt_paths_offer peer_offer;
+    bool has_peer_paths; /* peer_offer is the peer's */
     uint32_t path_mask; /* paths that are linked, and later: that are reached, at this end */
     /* Of setup_wait.c. */
     uint64_t

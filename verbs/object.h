@@ -61,7 +61,7 @@ uint64_t dt_device_sysfs_inode(const struct dt_device *device);
 /* How a device's cache registers regions (memory.c); the argument is the struct dt_device. */
 extern const struct dt_mr_cache_ops dt_device_mr_ops;
 
-#define DT_CQ_QPS_MAX 64
+#define DT_CQ_QPS_MAX 128
 
 /*
  * wr_id as the library sees it (std; and receives of both back ends):

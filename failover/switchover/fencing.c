@@ -54,12 +54,12 @@ static void count_completion(struct dt_path *path, const struct dt_completion *c
 
     DT_CHECK(work.qp < path->qp_count);
     if (work.kind == DT_WORK_MARKER) {
-        DT_CHECK(path->switchover->marker_mask & 1u << work.qp);
+        DT_CHECK(dt_qp_set_has(&path->switchover->markers, work.qp));
         /* A success means that the queue pair was not in ERR yet: it proves nothing, the next marker may. */
         if (completion->status == DT_WC_SUCCESS)
-            path->switchover->marker_mask &= ~(1u << work.qp);
+            dt_qp_set_remove(&path->switchover->markers, work.qp);
         else
-            path->fence.marker_mask |= 1u << work.qp;
+            dt_qp_set_add(&path->fence.markers, work.qp);
         return;
     }
     if (completion->status != DT_WC_SUCCESS)
@@ -108,13 +108,13 @@ void dt_fencing_begin(struct dt_path *path, uint64_t now_ns)
     path->switchover->removal_ns = now_ns;
     path->switchover->destroy_ns = 0;
     path->switchover->look_period_ns = LOOK_NS_MAX;
-    path->switchover->marker_mask = 0;
+    path->switchover->markers = (struct dt_qp_set){{0}};
     path->switchover->is_destroy_wanted = false;
     if (c->is_sender)
-        path->fence.receives_mask = path->fence.all_mask; /* none are posted */
+        path->fence.receives = path->fence.all; /* none are posted */
     path->switchover->is_fence_wanted = true;
     if (c->is_sender ? DT_PLANTED(NO_SENDER_FENCE) : DT_PLANTED(NO_RECEIVER_FENCE)) {
-        path->fence.marker_mask = path->fence.receives_mask = path->fence.all_mask;
+        path->fence.markers = path->fence.receives = path->fence.all;
         path->fence.is_err_requested = true;
         path->switchover->is_fence_wanted = false;
     }
@@ -148,11 +148,11 @@ static void post_markers(struct dt_path *path)
             .flags = DT_POST_SIGNALED,
         };
 
-        if (path->switchover->marker_mask & 1u << q || !path->qp[q] ||
+        if (dt_qp_set_has(&path->switchover->markers, q) || !path->qp[q] ||
             dt_qp_post_write(path->qp[q], &write, 1) != DT_OK)
             continue;
         dt_qp_ring(path->qp[q]);
-        path->switchover->marker_mask |= 1u << q;
+        dt_qp_set_add(&path->switchover->markers, q);
     }
 }
 
@@ -160,7 +160,7 @@ static void count_receives(struct dt_path *path)
 {
     for (uint32_t q = 0; q < path->qp_count; q++) {
         if (path->qp[q] && dt_qp_recvs_outstanding(path->qp[q]) == 0)
-            path->fence.receives_mask |= 1u << q;
+            dt_qp_set_add(&path->fence.receives, q);
     }
 }
 

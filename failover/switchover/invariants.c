@@ -32,8 +32,9 @@ static void check_fence(const struct dt_path *path)
 
     DT_CHECK(!fence->is_active || path->state == DT_PATH_NONE);
     DT_CHECK(!fence->is_active || !dt_path_machine_is_up(&path->machine));
-    DT_CHECK((fence->marker_mask & ~fence->all_mask) == 0 && (fence->receives_mask & ~fence->all_mask) == 0);
-    DT_CHECK((state->marker_mask & ~fence->all_mask) == 0);
+    DT_CHECK(dt_qp_set_contains(&fence->all, &fence->markers));
+    DT_CHECK(dt_qp_set_contains(&fence->all, &fence->receives));
+    DT_CHECK(dt_qp_set_contains(&fence->all, &state->markers));
     DT_CHECK(!state->is_destroy_wanted || fence->is_active);
     DT_CHECK(!dt_path_machine_is_up(&path->machine) || !state->is_fence_wanted);
 }

@@ -2,14 +2,15 @@
 /*
  * Frames to the peer of an established connection. Each goes over the control session and, in band, over
  * every path that is up (transport/path/inband.h): the control network may be away without notice. Whatever
- * is lost is repeated by its sender, and a frame that comes twice changes nothing.
+ * is lost is repeated by its sender, and a frame that comes twice changes nothing. OPEN and OPENED of more
+ * than DT_QPS_IN_BAND_MAX queue pairs are too long for a mailbox and go over the session alone.
  */
 #ifndef DETOUR_FAILOVER_SWITCHOVER_POST_H
 #define DETOUR_FAILOVER_SWITCHOVER_POST_H
 
 #include "transport/message/connection.h"
 #include "transport/protocol/codec.h"
-#include "transport/protocol/mailbox.h"
+#include "transport/protocol/frames.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +19,7 @@ extern "C" {
 /* A frame that is being encoded: dt_post_begin(), an encoder of frames.h, dt_post_frame(). */
 struct dt_post {
     struct dt_writer writer;
-    uint8_t bytes[DT_MAILBOX_FRAME_BYTES];
+    uint8_t bytes[DT_PATH_FRAME_BYTES_MAX];
 };
 
 static inline void dt_post_begin(struct dt_post *post)

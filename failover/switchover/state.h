@@ -12,6 +12,7 @@
 
 #include "base/limits.h"
 #include "failover/recovery.h"
+#include "failover/qp_set.h"
 #include "failover/resume.h"
 #include "failover/stall.h"
 #include "failover/switchover/report.h"
@@ -31,12 +32,12 @@ struct dt_path_switchover {
     /* The fence of the current epoch (fencing.c). */
     uint64_t look_ns; /* next look for its proof */
     uint64_t look_period_ns;
-    uint32_t marker_mask;   /* queue pairs whose marker is posted */
-    bool is_fence_wanted;   /* once path->op_state is IDLE */
-    bool is_destroy_wanted; /* by the fence, once the control thread is free */
-    bool is_destroying;     /* queue pairs of this epoch, for the fence */
-    uint64_t destroy_ns;    /* not before: the device refused it */
-    uint64_t removal_ns;    /* next look whether the device is in the system */
+    struct dt_qp_set markers; /* queue pairs whose marker is posted */
+    bool is_fence_wanted;     /* once path->op_state is IDLE */
+    bool is_destroy_wanted;   /* by the fence, once the control thread is free */
+    bool is_destroying;       /* queue pairs of this epoch, for the fence */
+    uint64_t destroy_ns;      /* not before: the device refused it */
+    uint64_t removal_ns;      /* next look whether the device is in the system */
 
     struct dt_stall stall;   /* stall_watch.c */
     uint32_t silent_qpn;     /* queue pair in the error state without a completion, or 0 */

@@ -119,13 +119,13 @@ TEST(Param, MoreQueuePairsThanThereAreForAConnectionAreCutWithOneWarningUnderNcc
 {
     dt_params params;
     std::string error;
-    detour_test::ExpectWarning("NCCL_IB_QPS_PER_CONNECTION=128: the maximum of Detour is 32; using 32");
-    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_QPS_PER_CONNECTION", "128"}}, &params));
-    EXPECT_EQ(32u, params.qps_per_path);
-    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_QPS_PER_CONNECTION", "32"}}, &params)) << "without a warning";
+    detour_test::ExpectWarning("NCCL_IB_QPS_PER_CONNECTION=200: the maximum of Detour is 128; using 128");
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_QPS_PER_CONNECTION", "200"}}, &params));
+    EXPECT_EQ(128u, params.qps_per_path);
+    ASSERT_EQ(DT_OK, Load({{"NCCL_IB_QPS_PER_CONNECTION", "128"}}, &params)) << "without a warning";
     EXPECT_EQ(DT_INVALID, Load({{"NCCL_IB_QPS_PER_CONNECTION", "0"}}, &params));
-    EXPECT_EQ(DT_INVALID, Load({{"DETOUR_QPS_PER_PATH", "33"}}, &params, &error));
-    EXPECT_EQ("DETOUR_QPS_PER_PATH=33: expected a number from 1 to 32 (count)", error);
+    EXPECT_EQ(DT_INVALID, Load({{"DETOUR_QPS_PER_PATH", "129"}}, &params, &error));
+    EXPECT_EQ("DETOUR_QPS_PER_PATH=129: expected a number from 1 to 128 (count)", error);
 }
 
 TEST(Param, ASettingKnowsWhereItsValueComesFrom)

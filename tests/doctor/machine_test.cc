@@ -144,10 +144,10 @@ TEST(DoctorSettings, NamesThatMeanNothingAndCountsThatAreCutAreWarnedOf)
          redis[] = "DETOUR_REDIS=redis://h", ca[] = "DETOUR_REDIS_CA=/ca.pem";
     char *const environment[] = {mistyped, right, other, redis, ca, nullptr};
     exam.options.environment = environment;
-    exam.environment = {{"NCCL_IB_QPS_PER_CONNECTION", "64"}};
+    exam.environment = {{"NCCL_IB_QPS_PER_CONNECTION", "200"}};
     EXPECT_TRUE(dt_doctor_settings(&exam.options, &exam.report, &params));
-    EXPECT_EQ("warning settings: [setting-max] NCCL_IB_QPS_PER_CONNECTION=64: the maximum of Detour is 32; "
-              "using 32\n"
+    EXPECT_EQ("warning settings: [setting-max] NCCL_IB_QPS_PER_CONNECTION=200: the maximum of Detour is 128; "
+              "using 128\n"
               "ok settings: all are in their ranges\n"
               "warning settings: DETOUR_STAL_MS is no setting: it has no effect\n",
               exam.Findings());

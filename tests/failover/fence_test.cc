@@ -19,32 +19,36 @@ struct Fence : ::testing::Test {
 TEST_F(Fence, IsProvenByMarkersAndReceivesOfEveryQueuePair)
 {
     fence.is_err_requested = true;
-    fence.marker_mask = 3;
-    fence.receives_mask = 1;
+    fence.markers = dt_qp_set_of_first(2);
+    fence.receives = dt_qp_set_of_first(1);
     EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 200));
-    fence.receives_mask = 3;
-    fence.marker_mask = 2;
+    fence.receives = dt_qp_set_of_first(2);
+    dt_qp_set_remove(&fence.markers, 0);
     EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 200));
-    fence.marker_mask = 3;
+    dt_qp_set_add(&fence.markers, 0);
     EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 200));
     EXPECT_STREQ("flushed", dt_fence_evidence(&fence, 200));
 }
 
-TEST_F(Fence, HasABitForEachOfThirtyTwoQueuePairs)
+TEST_F(Fence, WantsEachOfAsManyQueuePairsAsAPathMayHave)
 {
     dt_fence_end(&fence);
-    dt_fence_begin(&fence, 32, kLimit, 100);
+    dt_fence_begin(&fence, DT_QPS_MAX, kLimit, 100);
     fence.is_err_requested = true;
-    fence.marker_mask = UINT32_MAX;
-    fence.receives_mask = UINT32_MAX >> 1;
-    EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 200));
-    fence.receives_mask = UINT32_MAX;
+    fence.markers = fence.receives = dt_qp_set_of_first(DT_QPS_MAX);
     EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 200));
+    for (uint32_t q = 0; q < DT_QPS_MAX; q++) {
+        for (dt_qp_set *facts : {&fence.markers, &fence.receives}) {
+            dt_qp_set_remove(facts, q);
+            EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 200)) << "queue pair " << q;
+            dt_qp_set_add(facts, q);
+        }
+    }
 }
 
 TEST_F(Fence, IsNotProvenByFlushesBeforeAnybodyAskedForThem)
 {
-    fence.marker_mask = fence.receives_mask = 3;
+    fence.markers = fence.receives = dt_qp_set_of_first(2);
     EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 200));
     EXPECT_STREQ("unproven", dt_fence_evidence(&fence, 200));
 }
@@ -128,9 +132,9 @@ TEST(FenceOfEightQueuePairs, WantsAllOfThem)
     dt_fence fence = {};
     dt_fence_begin(&fence, 8, kLimit, 0);
     fence.is_err_requested = true;
-    fence.marker_mask = fence.receives_mask = 0x7f;
+    fence.markers = fence.receives = dt_qp_set_of_first(7);
     EXPECT_EQ(DT_FENCE_WAIT, dt_fence_verdict(&fence, 1));
-    fence.marker_mask = fence.receives_mask = 0xff;
+    fence.markers = fence.receives = dt_qp_set_of_first(8);
     EXPECT_EQ(DT_FENCE_PROVEN, dt_fence_verdict(&fence, 1));
 }
 } // namespace

@@ -7,8 +7,12 @@ namespace
 class Spread : public detour_test::TwoNets
 {
   protected:
-    explicit Spread(uint32_t qps = 4)
-        : TwoNets([=](dt_params &params, dt_net_options &) { params.qps_per_path = qps; }), qps_(qps)
+    explicit Spread(uint32_t qps = 4, uint32_t paths = 2)
+        : TwoNets([=](dt_params &params, dt_net_options &) {
+              params.qps_per_path = qps;
+              params.paths = params.soft_devices = paths;
+          }),
+          qps_(qps)
     {
     }
 
@@ -37,8 +41,9 @@ class SpreadWide : public Spread
     SpreadWide() : Spread(DT_QPS_MAX) {}
     void MoveMessages()
     {
-        std::vector<uint8_t> from(20000), to(20000);
-        Register(from.data(), to.data(), 20000);
+        const uint32_t kBytes = 300 * (2 * DT_QPS_MAX + 1);
+        std::vector<uint8_t> from(kBytes), to(kBytes);
+        Register(from.data(), to.data(), kBytes);
         for (uint32_t i = 0; i < 2 * DT_QPS_MAX + 1; i++) {
             uint32_t bytes = 300 * i + 1;
             for (uint32_t b = 0; b < bytes; b++)
@@ -66,6 +71,34 @@ TEST_F(SpreadWide, AMessageIsSplitOverEightOfThem)
     Establish(true, false);
     ExpectShares(DT_SHARES_MAX);
     MoveMessages();
+}
+
+/* The lists of both ends' paths are longer than the window of a stream. */
+class SpreadWidest : public Spread
+{
+  protected:
+    SpreadWidest() : Spread(DT_QPS_MAX, DT_PATHS_MAX) {}
+};
+
+TEST_F(SpreadWidest, AConnectionIsSetUpWithAllPathsAndQueuePairsThatThereMayBe)
+{
+    Listen();
+    Establish(false, false);
+    ExpectShares(1);
+    EXPECT_EQ(uint32_t{DT_PATHS_MAX}, sender->path_count);
+}
+
+/* It would refuse a HELLO with more, as one that no connection can have. */
+TEST_F(SpreadWide, AListenerOfAnEarlierVersionIsAskedForNoMoreQueuePairsThanItKnows)
+{
+    Listen();
+    dt_handle content;
+    ASSERT_EQ(DT_OK, dt_handle_decode(handle, &content));
+    content.version_max = DT_PROTOCOL_VERSION_QPS - 1;
+    dt_handle_encode(&content, handle);
+    qps_ = DT_QPS_IN_BAND_MAX;
+    Establish(false, false);
+    ExpectShares(1);
 }
 
 TEST_F(Spread, MessagesTakeTurnsIfTheSenderIsSetTo)

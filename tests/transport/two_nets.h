@@ -75,18 +75,19 @@ struct Net {
         dt_verbs_options verbs_options = {};
         dt_net_options options = {};
         EXPECT_EQ(DT_OK, dt_params_load(&params, NoEnvironment, nullptr, error, sizeof error));
-        verbs_options.kind = DT_VERBS_SOFT;
-        verbs_options.soft_device_count = 2;
-        EXPECT_EQ(DT_OK, dt_verbs_open(&verbs_options, &verbs));
         char name[32];
         EXPECT_EQ(DT_OK, dt_interface_find("=lo", DT_ADDRESS_NONE, &options.address, name));
         options.params = &params;
-        options.verbs = verbs;
         options.network = dt_network_tcp();
         options.random = Random;
         options.random_arg = &generator;
         if (adjust)
             adjust(params, options);
+        verbs_options.kind = DT_VERBS_SOFT;
+        verbs_options.soft_device_count = (int)params.soft_devices;
+        EXPECT_EQ(DT_OK, dt_verbs_open(&verbs_options, &verbs));
+        if (!options.verbs)
+            options.verbs = verbs;
         EXPECT_EQ(DT_OK, dt_net_create(&options, &net));
     }
     ~Net()

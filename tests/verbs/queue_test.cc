@@ -494,10 +494,10 @@ TEST_F(Pair, ACqTakesNoMoreQpsThanItsTableHolds)
     dt_qp *qp;
     dt_qp_options options = Options(cq);
 
-    detour_test::ExpectWarning("more than 64 QPs on one CQ");
-    while (qps.size() < 100 && dt_qp_create(device, &options, &qp) == DT_OK)
+    detour_test::ExpectWarning("more than 128 QPs on one CQ");
+    while (qps.size() < 200 && dt_qp_create(device, &options, &qp) == DT_OK)
         qps.push_back(qp);
-    EXPECT_EQ(30u, qps.size()); // two entries each, and the two of the fixture
+    EXPECT_EQ(62u, qps.size()); // two entries each, and the two of the fixture
     for (dt_qp *each : qps)
         dt_qp_destroy(each);
 }

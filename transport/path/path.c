@@ -222,6 +222,14 @@ void dt_path_submit_create(struct dt_path *path)
 /* ------------------------------------------------------------------------------------------------------------
  * Link
  */
+static struct dt_qp_numbers numbers_of(const struct dt_qp *qp)
+{
+    struct dt_qp_address address;
+
+    dt_qp_local_address(qp, &address);
+    return (struct dt_qp_numbers){address.qpn, address.psn};
+}
+
 void dt_path_get_offer(const struct dt_path *path, bool is_usable, struct dt_path_offer *offer)
 {
     memset(offer, 0, sizeof *offer);
@@ -231,7 +239,7 @@ void dt_path_get_offer(const struct dt_path *path, bool is_usable, struct dt_pat
     snprintf(offer->device, sizeof offer->device, "%s", path->nic->name);
     dt_qp_local_address(path->probe, &offer->probe);
     for (uint32_t q = 0; q < path->qp_count; q++)
-        dt_qp_local_address(path->qp[q], &offer->qp[q]);
+        offer->qp[q] = numbers_of(path->qp[q]);
     offer->ece = path->ece;
     offer->control_addr = (uintptr_t)path->control;
     offer->control_rkey = dt_load_relaxed(&path->control_mr->rkey);

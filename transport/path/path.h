@@ -110,8 +110,8 @@ struct dt_path {
     uint32_t is_flush_queued;   /* the task that makes `flush` has not ended [atomic] */
 
     char peer_device[DT_NAME_BYTES];
-    struct dt_qp_address peer_qp[DT_QPS_MAX];
     struct dt_qp_address peer_probe;
+    struct dt_qp_numbers peer_qp[DT_QPS_MAX]; /* the rest of their addresses is that of `peer_probe` */
     struct dt_ece ece;      /* of each data queue pair: offered, then in use [control thread, then owner] */
     struct dt_ece peer_ece; /* of the last offer */
 

@@ -226,8 +226,11 @@ enum dt_status dt_path_queues_link(struct dt_path *path, struct dt_qp *probe, st
     if (group->uses_ece && dt_offer_has_ece_room(path->nic->name, path->qp_count))
         options.ece = peer->ece;
     *ece = options.ece;
-    for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++)
-        status = dt_qp_connect(qp[q], &peer->qp[q], &options);
+    for (uint32_t q = 0; q < path->qp_count && status == DT_OK; q++) {
+        struct dt_qp_address address = dt_offer_address(peer, q);
+
+        status = dt_qp_connect(qp[q], &address, &options);
+    }
     if (ece->options) /* the device may have refused or reduced them */
         *ece = common_ece(path, qp);
     return status;

@@ -336,12 +336,11 @@ static void path_encode(const struct dt_path_offer *path, uint32_t qps, struct d
     }
 }
 
-/* Queue pair numbers and PSNs are 24 bits wide. */
-static bool qp_decode(struct dt_reader *r, struct dt_qp_address *address)
+static bool numbers_decode(struct dt_reader *r, uint32_t *qpn, uint32_t *psn)
 {
-    address->qpn = (uint32_t)dt_get_uint(r, 4);
-    address->psn = (uint32_t)dt_get_uint(r, 4);
-    return address->qpn < 1u << 24 && address->psn < 1u << 24;
+    *qpn = (uint32_t)dt_get_uint(r, 4);
+    *psn = (uint32_t)dt_get_uint(r, 4);
+    return *qpn < 1u << 24 && *psn < 1u << 24;
 }
 
 static bool path_decode(struct dt_reader *r, uint32_t qps, struct dt_path_offer *path)
@@ -360,11 +359,9 @@ static bool path_decode(struct dt_reader *r, uint32_t qps, struct dt_path_offer 
     probe->link_layer = (uint32_t)dt_get_uint(r, 1);
     is_valid &= probe->lid < 1u << 16 && dt_is_power_of_two(probe->mtu_bytes) && probe->mtu_bytes >= 256 &&
                 probe->mtu_bytes <= 4096 && probe->link_layer <= DT_LINK_ETHERNET;
-    is_valid &= qp_decode(r, probe);
-    for (uint32_t q = 0; q < qps; q++) {
-        path->qp[q] = *probe;
-        is_valid &= qp_decode(r, &path->qp[q]);
-    }
+    is_valid &= numbers_decode(r, &probe->qpn, &probe->psn);
+    for (uint32_t q = 0; q < qps; q++)
+        is_valid &= numbers_decode(r, &path->qp[q].qpn, &path->qp[q].psn);
     path->control_addr = dt_get_uint(r, 8);
     path->control_rkey = (uint32_t)dt_get_uint(r, 4);
     path->generation = (uint32_t)dt_get_uint(r, 4);

@@ -53,13 +53,17 @@ extern "C" {
  * listening end refuses a peer whose range does not overlap with its own (REJECT).
  */
 #define DT_PROTOCOL_VERSION_MIN 4u
-#define DT_PROTOCOL_VERSION_MAX 5u
+#define DT_PROTOCOL_VERSION_MAX 6u
 #define DT_PROTOCOL_VERSION_ECE 5u /* from this one on an offer may have ECE options */
+#define DT_PROTOCOL_VERSION_QPS \
+    6u /* from this one on paths may have more than DT_QPS_IN_BAND_MAX queue pairs */
 
 #define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
 #define DT_FRAME_HEADER_BYTES 8
-#define DT_FRAME_BODY_MAX     2040
+#define DT_FRAME_BODY_MAX     4720 /* PATHS, with DT_PATHS_MAX paths of DT_QPS_MAX queue pairs */
 #define DT_FRAME_BYTES_MAX    (DT_FRAME_HEADER_BYTES + DT_FRAME_BODY_MAX)
+/* Of a frame of an established connection, with its header: the longest is OPEN. */
+#define DT_PATH_FRAME_BYTES_MAX 1200
 
 enum dt_frame_type {
     DT_FRAME_HELLO = 1,
@@ -108,7 +112,7 @@ void dt_handle_set_cookie(uint8_t bytes[DT_HANDLE_BYTES], uint64_t cookie);
 /* The terms of a connection: each is the smaller of both ends' wishes. */
 struct dt_terms {
     uint32_t paths;       /* 1 .. DT_PATHS_MAX */
-    uint32_t qps;         /* per path: 1 .. DT_QPS_MAX */
+    uint32_t qps;         /* per path: 1 .. DT_QPS_MAX; DT_QPS_IN_BAND_MAX before DT_PROTOCOL_VERSION_QPS */
     uint32_t slots;       /* a power of two, DT_SLOTS_MIN .. DT_SLOTS_MAX */
     uint32_t chunk_bytes; /* largest write: a multiple of DT_CUT_BYTES, >= DT_CHUNK_BYTES_MIN */
 };
@@ -143,14 +147,21 @@ struct dt_reject {
     char reason[200];
 };
 
+/* The part of an address that differs between the queue pairs of a path. 24 bits each. */
+struct dt_qp_numbers {
+    uint32_t qpn;
+    uint32_t psn;
+};
+
 /* One end of one path. */
 struct dt_path_offer {
     bool is_usable; /* this end has it; the rest is zero if not */
     char device[DT_NAME_BYTES];
-    struct dt_qp_address qp[DT_QPS_MAX]; /* the first terms.qps; all with the first one's gid, lid, mtu */
     struct dt_qp_address probe;
+    struct dt_qp_numbers
+        qp[DT_QPS_MAX]; /* the first terms.qps; the rest of their addresses is that of `probe` */
     /* Of each data queue pair. Sender: offered; receiver: what its device has made of them. Version 5; left
-       out where the offer would be longer than the longest one without, for which the mailbox has room. */
+       out where the offer would be longer than the longest one without that the mailbox has room for. */
     struct dt_ece ece;
     /* Memory that the peer writes: the sender's CTS ring, the receiver's size records. */
     uint64_t control_addr;
@@ -164,7 +175,18 @@ struct dt_path_offer {
 /* Whether the offer of a path of that device may have ECE options; else its ends use none. */
 static inline bool dt_offer_has_ece_room(const char *device, uint32_t qps)
 {
-    return strlen(device) + 8u * (qps + 1) < DT_NAME_BYTES + 8u * DT_QPS_MAX;
+    return qps > DT_QPS_IN_BAND_MAX ||
+           strlen(device) + 8u * (qps + 1) < DT_NAME_BYTES + 8u * DT_QPS_IN_BAND_MAX;
+}
+
+/* The address of a data queue pair of an offer. */
+static inline struct dt_qp_address dt_offer_address(const struct dt_path_offer *offer, uint32_t q)
+{
+    struct dt_qp_address address = offer->probe;
+
+    address.qpn = offer->qp[q].qpn;
+    address.psn = offer->qp[q].psn;
+    return address;
 }
 
 struct dt_paths_offer {

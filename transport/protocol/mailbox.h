@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 #define DT_MAILBOX_SLOTS 4u
-/* Holds the largest frame about a path: OPEN, with DT_QPS_MAX queue pairs. */
+/* Holds each frame about a path of up to DT_QPS_IN_BAND_MAX queue pairs: the longest is OPEN. */
 #define DT_MAILBOX_FRAME_BYTES 392u
 #define DT_MAILBOX_FRAME_WORDS (DT_MAILBOX_FRAME_BYTES / 8)
 

@@ -26,7 +26,8 @@ extern "C" {
 
 #define DT_RECORD_HEADER_BYTES 8
 
-/* Bytes of a stream that may be sent and not read yet: more than the largest frame. */
+/* Bytes of a stream that may be sent and not read yet: more than any frame but PATHS of a connection with
+ * many queue pairs, which is read while it is sent. */
 #define DT_PAIR_WINDOW_BYTES 4096u
 
 enum dt_record_kind { DT_RECORD_OPEN = 1, DT_RECORD_DATA = 2, DT_RECORD_CREDIT = 3, DT_RECORD_END = 4 };

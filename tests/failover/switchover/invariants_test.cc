@@ -46,9 +46,9 @@ TEST_F(Invariants, NothingUsesAnEpochThatIsBeingFenced)
     sender->path[1].fence.is_active = true;
     EXPECT_DEATH(dt_switchover_check(sender), "broken invariant .*is_active");
     sender->path[1].fence.is_active = false;
-    sender->path[1].fence.marker_mask = 1u << 31;
-    EXPECT_DEATH(dt_switchover_check(sender), "broken invariant .*marker_mask");
-    sender->path[1].fence.marker_mask = 0;
+    dt_qp_set_add(&sender->path[1].fence.markers, DT_QPS_MAX - 1);
+    EXPECT_DEATH(dt_switchover_check(sender), "broken invariant .*markers");
+    dt_qp_set_remove(&sender->path[1].fence.markers, DT_QPS_MAX - 1);
 }
 
 TEST_F(Invariants, AnIdleControlThreadHoldsNoQueuePairs)

@@ -82,7 +82,6 @@ dt_paths_offer Offer()
     probe.mtu_bytes = 4096;
     probe.link_layer = DT_LINK_ETHERNET;
     for (uint32_t q = 0; q < kTerms.qps; q++) {
-        offer.path[0].qp[q] = probe;
         offer.path[0].qp[q].qpn = 100 + q;
         offer.path[0].qp[q].psn = 200 + q;
     }
@@ -277,8 +276,13 @@ TEST(Messages, PathsComeBackAsTheyWereAndMissingOnesStayMissing)
     EXPECT_FALSE(out.path[1].is_usable);
     EXPECT_STREQ("soft0", out.path[0].device);
     EXPECT_EQ(0, memcmp(&in.path[0].probe, &out.path[0].probe, sizeof(dt_qp_address)));
-    for (uint32_t q = 0; q < kTerms.qps; q++)
-        EXPECT_EQ(0, memcmp(&in.path[0].qp[q], &out.path[0].qp[q], sizeof(dt_qp_address)));
+    for (uint32_t q = 0; q < kTerms.qps; q++) {
+        dt_qp_address address = dt_offer_address(&out.path[0], q);
+        EXPECT_EQ(100 + q, address.qpn);
+        EXPECT_EQ(200 + q, address.psn);
+        EXPECT_EQ(0, memcmp(in.path[0].probe.gid, address.gid, sizeof address.gid));
+        EXPECT_EQ(4096u, address.mtu_bytes);
+    }
     EXPECT_EQ(in.path[0].control_addr, out.path[0].control_addr);
     EXPECT_EQ(in.path[0].control_rkey, out.path[0].control_rkey);
     EXPECT_EQ(in.path[0].generation, out.path[0].generation);
@@ -309,10 +313,19 @@ TEST(Messages, TheLargestOfferFitsAFrame)
     dt_terms most = {DT_PATHS_MAX, DT_QPS_MAX, DT_SLOTS_MAX, DT_CHUNK_BYTES_DEFAULT};
     dt_paths_offer offer = Offer();
     memset(offer.path[0].device, 'x', DT_NAME_BYTES - 1);
+    offer.path[0].ece = {0x15b3, 1};
     for (uint32_t p = 1; p < DT_PATHS_MAX; p++)
         offer.path[p] = offer.path[0];
     dt_paths_encode(&offer, &most, &frame.w);
     EXPECT_FALSE(frame.w.is_full);
+
+    uint8_t bytes[DT_PATH_FRAME_BYTES_MAX];
+    dt_writer w = {bytes, sizeof bytes, 0, false};
+    dt_path_frame open = {};
+    open.message = DT_PATH_MSG_OPEN;
+    open.offer = offer.path[0];
+    dt_path_frame_encode(&open, DT_QPS_MAX, &w);
+    EXPECT_FALSE(w.is_full);
 }
 
 TEST(Messages, ShortOnesComeBack)
@@ -429,7 +442,7 @@ TEST(Messages, ReadyNamesPathsThatWereAgreedAndAtLeastOne)
 
 TEST(Messages, TermsOutOfRangeAreRefused)
 {
-    dt_terms bad[] = {{0, 1, 64, 65536},      {5, 1, 64, 65536}, {1, 0, 64, 65536},     {1, 33, 64, 65536},
+    dt_terms bad[] = {{0, 1, 64, 65536},      {5, 1, 64, 65536}, {1, 0, 64, 65536},     {1, 129, 64, 65536},
                       {1, 1, 63, 65536},      {1, 1, 4, 65536},  {1, 1, 128, 65536},    {1, 1, 64, 0},
                       {1, 1, 64, 65536 + 64}, {1, 1, 64, 1024},  {1, 1, 64, 0x80000000}};
     for (const dt_terms &terms : bad) {
@@ -564,9 +577,9 @@ TEST(Messages, ForeignFrameHeadersAreRefused)
     dt_frame_header header;
     const uint8_t http[] = "GET / HT";
     EXPECT_EQ(DT_PROTOCOL, dt_frame_header_decode(http, &header));
-    uint8_t too_long[8] = {'D', 'T', 'R', 'C', 1, 0, 0xf9, 0x07}; // 2041
+    uint8_t too_long[8] = {'D', 'T', 'R', 'C', 1, 0, 0x71, 0x12}; // 4721
     EXPECT_EQ(DT_PROTOCOL, dt_frame_header_decode(too_long, &header));
-    too_long[6] = 0xf8;
+    too_long[6] = 0x70;
     EXPECT_EQ(DT_OK, dt_frame_header_decode(too_long, &header));
     EXPECT_EQ(DT_FRAME_BODY_MAX, header.body_bytes);
 }

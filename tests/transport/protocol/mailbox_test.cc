@@ -144,7 +144,7 @@ TEST_F(Mailbox, TheLargestFrameAboutAPathFits)
     frame.message = DT_PATH_MSG_OPEN;
     frame.offer.is_usable = true;
     memset(frame.offer.device, 'd', DT_NAME_BYTES - 1);
-    dt_path_frame_encode(&frame, DT_QPS_MAX, &w);
+    dt_path_frame_encode(&frame, DT_QPS_IN_BAND_MAX, &w);
     EXPECT_FALSE(w.is_full);
     EXPECT_GT(w.used, DT_NAME_BYTES);
     size_t longest = w.used;
@@ -152,7 +152,7 @@ TEST_F(Mailbox, TheLargestFrameAboutAPathFits)
         w.used = 0;
         frame.offer.device[DT_NAME_BYTES - 1 - shorter] = '\0';
         frame.offer.ece = {0x15b3, 1};
-        dt_path_frame_encode(&frame, DT_QPS_MAX, &w);
+        dt_path_frame_encode(&frame, DT_QPS_IN_BAND_MAX, &w);
         EXPECT_FALSE(w.is_full);
         EXPECT_EQ(shorter < 8 ? longest - shorter : longest, w.used) << shorter;
     }
