@@ -37,6 +37,19 @@ class Personality : public ::testing::Test
         dt_fault_personality_turn(&layer, &qp, &cq, &wc, 0);
         return wc.status;
     }
+    /* `acts` is true of the queue pair in the error state alone, and counted there. */
+    void ExpectOnlyInErr(bool (*acts)(dt_fault_layer *, const dt_fault_qp *))
+    {
+        state = IBV_QPS_RTS;
+        EXPECT_FALSE(acts(&layer, &qp));
+        state = IBV_QPS_UNKNOWN;
+        EXPECT_FALSE(acts(&layer, &qp)) << "the device does not answer";
+        EXPECT_EQ(0u, fired);
+        state = IBV_QPS_ERR;
+        EXPECT_TRUE(acts(&layer, &qp));
+        EXPECT_FALSE(acts(&layer, nullptr)) << "a queue pair that is not known";
+        EXPECT_EQ(1u, fired);
+    }
     /* The state that the device reports. */
     static int Query(ibv_qp *, ibv_qp_attr *attr, int, ibv_qp_init_attr *)
     {
@@ -144,14 +157,7 @@ TEST_F(Personality, RxeNeverLooksAtAReceiveThatIsPostedInErr)
     Be(DT_DEVICE_PERSONALITY_RXE);
     EXPECT_TRUE(dt_fault_personality_receives(&layer));
     EXPECT_FALSE(dt_fault_personality_polls(&layer));
-    state = IBV_QPS_RTS;
-    EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, &qp));
-    state = IBV_QPS_UNKNOWN;
-    EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, &qp)) << "the device does not answer";
-    state = IBV_QPS_ERR;
-    EXPECT_TRUE(dt_fault_personality_loses_receive(&layer, &qp));
-    EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, nullptr)) << "a queue pair that is not known";
-    EXPECT_EQ(1u, fired);
+    ExpectOnlyInErr(dt_fault_personality_loses_receive);
 }
 
 TEST_F(Personality, ManaRefusesPostsInErr)
@@ -159,14 +165,7 @@ TEST_F(Personality, ManaRefusesPostsInErr)
     Be(DT_DEVICE_PERSONALITY_MANA);
     EXPECT_TRUE(dt_fault_personality_posts(&layer));
     EXPECT_FALSE(dt_fault_personality_polls(&layer));
-    state = IBV_QPS_RTS;
-    EXPECT_FALSE(dt_fault_personality_refuses(&layer, &qp));
-    state = IBV_QPS_UNKNOWN;
-    EXPECT_FALSE(dt_fault_personality_refuses(&layer, &qp)) << "the device does not answer";
-    EXPECT_EQ(0u, fired);
-    state = IBV_QPS_ERR;
-    EXPECT_TRUE(dt_fault_personality_refuses(&layer, &qp));
-    EXPECT_FALSE(dt_fault_personality_refuses(&layer, nullptr)) << "a queue pair that is not known";
+    ExpectOnlyInErr(dt_fault_personality_refuses);
     EXPECT_FALSE(dt_fault_personality_loses_receive(&layer, &qp));
     EXPECT_EQ(1u, fired);
 }
