@@ -249,11 +249,13 @@ static void retire_doomed(struct dt_path *path, uint64_t now_ns)
     dt_recover_retire_again(path, now_ns);
 }
 
-/* Not while the control thread works on the queue pairs of this epoch. */
+/*
+ * Once the control thread has tried to move the queue pairs of this epoch to ERR, and not while it destroys
+ * them: otherwise its answer belongs to no fence, or to the next one, and what it polled last is not counted.
+ */
 static bool may_conclude(const struct dt_path *path)
 {
-    return !path->switchover->is_destroying &&
-           (path->fence.is_err_requested || dt_load_acquire(&path->op_state) == DT_PATH_OP_IS_IDLE);
+    return path->fence.is_err_requested && !path->switchover->is_destroying;
 }
 
 /* Facts about the device. The device's removal is looked for before its completions are polled: it has none

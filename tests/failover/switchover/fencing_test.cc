@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "failover/switchover/fencing.h"
 
+#include "failover/switchover/faults.h"
+#include "failover/switchover/switchover.h"
+#include "softrnic/softrnic.h"
 #include "tests/failover/switchover/pair.h"
 #include "tests/harness/harness.h"
 #include "transport/path/queues.h"
@@ -43,6 +46,14 @@ class Fencing : public detour_test::Pair
         faults[0] = {1, DT_DEVICE_FAULT_FAIL, one, EIO, 0, DT_EVENT_OTHER, 0, &fired, {}};
         faults[1] = {2, DT_DEVICE_FAULT_FAIL, other, EBUSY, 0, DT_EVENT_OTHER, 0, &fired, {}};
         dt_device_set_faults(path->nic->device, faults, 2);
+    }
+    /* The device leaves the system. Its thread has stored that, and has made no path suspect yet. */
+    void Remove(const char *device, dt_path *path)
+    {
+        detour_test::AllowWarning("cannot go to ERR"); // also at the close
+        detour_test::AllowWarning("DEVICE_FATAL");     // read at the close
+        ASSERT_EQ(0, dt_soft_device_control(device, DT_SOFT_CONTROL_FATAL, 0));
+        dt_store_relaxed(&path->nic->is_dead, 1u);
     }
     uint64_t fired = 0;
     dt_path_event Await(dt_net *net, dt_path *path, uint64_t limit_ns)
@@ -114,6 +125,25 @@ TEST_F(Fencing, NothingIsProvenBeforeTheQueuePairsWereMovedToErr)
         EXPECT_EQ(DT_PATH_EVENT_COUNT, dt_fencing_progress(&sender->path[1], now_ns += DT_NS_PER_MS));
     EXPECT_EQ(DT_PATH_FENCED, Await(there.net, &sender->path[1], DT_NS_PER_S));
     dt_fence_end(&sender->path[1].fence);
+}
+
+/* The fence begins and sees the removal in one round: its task has not been submitted yet. */
+TEST_F(Fencing, ARemovedDeviceProvesNothingBeforeTheControlThreadIsAsked)
+{
+    dt_path *path = &receiver->path[1];
+    dt_faults_begin(path, now_ns);
+    receiver->switchover->is_switching = true;
+    ASSERT_EQ((uint32_t)DT_RECEIVER_STOPPING, path->machine.state);
+    Remove("soft1", path);
+    dt_switchover_progress(receiver, now_ns);
+    EXPECT_EQ((uint32_t)DT_RECEIVER_DOWN, path->machine.state);
+    EXPECT_EQ((uint32_t)DT_PATH_OP_IS_BUSY, dt_load_acquire(&path->op_state)) << "with the move to ERR";
+    EXPECT_TRUE(path->fence.is_active);
+    for (int i = 0; i < 100 && path->fence.is_active; i++) {
+        dt_executor_run(&path->nic->executor);
+        dt_switchover_progress(receiver, now_ns += DT_NS_PER_MS);
+    }
+    EXPECT_EQ((uint32_t)DT_RECEIVER_FENCED, path->machine.state);
 }
 
 TEST_F(Fencing, TheDestructionOfADeadDeviceProvesNothing)
