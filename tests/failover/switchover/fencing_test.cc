@@ -55,6 +55,19 @@ class Fencing : public detour_test::Pair
         ASSERT_EQ(0, dt_soft_device_control(device, DT_SOFT_CONTROL_FATAL, 0));
         dt_store_relaxed(&path->nic->is_dead, 1u);
     }
+    /* A message from beginning to end at the sender. The receiver's threads stand still. */
+    void SendAlone()
+    {
+        bool is_posted = false;
+        for (int i = 0; i < 1000000 && !(is_posted && IsDone(&send[0])); i++) {
+            if (!is_posted)
+                is_posted = (send[0] = Isend(from, kBytes)) != nullptr;
+            dt_net_progress(there.net, now_ns);
+            struct timespec pause = {0, 50000};
+            nanosleep(&pause, nullptr);
+        }
+        ASSERT_TRUE(is_posted && !send[0]);
+    }
     uint64_t fired = 0;
     dt_path_event Await(dt_net *net, dt_path *path, uint64_t limit_ns)
     {
@@ -118,6 +131,27 @@ TEST_F(Fencing, AMarkerThatSucceedsProvesNothing)
     dt_fence_end(&path->fence);
 }
 
+/*
+ * The peer has been told that nothing more is sent, and a queue pair that was never connected refuses a
+ * marker, which looks to the operator like a failure of the device.
+ */
+TEST_F(Fencing, NoMarkerIsPostedBeforeTheQueuePairsWereMovedToErr)
+{
+    dt_path *path = &sender->path[1];
+    dt_path_queues old = {}, unconnected = {};
+    strcpy(there.net->environment.params.posting, "std");
+    ASSERT_EQ(DT_OK, dt_path_queues_create(path, path->epoch + 1, &unconnected));
+    dt_path_adopt(path, &unconnected, &old);
+    Begin(sender, 1);
+    for (int i = 0; i < 50; i++)
+        EXPECT_EQ(DT_PATH_EVENT_COUNT, dt_fencing_progress(path, now_ns += DT_NS_PER_MS));
+    EXPECT_FALSE(dt_qp_set_has(&State(sender, 1)->markers, 0));
+    EXPECT_EQ(DT_PATH_FENCED, Await(there.net, path, DT_NS_PER_S));
+    EXPECT_STREQ("flushed", dt_fence_evidence(&path->fence, now_ns));
+    dt_fence_end(&path->fence);
+    dt_path_queues_destroy(path, &old);
+}
+
 TEST_F(Fencing, NothingIsProvenBeforeTheQueuePairsWereMovedToErr)
 {
     Begin(sender, 1);
@@ -125,6 +159,21 @@ TEST_F(Fencing, NothingIsProvenBeforeTheQueuePairsWereMovedToErr)
         EXPECT_EQ(DT_PATH_EVENT_COUNT, dt_fencing_progress(&sender->path[1], now_ns += DT_NS_PER_MS));
     EXPECT_EQ(DT_PATH_FENCED, Await(there.net, &sender->path[1], DT_NS_PER_S));
     dt_fence_end(&sender->path[1].fence);
+}
+
+/* The control thread's answer would come to the next fence, as if that one's queue pairs had been moved. */
+TEST_F(Fencing, ARemovedDeviceProvesNothingWhileItsQueuePairsAreMovedToErr)
+{
+    dt_path *path = &sender->path[1];
+    Begin(sender, 1);
+    State(sender, 1)->is_fence_wanted = false;
+    dt_path_submit_op(path, DT_PATH_OP_FENCE);
+    Remove("soft1", path);
+    EXPECT_EQ(DT_PATH_EVENT_COUNT, dt_fencing_progress(path, now_ns += DT_NS_PER_S / 2));
+    EXPECT_FALSE(path->fence.is_device_gone);
+    EXPECT_EQ(DT_PATH_FENCED, Await(there.net, path, DT_NS_PER_S));
+    EXPECT_STREQ("device gone", dt_fence_evidence(&path->fence, now_ns));
+    dt_fence_end(&path->fence);
 }
 
 /* The fence begins and sees the removal in one round: its task has not been submitted yet. */
@@ -144,6 +193,41 @@ TEST_F(Fencing, ARemovedDeviceProvesNothingBeforeTheControlThreadIsAsked)
         dt_switchover_progress(receiver, now_ns += DT_NS_PER_MS);
     }
     EXPECT_EQ((uint32_t)DT_RECEIVER_FENCED, path->machine.state);
+}
+
+/*
+ * The receiver's queue pairs take a message while the control thread has them to destroy, and their device
+ * dies. Only the control thread knows of the message; RESUME without it would lose it, since the sender has
+ * its acknowledgement.
+ */
+TEST_F(Fencing, AMessageThatTheControlThreadPollsLastCountsBeforeAnyProof)
+{
+    dt_path *path = &receiver->path[0];
+    here.net->environment.params.idle_takeover_us = UINT32_MAX; // nothing else polls for the receiver
+    PostReceive(0);
+    detour_test::ExpectWarning("cannot go to ERR");
+    Fail(path, DT_DEVICE_CALL_MODIFY_QP);
+    Begin(receiver, 0);
+    RunTasks(here.net, path);
+    now_ns += here.net->environment.params.fence_ms * DT_NS_PER_MS;
+    ASSERT_EQ(DT_PATH_EVENT_COUNT, dt_fencing_progress(path, now_ns));
+    ASSERT_TRUE(State(receiver, 0)->is_destroying);
+    SendAlone();
+    const uint32_t before = receiver->completions;
+
+    dt_store_relaxed(&path->nic->is_dead, 1u);
+    dt_fence_peer_stopped(&path->fence, now_ns);
+    now_ns += here.net->environment.params.late_ms * DT_NS_PER_MS;
+    EXPECT_EQ(DT_PATH_EVENT_COUNT, dt_fencing_progress(path, now_ns));
+    EXPECT_STREQ("peer stopped", dt_fence_evidence(&path->fence, now_ns)) << "and yet";
+    RunTasks(here.net, path);
+    EXPECT_EQ(DT_PATH_FENCED, dt_fencing_progress(path, now_ns));
+    EXPECT_EQ(before + 1, receiver->completions);
+    EXPECT_TRUE(IsDone(&receive[0]));
+    EXPECT_EQ(0, memcmp(from, to, kBytes));
+    dt_fence_end(&path->fence);
+    dt_store_relaxed(&path->nic->is_dead, 0u);
+    dt_device_set_faults(path->nic->device, nullptr, 0);
 }
 
 TEST_F(Fencing, TheDestructionOfADeadDeviceProvesNothing)
