@@ -36,6 +36,8 @@ extern "C" {
     X(FILTER_EPOCH, "completions of a fenced path are dropped as outdated")            \
     X(FENCE_UNASKED, "a receiver fences a path before the sender has stopped")         \
     X(FLUSH_ALONE, "queue pairs that do not flush are not destroyed either")           \
+    X(CONCLUDE_EARLY, "a fence ends while its task of the control thread runs")        \
+    X(GONE_UNSEEN, "a device's removal proves no fence")                               \
     X(BLIND_TRUST, "acknowledged messages count as received")                          \
     X(LOST_FLUSH, "GPU writes of a dead device count as visible")                      \
     X(PART_FLUSH, "a flush skips a device that wrote a part of the message")           \

@@ -255,7 +255,7 @@ static void retire_doomed(struct dt_path *path, uint64_t now_ns)
  */
 static bool may_conclude(const struct dt_path *path)
 {
-    return path->fence.is_err_requested && !path->switchover->is_destroying;
+    return DT_PLANTED(CONCLUDE_EARLY) || (path->fence.is_err_requested && !path->switchover->is_destroying);
 }
 
 /* Facts about the device. The device's removal is looked for before its completions are polled: it has none
@@ -266,7 +266,7 @@ static void look_at_device(struct dt_path *path, uint64_t now_ns)
     if (!path->fence.is_device_dead || path->fence.is_device_gone || !may_conclude(path) ||
         now_ns < path->switchover->removal_ns)
         return;
-    path->fence.is_device_gone = dt_device_is_removed(path->nic->device);
+    path->fence.is_device_gone = !DT_PLANTED(GONE_UNSEEN) && dt_device_is_removed(path->nic->device);
     path->switchover->removal_ns = now_ns + REMOVAL_NS;
 }
 

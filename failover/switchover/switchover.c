@@ -66,6 +66,7 @@ static void progress_fence(struct dt_path *path, uint64_t now_ns)
         return;
     if (event == DT_PATH_FENCED) {
         DT_CHECK(path->fence.is_active && path->state == DT_PATH_NONE);
+        DT_CHECK(path->fence.is_err_requested && !path->switchover->is_destroying);
         path->switchover->report.steps.fenced_ns = now_ns;
         path->switchover->is_destroy_wanted = false;
         dt_fence_end(&path->fence);
