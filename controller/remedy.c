@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "controller/delay.h"
+#include "controller/pace.h"
 #include "controller/slowness.h"
 #include "controller/unseen.h"
 
-#define PACE_COUNT     64
 #define BUDGET         20000 /* exchanges of nodes to try */
 #define DOUBLINGS_MAX  6
 #define TRIAL_COUNT    5     /* iterations with a remedy; the first ones may have begun before it */
@@ -40,9 +40,8 @@ struct dt_remedy {
     /* The ladder, in the time of iterations. */
     struct detour_ladder ladder;
     int64_t ladder_ns;
-    int32_t rank;                /* whose iterations count; -1: none yet */
-    int64_t pace_ns[PACE_COUNT]; /* of iterations while nothing is slow */
-    size_t pace_count;
+    int32_t rank;        /* whose iterations count; -1: none yet */
+    struct dt_pace pace; /* of iterations while nothing is slow */
     /* What is slow, and the plan for it. */
     bool has_plan;
     struct dt_slowness slowness;
@@ -126,24 +125,9 @@ void dt_remedy_destroy(struct dt_remedy *remedy)
 }
 
 /* ---- Iterations. ---- */
-static int compare_ns(const void *left, const void *right)
-{
-    int64_t a_ns = *(const int64_t *)left, b_ns = *(const int64_t *)right;
-
-    return (a_ns > b_ns) - (a_ns < b_ns);
-}
-
-/* A healthy iteration: the lower quartile, since a slowness is found only after some slow iterations. */
 static int64_t pace_ns(const struct dt_remedy *remedy)
 {
-    size_t count = dt_min_u64(remedy->pace_count, PACE_COUNT);
-    int64_t sorted[PACE_COUNT];
-
-    if (!count)
-        return remedy->healthy_ns;
-    memcpy(sorted, remedy->pace_ns, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, compare_ns);
-    return sorted[count / 4];
+    return remedy->pace.count ? dt_pace_ns(&remedy->pace) : remedy->healthy_ns;
 }
 
 /* -1: the rank has none. */
@@ -178,7 +162,7 @@ static void count_iterations(struct dt_remedy *remedy, int64_t iteration_ns, int
             remedy->shortest_ns = iteration_ns;
         judge_remedy(remedy);
         if (remedy->ladder.state == DETOUR_LADDER_QUIET)
-            remedy->pace_ns[remedy->pace_count++ % PACE_COUNT] = iteration_ns;
+            dt_pace_add(&remedy->pace, iteration_ns);
         if (!detour_ladder_boundary(&remedy->ladder, remedy->ladder_ns, &step))
             continue;
         remedy->is_due = true;
