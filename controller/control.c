@@ -281,12 +281,24 @@ static enum dt_status adopt_job(struct dt_control *control)
     struct dt_store *store = control->options.store;
     enum dt_status status = store->ops->get(store, DT_FIELD_JOB, control->job, sizeof control->job);
 
-    if (status == DT_OK)
-        dt_decide_adopt_job(control->decide,
-                            dt_known_resume_job(control->known, control->job, control->time_ns));
-    else
+    if (status == DT_OK) {
+        const uint32_t job_starts = dt_known_resume_job(control->known, control->job, control->time_ns);
+
+        dt_decide_adopt_job(control->decide, job_starts);
+        if (control->treatment)
+            dt_treatment_adopt_job(control->treatment, job_starts);
+    } else {
         control->job[0] = '\0';
+    }
     return status == DT_NOT_FOUND || status == DT_INVALID ? DT_OK : status;
+}
+
+static bool is_for_job(const struct dt_control *control)
+{
+    const uint32_t job_starts = dt_known_job_starts(control->known);
+
+    return dt_decide_is_for_job(control->decide, job_starts) &&
+           (!control->treatment || dt_treatment_is_for_job(control->treatment, job_starts));
 }
 
 /* After the decisions for the job are in the store: if a controller dies in between, the next one decides
@@ -299,8 +311,7 @@ static enum dt_status remember_job(struct dt_control *control, uint64_t now_ns)
 
     dt_known_job(control->known, job);
     if (!control->is_leader || !dt_lease_is_held(&control->lease, now_ns) || !job[0] ||
-        !strcmp(job, control->job) ||
-        !dt_decide_is_for_job(control->decide, dt_known_job_starts(control->known)))
+        !strcmp(job, control->job) || !is_for_job(control))
         return DT_OK;
     status = store->ops->set(store, DT_FIELD_JOB, job);
     if (status == DT_OK)

@@ -413,7 +413,7 @@ void dt_decide_adopt_job(struct dt_decider *decide, uint32_t job_starts)
 
 bool dt_decide_is_for_job(const struct dt_decider *decide, uint32_t job_starts)
 {
-    return decide->replan.job_starts == job_starts && !decide->replan.is_owed;
+    return !decide->options.replan || (decide->replan.job_starts == job_starts && !decide->replan.is_owed);
 }
 
 struct dt_in_force dt_decide_in_force(const struct dt_decider *decide)

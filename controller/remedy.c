@@ -386,19 +386,25 @@ static void name_delays(const struct dt_remedy *remedy, const struct dt_situatio
     }
 }
 
-static void describe(const struct dt_remedy *remedy, struct dt_decision *decision)
+/* But for its reason. */
+static void begin_decision(const struct dt_remedy *remedy, enum detour_step step,
+                           const struct arrangement *plan, struct dt_decision *decision)
 {
-    const struct arrangement *plan = &remedy->plans[remedy->due];
-    double scale = (double)pace_ns(remedy) / (double)dt_max_u64((uint64_t)remedy->healthy_ns, 1);
-
     *decision = (struct dt_decision){.kind = DT_DECISION_REMEDY,
                                      .from_rank = -1,
                                      .to_rank = -1,
-                                     .step = remedy->due,
+                                     .step = step,
                                      .replica_count = (size_t)remedy->cluster->replica_count,
                                      .node_count = remedy->positions};
     memcpy(decision->counts, plan->counts, sizeof decision->counts);
     memcpy(decision->nodes, plan->nodes, sizeof decision->nodes);
+}
+
+static void describe(const struct dt_remedy *remedy, struct dt_decision *decision)
+{
+    double scale = (double)pace_ns(remedy) / (double)dt_max_u64((uint64_t)remedy->healthy_ns, 1);
+
+    begin_decision(remedy, remedy->due, &remedy->plans[remedy->due], decision);
     if (is_useless(remedy)) {
         snprintf(decision->reason, sizeof decision->reason,
                  "%s: %s has not made the iterations shorter: %.1f ms, before it %.1f ms",
@@ -562,6 +568,28 @@ void dt_remedy_adopt(struct dt_remedy *remedy, const struct dt_decision *decisio
     remedy->link_count = decision->link_count;
     memcpy(remedy->links, decision->links, decision->link_count * sizeof *decision->links);
     remedy->unseen = dt_unseen_adopt(is_seen || decision->step == DETOUR_STEP_S1, now_ns, remedy->recheck_ns);
+}
+
+bool dt_remedy_end(struct dt_remedy *remedy, struct dt_decision *decision)
+{
+    const bool is_given = remedy->ladder.state == DETOUR_LADDER_TAKING && !remedy->is_due;
+    struct arrangement first = {0};
+
+    arrange(remedy, remedy->cluster->nodes, &first);
+    if (is_present(remedy, &first) && !is_given)
+        return false;
+    detour_ladder_init(&remedy->ladder, NULL, remedy->ladder_ns);
+    remedy->is_due = remedy->has_plan = remedy->has_grown = false;
+    memset(remedy->is_useless, 0, sizeof remedy->is_useless);
+    remedy->trial = 0;
+    remedy->exchanged_ns = remedy->refuted_ns = 0;
+    remedy->unseen = (struct dt_unseen){0};
+    remedy->link_count = 0;
+    remedy->present = first;
+    begin_decision(remedy, DETOUR_STEP_S1, &first, decision);
+    snprintf(decision->reason, sizeof decision->reason,
+             "S1: the job was started again, without the remedy of the job before");
+    return true;
 }
 
 enum detour_step dt_remedy_step(const struct dt_remedy *remedy)

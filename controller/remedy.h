@@ -19,6 +19,9 @@
  * After S3, a slow link may have no traffic, and nothing measures it: it counts as slow for `recheck_ns`,
  * twice as long each time it is found slow again. Links with traffic are slow as long as they are found so.
  *
+ * A job that is started again begins without a remedy (dt_remedy_end()): nothing tells the controller whether
+ * the new processes go on from a checkpoint with the remedy or begin anew.
+ *
  * An estimate may be wrong. A remedy under which no iteration of the first five is shorter than the last one
  * without it is taken back at once, and its step is not taken again before everything has recovered.
  *
@@ -89,6 +92,14 @@ void dt_remedy_done(struct dt_remedy *remedy, uint64_t now_ns, bool success);
 
 /* The step in force; S1: no remedy. */
 enum detour_step dt_remedy_step(const struct dt_remedy *remedy);
+
+/*
+ * The job was started again. True: a remedy was in force for its processes before, or was being taken, and
+ * has ended at once; *decision says so to the job, which may have taken the remedy with its checkpoint, and
+ * to later controllers. What is slow stays known, and each step has to be paid for by iterations of the new
+ * processes.
+ */
+bool dt_remedy_end(struct dt_remedy *remedy, struct dt_decision *decision);
 
 /*
  * A decision of an earlier controller: it is in force. One for another job is ignored. Without `is_seen`

@@ -8,7 +8,9 @@
 struct dt_treatment {
     struct dt_treatment_funcs funcs;
     struct dt_remedy *remedy;
-    int64_t number; /* of the decision that is to be acknowledged; 0: none */
+    int64_t number;      /* of the decision that is to be acknowledged; 0: none */
+    uint32_t job_starts; /* at the last step */
+    bool is_owed;        /* the end of the remedy, for a job that was started again */
     /* A validation, and the decision that waits for it. */
     struct dt_validate validate;
     struct dt_validate_report report; /* of its last step; 100 KB, too large for a stack */
@@ -67,6 +69,16 @@ void dt_treatment_adopt(struct dt_treatment *treatment, const struct dt_decision
                         uint64_t now_ns)
 {
     dt_remedy_adopt(treatment->remedy, decision, is_seen, now_ns);
+}
+
+void dt_treatment_adopt_job(struct dt_treatment *treatment, uint32_t job_starts)
+{
+    treatment->job_starts = job_starts;
+}
+
+bool dt_treatment_is_for_job(const struct dt_treatment *treatment, uint32_t job_starts)
+{
+    return treatment->job_starts == job_starts && !treatment->is_owed;
 }
 
 void dt_treatment_acknowledged(struct dt_treatment *treatment,
@@ -208,15 +220,37 @@ static void go_on(struct dt_treatment *treatment, const struct dt_situation *sit
     end_validation(treatment);
 }
 
+static void look_for_start(struct dt_treatment *treatment, uint32_t job_starts)
+{
+    treatment->is_owed |= treatment->job_starts && job_starts != treatment->job_starts;
+    treatment->job_starts = job_starts;
+}
+
+/* Whether a host carries it out is not waited for: the new processes have the remedy from no other decision,
+ * or from a file that this decision replaces. */
+static void end_for_start(struct dt_treatment *treatment)
+{
+    struct dt_decision decision;
+
+    treatment->is_owed = false;
+    if (!dt_remedy_end(treatment->remedy, &decision))
+        return;
+    give(treatment, &decision);
+    treatment->number = 0;
+}
+
 void dt_treatment_step(struct dt_treatment *treatment, const struct dt_situation *situation, size_t hosts,
                        bool is_dry_run, uint64_t now_ns, int64_t time_ns)
 {
     struct dt_decision decision;
 
+    look_for_start(treatment, situation->job_starts);
     if (treatment->validate.state != DT_VALIDATE_IDLE) {
         go_on(treatment, situation, hosts, now_ns, time_ns);
         return;
     }
+    if (treatment->is_owed)
+        end_for_start(treatment);
     if (!dt_remedy_decide(treatment->remedy, situation, now_ns, &decision) ||
         (!is_dry_run && begin_validation(treatment, &decision, now_ns, time_ns)))
         return;

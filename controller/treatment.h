@@ -4,6 +4,9 @@
  * is for are validated first (validate.h), then the decision is given out, and it is done when a host has
  * executed it.
  *
+ * A remedy ends with its job: a job that is started again is given a decision for S1, after a validation that
+ * was under way.
+ *
  * Pure: no clock. Owner: one thread.
  */
 #ifndef DETOUR_CONTROLLER_TREATMENT_H
@@ -40,6 +43,10 @@ void dt_treatment_destroy(struct dt_treatment *treatment);
 uint32_t dt_treatment_observe(struct dt_treatment *treatment, struct dt_observation *observation);
 void dt_treatment_adopt(struct dt_treatment *treatment, const struct dt_decision *decision, bool is_seen,
                         uint64_t now_ns);
+
+/* As dt_decide_adopt_job() and dt_decide_is_for_job(). */
+void dt_treatment_adopt_job(struct dt_treatment *treatment, uint32_t job_starts);
+bool dt_treatment_is_for_job(const struct dt_treatment *treatment, uint32_t job_starts);
 
 /* As dt_remedy_step(). */
 enum detour_step dt_treatment_in_force(const struct dt_treatment *treatment);

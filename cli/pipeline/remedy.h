@@ -31,9 +31,9 @@ struct dt_pipeline_remedy {
 
 /*
  * Rank 0, before the run's first iteration, `iteration`. A remedy that is there already is one for an earlier
- * job. A run that continues from a checkpoint takes the microbatches and positions of its own job again,
- * since the controller counts them as in force; but not a restart, which this run is. Those of another job
- * (claim.h) are one line on standard error.
+ * job. A run that continues from a checkpoint takes the microbatches and positions of its own job again; but
+ * not a restart, which this run is. Those of another job (claim.h) are one line on standard error. A
+ * controller that is at work decides for S1 when it finds that the job was started again.
  */
 void dt_pipeline_remedy_start(const struct dt_pipeline_options *options, uint32_t iteration,
                               struct dt_pipeline_remedy *remedy);

@@ -109,7 +109,7 @@ class Control : public ::testing::Test
         options.holder = holder;
         options.lease_ms = 3000;
         options.dry_run = dry_run;
-        options.decide = dt_decide_defaults();
+        options.decide = measures;
         options.cluster = cluster;
         options.funcs = {Note, Finding, Decision, Acknowledged};
         options.funcs_arg = this;
@@ -240,6 +240,7 @@ class Control : public ::testing::Test
     int64_t compute_ns[2] = {}; /* of a rank, in an iteration */
     int32_t pid = 1;            /* of each rank on its host */
     bool is_silent = false;     /* there is no process */
+    dt_decide_options measures = dt_decide_defaults();
     const detour_cluster *cluster = nullptr;
     enum dt_status status = DT_OK;
 };

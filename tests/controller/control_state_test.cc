@@ -207,6 +207,34 @@ TEST_F(ControlRemedy, AControllerThatStartsBeforeTheLeaseHasEndedFollowsTheRemed
     EXPECT_EQ(Remedies(), 0u);
 }
 
+/* Also without a measure of decide.h. */
+TEST_F(ControlRemedy, AJobThatIsStartedAgainIsWithoutTheRemedyAlsoIfNoControllerHasSeenItsStart)
+{
+    auto state = std::make_unique<dt_control_state>();
+
+    job.microbatch_count = 4;
+    measures.replan = measures.migrate = false;
+    iteration_ns = 300000000;
+    AnotherTakesS2();
+    dt_control *first = Make("one");
+    Rounds(50, false);
+    dt_control_read(first, state.get());
+    EXPECT_EQ(state->step, DETOUR_STEP_S2);
+    EXPECT_EQ(decided, detour_test::Lines());
+    controls = {};
+    dt_control_destroy(first);
+    pid = 2;
+    compute_ns[0] = compute_ns[1] = 200000000;
+    Rounds(20, false);
+    dt_control *second = Make("two");
+    Rounds(10, false);
+    ASSERT_EQ(decided, detour_test::Lines{"2 remedy 0"});
+    dt_control_read(second, state.get());
+    EXPECT_EQ(state->step, DETOUR_STEP_S1);
+    Rounds(50, false);
+    EXPECT_EQ(decided.size(), 1u) << decided.back();
+}
+
 TEST_F(ControlRemedy, AStepThatNoHostTakesIsDecidedAgain)
 {
     Make("x");

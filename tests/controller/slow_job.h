@@ -49,6 +49,7 @@ class SlowJob : public ::testing::Test
         situation.slow_count = slow.size();
         situation.links = links.data();
         situation.link_count = links.size();
+        situation.job_starts = job_starts;
         return situation;
     }
 
@@ -57,6 +58,7 @@ class SlowJob : public ::testing::Test
     std::vector<dt_finding> findings;
     std::vector<dt_slow_link> slow;
     std::vector<dt_known_link> links;
+    uint32_t job_starts = 1;
     uint64_t now_ns = 1;
 };
 

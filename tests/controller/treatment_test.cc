@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -62,6 +63,8 @@ class Treatment : public SlowJob
         if (decision->kind == DT_DECISION_REMEDY)
             line += std::string(" ") + detour_step_name((detour_step)decision->step);
         self->lines.push_back(line);
+        self->last_reason = decision->reason;
+        self->last_nodes.assign(decision->nodes, decision->nodes + decision->node_count);
         auto complete = std::make_unique<dt_decision>(*decision);
         complete->number = ++self->number;
         complete->fence = 1;
@@ -78,7 +81,8 @@ class Treatment : public SlowJob
         free(text);
         EXPECT_EQ(record->ended, strncmp(record->reason, "confirmed", 9) != 0);
     }
-    /* Iterations with a round each, until something is given out; every decision is acknowledged at once. */
+    /* Iterations with a round each, until something is given out; every decision is acknowledged at once
+     * if any is. */
     void Iterate(int64_t iteration_ms, int count, bool is_dry_run = false)
     {
         for (size_t before = lines.size(); count > 0 && lines.size() == before; count--) {
@@ -92,7 +96,8 @@ class Treatment : public SlowJob
             dt_treatment_observe(treatment, observation.get());
             now_ns += (uint64_t)(iteration_ms * kMs);
             dt_treatment_step(treatment, &situation, 1, is_dry_run, now_ns, (int64_t)now_ns);
-            for (acknowledgement.number = 1; acknowledgement.number <= number; acknowledgement.number++)
+            for (acknowledgement.number = 1; is_acknowledged && acknowledgement.number <= number;
+                 acknowledgement.number++)
                 dt_treatment_acknowledged(treatment, &acknowledgement, now_ns);
         }
     }
@@ -109,6 +114,9 @@ class Treatment : public SlowJob
     std::unique_ptr<dt_validate_report> measured;
     dt_status result = DT_OK;
     Lines lines;
+    std::string last_reason;         /* of the last decision, as the next */
+    std::vector<int32_t> last_nodes; /* [position] */
+    bool is_acknowledged = true;
     int64_t number = 0;
 };
 
@@ -192,6 +200,87 @@ TEST_F(Treatment, ADryRunValidatesNothing)
     EXPECT_EQ(lines, Lines{"remedy S2"});
     Iterate(170, 1000, true);
     EXPECT_EQ(lines.size(), 2u) << "it is carried out by nothing";
+}
+
+/* Rank 2 is slow for the job that is started again as well: the step has to be paid for by its iterations. */
+TEST_F(Treatment, ARemedyEndsWithItsJobAndIsTakenForTheNextOneAnew)
+{
+    Make(false);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN);
+    Iterate(170, 1000);
+    ASSERT_EQ(lines, Lines{"remedy S2"});
+    Iterate(125, 20);
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_EQ(dt_treatment_in_force(treatment), DETOUR_STEP_S2);
+    job_starts++;
+    Iterate(170, 1);
+    EXPECT_EQ(lines, (Lines{"remedy S2", "remedy S1"}));
+    EXPECT_EQ(last_reason, "S1: the job was started again, without the remedy of the job before");
+    EXPECT_EQ(dt_treatment_in_force(treatment), DETOUR_STEP_S1);
+    Iterate(170, 20);
+    EXPECT_EQ(lines.size(), 2u) << "a step that nothing has paid for";
+    Iterate(170, 1000);
+    EXPECT_EQ(lines, (Lines{"remedy S2", "remedy S1", "remedy S2"}));
+    findings.clear();
+    Iterate(125, 1000);
+    EXPECT_EQ(lines.size(), 4u) << "nothing is slow";
+    job_starts++;
+    Iterate(90, 100);
+    EXPECT_EQ(lines.size(), 4u) << "no remedy is in force";
+}
+
+TEST_F(Treatment, ADecisionThatNoHostHasTakenEndsWithItsJobToo)
+{
+    Make(false);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN);
+    is_acknowledged = false;
+    Iterate(170, 1000);
+    ASSERT_EQ(lines, Lines{"remedy S2"});
+    job_starts++;
+    Iterate(170, 1);
+    EXPECT_EQ(lines, (Lines{"remedy S2", "remedy S1"}));
+    is_acknowledged = true; /* late: no step is in progress */
+    Iterate(170, 1);
+    EXPECT_EQ(dt_treatment_in_force(treatment), DETOUR_STEP_S1);
+}
+
+TEST_F(Treatment, AValidationIsCompletedBeforeTheEndForAJobThatIsStartedAgain)
+{
+    Make(true);
+    Find(DT_FINDING_DEVICE, 2, DT_JUDGE_UNKNOWN);
+    Measure(DETOUR_SLOW_COMPUTE, 2, -1);
+    Iterate(170, 1000);
+    Iterate(170, 1);
+    job_starts++;
+    Iterate(170, 1);
+    Iterate(170, 1);
+    EXPECT_EQ(lines, (Lines{"hold", "start 4", "confirmed: device of rank 2, 2.50 times the others' time",
+                            "remedy S2", "release", "remedy S1"}));
+}
+
+/* As the controller before has left it, which has decided for the job with this number of starts. */
+TEST_F(Treatment, AnotherControllerEndsTheRemedyOfAJobThatWasStartedAgainMeanwhile)
+{
+    Make(false);
+    dt_decision taken = {};
+    taken.kind = DT_DECISION_REMEDY;
+    taken.step = DETOUR_STEP_S1; /* the ranks are where an S3 before has put them */
+    taken.replica_count = 2;
+    taken.node_count = 4;
+    taken.counts[0] = taken.counts[1] = 8;
+    const int32_t exchanged[] = {0, 2, 1, 3};
+    std::copy(exchanged, exchanged + 4, taken.nodes);
+    dt_treatment_adopt(treatment, &taken, false, now_ns);
+    dt_treatment_adopt_job(treatment, 1);
+    Iterate(90, 1);
+    EXPECT_EQ(lines, Lines{});
+    EXPECT_TRUE(dt_treatment_is_for_job(treatment, 1));
+    job_starts = 2;
+    EXPECT_FALSE(dt_treatment_is_for_job(treatment, 2));
+    Iterate(90, 1);
+    EXPECT_EQ(lines, Lines{"remedy S1"});
+    EXPECT_EQ(last_nodes, (std::vector<int32_t>{0, 1, 2, 3}));
+    EXPECT_TRUE(dt_treatment_is_for_job(treatment, 2));
 }
 
 TEST_F(Treatment, ItsEndIsThatOfTheCommand)
