@@ -342,7 +342,8 @@ TEST_F(ControlMove, OneConnectionOfASlowLinkMovesAndReturns)
 class RestartedJob : public ControlLoop
 {
   protected:
-    void Start(const std::string &rules)
+    void Start(const std::string &rules,
+               const std::vector<std::string> &words = {"--devices", "4", "--microbatches", "8"})
     {
         const std::string rendezvous = detour_test::FreeAddress();
 
@@ -353,11 +354,21 @@ class RestartedJob : public ControlLoop
                 environment.emplace_back("DETOUR_RUNTIME_DIR", OtherHosts());
                 environment.emplace_back("DETOUR_INJECT", rules);
             }
-            ranks.push_back(std::make_unique<Command>(
-                std::vector<std::string>{"pipeline", "--devices", "4", "--microbatches", "8", "--times",
-                                         "4,4,4", "--adapt", "control", "-n", "1000000", "--timeout", "120",
-                                         "--rank", std::to_string(rank), "--rendezvous", rendezvous},
-                environment));
+            std::vector<std::string> all = {"pipeline",
+                                            "--times",
+                                            "4,4,4",
+                                            "--adapt",
+                                            "control",
+                                            "-n",
+                                            "1000000",
+                                            "--timeout",
+                                            "120",
+                                            "--rank",
+                                            std::to_string(rank),
+                                            "--rendezvous",
+                                            rendezvous};
+            all.insert(all.end(), words.begin(), words.end());
+            ranks.push_back(std::make_unique<Command>(all, environment));
         }
     }
     std::string OtherHosts() const
@@ -437,5 +448,38 @@ TEST_F(RestartedJob, HasTheReplanInForceAtItsFirstLook)
     const std::vector<int> schedules = Schedules();
     EXPECT_EQ(std::find_if(schedules.begin(), schedules.end(), [](int number) { return number > 0; }),
               schedules.begin() + 3);
+}
+
+/* A job of two replicas of two stages. Replica 1 has the link from rank 2 to rank 3, which is slow for both
+ * jobs. */
+TEST_F(RestartedJob, BeginsWithoutTheRemedyAndGetsItAnew)
+{
+    const std::vector<std::string> words = {"--devices", "2", "--dp", "2", "--microbatches", "4"};
+    const std::string ended = "\"reason\":\"S1: the job was started again",
+                      cluster = folder + "/cluster.json";
+    int healthy = 0;
+
+    std::ofstream(cluster) << R"({"version": 1, "name": "job", "replicas": 2, "stages": 2, "microbatches": 8,
+        "stage_ms": [12, 12], "message_bytes": 65536, "gradient_bytes": 65536, "bytes_per_s": 0, "latency_ms": 0.1,
+        "costs_ms": {"S1": 100000000, "S2": 1, "S3": 100000000, "S4": 100000000}})";
+    Command control({"control", "--job", "job", "--json", "--do", "none", "--cluster", cluster},
+                    Environment());
+    Command agent({"agent", "--job", "job", "--host", "a"}, Environment());
+
+    Start("", words);
+    ASSERT_TRUE(Await([&] { return !Schedules().empty(); })) << ranks[0]->Written();
+    ASSERT_TRUE(ReportUntil([&] { ReportOthers(1); }, [&] { return ++healthy >= 25; }));
+    RunDetour({"inject", "add", "latency=10ms"}, {{"DETOUR_RUNTIME_DIR", OtherHosts()}});
+    ASSERT_TRUE(ReportUntil([&] { ReportOthers(26); },
+                            [&] { return ranks[0]->Written().find("remedy S2") != std::string::npos; }))
+        << control.Written() << agent.Written() << ranks[0]->Written();
+    ASSERT_EQ(Count(control.Written(), ended), 0u);
+
+    ranks.clear();
+    Start("latency=10ms", words);
+    ASSERT_TRUE(ReportUntil([&] { ReportOthers(26); },
+                            [&] { return ranks[0]->Written().find("remedy S2") != std::string::npos; }))
+        << control.Written() << agent.Written() << ranks[0]->Written();
+    EXPECT_EQ(Count(control.Written(), ended), 1u) << control.Written();
 }
 } // namespace
