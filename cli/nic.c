@@ -60,7 +60,8 @@ static const struct argp argp = {
                 "R\nDEVICE verbs N",
     .doc = "Lists the RNICs of running processes, drains them, and controls software RNICs "
            "(soft0, soft1, ...).\v"
-           "  list     the devices of each process\n"
+           "  list     the devices of each process, the links of software RNICs, and which\n"
+           "           devices are drained\n"
            "  migrate  drain the device: its traffic moves to others, for maintenance\n"
            "  back     end the drain: the device is used again\n"
            "           SCOPE: id=ID, connection=N or peer=NAME, for these senders alone\n"
@@ -182,7 +183,7 @@ static int check_request(const struct request *request)
 
 /* ---- Requests to the processes. ---- */
 
-/* "soft0 soft up, soft1 soft down" as table rows. */
+/* "soft0 soft up, soft1 soft down drained" as table rows. */
 static void print_devices(int pid, const char *process, char *list)
 {
     char *rest = NULL;
@@ -193,8 +194,12 @@ static void print_devices(int pid, const char *process, char *list)
         const char *kind = strtok_r(NULL, " ", &fields);
         const char *state = strtok_r(NULL, " ", &fields);
 
-        if (device && kind)
-            printf("%-8d %-20s %-16s %-8s %s\n", pid, process, device, kind, state ? state : "-");
+        if (!device || !kind)
+            continue;
+        printf("%-8d %-20s %-16s %-8s %s", pid, process, device, kind, state ? state : "-");
+        while (state && (state = strtok_r(NULL, " ", &fields)))
+            printf(", %s", state);
+        putchar('\n');
     }
 }
 

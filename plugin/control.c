@@ -73,12 +73,28 @@ static enum dt_status act_on_nic(const struct dt_control *control, const char *a
                   : dt_net_drain(control->net, device, is_drained, answer, answer_bytes);
 }
 
+/* The devices of the verbs library, and which of them are drained. */
+static enum dt_status list_nics(const struct dt_control *control, char *answer, size_t answer_bytes)
+{
+    char list[DT_COMMAND_ANSWER_BYTES];
+    enum dt_status status = dt_verbs_nic_command(control->verbs, "list", list, sizeof list);
+
+    if (status == DT_OK)
+        dt_net_list_drained(control->net, list, answer, answer_bytes);
+    else
+        snprintf(answer, answer_bytes, "%s", list);
+    return status;
+}
+
 static enum dt_status run_nic(void *arg, const char *args, char *answer, size_t answer_bytes)
 {
     struct dt_control *control = (struct dt_control *)arg;
-    enum dt_status status = act_on_nic(control, args, answer, answer_bytes);
+    enum dt_status status;
 
-    if (status == DT_OK && strcmp(args, "list"))
+    if (!strcmp(args, "list"))
+        return list_nics(control, answer, answer_bytes);
+    status = act_on_nic(control, args, answer, answer_bytes);
+    if (status == DT_OK)
         note_command(control, "nic", args, answer);
     return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Administrative drain of a device (`detour nic NAME migrate`) or of one connection's path, and its end. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -127,4 +128,58 @@ enum dt_status dt_net_drain_some(struct dt_net *net, const char *device, const c
     }
     describe(&order, count, answer, answer_bytes);
     return DT_OK;
+}
+
+/* A text that is cut where its room ends. */
+struct text {
+    char *at;
+    size_t bytes;
+    size_t used;
+};
+
+__attribute__((format(printf, 2, 3))) static void append(struct text *text, const char *format, ...)
+{
+    va_list args;
+
+    if (text->used >= text->bytes)
+        return;
+    va_start(args, format);
+    text->used += (size_t)vsnprintf(text->at + text->used, text->bytes - text->used, format, args);
+    va_end(args);
+}
+
+/* An entry "DEVICE KIND [STATE]", and the drained ports of the device. */
+static void append_entry(const struct dt_net *net, const char *entry, size_t bytes, struct text *text)
+{
+    size_t name_bytes = strcspn(entry, " ,");
+    const char *kind = entry + name_bytes + strspn(entry + name_bytes, " ");
+
+    append(text, "%.*s", (int)bytes, entry);
+    for (size_t i = 0; i < net->nic_count; i++) {
+        if (!strncmp(net->nic[i].name, entry, name_bytes) && !net->nic[i].name[name_bytes] &&
+            dt_load_acquire(&net->nic[i].is_drained))
+            append(text, " drained");
+    }
+    for (size_t i = 0; i < net->nic_count; i++) {
+        if (!strncmp(net->nic[i].name, entry, name_bytes) && net->nic[i].name[name_bytes] == ':' &&
+            dt_load_acquire(&net->nic[i].is_drained))
+            append(text, ", %s %.*s drained", net->nic[i].name, (int)strcspn(kind, " ,"), kind);
+    }
+}
+
+void dt_net_list_drained(const struct dt_net *net, const char *list, char *answer, size_t answer_bytes)
+{
+    struct text text = {answer, answer_bytes, 0};
+
+    append(&text, "%s", "");
+    while (*list) {
+        size_t bytes = strcspn(list, ",");
+
+        append_entry(net, list, bytes, &text);
+        list += bytes;
+        if (*list == ',') {
+            append(&text, ", ");
+            list += 1 + strspn(list + 1, " ");
+        }
+    }
 }

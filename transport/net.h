@@ -114,6 +114,14 @@ enum dt_status dt_net_drain_some(struct dt_net *net, const char *device, const c
                                  char *answer, size_t answer_bytes);
 
 /*
+ * `list` is that of dt_verbs_nic_command(): "soft0 soft up, soft1 soft down". Copies it to `answer`, with the
+ * word "drained" at the end of the entry of each device that is drained for all its connections: "soft0 soft
+ * up drained, soft1 soft down". A drained port with a name of its own, such as "mlx5_0:2", is an entry of its
+ * own, behind that of its device. Any thread.
+ */
+void dt_net_list_drained(const struct dt_net *net, const char *list, char *answer, size_t answer_bytes);
+
+/*
  * The command `hostpath` of the control socket (obs/command.h), with the scope of delay/rule.h:
  *   on|off|auto [SCOPE]   how the senders that match send from their next isend on; without a scope all of
  *                         them, and those that are set up later. Messages in progress keep their way.

@@ -2,8 +2,9 @@
 /*
  * The `nic` command of the control socket, for plugin/ to register there (obs/command.h has the signature):
  *
- *   list          -> "soft0 soft up, soft1 soft down", or "mlx5_0 system" for real devices, which are not
- * asked DEVICE ACTION -> dt_verbs_device_control()
+ *   list             "soft0 soft up, soft1 soft down", or "mlx5_0 system" for real devices, which are not
+ *                    asked; plugin/ adds which are drained (transport/net.h)
+ *   DEVICE ACTION    dt_verbs_device_control()
  */
 #ifndef DETOUR_VERBS_NIC_COMMAND_H
 #define DETOUR_VERBS_NIC_COMMAND_H

@@ -127,6 +127,21 @@ TEST_F(Nic, ListsTheDevicesOfAllProcesses)
     EXPECT_EQ(std::string::npos, out.find("rank0"));
 }
 
+TEST_F(Nic, ListsWhichDevicesAreDrained)
+{
+    Process one(folder.dir, 11, "rank0", "soft0 soft up drained, soft1 soft down drained, soft2 soft up");
+    Process two(folder.dir, 12, "rank1", "mlx5_0 system drained, mlx5_1 system");
+
+    Run({"list"}, DT_EXIT_OK);
+    EXPECT_EQ("PID      PROCESS              DEVICE           KIND     STATE\n"
+              "11       rank0                soft0            soft     up, drained\n"
+              "11       rank0                soft1            soft     down, drained\n"
+              "11       rank0                soft2            soft     up\n"
+              "12       rank1                mlx5_0           system   drained\n"
+              "12       rank1                mlx5_1           system   -\n",
+              out);
+}
+
 TEST_F(Nic, ActsOnAllProcessesOrOnOne)
 {
     Process one(folder.dir, 11, "rank0", ""), two(folder.dir, 12, "rank1", "");
@@ -168,9 +183,9 @@ TEST_F(Nic, ProcessesWithoutTheDeviceAreSkippedUnlessItIsAll)
     Run({"mlx5_0", "back", "now"}, DT_EXIT_USAGE);
     EXPECT_EQ("detour nic: `back` takes no argument but id=, connection= or peer=; got 'now'\n", err);
     Run({"mlx5_0", "migrate", "id=ab"}, DT_EXIT_FAILED);
-    EXPECT_EQ(
-        "detour nic: none of 2 processes has a connection with id=ab that sends over an RNIC named 'mlx5_0'\n",
-        err);
+    EXPECT_EQ("detour nic: none of 2 processes has a connection with id=ab that sends over an RNIC named "
+              "'mlx5_0'\n",
+              err);
     EXPECT_EQ("mlx5_0 migrate id=ab", one.received.back());
     two.reply = DT_OK;
     one.reply = DT_INTERNAL;

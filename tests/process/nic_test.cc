@@ -59,11 +59,7 @@ class Nic : public ::testing::Test
 
     static size_t Count(Command &perf, const std::string &text)
     {
-        std::string all = perf.Written();
-        size_t n = 0;
-        for (size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + text.size()))
-            n++;
-        return n;
+        return detour_test::Count(perf.Written(), text);
     }
 
     /* Until the ranks have said it so often; they do with NCCL_DEBUG=INFO. */
@@ -153,12 +149,14 @@ TEST_F(Nic, TrafficLeavesADrainedDeviceAndComesBack)
     EXPECT_EQ(2u, LineCount(away.out)) << away.out;
     EXPECT_NE(std::string::npos, away.out.find("leave it, those that have another path")) << away.out;
     AwaitLines(perf, "soft0 was drained by the operator", 1);
+    EXPECT_EQ(2u, detour_test::Count(Call({"list"}).out, "soft0            soft     up, drained\n"));
     Outcome unknown = Call({"soft7", "migrate"});
     EXPECT_EQ(1, unknown.exit_code);
     EXPECT_EQ("detour nic: none of 2 processes has a RNIC named 'soft7'; `detour nic list` shows them\n",
               unknown.err);
     EXPECT_EQ(0u, Count(perf, "is in use again"));
     EXPECT_EQ(0, Call({"soft0", "back"}).exit_code);
+    EXPECT_EQ(2u, detour_test::Count(Call({"list"}).out, "soft0            soft     up\n"));
     AwaitLines(perf, "is in use again as epoch", 2);
     EXPECT_TRUE(perf.IsRunning());
     Call({"soft0", "down"});

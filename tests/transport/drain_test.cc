@@ -104,6 +104,49 @@ TEST_F(Drain, OfAConnectionThatDoesNotSendIsRefused)
     EXPECT_FALSE(dt_path_is_drained(&receiver->path[0]));
 }
 
+TEST_F(Drain, IsListedBehindTheStateOfTheDevice)
+{
+    const char *list = "soft0 soft up, soft1 soft down";
+    char scope[32];
+
+    Listen();
+    Establish();
+    dt_net_list_drained(there.net, list, answer, sizeof answer);
+    EXPECT_STREQ(list, answer);
+    snprintf(scope, sizeof scope, "id=%016llx", (unsigned long long)sender->id);
+    ASSERT_EQ(DT_OK, dt_net_drain_some(there.net, "soft0", scope, true, answer, sizeof answer)) << answer;
+    dt_net_list_drained(there.net, list, answer, sizeof answer);
+    EXPECT_STREQ(list, answer) << "other connections use the device";
+    ASSERT_EQ(DT_OK, dt_net_drain(there.net, "soft1", true, answer, sizeof answer));
+    dt_net_list_drained(there.net, list, answer, sizeof answer);
+    EXPECT_STREQ("soft0 soft up, soft1 soft down drained", answer);
+    dt_net_list_drained(there.net, "soft10 system, soft1 system", answer, sizeof answer);
+    EXPECT_STREQ("soft10 system, soft1 system drained", answer);
+    ASSERT_EQ(DT_OK, dt_net_drain(there.net, "soft1", false, answer, sizeof answer));
+    dt_net_list_drained(there.net, list, answer, sizeof answer);
+    EXPECT_STREQ(list, answer);
+}
+
+/* A device is listed by its name, and its further ports are drained by theirs. */
+TEST_F(Drain, OfAFurtherPortIsAnEntryOfItsOwn)
+{
+    snprintf(here.net->nic[1].name, sizeof here.net->nic[1].name, "soft0:2");
+    ASSERT_EQ(DT_OK, dt_net_drain(here.net, "soft0:2", true, answer, sizeof answer)) << answer;
+    dt_net_list_drained(here.net, "soft0 system, soft1 system", answer, sizeof answer);
+    EXPECT_STREQ("soft0 system, soft0:2 system drained, soft1 system", answer);
+}
+
+TEST_F(Drain, AListThatDoesNotFitIsCut)
+{
+    char tiny[16];
+
+    ASSERT_EQ(DT_OK, dt_net_drain(here.net, "soft0", true, answer, sizeof answer));
+    dt_net_list_drained(here.net, "soft0 soft up, soft1 soft up", tiny, sizeof tiny);
+    EXPECT_STREQ("soft0 soft up d", tiny);
+    dt_net_list_drained(here.net, "", tiny, sizeof tiny);
+    EXPECT_STREQ("", tiny);
+}
+
 TEST_F(Drain, WithoutConnectionsMarksTheDeviceAlone)
 {
     EXPECT_EQ(DT_OK, dt_net_drain(here.net, "soft0", true, answer, sizeof answer));
