@@ -27,8 +27,9 @@ struct dt_doctor_options {
     const char *root;    /* in front of /sys, /proc and /dev; "" */
     dt_getenv_func *get; /* the environment */
     void *get_arg;
-    char *const *environment; /* the same as "NAME=value"..., to find unknown names; NULL: not checked */
-    uint64_t memlock_bytes;   /* the limit on locked memory; DT_MEMLOCK_UNLIMITED */
+    char *const
+        *environment;       /* the same as "NAME=value"..., for unknown names (names.h); NULL: not checked */
+    uint64_t memlock_bytes; /* the limit on locked memory; DT_MEMLOCK_UNLIMITED */
     const char *nccl_library; /* NULL: libnccl.so.2, where the loader finds it */
 };
 

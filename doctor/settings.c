@@ -5,6 +5,7 @@
 
 #include "base/util.h"
 #include "doctor/doctor.h"
+#include "doctor/names.h"
 
 static const char *nothing(void *arg, const char *name)
 {
@@ -40,27 +41,23 @@ static void list_settings(const struct dt_doctor_options *options, struct dt_rep
     }
 }
 
-/* Of the commands for a job's store: no settings of the plugin. */
-static const char *const store_names[] = {DT_ENV_REDIS, DT_ENV_REDIS_CA, DT_ENV_REDIS_CERT, DT_ENV_REDIS_KEY};
-
-/* Names that begin with DETOUR_ and are none: a setting that was mistyped does nothing, without a word. */
+/* Variables that are named like settings and are none: mistyped ones do nothing, without a word. */
 static void look_for_unknown(const struct dt_doctor_options *options, struct dt_report *report)
 {
-    size_t count;
-    const struct dt_param_info *table = dt_param_table(&count);
-
     for (char *const *entry = options->environment; entry && *entry; entry++) {
-        size_t length = strcspn(*entry, "=");
-        bool is_known = strncmp(*entry, "DETOUR_", 7) != 0;
+        size_t bytes = strcspn(*entry, "=");
+        const char *owner = dt_name_owner(*entry, bytes);
+        const char *nearest = dt_name_nearest(*entry, bytes);
+        char advice[128];
 
-        for (size_t i = 0; i < DT_COUNT_OF(store_names) && !is_known; i++)
-            is_known = strlen(store_names[i]) == length && strncmp(store_names[i], *entry, length) == 0;
-        for (size_t i = 0; i < count && !is_known; i++)
-            is_known = strlen(table[i].name) == length && strncmp(table[i].name, *entry, length) == 0;
-        if (!is_known)
-            dt_report_add_finding(report, DT_LEVEL_WARNING, "settings",
-                                  "correct or unset it; the settings are listed below",
-                                  "%.*s is no setting: it has no effect", (int)length, *entry);
+        if (!owner || dt_name_is_known(*entry, bytes))
+            continue;
+        if (nearest)
+            snprintf(advice, sizeof advice, "%s, if that is meant; or unset it", nearest);
+        else
+            snprintf(advice, sizeof advice, "correct or unset it; docs/environment.md lists the names");
+        dt_report_add_finding(report, DT_LEVEL_WARNING, "settings", advice,
+                              "%.*s is no setting of %s: it has no effect", (int)bytes, *entry, owner);
     }
 }
 

@@ -141,16 +141,25 @@ TEST(DoctorSettings, NamesThatMeanNothingAndCountsThatAreCutAreWarnedOf)
     Examination exam;
     dt_params params;
     char mistyped[] = "DETOUR_STAL_MS=5", right[] = "DETOUR_STALL_MS=5", other[] = "PATH=/bin",
-         redis[] = "DETOUR_REDIS=redis://h", ca[] = "DETOUR_REDIS_CA=/ca.pem";
-    char *const environment[] = {mistyped, right, other, redis, ca, nullptr};
+         redis[] = "DETOUR_REDIS=redis://h", ca[] = "DETOUR_REDIS_CA=/ca.pem", hca[] = "NCCL_IB_HCAS=mlx5",
+         far[] = "NCCL_SOCKET_COLOUR=1", ours[] = "NCCL_IB_TIMEOUT=18", debug[] = "NCCL_DEBUG=INFO",
+         level[] = "NCCL_NET_GDR_LEVEL=PHB";
+    char *const environment[] = {mistyped, right, other, redis, ca, hca, far, ours, debug, level, nullptr};
     exam.options.environment = environment;
     exam.environment = {{"NCCL_IB_QPS_PER_CONNECTION", "200"}};
     EXPECT_TRUE(dt_doctor_settings(&exam.options, &exam.report, &params));
     EXPECT_EQ("warning settings: [setting-max] NCCL_IB_QPS_PER_CONNECTION=200: the maximum of Detour is 128; "
               "using 128\n"
               "ok settings: all are in their ranges\n"
-              "warning settings: DETOUR_STAL_MS is no setting: it has no effect\n",
+              "warning settings: DETOUR_STAL_MS is no setting of Detour: it has no effect\n"
+              "warning settings: NCCL_IB_HCAS is no setting of NCCL 2.20 to 2.32: it has no effect\n"
+              "warning settings: NCCL_SOCKET_COLOUR is no setting of NCCL 2.20 to 2.32: it has no effect\n",
               exam.Findings());
+    const char *const advice[] = {"DETOUR_STALL_MS, if that is meant; or unset it",
+                                  "NCCL_IB_HCA, if that is meant; or unset it",
+                                  "correct or unset it; docs/environment.md lists the names"};
+    for (size_t i = 0; i < std::size(advice); i++)
+        EXPECT_EQ(advice[i], exam.Text(exam.Fact("findings", 2 + i), "advice"));
 }
 
 TEST(DoctorInterface, NoneIsAProblemAndLoopbackIsAWarning)
