@@ -51,6 +51,14 @@ bool dt_pipeline_exchanges_find_wrong(const struct dt_pipeline_exchanges *exchan
     return false;
 }
 
+bool dt_pipeline_exchanges_name(const struct dt_pipeline_exchanges *exchanges, unsigned rank)
+{
+    for (size_t i = 0; i < exchanges->count; i++)
+        if (exchanges->list[i].a == rank || exchanges->list[i].b == rank)
+            return true;
+    return false;
+}
+
 bool dt_pipeline_exchanges_has(const struct dt_pipeline_exchanges *exchanges, uint32_t iteration)
 {
     for (size_t i = 0; i < exchanges->count; i++)

@@ -42,6 +42,9 @@ bool dt_pipeline_exchanges_find_wrong(const struct dt_pipeline_exchanges *exchan
                                       int32_t replicas, uint32_t iterations,
                                       char text[DT_PIPELINE_EXCHANGE_TEXT_BYTES]);
 
+/* An exchange names that rank: it moves at some time. */
+bool dt_pipeline_exchanges_name(const struct dt_pipeline_exchanges *exchanges, unsigned rank);
+
 /* An exchange is made before that iteration. */
 bool dt_pipeline_exchanges_has(const struct dt_pipeline_exchanges *exchanges, uint32_t iteration);
 

@@ -70,15 +70,37 @@ static bool fail_file(const struct dt_pipeline_move *move, const char *what, con
                        move->job->link->rank, path, what, strerror(errno));
 }
 
-static void name_file(const struct dt_pipeline_move *move, unsigned rank, char path[PATH_MAX])
+static void name_file(const char *directory, unsigned rank, char path[PATH_MAX])
 {
-    snprintf(path, PATH_MAX, "%s/detour-parameters-%u", move->directory, rank);
+    snprintf(path, PATH_MAX, "%s/detour-parameters-%u", directory, rank);
+}
+
+static int create_file(const char *path)
+{
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+bool dt_pipeline_move_check_folder(const char *directory, unsigned rank, struct dt_job_error *error)
+{
+    char path[PATH_MAX];
+    int fd;
+
+    name_file(directory, rank, path);
+    fd = create_file(path);
+    if (fd < 0)
+        return dt_job_fail(error, DT_EXIT_USAGE,
+                           "rank %u: --exchange through=%s: %s could not be created: %s; expected a folder "
+                           "that this rank can write to",
+                           rank, directory, strrchr(path, '/') + 1, strerror(errno));
+    close(fd);
+    unlink(path);
+    return true;
 }
 
 /* On the disk, and no longer in this machine's memory. */
 static bool write_file(const struct dt_pipeline_move *move, const char *path)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = create_file(path);
     uint64_t at = 0;
     ssize_t written = 1;
 
@@ -115,8 +137,8 @@ static bool move_through_files(const struct dt_pipeline_move *move)
     struct dt_job_rank *job = move->job;
     bool moves = move->to != job->link->rank;
 
-    name_file(move, job->link->rank, mine);
-    name_file(move, move->from, other);
+    name_file(move->directory, job->link->rank, mine);
+    name_file(move->directory, move->from, other);
     bool is_good =
         (!moves || write_file(move, mine)) && dt_job_exchange(job->link, NULL, 0, NULL, job->error) &&
         (!moves || read_file(move, other)) && dt_job_exchange(job->link, NULL, 0, NULL, job->error);

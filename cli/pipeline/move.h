@@ -23,6 +23,10 @@ struct dt_pipeline_move {
     const char *directory; /* of the files, each written to the disk and removed at the end; "": none */
 };
 
+/* Creates the rank's file in the folder and removes it: a folder that is missing or refuses files is found
+ * before the first iteration. False with the reason in *error, as wrong usage. */
+bool dt_pipeline_move_check_folder(const char *directory, unsigned rank, struct dt_job_error *error);
+
 /* Main thread. False with the reason in job->error. */
 bool dt_pipeline_move(const struct dt_pipeline_move *move);
 

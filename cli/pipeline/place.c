@@ -28,6 +28,15 @@ bool dt_pipeline_place_create_parameters(struct dt_pipeline_place *place,
                              dt_pipeline_replicas_gradients(place->options, profile, place->position).places);
 }
 
+bool dt_pipeline_place_check_folder(const struct dt_pipeline_place *place, unsigned rank,
+                                    struct dt_job_error *error)
+{
+    const struct dt_pipeline_exchanges *exchanges = &place->options->exchanges;
+
+    return !exchanges->directory[0] || !dt_pipeline_exchanges_name(exchanges, rank) ||
+           dt_pipeline_move_check_folder(exchanges->directory, rank, error);
+}
+
 struct dt_checkpoint_id dt_pipeline_place_checkpoint(const struct dt_pipeline_place *place,
                                                      uint32_t iterations)
 {

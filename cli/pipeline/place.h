@@ -30,6 +30,11 @@ bool dt_pipeline_place_create_parameters(struct dt_pipeline_place *place,
                                          const struct detour_profile *profile);
 void dt_pipeline_place_free(struct dt_pipeline_place *place);
 
+/* The start of a run: this rank can write to the folder of the exchanges that name it (,through=DIR). False
+ * with the reason in *error. */
+bool dt_pipeline_place_check_folder(const struct dt_pipeline_place *place, unsigned rank,
+                                    struct dt_job_error *error);
+
 /* The checkpoint of this rank after that many iterations. It belongs to the position: its number is that of
  * the rank which begins there, so that a new run finds it whatever was exchanged. */
 struct dt_checkpoint_id dt_pipeline_place_checkpoint(const struct dt_pipeline_place *place,

@@ -184,7 +184,9 @@ static bool set_up(struct rank *rank)
     if (!dt_pipeline_staging_prepare(&rank->replan.staging, rank->options, rank->place.position))
         return fail_memory(rank);
     if (!make_plan(rank) || !dt_pipeline_place_create_parameters(&rank->place, &rank->plan.profile) ||
-        !make_executor(rank) || !dt_job_rank_load(&rank->job) ||
+        !make_executor(rank) ||
+        !dt_pipeline_place_check_folder(&rank->place, rank->job.link->rank, rank->job.error) ||
+        !dt_job_rank_load(&rank->job) ||
         !dt_job_exchange(rank->job.link, &self, sizeof self, rank->processes, rank->job.error))
         return false;
     rank->rules =

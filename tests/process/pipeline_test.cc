@@ -159,8 +159,11 @@ TEST(Pipeline, RanksExchangeTheirPositions)
         json_decref(document);
     }
     Outcome outcome = RunDetour(Pipeline({"--dp", "2", "--exchange", "1-2@1,through=" + folder + "/none"}));
-    EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
-    EXPECT_NE(outcome.err.find("could not be written"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+    EXPECT_EQ(LineCount(outcome.err), 1u) << outcome.err;
+    EXPECT_NE(outcome.err.find("could not be created: No such file or directory"), std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(outcome.out.find("\n "), std::string::npos) << "an iteration before the refusal";
     for (const char *wrong : {"1-2", "0-4@1", "1-2@3"}) {
         outcome = RunDetour(Pipeline({"--dp", "2", "--exchange", wrong}));
         EXPECT_EQ(outcome.exit_code, 2) << wrong;

@@ -35,6 +35,14 @@ TEST(Exchange, TextsAreReadAndWrongOnesRefused)
     EXPECT_FALSE(dt_pipeline_exchanges_add(&one, "1-2@8"));
 }
 
+TEST(Exchange, NamesTheRanksThatMove)
+{
+    const struct dt_pipeline_exchanges exchanges = Read({"1-2@3", "2-5@4"});
+    const bool names[] = {false, true, true, false, false, true};
+    for (unsigned rank = 0; rank < 6; rank++)
+        EXPECT_EQ(dt_pipeline_exchanges_name(&exchanges, rank), names[rank]) << rank;
+}
+
 TEST(Exchange, WhatDoesNotFitIsNamed)
 {
     struct dt_pipeline_exchanges exchanges = Read({"1-2@3"});

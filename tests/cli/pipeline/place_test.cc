@@ -4,7 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
+
+#include "base/exit.h"
 
 namespace
 {
@@ -36,5 +41,39 @@ TEST(Place, BeginsAtTheRanksPositionWithItsParameters)
     EXPECT_NE(std::string(error.text).find("rank 3: parameter 9 of device 1"), std::string::npos)
         << error.text;
     dt_pipeline_place_free(&place);
+}
+
+TEST(Place, OnlyRanksThatAnExchangeNamesNeedItsFolder)
+{
+    namespace fs = std::filesystem;
+    static struct dt_pipeline_options options;
+    static struct dt_pipeline_place place;
+    std::string folder = (fs::temp_directory_path() / "detour-place-XXXXXX").string();
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    std::ofstream(folder + "/file");
+    options.devices = options.replicas = 2;
+    dt_pipeline_place_init(&place, &options, 1);
+    const auto reason_of = [&](unsigned rank, const std::string &option) {
+        struct dt_job_error error = {};
+        options.exchanges = {};
+        EXPECT_TRUE(dt_pipeline_exchanges_add(&options.exchanges, option.c_str()));
+        EXPECT_EQ(dt_pipeline_place_check_folder(&place, rank, &error), error.exit_code == 0);
+        EXPECT_TRUE(error.exit_code == 0 || error.exit_code == DT_EXIT_USAGE);
+        return std::string(error.text);
+    };
+    const std::string none = "1-2@1,through=" + folder + "/none";
+    for (unsigned rank : {1u, 2u})
+        EXPECT_EQ(reason_of(rank, none), "rank " + std::to_string(rank) + ": --exchange through=" + folder +
+                                             "/none: detour-parameters-" + std::to_string(rank) +
+                                             " could not be created: No such file or directory; expected a "
+                                             "folder that this rank can write to");
+    EXPECT_EQ(reason_of(0, none), "") << "it may be on another host";
+    EXPECT_EQ(reason_of(1, "1-2@1"), "") << "no files";
+    EXPECT_NE(reason_of(1, "1-2@1,through=" + folder + "/file").find("Not a directory"), std::string::npos);
+    EXPECT_NE(reason_of(1, "1-2@1,through=/proc"), "") << "it takes no file, whoever asks";
+    EXPECT_EQ(reason_of(1, "1-2@1,through=" + folder), "");
+    fs::remove(folder + "/file");
+    EXPECT_TRUE(fs::is_empty(folder));
+    fs::remove(folder);
 }
 } // namespace
