@@ -40,17 +40,21 @@ void dt_peer_processor_publish(struct dt_health_net *health, struct dt_receiver 
 {
     const struct dt_processor_thread *threads[DT_PROCESSOR_ENDS_THREADS];
     uint8_t bytes[DT_CTS_PROCESSOR_BYTES] = {0};
+    uint64_t due_ns = dt_deadline_ns(now_ns, DT_BUSY_EVERY_NS);
     uint32_t word, count;
 
-    if (!health->busy.read)
+    if (!health->busy.read || now_ns < r->processor_due_ns)
         return;
     pthread_mutex_lock(&health->mutex);
     count = dt_processor_threads(&health->busy, &r->connection, now_ns, threads);
     for (uint32_t i = 0; i < count; i++) {
         bytes[2 * i] = part_of(threads[i]->run_s, threads[i]->window_s);
         bytes[2 * i + 1] = part_of(threads[i]->wait_s, threads[i]->window_s);
+        if (threads[i]->last_ns) /* it may be older than this visit: read for another connection */
+            due_ns = dt_earlier_ns(due_ns, dt_deadline_ns(threads[i]->last_ns, DT_BUSY_EVERY_NS));
     }
     pthread_mutex_unlock(&health->mutex);
+    r->processor_due_ns = due_ns;
     memcpy(&word, bytes, sizeof word);
     dt_store_relaxed(&r->processor, word);
 }

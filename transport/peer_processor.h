@@ -26,7 +26,11 @@ struct dt_receiver;
 uint32_t dt_processor_threads(struct dt_busy *busy, const struct dt_connection *connection, uint64_t now_ns,
                               const struct dt_processor_thread *threads[DT_PROCESSOR_ENDS_THREADS]);
 
-/* The receiver's next CTS entries carry the present values. Device thread, at a visit. */
+/*
+ * The receiver's next CTS entries carry the present values, which change when a thread's times are read
+ * again (busy.h): a visit before that takes no lock and has no effect. A thread that is known for the first
+ * time is published after DT_BUSY_EVERY_NS at the latest. Device thread, at a visit.
+ */
 void dt_peer_processor_publish(struct dt_health_net *health, struct dt_receiver *receiver, uint64_t now_ns);
 
 /* The receiver's threads, from the bytes of a CTS entry; of about one second. */

@@ -87,6 +87,7 @@ struct dt_receiver {
     uint64_t rank_next;                  /* the next message whose stamp is taken [device thread] */
     uint32_t
         processor; /* for the CTS entries, as bytes (transport/peer_processor.h) [atomic; device thread] */
+    uint64_t processor_due_ns; /* when it can change next [device thread] */
 };
 
 /* From a state, a bit for each state that may follow. */
