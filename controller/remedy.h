@@ -19,8 +19,8 @@
  * After S3, a slow link may have no traffic, and nothing measures it: it counts as slow for `recheck_ns`,
  * twice as long each time it is found slow again. Links with traffic are slow as long as they are found so.
  *
- * A job that is started again begins without a remedy (dt_remedy_end()): nothing tells the controller whether
- * the new processes go on from a checkpoint with the remedy or begin anew.
+ * A job that is started again begins without a remedy (dt_remedy_end()): observations do not show whether the
+ * new processes go on from a checkpoint with the remedy or begin anew.
  *
  * An estimate may be wrong. A remedy under which no iteration of the first five is shorter than the last one
  * without it is taken back at once, and its step is not taken again before everything has recovered.
@@ -95,7 +95,7 @@ enum detour_step dt_remedy_step(const struct dt_remedy *remedy);
 
 /*
  * The job was started again. True: a remedy was in force for its processes before, or was being taken, and
- * has ended at once; *decision says so to the job, which may have taken the remedy with its checkpoint, and
+ * has ended at once; *decision is for the job, which may have taken the remedy with its checkpoint, and
  * to later controllers. What is slow stays known, and each step has to be paid for by iterations of the new
  * processes.
  */

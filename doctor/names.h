@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of settings, to find those that were mistyped: a variable that nobody reads has no effect, and
- * nothing says so. Known are Detour's own settings, and those of NCCL that docs/environment.md lists.
+ * The names of settings, to find those that were mistyped: such a variable has no effect and causes no
+ * message. Known are Detour's own settings, and those of NCCL that docs/environment.md lists.
  *
  * Pure; any thread.
  */
@@ -26,7 +26,7 @@ extern "C" {
     X("NCCL_OOB_", "NCCL 2.20 to 2.32") \
     X("NCCL_SOCKET_", "NCCL 2.20 to 2.32")
 
-/* Whose name it would be by its prefix, for people; NULL: of no area whose names are all known. */
+/* Whose setting it would be by its prefix, as text for users; NULL: of no area whose names are all known. */
 const char *dt_name_owner(const char *name, size_t bytes);
 
 /* A setting has exactly this name. */

@@ -41,7 +41,7 @@ static void list_settings(const struct dt_doctor_options *options, struct dt_rep
     }
 }
 
-/* Variables that are named like settings and are none: mistyped ones do nothing, without a word. */
+/* Variables that are named like settings and are none: a mistyped one has no effect and causes no message. */
 static void look_for_unknown(const struct dt_doctor_options *options, struct dt_report *report)
 {
     for (char *const *entry = options->environment; entry && *entry; entry++) {
