@@ -9,6 +9,9 @@
  * registration of many GB may last longer than this: the connection then uses the path a second after it has
  * ended. */
 #define LATE_NS DT_NS_PER_S
+/* Of the path of the default devices: on a busy machine each end may find another device late, and two ends
+ * that leave out different paths have none in common. */
+#define DEFAULT_LATE_NS (5 * DT_NS_PER_S)
 /* While another path is ready, a neighbour that resolves late is waited for as long. */
 #define REFUSED_NS DT_NS_PER_S
 
@@ -63,9 +66,10 @@ static bool has_progress(struct dt_setup *setup)
 }
 
 /*
- * Once a path is ready, the devices of the others have LATE_NS without a finished task, or no time if an
- * earlier set-up has waited for them in vain: a device that hangs delays the connections of others once, and
- * a device that is busy with hundreds of queue pairs does not count as one that hangs.
+ * Once a path is ready, the devices of the others have LATE_NS without a finished task, the default one
+ * DEFAULT_LATE_NS, or no time if an earlier set-up has waited for them in vain: a device that hangs delays
+ * the connections of others once, and a device that is busy with hundreds of queue pairs does not count as
+ * one that hangs.
  */
 static void leave_late_paths(struct dt_setup *setup, uint64_t now_ns)
 {
@@ -77,7 +81,8 @@ static void leave_late_paths(struct dt_setup *setup, uint64_t now_ns)
         setup->late_ns = dt_deadline_ns(now_ns, LATE_NS);
     for (uint32_t p = 0; p < c->path_count; p++) {
         struct dt_path *path = &c->path[p];
-        bool is_due = now_ns >= setup->late_ns || dt_load_acquire(&path->nic->late_tasks) > 0;
+        uint64_t late_ns = dt_deadline_ns(setup->late_ns, p == 0 ? DEFAULT_LATE_NS - LATE_NS : 0);
+        bool is_due = now_ns >= late_ns || dt_load_acquire(&path->nic->late_tasks) > 0;
 
         if (is_due && dt_path_leave_setup(path))
             dt_warn("path-late",

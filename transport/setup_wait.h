@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long a set-up (setup.h) waits for the devices of its paths. If another path is ready, a device that
- * hangs delays the set-up by LATE_NS at most, and one that refuses to connect its queue pairs by REFUSED_NS
- * (setup_wait.c): the set-up then goes on without the path, and the connection uses it once recovery has
- * connected it. The functions run in a step of the set-up, on the thread that runs it, and never block.
+ * hangs delays the set-up by LATE_NS at most, the default device by DEFAULT_LATE_NS, and one that refuses to
+ * connect its queue pairs by REFUSED_NS (setup_wait.c): the set-up then goes on without the path, and the
+ * connection uses it once recovery has connected it. The functions run in a step of the set-up, on the thread
+ * that runs it, and never block.
  */
 #ifndef DETOUR_TRANSPORT_SETUP_WAIT_H
 #define DETOUR_TRANSPORT_SETUP_WAIT_H

@@ -110,20 +110,23 @@ TEST_F(SlowNeighbourOfTheBackup, IsUsedIfItResolvesWithinTheSecond)
     EXPECT_EQ(DT_PATH_UP, (int)receiver->path[1].state);
 }
 
-/* The control threads of the backup's device, at both ends, take no task: a verb of an earlier one hangs. */
-class HangingBackup : public detour_test::TwoNets
+/* The control thread of a device at each end takes no task: a verb of an earlier one hangs. */
+class HangingDevices : public detour_test::TwoNets
 {
   protected:
-    void Connected()
+    /* The set-ups wait for these devices for `wait_ns`; then the devices answer, or the set-ups go on. */
+    void Connected(dt_nic *at_receiver, dt_nic *at_sender, uint64_t wait_ns, bool do_answer)
     {
-        size_t before = withheld.size();
-        uint64_t begun_ns = now_ns;
+        uint64_t end_ns = now_ns + wait_ns;
         Listen();
         for (int i = 0; i < 1000000 && !(receiver && sender); i++) {
             ASSERT_EQ(DT_OK, Connect());
             ASSERT_EQ(DT_OK, Accept());
-            WithholdNew();
-            if (withheld.size() >= before + 2 && now_ns < begun_ns + DT_NS_PER_S)
+            if (now_ns < end_ns || !do_answer)
+                WithholdNew({at_receiver, at_sender});
+            else
+                Answer();
+            if (withheld.size() >= 2 && now_ns < end_ns)
                 now_ns += 10 * DT_NS_PER_MS; /* nothing but the tasks of the two ends is missing */
             Step();
         }
@@ -143,25 +146,46 @@ class HangingBackup : public detour_test::TwoNets
     }
 
   private:
-    void WithholdNew()
+    void WithholdNew(std::initializer_list<dt_nic *> nics)
     {
-        for (dt_net *net : {here.net, there.net}) {
-            dt_executor *executor = &net->nic[1].executor;
-            while (dt_task *task = dt_executor_pop(executor))
-                withheld.emplace_back(executor, task);
+        for (dt_nic *nic : nics) {
+            while (dt_task *task = dt_executor_pop(&nic->executor))
+                withheld.emplace_back(&nic->executor, task);
         }
     }
     std::vector<std::pair<dt_executor *, dt_task *>> withheld;
 };
 
-TEST_F(HangingBackup, DelaysTheFirstConnectionByASecondAtEachEnd)
+TEST_F(HangingDevices, ThatAreBackupsDelayTheFirstConnectionByASecondAtEachEnd)
 {
     detour_test::ExpectWarning("soft1 has not answered for");
     uint64_t begun_ns = now_ns;
-    Connected();
+    Connected(&here.net->nic[1], &there.net->nic[1], DT_NS_PER_S, false);
     EXPECT_LE(DT_NS_PER_S, now_ns - begun_ns) << "a device that creates many queue pairs is no hanging one";
     EXPECT_GE(2 * DT_NS_PER_S, now_ns - begun_ns);
     EXPECT_EQ(DT_PATH_UP, (int)sender->path[0].state);
     EXPECT_NE(DT_PATH_UP, (int)sender->path[1].state);
+}
+
+/* Neither end can go on without its late device: each has the path that the other one has not. */
+TEST_F(HangingDevices, ThatAreOthersAtEachEndLeaveTheDefaultPath)
+{
+    detour_test::ExpectWarning("soft1 has not answered for");
+    uint64_t begun_ns = now_ns;
+    Connected(&here.net->nic[1], &there.net->nic[0], 4 * DT_NS_PER_S, true);
+    EXPECT_LE(4 * DT_NS_PER_S, now_ns - begun_ns);
+    EXPECT_EQ(DT_PATH_UP, (int)sender->path[0].state);
+    EXPECT_EQ(DT_PATH_UP, (int)receiver->path[0].state);
+}
+
+TEST_F(HangingDevices, AreNotWaitedForWithoutEndWhereOneIsTheDefault)
+{
+    detour_test::ExpectWarning("soft0 has not answered for");
+    uint64_t begun_ns = now_ns;
+    Connected(&here.net->nic[0], &there.net->nic[0], 5 * DT_NS_PER_S, false);
+    EXPECT_LE(5 * DT_NS_PER_S, now_ns - begun_ns);
+    EXPECT_GE(6 * DT_NS_PER_S, now_ns - begun_ns);
+    EXPECT_EQ(DT_PATH_UP, (int)sender->path[1].state);
+    EXPECT_NE(DT_PATH_UP, (int)sender->path[0].state);
 }
 } // namespace
