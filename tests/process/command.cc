@@ -123,6 +123,12 @@ std::string Command::Written()
     return outcome_.out + outcome_.err;
 }
 
+std::string Command::Output()
+{
+    IsRunning();
+    return outcome_.out;
+}
+
 Outcome Command::Wait(int timeout_s)
 {
     struct timespec begin, now;

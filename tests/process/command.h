@@ -43,6 +43,8 @@ class Command
     std::vector<pid_t> Children() const;
     /* What it has written so far, standard output first. Reads what is there and does not wait. */
     std::string Written();
+    /* Standard output so far, where a place in the text counts: warnings would be behind all of it. */
+    std::string Output();
     /* Its standard output and error are open: it, or a process that it started, still runs. */
     bool IsRunning();
     /* Waits up to `timeout_s`, then kills the whole group. By default only a hang takes as long. */

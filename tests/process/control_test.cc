@@ -379,7 +379,7 @@ class RestartedJob : public ControlLoop
     /* Of each iteration, as rank 0 prints it. */
     std::vector<int> Schedules()
     {
-        std::istringstream lines(ranks[0]->Written());
+        std::istringstream lines(ranks[0]->Output());
         std::vector<int> schedules;
 
         for (std::string line; std::getline(lines, line);) {

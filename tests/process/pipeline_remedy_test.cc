@@ -92,13 +92,13 @@ TEST(PipelineLoop, RemediesOfAControllerAreCarriedOutAndTakenBack)
                     {{"DETOUR_RUNTIME_DIR", folder}});
     int number = 0;
 
-    ASSERT_TRUE(Await([&] { return Rows(command.Written()) > 2; })) << command.Written();
+    ASSERT_TRUE(Await([&] { return Rows(command.Output()) > 2; })) << command.Written();
     for (const auto &remedy : remedies) {
-        size_t before = command.Written().size();
+        size_t before = command.Output().size();
 
         WriteRemedy(folder, ++number, remedy.step, remedy.counts, remedy.nodes);
         ASSERT_TRUE(Await([&] {
-            std::string out = command.Written();
+            std::string out = command.Output();
             return remedy.name ? out.find(remedy.name, before) != std::string::npos
                                : out.size() > before && EndsWithout(out, "remedy");
         })) << number;
@@ -126,28 +126,28 @@ TEST(PipelineLoop, AReplannedScheduleStaysWithTheRemedies)
                      "0@1-1@1=40ms", "--slow-link", "1@1-2@1=40ms"},
                     {{"DETOUR_RUNTIME_DIR", folder}});
     auto reaches = [&](int schedule) {
-        return Await([&] { return LastRow(command.Written()).schedule == schedule; });
+        return Await([&] { return LastRow(command.Output()).schedule == schedule; });
     };
     auto has = [&](const char *text, size_t from) {
-        return Await([&] { return RowWith(command.Written(), text, from).schedule >= 0; });
+        return Await([&] { return RowWith(command.Output(), text, from).schedule >= 0; });
     };
 
-    ASSERT_TRUE(Await([&] { return Rows(command.Written()) > 2; })) << command.Written();
-    const double planned_ms = LastRow(command.Written()).model_ms;
+    ASSERT_TRUE(Await([&] { return Rows(command.Output()) > 2; })) << command.Written();
+    const double planned_ms = LastRow(command.Output()).model_ms;
     WriteReplan(folder, 1, {{3, 4}});
     ASSERT_TRUE(reaches(1)) << command.Written();
-    EXPECT_LT(LastRow(command.Written()).model_ms, planned_ms);
+    EXPECT_LT(LastRow(command.Output()).model_ms, planned_ms);
     WriteRemedy(folder, 2, 1, "[8,4]", "[0,1,2,3,4,5]");
     ASSERT_TRUE(has("remedy S2", 0)) << command.Written();
-    const Row uneven = RowWith(command.Written(), "remedy S2", 0);
+    const Row uneven = RowWith(command.Output(), "remedy S2", 0);
     EXPECT_EQ(uneven.schedule, 2);
     WriteReplan(folder, 3, {{3, 4}, {4, 5}});
     ASSERT_TRUE(reaches(3)) << command.Written();
-    EXPECT_LT(LastRow(command.Written()).model_ms, uneven.model_ms);
-    const size_t before = command.Written().size();
+    EXPECT_LT(LastRow(command.Output()).model_ms, uneven.model_ms);
+    const size_t before = command.Output().size();
     WriteRemedy(folder, 4, 0, "[6,6]", "[0,1,2,3,4,5]");
     ASSERT_TRUE(has("pause of", before)) << command.Written();
-    const Row even = RowWith(command.Written(), "pause of", before);
+    const Row even = RowWith(command.Output(), "pause of", before);
     EXPECT_EQ(even.schedule, 4);
     EXPECT_LT(even.model_ms, planned_ms);
     WriteRemedy(folder, 5, 3, "[6,6]", "[0,1,2,3,4,5]");

@@ -409,7 +409,7 @@ TEST(Pipeline, AStallIsNamed)
 TEST(Pipeline, AnInterruptLeavesNoProcess)
 {
     Command command({"pipeline", "--devices", "2", "--times", "1,1,1", "-n", "1000000"});
-    while (Rows(command.Written()) < 2 && command.IsRunning())
+    while (Rows(command.Output()) < 2 && command.IsRunning())
         usleep(1000);
     std::vector<pid_t> children = command.Children();
     ASSERT_EQ(children.size(), 2u);
