@@ -86,15 +86,16 @@ def broken_lines(words, text):
 
 
 def unknown_options(path, text, known):
-    """Options on lines of documents that call `detour`."""
-    for line in re.findall(r"(?m)^ {4}(?:\$ )?(?:.*\| *)?(detour [a-z].*)$", text):
+    """Options on lines of documents that call `detour`, and in code within a text."""
+    for line in re.findall(r"(?m)^ {4}(?:\$ )?(?:.*\| *)?(detour [a-z].*)$", text) + \
+            re.findall(r"`(?:\w+=\S+ )*(detour [a-z][^`]*)`", text):
         for command in re.split(r" *(?:\||&&|;) *", re.sub(r"'[^']*'", "X", line).split(" #")[0]):
             words = command.split()
             if words[:1] != ["detour"] or len(words) < 2 or words[1].endswith(":"):
                 continue  # another program, or what detour says
             name = tuple(words[1:3]) if words[1] == "sched" or tuple(words[1:3]) in known else tuple(words[1:2])
-            if name[-1].endswith(":") or name[-1].startswith("-"):
-                continue
+            if name[-1].endswith(":") or name[-1].startswith("-") or name[-1].isupper():
+                continue  # what detour says, an option of detour itself, or a word that stands for several
             if name not in known:
                 yield f"{path}: there is no command: {command}"
                 continue
