@@ -57,7 +57,8 @@ TEST(Place, OnlyRanksThatAnExchangeNamesNeedItsFolder)
         struct dt_job_error error = {};
         options.exchanges = {};
         EXPECT_TRUE(dt_pipeline_exchanges_add(&options.exchanges, option.c_str()));
-        EXPECT_EQ(dt_pipeline_place_check_folder(&place, rank, &error), error.exit_code == 0);
+        const bool is_good = dt_pipeline_place_check_folder(&place, rank, &error);
+        EXPECT_EQ(is_good, error.exit_code == 0);
         EXPECT_TRUE(error.exit_code == 0 || error.exit_code == DT_EXIT_USAGE);
         return std::string(error.text);
     };
