@@ -55,8 +55,8 @@ extern "C" {
 #define DT_PROTOCOL_VERSION_MIN 4u
 #define DT_PROTOCOL_VERSION_MAX 6u
 #define DT_PROTOCOL_VERSION_ECE 5u /* from this one on an offer may have ECE options */
-#define DT_PROTOCOL_VERSION_QPS \
-    6u /* from this one on paths may have more than DT_QPS_IN_BAND_MAX queue pairs */
+/* From this one on paths may have more than DT_QPS_IN_BAND_MAX queue pairs. */
+#define DT_PROTOCOL_VERSION_QPS 6u
 
 #define DT_FRAME_MAGIC        0x43525444u /* "DTRC" */
 #define DT_FRAME_HEADER_BYTES 8
@@ -158,8 +158,8 @@ struct dt_path_offer {
     bool is_usable; /* this end has it; the rest is zero if not */
     char device[DT_NAME_BYTES];
     struct dt_qp_address probe;
-    struct dt_qp_numbers
-        qp[DT_QPS_MAX]; /* the first terms.qps; the rest of their addresses is that of `probe` */
+    /* The first terms.qps; the rest of their addresses is that of `probe`. */
+    struct dt_qp_numbers qp[DT_QPS_MAX];
     /* Of each data queue pair. Sender: offered; receiver: what its device has made of them. Version 5; left
        out where the offer would be longer than the longest one without that the mailbox has room for. */
     struct dt_ece ece;
