@@ -10,6 +10,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 
 #include "plugin/plugin.h"
 #include "tests/harness/harness.h"
@@ -27,7 +28,8 @@ extern "C" bool __wrap_dt_netdev_is_of(const char *, const char *interface, cons
 namespace
 {
 std::vector<std::string> *warnings;
-const char *also_wanted; // INFO lines with this text count, too
+std::mutex warnings_mutex; // control threads of several devices log at once
+const char *also_wanted;   // INFO lines with this text count, too
 
 void Logger(ncclDebugLogLevel level, unsigned long, const char *, int, const char *format, ...)
 {
@@ -36,6 +38,7 @@ void Logger(ncclDebugLogLevel level, unsigned long, const char *, int, const cha
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    std::lock_guard<std::mutex> lock(warnings_mutex);
     if (level == NCCL_LOG_WARN || (also_wanted && strstr(text, also_wanted)))
         warnings->push_back(text);
 }
@@ -55,6 +58,7 @@ std::pair<int, std::vector<std::string>> InitWith(std::vector<std::pair<const ch
         int result = ncclNetPlugin_v8.init(Logger);
         if (result == ncclSuccess && then)
             result = then();
+        std::lock_guard<std::mutex> lock(warnings_mutex);
         for (const std::string &text : *warnings)
             dprintf(fds[1], "%s\n", text.c_str());
         _exit(result);
@@ -67,6 +71,7 @@ std::pair<int, std::vector<std::string>> InitWith(std::vector<std::pair<const ch
     close(fds[0]);
     int status;
     waitpid(pid, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status)) << "the child ended by signal " << WTERMSIG(status);
     std::vector<std::string> lines;
     for (size_t at = 0, end; (end = all.find('\n', at)) != std::string::npos; at = end + 1)
         lines.push_back(all.substr(at, end - at));
